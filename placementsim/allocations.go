@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -53,21 +54,21 @@ func (c *call) readClaim(consumer string, body map[string]any) engine.Claim {
 	return claim
 }
 
-// readAllocations reads both forms: a list of providers, or a map. A provider
-// that a list names twice counts once, with its last resources.
+// readAllocations reads both forms, in the order in which they were sent: a list of
+// providers, or a map. A provider that a list names twice counts once, with its last resources.
 func readAllocations(value any) []engine.ProviderAmount {
-	entries := object(value)
+	entries := value
 	if list, isList := value.([]any); isList {
-		entries = make(map[string]any, len(list))
+		byProvider := new(schema.Object)
 		for _, item := range list {
-			entries[text(object(object(item)["resource_provider"])["uuid"])] = item
+			byProvider.Set(text(object(object(item)["resource_provider"])["uuid"]), item)
 		}
+		entries = byProvider
 	}
 	var amounts []engine.ProviderAmount
-	for _, provider := range sortedKeys(entries) {
-		resources := object(object(entries[provider])["resources"])
-		for _, class := range sortedKeys(resources) {
-			amounts = append(amounts, engine.ProviderAmount{Provider: provider, Class: class, Amount: integer(resources[class])})
+	for provider, entry := range members(entries) {
+		for class, amount := range members(object(entry)["resources"]) {
+			amounts = append(amounts, engine.ProviderAmount{Provider: provider, Class: class, Amount: integer(amount)})
 		}
 	}
 	return amounts
@@ -93,19 +94,19 @@ func putAllocations(c *call) error {
 }
 
 func postAllocations(c *call) error {
-	body, err := c.body(c.schemaFor("allocations-post", 13, 28, 34, 38))
+	body, err := c.anyBody(c.schemaFor("allocations-post", 13, 28, 34, 38))
 	if err != nil {
 		return err
 	}
 	err = c.state().Claim(c.readClaims(body), c.writes())
-	return c.done(prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory: "))
+	return c.done(prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory "))
 }
 
 // readClaims reads a map of claims by consumer.
-func (c *call) readClaims(body map[string]any) []engine.Claim {
+func (c *call) readClaims(body any) []engine.Claim {
 	var claims []engine.Claim
-	for _, consumer := range sortedKeys(body) {
-		claims = append(claims, c.readClaim(consumer, object(body[consumer])))
+	for consumer, claim := range members(body) {
+		claims = append(claims, c.readClaim(consumer, object(claim)))
 	}
 	return claims
 }
@@ -157,8 +158,8 @@ func getAllocations(c *call) error {
 
 func typeOrUnknown(kind string) string { return cmp.Or(kind, unknownType) }
 
-func getProviderAllocations(c *call) error {
-	generation, consumers, err := c.server.state.ProviderAllocations(c.PathValue("uuid"))
+func getProviderAllocations(c *call, p engine.Inspection) error {
+	generation, consumers, err := c.server.state.ProviderAllocations(p.UUID)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (c *call) guard(op operation) error {
 		}
 	}
 	if !c.allowed(op.rule) {
-		return &simhttp.Error{Status: http.StatusForbidden, Text: "Policy does not allow this request to be performed."}
+		return &simhttp.Error{Status: http.StatusForbidden, Text: "Policy does not allow placement:" + op.policy + " to be performed."}
 	}
 	return nil
 }

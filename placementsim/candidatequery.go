@@ -24,19 +24,9 @@ const (
 	sinceSameSubtree  version = 36
 )
 
-// The patterns of suffixes, as error texts name them.
-const (
-	numberSuffix = `([1-9][0-9]*)?`
-	freeSuffix   = `([a-zA-Z0-9_-]{1,64})?`
-)
-
-// groupKeys are the keys that may carry a suffix, in the order in which their
-// patterns are listed in error texts. The microversion is the one that added
+// groupKeys are the keys that may carry a suffix. The microversion is the one that added
 // the key.
 var groupKeys = []addition{{sinceInTree, "in_tree"}, {sinceMemberOf, "member_of"}, {sinceRequired, "required"}, {10, "resources"}}
-
-// plainKeys are the keys without suffix.
-var plainKeys = []addition{{sinceLimit, "limit"}, {sinceGroups, "group_policy"}, {sinceRootRequired, "root_required"}, {sinceSameSubtree, "same_subtree"}}
 
 // isSuffix reports whether a group may have the suffix at a microversion.
 func isSuffix(s string, v version) bool {
@@ -97,10 +87,10 @@ func (g rawGroup) wantsTrait() bool {
 // one, the groups together.
 func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 	result := engine.CandidateQuery{OnePerTree: c.version < sinceNestedCandidates}
-	groups, err := c.rawGroups(q)
-	if err != nil {
+	if err := q.check(c.schemaFor("candidates", 10, sinceLimit, sinceRequired, sinceMemberOf, sinceGroups, sinceInTree, sinceFreeSuffixes, sinceRootRequired, sinceSameSubtree)); err != nil {
 		return result, err
 	}
+	groups := c.rawGroups(q)
 	for _, read := range []func(query, *engine.CandidateQuery) error{limitAndPolicy, c.rootRequired, c.sameSubtree} {
 		if err := read(q, &result); err != nil {
 			return result, err
@@ -123,18 +113,13 @@ func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 	return result, checkPolicy(groups, q)
 }
 
-// rawGroups sorts the keys into groups, the one without suffix first, and
-// refuses keys that are not known at the microversion.
-func (c *call) rawGroups(q query) ([]rawGroup, error) {
+// rawGroups sorts the keys into groups, the one without suffix first.
+func (c *call) rawGroups(q query) []rawGroup {
 	groups := make([]rawGroup, 0, 4)
-	var extra []string
 	index := make(map[string]int)
 	for _, key := range q.keys {
 		name, suffix, ok := groupKey(key, c.version)
 		if !ok {
-			if !c.version.hasName(key, plainKeys) {
-				extra = append(extra, key)
-			}
 			continue
 		}
 		i, known := index[suffix]
@@ -145,45 +130,20 @@ func (c *call) rawGroups(q query) ([]rawGroup, error) {
 		}
 		groups[i].set(name, q.values[key])
 	}
-	if c.version < sinceGroups && !q.has("resources") {
-		return nil, badQuery("'resources' is a required property\n\nFailed validating 'required' in schema")
-	}
-	if extra != nil {
-		return nil, badQuery(schema.ExtraKeys(extra, c.keyPatterns()) + "\n\nFailed validating 'additionalProperties' in schema")
-	}
 	slices.SortStableFunc(groups, func(a, b rawGroup) int { return strings.Compare(a.suffix, b.suffix) })
-	return groups, nil
-}
-
-// keyPatterns are the patterns of group keys at the call's microversion, nil
-// before there were any.
-func (c *call) keyPatterns() map[string]any {
-	if c.version < sinceGroups {
-		return nil
-	}
-	suffix := numberSuffix
-	if c.version >= sinceFreeSuffixes {
-		suffix = freeSuffix
-	}
-	patterns := make(map[string]any)
-	for _, name := range c.version.names(groupKeys...) {
-		patterns["^"+name+suffix+"$"] = nil
-	}
-	return patterns
+	return groups
 }
 
 // limitAndPolicy reads limit and group_policy. The first value of each counts; upstream's
 // schema checks the last (placement/util.py, validate_query_params), and answers 500 to
 // an invalid first one or ignores it. Here all must be valid.
 func limitAndPolicy(q query, result *engine.CandidateQuery) error {
-	for _, limit := range q.values["limit"] {
-		if !digits(limit) || limit[0] == '0' {
-			return badQuery(schema.Repr(limit) + " does not match '^[1-9][0-9]*$'\n\nFailed validating 'pattern' in schema['properties']['limit']")
-		}
-	}
-	for _, policy := range q.values["group_policy"] {
-		if policy != "none" && policy != "isolate" {
-			return badQuery(schema.Repr(policy) + " is not one of ['none', 'isolate']\n\nFailed validating 'enum' in schema['properties']['group_policy']")
+	for _, key := range []string{"limit", "group_policy"} {
+		for i := 0; i < len(q.values[key])-1; i++ {
+			earlier := query{keys: []string{key}, values: map[string][]string{key: q.values[key][i : i+1]}}
+			if err := earlier.check("candidates-" + sinceSameSubtree.String()); err != nil {
+				return err
+			}
 		}
 	}
 	if q.has("limit") {

@@ -64,8 +64,8 @@ func candidatesOf(t testing.TB, s *Server, version, query string) []string {
 	list := []string{}
 	for _, request := range array(got.at(t, "allocation_requests")) {
 		var parts []string
-		for uuid, entry := range object(object(request)["allocations"]) {
-			for class, amount := range object(object(entry)["resources"]) {
+		for uuid, entry := range fields(fields(request)["allocations"]) {
+			for class, amount := range fields(fields(entry)["resources"]) {
 				parts = append(parts, fmt.Sprintf("%s:%s=%v", names[uuid], class, amount))
 			}
 		}

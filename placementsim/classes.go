@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -62,7 +63,7 @@ func putClass(c *call) error {
 	if c.version < sinceEnsureClass {
 		return renameClass(c, name)
 	}
-	if err := validate("resource-class", map[string]any{"name": name}); err != nil {
+	if err := validate("resource-class", schema.Texts([]string{"name"}, func(string) string { return name })); err != nil {
 		return badRequest("JSON does not validate: " + err.Error())
 	}
 	c.location(classPath(name))

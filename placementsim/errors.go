@@ -3,10 +3,11 @@ package placementsim
 import (
 	"cmp"
 	"errors"
-	"html"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
@@ -90,23 +91,25 @@ func writeError(c *simhttp.Call, err error) {
 	case e.Status == http.StatusUnauthorized:
 		writeUnauthorized(c)
 		return
-	case e.Status == http.StatusMethodNotAllowed && e.Text == "":
+	case e.Status == http.StatusMethodNotAllowed && c.W.Header().Get("Allow") != "":
 		e.Text = "The method specified is not allowed for this resource."
 	}
 	v, bad := parseVersion(c.Header)
 	if bad == nil && c.W.Header().Get(versionHeader) == "" { // refused before the negotiation
 		c.W.Header().Set(versionHeader, serviceType+" "+v.String())
 	}
-	detail := explanation(c.Request, e) + "\n\n " + e.Text + "  "
 	title := http.StatusText(e.Status)
 	switch errorType(c.Request) {
 	case "text/html":
+		detail := pageText(c.Request, e, escapeHTML)
 		writeText(c.W, e.Status, "text/html; charset=UTF-8", htmlPage(e.Status, title, detail))
 		return
 	case "text/plain":
-		writeText(c.W, e.Status, "text/plain; charset=UTF-8", strconv.Itoa(e.Status)+" "+title+"\n\n"+detail+"\n")
+		detail := withoutTags(pageText(c.Request, e, unescaped))
+		writeText(c.W, e.Status, "text/plain; charset=UTF-8", strconv.Itoa(e.Status)+" "+title+"\n\n"+detail)
 		return
 	}
+	detail := withoutTags(pageText(c.Request, e, unescaped))
 	body := errorBody{Status: e.Status, Title: title, Detail: detail, RequestID: c.W.Header().Get(simhttp.RequestIDHeader)}
 	switch {
 	case e.Code == versionRange:
@@ -117,36 +120,86 @@ func writeError(c *simhttp.Call, err error) {
 	simhttp.WriteJSON(c.W, e.Status, map[string][]errorBody{"errors": {body}})
 }
 
+// pageText is the text of an error with the tags of webob, the library that writes the
+// errors of the service.
+func pageText(r *http.Request, e simhttp.Error, escape func(string) string) string {
+	header := func(name string) string { return escape(cmp.Or(r.Header.Get(name), "None")) }
+	switch text := escape(e.Text); e.Status {
+	case http.StatusMethodNotAllowed:
+		return "The method " + escape(r.Method) + " is not allowed for this resource. <br /><br />\n" + text
+	case http.StatusNotAcceptable:
+		return "The resource could not be generated that was acceptable to your browser\n(content of type " + header("Accept") + ". <br /><br />\n" + text
+	case http.StatusUnsupportedMediaType:
+		return "The request media type " + header("Content-Type") + " is not supported by this server.\n<br /><br />\n" + text
+	default:
+		return explanation(e.Status) + "<br /><br />\n" + text + "\n\n"
+	}
+}
+
 // explanation is the general part of an error's detail.
-func explanation(r *http.Request, e simhttp.Error) string {
-	switch e.Status {
+func explanation(status int) string {
+	switch status {
 	case http.StatusBadRequest:
 		return "The server could not comply with the request since it is either malformed or otherwise incorrect."
 	case http.StatusForbidden:
 		return "Access was denied to this resource."
 	case http.StatusNotFound:
 		return "The resource could not be found."
-	case http.StatusMethodNotAllowed:
-		return "The method " + r.Method + " is not allowed for this resource."
-	case http.StatusNotAcceptable:
-		return "The resource could not be generated that was acceptable to your browser."
 	case http.StatusConflict:
 		return "There was a conflict when trying to complete your request."
 	case http.StatusRequestEntityTooLarge:
 		return "The body of your request was too large for this server."
-	case http.StatusUnsupportedMediaType:
-		return "The request media type is not supported by this server."
 	case http.StatusInternalServerError:
-		return "The server has either erred or is incapable of performing the requested operation."
+		return "The server has either erred or is incapable of performing\r\nthe requested operation.\r\n"
 	case http.StatusServiceUnavailable:
 		return "The server is currently unavailable. Please try again at a later time."
 	}
-	return http.StatusText(e.Status)
+	return http.StatusText(status)
 }
 
-func htmlPage(status int, title, detail string) string {
-	heading := html.EscapeString(strconv.Itoa(status) + " " + title)
-	text := strings.ReplaceAll(html.EscapeString(detail), "\n\n", "<br /><br />\n")
+func unescaped(s string) string { return s }
+
+// escapeHTML escapes a text as Python does, for a page in ASCII.
+func escapeHTML(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch r {
+		case '&':
+			b.WriteString("&amp;")
+		case '<':
+			b.WriteString("&lt;")
+		case '>':
+			b.WriteString("&gt;")
+		case '"':
+			b.WriteString("&quot;")
+		case '\'':
+			b.WriteString("&#x27;")
+		default:
+			if r < utf8.RuneSelf {
+				b.WriteByte(byte(r))
+			} else {
+				b.WriteString("&#" + strconv.Itoa(int(r)) + ";")
+			}
+		}
+	}
+	return b.String()
+}
+
+var (
+	lineBreak   = regexp.MustCompile(`(?is)<br.*?>`)
+	commentMark = regexp.MustCompile(`<!--|-->`)
+	tag         = regexp.MustCompile(`(?s)<.*?>`)
+)
+
+// withoutTags is webob's text of a page: one line, broken only where a tag breaks it. It
+// takes from the error's own text whatever looks like a tag, too.
+func withoutTags(page string) string {
+	line := lineBreak.ReplaceAllString(strings.NewReplacer("\n", " ", "\r", "").Replace(page), "\n")
+	return tag.ReplaceAllString(commentMark.ReplaceAllString(line, ""), "")
+}
+
+func htmlPage(status int, title, text string) string {
+	heading := strconv.Itoa(status) + " " + title
 	return "<html>\n <head>\n  <title>" + heading + "</title>\n </head>\n <body>\n  <h1>" + heading +
 		"</h1>\n  " + text + "\n </body>\n</html>"
 }

@@ -165,3 +165,11 @@ func lookup(value any, steps []string) any {
 	}
 	return value
 }
+
+// fields are those of an object of [encoding/json], or of a request body.
+func fields(value any) map[string]any {
+	if m, ok := value.(map[string]any); ok {
+		return m
+	}
+	return object(value)
+}

@@ -154,9 +154,9 @@ func putInventories(c *call) error {
 // that their values are records at all.
 func readInventories(value any) (map[string]engine.Inventory, error) {
 	specs := make(map[string]engine.Inventory, len(object(value)))
-	for class, record := range object(value) {
-		fields, isObject := record.(map[string]any)
-		if !isObject || fields["total"] == nil {
+	for class, record := range members(value) {
+		fields := object(record)
+		if fields["total"] == nil {
 			return nil, badRequest("JSON does not validate: 'total' is a required property\n\nOn instance['inventories'][" + schema.Repr(class) + "]")
 		}
 		specs[class] = readInventory(fields)
@@ -179,10 +179,9 @@ func postReshaper(c *call) error {
 	if err != nil {
 		return err
 	}
-	reshape := engine.Reshape{Claims: c.readClaims(object(body["allocations"]))}
-	inventories := object(body["inventories"])
-	for _, uuid := range sortedKeys(inventories) {
-		entry := object(inventories[uuid])
+	reshape := engine.Reshape{Claims: c.readClaims(body["allocations"])}
+	for uuid, value := range members(body["inventories"]) {
+		entry := object(value)
 		specs, err := readInventories(entry["inventories"])
 		if err != nil {
 			return err
@@ -195,5 +194,6 @@ func postReshaper(c *call) error {
 	if errors.Is(err, engine.ErrNotFound) {
 		return &simhttp.Error{Status: http.StatusBadRequest, Code: codeProviderNotFound, Text: err.Error()}
 	}
+	err = prefixed(err, engine.ErrUnknownClass, "malformed reshaper data: ")
 	return c.done(prefixed(err, engine.ErrInventoryInUse, "update conflict: "))
 }

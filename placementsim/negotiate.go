@@ -2,10 +2,10 @@ package placementsim
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -101,11 +101,6 @@ func (v version) names(additions ...addition) []string {
 	return names
 }
 
-// hasName reports whether a microversion has a name.
-func (v version) hasName(name string, additions []addition) bool {
-	return slices.ContainsFunc(additions, func(a addition) bool { return v >= a.since && a.name == name })
-}
-
 // parseVersion reads the microversion header: absent is the oldest, the last
 // entry for the service counts.
 func parseVersion(h http.Header) (version, error) {
@@ -118,16 +113,26 @@ func parseVersion(h http.Header) (version, error) {
 	}
 	major, minor, ok := simhttp.ParseVersion(text)
 	if !ok {
-		return 0, &simhttp.Error{Status: http.StatusBadRequest, Text: "invalid version string: " + text}
+		return 0, &simhttp.Error{Status: http.StatusBadRequest, Text: "Invalid microversion: invalid version string: " + text + "; " + malformation(text)}
 	}
 	if major != 1 || minor < int(minVersion) || minor > int(maxVersion) {
-		return 0, &simhttp.Error{Status: http.StatusNotAcceptable, Text: "Unacceptable version header: " + text, Code: versionRange}
+		return 0, &simhttp.Error{Status: http.StatusNotAcceptable, Text: "Invalid microversion: Unacceptable version header: " + text, Code: versionRange}
 	}
 	return version(minor), nil
 }
 
 func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// malformation says what Python finds wrong with a version.
+func malformation(text string) string {
+	for _, part := range strings.SplitN(text, ".", 2) {
+		if !digits(part) {
+			return "invalid literal for int() with base 10: " + schema.Repr(part)
+		}
+	}
+	return "Version.__new__() missing 1 required positional argument: 'minor'"
 }
 
 // getRoot answers the version document.

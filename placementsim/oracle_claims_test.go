@@ -4,6 +4,7 @@ package placementsim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -228,16 +229,16 @@ func claimedBy(req oracleRequest) map[string]map[resourceKey]int64 {
 	if err != nil {
 		return nil
 	}
-	bodies := object(value)
+	bodies := fields(value)
 	switch consumer, one := strings.CutPrefix(req.path(), "/allocations/"); {
 	case one:
 		bodies = map[string]any{consumer: value}
 	case req.path() == "/reshaper":
-		bodies = object(bodies["allocations"])
+		bodies = fields(bodies["allocations"])
 	}
 	claimed := make(map[string]map[resourceKey]int64)
 	for consumer, body := range bodies {
-		claimed[consumer] = claimedIn(object(body)["allocations"])
+		claimed[consumer] = claimedIn(fields(body)["allocations"])
 	}
 	return claimed
 }
@@ -245,15 +246,15 @@ func claimedBy(req oracleRequest) map[string]map[resourceKey]int64 {
 func claimedIn(allocations any) map[resourceKey]int64 {
 	claimed := make(map[resourceKey]int64)
 	add := func(provider string, entry any) {
-		for class, amount := range object(object(entry)["resources"]) {
+		for class, amount := range fields(fields(entry)["resources"]) {
 			claimed[resourceKey{provider, class}] += integer(amount)
 		}
 	}
-	for provider, entry := range object(allocations) {
+	for provider, entry := range fields(allocations) {
 		add(provider, entry)
 	}
 	for _, entry := range array(allocations) {
-		add(text(object(object(entry)["resource_provider"])["uuid"]), entry)
+		add(text(fields(fields(entry)["resource_provider"])["uuid"]), entry)
 	}
 	return claimed
 }
@@ -294,8 +295,8 @@ func (g *oracleGenerator) keepsOvercommit(req oracleRequest) bool {
 func (g *oracleGenerator) capacity(req oracleRequest, key resourceKey) float64 {
 	value, err := schema.Decode([]byte(req.body))
 	if err == nil && req.path() == "/reshaper" {
-		inventories := object(object(object(object(value)["inventories"])[key.provider])["inventories"])
-		if record := object(inventories[key.class]); record != nil {
+		inventories := fields(fields(fields(fields(value)["inventories"])[key.provider])["inventories"])
+		if record := fields(inventories[key.class]); record != nil {
 			ratio, given := record["allocation_ratio"]
 			if !given {
 				ratio = 1.0
@@ -371,3 +372,5 @@ func (g *oracleGenerator) junk() any {
 	g.faults++ // it can break several rules at once
 	return pick[any](g, "", []any{}, map[string]any{}, []any{"x"}, []any{"x", "x"}, map[string]any{"x": 1}, fmt.Sprintf("%0300d", 0))
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

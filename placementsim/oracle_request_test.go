@@ -394,12 +394,12 @@ func malformedInventory(_ *oracleGenerator, req oracleRequest) bool {
 		return false
 	}
 	bodies := []any{value}
-	for _, inner := range object(object(value)["inventories"]) {
+	for _, inner := range fields(fields(value)["inventories"]) {
 		bodies = append(bodies, inner)
 	}
 	for _, body := range bodies {
-		for class, record := range object(object(body)["inventories"]) {
-			if _, ok := object(record)["total"]; !ok && strings.Trim(class, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
+		for class, record := range fields(fields(body)["inventories"]) {
+			if _, ok := fields(record)["total"]; !ok && strings.Trim(class, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
 				return true
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -78,15 +77,8 @@ func listProviders(c *call) error {
 
 // providerFilter reads the query string of the provider list.
 func (c *call) providerFilter(q query) (f engine.ProviderFilter, err error) {
-	known := c.version.names(addition{0, "name"}, addition{0, "uuid"}, addition{3, "member_of"}, addition{4, "resources"},
-		addition{sinceTrees, "in_tree"}, addition{18, "required"})
-	if err := q.onlyKeys(known...); err != nil {
+	if err := q.check(c.schemaFor("providers", 0, 3, 4, sinceTrees, 18)); err != nil {
 		return f, err
-	}
-	for _, key := range []string{"uuid", "in_tree"} {
-		if value := q.last(key); q.has(key) && !dashedUUID.MatchString(value) {
-			return f, badQuery(schema.Repr(value) + " is not a 'uuid'\n\nFailed validating 'format' in schema['properties'][" + schema.Repr(key) + "]")
-		}
 	}
 	f.Name, f.UUID, f.InTree = q.last("name"), q.last("uuid"), q.last("in_tree")
 	if q.has("member_of") {
@@ -118,7 +110,7 @@ func createProvider(c *call) error {
 	}
 	p, err := c.state().CreateProvider(n, c.now)
 	if err != nil {
-		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to create resource provider \"%s\", %s: Object action create failed because: ", n.Name, n.UUID))
+		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to create resource provider \"%s\", %s: ", n.Name, n.UUID))
 	}
 	c.location(providerPath(p.UUID))
 	if c.version < 20 {
@@ -148,7 +140,7 @@ func updateProvider(c *call) error {
 		Name: text(body["name"]), SetParent: sent, Parent: text(parent), Reparent: c.version >= 37,
 	}, c.now)
 	if err != nil {
-		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: Object action update failed because: ", uuid))
+		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: ", uuid))
 	}
 	c.noCache()
 	if !before.Updated.IsZero() || before.Parent == "" { // creating a root counts as an update of it

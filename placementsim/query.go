@@ -2,7 +2,6 @@ package placementsim
 
 import (
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -59,18 +58,12 @@ func (q query) last(key string) string {
 	return ""
 }
 
-// onlyKeys refuses keys that are not in the list.
-func (q query) onlyKeys(known ...string) error {
-	var extra []string
-	for _, key := range q.keys {
-		if !slices.Contains(known, key) {
-			extra = append(extra, key)
-		}
+// check checks the keys, with their last values, against the schema of a name.
+func (q query) check(name string) error {
+	if err := validate(name, schema.Texts(q.keys, q.last)); err != nil {
+		return badQuery(err.Error())
 	}
-	if extra == nil {
-		return nil
-	}
-	return badQuery(schema.ExtraKeys(extra, nil) + "\n\nFailed validating 'additionalProperties' in schema")
+	return nil
 }
 
 // parseResources reads "RC:n,RC:n"; a class that comes twice counts once, with
@@ -148,11 +141,11 @@ func parseAggregates(value string) ([]string, error) {
 	rest, isList := strings.CutPrefix(value, "in:")
 	list := strings.Split(rest, ",")
 	if !isList && len(list) > 1 {
-		return nil, badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid microversion.")
+		return nil, badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid microversion. Got: " + value)
 	}
 	for _, uuid := range list {
 		if !uuids.Like(uuid) {
-			return nil, badQuery("Expected 'member_of' parameter to contain valid UUID(s). Got: " + value)
+			return nil, badQuery("Expected 'member_of' parameter to contain valid UUID(s). Got: " + uuid)
 		}
 	}
 	return list, nil

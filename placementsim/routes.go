@@ -2,6 +2,7 @@ package placementsim
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -28,8 +29,10 @@ type operation struct {
 	query []string
 	// answers: the caller must accept JSON.
 	answers bool
-	rule    rule
-	handle  func(*call) error
+	// policy is the name of the rule, below "placement:", as operators know it.
+	policy string
+	rule   rule
+	handle func(*call) error
 }
 
 func operations() []operation {
@@ -38,56 +41,58 @@ func operations() []operation {
 		{name: fault.PlacementRootGet, method: "GET", pattern: "/", rule: anybody, handle: getRoot},
 		{name: fault.PlacementRootGet, method: "GET", pattern: "", rule: anybody, handle: getRoot},
 
-		{name: fault.ResourceProviderList, method: "GET", pattern: "/resource_providers", answers: true, query: []string{"name", "uuid", "member_of", "resources", "in_tree", "required"}, handle: listProviders},
-		{name: fault.ResourceProviderCreate, method: "POST", pattern: "/resource_providers", reads: true, handle: createProvider},
-		{name: fault.ResourceProviderGet, method: "GET", pattern: rp, answers: true, handle: ofProvider(getProvider)},
-		{name: fault.ResourceProviderUpdate, method: "PUT", pattern: rp, reads: true, handle: updateProvider},
-		{name: fault.ResourceProviderDelete, method: "DELETE", pattern: rp, handle: deleteProvider},
+		{name: fault.ResourceProviderList, method: "GET", pattern: "/resource_providers", policy: "resource_providers:list", answers: true, query: []string{"name", "uuid", "member_of", "resources", "in_tree", "required"}, handle: listProviders},
+		{name: fault.ResourceProviderCreate, method: "POST", pattern: "/resource_providers", policy: "resource_providers:create", reads: true, handle: createProvider},
+		{name: fault.ResourceProviderGet, method: "GET", pattern: rp, policy: "resource_providers:show", answers: true, handle: ofProvider(getProvider, "")},
+		{name: fault.ResourceProviderUpdate, method: "PUT", pattern: rp, policy: "resource_providers:update", reads: true, handle: updateProvider},
+		{name: fault.ResourceProviderDelete, method: "DELETE", pattern: rp, policy: "resource_providers:delete", handle: deleteProvider},
 
-		{name: fault.InventoriesGet, method: "GET", pattern: rp + "/inventories", answers: true, handle: ofProvider((*call).writeInventories)},
-		{name: fault.InventoriesPost, method: "POST", pattern: rp + "/inventories", reads: true, handle: postInventory},
-		{name: fault.InventoriesPut, method: "PUT", pattern: rp + "/inventories", reads: true, handle: putInventories},
-		{name: fault.InventoriesDelete, method: "DELETE", pattern: rp + "/inventories", since: 5, maskStatus: http.StatusMethodNotAllowed, handle: deleteInventories},
-		{name: fault.InventoryGet, method: "GET", pattern: rp + "/inventories/{class}", answers: true, handle: ofProvider(getInventory)},
-		{name: fault.InventoryPut, method: "PUT", pattern: rp + "/inventories/{class}", reads: true, handle: putInventory},
-		{name: fault.InventoryDelete, method: "DELETE", pattern: rp + "/inventories/{class}", handle: deleteInventory},
+		{name: fault.InventoriesGet, method: "GET", pattern: rp + "/inventories", policy: "resource_providers:inventories:list", answers: true, handle: ofProvider((*call).writeInventories, "No resource provider with uuid %s found : ")},
+		{name: fault.InventoriesPost, method: "POST", pattern: rp + "/inventories", policy: "resource_providers:inventories:create", reads: true, handle: postInventory},
+		{name: fault.InventoriesPut, method: "PUT", pattern: rp + "/inventories", policy: "resource_providers:inventories:update", reads: true, handle: putInventories},
+		{name: fault.InventoriesDelete, method: "DELETE", pattern: rp + "/inventories", policy: "resource_providers:inventories:delete", since: 5, maskStatus: http.StatusMethodNotAllowed, handle: deleteInventories},
+		{name: fault.InventoryGet, method: "GET", pattern: rp + "/inventories/{class}", policy: "resource_providers:inventories:show", answers: true, handle: ofProvider(getInventory, "No resource provider with uuid %s found : ")},
+		{name: fault.InventoryPut, method: "PUT", pattern: rp + "/inventories/{class}", policy: "resource_providers:inventories:update", reads: true, handle: putInventory},
+		{name: fault.InventoryDelete, method: "DELETE", pattern: rp + "/inventories/{class}", policy: "resource_providers:inventories:delete", handle: deleteInventory},
 
-		{name: fault.RPUsagesGet, method: "GET", pattern: rp + "/usages", answers: true, handle: ofProvider(getProviderUsages)},
-		{name: fault.RPAllocationsGet, method: "GET", pattern: rp + "/allocations", answers: true, handle: getProviderAllocations},
-		{name: fault.AggregatesGet, method: "GET", pattern: rp + "/aggregates", since: 1, maskLast: true, answers: true, handle: ofProvider((*call).writeAggregates)},
-		{name: fault.AggregatesPut, method: "PUT", pattern: rp + "/aggregates", since: 1, maskLast: true, reads: true, handle: putAggregates},
-		{name: fault.RPTraitsGet, method: "GET", pattern: rp + "/traits", since: 6, answers: true, handle: ofProvider((*call).writeProviderTraits)},
-		{name: fault.RPTraitsPut, method: "PUT", pattern: rp + "/traits", since: 6, reads: true, handle: putProviderTraits},
-		{name: fault.RPTraitsDelete, method: "DELETE", pattern: rp + "/traits", since: 6, handle: deleteProviderTraits},
+		{name: fault.RPUsagesGet, method: "GET", pattern: rp + "/usages", policy: "resource_providers:usages", answers: true, handle: ofProvider(getProviderUsages, "No resource provider with uuid %s found: ")},
+		{name: fault.RPAllocationsGet, method: "GET", pattern: rp + "/allocations", policy: "resource_providers:allocations:list", answers: true, handle: ofProvider(getProviderAllocations, "Resource provider '%s' not found: ")},
+		{name: fault.AggregatesGet, method: "GET", pattern: rp + "/aggregates", policy: "resource_providers:aggregates:list", since: 1, maskLast: true, answers: true, handle: ofProvider((*call).writeAggregates, "")},
+		{name: fault.AggregatesPut, method: "PUT", pattern: rp + "/aggregates", policy: "resource_providers:aggregates:update", since: 1, maskLast: true, reads: true, handle: putAggregates},
+		{name: fault.RPTraitsGet, method: "GET", pattern: rp + "/traits", policy: "resource_providers:traits:list", since: 6, answers: true, handle: ofProvider((*call).writeProviderTraits, "No resource provider with uuid %s found: ")},
+		{name: fault.RPTraitsPut, method: "PUT", pattern: rp + "/traits", policy: "resource_providers:traits:update", since: 6, reads: true, handle: putProviderTraits},
+		{name: fault.RPTraitsDelete, method: "DELETE", pattern: rp + "/traits", policy: "resource_providers:traits:delete", since: 6, handle: deleteProviderTraits},
 
-		{name: fault.TraitList, method: "GET", pattern: "/traits", since: 6, answers: true, query: []string{"name", "associated"}, handle: listTraits},
-		{name: fault.TraitGet, method: "GET", pattern: "/traits/{name}", since: 6, handle: getTrait},
-		{name: fault.TraitPut, method: "PUT", pattern: "/traits/{name}", since: 6, handle: putTrait},
-		{name: fault.TraitDelete, method: "DELETE", pattern: "/traits/{name}", since: 6, handle: deleteTrait},
+		{name: fault.TraitList, method: "GET", pattern: "/traits", policy: "traits:list", since: 6, answers: true, query: []string{"name", "associated"}, handle: listTraits},
+		{name: fault.TraitGet, method: "GET", pattern: "/traits/{name}", policy: "traits:show", since: 6, handle: getTrait},
+		{name: fault.TraitPut, method: "PUT", pattern: "/traits/{name}", policy: "traits:update", since: 6, handle: putTrait},
+		{name: fault.TraitDelete, method: "DELETE", pattern: "/traits/{name}", policy: "traits:delete", since: 6, handle: deleteTrait},
 
-		{name: fault.ResourceClassList, method: "GET", pattern: "/resource_classes", since: 2, answers: true, handle: listClasses},
-		{name: fault.ResourceClassCreate, method: "POST", pattern: "/resource_classes", since: 2, reads: true, handle: createClass},
-		{name: fault.ResourceClassGet, method: "GET", pattern: "/resource_classes/{name}", since: 2, answers: true, handle: getClass},
-		{name: fault.ResourceClassPut, method: "PUT", pattern: "/resource_classes/{name}", since: 2, reads: true, bodyUntil: 7, handle: putClass},
-		{name: fault.ResourceClassDelete, method: "DELETE", pattern: "/resource_classes/{name}", since: 2, handle: deleteClass},
+		{name: fault.ResourceClassList, method: "GET", pattern: "/resource_classes", policy: "resource_classes:list", since: 2, answers: true, handle: listClasses},
+		{name: fault.ResourceClassCreate, method: "POST", pattern: "/resource_classes", policy: "resource_classes:create", since: 2, reads: true, handle: createClass},
+		{name: fault.ResourceClassGet, method: "GET", pattern: "/resource_classes/{name}", policy: "resource_classes:show", since: 2, answers: true, handle: getClass},
+		{name: fault.ResourceClassPut, method: "PUT", pattern: "/resource_classes/{name}", policy: "resource_classes:update", since: 2, reads: true, bodyUntil: 7, handle: putClass},
+		{name: fault.ResourceClassDelete, method: "DELETE", pattern: "/resource_classes/{name}", policy: "resource_classes:delete", since: 2, handle: deleteClass},
 
-		{name: fault.AllocationsGet, method: "GET", pattern: "/allocations/{consumer}", answers: true, handle: getAllocations},
-		{name: fault.AllocationsPut, method: "PUT", pattern: "/allocations/{consumer}", reads: true, handle: putAllocations},
-		{name: fault.AllocationsDelete, method: "DELETE", pattern: "/allocations/{consumer}", handle: deleteAllocations},
-		{name: fault.AllocationsPost, method: "POST", pattern: "/allocations", since: 13, reads: true, handle: postAllocations},
+		{name: fault.AllocationsGet, method: "GET", pattern: "/allocations/{consumer}", policy: "allocations:list", answers: true, handle: getAllocations},
+		{name: fault.AllocationsPut, method: "PUT", pattern: "/allocations/{consumer}", policy: "allocations:update", reads: true, handle: putAllocations},
+		{name: fault.AllocationsDelete, method: "DELETE", pattern: "/allocations/{consumer}", policy: "allocations:delete", handle: deleteAllocations},
+		{name: fault.AllocationsPost, method: "POST", pattern: "/allocations", policy: "allocations:manage", since: 13, reads: true, handle: postAllocations},
 
-		{name: fault.AllocationCandidatesList, method: "GET", pattern: "/allocation_candidates", since: 10, answers: true, query: []string{"resources*", "required*", "member_of*", "in_tree*", "limit", "group_policy", "root_required", "same_subtree"}, handle: listCandidates},
-		{name: fault.UsagesGet, method: "GET", pattern: "/usages", since: 9, answers: true, rule: ownUsages, query: []string{"project_id", "user_id", "consumer_type"}, handle: getUsages},
-		{name: fault.ReshaperPost, method: "POST", pattern: "/reshaper", since: 30, reads: true, rule: reshaping, handle: postReshaper},
+		{name: fault.AllocationCandidatesList, method: "GET", pattern: "/allocation_candidates", policy: "allocation_candidates:list", since: 10, answers: true, query: []string{"resources*", "required*", "member_of*", "in_tree*", "limit", "group_policy", "root_required", "same_subtree"}, handle: listCandidates},
+		{name: fault.UsagesGet, method: "GET", pattern: "/usages", policy: "usages", since: 9, answers: true, rule: ownUsages, query: []string{"project_id", "user_id", "consumer_type"}, handle: getUsages},
+		{name: fault.ReshaperPost, method: "POST", pattern: "/reshaper", policy: "reshaper:reshape", since: 30, reads: true, rule: reshaping, handle: postReshaper},
 	}
 }
 
-// ofProvider is the handler of a GET for a provider, or for a part of it.
-func ofProvider(answer func(*call, engine.Inspection) error) func(*call) error {
+// ofProvider is the handler of a GET for a provider, or for a part of it. The words are
+// those that some operations put before the error about a provider that does not exist.
+func ofProvider(answer func(*call, engine.Inspection) error, absent string) func(*call) error {
 	return func(c *call) error {
-		p, err := c.server.state.Inspect(c.PathValue("uuid"))
+		uuid := c.PathValue("uuid")
+		p, err := c.server.state.Inspect(uuid)
 		if err != nil {
-			return err
+			return prefixed(err, engine.ErrNotFound, strings.ReplaceAll(absent, "%s", uuid))
 		}
 		return answer(c, p)
 	}

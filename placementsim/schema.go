@@ -2,9 +2,10 @@ package placementsim
 
 import (
 	"embed"
-	"maps"
+	"iter"
+	"math"
+	"math/big"
 	"regexp"
-	"slices"
 	"sync"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
@@ -29,11 +30,7 @@ func validate(name string, value any) error {
 	return schemas.Validate(name, value)
 }
 
-var (
-	customName   = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
-	dashedUUID   = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-	consumerType = regexp.MustCompile(`^([A-Z0-9_]+|unknown|all.*)$`)
-)
+var customName = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
 
 // maxName is the longest name of a trait or resource class.
 const maxName = 255
@@ -45,6 +42,8 @@ func integer(value any) int64 {
 	switch v := value.(type) {
 	case int64:
 		return max(-far, min(v, far))
+	case *big.Int:
+		return int64(v.Sign()) * far
 	case float64:
 		return int64(max(-far, min(v, far)))
 	}
@@ -55,6 +54,8 @@ func number(value any) float64 {
 	switch v := value.(type) {
 	case int64:
 		return float64(v)
+	case *big.Int:
+		return float64(v.Sign()) * math.MaxFloat64
 	case float64:
 		return v
 	}
@@ -67,8 +68,19 @@ func text(value any) string {
 }
 
 func object(value any) map[string]any {
-	m, _ := value.(map[string]any)
-	return m
+	if o, ok := value.(*schema.Object); ok {
+		return o.Values
+	}
+	return nil
+}
+
+// members yields the keys and values of an object in the order in which they were sent.
+func members(value any) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		o, ok := value.(*schema.Object)
+		for i := 0; ok && i < len(o.Keys) && yield(o.Keys[i], o.Values[o.Keys[i]]); i++ {
+		}
+	}
 }
 
 func array(value any) []any {
@@ -83,5 +95,3 @@ func textList(value any) []string {
 	}
 	return list
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -29,7 +29,7 @@ func listTraits(c *call) error {
 // traitFilter reads the query string of the trait list. An operator that is
 // not known filters nothing.
 func traitFilter(q query) (f engine.TraitFilter, err error) {
-	if err := q.onlyKeys("name", "associated"); err != nil {
+	if err := q.check("traits"); err != nil {
 		return f, err
 	}
 	if q.has("name") {

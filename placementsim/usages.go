@@ -4,9 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -21,7 +19,7 @@ func getProviderUsages(c *call, p engine.Inspection) error {
 
 func getUsages(c *call) error {
 	q := parseQuery(c.URL.RawQuery)
-	if err := c.checkUsagesQuery(q); err != nil {
+	if err := q.check(c.schemaFor("usages", 9, sinceConsumerType)); err != nil {
 		return err
 	}
 	groups := c.server.state.Usages(q.last("project_id"), q.last("user_id"))
@@ -36,39 +34,6 @@ func getUsages(c *call) error {
 		usages[g.Type] = entry
 	}
 	return c.JSON(http.StatusOK, map[string]any{"usages": usages})
-}
-
-// checkUsagesQuery checks the query string of the usages.
-func (c *call) checkUsagesQuery(q query) error {
-	known := c.version.names(addition{0, "project_id"}, addition{0, "user_id"}, addition{sinceConsumerType, "consumer_type"})
-	if !q.has("project_id") {
-		return badQuery("'project_id' is a required property\n\nFailed validating 'required' in schema")
-	}
-	if err := q.onlyKeys(known...); err != nil {
-		return err
-	}
-	for _, key := range known {
-		if err := checkLength(q, key); err != nil {
-			return err
-		}
-	}
-	if kind := q.last("consumer_type"); q.has("consumer_type") && !consumerType.MatchString(kind) {
-		return badQuery(schema.Repr(kind) + " does not match '^[A-Z0-9_]+$|^all|^unknown$'\n\nFailed validating 'pattern' in schema['properties']['consumer_type']")
-	}
-	return nil
-}
-
-func checkLength(q query, key string) error {
-	value := q.last(key)
-	place := " in schema['properties'][" + schema.Repr(key) + "]"
-	switch {
-	case !q.has(key):
-	case value == "":
-		return badQuery("'' is too short\n\nFailed validating 'minLength'" + place)
-	case utf8.RuneCountInString(value) > maxName:
-		return badQuery(schema.Repr(value) + " is too long\n\nFailed validating 'maxLength'" + place)
-	}
-	return nil
 }
 
 // selectUsages keeps the requested consumer type, and lists consumers without a type

@@ -7,7 +7,6 @@ const (
 	retryable   = "github.com/hashicorp/go-retryablehttp"
 	libvirtxml  = "libvirt.org/go/libvirtxml"
 	uuid        = "github.com/google/uuid"
-	jsonschema  = "github.com/santhosh-tekuri/jsonschema/v6"
 	bbolt       = "go.etcd.io/bbolt"
 	btree       = "github.com/tidwall/btree"
 	ini         = "gopkg.in/ini.v1"
@@ -72,7 +71,7 @@ func foundations() []Package {
 		{Pattern: "internal/scale"}, // for benchmarks only
 		{Pattern: "internal/strictjson"},
 		{Pattern: "internal/uuids"},
-		{Pattern: "internal/schema", Others: []string{jsonschema}},
+		{Pattern: "internal/schema"},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables"}},
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},

@@ -2,79 +2,110 @@ package schema
 
 import (
 	"maps"
+	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Repr writes a JSON value as Python would show it: error texts are
 // matched against that.
 func Repr(value any) string {
-	var b strings.Builder
-	writeRepr(&b, value)
-	return b.String()
+	return string(appendRepr(nil, value, (*Object).keys))
 }
 
-func writeRepr(b *strings.Builder, value any) {
+func (o *Object) keys() []string   { return o.Keys }
+func (o *Object) sorted() []string { return slices.Sorted(maps.Keys(o.Values)) }
+
+// appendRepr shows the keys of objects in the order given.
+func appendRepr(b []byte, value any, order func(*Object) []string) []byte {
 	switch v := value.(type) {
 	case nil:
-		b.WriteString("None")
+		return append(b, "None"...)
 	case bool:
 		if v {
-			b.WriteString("True")
-		} else {
-			b.WriteString("False")
+			return append(b, "True"...)
 		}
+		return append(b, "False"...)
 	case string:
-		writeReprString(b, v)
+		return appendReprText(b, v)
 	case int64:
-		b.WriteString(strconv.FormatInt(v, 10))
+		return strconv.AppendInt(b, v, 10)
+	case *big.Int:
+		return v.Append(b, 10)
 	case float64:
-		b.WriteString(ReprFloat(v))
+		return append(b, ReprFloat(v)...)
 	case []any:
-		b.WriteByte('[')
+		b = append(b, '[')
 		for i, item := range v {
 			if i > 0 {
-				b.WriteString(", ")
+				b = append(b, ", "...)
 			}
-			writeRepr(b, item)
+			b = appendRepr(b, item, order)
 		}
-		b.WriteByte(']')
-	case map[string]any:
-		writeReprMap(b, v)
+		return append(b, ']')
+	case *Object:
+		b = append(b, '{')
+		for i, key := range order(v) {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = append(appendReprText(b, key), ": "...)
+			b = appendRepr(b, v.Values[key], order)
+		}
+		return append(b, '}')
 	}
+	return b
 }
 
-func writeReprMap(b *strings.Builder, m map[string]any) {
-	b.WriteByte('{')
-	for i, key := range slices.Sorted(maps.Keys(m)) {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		writeReprString(b, key)
-		b.WriteString(": ")
-		writeRepr(b, m[key])
-	}
-	b.WriteByte('}')
-}
-
-func writeReprString(b *strings.Builder, s string) {
-	quote := "'"
+func appendReprText(b []byte, s string) []byte {
+	quote := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
-		quote = `"`
+		quote = '"'
 	}
-	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "'", `\'`)
-	if quote == `"` {
-		escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
+	b = append(b, quote)
+	for _, r := range s {
+		switch {
+		case r == rune(quote) || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, `\n`...)
+		case r == '\r':
+			b = append(b, `\r`...)
+		case r == '\t':
+			b = append(b, `\t`...)
+		case unicode.IsPrint(r):
+			b = utf8.AppendRune(b, r)
+		case r < 0x100:
+			b = append(b, `\x`...)
+			b = appendHex(b, r, 2)
+		case r < 0x10000:
+			b = append(b, `\u`...)
+			b = appendHex(b, r, 4)
+		default:
+			b = append(b, `\U`...)
+			b = appendHex(b, r, 8)
+		}
 	}
-	b.WriteString(quote)
-	_, _ = escape.WriteString(b, s) // a strings.Builder never fails
-	b.WriteString(quote)
+	return append(b, quote)
+}
+
+func appendHex(b []byte, r rune, width int) []byte {
+	text := strconv.FormatInt(int64(r), 16)
+	b = append(b, strings.Repeat("0", width-len(text))...)
+	return append(b, text...)
 }
 
 // ReprFloat writes a float as Python would.
 func ReprFloat(f float64) string {
-	s := strconv.FormatFloat(f, 'g', -1, 64)
+	format := byte('e')
+	if size := math.Abs(f); size == 0 || size >= 1e-4 && size < 1e16 {
+		format = 'f'
+	}
+	s := strconv.FormatFloat(f, format, -1, 64)
 	if !strings.ContainsAny(s, ".e") {
 		s += ".0"
 	}
@@ -83,9 +114,159 @@ func ReprFloat(f float64) string {
 
 // ReprList writes texts as Python would, separated by commas.
 func ReprList(list []string) string {
-	shown := make([]string, 0, len(list))
-	for _, item := range list {
-		shown = append(shown, Repr(item))
+	var b []byte
+	for i, item := range list {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = appendReprText(b, item)
 	}
-	return strings.Join(shown, ", ")
+	return string(b)
+}
+
+// pretty writes a value as Python's pprint does in 72 columns.
+func pretty(value any) string {
+	p := printer{}
+	p.value(value, 0, 0, 0)
+	return string(p.out)
+}
+
+const prettyWidth = 72
+
+// printer lays out values: on one line if they fit, else an item a line.
+type printer struct{ out []byte }
+
+// value writes a value that begins at a column and leaves room for what follows it.
+func (p *printer) value(value any, column, room, level int) {
+	line := appendRepr(nil, value, (*Object).sorted)
+	if utf8.RuneCount(line) > prettyWidth-column-room {
+		switch v := value.(type) {
+		case *Object:
+			p.object(v, column, room, level+1)
+			return
+		case []any:
+			p.list(v, column, room, level+1)
+			return
+		case string:
+			p.text(v, column, room, level+1)
+			return
+		}
+	}
+	p.out = append(p.out, line...)
+}
+
+// roomFor is what an item leaves at the end of its line: that of the whole after the
+// last, a comma after the others.
+func roomFor(i, count, room int) int {
+	if i == count-1 {
+		return room + 1
+	}
+	return 1
+}
+
+func (p *printer) newLine(column int) {
+	p.out = append(p.out, '\n')
+	p.out = append(p.out, strings.Repeat(" ", column)...)
+}
+
+func (p *printer) object(o *Object, column, room, level int) {
+	p.out = append(p.out, '{')
+	for i, key := range o.sorted() {
+		if i > 0 {
+			p.out = append(p.out, ',')
+			p.newLine(column + 1)
+		}
+		shown := appendReprText(nil, key)
+		p.out = append(append(p.out, shown...), ": "...)
+		p.value(o.Values[key], column+1+utf8.RuneCount(shown)+2, roomFor(i, len(o.Values), room), level)
+	}
+	p.out = append(p.out, '}')
+}
+
+func (p *printer) list(list []any, column, room, level int) {
+	p.out = append(p.out, '[')
+	for i, item := range list {
+		if i > 0 {
+			p.out = append(p.out, ',')
+			p.newLine(column + 1)
+		}
+		p.value(item, column+1, roomFor(i, len(list), room), level)
+	}
+	p.out = append(p.out, ']')
+}
+
+// text breaks a text at blanks.
+func (p *printer) text(s string, column, room, level int) {
+	outermost := level == 1
+	if outermost {
+		column++
+		room++
+	}
+	chunks := chunksOf(s, column, room)
+	if len(chunks) == 1 {
+		p.out = append(p.out, chunks[0]...)
+		return
+	}
+	if outermost {
+		p.out = append(p.out, '(')
+	}
+	for i, chunk := range chunks {
+		if i > 0 {
+			p.newLine(column)
+		}
+		p.out = append(p.out, chunk...)
+	}
+	if outermost {
+		p.out = append(p.out, ')')
+	}
+}
+
+// chunksOf are the parts of a text that fit, shown.
+func chunksOf(s string, column, room int) []string {
+	var chunks []string
+	width := func(text string) int { return utf8.RuneCountInString(Repr(text)) }
+	lines := strings.SplitAfter(s, "\n")
+	if last := len(lines) - 1; last > 0 && lines[last] == "" {
+		lines = lines[:last]
+	}
+	for i, line := range lines {
+		most := prettyWidth - column
+		end := most
+		if i == len(lines)-1 {
+			end -= room
+		}
+		if width(line) <= end {
+			chunks = append(chunks, Repr(line))
+			continue
+		}
+		words := wordsOf(line)
+		current := ""
+		for j, word := range words {
+			if j == len(words)-1 {
+				most = end
+			}
+			if current != "" && width(current+word) > most {
+				chunks = append(chunks, Repr(current))
+				current = ""
+			}
+			current += word
+		}
+		chunks = append(chunks, Repr(current))
+	}
+	return chunks
+}
+
+// wordsOf splits a line after each run of blanks.
+func wordsOf(line string) []string {
+	var words []string
+	start, blank := 0, false
+	for i, r := range line {
+		space := unicode.IsSpace(r)
+		if blank && !space {
+			words = append(words, line[start:i])
+			start = i
+		}
+		blank = space
+	}
+	return append(words, line[start:])
 }

@@ -1,48 +1,136 @@
 package schema_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"os"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
-func TestViolationsReadLikeThoseOfPython(t *testing.T) {
-	t.Parallel()
-	schemas, err := schema.Load(fstest.MapFS{"s/thing.json": {Data: []byte(`{"type": "object", "required": ["id"], "additionalProperties": false,
-		"properties": {"id": {"type": "string", "format": "uuid"}, "list": {"type": "array", "items": {"type": "integer", "minimum": 1}}}}`)}},
-		"s", func(text string) bool { return text == "u" })
+func load(t *testing.T, doc string) *schema.Set {
+	t.Helper()
+	schemas, err := schema.Load(fstest.MapFS{"s/thing.json": {Data: []byte(doc)}}, "s", uuids.Like)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for body, want := range map[string]string{
-		`{"id": "u"}`:                 "",
-		`{}`:                          "'id' is a required property",
-		`{"id": "v"}`:                 "'v' is not a 'uuid'",
-		`{"id": "u", "list": [2, 0]}`: "0 is less than the minimum of 1",
-		`{"id": "u", "x": true}`:      "Additional properties are not allowed ('x' was unexpected)",
-		`null`:                        "None is not of type 'object'",
-	} {
-		value, err := schema.Decode([]byte(body))
+	return schemas
+}
+
+// testdata/python.json has a schema, documents, and what Python 3.11's json and jsonschema
+// 4.10.3 say of them; each has one error or none.
+func TestTextsAreThoseOfPython(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/python.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Schema json.RawMessage
+		Cases  []struct{ Document, Error string }
+	}
+	if err := json.Unmarshal(data, &said); err != nil {
+		t.Fatal(err)
+	}
+	schemas := load(t, string(said.Schema))
+	for _, c := range said.Cases {
+		got := ""
+		if value, err := schema.Decode([]byte(c.Document)); err != nil {
+			got = "Malformed: " + err.Error()
+		} else if err := schemas.Validate("thing", value); err != nil {
+			got = err.Error()
+		}
+		if diff := cmp.Diff(c.Error, got); diff != "" {
+			t.Errorf("%s (-python +ours):\n%s", c.Document, diff)
+		}
+	}
+}
+
+func TestViolationNamesThePart(t *testing.T) {
+	t.Parallel()
+	schemas := load(t, `{"properties": {"list": {"type": "array", "items": {"type": "integer", "minimum": 1}}}}`)
+	value, err := schema.Decode([]byte(`{"list": [2, 0]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got *schema.Violation
+	if !errors.As(schemas.Validate("thing", value), &got) {
+		t.Fatal("no violation")
+	}
+	if got.Keyword != "minimum" || got.Phrase != "0 is less than the minimum of 1" || !cmp.Equal(got.Path, []string{"list", "1"}) {
+		t.Errorf("got %s, %q at %v", got.Keyword, got.Phrase, got.Path)
+	}
+	if err := schemas.Validate("other", value); err == nil || errors.As(err, &got) {
+		t.Errorf("a schema that is not there: %v", err)
+	}
+}
+
+func TestSchemasThatAreNotUnderstoodAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, doc := range []string{`{`, `[]`, `{"oneOf": []}`, `{"format": "date"}`, `{"pattern": "("}`, `{"additionalProperties": {}}`, `{"items": 5}`,
+		`{"properties": {"a": 5}}`, `{"patternProperties": {"(": {}}}`, `{"anyOf": [5]}`} {
+		if _, err := schema.Load(fstest.MapFS{"s/bad.json": {Data: []byte(doc)}}, "s", nil); err == nil {
+			t.Errorf("%s was compiled", doc)
+		}
+	}
+}
+
+// What is decoded is what encoding/json decodes, which does not keep the order of keys; it
+// reads bytes that are no UTF-8, and it is stricter about nothing that this decoder reads.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{`{"b": [1, -2.5e3, true, null], "a": {"x": "\u00e9\ud83d\ude00\n"}}`, `[1e400, 99999999999999999999, -0]`, `{"a":1,"a":2}`, "[[[", `"\ud800"`, "1.", "\xff"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		value, err := schema.Decode(data)
+		valid := json.Valid(data)
 		if err != nil {
+			return
+		}
+		if !valid {
+			t.Fatalf("%q was decoded", data)
+		}
+		var want any
+		dec := json.NewDecoder(bytes.NewReader(data))
+		dec.UseNumber()
+		if err := dec.Decode(&want); err != nil {
 			t.Fatal(err)
 		}
-		var got schema.Violation
-		var violation *schema.Violation
-		if errors.As(schemas.Validate("thing", value), &violation) {
-			got = *violation
+		if diff := cmp.Diff(plain(want), plain(value)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", data, diff)
 		}
-		if got.Phrase != want {
-			t.Errorf("%s: %q, want %q", body, got.Phrase, want)
+		_ = schema.Repr(value)
+	})
+}
+
+// plain drops numbers, whose types differ, and the order of keys.
+func plain(value any) any {
+	switch v := value.(type) {
+	case *schema.Object:
+		m := make(map[string]any)
+		for _, key := range v.Keys {
+			m[key] = plain(v.Values[key])
 		}
-		if body == `{"id": "u", "list": [2, 0]}` && !cmp.Equal(got.Path, []string{"list", "1"}) {
-			t.Errorf("%s: at %v", body, got.Path)
+		return m
+	case map[string]any:
+		for key := range v {
+			v[key] = plain(v[key])
 		}
+		return v
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = plain(v[i])
+		}
+		return list
+	case string, bool, nil:
+		return v
 	}
-	if _, err := schema.Load(fstest.MapFS{"s/bad.json": {Data: []byte(`{`)}}, "s", nil); err == nil {
-		t.Error("a bad schema was compiled")
-	}
+	return 0
 }

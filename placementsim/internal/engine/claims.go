@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // Claim replaces the allocations of one or more consumers, all or none of
@@ -186,6 +187,9 @@ func (pl *plan) count() {
 
 // check refuses a plan of which an allocation does not fit.
 func (pl *plan) check(over overlay) error {
+	if err := pl.checkProviders(over); err != nil {
+		return err
+	}
 	for _, claim := range pl.claims {
 		for _, a := range claim.allocs {
 			inv := over.inventory(a.provider, a.class)
@@ -202,6 +206,36 @@ func (pl *plan) check(over overlay) error {
 		}
 	}
 	return nil
+}
+
+// checkProviders refuses a plan that names a provider without inventory of any of the
+// plan's classes. It comes before all else, and names all of them.
+func (pl *plan) checkProviders(over overlay) error {
+	isTaken := func(ch change) bool { return ch.taken > 0 }
+	lacks := func(ch change) bool { return isTaken(ch) && over.inventory(ch.provider, ch.class) == nil }
+	if !slices.ContainsFunc(pl.changes, lacks) {
+		return nil
+	}
+	var classes []*class
+	for _, ch := range pl.changes {
+		if isTaken(ch) {
+			classes = append(classes, ch.class)
+		}
+	}
+	slices.SortFunc(classes, func(a, b *class) int { return a.id - b.id })
+	var names, providers []string
+	for _, c := range slices.Compact(classes) {
+		names = append(names, c.name)
+	}
+	for _, ch := range pl.changes {
+		if lacks(ch) && !slices.ContainsFunc(classes, func(c *class) bool { return over.inventory(ch.provider, c) != nil }) {
+			providers = append(providers, ch.provider.uuid)
+		}
+	}
+	if providers == nil {
+		return nil
+	}
+	return refuse(ErrConflict, "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid.", strings.Join(names, ", "), strings.Join(slices.Compact(providers), ", "))
 }
 
 // apply carries a plan out.

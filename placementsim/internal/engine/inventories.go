@@ -263,7 +263,11 @@ func (s *State) DeleteInventory(uuid, className string, now time.Time) error {
 		i := slices.IndexFunc(p.invs, func(inv inventory) bool { return inv.class.name == className })
 		switch {
 		case i < 0:
-			return refuse(ErrNotFound, "No inventory of class %s found for delete", className)
+			cause := "No inventory of class " + className + " found for delete"
+			if _, err := s.classes.lookup(className); err != nil {
+				cause = err.Error()
+			}
+			return refuse(ErrNotFound, "No inventory of class %s found for delete: %s", className, cause)
 		case p.invs[i].used > 0:
 			return inventoryInUse(ErrConcurrentUpdate, p, []string{className})
 		}

@@ -51,14 +51,17 @@ type NewProvider struct {
 func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n.Name == "" {
+		return Provider{}, refuse(ErrInvalid, "Object action create failed because: name is required")
+	}
 	var parent *provider
 	if n.Parent != "" {
 		parent = s.providers[n.Parent]
 		switch {
 		case n.Parent == n.UUID:
-			return Provider{}, refuse(ErrInvalid, "parent provider UUID cannot be same as UUID.")
+			return Provider{}, refuse(ErrInvalid, "Object action create failed because: parent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there is no parent.")
 		case parent == nil:
-			return Provider{}, refuse(ErrInvalid, "parent provider UUID does not exist.")
+			return Provider{}, refuse(ErrInvalid, "Object action create failed because: parent provider UUID does not exist.")
 		}
 	}
 	if s.providers[n.UUID] != nil {
@@ -145,19 +148,19 @@ func (p *provider) branch() []*provider {
 func (s *State) newParent(p *provider, u ProviderUpdate) (*provider, error) {
 	if u.Parent == "" {
 		if p.parent != nil && !u.Reparent {
-			return nil, refuse(ErrInvalid, "un-parenting a provider is not currently allowed.")
+			return nil, refuse(ErrInvalid, "Object action update failed because: un-parenting a provider is not currently allowed.")
 		}
 		return nil, nil
 	}
 	parent := s.providers[u.Parent]
 	if parent == nil {
-		return nil, refuse(ErrInvalid, "parent provider UUID does not exist.")
+		return nil, refuse(ErrInvalid, "Object action create failed because: parent provider UUID does not exist.")
 	}
 	if p.parent != nil && p.parent != parent && !u.Reparent {
-		return nil, refuse(ErrInvalid, "re-parenting a provider is not currently allowed.")
+		return nil, refuse(ErrInvalid, "Object action update failed because: re-parenting a provider is not currently allowed.")
 	}
 	if p.isAncestorOf(parent) {
-		return nil, refuse(ErrInvalid, "creating loop in the provider tree is not allowed.")
+		return nil, refuse(ErrInvalid, "Object action update failed because: creating loop in the provider tree is not allowed.")
 	}
 	return parent, nil
 }

@@ -82,7 +82,7 @@ func (s *State) checkReshaped(list []ReshapeInventory) error {
 	for _, item := range list {
 		p := s.providers[item.Provider]
 		if p == nil {
-			return refuse(ErrNotFound, "Resource provider %s in inventories does not exist.", item.Provider)
+			return refuse(ErrNotFound, "Resource provider %s in inventories not found: No resource provider with uuid %s found", item.Provider, item.Provider)
 		}
 		if p.generation != item.Generation {
 			return refuse(ErrConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", p.uuid, p.generation, item.Generation)
