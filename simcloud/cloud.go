@@ -61,7 +61,7 @@ func WithClock(clock sim.Clock) Option { return func(s *settings) { s.clock = cl
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
 // WithAgentLoop makes the agents report every minute, as real ones do. Without it they
-// report when the cloud is made and when Cyborg.Report is called.
+// report when the cloud is made and when Cyborg.Report is called, unless a host has [RootNova].
 func WithAgentLoop() Option { return func(s *settings) { s.agentLoop = true } }
 
 // WithDriver adds a driver from outside: hosts of the model enable it by its name ([Host.Drivers],
@@ -173,6 +173,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 		model: m.withDefaults(), clock: set.clock, agentLoop: set.agentLoop,
 		drivers: set.drivers, faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests), machineOf: make(map[string]*machine),
 	}
+	c.agentLoop = c.agentLoop || c.model.hasNovaRoots()
 	c.faults.Seed(c.model.Seed)
 	if err := c.start(set); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -195,6 +196,11 @@ func (c *Cloud) start(set settings) error {
 		Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: string(c.model.Cyborg.EventForm),
 		Clock: c.clock, Faults: c.faults, Verifier: c.identity, Token: c.tokenSource("cyborg"), Logger: set.logger,
 	})
+	if url, ok := c.model.Catalog["compute"]; ok {
+		if err := c.compute.ForwardTo(eventsURL(url)); err != nil {
+			return err // the model was checked
+		}
+	}
 	c.images = glance.New(glance.Config{Seed: c.model.Seed, Clock: c.clock, Faults: c.faults, Verifier: c.identity})
 	done := make(chan struct{})
 	c.endStreams = sync.OnceFunc(func() { close(done) })
@@ -241,7 +247,7 @@ func (c *Cloud) startCyborg() (err error) {
 	opts := []fakecyborg.Option{
 		fakecyborg.WithTokenVerifier(c.identity), fakecyborg.WithFaults(c.faults), fakecyborg.WithClock(c.clock),
 		fakecyborg.WithPlacement(c.peer("/placement", "cyborg")), fakecyborg.WithNova(c.peer("/compute/v2.1", "cyborg")),
-		fakecyborg.WithGlance(c.peer("/image/v2", "cyborg")),
+		fakecyborg.WithGlance(c.glance()),
 	}
 	if c.agentLoop {
 		opts = append(opts, fakecyborg.WithAgentLoop())
@@ -255,17 +261,6 @@ func (c *Cloud) startCyborg() (err error) {
 // peer is a service of the cloud as another one, or the cloud itself, reaches it.
 func (c *Cloud) peer(path, user string) sim.Endpoint {
 	return sim.Endpoint{URL: baseURL + path, Client: &http.Client{Transport: c.inside}, Token: c.tokenSource(user)}
-}
-
-// catalog has the long forms of the paths. That of the accelerator must end in /v2, because
-// Nova and gophercloud append to it.
-func catalog() []keystone.CatalogEntry {
-	return []keystone.CatalogEntry{
-		{Type: "placement", Name: "placement", Path: "/placement"},
-		{Type: "accelerator", Name: "cyborg", Path: "/accelerator/v2"},
-		{Type: "compute", Name: "nova", Path: "/compute/v2.1"},
-		{Type: "image", Name: "glance", Path: "/image"},
-	}
 }
 
 // serve routes requests to the services. It compares path prefixes instead of using
@@ -354,7 +349,7 @@ func (c *Cloud) HandleEvents(h http.Handler) {
 }
 
 // ForwardEventsTo sets URLs that get accepted events by POST, as the handler of
-// [Cloud.HandleEvents] does, for agents in other processes and for a nova-api. Redirects are not followed. A
+// [Cloud.HandleEvents] does, for agents in other processes and for a nova-api, in place of that of [Model.Catalog]. Redirects are not followed. A
 // post is repeated up to five times, with pauses of 1 to 16 seconds, where the connection is refused or
 // the answer is 502, 503 or 504; an event that an answer 207 refuses is not sent again. What is lost stands in
 // [Cloud.ReceivedEvents], on the status page and in the log of [WithLogger]. The error is for a URL

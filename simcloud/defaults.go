@@ -75,6 +75,9 @@ func (m Model) withDefaults() Model {
 	}
 	hosts := make([]Host, len(m.Hosts))
 	for i, h := range m.Hosts {
+		if m.NovaMakesHosts {
+			h = h.madeByNova()
+		}
 		hosts[i] = h.withDefaults()
 	}
 	m.Hosts = hosts
@@ -96,8 +99,32 @@ func (m Model) withDefaults() Model {
 	return m
 }
 
+// madeByNova returns the host without the providers that nova-compute makes; h does not change.
+func (h Host) madeByNova() Host {
+	h.Root, h.ProviderUUID, h.Providers = RootNova, "", nil
+	h.VCPUs, h.MemoryMB, h.DiskGB, h.Traits = 0, 0, 0, nil
+	if h.Nova != nil {
+		h.Nova = &Nova{DeviceSpec: h.Nova.DeviceSpec}
+	}
+	return h
+}
+
 // withDefaults returns the host with its defaults written out; h does not change.
 func (h Host) withDefaults() Host {
+	if h.Root != RootNova {
+		h = h.withRoot()
+	}
+	if h.Drivers == nil && h.Sysfs != nil {
+		h.Drivers = &builtin.Config{NVIDIA: &nvidia.Config{}}
+		if h.Sysfs.Dir != "" {
+			h.Drivers = &builtin.Config{EnabledDrivers: builtin.Hardware()}
+		}
+	}
+	return h
+}
+
+// withRoot returns the host with the defaults of its root provider.
+func (h Host) withRoot() Host {
 	for _, field := range []struct {
 		value *int
 		def   int
@@ -108,12 +135,6 @@ func (h Host) withDefaults() Host {
 	}
 	if h.Traits == nil {
 		h.Traits = []string{"COMPUTE_ACCELERATORS", "OWNER_NOVA"}
-	}
-	if h.Drivers == nil && h.Sysfs != nil {
-		h.Drivers = &builtin.Config{NVIDIA: &nvidia.Config{}}
-		if h.Sysfs.Dir != "" {
-			h.Drivers = &builtin.Config{EnabledDrivers: builtin.Hardware()}
-		}
 	}
 	return h
 }

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/client"
 )
 
 // WithExternalPlacement gives a cloud a Placement that is not simulated, such as a real
@@ -37,7 +39,7 @@ type externalConfig struct{ url, token string }
 
 // external is the connection to an external Placement.
 type external struct {
-	api   *api
+	api   *client.Client
 	proxy http.Handler
 }
 
@@ -49,7 +51,7 @@ func (c *Cloud) newExternal(e externalConfig) (*external, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableKeepAlives = true // the server of a test may close first
-	x := &external{api: &api{simhttp.Peer{Agent: "simcloud", Endpoint: sim.Endpoint{
+	x := &external{api: &client.Client{Peer: simhttp.Peer{Agent: "simcloud", Endpoint: sim.Endpoint{
 		URL: e.url, Client: &http.Client{Transport: transport, Timeout: time.Minute},
 		Token: func(context.Context) (string, error) { return e.token, nil },
 	}}}}
@@ -100,15 +102,15 @@ func (c *Cloud) externalState() (providers []placementsim.ResourceProvider, allo
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, m := range c.machines {
-		tree, err := c.external.tree(ctx, m.provider)
+		tree, err := c.external.tree(ctx, m)
 		if err != nil {
 			return providers, allocations, err
 		}
 		for _, p := range tree {
 			providers = append(providers, placementsim.ResourceProvider{UUID: p.UUID, Name: p.Name, Parent: p.Parent})
-			used, err := c.external.allocations(ctx, p.UUID)
+			used, err := c.external.api.Allocations(ctx, p.UUID)
 			if err != nil {
-				return providers, allocations, err
+				return providers, allocations, fmt.Errorf("simcloud: external placement: %w", err)
 			}
 			allocations = append(allocations, used...)
 		}
@@ -152,67 +154,23 @@ func (c *Cloud) externalTrees(q statuspage.Query) (trees [][]placementsim.UsedPr
 	return trees, matching
 }
 
-type externalProvider struct {
-	UUID   string `json:"uuid"`
-	Name   string `json:"name"`
-	Parent string `json:"parent_provider_uuid"`
-}
-
-// tree lists the providers of a host, parents before children.
-func (x *external) tree(ctx context.Context, root string) ([]externalProvider, error) {
-	var body struct {
-		Providers []externalProvider `json:"resource_providers"`
+// tree lists the providers of a host, parents before children; none if nova-compute has not made it.
+func (x *external) tree(ctx context.Context, m *machine) (tree []client.Provider, err error) {
+	root := m.provider
+	if root == "" {
+		root, err = x.api.Named(ctx, m.host.Name)
 	}
-	if err := x.get(ctx, "/resource_providers?in_tree="+root, &body); err != nil {
-		return nil, err
-	}
-	depth := make(map[string]int, len(body.Providers))
-	parent := make(map[string]string, len(body.Providers))
-	for _, p := range body.Providers {
-		parent[p.UUID] = p.Parent
-	}
-	for _, p := range body.Providers {
-		for at := p.UUID; parent[at] != "" && depth[p.UUID] <= len(parent); at = parent[at] {
-			depth[p.UUID]++
-		}
-	}
-	slices.SortStableFunc(body.Providers, func(a, b externalProvider) int { return depth[a.UUID] - depth[b.UUID] })
-	return body.Providers, nil
-}
-
-func (x *external) allocations(ctx context.Context, provider string) ([]placementsim.Allocation, error) {
-	var body struct {
-		Allocations map[string]struct {
-			Resources map[string]int `json:"resources"`
-		} `json:"allocations"`
-	}
-	if err := x.get(ctx, "/resource_providers/"+provider+"/allocations", &body); err != nil {
-		return nil, err
-	}
-	var list []placementsim.Allocation
-	for consumer, entry := range body.Allocations {
-		for class, used := range entry.Resources {
-			list = append(list, placementsim.Allocation{Consumer: consumer, Provider: provider, Class: class, Used: used})
-		}
-	}
-	slices.SortFunc(list, func(a, b placementsim.Allocation) int {
-		return strings.Compare(a.Consumer+a.Class, b.Consumer+b.Class)
-	})
-	return list, nil
-}
-
-func (x *external) get(ctx context.Context, path string, into any) error {
-	answer, err := x.api.exchange(ctx, http.MethodGet, path, placementVersion, nil)
-	if err == nil {
-		err = answer.Decode(into)
+	if err == nil && root != "" {
+		tree, err = x.api.Tree(ctx, root)
 	}
 	if err != nil {
-		return fmt.Errorf("simcloud: external placement: %w", err)
+		return nil, fmt.Errorf("simcloud: external placement: %w", err)
 	}
-	return nil
+	return tree, nil
 }
 
-// remove deletes the trees of all hosts that were created, children first.
+// remove deletes what was created for the hosts, children first: their trees, or below the root that is
+// Nova's the providers of Cyborg, whose uuids follow from their names.
 func (x *external) remove(machines []*machine) error {
 	if x == nil {
 		return nil
@@ -221,13 +179,17 @@ func (x *external) remove(machines []*machine) error {
 	defer cancel()
 	var errs []error
 	for _, m := range machines {
-		if !m.created {
+		ofNova := m.host.Root == RootNova
+		if !m.created && !ofNova {
 			continue // the root of that uuid is not the cloud's
 		}
-		tree, err := x.tree(ctx, m.provider)
+		tree, err := x.tree(ctx, m)
 		errs = append(errs, err)
 		for _, p := range slices.Backward(tree) {
-			if err := x.api.call(ctx, http.MethodDelete, "/resource_providers/"+p.UUID, placementVersion, nil); err != nil {
+			if ofNova && p.UUID != driver.ProviderUUID(p.Name) {
+				continue
+			}
+			if err := x.api.DeleteProvider(ctx, p.UUID); err != nil {
 				errs = append(errs, fmt.Errorf("simcloud: external placement: remove provider %s: %w", p.Name, err))
 			}
 		}

@@ -13,12 +13,13 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim"
 )
 
 // machine is a host with its hardware.
 type machine struct {
 	host         Host
-	provider     string                        // uuid of the root provider
+	provider     string                        // uuid of the root provider; empty: nova-compute makes it
 	tree         driver.Tree                   // nil: no hardware
 	dir          *sysfs.DirTree                // the tree, if it is a directory
 	written      *writtenTree                  // the tree as the drivers have it, if it is synthetic
@@ -45,8 +46,9 @@ func (m *machine) ask(asked any, step string, do func() error) error {
 
 // newMachine opens or generates the hardware of a host.
 func newMachine(trees *generator, seed uint64, h Host) (*machine, error) {
-	m := &machine{
-		host: h, provider: cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name)), verbatim: verbatim.New(h.Devices), older: make(map[string]bool),
+	m := &machine{host: h, verbatim: verbatim.New(h.Devices), older: make(map[string]bool)}
+	if h.Root != RootNova {
+		m.provider = cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name))
 	}
 	if h.Sysfs == nil {
 		return m, nil
@@ -166,12 +168,31 @@ func (c *Cloud) HostNames() []string {
 func (c *Cloud) machine(host string) *machine { return c.machineOf[host] }
 
 // ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown
-// host.
+// host and for one that nova-compute has not made.
 func (c *Cloud) ProviderUUID(host string) string {
-	if m := c.machine(host); m != nil {
+	m := c.machine(host)
+	if m == nil {
+		return ""
+	}
+	if m.provider != "" {
 		return m.provider
 	}
-	return ""
+	providers, _, _ := c.placementState()
+	return c.novaRoots(providers)[host]
+}
+
+// novaRoots are the uuids of the root providers that nova-compute has made, by host.
+func (c *Cloud) novaRoots(providers func() []placementsim.ResourceProvider) map[string]string {
+	if !c.model.hasNovaRoots() {
+		return nil
+	}
+	roots := make(map[string]string)
+	for _, p := range providers() {
+		if p.Parent == "" {
+			roots[p.Name] = p.UUID
+		}
+	}
+	return roots
 }
 
 // Mdevs lists the mediated devices that a host has now, ordered by uuid. The error is

@@ -2,6 +2,7 @@ package simcloud
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -32,6 +33,13 @@ type Model struct {
 	// TokenLifetime is how long a token is valid; zero means an hour. In JSON it is a text such
 	// as "90s".
 	TokenLifetime time.Duration `json:"token_lifetime,omitempty"`
+	// NovaMakesHosts gives all hosts the Root nova. The providers in their Providers and Nova are
+	// nova-compute's then.
+	NovaMakesHosts bool `json:"nova_makes_hosts,omitempty"`
+	// Catalog has the URLs of services elsewhere by their types: compute, network, image and others, but
+	// not identity, placement and accelerator. The catalog names them, in place of the stand-ins for Nova and Glance. Events about
+	// binds go to that Nova, and Cyborg reads bitstreams from that Glance.
+	Catalog map[string]string `json:"catalog,omitempty" placeholder:"TYPE=URL" mapsep:"none"`
 	// Users that can log in beside admin, demo, nova and cyborg; nil means manager and reader
 	// of the project demo, and alice, a member of lab.
 	Users []User `json:"users,omitzero" kong:"-"`
@@ -53,6 +61,8 @@ type Model struct {
 type Host struct {
 	// Name of the host and of its resource provider.
 	Name string `json:"name"`
+	// Root says who makes its resource provider.
+	Root HostRoot `json:"root,omitempty"`
 	// ProviderUUID is the uuid of its resource provider; empty means a generated one.
 	ProviderUUID string `json:"provider_uuid,omitempty"`
 	// Fallback is the name ([DEFAULT] host) that an agent uses if its Placement, one that is
@@ -79,6 +89,19 @@ type Host struct {
 	// of Drivers.Mounts.
 	Drivers *builtin.Config `json:"drivers,omitempty"`
 }
+
+// hasNovaRoots reports whether a host has the Root nova.
+func (m Model) hasNovaRoots() bool {
+	return slices.ContainsFunc(m.Hosts, func(h Host) bool { return h.Root == RootNova })
+}
+
+// HostRoot says who makes the root resource provider of a host. By default the cloud does.
+type HostRoot string
+
+// RootNova is for a host on which a real nova-compute runs, whose host name is that of the host: it makes
+// the root with its inventories and traits, and the agent waits for that and reports its devices
+// below it. Agents of a cloud with such a host report every minute, as with [WithAgentLoop].
+const RootNova HostRoot = "nova"
 
 // Provider is a resource provider below a host's root provider.
 type Provider struct {
@@ -183,7 +206,7 @@ func (m *Model) UnmarshalJSON(data []byte) error {
 
 // identity is Keystone's configuration of the model.
 func (m Model) identity() keystone.Config {
-	cfg := keystone.Config{Seed: m.Seed, Region: m.Region, TokenLifetime: m.TokenLifetime, Services: catalog()}
+	cfg := keystone.Config{Seed: m.Seed, Region: m.Region, TokenLifetime: m.TokenLifetime, Services: keystone.Elsewhere(m.Catalog).Catalog(catalog())}
 	for _, u := range m.Users {
 		cfg.Users = append(cfg.Users, keystone.User(u))
 	}

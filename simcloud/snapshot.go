@@ -113,8 +113,9 @@ func (c *Cloud) snapshot() *snapshot {
 	s.indexAllocations()
 	s.roots, s.hasMdev = make(map[string]bool, len(c.machines)), make(map[[2]string]bool)
 	s.hasVGPU = make(map[hostVGPU]bool)
+	ofNova := c.novaRoots(s.providers)
 	for _, m := range c.machines {
-		s.roots[m.provider] = true
+		s.roots[cmp.Or(m.provider, ofNova[m.host.Name])] = true
 		s.readMdevs(m)
 		s.readVGPUs(m)
 	}

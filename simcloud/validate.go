@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/internal/keystone"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
@@ -41,6 +42,9 @@ func (m Model) validate(drivers *builtin.Registry) error {
 		c.notNegative(path, map[string]int{
 			"vcpus": f.VCPUs, "ram": f.MemoryMB, "disk": f.RootGB, "ephemeral": f.EphemeralGB, "swap": f.SwapMB,
 		})
+	}
+	if err := keystone.Elsewhere(m.Catalog).Check(); err != nil {
+		c.fault("catalog", err.Error())
 	}
 	if err := m.identity().Validate(); err != nil {
 		c.fault("users", err.Error())
@@ -109,6 +113,7 @@ func (c *validation) host(path string, h Host) {
 	if !isHostName(h.Name) {
 		c.fault(path+".name", fmt.Sprintf("%q is not a host name", h.Name))
 	}
+	c.root(path, h)
 	c.notNegative(path, map[string]int{"vcpus": h.VCPUs, "ram": h.MemoryMB, "disk": h.DiskGB})
 	c.traits(path+".traits", h.Traits)
 	for i, p := range h.Providers {
@@ -137,6 +142,23 @@ func (c *validation) host(path string, h Host) {
 		}
 	}
 	c.hardware(path, h)
+}
+
+// root checks who makes the provider of a host, and that the model has nothing of what nova-compute makes.
+func (c *validation) root(path string, h Host) {
+	switch {
+	case h.Root != "" && h.Root != RootNova:
+		c.fault(path+".root", fmt.Sprintf("%q is not %q", h.Root, RootNova))
+	case h.Root == "":
+	case h.ProviderUUID != "":
+		c.fault(path+".provider_uuid", "nova-compute makes the provider")
+	case len(h.Providers) > 0:
+		c.fault(path+".providers", "nova-compute makes them")
+	case h.VCPUs != 0 || h.MemoryMB != 0 || h.DiskGB != 0 || h.Traits != nil:
+		c.fault(path, "nova-compute sets vcpus, ram, disk and traits")
+	case h.Nova != nil && len(h.Nova.VGPUs)+len(h.Nova.PCI) > 0:
+		c.fault(path+".nova", "nova-compute makes the providers of vgpus and pci")
+	}
 }
 
 // isHostName reports whether a host may have the name.

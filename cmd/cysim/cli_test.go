@@ -31,6 +31,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"serve --nonsense", "unknown flag --nonsense"},
 		{"serve --seed many", "--seed"},
 		{"serve --listen here", "--listen: address here: missing port"},
+		{"serve --catalog compute=nova", "compute: \"nova\" is not an absolute http or https URL"},
 		{"serve --events-to agent", "--events-to: agent: not an http"},
 		{"serve --model " + dir + "/none.json", "--model: open " + dir + "/none.json"},
 		{"serve --model " + dir, "--model"},

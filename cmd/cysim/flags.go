@@ -24,6 +24,8 @@ func flagHelp() map[string]string {
 		"region":                              "Region of the catalog. Default: RegionOne.",
 		"strict-instances":                    "Accept events only for registered guests, as Nova does.",
 		"strict-requests":                     "Reject requests with unknown query keys or body fields.",
+		"catalog":                             "URL of a service elsewhere, by its type (compute, network, image, ...), for the catalog; may be repeated. Events about binds go to that compute API, and bitstreams come from that image API.",
+		"nova-makes-hosts":                    "Wait until a real nova-compute has made the resource provider of each host, and report the devices below it.",
 		"token-lifetime":                      "How long a token is valid. Default: 1h.",
 		"cyborg-release":                      "Release of Cyborg to simulate: 2026.2 or zed.",
 		"cyborg-upstream-quirks":              "Simulate the defects of the real Cyborg's answers.",

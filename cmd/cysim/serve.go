@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -20,7 +21,7 @@ type serveCommand struct {
 	clockFlags
 	stateFlags
 	CloudsYAML string        `name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
-	EventsTo   []command.URL `placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL, with a token of the user cyborg (roles admin and service), and again where the connection is refused or a proxy answers 502 to 504; may be repeated."`
+	EventsTo   []command.URL `placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service), and again where the connection is refused or a proxy answers 502 to 504; may be repeated."`
 	AgentLoop  bool          `help:"Let the agents report every minute, as real ones do, instead of only at the start."`
 	Model      string        `placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
 	hardwareFlags
@@ -98,8 +99,13 @@ func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base s
 	for _, target := range c.EventsTo {
 		targets = append(targets, string(target))
 	}
-	if err := cloud.ForwardEventsTo(targets...); err != nil {
-		return nil, command.BadInput(fmt.Errorf("--events-to: %w", err))
+	if len(targets) > 0 { // else those of the catalog
+		if err := cloud.ForwardEventsTo(targets...); err != nil {
+			return nil, command.BadInput(fmt.Errorf("--events-to: %w", err))
+		}
+	}
+	if slices.ContainsFunc(cloud.Model().Hosts, func(h simcloud.Host) bool { return h.Root == simcloud.RootNova }) {
+		p.Log.Info("the agents wait for nova-compute to make the resource providers of their hosts")
 	}
 	logFindings(p.Log, cloud.Findings())
 	if c.State != "" {

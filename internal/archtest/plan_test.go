@@ -139,9 +139,10 @@ func wholeCloud() []Package {
 	return []Package{
 		{
 			Pattern: "simcloud",
-			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "fault", "sim", "internal/*"},
+			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "fault", "sim", "internal/*", "simcloud/internal/*"},
 			Others:  []string{gophercloud, bbolt, uuid},
 		},
+		{Pattern: "simcloud/internal/client", Ours: []string{"placementsim", "internal/simhttp"}},
 		{
 			Pattern: "simcloud/transfer",
 			Ours:    []string{"fakecyborg", "driver", "driver/verbatim", "placementsim", "sim", "simcloud", "internal/tables", "internal/uuids"},

@@ -1,6 +1,7 @@
 package keystone
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -21,7 +22,7 @@ type endpoint struct {
 	URL       string `json:"url"`
 }
 
-// catalog lists the services with absolute URLs on the host that the request came to.
+// catalog lists the services with absolute URLs, on the host that the request came to unless they are elsewhere.
 // Nova looks for internal endpoints first, others for public ones, so all three
 // interfaces are there.
 func (s *Server) catalog(c *simhttp.Call) []catalogService {
@@ -33,7 +34,7 @@ func (s *Server) catalog(c *simhttp.Call) []catalogService {
 			service.Endpoints = append(service.Endpoints, endpoint{
 				ID:        stableID(s.cfg.Seed, "endpoint", entry.Type+"/"+name),
 				Interface: name, RegionID: s.cfg.Region, Region: s.cfg.Region,
-				URL: base + entry.Path,
+				URL: cmp.Or(entry.URL, base+entry.Path),
 			})
 		}
 		list = append(list, service)

@@ -45,6 +45,8 @@ type CatalogEntry struct {
 	// Path is where the service stands on the host that a client talks to:
 	// "/accelerator/v2".
 	Path string
+	// URL is that of a service elsewhere; then Path does not count.
+	URL string
 }
 
 // Server is the identity service. It is an http.Handler for /identity, /identity/v3,
@@ -70,7 +72,7 @@ func New(cfg Config) *Server {
 		cfg.TokenLifetime = DefaultTokenLifetime
 	}
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
-	cfg.Services = append([]CatalogEntry{{"identity", "keystone", "/identity/v3"}}, cfg.Services...)
+	cfg.Services = append([]CatalogEntry{{Type: "identity", Name: "keystone", Path: "/identity/v3"}}, cfg.Services...)
 	s := &Server{cfg: cfg, directory: newDirectory(cfg.Seed, cfg.Users)}
 	s.state = newState(&s.directory)
 	s.Service = &simhttp.Service{

@@ -1,0 +1,41 @@
+package keystone
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Elsewhere are the URLs of services that are not of this cloud, by their types.
+type Elsewhere map[string]string
+
+// Check refuses the services that are always of this cloud, and what is no URL. The error names the type.
+func (e Elsewhere) Check() error {
+	for _, kind := range slices.Sorted(maps.Keys(e)) {
+		if slices.Contains([]string{"", "identity", "placement", "accelerator"}, kind) {
+			return fmt.Errorf("%q: this service cannot be elsewhere", kind)
+		}
+		if at, err := url.Parse(e[kind]); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+			return fmt.Errorf("%s: %q is not an absolute http or https URL", kind, e[kind])
+		}
+	}
+	return nil
+}
+
+// Catalog is a catalog with these services, which replace those of their types.
+func (e Elsewhere) Catalog(list []CatalogEntry) []CatalogEntry {
+	names := map[string]string{"compute": "nova", "image": "glance", "network": "neutron"}
+	list = slices.Clone(list)
+	for _, kind := range slices.Sorted(maps.Keys(e)) {
+		entry := CatalogEntry{Type: kind, Name: cmp.Or(names[kind], kind), URL: strings.TrimSuffix(e[kind], "/")}
+		if i := slices.IndexFunc(list, func(c CatalogEntry) bool { return c.Type == kind }); i >= 0 {
+			list[i] = entry
+		} else {
+			list = append(list, entry)
+		}
+	}
+	return list
+}

@@ -1,0 +1,201 @@
+package simcloud_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// computeNode makes the provider of a host as nova-compute does.
+func computeNode(t *testing.T, placement *placementsim.Server, host string) string {
+	t.Helper()
+	p, err := placement.CreateProvider(placementsim.ResourceProvider{
+		Name: host, Traits: []string{"COMPUTE_ACCELERATORS", "COMPUTE_NODE"},
+		Inventories: map[string]placementsim.Inventory{
+			"VCPU": {Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 4}, "MEMORY_MB": {Total: 8192, Reserved: 512, MinUnit: 1, MaxUnit: 8192, StepSize: 1, AllocationRatio: 1},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.UUID
+}
+
+func deleteComputeNode(t *testing.T, placement *placementsim.Server, root string) {
+	t.Helper()
+	for _, p := range slices.Backward(placement.ResourceProviders()) {
+		if p.Root == root {
+			if err := placement.DeleteProvider(p.UUID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// below are the names of the providers below a root.
+func below(placement *placementsim.Server, root string) (names []string) {
+	for _, p := range placement.ResourceProviders() {
+		if p.Root == root && p.UUID != root {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestHostsOfNovaCompute: the cloud waits for the providers that nova-compute makes, and for those that it makes
+// again, under another uuid.
+func TestHostsOfNovaCompute(t *testing.T) {
+	t.Parallel()
+	var want []string // below cn0, in a cloud that makes its hosts
+	ordinary := simcloud.Run(t)
+	for _, d := range ordinary.Cyborg.Deployables() {
+		if d.Hostname == "cn0" {
+			want = append(want, d.Name)
+		}
+	}
+	slices.Sort(want)
+	synctest.Test(t, func(t *testing.T) {
+		cloud, err := simcloud.New(t.Context(), simcloud.Model{NovaMakesHosts: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := cloud.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		time.Sleep(time.Hour)
+		if got := cloud.Placement.ResourceProviders(); len(got) > 0 || len(cloud.Cyborg.Devices()) > 0 || cloud.ProviderUUID("cn0") != "" {
+			t.Fatalf("before nova-compute started: providers %+v, root of cn0 %q", got, cloud.ProviderUUID("cn0"))
+		}
+		for range 2 {
+			root := computeNode(t, cloud.Placement, "cn0")
+			time.Sleep(time.Minute)
+			if diff := cmp.Diff(want, below(cloud.Placement, root)); diff != "" || cloud.ProviderUUID("cn0") != root {
+				t.Errorf("below cn0 (-want +got):\n%s", diff)
+			}
+			p, err := cloud.Placement.ResourceProvider(root)
+			if err != nil || !slices.Equal(p.Traits, []string{"COMPUTE_ACCELERATORS", "COMPUTE_NODE"}) || len(p.Inventories) != 2 {
+				t.Errorf("nova-compute's provider: %+v, %v", p, err)
+			}
+			cloud.CheckNoLeaks(t)
+			testLeakOnRoot(t, cloud, root)
+			deleteComputeNode(t, cloud.Placement, root)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// testLeakOnRoot: what nobody's guest has allocated on nova-compute's provider is a leak.
+func testLeakOnRoot(t *testing.T, cloud *simcloud.Cloud, root string) {
+	const consumer = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	if err := cloud.Placement.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: root, Class: "VCPU", Used: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakAllocation || leaks[0].Subject != consumer {
+		t.Errorf("leaks: %+v", leaks)
+	}
+	if err := cloud.Placement.Release(consumer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOneHostOfNovaComputeBesideOthers: the model says it of one host; the same is in the state of the cloud.
+func TestOneHostOfNovaComputeBesideOthers(t *testing.T) {
+	t.Parallel()
+	model, err := simcloud.ParseModel([]byte(`{"hosts": [{"name": "cn0", "drivers": {"enabled_drivers": ["fake_driver"]}}, {"name": "cn1", "root": "nova", "drivers": {"enabled_drivers": ["fake_driver"]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cloud := simcloud.Run(t, model)
+	if len(below(cloud.Placement, cloud.ProviderUUID("cn0"))) != 1 || cloud.ProviderUUID("cn1") != "" {
+		t.Errorf("providers %+v", cloud.Placement.ResourceProviders())
+	}
+	root := computeNode(t, cloud.Placement, "cn1")
+	if err := cloud.Cyborg.Report(t.Context()); err != nil || len(below(cloud.Placement, root)) != 1 {
+		t.Errorf("after nova-compute started: %v, providers %+v", err, cloud.Placement.ResourceProviders())
+	}
+	state, err := cloud.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := simcloud.FromState(t.Context(), state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if again.ProviderUUID("cn1") != root || again.Model().Hosts[1].Root != simcloud.RootNova {
+		t.Errorf("of the state: root %q, host %+v", again.ProviderUUID("cn1"), again.Model().Hosts[1])
+	}
+	again.CheckNoLeaks(t)
+}
+
+// TestAnOutsideNovaKeepsItsProviders: a cloud with an external Placement removes what Cyborg made below the
+// providers of nova-compute, and nothing else.
+func TestAnOutsideNovaKeepsItsProviders(t *testing.T) {
+	t.Parallel()
+	server, url, _ := outsidePlacement(t)
+	cloud, err := simcloud.New(t.Context(), simcloud.Model{NovaMakesHosts: true, Cyborg: fakecyborg.Config{}}, simcloud.WithExternalPlacement(url, "admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := computeNode(t, server, "cn0")
+	nic, err := server.CreateProvider(placementsim.ResourceProvider{Name: "cn0_nic", Parent: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.Cyborg.ReportHost(t.Context(), "cn0"); err != nil {
+		t.Fatal(err)
+	}
+	if got := below(server, root); len(got) < 5 || cloud.ProviderUUID("cn0") != root {
+		t.Errorf("below cn0 %v, which is %q", got, cloud.ProviderUUID("cn0"))
+	}
+	cloud.CheckNoLeaks(t)
+	if err := cloud.Close(); err != nil {
+		t.Error(err)
+	}
+	var left []string
+	for _, p := range server.ResourceProviders() {
+		left = append(left, p.UUID)
+	}
+	if diff := cmp.Diff([]string{root, nic.UUID}, left); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheModelLeavesNovaItsProviders: what nova-compute makes is refused, or left out with NovaMakesHosts.
+func TestTheModelLeavesNovaItsProviders(t *testing.T) {
+	t.Parallel()
+	for host, path := range map[string]string{
+		`"root": "me"`: "hosts[0].root: ",
+		`"root": "nova", "provider_uuid": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"`:          "hosts[0].provider_uuid: ",
+		`"root": "nova", "providers": [{"name": "nic", "inventory": {"SRIOV_NET_VF": 1}}]`: "hosts[0].providers: ",
+		`"root": "nova", "vcpus": 4`:                                       "hosts[0]: ",
+		`"root": "nova", "traits": []`:                                     "hosts[0]: ",
+		`"root": "nova", "nova": {"vgpus": [{"address": "0000:3b:00.0"}]}`: "hosts[0].nova: ",
+	} {
+		_, err := simcloud.ParseModel(fmt.Appendf(nil, `{"hosts": [{"name": "a", %s}]}`, host))
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got error %v, want one at %s", host, err, path)
+		}
+	}
+	model := simcloud.DefaultModel()
+	model.NovaMakesHosts = true
+	cloud := simcloud.Run(t, model)
+	if err := cloud.Model().Validate(); err != nil {
+		t.Errorf("the model of the cloud: %v", err)
+	}
+	if model.Hosts[0].Providers == nil || model.Hosts[0].Nova.PCI == nil {
+		t.Error("the caller's model changed")
+	}
+}
