@@ -84,6 +84,11 @@ const (
 	ExternalEventsCreate sim.OperationName = "compute.external_events.create" // POST /v2.1/os-server-external-events
 	ComputeVersionsList  sim.OperationName = "compute.versions.list"          // GET /
 	ComputeVersionGet    sim.OperationName = "compute.version.get"            // GET /v2.1
+	FlavorList           sim.OperationName = "compute.flavor.list"            // GET /v2.1/flavors
+	FlavorDetails        sim.OperationName = "compute.flavor.details"         // GET /v2.1/flavors/detail
+	FlavorGet            sim.OperationName = "compute.flavor.get"             // GET /v2.1/flavors/{id}
+	FlavorExtraSpecs     sim.OperationName = "compute.flavor.extra_specs"     // GET /v2.1/flavors/{id}/os-extra_specs
+	FlavorExtraSpecGet   sim.OperationName = "compute.flavor.extra_spec.get"  // GET /v2.1/flavors/{id}/os-extra_specs/{key}
 
 	ExternalEventForward sim.OperationName = "compute.external_event.forward" // forwarding one event
 )

@@ -195,6 +195,7 @@ func (c *Cloud) start(set settings) error {
 	c.compute = nova.New(nova.Config{
 		Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: string(c.model.Cyborg.EventForm),
 		Clock: c.clock, Faults: c.faults, Verifier: c.identity, Token: c.tokenSource("cyborg"), Logger: set.logger,
+		Flavors: c.model.novaFlavors(),
 	})
 	if url, ok := c.model.Catalog["compute"]; ok {
 		if err := c.compute.ForwardTo(eventsURL(url)); err != nil {

@@ -49,8 +49,8 @@ type Model struct {
 	DeviceProfiles []DeviceProfile `json:"device_profiles" kong:"-"`
 	// Images are the bitstream images of the image service; there are none by default.
 	Images []Image `json:"images,omitzero" kong:"-"`
-	// Flavors are for programs that use the cloud; the cloud does not interpret them. The
-	// default is one flavor accel.NAME for each device profile NAME.
+	// Flavors are for programs that use the cloud, and can be read at its compute endpoint; the cloud does not
+	// interpret them. The default is one flavor accel.NAME for each device profile NAME.
 	Flavors []Flavor `json:"flavors" kong:"-"`
 	// Cyborg and Placement configure these services.
 	Cyborg    fakecyborg.Config   `json:"cyborg" embed:"" prefix:"cyborg-"`

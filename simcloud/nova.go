@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/internal/nova"
 )
 
 // traitOwnerNova is on every provider that Nova creates for its own hardware.
@@ -52,6 +53,14 @@ func (n *Nova) providers(host string) []Provider {
 	}
 	for _, d := range n.PCI {
 		add(d.Address, strings.ToUpper("CUSTOM_PCI_"+d.Vendor+"_"+d.Product), d.Total)
+	}
+	return list
+}
+
+// novaFlavors are the flavors as Nova shows them.
+func (m Model) novaFlavors() (list []nova.Flavor) {
+	for _, f := range m.Flavors {
+		list = append(list, nova.Flavor(f))
 	}
 	return list
 }

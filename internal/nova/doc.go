@@ -1,5 +1,5 @@
 // Package nova is a stand-in for Nova's API as Cyborg sees it: the version documents
-// and POST os-server-external-events. It also keeps the guests, which stand for the virtual
+// and POST os-server-external-events; and flavors, which clients ask for first. It also keeps the guests, which stand for the virtual
 // machines on the hosts, and forwards accepted events to the receivers that play
 // nova-compute.
 //
@@ -13,7 +13,8 @@
 // were delayed. The receivers are the process's.
 //
 // Behaviour follows nova/api/openstack/compute/server_external_events.py,
-// nova/api/openstack/compute/schemas/server_external_events.py, nova/api/openstack/wsgi.py
+// nova/api/openstack/compute/schemas/server_external_events.py, nova/api/openstack/wsgi.py,
+// nova/api/openstack/compute/flavors.py, nova/api/openstack/compute/views/flavors.py
 // and nova/compute/api.py (external_instance_event) of the 2024 releases. Unlike there,
 // events are forwarded before the answer, so that runs repeat; a delayed one comes later.
 //

@@ -23,6 +23,8 @@ type Config struct {
 	// EventForm is the form of the specifications that is taken beside the shipped one:
 	// EventFormTrain or EventFormUssuri; empty: none, as in Nova itself.
 	EventForm string
+	// Flavors are those that can be read.
+	Flavors []Flavor
 	// Clock is the machine's if nil.
 	Clock sim.Clock
 	// Faults are the rules that act on requests and on the forwarding of events; nil has none.
@@ -50,6 +52,7 @@ type Server struct {
 	*simhttp.Service
 	cfg       Config
 	urlClient *http.Client
+	flavors   []flavor
 	state     state
 	// deliveries forward the delayed events.
 	deliveries deliveries
@@ -68,7 +71,7 @@ const eventTimeout = 10 * time.Second
 // forwarded.
 func New(cfg Config) *Server {
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
-	s := &Server{cfg: cfg, state: newState(), deliveries: deliveries{waiting: make(map[int64]*context.CancelFunc)}}
+	s := &Server{cfg: cfg, flavors: newFlavors(cfg.Seed, cfg.Flavors), state: newState(), deliveries: deliveries{waiting: make(map[int64]*context.CancelFunc)}}
 	s.urlClient = &http.Client{Timeout: eventTimeout}
 	s.Service = &simhttp.Service{
 		Name:          "compute",
@@ -114,13 +117,13 @@ func (s *Server) routes() []simhttp.Route {
 			routes = append(routes, simhttp.Route{Operation: fault.ComputeVersionGet, Method: method, Pattern: pattern, Handler: getVersion})
 		}
 	}
-	return routes
+	return append(routes, s.flavorRoutes()...)
 }
 
 // serve keeps Nova's order: token, route, microversion. The documents at the roots
 // need neither token nor version.
 func (s *Server) serve(c *simhttp.Call) error {
-	if c.Route != nil && c.Route.Operation != fault.ExternalEventsCreate {
+	if c.Route != nil && (c.Route.Operation == fault.ComputeVersionsList || c.Route.Operation == fault.ComputeVersionGet) {
 		return c.Dispatch()
 	}
 	if err := c.Authenticate(s.cfg.Verifier); err != nil {

@@ -13,11 +13,19 @@ import (
 
 func TestNovaInputs(t *testing.T) {
 	t.Parallel()
-	check(t, nova.New(nova.Config{}).Routes(), []request{{
+	config := nova.Config{Seed: 1, Flavors: []nova.Flavor{{Name: "a", VCPUs: 2, MemoryMB: 1, RootGB: 2}, {Name: "b", VCPUs: 1, MemoryMB: 2, RootGB: 1}, {Name: "c", VCPUs: 3}}}
+	requests := []request{{
 		method: "POST", path: "/v2.1/os-server-external-events", version: "compute 2.82",
 		body: `{"events": [{"name": "accelerator-request-bound", "server_uuid": "` + instanceA + `", "tag": "` + unknownID + `", "status": "failed"}]}`,
-	}}, func(r request) answer {
-		server := nova.New(nova.Config{Seed: 1})
+	}}
+	_, after, _ := strings.Cut(send(t, nova.New(config), get("/v2.1/flavors?sort_key=name&limit=1")).seen, "marker=")
+	marker, _, _ := strings.Cut(after, "&")
+	for _, list := range []string{"/v2.1/flavors", "/v2.1/flavors/detail"} {
+		requests = append(requests,
+			get(list+"?sort_key=name&sort_dir=desc&limit=1"), get(list+"?sort_key=name&marker="+marker), get(list+"?is_public=false"), get(list+"?minRam=2"), get(list+"?minDisk=2"))
+	}
+	check(t, nova.New(config).Routes(), requests, func(r request) answer {
+		server := nova.New(config)
 		defer server.Close()
 		got := send(t, server, r)
 		var events []sim.Event
