@@ -16,13 +16,13 @@ type fault struct{ code, title, detail string }
 const detailLimit = 8 << 10
 
 // decodeFault reads an error body. Cyborg's middleware rewrites every error of
-// its API to {"error_message": "<the original body as text>"}
-// (cyborg/api/middleware/parsable_error.py), where the original is, in turn,
+// its API to {"error_message": ORIGINAL} (cyborg/api/middleware/parsable_error.py),
+// where the original is a text that holds JSON up to 2026.2, and JSON after it:
 //
-//   - WSME's fault as JSON text: {"faultcode", "faultstring", "debuginfo"};
-//   - the router's as JSON text: {"code", "title", "description"}, or as
-//     HTML or plain text, depending on the Accept header;
-//   - "null" for the 423 of unresolved ARQs.
+//   - WSME's fault: {"faultcode", "faultstring", "debuginfo"};
+//   - the router's: {"code", "title", "description"}, or HTML or plain text,
+//     depending on the Accept header, which is a text in every release;
+//   - null for the 423 of unresolved ARQs.
 //
 // Authentication failures come from keystonemiddleware without that wrapper:
 // {"error": {"code", "title", "message"}}. Proxies answer in HTML, and some

@@ -12,7 +12,7 @@ import (
 // ListDevicesOpts filters and sorts a list of devices. Empty fields are ignored;
 // all others must match exactly.
 type ListDevicesOpts struct {
-	Type     string // GPU, FPGA, AICHIP, QAT, NIC, SSD
+	Type     string // GPU, FPGA, AICHIP, QAT, NIC, SSD, MDEV, PCI, NVME
 	Vendor   string
 	Hostname string
 	SortKey  string // a field of the device

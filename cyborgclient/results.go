@@ -115,7 +115,7 @@ const (
 // Device is a piece of hardware on a host.
 type Device struct {
 	UUID            string `json:"uuid"`
-	Type            string `json:"type"` // GPU, FPGA, AICHIP, QAT, NIC, SSD
+	Type            string `json:"type"` // GPU, FPGA, AICHIP, QAT, NIC, SSD, MDEV, PCI, NVME
 	Vendor          string `json:"vendor"`
 	Model           string `json:"model"`
 	StdBoardInfo    string `json:"std_board_info"`    // JSON or plain text of the driver

@@ -15,14 +15,17 @@ import (
 
 // The words that Cyborg stores.
 const (
-	// Device types (the column devices.type), and HPTS, which the high precision time card
-	// drivers of Cyborg's specifications report.
+	// Device types (the column devices.type, the last three since 2026.2), and HPTS, which the
+	// high precision time card drivers of Cyborg's specifications report.
 	TypeGPU    = "GPU"
 	TypeFPGA   = "FPGA"
 	TypeAICHIP = "AICHIP"
 	TypeQAT    = "QAT"
 	TypeNIC    = "NIC"
 	TypeSSD    = "SSD"
+	TypeMDEV   = "MDEV"
+	TypePCI    = "PCI"
+	TypeNVME   = "NVME"
 	TypeHPTS   = "HPTS"
 
 	// Types of attach handles; no other value survives a bind.

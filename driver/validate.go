@@ -24,7 +24,7 @@ func (d Device) Validate() error {
 			append([]any{ErrInvalidDevice, d.ControlPath.Key()}, args...)...))
 	}
 	if !knownType(d.Type) {
-		fault("type %q is not one of GPU, FPGA, AICHIP, QAT, NIC, SSD, HPTS", d.Type)
+		fault("type %q is not one of GPU, FPGA, AICHIP, QAT, NIC, SSD, MDEV, PCI, NVME, HPTS", d.Type)
 	}
 	if d.Vendor == "" {
 		fault("no vendor")
@@ -51,7 +51,7 @@ func (d Device) Validate() error {
 // knownType reports whether a device may have the type: one that Cyborg stores, or HPTS.
 func knownType(name string) bool {
 	switch name {
-	case TypeGPU, TypeFPGA, TypeAICHIP, TypeQAT, TypeNIC, TypeSSD, TypeHPTS:
+	case TypeGPU, TypeFPGA, TypeAICHIP, TypeQAT, TypeNIC, TypeSSD, TypeMDEV, TypePCI, TypeNVME, TypeHPTS:
 		return true
 	}
 	return false

@@ -91,7 +91,7 @@ func (s *Server) DeviceProfiles() []DeviceProfile {
 // CreateDeviceProfile stores a device profile by the rules of the API. The error has the API's text.
 func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (DeviceProfile, error) {
 	wire := []map[string]any{{"name": name, "groups": groups}}
-	in, err := parseProfile([]byte(jsonText(wire)), s.cfg.UpstreamQuirks)
+	in, err := s.parseProfile([]byte(jsonText(wire)))
 	var p store.Profile
 	if err == nil {
 		p, err = s.storeProfile(context.Background(), in)

@@ -23,25 +23,25 @@ func (e *routingError) Error() string { return e.text }
 
 func notAcceptable(text string) error { return &routingError{http.StatusNotAcceptable, text} }
 
-// writeError answers with a refusal of a handler: JSON within JSON, as WSME's fault becomes a
-// string in the wrapper of upstream's parsable-error hook.
+// writeError answers with a refusal of a handler. Upstream's parsable-error hook wraps WSME's fault, as
+// JSON or as a text that holds JSON.
 func (s *Server) writeError(c *simhttp.Call, err error) {
 	var routing *routingError
 	var refusal *store.Refusal
 	e := simhttp.AsError(err)
 	switch {
 	case errors.Is(err, errUnresolved):
-		writeWrapped(c.W, http.StatusLocked, "null")
+		s.writeWrapped(c.W, http.StatusLocked, nil)
 	case errors.As(err, &routing):
-		writeRouting(c, routing.status, routing.text)
+		s.writeRouting(c, routing.status, routing.text)
 	case errors.As(err, &refusal):
-		writeFault(c.W, refusal.Kind.Status(s.cfg.UpstreamQuirks), e.Text)
+		s.writeFault(c.W, refusal.Kind.Status(s.cfg.UpstreamQuirks), e.Text)
 	case e.Status == http.StatusUnauthorized:
 		c.WriteUnauthorized(s.authURI(c))
 	case e.Text == "":
-		writeRouting(c, e.Status, "")
+		s.writeRouting(c, e.Status, "")
 	default:
-		writeFault(c.W, e.Status, strings.TrimSpace(e.Text+" "+e.Code))
+		s.writeFault(c.W, e.Status, strings.TrimSpace(e.Text+" "+e.Code))
 	}
 }
 
@@ -54,42 +54,49 @@ func (s *Server) authURI(c *simhttp.Call) string {
 	return c.BaseURL()
 }
 
-func writeFault(w http.ResponseWriter, status int, text string) {
+func (s *Server) writeFault(w http.ResponseWriter, status int, text string) {
 	code := "Client"
 	if status >= http.StatusInternalServerError {
 		code = "Server"
 	}
-	writeWrapped(w, status, jsonText(struct {
+	s.writeWrapped(w, status, struct {
 		Code  string  `json:"faultcode"`
 		Text  string  `json:"faultstring"`
 		Debug *string `json:"debuginfo"`
-	}{code, text, nil}))
+	}{code, text, nil})
 }
 
-// writeWrapped puts a text into the outer error body.
-func writeWrapped(w http.ResponseWriter, status int, text string) {
+// writeWrapped puts JSON into the outer error body.
+func (s *Server) writeWrapped(w http.ResponseWriter, status int, inner any) {
+	if !s.release.ErrorObjects {
+		inner = jsonText(inner)
+	}
+	writeMessage(w, status, inner)
+}
+
+func writeMessage(w http.ResponseWriter, status int, message any) {
 	simhttp.WriteJSON(w, status, struct {
-		Message string `json:"error_message"`
-	}{text})
+		Message any `json:"error_message"`
+	}{message})
 }
 
 // writeRouting answers an error that is found before a handler runs: unknown
 // path, wrong method, unacceptable version. Its inner form follows Accept.
-func writeRouting(c *simhttp.Call, status int, detail string) {
+func (s *Server) writeRouting(c *simhttp.Call, status int, detail string) {
 	accept := c.Header.Get("Accept")
 	title := http.StatusText(status)
 	switch {
 	case strings.Contains(accept, "application/json"):
-		writeWrapped(c.W, status, jsonText(struct {
+		s.writeWrapped(c.W, status, struct {
 			Code        int    `json:"code"`
 			Title       string `json:"title"`
 			Description string `json:"description"`
-		}{status, title, detail}))
+		}{status, title, detail})
 	case accept == "" || strings.Contains(accept, "html") || strings.Contains(accept, "*/*"):
-		writeWrapped(c.W, status, fmt.Sprintf("<html>\n <head>\n  <title>%d %s</title>\n </head>\n <body>\n  <h1>%d %s</h1>\n  %s<br /><br />\n%s\n\n\n </body>\n</html>",
+		writeMessage(c.W, status, fmt.Sprintf("<html>\n <head>\n  <title>%d %s</title>\n </head>\n <body>\n  <h1>%d %s</h1>\n  %s<br /><br />\n%s\n\n\n </body>\n</html>",
 			status, title, status, title, explanation(status), html.EscapeString(detail)))
 	default:
-		writeWrapped(c.W, status, fmt.Sprintf("%d %s\n\n%s\n\n%s\n\n", status, title, explanation(status), detail))
+		writeMessage(c.W, status, fmt.Sprintf("%d %s\n\n%s\n\n%s\n\n", status, title, explanation(status), detail))
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *Server) createProfile(c *simhttp.Call) error {
 	if err != nil {
 		return err
 	}
-	in, err := parseProfile(body, s.cfg.UpstreamQuirks)
+	in, err := s.parseProfile(body)
 	if err != nil {
 		return err
 	}

@@ -79,17 +79,21 @@ type reply struct {
 // fault is the text of an error body, out of its two wrappings.
 func (r reply) fault() string {
 	var outer struct {
-		Message string `json:"error_message"`
+		Message json.RawMessage `json:"error_message"`
 	}
 	if json.Unmarshal([]byte(r.text), &outer) != nil {
 		return r.text
+	}
+	var text string
+	if json.Unmarshal(outer.Message, &text) != nil {
+		text = string(outer.Message)
 	}
 	var inner struct {
 		Fault       string `json:"faultstring"`
 		Description string `json:"description"`
 	}
-	if json.Unmarshal([]byte(outer.Message), &inner) != nil {
-		return outer.Message
+	if json.Unmarshal([]byte(text), &inner) != nil {
+		return text
 	}
 	return inner.Fault + inner.Description
 }

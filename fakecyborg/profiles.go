@@ -9,7 +9,7 @@ import (
 // parseProfile reads the body of a create, a list of one object, and checks it in upstream's
 // order (cyborg/api/controllers/v2/device_profiles.py). Other fields are dropped, as upstream
 // does.
-func parseProfile(body json.RawMessage, quirks bool) (in store.Profile, err error) {
+func (s *Server) parseProfile(body json.RawMessage) (in store.Profile, err error) {
 	list := itemsOf(body)
 	if len(list) != 1 {
 		return in, store.Refuse(store.Invalid, "Only one device profile allowed per POST request for now.")
@@ -30,7 +30,7 @@ func parseProfile(body json.RawMessage, quirks bool) (in store.Profile, err erro
 	}
 	for _, m := range membersOf(list[0]) {
 		if m.key == "groups" {
-			in.Groups, err = parseGroups(m.value)
+			in.Groups, err = parseGroups(m.value, s.release.NeedsResources)
 		}
 	}
 	switch {
@@ -39,17 +39,21 @@ func parseProfile(body json.RawMessage, quirks bool) (in store.Profile, err erro
 	case len(in.Groups) == 0:
 		return in, store.Refuse(store.Uncoded, "DeviceProfile needs groups field.")
 	}
-	return in, in.Check(quirks)
+	return in, in.Check(s.cfg.UpstreamQuirks)
 }
 
-// parseGroups reads the list of groups and normalizes each.
-func parseGroups(list json.RawMessage) ([]store.Group, error) {
+// parseGroups reads the list of groups and normalizes each. Upstream looks for the needed resources first, in
+// whatever it can iterate over.
+func parseGroups(list json.RawMessage, needsResources bool) ([]store.Group, error) {
+	if needsResources && jsonKind(list) == '{' && len(membersOf(list)) > 0 {
+		return nil, store.ErrNoResources
+	}
 	if kind := jsonKind(list); kind != '[' && kind != 'n' {
 		return nil, store.Refuse(store.Uncoded, "'str' object has no attribute 'items'")
 	}
 	var groups []store.Group
 	for i, item := range itemsOf(list) {
-		g, err := parseGroup(i, item)
+		g, err := parseGroup(i, item, needsResources)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +62,10 @@ func parseGroups(list json.RawMessage) ([]store.Group, error) {
 	return groups, nil
 }
 
-func parseGroup(index int, object json.RawMessage) (store.Group, error) {
+func parseGroup(index int, object json.RawMessage, needsResources bool) (store.Group, error) {
+	if kind := jsonKind(object); needsResources && (kind == '[' || kind == '"') {
+		return nil, store.ErrNoResources
+	}
 	if jsonKind(object) != '{' {
 		return nil, store.Refuse(store.Uncoded, "Device profile group %d is not an object", index)
 	}
@@ -74,5 +81,5 @@ func parseGroup(index int, object json.RawMessage) (store.Group, error) {
 		}
 		g = append(g, item)
 	}
-	return g.Normalize()
+	return g.Normalize(needsResources)
 }

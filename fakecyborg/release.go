@@ -7,6 +7,9 @@ type Release string
 const (
 	// Release20262 is the default release, with microversions 2.0 to 2.3.
 	Release20262 Release = "2026.2"
+	// ReleaseMaster is the development after 2026.2: errors are JSON objects within the answer, and
+	// a group of a device profile without resources is refused.
+	ReleaseMaster Release = "master"
 	// ReleaseZed is Cyborg 9: microversions 2.0 to 2.2, no service token, no attributes, no
 	// enabling and disabling of devices, and no isolation of projects.
 	ReleaseZed Release = "zed"
@@ -26,20 +29,23 @@ type release struct {
 	DeletesAll     bool `doc:"DELETE of a list with an unknown request deletes none; else the others"`
 	HandleUUID     bool `doc:"a request shows attach_handle_uuid"`
 	WritesHardware bool `doc:"there are attributes, and devices can be enabled and disabled"`
+	ErrorObjects   bool `doc:"error_message is a JSON object; else a text that holds one"`
+	NeedsResources bool `doc:"with the quirks, a group of a profile without resources is refused; else stored"`
 	StandardTraits bool `doc:"with the quirks, a device with a standard trait such as OWNER_CYBORG is reported; else dropped"`
 }
 
 // releases lists the known releases, the default first.
-func releases() []Release { return []Release{Release20262, ReleaseZed} }
+func releases() []Release { return []Release{Release20262, ReleaseMaster, ReleaseZed} }
 
 // traits is what a known release does.
 func (r Release) traits() release {
-	switch r {
-	case ReleaseZed:
+	if r == ReleaseZed {
 		return release{MaxMinor: 2}
 	}
+	master := r == ReleaseMaster
 	return release{
 		MaxMinor: 3, ChecksVersion: true, NamesService: true, ServiceToken: true, Isolates: true, ReadsOne: true, OwnsAtOnce: true, ChecksUUID: true,
 		DeletesAll: true, HandleUUID: true, WritesHardware: true, StandardTraits: true,
+		ErrorObjects: master, NeedsResources: master,
 	}
 }

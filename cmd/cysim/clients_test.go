@@ -352,6 +352,24 @@ func TestOpenStackClientBindsOnZed(t *testing.T) {
 	}
 }
 
+// The clients of Debian 12 read the errors that Cyborg answers after 2026.2, objects instead of texts.
+func TestOpenStackClientsReadTheErrorsOfMaster(t *testing.T) {
+	t.Parallel()
+	c := startCloud(t, "--cyborg-release", "master")
+	c.refused(t, "not found", "sim", "accelerator", "arq", "show", unknownUUID)
+	c.refused(t, "404", "sim", "accelerator", "arq", "create", "nonsense")
+	stdout, stderr, status := c.try(t, "/usr/bin/python3", "-c", `
+import openstack
+try:
+    openstack.connect(cloud="sim").accelerator.create_accelerator_request(device_profile_name="nonsense")
+except openstack.exceptions.HttpException as e:
+    print(e.status_code, e.details)
+`)
+	if want := "404 Device Profile not found with name=nonsense\n"; stdout != want || status != 0 {
+		t.Errorf("openstacksdk: %d %s%s, want %s", status, stdout, stderr, want)
+	}
+}
+
 // sdkScript plays an agent with openstacksdk and prints the results.
 const sdkScript = `
 import json

@@ -27,7 +27,7 @@ func flagHelp() map[string]string {
 		"catalog":                             "URL of a service elsewhere, by its type (compute, network, image, ...), for the catalog; may be repeated. Events about binds go to that compute API, and bitstreams come from that image API.",
 		"nova-makes-hosts":                    "Wait until a real nova-compute has made the resource provider of each host, and report the devices below it.",
 		"token-lifetime":                      "How long a token is valid. Default: 1h.",
-		"cyborg-release":                      "Release of Cyborg to simulate: 2026.2 or zed.",
+		"cyborg-release":                      "Release of Cyborg to simulate: 2026.2, master or zed.",
 		"cyborg-upstream-quirks":              "Simulate the defects of the real Cyborg's answers.",
 		"cyborg-bind-delay":                   "How long a bind takes after its answer; 0 binds at once.",
 		"cyborg-async-bind":                   "Answer every bind at once and finish it in the background.",

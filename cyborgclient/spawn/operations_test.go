@@ -498,6 +498,7 @@ func opEvacuateStuck(t *testing.T) {
 func releasedCyborgs() map[string]fakecyborg.Config {
 	return map[string]fakecyborg.Config{
 		"default": {}, "async": {AsyncBind: true}, "quirks": {UpstreamQuirks: true}, "async quirks": {AsyncBind: true, UpstreamQuirks: true},
+		"master": {Release: fakecyborg.ReleaseMaster, UpstreamQuirks: true},
 	}
 }
 

@@ -9,8 +9,8 @@
 // be up in the network namespace of a container, or the tree was captured without it.
 // Naming the driver in Policy.AllowedDrivers offers such a port all the same.
 //
-// Claimed are 8086:1572 (X710 for 10GbE SFP+) and 8086:158b (XXV710 for 25GbE SFP28), as
-// upstream does, with whatever their virtual functions are, and 8086:154c and 8086:1571,
+// Claimed are 8086:1572 (X710 for 10GbE SFP+), 8086:158a (XXV710 for 25GbE backplane) and
+// 8086:158b (XXV710 for 25GbE SFP28), as upstream does, with whatever their virtual functions are, and 8086:154c and 8086:1571,
 // the virtual functions of the series, where their physical function cannot be seen, as
 // it is in a guest. The virtual functions of another physical function are left to its
 // driver. Bound kernel drivers that are no obstacle: i40e, iavf, i40evf, vfio-pci, none,

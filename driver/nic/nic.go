@@ -12,6 +12,7 @@ const (
 	vendorIntel = 0x8086
 
 	productX710    = 0x1572
+	productPlane   = 0x158a // of a backplane
 	productXXV710  = 0x158b
 	productVF      = 0x154c
 	productHyperVF = 0x1571 // the same for guests of Hyper-V
@@ -41,6 +42,7 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 func claims() []driver.Claim {
 	return []driver.Claim{
 		{Vendor: vendorIntel, Product: productX710, Why: "Intel Ethernet Controller X710"},
+		{Vendor: vendorIntel, Product: productPlane, Why: "Intel Ethernet Controller XXV710 for 25GbE backplane"},
 		{Vendor: vendorIntel, Product: productXXV710, Why: "Intel Ethernet Controller XXV710"},
 		{Vendor: vendorIntel, Product: productVF, Why: "Intel Ethernet Virtual Function 700 Series"},
 		{Vendor: vendorIntel, Product: productHyperVF, Why: "Intel Ethernet Virtual Function 700 Series"},
@@ -127,7 +129,7 @@ func (p ports) subject(u driver.Unit) driver.Subject {
 	switch card.Product {
 	case productX710:
 		s.Product = "X710"
-	case productXXV710:
+	case productPlane, productXXV710:
 		s.Product = "XXV710"
 	}
 	return s

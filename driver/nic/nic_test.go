@@ -120,6 +120,7 @@ func TestWhatIsOffered(t *testing.T) {
 	}{
 		{name: "a port without a mapping", devices: []sysfs.PCIDevice{port()}, offered: map[string]string{"0000:18:00.0": "CUSTOM_PF"}},
 		{name: "an X710", devices: []sysfs.PCIDevice{port(func(d *sysfs.PCIDevice) { d.Product = "1572" })}, offered: map[string]string{"0000:18:00.0": "CUSTOM_PF"}},
+		{name: "a port of a backplane", devices: []sysfs.PCIDevice{port(func(d *sysfs.PCIDevice) { d.Product = "158a" })}, offered: map[string]string{"0000:18:00.0": "CUSTOM_PF"}},
 		{name: "not a port whose interface is up", devices: []sysfs.PCIDevice{port(up), port(second)},
 			offered: map[string]string{"0000:18:00.1": "CUSTOM_PF"}, leftOut: map[string]string{"0000:18:00.0": "network interface eth2 is up"}},
 		{name: "not a port with another driver", devices: []sysfs.PCIDevice{port(func(d *sysfs.PCIDevice) { d.Driver = "igb_uio" })},

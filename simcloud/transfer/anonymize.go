@@ -162,7 +162,7 @@ func (x *anonymizer) learnNames(o *original) {
 var (
 	// plainRest is the part of a provider's name behind that of its host that identifies
 	// nothing but a place: an address, with a word in front.
-	plainRest = regexp.MustCompile(`^((pci|GPU|FPGA|AICHIP|QAT|NIC|SSD|HPTS)_)?[0-9a-f]{4,8}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-7](_(region|nvidia-)[0-9]+)?$|^FakeDevice$`)
+	plainRest = regexp.MustCompile(`^((pci|GPU|FPGA|AICHIP|QAT|NIC|SSD|MDEV|PCI|NVME|HPTS)_)?[0-9a-f]{4,8}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-7](_(region|nvidia-)[0-9]+)?$|^FakeDevice$`)
 	unsafe    = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 )
 

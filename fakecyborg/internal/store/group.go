@@ -118,9 +118,20 @@ var traitName = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
 // cyborgClasses are the classes a profile may ask for beside CUSTOM_ ones.
 var cyborgClasses = []string{"FPGA", "GPU", "VGPU", "PGPU", "CUSTOM_QAT", "CUSTOM_NIC", "CUSTOM_SSD"}
 
+// ErrNoResources refuses a group that asks for nothing.
+var ErrNoResources error = &Refusal{Invalid, "Device profile group must contain at least one 'resources:' key."}
+
+// asks reports whether the group has resources.
+func (g Group) asks() bool {
+	return slices.ContainsFunc(g, func(item GroupItem) bool { return strings.HasPrefix(item.Key, prefixResources) })
+}
+
 // Normalize checks the entries as upstream's _validate_groups does and trims blanks: a
 // trimmed key moves to the end of its group.
-func (g Group) Normalize() (Group, error) {
+func (g Group) Normalize(needsResources bool) (Group, error) {
+	if needsResources && !g.asks() {
+		return nil, ErrNoResources
+	}
 	kept, moved := Group{}, Group{}
 	for _, item := range g {
 		prefix := prefixOf(item.Key)
@@ -189,7 +200,6 @@ func checkTraitItem(name string, value *string) error {
 
 // checkUsable refuses what upstream stores although Placement or Nova cannot use it.
 func (g Group) checkUsable(index int) error {
-	asks := false
 	for _, item := range g {
 		if name, ok := strings.CutPrefix(item.Key, prefixTrait); ok && name != driver.TraitOwnerCyborg && !traitName.MatchString(name) {
 			return Refuse(Invalid, "Device profile group %d: trait name %s has other characters than A-Z, 0-9 and _", index, name)
@@ -198,7 +208,6 @@ func (g Group) checkUsable(index int) error {
 		if !ok {
 			continue
 		}
-		asks = true
 		if strings.HasPrefix(name, "CUSTOM_") && !traitName.MatchString(name) {
 			return Refuse(Invalid, "Device profile group %d: resource class %s has other characters than A-Z, 0-9 and _", index, name)
 		}
@@ -206,8 +215,8 @@ func (g Group) checkUsable(index int) error {
 			return Refuse(Invalid, "Device profile group %d: %s is %s, must be at least 1", index, item.Key, *item.Value)
 		}
 	}
-	if !asks {
-		return Refuse(Invalid, "Device profile group %d asks for no resources", index)
+	if !g.asks() {
+		return ErrNoResources
 	}
 	return nil
 }
