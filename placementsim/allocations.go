@@ -116,32 +116,34 @@ func deleteAllocations(c *call) error {
 }
 
 type resourcesBody struct {
-	Generation int              `json:"generation"`
-	Resources  map[string]int64 `json:"resources"`
+	Resources  listing[int64] `json:"resources"`
+	Generation int            `json:"generation"`
 }
 
 type consumerBody struct {
-	Allocations map[string]resourcesBody `json:"allocations"`
-	Project     string                   `json:"project_id,omitempty"`
-	User        string                   `json:"user_id,omitempty"`
-	Generation  *int                     `json:"consumer_generation,omitempty"`
-	Type        string                   `json:"consumer_type,omitempty"`
+	Allocations listing[*resourcesBody] `json:"allocations"`
+	Project     string                  `json:"project_id,omitempty"`
+	User        string                  `json:"user_id,omitempty"`
+	Generation  *int                    `json:"consumer_generation,omitempty"`
+	Type        string                  `json:"consumer_type,omitempty"`
 }
 
 func getAllocations(c *call) error {
 	consumer, generations, found := c.server.state.ConsumerAllocations(c.PathValue("consumer"))
-	body := consumerBody{Allocations: make(map[string]resourcesBody)}
+	var body consumerBody
 	if !found {
 		c.modified()
 		return c.JSON(http.StatusOK, body)
 	}
+	entries := make(map[string]*resourcesBody)
 	for _, a := range consumer.Allocations {
-		entry, ok := body.Allocations[a.Provider]
+		entry, ok := entries[a.Provider]
 		if !ok {
-			entry = resourcesBody{generations[a.Provider], make(map[string]int64)}
-			body.Allocations[a.Provider] = entry
+			entry = &resourcesBody{Generation: generations[a.Provider]}
+			entries[a.Provider] = entry
+			body.Allocations.add(a.Provider, entry)
 		}
-		entry.Resources[a.Class] = a.Amount
+		entry.Resources.add(a.Class, a.Amount)
 	}
 	if c.version >= 12 {
 		body.Project, body.User = consumer.Project, consumer.User
@@ -164,20 +166,20 @@ func getProviderAllocations(c *call, p engine.Inspection) error {
 		return err
 	}
 	type entry struct {
-		Resources  map[string]int64 `json:"resources"`
-		Generation *int             `json:"consumer_generation,omitempty"`
+		Resources  listing[int64] `json:"resources"`
+		Generation *int           `json:"consumer_generation,omitempty"`
 	}
-	entries := make(map[string]entry, len(consumers))
+	var entries listing[entry]
 	var created []time.Time
 	for _, consumer := range consumers {
-		e := entry{Resources: make(map[string]int64)}
+		var e entry
 		for _, a := range consumer.Allocations {
-			e.Resources[a.Class] = a.Amount
+			e.Resources.add(a.Class, a.Amount)
 		}
 		if c.version >= sinceConsumerGeneration {
 			e.Generation = &consumer.Generation
 		}
-		entries[consumer.UUID] = e
+		entries.add(consumer.UUID, e)
 		created = append(created, consumer.Created)
 	}
 	c.modified(created...)

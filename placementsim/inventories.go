@@ -33,8 +33,8 @@ type oneInventoryBody struct {
 }
 
 type inventoriesBody struct {
-	Generation  int                      `json:"resource_provider_generation"`
-	Inventories map[string]inventoryBody `json:"inventories"`
+	Generation  int                    `json:"resource_provider_generation"`
+	Inventories listing[inventoryBody] `json:"inventories"`
 }
 
 func newInventoryBody(i engine.Inventory) inventoryBody {
@@ -69,10 +69,10 @@ func (c *call) inventoryWrite() engine.InventoryWrite {
 // writeInventories answers all inventories. Without any, the answer has no
 // last-modified, as in the service.
 func (c *call) writeInventories(p engine.Inspection) error {
-	body := inventoriesBody{p.Generation, make(map[string]inventoryBody, len(p.Inventories))}
+	body := inventoriesBody{Generation: p.Generation}
 	var changed []time.Time
 	for _, i := range p.Inventories {
-		body.Inventories[i.Class] = newInventoryBody(i.Inventory)
+		body.Inventories.add(i.Class, newInventoryBody(i.Inventory))
 		changed = append(changed, i.Changed)
 	}
 	if changed == nil {

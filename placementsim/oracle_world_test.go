@@ -258,3 +258,22 @@ func decode(value any) any {
 	}
 	return out
 }
+
+// inAnyOrder is a value as JSON with the keys of objects in random order.
+func (g *oracleGenerator) inAnyOrder(value any) rawJSON {
+	switch value := value.(type) {
+	case map[string]any:
+		var parts []string
+		for _, key := range sortedKeys(value) {
+			parts = append(parts, asJSON(key)+":"+string(g.inAnyOrder(value[key])))
+		}
+		return rawJSON("{" + strings.Join(some(g, len(parts), len(parts), parts...), ",") + "}")
+	case []any:
+		var parts []string
+		for _, item := range value {
+			parts = append(parts, string(g.inAnyOrder(item)))
+		}
+		return rawJSON("[" + strings.Join(parts, ",") + "]")
+	}
+	return rawJSON(asJSON(value))
+}

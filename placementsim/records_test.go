@@ -142,3 +142,47 @@ func FuzzReplace(f *testing.F) {
 		}
 	})
 }
+
+// Allocations are listed in the order in which they were made, also by a service that was
+// restored, as osc-placement shows them.
+func TestAllocationsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	s, err := placementsim.New(placementsim.Config{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []string
+	for _, name := range []string{"cn0", "cn1"} {
+		p, err := s.CreateProvider(placementsim.ResourceProvider{Name: name, Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "DISK_GB": {Total: 8}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts = append(hosts, p.UUID)
+	}
+	const second, first = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", "3f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	for _, consumer := range []string{first, second} {
+		if err := s.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Type: "INSTANCE", Allocations: []placementsim.Allocation{
+			{Provider: hosts[1], Class: "DISK_GB", Used: 2}, {Provider: hosts[1], Class: "VCPU", Used: 1}, {Provider: hosts[0], Class: "VCPU", Used: 1},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restored, err := placementsim.New(placementsim.Config{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := restored.Replace(recorded(t, s)); err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range []*placementsim.Server{s, restored} {
+		var listed []string
+		for _, a := range server.Allocations() {
+			if a.Consumer == first {
+				listed = append(listed, a.Provider+a.Class)
+			}
+		}
+		if diff := cmp.Diff([]string{hosts[1] + "DISK_GB", hosts[1] + "VCPU", hosts[0] + "VCPU"}, listed); diff != "" {
+			t.Errorf("allocations (-want +got):\n%s", diff)
+		}
+	}
+}

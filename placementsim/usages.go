@@ -9,9 +9,9 @@ import (
 )
 
 func getProviderUsages(c *call, p engine.Inspection) error {
-	usages := make(map[string]int64, len(p.Inventories))
+	var usages listing[int64]
 	for _, i := range p.Inventories {
-		usages[i.Class] = i.Used
+		usages.add(i.Class, i.Used)
 	}
 	c.modified()
 	return c.JSON(http.StatusOK, map[string]any{"resource_provider_generation": p.Generation, "usages": usages})

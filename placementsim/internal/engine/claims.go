@@ -100,7 +100,7 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 	return pl, nil
 }
 
-// resolve finds the providers and classes of a claim, sorted. Unknown providers
+// resolve finds the providers and classes of a claim, in its order. Unknown providers
 // are reported before unknown classes, as by the service.
 func (s *State) resolve(claim Claim) ([]allocation, error) {
 	allocs := make([]allocation, 0, len(claim.Allocations))
@@ -118,22 +118,27 @@ func (s *State) resolve(claim Claim) ([]allocation, error) {
 		}
 		allocs[i].class = c
 	}
-	sortAllocations(allocs)
-	merged := allocs[:0]
-	for _, a := range allocs {
+	return merge(allocs), nil
+}
+
+// merge adds up what is named twice. Allocations without that keep their order.
+func merge(allocs []allocation) []allocation {
+	sorted := slices.Clone(allocs)
+	slices.SortFunc(sorted, func(a, b allocation) int {
+		return cmp.Or(bySeq(a.provider, b.provider), a.class.id-b.class.id)
+	})
+	merged := sorted[:0]
+	for _, a := range sorted {
 		if n := len(merged); n > 0 && merged[n-1].provider == a.provider && merged[n-1].class == a.class {
 			merged[n-1].amount += a.amount
 			continue
 		}
 		merged = append(merged, a)
 	}
-	return merged, nil
-}
-
-func sortAllocations(allocs []allocation) {
-	slices.SortFunc(allocs, func(a, b allocation) int {
-		return cmp.Or(bySeq(a.provider, b.provider), a.class.id-b.class.id)
-	})
+	if len(merged) == len(allocs) {
+		return allocs
+	}
+	return merged
 }
 
 // leaveConsumers records the consumers that the claims would have created.
@@ -285,6 +290,8 @@ func (s *State) store(claim plannedClaim, w Writes) {
 	}
 	c.generation++
 	c.created = w.Now
+	s.writes++
+	c.written = s.writes
 	c.allocs = claim.allocs
 	for _, a := range claim.allocs {
 		a.serve(c)

@@ -13,7 +13,8 @@ type consumer struct {
 	uuid, project, user string
 	kind                string // consumer type; empty: none
 	generation          int
-	allocs              []allocation // by provider and class
+	allocs              []allocation // in the order in which they were made
+	written             int64        // which of all writes made them
 	created             time.Time    // of its allocations
 }
 
@@ -77,9 +78,10 @@ func (s *State) ConsumerProject(uuid string) string {
 	return ""
 }
 
-// ProviderAllocations lists the consumers with allocations on a provider,
-// sorted, each with its allocations on this provider only, and the provider's
-// generation. The error matches [ErrNotFound].
+// ProviderAllocations lists the consumers with allocations on a provider, each with its
+// allocations on this provider only, and the provider's generation. The order is that of the
+// service's index: by class and amount, those made first before the others. The error
+// matches [ErrNotFound].
 func (s *State) ProviderAllocations(uuid string) (generation int, consumers []Consumer, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -87,12 +89,33 @@ func (s *State) ProviderAllocations(uuid string) (generation int, consumers []Co
 	if err != nil {
 		return 0, nil, err
 	}
-	for c := range p.consumers {
-		view := c.view()
-		view.Allocations = slices.DeleteFunc(view.Allocations, func(a Allocation) bool { return a.Provider != uuid })
-		consumers = append(consumers, view)
+	type share struct {
+		consumer *consumer
+		allocation
 	}
-	slices.SortFunc(consumers, func(a, b Consumer) int { return cmp.Compare(a.UUID, b.UUID) })
+	var shares []share
+	for c := range p.consumers {
+		for _, a := range c.allocs {
+			if a.provider == p {
+				shares = append(shares, share{c, a})
+			}
+		}
+	}
+	slices.SortFunc(shares, func(a, b share) int {
+		return cmp.Or(a.class.id-b.class.id, cmp.Compare(a.amount, b.amount), cmp.Compare(a.consumer.written, b.consumer.written))
+	})
+	index := make(map[*consumer]int, len(p.consumers))
+	for _, a := range shares {
+		i, known := index[a.consumer]
+		if !known {
+			i = len(consumers)
+			index[a.consumer] = i
+			view := a.consumer.view()
+			view.Allocations = nil
+			consumers = append(consumers, view)
+		}
+		consumers[i].Allocations = append(consumers[i].Allocations, Allocation{a.consumer.uuid, uuid, a.class.name, a.amount})
+	}
 	return p.generation, consumers, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -230,7 +231,7 @@ func (s *State) restoreConsumers(list []sim.RecordChange, _ *SequencesRow) error
 		}
 		s.consumers[r.UUID] = &consumer{uuid: r.UUID, project: r.Project, user: r.User, kind: r.Type, generation: r.Generation, created: r.Created}
 	}
-	for row, r := range rowsOf(list, tableAllocations, unordered[AllocationRow]) {
+	for row, r := range rowsOf(list, tableAllocations, func(r *AllocationRow) int64 { return r.Position }) {
 		c, p, class := s.consumers[r.Consumer], s.providers[r.Provider], s.classes.byName[r.Class]
 		if c == nil || p == nil || class == nil || p.inventory(class) == nil || r.Amount < 1 {
 			return invalidRow(row, "%s has %s:%d of %s: there is no such consumer or inventory", r.Consumer, r.Class, r.Amount, r.Provider)
@@ -240,8 +241,17 @@ func (s *State) restoreConsumers(list []sim.RecordChange, _ *SequencesRow) error
 		a.serve(c)
 		s.updateRoom(p.tree, class, p.traits)
 	}
-	for _, c := range s.consumers {
-		sortAllocations(c.allocs)
-	}
+	s.countWrites()
 	return nil
+}
+
+// countWrites orders the writes of allocations by their times.
+func (s *State) countWrites() {
+	consumers := slices.SortedFunc(maps.Values(s.consumers), func(a, b *consumer) int {
+		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.uuid, b.uuid))
+	})
+	for _, c := range consumers {
+		s.writes++
+		c.written = s.writes
+	}
 }

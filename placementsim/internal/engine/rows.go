@@ -77,12 +77,14 @@ type (
 		Created    time.Time `json:"created_at"`
 	}
 
-	// AllocationRow is what a consumer has of a class from a provider.
+	// AllocationRow is what a consumer has of a class from a provider, with its position among
+	// all that the consumer has.
 	AllocationRow struct {
 		Consumer string `json:"consumer"`
 		Provider string `json:"resource_provider"`
 		Class    string `json:"resource_class"`
 		Amount   int64  `json:"used"`
+		Position int64  `json:"position,omitempty"`
 	}
 
 	// NameRow is a custom resource class or trait; IDs are in the order of creation.
@@ -320,8 +322,8 @@ func (s *State) addConsumerRows(to *rows, uuid string) {
 		return
 	}
 	to.add(tableConsumers, uuid, "consumer", uuid, "", ConsumerRow{uuid, c.project, c.user, c.kind, c.generation, stamp(c.created)})
-	for _, a := range c.allocs {
+	for i, a := range c.allocs {
 		to.add(tableAllocations, uuid+"."+numberKey(a.provider.seq)+"."+padded(int64(a.class.id), 6), "allocation", uuid+"/"+a.provider.uuid+"/"+a.class.name,
-			strconv.FormatInt(a.amount, 10)+" "+a.class.name+" on "+a.provider.name, AllocationRow{uuid, a.provider.uuid, a.class.name, a.amount})
+			strconv.FormatInt(a.amount, 10)+" "+a.class.name+" on "+a.provider.name, AllocationRow{uuid, a.provider.uuid, a.class.name, a.amount, int64(i)})
 	}
 }

@@ -28,6 +28,7 @@ type core struct {
 	sharing    []*provider // those with the sharing trait, by creation
 
 	consumers map[string]*consumer
+	writes    int64 // of allocations
 	nextSeq   int64
 	created   time.Time // when what is standard was created
 	listeners []func([]sim.RecordChange)
