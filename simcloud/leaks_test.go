@@ -24,7 +24,7 @@ func TestEachLeakIsFound(t *testing.T) {
 		{"nothing", func(*user, spawned, spawned) {}, nil},
 		{"guest forgotten", func(u *user, gpu, _ spawned) { u.cloud.RemoveGuest(gpu.uuid) }, []string{
 			"arq: ARQ {gpu.arq} (Bound, device profile gpu) belongs to instance {gpu}, which is not a registered guest (PUT /_sim/guests/UUID), and holds PCI handle 0000:3b:00.0 of provider cn0_0000:3b:00.0 on host cn0",
-			"allocation: consumer {gpu}, which is not a registered guest, has allocated VCPU:1 on cn0, MEMORY_MB:512 on cn0, PGPU:1 on cn0_0000:3b:00.0",
+			"allocation: consumer {gpu}, which is not a registered guest, has allocated MEMORY_MB:512 on cn0, VCPU:1 on cn0, PGPU:1 on cn0_0000:3b:00.0",
 		}},
 		{"vGPU guest forgotten", func(u *user, _, vgpu spawned) { u.cloud.RemoveGuest(vgpu.uuid) }, []string{
 			"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest (PUT /_sim/guests/UUID), and holds MDEV handle {vgpu.handle} of provider cn0_0000:af:00.0 on host cn0",
@@ -203,7 +203,7 @@ func TestAFailedCheckShowsStateAndRequests(t *testing.T) {
 	u.cloud.CheckNoLeaks(&got)
 	for _, want := range []string{
 		"simcloud: 3 leaks:\n  ARQ " + s.arq.UUID,
-		"in use:\n  cn0 " + u.cloud.ProviderUUID("cn0") + "\n    VCPU:1 allocated to " + s.uuid,
+		"in use:\n  cn0 " + u.cloud.ProviderUUID("cn0") + "\n    MEMORY_MB:512 allocated to " + s.uuid,
 		"  cn0_0000:3b:00.0 " + s.provider + "\n    PGPU:1 allocated to " + s.uuid,
 		"    PCI 0000:3b:00.0 held by ARQ " + s.arq.UUID + " (Bound), instance " + s.uuid,
 		"(Initial, device profile fpga) without a handle, instance none",
