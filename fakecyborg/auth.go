@@ -11,9 +11,18 @@ import (
 // isAdmin is what upstream's context calls is_admin.
 func isAdmin(c *simhttp.Call) bool { return c.Identity.HasRole("admin") }
 
-// scope says which accelerator requests the caller sees.
+// scope says which accelerator requests the user sees.
 func (s *Server) scope(c *simhttp.Call) store.Scope {
 	return store.Scope{Project: c.Identity.Project, All: isAdmin(c) || !s.release.Isolates}
+}
+
+// novaScope is the scope of what Nova does for the owner of an instance, whoever its requests belong to: an
+// evacuation by an administrator makes new ones, in the administrator's project, which the owner's
+// deletion has to find. Upstream does not look at the service token.
+func (s *Server) novaScope(c *simhttp.Call) store.Scope {
+	scope := s.scope(c)
+	scope.All = scope.All || c.Header.Get("X-Service-Token") != "" && !s.cfg.UpstreamQuirks
+	return scope
 }
 
 // errServiceToken is upstream's refusal since CVE-2026-40214.

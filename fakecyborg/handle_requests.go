@@ -53,7 +53,10 @@ func (s *Server) listARQs(c *simhttp.Call) error {
 	}
 	var body []byte
 	s.db.ViewPast(func(tx store.Tx) {
-		scope, most := s.scope(c), 0
+		scope, most := s.novaScope(c), 0
+		if instance == "" {
+			scope = s.scope(c)
+		}
 		if scope.All && instance == "" {
 			most = tx.CountARQs()
 		}
@@ -219,7 +222,7 @@ func (s *Server) patchARQs(c *simhttp.Call) error {
 	if err := s.requireService(c); err != nil {
 		return err
 	}
-	scope := s.scope(c)
+	scope := s.novaScope(c)
 	if err := s.conductor.Apply(c.Context(), agent.Caller{Project: s.owner(c), Scope: scope}, work); err != nil {
 		return err
 	}
@@ -283,7 +286,7 @@ func (s *Server) deleteByUUID(c *simhttp.Call, uuids []string) error {
 func (s *Server) checkDeletable(c *simhttp.Call, uuids []string) (err error) {
 	s.db.View(func(tx store.Tx) {
 		for _, uuid := range uuids {
-			a, unknown := tx.ARQ(uuid, s.scope(c))
+			a, unknown := tx.ARQ(uuid, s.novaScope(c))
 			switch {
 			case unknown != nil && s.release.DeletesAll:
 				err = unknown
@@ -308,7 +311,7 @@ func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
 	}
 	var uuids []string
 	s.db.View(func(tx store.Tx) {
-		for a := range tx.ARQs(instance, s.scope(c)) {
+		for a := range tx.ARQs(instance, s.novaScope(c)) {
 			uuids = append(uuids, a.UUID)
 		}
 	})
@@ -320,7 +323,7 @@ func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
 // cannot be deleted does not keep the others from it, unlike upstream.
 func (s *Server) removeAll(c *simhttp.Call, uuids []string) (absent []string, first error) {
 	for _, uuid := range uuids {
-		err := s.conductor.Delete(c.Context(), uuid, s.scope(c))
+		err := s.conductor.Delete(c.Context(), uuid, s.novaScope(c))
 		var refused *store.Refusal
 		if errors.As(err, &refused) && refused.Kind == store.NotFound {
 			absent = append(absent, uuid)
