@@ -21,6 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/client"
 )
 
 // baseURL is the URL of requests to the in-process transport. The name never resolves, so a
@@ -98,6 +99,7 @@ type Cloud struct {
 	machines  []*machine
 	machineOf map[string]*machine // by the name of the host
 	external  *external           // nil: Placement is simulated
+	servers   *client.Client      // of the Nova elsewhere; nil: there is none
 	page      *statuspage.Page
 	agentLoop bool
 	loads     atomic.Int64 // of a state, which may not know the tokens issued before
@@ -202,6 +204,7 @@ func (c *Cloud) start(set settings) error {
 			return err // the model was checked
 		}
 	}
+	c.servers = c.newServers()
 	c.images = glance.New(glance.Config{Seed: c.model.Seed, Clock: c.clock, Faults: c.faults, Verifier: c.identity})
 	done := make(chan struct{})
 	c.endStreams = sync.OnceFunc(func() { close(done) })

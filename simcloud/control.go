@@ -31,7 +31,7 @@ func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 		"GET /_sim/guests/{uuid}":    fallible(c.getGuest),
 		"PUT /_sim/guests/{uuid}":    fallible(c.putGuest),
 		"DELETE /_sim/guests/{uuid}": fallible(c.deleteGuest),
-		"GET /_sim/leaks":            simhttp.Show("leaks", func() any { return append([]Leak{}, c.Leaks()...) }), // not null
+		"GET /_sim/leaks":            fallible(c.getLeaks),
 		"GET /_sim/model":            simhttp.Show("model", func() any { return c.model }),
 		"GET /_sim/events":           simhttp.Show("events", func() any { return c.ReceivedEvents() }),
 		"POST /_sim/report":          acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) }),

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
 )
 
 // controlCalls are requests to every route below /_sim/, except the page and its assets, in
@@ -63,7 +64,7 @@ func controlCalls() []struct{ route, path, body string } {
 // goldenModel is small, so that its golden files can be read.
 func goldenModel() Model {
 	m := Model{
-		Hosts: []Host{{Name: "cn0", Sysfs: &Sysfs{Devices: []sysfs.PCIDevice{wholeGPU("0000:3b:00.0", 20)}}}},
+		Hosts: []Host{{Name: "cn0", Sysfs: &Sysfs{Devices: []sysfs.PCIDevice{bus.WholeGPU("0000:3b:00.0", 20)}}}},
 		Users: []User{}, Flavors: []Flavor{},
 	}
 	m.DeviceProfiles = []DeviceProfile{{Name: "gpu", Groups: []map[string]string{{"resources:PGPU": "1"}}}}

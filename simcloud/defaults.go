@@ -9,6 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
 )
 
 // deviceProfileKey is the extra spec by which a flavor names its device profile.
@@ -45,7 +46,7 @@ func ScaleModel(hosts, gpusPerHost int) Model {
 	for i := range max(hosts, 0) {
 		h := Host{Name: fmt.Sprint("cn", i), Sysfs: &Sysfs{}}
 		for j := range min(max(gpusPerHost, 0), maxGPUs) {
-			h.Sysfs.Devices = append(h.Sysfs.Devices, wholeGPU(fmt.Sprintf("0000:%02x:00.0", firstGPUBus+j), firstGPUBus+j))
+			h.Sysfs.Devices = append(h.Sysfs.Devices, bus.WholeGPU(fmt.Sprintf("0000:%02x:00.0", firstGPUBus+j), firstGPUBus+j))
 		}
 		m.Hosts = append(m.Hosts, h)
 	}
@@ -160,7 +161,7 @@ func defaultHost(name string) Host {
 			PCI:   []NovaDevice{{Address: "0000:c1:00.0", Vendor: "8086", Product: "37c8"}},
 		},
 		Sysfs: &Sysfs{Devices: []sysfs.PCIDevice{
-			wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22), dualFPGA("0000:86:00.0", 23), intelFPGA("0000:d8:00.0", 24),
+			bus.WholeGPU("0000:3b:00.0", 20), bus.WholeGPU("0000:5e:00.0", 21), bus.TeslaT4(t4, 22), bus.DualFPGA("0000:86:00.0", 23), bus.IntelFPGA("0000:d8:00.0", 24),
 		}},
 		Drivers: &builtin.Config{
 			EnabledDrivers: []string{builtin.Fake, builtin.NVIDIA, builtin.IntelFPGA},
@@ -179,53 +180,6 @@ func flatHost(name string) Host {
 	h.Sysfs.Devices = h.Sysfs.Devices[:2]
 	h.Drivers = &builtin.Config{NVIDIA: &nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{traitNVIDIA}}}}
 	return h
-}
-
-// wholeGPU is a Tesla P100.
-func wholeGPU(address string, iommuGroup int) sysfs.PCIDevice {
-	node := 0
-	return sysfs.PCIDevice{
-		Address: address, Vendor: "10de", Product: "15f8", SubsystemVendor: "10de", SubsystemProduct: "118f",
-		Class: "0302", Revision: "a1", Driver: "vfio-pci", NUMANode: &node, IOMMUGroup: &iommuGroup,
-	}
-}
-
-// teslaT4 has 16 GiB: sixteen vGPUs of 1 GiB or eight of 2 GiB.
-func teslaT4(address string, iommuGroup int) sysfs.PCIDevice {
-	node := 1
-	return sysfs.PCIDevice{
-		Address: address, Vendor: "10de", Product: "1eb8", SubsystemVendor: "10de", SubsystemProduct: "12a2",
-		Class: "0302", Revision: "a1", Driver: "nvidia", NUMANode: &node, IOMMUGroup: &iommuGroup,
-		MdevTypes: []sysfs.MdevType{
-			{Type: "nvidia-222", Name: "GRID T4-1B", AvailableInstances: 16},
-			{Type: "nvidia-223", Name: "GRID T4-2B", AvailableInstances: 8},
-		},
-	}
-}
-
-// intelFPGA is a programmable acceleration card with an Arria 10. Its one region waits for a function.
-func intelFPGA(address string, iommuGroup int) sysfs.PCIDevice {
-	node := 1
-	return sysfs.PCIDevice{
-		Address: address, Vendor: "8086", Product: "09c4", SubsystemVendor: "8086", Class: "1200",
-		Driver: "intel-fpga-pci", NUMANode: &node, IOMMUGroup: &iommuGroup,
-		FPGA: &sysfs.FPGA{InterfaceID: "9926ab6d6c925a68aabca7d84c545738", Ports: []sysfs.FPGAPort{{}}},
-	}
-}
-
-// dualFPGA is such a card with a Stratix 10, with two virtual functions that lead into its one region.
-func dualFPGA(address string, iommuGroup int) sysfs.PCIDevice {
-	const hello = "c6aa954a9b914a37abc11d9f0709dcc3"
-	node := 1
-	return sysfs.PCIDevice{
-		Address: address, Vendor: "8086", Product: "0b2b", SubsystemVendor: "8086", Class: "1200",
-		Driver: "intel-fpga-pci", NUMANode: &node, IOMMUGroup: &iommuGroup,
-		VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "0b2c", Driver: "intel-fpga-pci"},
-		FPGA: &sysfs.FPGA{
-			Dev: 1, InterfaceID: "bfac4d851ee856fe8c95865ce1bbaa2d",
-			Ports: []sysfs.FPGAPort{{Number: 1, AFUID: hello, VF: 1}, {Number: 2, AFUID: hello, VF: 2}},
-		},
-	}
 }
 
 // defaultProfiles begins with the profile for a whole GPU. If Nova has vGPUs, too, a trait

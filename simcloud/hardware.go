@@ -3,88 +3,14 @@ package simcloud
 import (
 	"errors"
 	"iter"
-	"maps"
-	"path"
-	"reflect"
 	"slices"
-	"strings"
-	"sync"
-
-	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
-	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/internal/ordered"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
 )
-
-// generator makes synthetic trees. Successive hosts with the same hardware share the memory of
-// theirs.
-type generator struct {
-	mu   sync.Mutex
-	of   *Sysfs
-	tree *sysfs.Memory // of the last host that is not the same as the one before
-}
-
-func (g *generator) generate(of *Sysfs) (*sysfs.Memory, error) {
-	g.mu.Lock()
-	like := g.tree
-	if like != nil && !reflect.DeepEqual(g.of, of) {
-		like = nil
-	}
-	g.mu.Unlock()
-	if like != nil {
-		return like.Twin(), nil
-	}
-	tree, err := sysfs.Generate(sysfs.Description{Devices: of.Devices, MdevParents: of.MdevParents})
-	if err != nil {
-		return nil, err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.of, g.tree = of, tree
-	return tree, nil
-}
-
-// writtenTree is a synthetic tree as drivers have it. It remembers which files they write: UUIDs in the
-// names are UUID, so that it remembers each kind of file once.
-type writtenTree struct {
-	*sysfs.Memory
-	has   func(driver.PCIAddress) bool // a guest has a function; nil: not known
-	mu    sync.Mutex
-	names map[string]bool
-}
-
-// WriteFile implements driver.Tree. The vGPU of a running guest is not cleared.
-func (t *writtenTree) WriteFile(name string, data []byte) error {
-	if function, isVGPU := vgpuFunction(name); isVGPU && t.has != nil {
-		_ = t.HoldVGPU(function, t.has(function)) // the write fails for the same reasons
-	}
-	t.remember(name)
-	return t.Memory.WriteFile(name, data)
-}
-
-// vgpuFunction is the function whose file of a vGPU's type a name is.
-func vgpuFunction(name string) (driver.PCIAddress, bool) {
-	at, err := driver.ParsePCIAddress(path.Base(path.Dir(path.Dir(name))))
-	return at, err == nil && driver.VGPUFile(at) == name
-}
-
-func (t *writtenTree) remember(name string) {
-	parts := strings.Split(name, "/")
-	for i, part := range parts {
-		if uuid.Validate(part) == nil {
-			parts[i] = "UUID"
-		}
-	}
-	t.mu.Lock()
-	if t.names == nil {
-		t.names = make(map[string]bool)
-	}
-	t.names[strings.Join(parts, "/")] = true
-	t.mu.Unlock()
-}
 
 // Written lists the files of a host's synthetic sysfs that its drivers have written, or tried to, with UUID
 // for each UUID in their names. For a directory there is Overlaid.
@@ -93,9 +19,7 @@ func (c *Cloud) Written(host string) []string {
 	if m == nil || m.written == nil {
 		return nil
 	}
-	m.written.mu.Lock()
-	defer m.written.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.written.names))
+	return m.written.Written()
 }
 
 // made is a host with its hardware, or the error of one.
@@ -113,7 +37,7 @@ func makeHosts(m Model, drivers *builtin.Registry, machines *[]*machine) iter.Se
 		defer func() {
 			*machines = slices.DeleteFunc(all, func(each *machine) bool { return each == nil })
 		}()
-		var trees generator
+		var trees bus.Generator
 		for _, each := range ordered.Ahead(len(all), func(i int) made {
 			machine, agent, err := newAgent(&trees, drivers, m.Seed, i, m.Hosts[i])
 			all[i] = machine
@@ -135,7 +59,7 @@ func (c *Cloud) agents() iter.Seq[made] {
 				each.agent.Changed = func() { c.hardware.commit(m) }
 				each.agent.Reboot = func() { _ = c.reboot(m) } // what a driver leaves is a leak
 				if m.written != nil {
-					m.written.has = func(at driver.PCIAddress) bool { return c.compute.Has(m.host.Name, deviceAt(at)) }
+					m.written.Has = func(at driver.PCIAddress) bool { return c.compute.Has(m.host.Name, deviceAt(at)) }
 				}
 			}
 			if !yield(each) {

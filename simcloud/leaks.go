@@ -1,6 +1,7 @@
 package simcloud
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -18,7 +19,7 @@ const (
 	LeakMdev       = "mdev"       // a mediated device that belongs to no guest
 	LeakVGPU       = "vgpu"       // a virtual function with a vGPU type that belongs to no guest
 	LeakGuest      = "guest"      // a guest that lacks something
-	LeakHost       = "host"       // a host, or an external Placement, that cannot be read
+	LeakHost       = "host"       // a host, an external Placement or a Nova that cannot be read
 )
 
 // Leak is an inconsistency between the services.
@@ -48,7 +49,16 @@ type Leak struct {
 //
 // It reads one service after the other, so requests in progress may appear as leaks. The
 // order is that of the services' own lists, the same in every run.
-func (c *Cloud) Leaks() []Leak { return c.check(c.snapshot()) }
+//
+// With Model.GuestsFrom the guests are the servers of a real Nova, too; if it does not answer, that is the only
+// leak.
+func (c *Cloud) Leaks() []Leak {
+	leaks, err := c.leaksBeside(context.Background(), c.model.GuestsFrom)
+	if err != nil {
+		return []Leak{{Kind: LeakHost, Subject: "nova", Text: fmt.Sprintf("Nova cannot be asked for its servers: %v", err)}}
+	}
+	return leaks
+}
 
 // check finds the leaks in a snapshot of the cloud.
 func (c *Cloud) check(s *snapshot) []Leak {
@@ -88,7 +98,7 @@ const maxShown = 15
 // Summary is what a failed check shows of a cloud: what is in use as a tree, then the last
 // requests.
 func (c *Cloud) Summary() string {
-	text := c.snapshot().usage() + "last requests:\n"
+	text := c.snapshot(nil).usage() + "last requests:\n"
 	requests := c.Requests()
 	for _, r := range requests[max(0, len(requests)-maxShown):] {
 		path := r.Path
@@ -112,7 +122,7 @@ func (s *snapshot) checkARQs() {
 		}
 		owner, holds := "no instance", ""
 		if r.InstanceUUID != "" {
-			owner = "instance " + r.InstanceUUID + ", which is not a registered guest (PUT /_sim/guests/UUID),"
+			owner = "instance " + r.InstanceUUID + ", which is " + s.noGuest() + " (PUT /_sim/guests/UUID),"
 		}
 		if r.AttachHandleUUID != "" {
 			holds = fmt.Sprintf(" and holds %s of provider %s on host %s", r.handleText(), s.providerText(r.DeviceRPUUID), r.Hostname)
@@ -137,7 +147,7 @@ func (s *snapshot) checkHandles() {
 func (s *snapshot) checkAllocations() {
 	for _, c := range s.consumers {
 		if s.guest[c.id] == nil && slices.ContainsFunc(c.allocations, s.ours) {
-			s.leak(LeakAllocation, c.id, "consumer %s, which is not a registered guest, has allocated %s", c.id, s.amountsText(c.allocations))
+			s.leak(LeakAllocation, c.id, "consumer %s, which is %s, has allocated %s", c.id, s.noGuest(), s.amountsText(c.allocations))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
 )
 
 // machine is a host with its hardware.
@@ -22,7 +23,7 @@ type machine struct {
 	provider     string                        // uuid of the root provider; empty: nova-compute makes it
 	tree         driver.Tree                   // nil: no hardware
 	dir          *sysfs.DirTree                // the tree, if it is a directory
-	written      *writtenTree                  // the tree as the drivers have it, if it is synthetic
+	written      *bus.Tree                     // the tree as the drivers have it, if it is synthetic
 	verbatim     *verbatim.Driver              // the devices that the model describes
 	simulated    []driver.Machine              // the drivers that are their own hardware
 	created      bool                          // the root provider is in Placement
@@ -45,7 +46,7 @@ func (m *machine) ask(asked any, step string, do func() error) error {
 }
 
 // newMachine opens or generates the hardware of a host.
-func newMachine(trees *generator, seed uint64, h Host) (*machine, error) {
+func newMachine(trees *bus.Generator, seed uint64, h Host) (*machine, error) {
 	m := &machine{host: h, verbatim: verbatim.New(h.Devices), older: make(map[string]bool)}
 	if h.Root != RootNova {
 		m.provider = cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name))
@@ -54,7 +55,7 @@ func newMachine(trees *generator, seed uint64, h Host) (*machine, error) {
 		return m, nil
 	}
 	if h.Sysfs.Dir == "" {
-		tree, err := trees.generate(h.Sysfs)
+		tree, err := trees.Generate(sysfs.Description{Devices: h.Sysfs.Devices, MdevParents: h.Sysfs.MdevParents})
 		if err != nil {
 			return nil, fmt.Errorf("sysfs: %w", err)
 		}
@@ -113,7 +114,7 @@ func (m *machine) agent(registry *builtin.Registry) (driver.Host, error) {
 
 // newAgent makes host i of a model. The machine, if there is one, is to be closed even
 // with an error.
-func newAgent(trees *generator, drivers *builtin.Registry, seed uint64, i int, h Host) (*machine, driver.Host, error) {
+func newAgent(trees *bus.Generator, drivers *builtin.Registry, seed uint64, i int, h Host) (*machine, driver.Host, error) {
 	m, err := newMachine(trees, seed, h)
 	if err != nil {
 		return nil, driver.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
@@ -231,7 +232,7 @@ func (m *machine) drivers(registry *builtin.Registry) ([]driver.Driver, error) {
 	}
 	tree := m.tree
 	if memory, synthetic := tree.(*sysfs.Memory); synthetic {
-		m.written = &writtenTree{Memory: memory}
+		m.written = &bus.Tree{Memory: memory}
 		tree = m.written
 	}
 	loaded, err := registry.New(c, tree)

@@ -40,6 +40,8 @@ type Model struct {
 	// not identity, placement and accelerator. The catalog names them, in place of the stand-ins for Nova and Glance. Events about
 	// binds go to that Nova, and Cyborg reads bitstreams from that Glance.
 	Catalog map[string]string `json:"catalog,omitempty" placeholder:"TYPE=URL" mapsep:"none"`
+	// GuestsFrom says who knows which guests live, for the leak check; empty: only those that are registered.
+	GuestsFrom GuestSource `json:"guests_from,omitempty"`
 	// Users that can log in beside admin, demo, nova and cyborg; nil means manager and reader
 	// of the project demo, and alice, a member of lab.
 	Users []User `json:"users,omitzero" kong:"-"`

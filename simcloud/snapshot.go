@@ -14,12 +14,14 @@ import (
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/client"
 )
 
 // snapshot is the state of all services, read once. The leak check, the summary of a
 // failed test and the status page use it.
 type snapshot struct {
 	guests      []guest
+	besideNova  bool // the servers of a real Nova are among them
 	guest       map[string]*guest
 	requests    []request
 	handles     []handle
@@ -43,6 +45,7 @@ type snapshot struct {
 // guest is a guest with what belongs to it.
 type guest struct {
 	nova.Guest
+	isDescribed bool // its domain is known
 	requests    []*request
 	allocations []placementsim.Allocation
 }
@@ -89,13 +92,13 @@ type hostVGPU struct {
 func (v hostVGPU) device() hostDevice { return hostDevice{v.host, deviceAt(v.Function)} }
 
 // snapshot reads Nova's part, and then the other services side by side. What cannot be read is a
-// leak.
-func (c *Cloud) snapshot() *snapshot {
-	guests := c.compute.Guests()
-	s := &snapshot{guests: make([]guest, len(guests))}
-	for i, g := range guests {
-		s.guests[i].Guest = g
+// leak. The servers of a real Nova are guests, too; nil: there is none.
+func (c *Cloud) snapshot(servers []client.Server) *snapshot {
+	s := &snapshot{besideNova: servers != nil}
+	for _, g := range c.compute.Guests() {
+		s.guests = append(s.guests, guest{Guest: g, isDescribed: true})
 	}
+	s.addServers(servers)
 	var arqs []fakecyborg.ARQ
 	var handles []fakecyborg.AttachHandle
 	var deployables []fakecyborg.Deployable

@@ -43,6 +43,7 @@ func (m Model) validate(drivers *builtin.Registry) error {
 			"vcpus": f.VCPUs, "ram": f.MemoryMB, "disk": f.RootGB, "ephemeral": f.EphemeralGB, "swap": f.SwapMB,
 		})
 	}
+	c.guestSource(m)
 	if err := keystone.Elsewhere(m.Catalog).Check(); err != nil {
 		c.fault("catalog", err.Error())
 	}

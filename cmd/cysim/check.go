@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 type checkCommand struct {
 	URL          command.URL `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it."`
 	ControlToken string      `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the cloud, if it has one."`
+	GuestsFrom   string      `enum:",nova" default:"" placeholder:"nova" help:"nova: the cloud asks the compute API of its --catalog which servers live. Default: as the cloud was started."`
 	Output       string      `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
 }
 
@@ -46,6 +48,9 @@ func (c *checkCommand) Run(ctx context.Context, p *command.Process) error {
 // leaks asks the cloud.
 func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	url := strings.TrimSuffix(string(c.URL), "/") + "/_sim/leaks"
+	if c.GuestsFrom != "" {
+		url += "?guests_from=" + c.GuestsFrom
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--url: %w", err))
@@ -65,6 +70,9 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	}
 	if answer.StatusCode == http.StatusUnauthorized {
 		return nil, command.BadInput(errors.New("ask for leaks: the cloud requires its --control-token"))
+	}
+	if answer.StatusCode == http.StatusBadGateway || answer.StatusCode == http.StatusConflict {
+		return nil, fmt.Errorf("ask for leaks: %s", bytes.TrimSpace(data))
 	}
 	var body struct {
 		Leaks *[]simcloud.Leak `json:"leaks"`

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -133,4 +134,72 @@ func TestCheckSendsTheControlTokenToItsCloudOnly(t *testing.T) {
 	if status != 1 || !strings.Contains(stderr.String(), "302 Found") || stolen != "" {
 		t.Errorf("status %d, %s; the other server got %q", status, stderr.String(), stolen)
 	}
+}
+
+// TestCheckAsksNovaWhichServersLive: the cloud asks the Nova of its catalog, by --guests-from of either command; one that
+// does not answer is an error, with another status than that of leaks.
+func TestCheckAsksNovaWhichServersLive(t *testing.T) {
+	t.Parallel()
+	const server = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	var down atomic.Bool
+	nova := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() || r.URL.Path != "/v2.1/servers/detail" {
+			http.Error(w, "no Nova", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte(`{"servers": [{"id": "` + server + `", "OS-EXT-SRV-ATTR:host": "cn0"}]}`))
+	}))
+	t.Cleanup(nova.Close)
+	for _, flag := range []string{"serve", "check"} {
+		down.Store(false)
+		serve, check := []string{"serve", "--catalog", "compute=" + nova.URL + "/v2.1"}, []string{"check"}
+		if flag == "serve" {
+			serve = append(serve, "--guests-from", "nova")
+		} else {
+			check = append(check, "--guests-from", "nova")
+		}
+		file := filepath.Join(t.TempDir(), "clouds.yaml")
+		served := start(t, append(serve, "--clouds-yaml", file)...)
+		var root struct {
+			Providers []struct{ UUID string } `json:"resource_providers"`
+		}
+		placement := served.env["CYSIM_URL"] + "/placement"
+		token := login(t, file, "sim").Token()
+		if err := json.Unmarshal([]byte(call(t, http.MethodGet, placement+"/resource_providers?name=cn0", token, "")), &root); err != nil {
+			t.Fatal(err)
+		}
+		call(t, http.MethodPut, placement+"/allocations/"+server, token, `{"allocations": {"`+root.Providers[0].UUID+`": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
+		var stdout, stderr bytes.Buffer
+		if status := run(t.Context(), append(check, "--url", served.env["CYSIM_URL"]), &stdout, &stderr); status != 0 {
+			t.Errorf("%s: %d %s%s", flag, status, &stdout, &stderr)
+		}
+		down.Store(true)
+		stdout.Reset()
+		status := run(t.Context(), append(check, "--url", served.env["CYSIM_URL"]), &stdout, &stderr)
+		if status != 1 || !strings.Contains(stderr.String(), "503 Service Unavailable") {
+			t.Errorf("%s: without Nova %d %s%s", flag, status, &stdout, &stderr)
+		}
+	}
+}
+
+// call sends a request to Placement, which has to succeed.
+func call(t *testing.T, method, url, token, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", token)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("OpenStack-API-Version", "placement 1.38")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(answer.Body); err != nil || answer.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s %s %v", method, url, answer.Status, text.String(), err)
+	}
+	return text.String()
 }

@@ -25,6 +25,7 @@ func flagHelp() map[string]string {
 		"strict-instances":                    "Accept events only for registered guests, as Nova does.",
 		"strict-requests":                     "Reject requests with unknown query keys or body fields.",
 		"catalog":                             "URL of a service elsewhere, by its type (compute, network, image, ...), for the catalog; may be repeated. Events about binds go to that compute API, and bitstreams come from that image API.",
+		"guests-from":                         "nova: ask the compute API of --catalog which servers live, for the leak check, so that they are not called leaks.",
 		"nova-makes-hosts":                    "Wait until a real nova-compute has made the resource provider of each host, and report the devices below it.",
 		"token-lifetime":                      "How long a token is valid. Default: 1h.",
 		"cyborg-release":                      "Release of Cyborg to simulate: 2026.2, master or zed.",

@@ -142,6 +142,7 @@ func wholeCloud() []Package {
 			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "fault", "sim", "internal/*", "simcloud/internal/*"},
 			Others:  []string{gophercloud, bbolt, uuid},
 		},
+		{Pattern: "simcloud/internal/bus", Ours: []string{"driver", "driver/sysfs"}, Others: []string{uuid}},
 		{Pattern: "simcloud/internal/client", Ours: []string{"placementsim", "internal/simhttp"}},
 		{
 			Pattern: "simcloud/transfer",

@@ -1,0 +1,205 @@
+package simcloud_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// serverList is a nova-api that lists servers, two on a page, to the tokens that its cloud knows.
+type serverList struct {
+	mu      sync.Mutex
+	cloud   *simcloud.Cloud
+	servers []sim.Guest
+	answer  http.HandlerFunc // instead of the list; nil: none
+	tokens  map[string]bool  // that came
+}
+
+func (l *serverList) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answer != nil {
+		l.answer(w, r)
+		return
+	}
+	if l.tokens == nil {
+		l.tokens = make(map[string]bool)
+	}
+	l.tokens[r.Header.Get("X-Auth-Token")] = true
+	q := r.URL.Query()
+	if r.URL.Path != "/v2.1/servers/detail" || q.Get("all_tenants") != "1" || r.Header.Get("OpenStack-API-Version") != "compute 2.82" {
+		http.Error(w, "bad", http.StatusBadRequest)
+		return
+	}
+	first := 0
+	for i, s := range l.servers {
+		if s.UUID == q.Get("marker") {
+			first = i + 1
+		}
+	}
+	page := l.servers[first:min(first+2, len(l.servers))]
+	var list []string
+	for _, s := range page {
+		list = append(list, fmt.Sprintf(`{"id": %q, "OS-EXT-SRV-ATTR:host": %q}`, s.UUID, s.Host))
+	}
+	links := ""
+	if first+len(page) < len(l.servers) {
+		links = `, "servers_links": [{"rel": "next", "href": "http://wrong.invalid/"}]`
+	}
+	fmt.Fprintf(w, `{"servers": [%s]%s}`, strings.Join(list, ","), links)
+}
+
+// besideNova is a cloud that asks the list which guests live, and a user of it.
+func besideNova(t *testing.T, source simcloud.GuestSource) (*serverList, *simcloud.Cloud, *user) {
+	t.Helper()
+	list := new(serverList)
+	server := httptest.NewServer(list)
+	t.Cleanup(server.Close)
+	list.cloud = simcloud.Run(t, simcloud.Model{Catalog: map[string]string{"compute": server.URL + "/v2.1"}, GuestsFrom: source})
+	if err := list.cloud.ForwardEventsTo(); err != nil { // it takes none
+		t.Fatal(err)
+	}
+	return list, list.cloud, login(t, list.cloud, "admin", "admin")
+}
+
+// leaksOf is GET /_sim/leaks.
+func leaksOf(t *testing.T, cloud *simcloud.Cloud, query string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_sim/leaks"+query, nil))
+	return w.Code, w.Body.String()
+}
+
+// TestServersOfANovaLive: what belongs to a server that Nova lists, on any page, is no leak; what belongs to another instance
+// is one.
+func TestServersOfANovaLive(t *testing.T) {
+	t.Parallel()
+	list, cloud, u := besideNova(t, simcloud.GuestsFromNova)
+	var spawned []spawned
+	for n := range 2 {
+		s := u.spawn(n+1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
+		cloud.RemoveGuest(s.uuid)
+		spawned = append(spawned, s)
+	}
+	list.servers = []sim.Guest{
+		{UUID: "aaaaaaaa-0000-4000-8000-000000000001"}, {UUID: spawned[0].uuid, Host: spawned[0].host}, {UUID: "aaaaaaaa-0000-4000-8000-000000000002"},
+		{UUID: "aaaaaaaa-0000-4000-8000-000000000003"}, {UUID: strings.ToUpper(spawned[1].uuid), Host: spawned[1].host},
+	}
+	cloud.CheckNoLeaks(t)
+	list.servers[4].Host = "cn7"
+	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakGuest || !strings.Contains(leaks[0].Text, "runs on host cn7") {
+		t.Errorf("on another host: %+v", leaks)
+	}
+	list.servers = list.servers[:4]
+	leaks := cloud.Leaks()
+	if len(leaks) != 2 || leaks[0].Kind != simcloud.LeakARQ || leaks[1].Kind != simcloud.LeakAllocation || leaks[1].Subject != spawned[1].uuid ||
+		!strings.Contains(leaks[0].Text, "neither a server of Nova's nor a registered guest") {
+		t.Errorf("without the last server: %+v", leaks)
+	}
+}
+
+// TestARegisteredServerHasADomain: a guest that is registered, too, is checked as any, on the host that Nova says.
+func TestARegisteredServerHasADomain(t *testing.T) {
+	t.Parallel()
+	list, cloud, u := besideNova(t, simcloud.GuestsFromNova)
+	s := u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
+	list.servers = []sim.Guest{{UUID: s.uuid, Host: s.host}}
+	cloud.CheckNoLeaks(t)
+	if err := cloud.DefineGuest(sim.Guest{UUID: s.uuid, Host: "elsewhere", Domain: "<domain/>"}); err != nil {
+		t.Fatal(err)
+	}
+	if leaks := cloud.Leaks(); len(leaks) != 1 || !strings.Contains(leaks[0].Text, "is not in the guest's domain XML") {
+		t.Errorf("leaks: %+v", leaks)
+	}
+}
+
+// TestANovaThatDoesNotAnswerIsNoLeak: each way of failing is an error, and nothing is called a leak.
+func TestANovaThatDoesNotAnswerIsNoLeak(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"refused":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"forbidden": {}}`, http.StatusForbidden) }, "403 Forbidden"},
+		"token refused": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusUnauthorized) }, "401 Unauthorized"},
+		"down": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no server", http.StatusServiceUnavailable)
+		}, "503 Service Unavailable"},
+		"another JSON":   {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"versions": []}`) }, "not a list of servers"},
+		"no JSON":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "not the JSON expected"},
+		"no id":          {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"servers": [{}]}`) }, "has no id"},
+		"connection cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"servers": [{"id": "aaaaaaaa-0000-4000-8000-000000000001"}], "servers_links": [{}]}`)
+		}, "ends with it"},
+		"second page": {func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("marker") {
+				http.Error(w, "", http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprint(w, `{"servers": [{"id": "aaaaaaaa-0000-4000-8000-000000000001"}], "servers_links": [{}]}`)
+		}, "marker="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list, cloud, u := besideNova(t, "")
+			u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
+			list.answer = tt.answer
+			if status, text := leaksOf(t, cloud, "?guests_from=nova"); status != http.StatusBadGateway || !strings.Contains(text, "list the servers of all projects: ") || !strings.Contains(text, tt.want) {
+				t.Errorf("got %d %s", status, text)
+			}
+			if status, text := leaksOf(t, cloud, ""); status != http.StatusOK || !strings.Contains(text, `"leaks":[]`) {
+				t.Errorf("with registered guests: %d %s", status, text)
+			}
+		})
+	}
+	list, cloud, u := besideNova(t, simcloud.GuestsFromNova)
+	u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
+	list.answer = http.NotFound
+	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakHost || leaks[0].Subject != "nova" {
+		t.Errorf("leaks: %+v", leaks)
+	}
+}
+
+// TestTheTokenForNovaIsRenewed: a token that was revoked is replaced at once.
+func TestTheTokenForNovaIsRenewed(t *testing.T) {
+	t.Parallel()
+	list, cloud, _ := besideNova(t, simcloud.GuestsFromNova)
+	cloud.CheckNoLeaks(t)
+	refused := 0
+	list.answer = func(w http.ResponseWriter, r *http.Request) {
+		if refused++; refused == 1 {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"servers": []}`)
+	}
+	cloud.CheckNoLeaks(t)
+	if refused != 2 || len(list.tokens) != 1 || list.tokens[""] {
+		t.Errorf("%d requests, tokens %d", refused, len(list.tokens))
+	}
+}
+
+func TestTheSourceOfGuestsIsChecked(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"guests_from": "libvirt"}`: `guests_from: "libvirt" is not "nova"`, `{"guests_from": "nova"}`: "guests_from: the catalog names no compute service",
+	} {
+		if _, err := simcloud.ParseModel([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v", text, err)
+		}
+	}
+	cloud := simcloud.Run(t)
+	for source, want := range map[string]int{"nova": http.StatusConflict, "libvirt": http.StatusBadRequest, "": http.StatusOK} {
+		if status, text := leaksOf(t, cloud, "?guests_from="+url.QueryEscape(source)); status != want {
+			t.Errorf("%q: %d %s", source, status, text)
+		}
+	}
+}
