@@ -57,7 +57,7 @@ func newSettings(opts []Option) settings {
 // testing/synctest bubble.
 func WithClock(clock sim.Clock) Option { return func(s *settings) { s.clock = clock } }
 
-// WithLogger logs what no answer tells: events that could not be forwarded to a URL. Without it nothing is
+// WithLogger logs what no answer tells: events that were refused or could not be forwarded to a URL. Without it nothing is
 // logged.
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 

@@ -123,6 +123,7 @@ func defectCases() map[int]struct {
 		20: {"crash after the claim", crashAfterTheClaim, "1 allocation"},
 		21: {"few candidates", fewCandidates, "limits [40]"},
 		22: {"refused device", refusedDevice, "the same host, 1 claim refused"},
+		23: {"late unshelve", lateUnshelve, "after 7s: 2 of 2 events refused for want of a host"},
 	}
 }
 

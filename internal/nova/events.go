@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,7 +44,10 @@ func (s *Server) postEvents(c *simhttp.Call) error {
 			accepted = append(accepted, s.receive(c.Log(), received))
 		} else {
 			answer.Status, status = statusFailed, http.StatusMultiStatus
+			err := refused(received.Code)
+			received.Problems = []string{err.Error()}
 			s.receive(nil, received)
+			s.logLost("event refused", event, err)
 		}
 		answers = append(answers, answer)
 	}
@@ -63,6 +67,20 @@ func (s *Server) codeOf(event sim.Event) int {
 		return http.StatusUnprocessableEntity
 	}
 	return http.StatusOK
+}
+
+// refused is why Nova does not take an event. Cyborg never repeats one: an unshelve whose bind ends before the
+// instance has a host waits in vain, in the real Nova, too.
+func refused(code int) error {
+	switch code {
+	case http.StatusBadRequest:
+		return fmt.Errorf("answered code %d: it has no tag", code)
+	case http.StatusNotFound:
+		return fmt.Errorf("answered code %d: the instance is unknown", code)
+	case http.StatusUnprocessableEntity:
+		return fmt.Errorf("answered code %d: the instance has no host yet; this is known, and Cyborg does not send the event again", code)
+	}
+	return fmt.Errorf("answered code %d", code)
 }
 
 // receive stores the event and returns its number, from 0 on. The oldest event goes when
@@ -86,7 +104,7 @@ func (s *Server) update(number int64, change func(*eventRow)) {
 	})
 }
 
-// EachLostEvent says of each event that a receiver did not take which it is and why, until yield returns false: the
+// EachLostEvent says of each event that was refused, or that a receiver did not take, which it is and why, until yield returns false: the
 // newest first.
 func (s *Server) EachLostEvent(yield func(text string) bool) {
 	var rows []eventRow

@@ -145,7 +145,7 @@ type outcome struct {
 // of is the error about one of the events.
 func (o outcome) of(i int) error {
 	if o.err == nil && i < len(o.codes) && o.codes[i] != http.StatusOK {
-		return fmt.Errorf("answered code %d", o.codes[i])
+		return refused(o.codes[i])
 	}
 	return o.err
 }
@@ -170,7 +170,7 @@ func (s *Server) keep(to target, numbers []int64, result outcome) {
 			delete(e.Tries, to.name)
 		})
 		if lost.Name != "" {
-			s.logLost(lost, to, err)
+			s.logLost("event not forwarded", lost, err, "to", to.name)
 		}
 	}
 }
@@ -186,9 +186,9 @@ func (e *eventRow) repeat(target string, now time.Time) {
 	e.Tries[target]++
 }
 
-func (s *Server) logLost(e sim.Event, to target, err error) {
+func (s *Server) logLost(what string, e sim.Event, err error, args ...any) {
 	if s.cfg.Logger != nil {
-		s.cfg.Logger.Warn("event not forwarded", "event", e.Name, "instance", e.ServerUUID, "tag", tagOf(e), "to", to.name, "error", err)
+		s.cfg.Logger.Warn(what, append([]any{"event", e.Name, "instance", e.ServerUUID, "tag", tagOf(e), "error", err}, args...)...)
 	}
 }
 

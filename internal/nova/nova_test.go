@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -156,6 +157,14 @@ func TestDeliveryStatusPerEvent(t *testing.T) {
 			check(nova.New(nova.Config{}), tt.wantLoose, tt.loose)
 			if diff := cmp.Diff(tt.forwarded, box.got()); diff != "" {
 				t.Errorf("passed on (-want +got):\n%s", diff)
+			}
+			lost := 0
+			strict.EachLostEvent(func(text string) bool {
+				lost++
+				return regexp.MustCompile(`: answered code 4\d\d: (it|the instance) .`).MatchString(text)
+			})
+			if refused := strings.Count(tt.strict, "failed"); lost != refused {
+				t.Errorf("%d events are told with their reasons, want %d", lost, refused)
 			}
 		})
 	}

@@ -90,7 +90,7 @@ func TestAPostOfEventsIsRepeatedWhereThatHelps(t *testing.T) {
 		"never":              {[]string{"503"}, 6, false, "answered 503 Service Unavailable"},
 		"refused":            {[]string{"403"}, 1, false, "answered 403 Forbidden"},
 		"a server's error":   {[]string{"500"}, 1, false, "answered 500 Internal Server Error"},
-		"no host yet":        {[]string{`207 {"events":[{"code":422}]}`}, 1, false, "answered code 422"},
+		"no host yet":        {[]string{`207 {"events":[{"code":422}]}`}, 1, false, "answered code 422: the instance has no host yet; this is known, and Cyborg does not send the event again"},
 		"207 of good events": {[]string{`207 {"events":[{"code":200}]}`}, 1, true, ""},
 		"207 of nothing":     {[]string{`207 {}`}, 1, false, "answered 207 without the 1 events"},
 		"401 twice":          {[]string{"401"}, 2, false, "answered 401 Unauthorized"},

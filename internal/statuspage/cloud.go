@@ -21,7 +21,7 @@ type Cloud interface {
 	GuestsOf(hosts []string) map[string][]string
 	// ProblemsOf says why devices of hosts are not offered as they should be, by host.
 	ProblemsOf(hosts []string) map[string][]string
-	// LostEvents says of the newest events that a receiver did not take which they are and why, at most so many.
+	// LostEvents says of the newest events that were refused, or that a receiver did not take, which they are and why, at most so many.
 	LostEvents(limit int) []string
 	// ARQs returns a part of the accelerator requests.
 	ARQs(Query) fakecyborg.ARQPage

@@ -106,7 +106,7 @@ type guestList struct {
 	Lost   []string // events
 }
 
-// maxLost is how many events are shown that were not forwarded.
+// maxLost is how many lost events are shown.
 const maxLost = 10
 
 // guest is a guest with a link to its accelerator requests.

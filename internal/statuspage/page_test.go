@@ -193,11 +193,11 @@ func checkTexts(t *testing.T, name, text string, wanted, unwanted []string) {
 func TestThePageShowsLostEvents(t *testing.T) {
 	t.Parallel()
 	w := small()
-	checkTexts(t, "the page", show(t, w, ""), nil, []string{"not forwarded"})
+	checkTexts(t, "the page", show(t, w, ""), nil, []string{"Lost events"})
 	for i := range 20 {
 		w.lost = append(w.lost, fmt.Sprintf("event <%d>: answered 401", i))
 	}
-	checkTexts(t, "the page", show(t, w, ""), []string{"Events that were not forwarded", "<li>event &lt;9&gt;: answered 401</li>"}, []string{"event &lt;10&gt;"})
+	checkTexts(t, "the page", show(t, w, ""), []string{"Lost events", "<li>event &lt;9&gt;: answered 401</li>"}, []string{"event &lt;10&gt;"})
 }
 
 func TestThePageShowsWhichDevicesAreNotOffered(t *testing.T) {
