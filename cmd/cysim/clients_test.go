@@ -3,15 +3,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,15 +28,7 @@ const (
 	instance    = "bbbbbbbb-0000-4000-8000-000000000001"
 )
 
-// cloud is a cysim in a process of its own.
-type cloud struct {
-	// files is the environment by which clients find clouds.yaml; exports is the output of
-	// cysim.
-	files, exports []string
-}
-
-// startCloud builds cysim, starts its serve command and checks, when the test
-// ends, that SIGTERM ends it with status 0.
+// startCloud is bootCloud where OpenStack's clients are installed.
 func startCloud(t *testing.T, flags ...string) cloud {
 	t.Helper()
 	for _, program := range []string{"openstack", "/usr/bin/python3"} {
@@ -47,40 +36,7 @@ func startCloud(t *testing.T, flags ...string) cloud {
 			t.Fatalf("these tests need OpenStack's clients: %v", err)
 		}
 	}
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "cysim")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	clouds := filepath.Join(dir, "clouds.yaml")
-	c := cloud{files: []string{"HOME=" + dir, "OS_CLIENT_CONFIG_FILE=" + clouds}}
-	command := exec.Command(binary, append([]string{"serve", "--clouds-yaml", clouds}, flags...)...)
-	var stderr lockedBuffer
-	command.Stderr = &stderr
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stdout)
-	listens := false
-	for !listens && lines.Scan() {
-		assignment, _ := strings.CutPrefix(lines.Text(), "export ")
-		c.exports = append(c.exports, assignment)
-		listens = strings.HasPrefix(assignment, "CYSIM_PID=")
-	}
-	t.Cleanup(func() {
-		if listens {
-			c.checkUnrecognized(t)
-		}
-		_ = command.Process.Signal(syscall.SIGTERM) // Wait tells if it had ended already
-		if err := command.Wait(); err != nil || !listens {
-			t.Errorf("cysim ended with %v, listened: %v\n%s", err, listens, &stderr)
-		}
-	})
-	return c
+	return bootCloud(t, flags...)
 }
 
 // try runs a client that finds clouds.yaml, and returns its output, its error

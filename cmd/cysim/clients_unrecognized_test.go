@@ -1,4 +1,4 @@
-//go:build clients
+//go:build clients || suites
 
 package main
 
@@ -15,6 +15,9 @@ func ignored() map[string]bool {
 	return map[string]bool{
 		"accelerator.arq.create body device_profile_group_id": true, // upstream reads device_profile_name only
 		"accelerator.device.list query limit":                 true, // refused with 400: Unknown argument
+		// gophercloud sends its own filters under the name "-".
+		"identity.project.list query -": true,
+		"identity.user.list query -":    true,
 	}
 }
 
