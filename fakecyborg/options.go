@@ -1,6 +1,8 @@
 package fakecyborg
 
 import (
+	"log/slog"
+
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -43,6 +45,11 @@ func WithFaults(set *fault.Set) Option {
 // WithClock replaces the machine's clock.
 func WithClock(c sim.Clock) Option {
 	return func(s *Server) { s.clock = c }
+}
+
+// WithLogger logs what no answer tells: why binds fail.
+func WithLogger(logger *slog.Logger) Option {
+	return func(s *Server) { s.logger = logger }
 }
 
 // WithObserver calls observe with every request when it ends, on the goroutine that served it.

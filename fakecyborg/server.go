@@ -3,6 +3,7 @@ package fakecyborg
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type Server struct {
 	glance    *simhttp.Peer
 	faults    *fault.Set
 	clock     sim.Clock
+	logger    *slog.Logger
 	observe   func(sim.Exchange)
 	loop      bool
 	reported  func(host string, err error)
@@ -64,7 +66,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		Quirks: s.cfg.UpstreamQuirks, Layout: string(s.cfg.PlacementMode), Async: s.cfg.async(), BindDelay: s.cfg.BindDelay,
 		BindTimeout: s.cfg.BindTimeout, EventForm: string(s.cfg.EventForm), BindingStates: s.cfg.BindingStates,
 		HeartbeatPeriod: s.cfg.HeartbeatPeriod, MissedBeats: s.cfg.MissedBeats, RuntimeProgramming: s.cfg.RuntimeProgramming,
-		Clock: s.clock, Faults: s.faults, Placement: s.placement, Nova: s.nova, Glance: s.glance, Loop: s.loop, Reported: s.reported,
+		Clock: s.clock, Logger: s.logger, Faults: s.faults, Placement: s.placement, Nova: s.nova, Glance: s.glance, Loop: s.loop, Reported: s.reported,
 	}, s.db)
 	s.service = &simhttp.Service{
 		Name: "accelerator", Prefixes: []string{"/accelerator"}, Canonical: canonicalPath,

@@ -57,8 +57,8 @@ func newSettings(opts []Option) settings {
 // testing/synctest bubble.
 func WithClock(clock sim.Clock) Option { return func(s *settings) { s.clock = clock } }
 
-// WithLogger logs what no answer tells: events that were refused or could not be forwarded to a URL. Without it nothing is
-// logged.
+// WithLogger logs what no answer tells: why binds fail, and events that were refused or could not be forwarded to
+// a URL. Without it nothing is logged.
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
 // WithAgentLoop makes the agents report every minute, as real ones do. Without it they
@@ -219,7 +219,7 @@ func (c *Cloud) start(set settings) error {
 	if err := c.startPlacement(set.external); err != nil {
 		return err
 	}
-	if err := c.startCyborg(); err != nil {
+	if err := c.startCyborg(set.logger); err != nil {
 		return err
 	}
 	for _, operations := range [][]sim.OperationName{
@@ -247,11 +247,11 @@ func (c *Cloud) startPlacement(external *externalConfig) (err error) {
 	return err
 }
 
-func (c *Cloud) startCyborg() (err error) {
+func (c *Cloud) startCyborg(logger *slog.Logger) (err error) {
 	opts := []fakecyborg.Option{
 		fakecyborg.WithTokenVerifier(c.identity), fakecyborg.WithFaults(c.faults), fakecyborg.WithClock(c.clock),
 		fakecyborg.WithPlacement(c.peer("/placement", "cyborg")), fakecyborg.WithNova(c.peer("/compute/v2.1", "cyborg")),
-		fakecyborg.WithGlance(c.glance()),
+		fakecyborg.WithGlance(c.glance()), fakecyborg.WithLogger(logger),
 	}
 	if c.agentLoop {
 		opts = append(opts, fakecyborg.WithAgentLoop())

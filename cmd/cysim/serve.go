@@ -54,7 +54,6 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	if err := c.set(cloud.Faults()); err != nil {
 		return errors.Join(err, cloud.Close())
 	}
-	logFailures(ctx, p.Log, cloud.Cyborg)
 	err = c.run(ctx, p, service{
 		name: "the cloud", exposes: "passwords are public defaults", handler: c.guard(cloud.Handler()), ending: []func(){cloud.EndStreams},
 		prepare: func(_ context.Context, base string) ([]variable, error) { return c.prepare(p, cloud, base) },

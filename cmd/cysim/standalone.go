@@ -72,7 +72,7 @@ func (s *standalone) prepare(ctx context.Context, base string) ([]variable, erro
 	if err != nil {
 		return nil, err
 	}
-	options = append(options, fakecyborg.WithFaults(s.faults), fakecyborg.WithReportObserver(func(host string, err error) {
+	options = append(options, fakecyborg.WithFaults(s.faults), fakecyborg.WithLogger(s.log), fakecyborg.WithReportObserver(func(host string, err error) {
 		if ctx.Err() == nil {
 			s.waiting.reported(s.log, host, err)
 		}
@@ -85,7 +85,6 @@ func (s *standalone) prepare(ctx context.Context, base string) ([]variable, erro
 		server.Close()
 		return nil, command.BadInput(err)
 	}
-	logFailures(ctx, s.log, server)
 	s.api.Store(server)
 	if err := s.waiting.wait(ctx); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -92,6 +93,21 @@ func TestFlagsOfCyborgHaveShortNames(t *testing.T) {
 	_, body := get(t, zed.env["CYSIM_URL"]+"/accelerator/v2", "")
 	if !strings.Contains(body, `"max_version":"2.2"`) {
 		t.Errorf("with --release zed: %s", body)
+	}
+}
+
+// Zed with its defects drops all devices of the recorded world, which have OWNER_CYBORG: a warning for each.
+func TestZedWarnsOfEachDeviceThatItDrops(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join("..", "..", "testdata", "recorded-world.json")
+	zed := start(t, "serve", "--model", file, "--release", "zed", "--upstream-quirks")
+	for _, host := range []string{"compute-a", "compute-b"} {
+		for _, address := range []string{"0000:3b:00.0", "0000:5e:00.0", "0000:af:00.0"} {
+			warned := regexp.MustCompile(`level=WARN msg="device not usable" host=` + host + ` .*device ` + address + `: .*OWNER_CYBORG`)
+			if got := len(warned.FindAllString(zed.stderr.String(), -1)); got != 1 {
+				t.Errorf("%s %s: %d warnings:\n%s", host, address, got, zed.stderr)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +35,8 @@ type Config struct {
 	Placement *layout.Client // nil: none, as of the other peers
 	Nova      *simhttp.Peer
 	Glance    *simhttp.Peer
+	// Logger, unless nil, gets why binds fail.
+	Logger *slog.Logger
 	// Loop lets the agents report by themselves.
 	Loop bool
 	// Reported, unless nil, is called with the end of each report.
@@ -67,10 +70,14 @@ type host struct {
 
 // New returns a conductor without hosts.
 func New(cfg Config, db *store.Store) *Conductor {
-	return &Conductor{
+	c := &Conductor{
 		cfg: cfg, db: db, layout: layout.New(cfg.Layout, cfg.Placement, db), rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks},
 		hosts: make(map[string]*host), reported: make(map[string]time.Time), agentless: make(chan struct{}, 1), resumed: true,
 	}
+	if cfg.Logger != nil {
+		c.logFailures()
+	}
+	return c
 }
 
 // Close ends the agents and the binds in the background, and waits for them.

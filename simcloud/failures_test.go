@@ -1,4 +1,4 @@
-package main
+package simcloud_test
 
 import (
 	"bytes"
@@ -16,9 +16,12 @@ import (
 func TestWhyABindFailedIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cloud := simcloud.Run(t, simcloud.DefaultModel())
 		var written bytes.Buffer
-		logFailures(t.Context(), slog.New(slog.NewTextHandler(&written, nil)), cloud.Cyborg)
+		cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithLogger(slog.New(slog.NewTextHandler(&written, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cloud.Close()
 		if err := cloud.Faults().Set(fault.Rule{Operation: fault.MdevCreate, Action: fault.Status, Times: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -40,6 +43,23 @@ func TestWhyABindFailedIsLogged(t *testing.T) {
 		failed, bound := bind("aaaaaaaa-0000-4000-8000-000000000001"), bind("aaaaaaaa-0000-4000-8000-000000000002")
 		if text := written.String(); strings.Count(text, failed) != 1 || !strings.Contains(text, "host=cn0") || !strings.Contains(text, "mediated device") || strings.Contains(text, bound) {
 			t.Errorf("logged for %s, not %s:\n%s", failed, bound, text)
+		}
+		written.Reset() // a state has failures of before
+		state, err := cloud.Dump()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithLogger(slog.New(slog.NewTextHandler(&written, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		if err := again.Load(state); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if written.Len() > 0 {
+			t.Errorf("logged again: %s", written.String())
 		}
 	})
 }
