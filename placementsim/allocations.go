@@ -75,7 +75,7 @@ func readAllocations(value any) []engine.ProviderAmount {
 }
 
 func (c *call) writes() engine.Writes {
-	return engine.Writes{Now: c.now, KeepLeftovers: !c.server.config.NoLeftoverConsumers}
+	return engine.Writes{Now: c.now, KeepLeftovers: !c.server.config.NoLeftoverConsumers, Strict: c.server.config.Release == ReleaseZed}
 }
 
 func putAllocations(c *call) error {

@@ -43,6 +43,7 @@ func listCandidates(c *call) error {
 func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, error) {
 	cfg := c.server.config
 	query.Most, query.BreadthFirst = max(0, cfg.MaxAllocationCandidates), cfg.GenerationStrategy == StrategyBreadthFirst
+	query.SumsIgnoreUse = cfg.OptimizeForWideProviderTrees
 	err := c.server.state.Candidates(query, func(found engine.Candidates) { b = c.appendCandidates(b, query, found) })
 	return b, err
 }

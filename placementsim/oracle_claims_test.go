@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-
-	"github.com/gocyborg/gocyborg/internal/schema"
 )
 
 // consumerGeneration draws the generation of a consumer, mostly the right one,
@@ -217,99 +214,6 @@ func (g *oracleGenerator) moveClass(inventories, allocations map[string]any) {
 			allocations[consumer.UUID] = g.claimFor(consumer.Generation, false, claims)
 		}
 	}
-}
-
-// resourceKey names a resource of a provider.
-type resourceKey struct{ provider, class string }
-
-// claimedBy reads what an allocation write asks for each consumer: nothing of
-// what is not well formed.
-func claimedBy(req oracleRequest) map[string]map[resourceKey]int64 {
-	value, err := schema.Decode([]byte(req.body))
-	if err != nil {
-		return nil
-	}
-	bodies := fields(value)
-	switch consumer, one := strings.CutPrefix(req.path(), "/allocations/"); {
-	case one:
-		bodies = map[string]any{consumer: value}
-	case req.path() == "/reshaper":
-		bodies = fields(bodies["allocations"])
-	}
-	claimed := make(map[string]map[resourceKey]int64)
-	for consumer, body := range bodies {
-		claimed[consumer] = claimedIn(fields(body)["allocations"])
-	}
-	return claimed
-}
-
-func claimedIn(allocations any) map[resourceKey]int64 {
-	claimed := make(map[resourceKey]int64)
-	add := func(provider string, entry any) {
-		for class, amount := range fields(fields(entry)["resources"]) {
-			claimed[resourceKey{provider, class}] += integer(amount)
-		}
-	}
-	for provider, entry := range fields(allocations) {
-		add(provider, entry)
-	}
-	for _, entry := range array(allocations) {
-		add(text(fields(fields(entry)["resource_provider"])["uuid"]), entry)
-	}
-	return claimed
-}
-
-// keepsOvercommit is about writes after which more is in use than there is, but
-// no more than before.
-func (g *oracleGenerator) keepsOvercommit(req oracleRequest) bool {
-	if !strings.HasPrefix(req.path(), "/allocations") && req.path() != "/reshaper" || req.body == "" {
-		return false
-	}
-	before, after := make(map[resourceKey]int64), make(map[resourceKey]int64)
-	claimed := claimedBy(req)
-	for _, consumer := range g.Consumers {
-		_, replaced := claimed[consumer.UUID]
-		for _, a := range consumer.Allocations {
-			before[resourceKey{a.Provider, a.Class}] += a.Amount
-			if !replaced {
-				after[resourceKey{a.Provider, a.Class}] += a.Amount
-			}
-		}
-	}
-	asked := make(map[resourceKey]bool)
-	for _, resources := range claimed {
-		for key, amount := range resources {
-			after[key] += amount
-			asked[key] = true
-		}
-	}
-	for key := range asked {
-		if after[key] <= before[key] && float64(after[key]) > g.capacity(req, key) {
-			return true
-		}
-	}
-	return false
-}
-
-// capacity is how much of a resource there is when allocations are judged.
-func (g *oracleGenerator) capacity(req oracleRequest, key resourceKey) float64 {
-	value, err := schema.Decode([]byte(req.body))
-	if err == nil && req.path() == "/reshaper" {
-		inventories := fields(fields(fields(fields(value)["inventories"])[key.provider])["inventories"])
-		if record := fields(inventories[key.class]); record != nil {
-			ratio, given := record["allocation_ratio"]
-			if !given {
-				ratio = 1.0
-			}
-			return (number(record["total"]) - number(record["reserved"])) * number(ratio)
-		}
-	}
-	for _, owned := range g.inspect(key.provider).Inventories {
-		if owned.Class == key.class {
-			return float64(owned.Total-owned.Reserved) * owned.AllocationRatio
-		}
-	}
-	return 0
 }
 
 // rawJSON is JSON text that a value cannot hold.

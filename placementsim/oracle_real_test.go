@@ -138,7 +138,7 @@ func newOraclePair(t *testing.T) *oraclePair {
 func (p *oraclePair) reset(t *testing.T) {
 	t.Helper()
 	p.theirs.reset(t)
-	p.ours = newServer(t, Config{Seed: 1, OSTraits: oldestTraits})
+	p.ours = newServer(t, Config{Seed: 1, Release: ReleaseZed, OSTraits: oldestTraits})
 	p.oursTransport = simhttp.NewTransport(p.ours)
 	p.realIDs, p.oursIDs, p.labelled = idLabels{}, idLabels{}, 0
 }

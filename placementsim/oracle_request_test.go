@@ -361,7 +361,6 @@ func oracleAvoids() []oracleAvoid {
 		{"groups without resources that have only negative conditions or in_tree", (*oracleGenerator).onlyNegative},
 		{"in_tree of groups without resources", (*oracleGenerator).inTreeWithoutResources},
 		{"unknown classes and traits beside conditions that may empty the answer before they are looked up", (*oracleGenerator).hopelessBefore},
-		{"allocation writes that keep or shrink a use beyond capacity (releases after 8.0.0 accept them)", (*oracleGenerator).keepsOvercommit},
 		{"limit and group_policy repeated, one valid and one not (the real one judges the last and uses the first)", halfValid},
 		{"startswith with wildcards or small letters (SQL's LIKE)", likeWildcards},
 		{"inventories under a malformed class name and without total (the real one fails)", malformedInventory},

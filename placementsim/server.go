@@ -20,6 +20,8 @@ type Config struct {
 	Seed uint64 `json:"seed,omitempty"`
 	// Policy is who may do what; empty means PolicyDefault.
 	Policy Policy `json:"policy,omitempty"`
+	// Release is one of the Release constants; empty means Release20262.
+	Release Release `json:"release,omitempty"`
 	// CORSOrigin is the one origin whose browser requests are allowed; empty
 	// for none.
 	CORSOrigin string `json:"cors_origin,omitempty"`
@@ -36,10 +38,27 @@ type Config struct {
 	// upstream's option allocation_candidates_generation_strategy; empty means
 	// StrategyDepthFirst.
 	GenerationStrategy GenerationStrategy `json:"allocation_candidates_generation_strategy,omitempty"`
+	// OptimizeForWideProviderTrees is upstream's option of this name: the amounts that several
+	// groups take from one inventory are compared with its capacity, without what is in use
+	// already, so that a candidate may be offered that cannot be claimed.
+	OptimizeForWideProviderTrees bool `json:"optimize_for_wide_provider_trees,omitempty"`
 	// OSTraits is the release of os-traits whose traits are the standard ones: 2.9.0, 3.4.0 or 3.9.0. Empty
 	// means the newest.
 	OSTraits string `json:"os_traits,omitempty"`
 }
+
+// Release is a release of Placement.
+type Release string
+
+// The releases.
+const (
+	// Release20262 is the default release, Placement 16.
+	Release20262 Release = "2026.2"
+	// ReleaseZed is Placement 8: allocations of an inventory that is over its capacity cannot be
+	// written, even if less is in use afterwards, and there are no options of the generation of
+	// candidates.
+	ReleaseZed Release = "zed"
+)
 
 // GenerationStrategy is the order in which allocation candidates are generated.
 type GenerationStrategy string
@@ -109,6 +128,15 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	case "", StrategyDepthFirst, StrategyBreadthFirst:
 	default:
 		return nil, fmt.Errorf("%w: unknown generation strategy %q (known: depth-first, breadth-first)", ErrConfig, cfg.GenerationStrategy)
+	}
+	switch cfg.Release {
+	case "", Release20262:
+	case ReleaseZed:
+		if cfg.MaxAllocationCandidates > 0 || cfg.GenerationStrategy != "" || cfg.OptimizeForWideProviderTrees {
+			return nil, fmt.Errorf("%w: release zed has no options of the generation of candidates", ErrConfig)
+		}
+	default:
+		return nil, fmt.Errorf("%w: unknown release %q (known: 2026.2, zed)", ErrConfig, cfg.Release)
 	}
 	standard, err := standardTraits(cfg.OSTraits)
 	if err != nil {

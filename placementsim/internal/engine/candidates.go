@@ -32,7 +32,10 @@ type CandidateQuery struct {
 	Most int
 	// BreadthFirst: with Most, the trees give one candidate in turn, else each gives all.
 	BreadthFirst bool
-	Limit        int // 0: none
+	// SumsIgnoreUse: the sum of what groups take from one inventory is compared with its
+	// capacity, as if nothing were in use.
+	SumsIgnoreUse bool
+	Limit         int // 0: none
 }
 
 // effectiveLimit is how many candidates are answered, 0 for all. The order is that in which
@@ -171,8 +174,9 @@ func (sr *search) release() {
 
 // policy is what holds between groups.
 type policy struct {
-	isolate    bool
-	onePerTree bool
+	isolate       bool
+	onePerTree    bool
+	sumsIgnoreUse bool
 	// subtrees lists the sets of groups that are in one same_subtree, by the
 	// last group of the set.
 	subtrees map[int][][]int
@@ -192,7 +196,7 @@ func (s *State) newSearch(q CandidateQuery) (*search, error) {
 	}
 	sr.state, sr.limit, sr.most = s, q.effectiveLimit(), maxSteps
 	sr.byTurns = q.BreadthFirst && q.Most > 0
-	sr.policy.isolate, sr.policy.onePerTree = q.Isolate, q.OnePerTree
+	sr.policy.isolate, sr.policy.onePerTree, sr.policy.sumsIgnoreUse = q.Isolate, q.OnePerTree, q.SumsIgnoreUse
 	var unknown []string // traits
 	for _, wanted := range q.Groups {
 		g, err := s.newGroup(wanted, &unknown)

@@ -140,7 +140,10 @@ func drawTraits(t *rapid.T) engine.TraitRequirement {
 }
 
 func drawQuery(t *rapid.T) engine.CandidateQuery {
-	q := engine.CandidateQuery{Isolate: rapid.Bool().Draw(t, "isolate"), OnePerTree: rapid.IntRange(0, 5).Draw(t, "old") == 0}
+	q := engine.CandidateQuery{
+		Isolate: rapid.Bool().Draw(t, "isolate"), OnePerTree: rapid.IntRange(0, 5).Draw(t, "old") == 0,
+		SumsIgnoreUse: rapid.IntRange(0, 5).Draw(t, "wide trees") == 0,
+	}
 	if rapid.Bool().Draw(t, "unsuffixed") {
 		q.Groups = append(q.Groups, drawGroup(t, "", false))
 	}

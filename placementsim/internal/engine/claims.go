@@ -32,6 +32,7 @@ type plan struct {
 	claims  []plannedClaim
 	changes []change    // by provider and class
 	bumped  []*provider // by creation
+	strict  bool
 	// reshaped are the providers whose inventories change as well.
 	reshaped []*provider
 }
@@ -81,7 +82,7 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 			return nil, err
 		}
 	}
-	pl := &plan{claims: make([]plannedClaim, 0, len(claims))}
+	pl := &plan{strict: w.Strict, claims: make([]plannedClaim, 0, len(claims))}
 	for _, claim := range claims {
 		allocs, err := s.resolve(claim)
 		if err != nil {
@@ -205,7 +206,7 @@ func (pl *plan) check(over overlay) error {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would violate inventory constraints.", a.class.name, a.provider.uuid)
 			}
 			ch := pl.changeOf(a.provider, a.class)
-			if inv.used-ch.freed+ch.taken > inv.limit && ch.taken > ch.freed {
+			if inv.used-ch.freed+ch.taken > inv.limit && (pl.strict || ch.taken > ch.freed) {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would exceed the capacity.", a.class.name, a.provider.uuid)
 			}
 		}

@@ -190,6 +190,8 @@ type Writes struct {
 	// KeepLeftovers imitates the service: a first write that names an unknown
 	// provider, or that is empty, leaves a consumer with generation 0.
 	KeepLeftovers bool
+	// Strict refuses whatever leaves an inventory over its capacity, also what lowers the use.
+	Strict bool
 }
 
 // checkGeneration refuses a claim whose consumer generation is not the present one.

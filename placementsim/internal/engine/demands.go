@@ -74,13 +74,21 @@ func (w *walk) missing() (d demand, served int64, found bool) {
 	for _, d := range w.alike {
 		served := int64(0)
 		for _, p := range w.options[d.at] {
-			served = min(served+p.inventory(d.class).room()/d.amount, maxLimit)
+			served = min(served+w.search.policy.room(p.inventory(d.class))/d.amount, maxLimit)
 		}
 		if served < int64(d.count) {
 			return d, served, true
 		}
 	}
 	return demand{}, 0, false
+}
+
+// room is how much of an inventory groups can take together.
+func (p *policy) room(inv *inventory) int64 {
+	if p.sumsIgnoreUse {
+		return min(inv.limit, int64(inv.MaxUnit))
+	}
+	return inv.room()
 }
 
 // ample reports whether all providers together have what the groups take
@@ -98,7 +106,7 @@ func (w *walk) left(c *class, t *tree, sharers []*sharer) int64 {
 	var sum int64
 	give := func(p *provider) {
 		if inv := p.inventory(c); inv != nil {
-			sum = min(sum+inv.room(), maxLimit)
+			sum = min(sum+w.search.policy.room(inv), maxLimit)
 		}
 	}
 	for _, p := range t.members {

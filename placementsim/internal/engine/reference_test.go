@@ -260,7 +260,7 @@ func fitsAmount(p engine.Inspection, a engine.ClassAmount) bool {
 
 // holds judges the rules between groups.
 func (ref *reference) holds(q engine.CandidateQuery, chosen []option) bool {
-	return ref.isolated(q, chosen) && ref.subtreesHold(q, chosen) && ref.sumsFit(chosen) &&
+	return ref.isolated(q, chosen) && ref.subtreesHold(q, chosen) && ref.sumsFit(q, chosen) &&
 		(!q.OnePerTree || ref.onePerTree(chosen))
 }
 
@@ -306,10 +306,14 @@ func (ref *reference) above(top, p string) bool {
 	return false
 }
 
-func (ref *reference) sumsFit(chosen []option) bool {
+func (ref *reference) sumsFit(q engine.CandidateQuery, chosen []option) bool {
 	for key, sum := range sums(chosen) {
 		inv, _ := inventoryOf(ref.providers[key.Provider], key.Class)
-		if float64(inv.Used+sum) > inv.Capacity() || sum > int64(inv.MaxUnit) {
+		used := inv.Used
+		if q.SumsIgnoreUse && sum > single(chosen, key) {
+			used = 0
+		}
+		if float64(used+sum) > inv.Capacity() || sum > int64(inv.MaxUnit) {
 			return false
 		}
 	}
@@ -326,6 +330,18 @@ func (ref *reference) onePerTree(chosen []option) bool {
 		supplier[root] = key.Provider
 	}
 	return true
+}
+
+// single is the greatest amount that one group takes.
+func single(chosen []option, key engine.ProviderAmount) (most int64) {
+	for _, o := range chosen {
+		for _, a := range o.amounts {
+			if a.Provider == key.Provider && a.Class == key.Class {
+				most = max(most, a.Amount)
+			}
+		}
+	}
+	return most
 }
 
 // sums adds up what is taken; the amount of a key is not part of it.

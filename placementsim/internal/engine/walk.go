@@ -193,7 +193,7 @@ func (w *walk) take(p *provider, a classAmount) bool {
 	for i := range w.taken {
 		if t := &w.taken[i]; t.provider == p && t.class == a.class {
 			sum := t.amount + a.amount
-			if inv.used+sum > inv.limit || sum > int64(inv.MaxUnit) {
+			if sum > w.search.policy.room(inv) {
 				return false
 			}
 			t.amount = sum
