@@ -167,7 +167,7 @@ func upstreamNames() map[string]string {
 		"host":                      "[DEFAULT] host",
 		"nvidia.enabled_vgpu_types": "[gpu_devices] enabled_vgpu_types, [vgpu_TYPE] device_addresses",
 		"nvidia.filter_sriov_vfs":   "[gpu_devices] filter_sriov_vfs",
-		"nic.enabled_nic_types":     "[nic_devices] enabled_nic_types, [TYPE] physical_device_mappings, function_device_mappings",
+		"nic.enabled_nic_types":     "[nic_devices] enabled_nic_types, [TYPE] physical_device_mappings, function_device_mappings, device_addresses",
 		"ssd.device_spec":           "[nvme] device_spec",
 		"pci.passthrough_whitelist": "[pci] passthrough_whitelist",
 		"mdev.enabled_mdev_types":   "Nova's [devices] enabled_mdev_types, [mdev_TYPE] device_addresses, mdev_class",

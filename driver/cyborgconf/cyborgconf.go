@@ -87,7 +87,7 @@ func vgpuTypes(conf osloconf.File) ([]nvidia.VGPUType, error) {
 func nicTypes(conf osloconf.File) ([]nic.Type, error) {
 	var types []nic.Type
 	for _, name := range conf.List("nic_devices", "enabled_nic_types") {
-		t := nic.Type{Name: name}
+		t := nic.Type{Name: name, DeviceAddresses: conf.List(name, "device_addresses")}
 		for option, into := range map[string]*nic.Mappings{
 			"physical_device_mappings": &t.PhysicalDeviceMappings, "function_device_mappings": &t.FunctionDeviceMappings,
 		} {

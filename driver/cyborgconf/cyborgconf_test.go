@@ -37,6 +37,7 @@ enabled_nic_types = x710_static
 [x710_static]
 physical_device_mappings = physnet1:eth2|eth3,physnet2:eth4
 function_device_mappings = GTPv1:eth3|eth2
+device_addresses = 0000:18:00.0, 0000:AF:02.1
 
 [pci]
 passthrough_whitelist = {"vendor_id": "8086", "product_id": "1520"}
@@ -74,6 +75,7 @@ func TestDriversAreConfiguredByCyborgConf(t *testing.T) {
 		Name:                   "x710_static",
 		PhysicalDeviceMappings: nic.Mappings{"physnet1": {"eth2", "eth3"}, "physnet2": {"eth4"}},
 		FunctionDeviceMappings: nic.Mappings{"GTPv1": {"eth3", "eth2"}},
+		DeviceAddresses:        []string{"0000:18:00.0", "0000:AF:02.1"},
 	}}
 	if diff := cmp.Diff(wantNICs, got.NIC.EnabledNICTypes); diff != "" {
 		t.Errorf("nic_devices (-want +got):\n%s", diff)

@@ -33,6 +33,10 @@ type Type struct {
 	// FunctionDeviceMappings give the interfaces with each function
 	// (function_device_mappings = GTPv1:eth3|eth2).
 	FunctionDeviceMappings Mappings `json:"function_device_mappings,omitempty"`
+	// DeviceAddresses are the PCI addresses of the functions to offer (device_addresses, since
+	// 2026.2), in either case: a physical one stands for all of its virtual functions. Without
+	// any in all types every function is offered.
+	DeviceAddresses []string `json:"device_addresses,omitempty"`
 }
 
 // Mappings lead from the name of a network or function to the interfaces it belongs to.
@@ -134,6 +138,21 @@ func (c Config) ports() (ports, error) {
 		}
 	}
 	return ports, nil
+}
+
+// addresses are those of the functions to offer, none for all.
+func (c Config) addresses() (map[driver.PCIAddress]bool, error) {
+	all := make(map[driver.PCIAddress]bool)
+	for _, t := range c.EnabledNICTypes {
+		for _, text := range t.DeviceAddresses {
+			at, err := driver.ParsePCIAddress(text)
+			if err != nil {
+				return nil, fmt.Errorf("%w: [%s] device_addresses: %w", driver.ErrConfig, t.Name, err)
+			}
+			all[at] = true
+		}
+	}
+	return all, nil
 }
 
 func (t Type) addTo(ports ports) error {

@@ -27,15 +27,24 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 	if err != nil {
 		return nil, err
 	}
+	listed, err := config.addresses()
+	if err != nil {
+		return nil, err
+	}
 	return driver.NewPCIDriver(driver.PCISpec{
 		Driver: "intel_nic", Host: config.Host, Policy: config.Policy, Claims: claims(),
 		VirtualIDs:    func(vf, pf driver.Unit) bool { return virtualID(vf.Product) && !virtualID(pf.Product) },
 		KernelDrivers: func(driver.Unit) []string { return kernelDrivers() },
-		Vet:           func(u driver.Unit) string { return vet(u, config.AllowedDrivers) },
-		Device:        device,
-		Subject:       p.subject,
-		Complete:      p.complete,
-		Finish:        p.reportMissing,
+		Vet: func(u driver.Unit) string {
+			if len(listed) > 0 && !listed[u.Address] && (u.Physical == nil || !listed[u.Physical.Address]) {
+				return "not among the device_addresses of the enabled types"
+			}
+			return vet(u, config.AllowedDrivers)
+		},
+		Device:   device,
+		Subject:  p.subject,
+		Complete: p.complete,
+		Finish:   p.reportMissing,
 	}, tree)
 }
 

@@ -121,6 +121,16 @@ func TestWhatIsOffered(t *testing.T) {
 		{name: "a port without a mapping", devices: []sysfs.PCIDevice{port()}, offered: map[string]string{"0000:18:00.0": "CUSTOM_PF"}},
 		{name: "an X710", devices: []sysfs.PCIDevice{port(func(d *sysfs.PCIDevice) { d.Product = "1572" })}, offered: map[string]string{"0000:18:00.0": "CUSTOM_PF"}},
 		{name: "a port of a backplane", devices: []sysfs.PCIDevice{port(func(d *sysfs.PCIDevice) { d.Product = "158a" })}, offered: map[string]string{"0000:18:00.0": "CUSTOM_PF"}},
+		{name: "only a listed port", config: listing("0000:18:00.1"), devices: []sysfs.PCIDevice{port(), port(second)},
+			offered: map[string]string{"0000:18:00.1": "CUSTOM_PF"}, leftOut: map[string]string{"0000:18:00.0": "device_addresses"}},
+		{name: "the virtual functions of a listed port", config: listing("0000:AF:00.0", "0000:18:00.0"), devices: []sysfs.PCIDevice{port(vfs(2))},
+			offered: map[string]string{"0000:18:02.0": "CUSTOM_VF", "0000:18:02.1": "CUSTOM_VF"}, leftOut: map[string]string{"0000:18:00.0": "virtual functions (2)"}},
+		{name: "a listed virtual function", config: listing("0000:18:02.1"), devices: []sysfs.PCIDevice{port(vfs(2))},
+			offered: map[string]string{"0000:18:02.1": "CUSTOM_VF"}, leftOut: map[string]string{"0000:18:00.0": "virtual functions (2)", "0000:18:02.0": "device_addresses"}},
+		{name: "none of the virtual functions of a port", config: listing("0000:AF:02.1"), devices: []sysfs.PCIDevice{port(vfs(1))},
+			leftOut: map[string]string{"0000:18:00.0": "virtual functions (1)", "0000:18:02.0": "device_addresses"}},
+		{name: "an address in the other case", config: listing("0000:AF:00.0"), devices: []sysfs.PCIDevice{port(func(d *sysfs.PCIDevice) { d.Address = "0000:af:00.0" })},
+			offered: map[string]string{"0000:af:00.0": "CUSTOM_PF"}},
 		{name: "not a port whose interface is up", devices: []sysfs.PCIDevice{port(up), port(second)},
 			offered: map[string]string{"0000:18:00.1": "CUSTOM_PF"}, leftOut: map[string]string{"0000:18:00.0": "network interface eth2 is up"}},
 		{name: "not a port with another driver", devices: []sysfs.PCIDevice{port(func(d *sysfs.PCIDevice) { d.Driver = "igb_uio" })},
@@ -169,6 +179,19 @@ func TestWhatIsOffered(t *testing.T) {
 				t.Errorf("left out %v, want %v; problems %v", report.LeftOut, tt.leftOut, report.Problems)
 			}
 		})
+	}
+}
+
+// listing is a configuration that lists addresses.
+func listing(addresses ...string) nic.Config {
+	return nic.Config{EnabledNICTypes: []nic.Type{{Name: "x710_static", DeviceAddresses: addresses}}}
+}
+
+func TestABadAddressIsRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
+	_, err := nic.New(listing("18:00.0"), drivertest.Tree(t))
+	if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), "[x710_static] device_addresses") || !strings.Contains(err.Error(), "18:00.0") {
+		t.Errorf("got %v", err)
 	}
 }
 
