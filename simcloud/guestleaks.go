@@ -78,7 +78,8 @@ func (s *snapshot) checkForeignDevices(g *guest) {
 }
 
 // checkProjects finds guests whose bound request belongs to one project while the
-// allocation counts for another.
+// allocation counts for another. Nova itself makes the requests of a server that an administrator evacuates
+// the administrator's, so that its servers are not checked.
 func (s *snapshot) checkProjects(c *Cloud) {
 	name := func(project string) string {
 		if c.identity.HasProject(project) {
@@ -89,7 +90,7 @@ func (s *snapshot) checkProjects(c *Cloud) {
 	for i := range s.requests {
 		r := &s.requests[i]
 		g := r.owner
-		if g == nil || r.State != fakecyborg.StateBound || !g.hasAllocation(r.DeviceRPUUID) {
+		if g == nil || !g.isDescribed || r.State != fakecyborg.StateBound || !g.hasAllocation(r.DeviceRPUUID) {
 			continue
 		}
 		if payer := c.Placement.ConsumerProject(g.UUID); payer != r.ProjectID {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -103,6 +104,30 @@ func TestServersOfANovaLive(t *testing.T) {
 		!strings.Contains(leaks[0].Text, "neither a server of Nova's nor a registered guest") {
 		t.Errorf("without the last server: %+v", leaks)
 	}
+}
+
+// TestAnEvacuatedServerIsNoLeak: Nova makes the requests of a server that an administrator evacuates the
+// administrator's, while the allocation still counts for the owner.
+func TestAnEvacuatedServerIsNoLeak(t *testing.T) {
+	t.Parallel()
+	list, cloud, u := besideNova(t, simcloud.GuestsFromNova)
+	s := u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
+	var claim placementsim.Claim
+	for _, a := range cloud.Placement.Allocations() {
+		if a.Consumer == s.uuid {
+			claim.Allocations = append(claim.Allocations, a)
+		}
+	}
+	claim.Consumer, claim.Project, claim.User = s.uuid, cloud.ProjectID("demo"), "owner"
+	if err := cloud.Placement.Claim(claim); err != nil {
+		t.Fatal(err)
+	}
+	list.servers = []sim.Guest{{UUID: s.uuid, Host: s.host}}
+	if leaks := cloud.Leaks(); len(leaks) != 1 || !strings.Contains(leaks[0].Text, "counts for project") {
+		t.Errorf("of a guest that is registered: %+v", leaks)
+	}
+	cloud.RemoveGuest(s.uuid)
+	cloud.CheckNoLeaks(t)
 }
 
 // TestARegisteredServerHasADomain: a guest that is registered, too, is checked as any, on the host that Nova says.

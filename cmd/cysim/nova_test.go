@@ -1,0 +1,440 @@
+//go:build nova
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// These tests drive Debian's Nova (python3-nova, unmodified), which docs/nova/serve.py starts in one process
+// beside a cloud. After each step the cloud is checked for leaks, with Nova's servers as its guests.
+
+// realNova is a cloud and the Nova beside it.
+type realNova struct {
+	cloud    *running
+	compute  string // URL
+	admin    string // tokens
+	member   string
+	image    string
+	flavors  int
+	commands io.Writer
+	answers  *bufio.Scanner
+}
+
+// freePort is a port that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// startRealNova starts a cloud with further flags, and a Nova with the hosts cn0 and cn1.
+func startRealNova(t *testing.T, flags ...string) *realNova {
+	t.Helper()
+	dir := t.TempDir()
+	api, neutron := freePort(t), freePort(t)
+	n := &realNova{compute: "http://127.0.0.1:" + api + "/v2.1"}
+	file := filepath.Join(dir, "clouds.yaml")
+	n.cloud = start(t, append([]string{
+		"serve", "--clouds-yaml", file, "--nova-makes-hosts", "--guests-from", "nova",
+		"--catalog", "compute=" + n.compute, "--catalog", "network=http://127.0.0.1:" + neutron,
+	}, flags...)...)
+	command := exec.Command("/usr/bin/python3", "../../docs/nova/serve.py", "--dir", dir, "--port", api, "--neutron-port", neutron)
+	for name, value := range n.cloud.env {
+		command.Env = append(command.Env, name+"="+value)
+	}
+	var stderr lockedBuffer
+	command.Stderr = &stderr
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // ends it
+		if err := command.Wait(); err != nil || t.Failed() {
+			t.Logf("Nova ended with %v\n%s\n%s", err, &stderr, problems(filepath.Join(dir, "nova.log")))
+		}
+	})
+	n.commands, n.answers = in, bufio.NewScanner(out)
+	if !n.await("ready") {
+		t.Fatalf("Nova does not start: %s", &stderr)
+	}
+	n.admin, n.member = login(t, file, "sim").Token(), login(t, file, "sim-demo").Token()
+	post(t, n.cloud.env["CYSIM_URL"]+"/_sim/report", "")
+	n.makeImage(t)
+	return n
+}
+
+// await reads what the process says.
+func (n *realNova) await(word string) bool {
+	for n.answers.Scan() {
+		if n.answers.Text() == word {
+			return true
+		}
+	}
+	return false
+}
+
+// tell has a nova-compute stopped or started.
+func (n *realNova) tell(t *testing.T, command string) {
+	t.Helper()
+	if _, err := fmt.Fprintln(n.commands, command); err != nil || !n.await("done") {
+		t.Fatalf("%s: %v", command, err)
+	}
+}
+
+// problems are the errors in a log of Nova's.
+func problems(log string) string {
+	data, err := os.ReadFile(log)
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, " ERROR ") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-60):], "")
+}
+
+// send asks a service with a token.
+func send(t *testing.T, token, method, url, body string) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", token)
+	req.Header.Set("Content-Type", "application/json")
+	if strings.HasSuffix(url, "/file") {
+		req.Header.Set("Content-Type", "application/octet-stream")
+	}
+	req.Header.Set("X-OpenStack-Nova-API-Version", "2.90")
+	req.Header.Set("OpenStack-API-Version", "placement 1.14, accelerator 2.0")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, data
+}
+
+// do asks a service as the administrator; the service has to agree.
+func (n *realNova) do(t *testing.T, method, url, body string, into any) {
+	t.Helper()
+	must(t, n.admin, method, url, body, into)
+}
+
+// must asks a service, which has to agree.
+func must(t *testing.T, token, method, url, body string, into any) {
+	t.Helper()
+	status, data := send(t, token, method, url, body)
+	if status >= 300 {
+		t.Fatalf("%s %s %s: %d %s", method, url, body, status, data)
+	}
+	if into != nil {
+		if err := json.Unmarshal(data, into); err != nil {
+			t.Fatalf("%s %s: %v: %s", method, url, err, data)
+		}
+	}
+}
+
+func (n *realNova) makeImage(t *testing.T) {
+	t.Helper()
+	images := n.cloud.env["CYSIM_URL"] + "/image/v2/images"
+	var made struct{ ID string }
+	n.do(t, "POST", images, `{"name": "disk", "visibility": "public", "disk_format": "raw", "container_format": "bare"}`, &made)
+	n.do(t, "PUT", images+"/"+made.ID+"/file", "disk", nil)
+	n.image = made.ID
+}
+
+// boot creates a server of a member with a flavor that asks for a device profile, and waits until it runs.
+func (n *realNova) boot(t *testing.T, profile string) *realServer {
+	t.Helper()
+	var flavor struct{ Flavor struct{ ID string } }
+	n.flavors++
+	n.do(t, "POST", n.compute+"/flavors", fmt.Sprintf(`{"flavor": {"name": "flavor%d", "vcpus": 1, "ram": 64, "disk": 1}}`, n.flavors), &flavor)
+	n.do(t, "POST", n.compute+"/flavors/"+flavor.Flavor.ID+"/os-extra_specs", fmt.Sprintf(`{"extra_specs": {"accel:device_profile": %q}}`, profile), nil)
+	var made struct{ Server struct{ ID string } }
+	must(t, n.member, "POST", n.compute+"/servers", fmt.Sprintf(`{"server": {"name": %q, "imageRef": %q, "flavorRef": %q, "networks": "auto"}}`, t.Name(), n.image, flavor.Flavor.ID), &made)
+	s := &realServer{n: n, id: made.Server.ID}
+	s.await(t, "ACTIVE")
+	return s
+}
+
+// realServer is a server of a real Nova. Its owner, who is no administrator, operates and deletes it.
+type realServer struct {
+	n  *realNova
+	id string
+}
+
+// serverState is what Nova tells of a server.
+type serverState struct {
+	Status string
+	Host   string `json:"OS-EXT-SRV-ATTR:host"`
+	Task   string `json:"OS-EXT-STS:task_state"`
+	Fault  any
+}
+
+func (s *realServer) state(t *testing.T) serverState {
+	t.Helper()
+	var body struct{ Server serverState }
+	s.n.do(t, "GET", s.n.compute+"/servers/"+s.id, "", &body)
+	return body.Server
+}
+
+// limitOfWait is far above what any step takes.
+const limitOfWait = time.Minute
+
+// await waits until the server has a status and nothing is going on.
+func (s *realServer) await(t *testing.T, status string) serverState {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limitOfWait)
+	defer cancel()
+	for {
+		now := s.state(t)
+		if now.Task == "" && now.Status == status {
+			return now
+		}
+		if now.Status == "ERROR" || !pause(ctx) {
+			t.Fatalf("server %s is %+v, want %s", s.id, now, status)
+		}
+	}
+}
+
+// pause waits a little, and reports whether there is time left.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(200 * time.Millisecond):
+		return true
+	}
+}
+
+// action is an action of the server, after which it has a status.
+func (s *realServer) action(t *testing.T, body, status string) {
+	t.Helper()
+	must(t, s.n.member, "POST", s.n.compute+"/servers/"+s.id+"/action", body, nil)
+	s.await(t, status)
+}
+
+// arq is an accelerator request as Cyborg shows it.
+type arq struct {
+	State  string
+	Host   string `json:"hostname"`
+	Device string `json:"device_rp_uuid"`
+	Handle string `json:"attach_handle_uuid"`
+}
+
+func (s *realServer) arqs(t *testing.T) []arq {
+	t.Helper()
+	var body struct{ ARQs []arq }
+	s.n.do(t, "GET", s.n.cloud.env["CYSIM_URL"]+"/accelerator/v2/accelerator_requests?instance="+s.id, "", &body)
+	return body.ARQs
+}
+
+// holds checks that the server has a number of bound accelerators on its host, and that nothing leaked.
+func (s *realServer) holds(t *testing.T, want int) {
+	t.Helper()
+	host := s.state(t).Host
+	arqs := s.arqs(t)
+	bound := slices.IndexFunc(arqs, func(a arq) bool { return a.State != "Bound" || a.Host != host || a.Handle == "" }) < 0
+	if len(arqs) != want || !bound {
+		t.Errorf("server %s on %s has %+v, want %d bound requests", s.id, host, arqs, want)
+	}
+	s.n.check(t)
+}
+
+// check is cysim check.
+func (n *realNova) check(t *testing.T) {
+	t.Helper()
+	if status, stdout, stderr := cysim(t, "check", "--url", n.cloud.env["CYSIM_URL"]); status != 0 {
+		t.Errorf("cysim check: %d %s%s", status, stdout, stderr)
+	}
+}
+
+// remove deletes the server and waits until it is gone, with all that it had.
+func (s *realServer) remove(t *testing.T) {
+	t.Helper()
+	must(t, s.n.member, "DELETE", s.n.compute+"/servers/"+s.id, "", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), limitOfWait)
+	defer cancel()
+	for status := 0; status != http.StatusNotFound; status, _ = send(t, s.n.admin, "GET", s.n.compute+"/servers/"+s.id, "") {
+		if !pause(ctx) {
+			t.Fatalf("server %s is not deleted: %+v", s.id, s.state(t))
+		}
+	}
+	if left := s.arqs(t); len(left) > 0 {
+		t.Errorf("the deleted server %s still has %+v", s.id, left)
+	}
+	s.n.check(t)
+}
+
+// devices are how many accelerators the profiles of the default model ask for that these tests use.
+var devices = map[string]int{"gpu": 1, "mixed": 4}
+
+func TestRealNovaBootsAndDeletes(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{"bound at once": nil, "bound after six seconds": {"--async-bind", "--bind-delay", "6s"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startRealNova(t, flags...)
+			for profile, want := range devices {
+				s := n.boot(t, profile)
+				s.holds(t, want)
+				s.remove(t)
+			}
+		})
+	}
+}
+
+// TestRealNovaOperates: what Nova does with a server that has accelerators.
+func TestRealNovaOperates(t *testing.T) {
+	t.Parallel()
+	n := startRealNova(t)
+	for profile, want := range devices {
+		s := n.boot(t, profile)
+		first := s.arqs(t)
+		for _, step := range []struct{ action, status string }{
+			{`{"os-stop": null}`, "SHUTOFF"}, {`{"os-start": null}`, "ACTIVE"}, {`{"reboot": {"type": "HARD"}}`, "ACTIVE"}, {`{"reboot": {"type": "SOFT"}}`, "ACTIVE"},
+			{`{"pause": null}`, "PAUSED"}, {`{"unpause": null}`, "ACTIVE"}, {`{"rebuild": {"imageRef": "` + n.image + `"}}`, "ACTIVE"},
+		} {
+			s.action(t, step.action, step.status)
+			s.holds(t, want)
+			if now := s.arqs(t); !slices.Equal(first, now) {
+				t.Errorf("after %s: requests %+v became %+v", step.action, first, now)
+			}
+		}
+		s.action(t, `{"shelve": null}`, "SHELVED_OFFLOADED")
+		if left := s.arqs(t); len(left) > 0 {
+			t.Errorf("a server that is shelved has %+v", left)
+		}
+		n.check(t)
+		s.action(t, `{"unshelve": null}`, "ACTIVE")
+		s.holds(t, want)
+		s.remove(t)
+	}
+}
+
+// TestRealNovaEvacuates: an administrator evacuates the server, which gets accelerators of the other host, and its owner goes on with it. Nova keeps the allocation on the first one until that is
+// back.
+func TestRealNovaEvacuates(t *testing.T) {
+	t.Parallel()
+	n := startRealNova(t)
+	for profile, want := range devices {
+		s := n.boot(t, profile)
+		from := s.state(t).Host
+		n.tell(t, "stop "+from)
+		n.do(t, "PUT", n.compute+"/os-services/"+n.service(t, from), `{"forced_down": true}`, nil)
+		n.do(t, "POST", n.compute+"/servers/"+s.id+"/action", `{"evacuate": {}}`, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), limitOfWait)
+		for now := s.state(t); now.Host == from || now.Task != ""; now = s.state(t) {
+			if now.Status == "ERROR" || !pause(ctx) {
+				t.Fatalf("server %s is %+v, want it on another host than %s", s.id, now, from)
+			}
+		}
+		cancel()
+		n.tell(t, "start "+from)
+		n.do(t, "PUT", n.compute+"/os-services/"+n.service(t, from), `{"forced_down": false}`, nil)
+		s.holds(t, want)
+		s.action(t, `{"reboot": {"type": "HARD"}}`, "ACTIVE")
+		s.holds(t, want)
+		s.remove(t)
+	}
+}
+
+// service is the id of the nova-compute of a host.
+func (n *realNova) service(t *testing.T, host string) string {
+	t.Helper()
+	var body struct{ Services []struct{ ID string } }
+	n.do(t, "GET", n.compute+"/os-services?binary=nova-compute&host="+host, "", &body)
+	if len(body.Services) != 1 {
+		t.Fatalf("nova-compute services of %s: %+v", host, body.Services)
+	}
+	return body.Services[0].ID
+}
+
+// TestRealNovaDeletesAHost: the deletion of a compute service takes the devices of its host from Placement, and they
+// return when it starts again.
+func TestRealNovaDeletesAHost(t *testing.T) {
+	t.Parallel()
+	n := startRealNova(t)
+	before := n.below(t, "cn1")
+	n.tell(t, "stop cn1")
+	n.do(t, "DELETE", n.compute+"/os-services/"+n.service(t, "cn1"), "", nil)
+	if left := n.below(t, "cn1"); len(left) > 0 {
+		t.Errorf("providers of the deleted host: %v", left)
+	}
+	n.tell(t, "start cn1")
+	post(t, n.cloud.env["CYSIM_URL"]+"/_sim/report", "")
+	if after := n.below(t, "cn1"); len(before) < 2 || !slices.Equal(before, after) {
+		t.Errorf("providers of cn1 were %v, and are %v", before, after)
+	}
+	n.do(t, "PUT", n.compute+"/os-services/"+n.service(t, "cn0"), `{"status": "disabled"}`, nil)
+	s := n.boot(t, "gpu")
+	if host := s.state(t).Host; host != "cn1" {
+		t.Errorf("the server is on %s", host)
+	}
+	s.holds(t, 1)
+	s.remove(t)
+}
+
+// below are the names of the providers of a host.
+func (n *realNova) below(t *testing.T, host string) (names []string) {
+	t.Helper()
+	var body struct {
+		Providers []struct {
+			UUID string
+			Name string
+			Root string `json:"root_provider_uuid"`
+		} `json:"resource_providers"`
+	}
+	n.do(t, "GET", n.cloud.env["CYSIM_URL"]+"/placement/resource_providers", "", &body)
+	root := ""
+	for _, p := range body.Providers {
+		if p.Name == host {
+			root = p.UUID
+		}
+	}
+	for _, p := range body.Providers {
+		if root != "" && p.Root == root {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
