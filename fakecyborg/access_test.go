@@ -205,6 +205,11 @@ func TestZedIsolatesNoProjects(t *testing.T) {
 		if got := projectOf(arq); got != "p1" {
 			t.Errorf("quirks %t: project %v after a bind at 2.1", quirks, got)
 		}
+		w.want(as("other", "PATCH", "/v2/accelerator_requests", unbinding(arq), ""), 202, "")
+		w.want(as("demo", "PATCH", "/v2/accelerator_requests", binding(instanceA, fakeProvider(), arq), ""), 202, "")
+		if got := projectOf(arq); got != "p1" {
+			t.Errorf("quirks %t: project %v after another bind at 2.0", quirks, got)
+		}
 		w.want(as("other", "DELETE", "/v2/accelerator_requests?arqs="+arq, "", ""), 204, "")
 	}
 }
