@@ -136,14 +136,14 @@ func evacuated(ctx context.Context, s *site, i *spawn.Instance) error {
 	return err
 }
 
-// TestOperationsKeepThePromise runs every operation beside every Cyborg, with and without
+// TestDrillOperationsKeepThePromise runs every operation beside every Cyborg, with and without
 // its agent: a success is whole, and a failure leaves nothing, or what it names. When the
 // agent is back the operation succeeds, and nothing is left.
-func TestOperationsKeepThePromise(t *testing.T) {
+func TestDrillOperationsKeepThePromise(t *testing.T) {
 	t.Parallel()
-	for _, r := range rows() {
+	for i, r := range rows() {
 		for n, c := range cells() {
-			if n%step > 0 && c.profile != "vgpu" {
+			if (i+n)%step > 0 {
 				continue
 			}
 			t.Run(r.name+"/"+c.String(), func(t *testing.T) {
