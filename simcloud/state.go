@@ -145,12 +145,10 @@ func (c *Cloud) loadFrom(r io.Reader) error {
 	if err := st.isOf(c.model); err != nil {
 		return err
 	}
-	if err := c.load(st); err != nil {
-		return err
-	}
-	c.Cyborg.Resume()
+	err = c.load(st)
+	c.Cyborg.Resume() // also what a refused state has put back
 	c.compute.Resume()
-	return nil
+	return err
 }
 
 // load replaces the records of all components by those of a state of the cloud's model.

@@ -444,3 +444,38 @@ func TestAStateIsReadAsItArrives(t *testing.T) {
 		t.Errorf("a record that is none, and a body without an end: %d %s", w.Code, w.Body)
 	}
 }
+
+// A load that is refused leaves the cloud as it was: what goes on in it ends as it would have.
+func TestARefusedLoadDoesNotEndBinds(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{
+		"not a state":        `{`,
+		"unknown table":      `{"table":"compute.flavours","key":"0000000001","row":{}}`,
+		"in the last tables": `{"table":"sim.faults","key":"rules","row":{"colour":1}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := simcloud.Model{}
+				m.Cyborg = fakecyborg.Config{AsyncBind: true, BindDelay: 30 * time.Second}
+				cloud := simcloud.Run(t, m)
+				u := login(t, cloud, "admin", "admin")
+				provider, host := u.claim(instance(1), "PGPU:1", "CUSTOM_GPU_NVIDIA")
+				u.bind(u.createARQs("gpu")[0], instance(1), provider, host)
+				synctest.Wait()
+				state, err := cloud.Dump()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cloud.Load(append(state, line+"\n"...)); !errors.Is(err, simcloud.ErrState) {
+					t.Fatalf("error %v", err)
+				}
+				time.Sleep(31 * time.Second)
+				synctest.Wait()
+				if got := cloud.Cyborg.ARQs()[0].State; got != fakecyborg.StateBound {
+					t.Errorf("the ARQ is %s", got)
+				}
+			})
+		})
+	}
+}

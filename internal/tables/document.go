@@ -28,6 +28,20 @@ type Header struct {
 	Model         json.RawMessage `json:"model"`
 }
 
+// decodeHeader decodes the header of a state. The version decides what else may be in it.
+func decodeHeader(r sim.Record) (h Header, err error) {
+	var of struct {
+		SchemaVersion int `json:"schema_version"`
+	}
+	if json.Unmarshal(r.Row, &of) == nil && of.SchemaVersion > SchemaVersion {
+		return h, Header{SchemaVersion: of.SchemaVersion}.check()
+	}
+	if err := r.Decode(&h); err != nil {
+		return h, err
+	}
+	return h, h.check()
+}
+
 func (h Header) check() error {
 	switch {
 	case h.SchemaVersion == 1:
@@ -63,11 +77,8 @@ func WriteDocument(w io.Writer, model json.RawMessage, records iter.Seq2[sim.Rec
 // errors match [sim.ErrRecords], unless they are those of the reader, and name the line.
 func ReadDocument(r io.Reader) (Header, iter.Seq2[sim.Record, error], error) {
 	lines := &lineReader{in: bufio.NewReaderSize(r, 64<<10), longest: maxLine}
-	var h Header
-	if err := lines.next(&h); err != nil && !errors.Is(err, io.EOF) {
-		return h, nil, err
-	}
-	if err := h.check(); err != nil {
+	h, err := lines.header()
+	if err != nil {
 		return h, nil, err
 	}
 	return h, func(yield func(sim.Record, error) bool) {
@@ -90,17 +101,20 @@ type lineReader struct {
 	table   string // of the last record
 }
 
-// next decodes the next line, or returns io.EOF.
-func (l *lineReader) next(into any) error {
+// header decodes the first line, which may be missing.
+func (l *lineReader) header() (Header, error) {
 	line, err := l.text()
-	if err != nil {
-		return err
+	if errors.Is(err, io.EOF) {
+		return Header{}, Header{}.check()
 	}
-	return l.decode(line, into)
+	if err != nil {
+		return Header{}, err
+	}
+	return decodeHeader(l.recordOf(line))
 }
 
-func (l *lineReader) decode(line []byte, into any) error {
-	return sim.Record{Table: "line", Key: strconv.Itoa(l.n), Row: line}.Decode(into)
+func (l *lineReader) recordOf(line []byte) sim.Record {
+	return sim.Record{Table: "line", Key: strconv.Itoa(l.n), Row: line}
 }
 
 // record decodes the next line, or returns io.EOF. A record as WriteDocument writes it is cut
@@ -115,7 +129,7 @@ func (l *lineReader) record() (r sim.Record, err error) {
 	rest, ok3 := bytes.CutPrefix(rest, []byte(`,"row":`))
 	row, ok4 := bytes.CutSuffix(rest, []byte("}"))
 	if !ok1 || !ok2 || !ok3 || !ok4 || !json.Valid(row) {
-		err = l.decode(line, &r)
+		err = l.recordOf(line).Decode(&r)
 		return r, err
 	}
 	if string(table) != l.table {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -20,27 +22,34 @@ var ErrEmpty = errors.New("the state file is empty")
 // lockTimeout is how long OpenFile waits for another process to close the file.
 const lockTimeout = 100 * time.Millisecond
 
-// The buckets of a state file. The header's has one key of the same name, the rows' has a
-// bucket for each table.
+// The buckets of a state file. The header's and the sum's have one key of the same name, the rows'
+// has a bucket for each table.
 const (
 	headerBucket = "header"
 	rowsBucket   = "rows"
+	sumBucket    = "sum"
 	firstBucket  = "gocyborg state" // of schema version 1
 )
 
 // File is a state in a file, with a key for each row. One process has it open at a time.
 type File struct{ db *bbolt.DB }
 
-// OpenFile opens a state file, or makes one unless it is to be read only. The error names
-// the file and matches [sim.ErrRecords] if it is not a state file.
+// OpenFile opens a state file, or makes one unless it is to be read only. A file that others may read is
+// theirs no longer: passwords are in it. The error names the file and matches [sim.ErrRecords] if it is
+// not a state file.
 func OpenFile(path string, readOnly bool) (f *File, err error) {
-	if readOnly {
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			return nil, err
-		case info.Size() == 0: // bbolt would write to it
-			return nil, fmt.Errorf("%w: %s", ErrEmpty, path)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil && (readOnly || !errors.Is(err, os.ErrNotExist)):
+		return nil, err
+	case err != nil:
+	case !info.Mode().IsRegular(): // one could wait for ever
+		return nil, fmt.Errorf("state file %s: not a regular file", path)
+	case readOnly && info.Size() == 0: // bbolt would write to it
+		return nil, fmt.Errorf("%w: %s", ErrEmpty, path)
+	case !readOnly && info.Mode()&0o077 != 0:
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, fmt.Errorf("state file %s: others may read it: %w", path, err)
 		}
 	}
 	defer guard(path, &err)()
@@ -48,10 +57,10 @@ func OpenFile(path string, readOnly bool) (f *File, err error) {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("state file %s: another process has it open", path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("%w: %s is not a state file: %w", sim.ErrRecords, path, err)
-	case err != nil:
+	case errors.As(err, new(*fs.PathError)), errors.As(err, new(syscall.Errno)):
 		return nil, fmt.Errorf("state file: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s is not a state file: %w", sim.ErrRecords, path, err)
 	}
 	return &File{db}, nil
 }
@@ -71,10 +80,14 @@ func guard(path string, err *error) func() {
 // Close closes the file.
 func (f *File) Close() error { return f.db.Close() }
 
-// Read returns the model and the records. There is no model in a new file.
+// Read returns the model and the records. There is no model in a new file. The error matches
+// [sim.ErrRecords] if anything is not as it was written.
 func (f *File) Read() (model json.RawMessage, records []sim.Record, err error) {
 	defer guard(f.db.Path(), &err)()
 	err = f.db.View(func(tx *bbolt.Tx) error {
+		if err := checkPages(f.db.Path(), f.db.Info().PageSize, uint64(tx.Cursor().Bucket().Root())); err != nil {
+			return err
+		}
 		if tx.Bucket([]byte(firstBucket)) != nil {
 			return Header{SchemaVersion: 1}.check()
 		}
@@ -82,31 +95,62 @@ func (f *File) Read() (model json.RawMessage, records []sim.Record, err error) {
 		if bucket == nil {
 			return nil
 		}
-		var h Header
-		if err := (sim.Record{Table: headerBucket, Row: bucket.Get([]byte(headerBucket))}).Decode(&h); err != nil {
+		if model, err = readHeader(bucket.Get([]byte(headerBucket))); err != nil {
 			return err
 		}
-		if err := h.check(); err != nil {
-			return err
-		}
-		model = h.Model
-		rows := tx.Bucket([]byte(rowsBucket))
-		if rows == nil {
-			return fmt.Errorf("%w: there are no rows", sim.ErrRecords)
-		}
-		var memory arena
-		return rows.ForEachBucket(func(bucket []byte) error {
-			table := string(bucket)
-			return rows.Bucket(bucket).ForEach(func(key, row []byte) error {
-				records = append(records, sim.Record{Table: table, Key: string(key), Row: memory.clone(row)})
-				return nil
-			})
-		})
+		records, err = readRows(tx)
+		return err
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("state file %s: %w", f.db.Path(), err)
 	}
 	return model, records, nil
+}
+
+func readHeader(sealed []byte) (model json.RawMessage, err error) {
+	at := place{headerBucket, headerBucket}
+	data, _, err := at.open(sealed)
+	if err == nil || json.Valid(sealed) {
+		bare := err != nil
+		if bare {
+			data = sealed
+		}
+		var h Header
+		if h, err = decodeHeader(sim.Record{Table: headerBucket, Row: data}); err == nil && bare {
+			err = fmt.Errorf("%w: it has no checksums, the form of an earlier release", sim.ErrRecords)
+		}
+		model = h.Model
+	}
+	return model, err
+}
+
+func readRows(tx *bbolt.Tx) (records []sim.Record, err error) {
+	rows := tx.Bucket([]byte(rowsBucket))
+	if rows == nil {
+		return nil, fmt.Errorf("%w: there are no rows", sim.ErrRecords)
+	}
+	want, err := readSum(tx)
+	if err != nil {
+		return nil, err
+	}
+	var got sum
+	var memory arena
+	err = rows.ForEachBucket(func(bucket []byte) error {
+		table := string(bucket)
+		return rows.Bucket(bucket).ForEach(func(key, sealed []byte) error {
+			at := place{table, string(key)}
+			row, check, err := at.open(sealed)
+			if got.add(check); err != nil || got.Rows > want.Rows {
+				return err
+			}
+			records = append(records, sim.Record{Table: table, Key: at.key, Row: memory.clone(row)})
+			return nil
+		})
+	})
+	if err == nil && got != want {
+		err = fmt.Errorf("%w: the rows are not those that were written (%d of %d)", sim.ErrRecords, got.Rows, want.Rows)
+	}
+	return records, err
 }
 
 // Init makes a new file that of a model, with the records of a component.
@@ -116,52 +160,51 @@ func (f *File) Init(model json.RawMessage, from sim.Recorded) error {
 		return err
 	}
 	return f.update(func(tx *bbolt.Tx) error {
-		bucket, err := tx.CreateBucket([]byte(headerBucket))
-		if err != nil {
+		for _, name := range []string{headerBucket, rowsBucket, sumBucket} {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		at := place{headerBucket, headerBucket}
+		if err := tx.Bucket([]byte(headerBucket)).Put([]byte(headerBucket), at.seal(header)); err != nil {
 			return err
 		}
-		if err := bucket.Put([]byte(headerBucket), header); err != nil {
-			return err
-		}
-		if _, err := tx.CreateBucket([]byte(rowsBucket)); err != nil {
-			return err
-		}
+		var total sum
 		for r, err := range from.Records() {
 			if err != nil {
 				return err
 			}
-			if err := put(tx, place{r.Table, r.Key}, r.Row); err != nil {
+			if err := total.put(tx, place{r.Table, r.Key}, r.Row); err != nil {
 				return err
 			}
 		}
-		return nil
+		return total.write(tx)
 	})
 }
-
-// place is where a row stands.
-type place struct{ table, key string }
 
 // write writes rows, nil for those to be deleted, and returns when they are on the disk.
 func (f *File) write(rows map[place]any) error {
 	return f.update(func(tx *bbolt.Tx) error {
+		total, err := readSum(tx)
+		if err != nil {
+			return err
+		}
 		for at, row := range rows {
 			if row == nil {
-				if bucket := tx.Bucket([]byte(rowsBucket)).Bucket([]byte(at.table)); bucket != nil {
-					if err := bucket.Delete([]byte(at.key)); err != nil {
-						return err
-					}
+				err = total.delete(tx, at)
+			} else {
+				var data []byte
+				if data, err = json.Marshal(row); err != nil {
+					err = sim.Record{Table: at.table, Key: at.key}.Errorf("%w", err)
+				} else {
+					err = total.put(tx, at, data)
 				}
-				continue
 			}
-			data, err := json.Marshal(row)
 			if err != nil {
-				return sim.Record{Table: at.table, Key: at.key}.Errorf("%w", err)
-			}
-			if err := put(tx, at, data); err != nil {
 				return err
 			}
 		}
-		return nil
+		return total.write(tx)
 	})
 }
 
@@ -171,12 +214,4 @@ func (f *File) update(do func(tx *bbolt.Tx) error) (err error) {
 		return fmt.Errorf("state file %s: %w", f.db.Path(), err)
 	}
 	return nil
-}
-
-func put(tx *bbolt.Tx, at place, row []byte) error {
-	bucket, err := tx.Bucket([]byte(rowsBucket)).CreateBucketIfNotExists([]byte(at.table))
-	if err != nil {
-		return err
-	}
-	return bucket.Put([]byte(at.key), row)
 }

@@ -1,11 +1,16 @@
 package tables_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -164,9 +169,10 @@ func TestAFileOfAnotherVersionIsNamed(t *testing.T) {
 	for _, c := range []struct{ bucket, key, value, want string }{
 		{"gocyborg state", "schema_version", "1", "earlier release"},
 		{"header", "header", `{"schema_version":3,"model":{}}`, "schema_version 3, want 2"},
+		{"header", "header", `{"schema_version":3,"models":[]}`, "schema_version 3, want 2"},
 		{"header", "header", `{}`, "schema_version 0, want 2"},
 		{"header", "header", `{`, "header"},
-		{"header", "header", `{"schema_version":2,"model":{}}`, "no rows"},
+		{"header", "header", `{"schema_version":2,"model":{}}`, "no checksums, the form of an earlier release"},
 	} {
 		path := filepath.Join(t.TempDir(), "state")
 		db, err := bbolt.Open(path, 0o600, nil)
@@ -197,37 +203,134 @@ func TestAFileOfAnotherVersionIsNamed(t *testing.T) {
 	}
 }
 
-func TestABrokenFileIsAnError(t *testing.T) {
-	k := newKept(t)
-	for i := range 200 {
-		k.put(strings.Repeat("x", i+1))
-	}
-	if err := errors.Join(k.queue.Close(), k.file.Close()); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(k.path)
+// damaged is a file of some pages, and what is in it.
+func damaged(t testing.TB) (whole []byte, records []sim.Record) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "state")
+	file, err := tables.OpenFile(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	path := filepath.Join(t.TempDir(), "broken")
-	for range 200 {
-		data := append([]byte{}, whole...)
-		for range 1 + random.IntN(40) {
-			data[random.IntN(len(data))] = byte(random.Uint32())
+	f := newFixture()
+	f.db.Update(nil, func(tx *tables.Tx) {
+		for i := range 300 {
+			f.rows.Put(tx, row{ID: f.ids.Next(tx), UUID: strings.Repeat("x", i%50) + strconv.Itoa(i)})
 		}
-		data = data[:len(data)-random.IntN(2)*random.IntN(len(data))]
-		if err := os.WriteFile(path, data, 0o600); err != nil {
+		f.notes.Put(tx, note{Name: "n", Row: "0"})
+	})
+	if err := errors.Join(file.Init([]byte(`{"hosts":2}`), f.db), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if whole, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return whole, collect(t, f.db)
+}
+
+// checkDamaged opens a file with other bytes: it is an error, or nothing was lost.
+func checkDamaged(t testing.TB, path string, data []byte, want []sim.Record) (refused bool) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := tables.OpenFile(path, true)
+	if err != nil {
+		if !strings.Contains(err.Error(), path) {
+			t.Errorf("open: the error does not name the file: %v", err)
+		}
+		return true
+	}
+	defer f.Close()
+	model, records, err := f.Read()
+	if err != nil {
+		if !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), path) {
+			t.Errorf("read: %v", err)
+		}
+		return true
+	}
+	if isNew := model == nil && records == nil; !isNew && (string(model) != `{"hosts":2}` || !reflect.DeepEqual(records, want)) {
+		t.Errorf("model %s, rows (-want +got):\n%s", model, cmp.Diff(want, records))
+	}
+	return false
+}
+
+func TestADamagedFileIsAnErrorOrWhole(t *testing.T) {
+	whole, records := damaged(t)
+	path := filepath.Join(t.TempDir(), "damaged")
+	random := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	for range 300 {
+		data := bytes.Clone(whole)
+		if random.IntN(2) == 0 {
+			data[random.IntN(len(data))] ^= 1 << random.IntN(8)
+		} else {
+			for range 1 + random.IntN(40) {
+				data[random.IntN(len(data))] = byte(random.Uint32())
+			}
+			data = data[:len(data)-random.IntN(2)*random.IntN(len(data))]
+		}
+		if checkDamaged(t, path, data, records) {
+			refused++
+		}
+	}
+	if refused < 50 || refused == 300 {
+		t.Errorf("%d of 300 files were refused", refused)
+	}
+}
+
+func FuzzDamagedFile(f *testing.F) {
+	whole, records := damaged(f)
+	path := filepath.Join(f.TempDir(), "damaged")
+	f.Add(uint32(15*4096+72), byte(8), uint32(0)) // a branch that leads to itself
+	f.Add(uint32(4*4096+10), byte(1), uint32(0))  // one row less
+	f.Add(uint32(0), byte(0), uint32(4096))
+	f.Add(uint32(16*4096+200), byte(255), uint32(1))
+	f.Add(uint32(16*4096+21), byte(251), uint32(8)) // a small bucket whose page is something else
+	f.Fuzz(func(t *testing.T, at uint32, change byte, cut uint32) {
+		data := bytes.Clone(whole[:len(whole)-int(cut)%len(whole)])
+		data[int(at)%len(data)] ^= change
+		checkDamaged(t, path, data, records)
+	})
+}
+
+func TestOpenFileRefusesWhatCouldBlock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := exec.Command("mkfifo", path).Run(); err != nil {
+		t.Skipf("no FIFO can be made here: %v", err)
+	}
+	for _, readOnly := range []bool{true, false} {
+		if _, err := tables.OpenFile(path, readOnly); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("read only %t: %v", readOnly, err)
+		}
+	}
+	if _, err := tables.OpenFile(t.TempDir(), false); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+func TestOpenFileTakesTheFileFromOthers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no modes")
+	}
+	k := newKept(t)
+	if err := errors.Join(k.queue.Close(), k.file.Close(), os.Chmod(k.path, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	mode := func(readOnly bool) os.FileMode {
+		f, err := tables.OpenFile(k.path, readOnly)
+		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := tables.OpenFile(path, true)
-		if err != nil {
-			continue
+		info, err := os.Stat(k.path)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
 		}
-		_, records, err := f.Read()
-		if err == nil {
-			_ = newFixture().db.Replace(records)
-		}
-		_ = f.Close()
+		return info.Mode().Perm()
+	}
+	if got := mode(true); got != 0o644 {
+		t.Errorf("mode %o after reading, want 644", got)
+	}
+	if got := mode(false); got != 0o600 {
+		t.Errorf("mode %o, want 600", got)
 	}
 }
