@@ -12,7 +12,7 @@
 // profile that could never be used is refused, and a bind that fails leaves nothing behind.
 // Config.UpstreamQuirks restores them, so that a client can be tested with them; docs/cyborg-behaviour.md
 // lists them. One is kept on purpose: a PATCH that fails halfway keeps the requests it has bound, and sends
-// no event, because Nova gets the error. Config.Release selects the present API or that of Zed.
+// no event, because Nova gets the error. Config.Release selects the API of 2026.2, of the development after it, or of Zed.
 //
 // The package deliberately has no database, no message queue, no Keystone and no Placement: tokens are
 // verified by a [sim.TokenVerifier], and each peer is a [sim.Endpoint] that may be left out. Bitstreams come
