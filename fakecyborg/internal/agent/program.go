@@ -192,11 +192,12 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 		return c.setStatusAsUpstream(ctx, d, status)
 	}
 	var wants []layout.Want
+	wasDisabled := d.Status == store.StatusMaintaining
 	c.db.View(func(tx store.Tx) {
 		d.Status = status
 		for _, deployable := range tx.DeviceDeployables(d.UUID) {
 			want := c.rules.Want(d, deployable, tx.Reported(deployable), "")
-			want.Reserved = 0
+			want.Reserved, want.Disabled = 0, wasDisabled
 			if status == store.StatusMaintaining {
 				want.Reserved = want.Total
 			}
@@ -236,7 +237,7 @@ func (c *Conductor) setStatusAsUpstream(ctx context.Context, d store.Device, sta
 	if status == store.StatusMaintaining {
 		amount.Reserved = want.Total
 	}
-	if err := c.cfg.Placement.PutInventories(ctx, want.UUID, map[string]store.Inventory{want.Class: amount}, "1.26"); err != nil {
+	if err := c.cfg.Placement.PutInventories(ctx, want.UUID, map[string]store.Inventory{want.Class: amount}, nil, "1.26"); err != nil {
 		return store.Refuse(store.Internal, "%v", err)
 	}
 	return nil

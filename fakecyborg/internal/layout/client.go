@@ -281,6 +281,7 @@ type providerWrite struct {
 
 // writeBody is the body of a providerWrite: all inventories, all traits, or one inventory.
 type writeBody struct {
+	version     string                     // in place of that of the write
 	Generation  int                        `json:"resource_provider_generation"`
 	Inventories map[string]store.Inventory `json:"inventories,omitzero"`
 	Traits      []string                   `json:"traits,omitzero"`
@@ -303,14 +304,19 @@ func (p *Client) try(ctx context.Context, t *target, c providerWrite, path strin
 	if body.Generation, err = p.generation(ctx, t); err != nil {
 		return simhttp.Answer{}, err
 	}
-	return p.send(ctx, c.method, path, c.version, body)
+	return p.send(ctx, c.method, path, cmp.Or(body.version, c.version), body)
 }
 
 // putInventory replaces the inventory. Version is "" as in a report, or newer.
 func (p *Client) putInventory(ctx context.Context, t *target, want Want, version string) error {
 	amounts := memoryAmounts(want.Memory, want.Reserved > 0)
 	amounts[want.Class] = store.Inventory{Total: want.Total, MaxUnit: want.Total, Reserved: want.Reserved}
-	return p.putInventories(ctx, t, amounts, version)
+	var before map[string]store.Inventory
+	if want.Disabled {
+		before = memoryAmounts(want.Memory, true)
+		before[want.Class] = store.Inventory{Reserved: want.Total}
+	}
+	return p.putInventories(ctx, t, amounts, before, version)
 }
 
 // memoryAmounts are inventories of local memory. That of a disabled device is reserved, too.
@@ -326,25 +332,57 @@ func memoryAmounts(memory map[string]int, reserved bool) map[string]store.Invent
 	return amounts
 }
 
-// PutInventories replaces all inventories of a provider.
-func (p *Client) PutInventories(ctx context.Context, uuid string, amounts map[string]store.Inventory, version string) error {
-	return p.putInventories(ctx, existing(uuid), amounts, version)
+// PutInventories replaces all inventories of a provider. What others reserved of them stays
+// reserved; before is what was written last.
+func (p *Client) PutInventories(ctx context.Context, uuid string, amounts, before map[string]store.Inventory, version string) error {
+	return p.putInventories(ctx, existing(uuid), amounts, before, version)
 }
 
-func (p *Client) putInventories(ctx context.Context, t *target, amounts map[string]store.Inventory, version string) error {
-	for _, amount := range amounts {
-		if amount.Reserved > 0 && version == "" {
-			version = "1.26" // before, the total could not be reserved as a whole
-		}
-	}
+func (p *Client) putInventories(ctx context.Context, t *target, amounts, before map[string]store.Inventory, version string) error {
 	c := providerWrite{
 		method: http.MethodPut, path: "/inventories", version: version,
-		body: func() (writeBody, error) { return writeBody{Inventories: amounts}, nil },
+		body: func() (writeBody, error) {
+			kept, err := p.keepReserved(ctx, t, amounts, before)
+			body := writeBody{Inventories: kept}
+			for _, amount := range kept {
+				if amount.Reserved > 0 && version == "" {
+					body.version = "1.26" // before, the total could not be reserved as a whole
+				}
+			}
+			return body, err
+		},
 	}
 	if t.isNew {
 		c.ensure = func() error { return p.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...) }
 	}
 	return p.write(ctx, t, c)
+}
+
+// keepReserved adds to amounts what others reserved, such as an operator for maintenance, or Nova
+// of a device that is used once. Upstream overwrites it.
+func (p *Client) keepReserved(ctx context.Context, t *target, amounts, before map[string]store.Inventory) (map[string]store.Inventory, error) {
+	if t.isNew || p.Quirks {
+		return amounts, nil
+	}
+	var there struct {
+		Inventories map[string]store.Inventory `json:"inventories"`
+		Generation  int                        `json:"resource_provider_generation"`
+	}
+	if err := p.Get(ctx, ProviderPath(t.uuid)+"/inventories", "", &there); err != nil {
+		return nil, err
+	}
+	t.generation, t.isRead = there.Generation, true
+	kept := make(map[string]store.Inventory, len(amounts))
+	for class, amount := range amounts {
+		kept[class] = withReserved(amount, there.Inventories[class].Reserved-before[class].Reserved)
+	}
+	return kept, nil
+}
+
+// withReserved is an inventory of which others reserved some.
+func withReserved(amount store.Inventory, others int) store.Inventory {
+	amount.Reserved = min(amount.Total, amount.Reserved+max(0, others))
+	return amount
 }
 
 // ChangeTraits adds and removes traits of a provider and leaves all others.

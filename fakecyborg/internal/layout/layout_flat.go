@@ -177,12 +177,18 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 		}
 		method, path = http.MethodPost, "/inventories"
 	}
-	err := f.client.write(ctx, existing(provider), providerWrite{method: method, path: path, version: "1.26", body: func() (writeBody, error) {
-		body := writeBody{oneInventory: &oneInventory{Total: amount.Total, MaxUnit: amount.MaxUnit, Reserved: amount.Reserved}}
+	t := existing(provider)
+	err := f.client.write(ctx, t, providerWrite{method: method, path: path, version: "1.26", body: func() (writeBody, error) {
+		kept := map[string]store.Inventory{class: amount}
+		var err error
+		if ours {
+			kept, err = f.client.keepReserved(ctx, t, kept, map[string]store.Inventory{class: written})
+		}
+		body := writeBody{oneInventory: &oneInventory{Total: amount.Total, MaxUnit: amount.MaxUnit, Reserved: kept[class].Reserved}}
 		if !ours {
 			body.Class = class
 		}
-		return body, nil
+		return body, err
 	}})
 	if err == nil {
 		f.setInventory(provider, class, amount, false)

@@ -139,7 +139,7 @@ func (n nested) syncMemory(ctx context.Context, want Want) error {
 	if err := n.client.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...); err != nil {
 		return err
 	}
-	if err := n.client.PutInventories(ctx, want.Parent, amounts, ""); err != nil {
+	if err := n.client.PutInventories(ctx, want.Parent, amounts, written, ""); err != nil {
 		return err
 	}
 	n.update(want.Device, func(p *store.DeviceProvider) { p.Inventories = amounts })

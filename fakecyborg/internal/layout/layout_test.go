@@ -110,6 +110,8 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case what == "inventories" && r.Method == http.MethodPost:
 		p.log(r, amounts(map[string]store.Inventory{body.Class: body.Inventory}))
 		target.inventories[body.Class] = body.Inventory
+	case what == "inventories" && r.Method == http.MethodGet:
+		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"inventories": target.inventories, "resource_provider_generation": target.Generation})
 	case what == "inventories":
 		p.log(r, amounts(body.Inventories))
 		target.inventories = body.Inventories
@@ -270,7 +272,7 @@ func TestWhatLayoutsWrite(t *testing.T) {
 				"PUT traits/CUSTOM_B", "PUT resource_providers/card/traits CUSTOM_B OWNER_CYBORG",
 			}},
 			{"disable", reserve(disabled), []string{"PUT resource_providers/card/inventories CUSTOM_QAT 2/2/2"}},
-			{"enable", reserve(other), []string{"PUT resource_providers/card/inventories CUSTOM_QAT 2/2/0"}},
+			{"enable", reserve(with(other, func(w *layout.Want) { w.Disabled = true })), []string{"PUT resource_providers/card/inventories CUSTOM_QAT 2/2/0"}},
 			{"remove", remove(other), []string{"DELETE resource_providers/card", "DELETE traits/CUSTOM_B", "DELETE resource_classes/CUSTOM_QAT"}},
 			{"remove again", remove(other), nil},
 		}},
@@ -290,7 +292,7 @@ func TestWhatLayoutsWrite(t *testing.T) {
 			{"disable", reserve(with(region, func(w *layout.Want) { w.Reserved = 1 })), []string{
 				"PUT resource_providers/r1/inventories FPGA 1/1/1", "PUT resource_providers/board/inventories " + memory + " 4096/4096/4096",
 			}},
-			{"enable", reserve(region), []string{
+			{"enable", reserve(with(region, func(w *layout.Want) { w.Disabled = true })), []string{
 				"PUT resource_providers/r1/inventories FPGA 1/1/0", "PUT resource_providers/board/inventories " + memory + " 4096/4096/0",
 			}},
 			{"remove the first", remove(region), []string{"DELETE resource_providers/r1", "DELETE traits/CUSTOM_FPGA_REGION_INTEL_A"}},
@@ -337,6 +339,52 @@ func TestWhatLayoutsWrite(t *testing.T) {
 			}
 			if diff := p.difference(); diff != "" {
 				t.Errorf("left behind (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An operator, or Nova for a device that is used once, reserves what Cyborg reported.
+func TestReservedByOthersStaysReserved(t *testing.T) {
+	t.Parallel()
+	card := layout.Want{UUID: "card", Name: "cn0_card", Parent: "host", Class: "PGPU", Total: 2, Memory: map[string]int{"CUSTOM_M": 8}, Traits: []string{"OWNER_CYBORG"}}
+	onHost := with(card, func(w *layout.Want) { w.UUID, w.Parent, w.Memory = "host", "", nil })
+	for name, tt := range map[string]struct {
+		layout string
+		card   layout.Want
+		want   []string // of a device that grows, is disabled and is enabled
+	}{
+		"tree": {store.LayoutTree, card, []string{
+			"PUT resource_providers/card/inventories CUSTOM_M 8/8/5, PGPU 3/3/1", "PUT resource_providers/card/inventories CUSTOM_M 8/8/8, PGPU 3/3/3",
+			"PUT resource_providers/card/inventories CUSTOM_M 8/8/0, PGPU 3/3/0",
+		}},
+		"flat": {store.LayoutFlat, onHost, []string{
+			"PUT resource_providers/host/inventories/PGPU PGPU 3/3/1", "PUT resource_providers/host/inventories/PGPU PGPU 3/3/3", "PUT resource_providers/host/inventories/PGPU PGPU 3/3/0",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer()
+			l := layout.New(tt.layout, p.client(), store.New(store.Config{Layout: tt.layout}))
+			if _, err := addDeployable(t.Context(), l, tt.card); err != nil {
+				t.Fatal(err)
+			}
+			there := p.providers[tt.card.UUID].inventories
+			there["PGPU"] = store.Inventory{Total: 2, MaxUnit: 2, Reserved: 1}
+			there["CUSTOM_M"] = store.Inventory{Total: 8, MaxUnit: 8, Reserved: 5}
+			p.take()
+			bigger := with(tt.card, func(w *layout.Want) { w.Total = 3 })
+			disabled := with(bigger, func(w *layout.Want) { w.Reserved = 3 })
+			enabled := with(bigger, func(w *layout.Want) { w.Disabled = true })
+			for _, do := range []func(context.Context, layout.Layout) error{
+				change(layout.Change{Old: tt.card, New: bigger, Amount: true}), reserve(disabled), reserve(enabled),
+			} {
+				if err := do(t.Context(), l); err != nil {
+					t.Error(err)
+				}
+			}
+			if diff := cmp.Diff(tt.want, p.take()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
 	}

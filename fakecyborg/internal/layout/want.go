@@ -14,7 +14,9 @@ type Want struct {
 	UUID, Name, Parent string
 	Class              string
 	Total, Reserved    int
-	Traits             []string
+	// Disabled: Cyborg has reserved the total already.
+	Disabled bool
+	Traits   []string
 	// Memory is the local memory on the provider, MiB by resource class; Shared is that on
 	// the provider of the device, for a region.
 	Memory, Shared map[string]int
@@ -58,7 +60,7 @@ func (r Rules) Want(device store.Device, d store.Deployable, spec driver.Deploya
 		w.Parent = driver.ProviderUUID(w.Device)
 	}
 	if device.Status == store.StatusMaintaining && !r.Quirks {
-		w.Reserved = w.Total
+		w.Reserved, w.Disabled = w.Total, true
 	}
 	return w
 }
