@@ -11,27 +11,40 @@ import (
 // controlTokenHeader carries the token of the control routes.
 const controlTokenHeader = "X-Control-Token"
 
-// guard restricts the routes below /_sim/ to the users of this machine, or to those who
-// know the control token. It refuses requests that browsers send for other sites.
+// guard restricts the routes below /_sim/ to the users of this machine, or to those who know the control
+// token. It refuses requests that browsers send for other sites: all of them below /_sim/, and elsewhere, where
+// only this machine can reach the server, those that could change something, or that found it by a name
+// of theirs.
 func (f listenFlags) guard(handler http.Handler) http.Handler {
-	sameSite := http.NewCrossOriginProtection().Handler(handler)
 	host, _, _ := net.SplitHostPort(f.Listen) // was checked when it was opened
 	remote := !isLoopback(host)
+	sameOrigin := http.NewCrossOriginProtection().Handler(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := r.URL.Path == "/_sim" || strings.HasPrefix(r.URL.Path, "/_sim/")
 		switch {
-		case r.URL.Path != "/_sim" && !strings.HasPrefix(r.URL.Path, "/_sim/"):
+		case !control && remote:
 			handler.ServeHTTP(w, r)
-		case f.ControlToken != "" && !f.knowsToken(r):
+		case control && f.ControlToken != "" && !f.knowsToken(r):
 			w.Header().Set("WWW-Authenticate", `Basic realm="cysim", charset="UTF-8"`)
 			http.Error(w, "the token of --control-token is required, in "+controlTokenHeader+" or as the password", http.StatusUnauthorized)
-		case f.ControlToken == "" && remote:
+		case control && f.ControlToken == "" && remote:
 			http.Error(w, "off, because other machines can reach this address; start with --control-token", http.StatusForbidden)
-		case f.ControlToken == "" && !isOwnName(r.Host):
+		case !(control && f.ControlToken != "") && !isOwnName(r.Host):
 			http.Error(w, "only for this machine's own names, such as localhost", http.StatusForbidden)
+		case control && isEmbedded(r):
+			http.Error(w, "not for the pages of other sites", http.StatusForbidden)
 		default:
-			sameSite.ServeHTTP(w, r)
+			sameOrigin.ServeHTTP(w, r)
 		}
 	})
+}
+
+// isEmbedded reports whether a browser sends a request for a page of another site, rather than because its
+// user follows a link. Such a page cannot read the answer, but streams would wait for it.
+func isEmbedded(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	foreign := site != "" && site != "same-origin" && site != "none"
+	return foreign && r.Header.Get("Sec-Fetch-Mode") != "navigate"
 }
 
 // knowsToken compares in constant time.
