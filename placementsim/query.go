@@ -123,7 +123,7 @@ func parseMemberOf(values []string, suffix string, v version) (engine.AggregateF
 		if forbidden && v < 32 {
 			return f, badRequest("Forbidden member_of" + suffix + " parameters are not supported in the specified microversion")
 		}
-		list, err := parseAggregates(strings.TrimPrefix(value, "!"))
+		list, err := parseAggregates(value)
 		if err != nil {
 			return f, err
 		}
@@ -136,9 +136,9 @@ func parseMemberOf(values []string, suffix string, v version) (engine.AggregateF
 	return f, nil
 }
 
-// parseAggregates reads "uuid" or "in:uuid,uuid".
+// parseAggregates reads "uuid" or "in:uuid,uuid", either behind "!".
 func parseAggregates(value string) ([]string, error) {
-	rest, isList := strings.CutPrefix(value, "in:")
+	rest, isList := strings.CutPrefix(strings.TrimPrefix(value, "!"), "in:")
 	list := strings.Split(rest, ",")
 	if !isList && len(list) > 1 {
 		return nil, badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid microversion. Got: " + value)

@@ -339,6 +339,7 @@ func TestProviderListFilters(t *testing.T) {
 		{"1.24", "member_of=" + agg + "&member_of=" + con, ""},
 		{"1.23", "member_of=" + agg + "&member_of=" + con, "Multiple member_of parameters are not supported"},
 		{"1.39", "member_of=x", "Expected 'member_of' parameter to contain valid UUID(s)."},
+		{"1.39", "member_of=!" + agg + "," + con, "using the valid microversion. Got: !" + agg + "," + con},
 		{"1.39", "nope=1", "Additional properties are not allowed ('nope' was unexpected)"},
 	}
 	for _, tt := range tests {
