@@ -4,8 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The Go snippets of the README are parts of programs that are compiled and
@@ -49,36 +47,5 @@ func TestREADMENamesThePackagesThatExist(t *testing.T) {
 	}
 	if rows < 10 {
 		t.Errorf("found %d rows of the package table", rows)
-	}
-}
-
-// marked returns the part of a page between two marks, marks included.
-func marked(t *testing.T, page, text, name, end string) string {
-	t.Helper()
-	i, j := strings.Index(text, name), strings.Index(text, end)
-	if i < 0 || j < i {
-		t.Fatalf("%s lacks the marks %s and %s", page, name, end)
-	}
-	return text[i : j+len(end)]
-}
-
-func TestTheREADMEHasTheTablesOfTheCyborgPage(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("cyborg-api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, end := range map[string]string{
-		"<!-- routes: generated -->": "<!-- end of routes -->",
-		"<!-- differences -->":       "<!-- end of differences -->",
-	} {
-		want, got := marked(t, "cyborg-api.md", string(page), name, end), marked(t, "README.md", string(readme), name, end)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("README.md differs from cyborg-api.md (-want +got):\n%s", diff)
-		}
 	}
 }
