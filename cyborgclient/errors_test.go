@@ -342,3 +342,28 @@ func TestRedirectsNeitherChangeTheMethodNorCarryTokensAway(t *testing.T) {
 		})
 	}
 }
+
+func TestAnswersOfStatus3xxAreToldAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		status         int
+		location, want string
+	}{
+		{304, "", "304 Not Modified: answered without a redirect"},
+		{300, "", "300 Multiple Choices: answered without a redirect"},
+		{302, "", "302 Found: answered without a redirect"},
+		{307, "http://evil.example/?token=" + userToken, "307 Temporary Redirect: redirected to http://evil.example/?token=***, which is not followed"},
+		{304, "http://evil.example/", "304 Not Modified: answered without a redirect"},
+	} {
+		client, _ := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+			if test.location != "" {
+				w.Header().Set("Location", test.location)
+			}
+			w.WriteHeader(test.status)
+		})
+		err := listARQs(t.Context(), client)
+		if err == nil || !strings.HasSuffix(err.Error(), ": "+test.want) {
+			t.Errorf("%d to %q: %v, want %s", test.status, test.location, err, test.want)
+		}
+	}
+}

@@ -160,8 +160,8 @@ func (c *Client) failure(r request, err error, tries *attempts, tokens *session.
 func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string) error {
 	answer.Body = []byte(redact(string(answer.Body), secrets))
 	decoded := decodeFault(answer.Body)
-	if location := answer.ResponseHeader.Get("Location"); answer.Actual/100 == 3 && decoded.detail == "" {
-		decoded.detail = "redirected to " + location + ", which is not followed"
+	if answer.Actual/100 == 3 && decoded.detail == "" {
+		decoded.detail = redirection(answer, secrets)
 	}
 	if decoded.title == "" {
 		decoded.title = http.StatusText(answer.Actual)
@@ -171,6 +171,15 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 		Code: decoded.code, Title: decoded.title, Detail: decoded.detail,
 		RequestID: clip(answer.ResponseHeader.Get("X-Openstack-Request-Id"), 100), cause: answer,
 	}
+}
+
+// redirection tells an answer of status 3xx without a message. A 304 leads nowhere, whatever its Location.
+func redirection(answer gophercloud.ErrUnexpectedResponseCode, secrets []string) string {
+	location := clip(redact(answer.ResponseHeader.Get("Location"), secrets), 500)
+	if location == "" || answer.Actual == http.StatusNotModified {
+		return "answered without a redirect"
+	}
+	return "redirected to " + location + ", which is not followed"
 }
 
 // unanswered returns the error of a call without an answer.
