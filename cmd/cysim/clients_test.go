@@ -237,6 +237,33 @@ func TestOpenStackClientDeviceProfiles(t *testing.T) {
 	}
 }
 
+// TestOpenStackClientFlavors: openstackclient, and openstacksdk in the set-up of its functional tests, read the flavors of the model.
+func TestOpenStackClientFlavors(t *testing.T) {
+	t.Parallel()
+	c := startCloud(t)
+	for _, version := range []string{"2.1", "2.90"} {
+		flavor := []string{"--os-compute-api-version", version, "flavor"}
+		names := column(answer[[]row](t, c, "sim-demo", append(flavor, "list")...), "Name")
+		if diff := cmp.Diff([]string{"accel.fake", "accel.fpga", "accel.gpu", "accel.mixed", "accel.vgpu"}, names, cmpopts.SortSlices(strings.Compare)); diff != "" {
+			t.Errorf("%s: flavors (-want +got):\n%s", version, diff)
+		}
+		shown := answer[row](t, c, "sim-demo", append(flavor, "show", "accel.gpu")...)
+		if diff := cmp.Diff(row{"accel:device_profile": "gpu"}, shown["properties"]); diff != "" || shown["vcpus"] != 4.0 {
+			t.Errorf("%s: accel.gpu %+v, properties (-want +got):\n%s", version, shown, diff)
+		}
+		c.refused(t, "No Flavor found for accel.none", "sim", append(flavor, "show", "accel.none")...)
+	}
+	const script = `
+import openstack
+flavors = list(openstack.connect(cloud="sim").compute.flavors(get_extra_specs=True))
+print(len(flavors), sorted(f.extra_specs["accel:device_profile"] for f in flavors))
+`
+	const want = "5 ['fake', 'fpga', 'gpu', 'mixed', 'vgpu']\n"
+	if stdout, stderr, status := c.try(t, "/usr/bin/python3", "-c", script); status != 0 || stdout != want {
+		t.Errorf("openstacksdk: %d %s%s, want %s", status, stdout, stderr, want)
+	}
+}
+
 func TestOpenStackClientHardware(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)

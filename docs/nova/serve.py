@@ -92,9 +92,7 @@ valid_interfaces = internal
 
 PASTE = """
 [pipeline:main]
-pipeline = request_log sizelimit authtoken keystonecontext api
-[filter:request_log]
-paste.filter_factory = nova.api.openstack.requestlog:RequestLog.factory
+pipeline = sizelimit authtoken keystonecontext api
 [filter:sizelimit]
 paste.filter_factory = oslo_middleware:RequestBodySizeLimiter.factory
 [filter:authtoken]
