@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -60,7 +61,7 @@ func startRealNova(t *testing.T, flags ...string) *realNova {
 		"serve", "--clouds-yaml", file, "--nova-makes-hosts", "--guests-from", "nova",
 		"--catalog", "compute=" + n.compute, "--catalog", "network=http://127.0.0.1:" + neutron,
 	}, flags...)...)
-	command := exec.Command("/usr/bin/python3", "../../docs/nova/serve.py", "--dir", dir, "--port", api, "--neutron-port", neutron)
+	command := novaCommand(t, dir, "--port", api, "--neutron-port", neutron)
 	for name, value := range n.cloud.env {
 		command.Env = append(command.Env, name+"="+value)
 	}
@@ -80,7 +81,7 @@ func startRealNova(t *testing.T, flags ...string) *realNova {
 	t.Cleanup(func() {
 		_ = in.Close() // ends it
 		if err := command.Wait(); err != nil || t.Failed() {
-			t.Logf("Nova ended with %v\n%s\n%s", err, &stderr, problems(filepath.Join(dir, "nova.log")))
+			t.Logf("Nova ended with %v\n%s\n%s", err, &stderr, problems(command))
 		}
 	})
 	n.commands, n.answers = in, bufio.NewScanner(out)
@@ -91,6 +92,32 @@ func startRealNova(t *testing.T, flags ...string) *realNova {
 	post(t, n.cloud.env["CYSIM_URL"]+"/_sim/report", "")
 	n.makeImage(t)
 	return n
+}
+
+// novaRoot runs another Nova than the machine's.
+var novaRoot = flag.String("nova.root", "", "run the Nova of this chroot, such as one that docs/nova/run --suite has made")
+
+// novaCommand is serve.py with a directory, on the machine or in a chroot.
+func novaCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	const script = "../../docs/nova/serve.py"
+	if *novaRoot == "" {
+		return exec.Command("/usr/bin/python3", append([]string{script, "--dir", dir}, args...)...)
+	}
+	inside, err := os.MkdirTemp(filepath.Join(*novaRoot, "tmp"), "nova")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(inside) })
+	data, err := os.ReadFile(script)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(inside, "serve.py"), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside = "/tmp/" + filepath.Base(inside)
+	return exec.Command("chroot", append([]string{*novaRoot, "/usr/bin/python3", inside + "/serve.py", "--dir", inside}, args...)...)
 }
 
 // await reads what the process says.
@@ -111,9 +138,10 @@ func (n *realNova) tell(t *testing.T, command string) {
 	}
 }
 
-// problems are the errors in a log of Nova's.
-func problems(log string) string {
-	data, err := os.ReadFile(log)
+// problems are the errors in the log of a Nova.
+func problems(command *exec.Cmd) string {
+	dir := command.Args[slices.Index(command.Args, "--dir")+1]
+	data, err := os.ReadFile(filepath.Join(*novaRoot, dir, "nova.log"))
 	if err != nil {
 		return err.Error()
 	}

@@ -131,6 +131,9 @@ def configure(args):
             dir=args.dir, debug=args.debug, driver="fake.FakeDriver", service=service, auth_url=env["OS_AUTH_URL"]))
     with open(os.path.join(args.dir, "api-paste.ini"), "w") as file:
         file.write(PASTE)
+    # A nova-compute of later releases does not start again without its identity, which this driver does not keep.
+    with open(os.path.join(args.dir, "compute_id"), "w") as file:
+        file.write(str(uuid.uuid4()))
     return path
 
 
@@ -294,7 +297,8 @@ class Nova:
         from nova import context
         from nova.objects import host_mapping
 
-        host_mapping.discover_hosts(context.get_admin_context())
+        # by service, as a host that was deleted and came back keeps its old, mapped record
+        host_mapping.discover_hosts(context.get_admin_context(), by_service=True)
 
 
 def main():
