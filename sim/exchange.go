@@ -28,7 +28,8 @@ type Route struct {
 	Body []string `json:"body,omitempty"`
 }
 
-// Exchange is one request that a service answered. Bodies, headers and tokens are not kept.
+// Exchange is one request that a service answered. Bodies, headers and tokens are not kept, and
+// secrets in the path, the query, the User-Agent and unrecognized names are "***".
 type Exchange struct {
 	// Service is identity, placement, accelerator, compute or image.
 	Service string `json:"service"`

@@ -1,0 +1,136 @@
+package simhttp
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// mask stands for a secret.
+const mask = "***"
+
+// minSecret is the length, in bytes, from which the value of a header is looked for elsewhere. Shorter
+// tokens, such as admin, are words of paths.
+const minSecret = 16
+
+var (
+	// issuedToken are tokens in the forms that Keystone issues: Fernet and JSON web signature.
+	issuedToken = regexp.MustCompile(`gAAAA[\w-]{16,}={0,2}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*`)
+	// namedSecret is a secret behind its name.
+	namedSecret = regexp.MustCompile(`(?i)([\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key|signature|authorization)` +
+		`[\w.-]*["']?\s*[=:]\s*["']?)[^\s&;,"'*][^\s&;,"']*`)
+	// schemeSecret are the credentials of a header Authorization, and those in a URL.
+	schemeSecret = regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[^\s&;,"']+`)
+	userInfo     = regexp.MustCompile(`://[^/\s@]+@`)
+)
+
+// secretNames are parts of the names of secrets, in lower case and without separators.
+var secretNames = []string{"password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "accesskey", "privatekey", "signature", "authorization"}
+
+var withoutSeparators = strings.NewReplacer("_", "", "-", "", ".", "")
+
+// isSecretName judges a query key, a header or a segment of a path. Keystone's filters such as
+// password_expires_at are no secrets.
+func isSecretName(name string) bool {
+	return hasSecretName(name) && !strings.Contains(strings.ToLower(name), "expires")
+}
+
+func hasSecretName(text string) bool {
+	text = withoutSeparators.Replace(strings.ToLower(text))
+	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// redact removes secrets from what is recorded of a request.
+func redact(e *sim.Exchange, r *http.Request) {
+	s := secrets(r.Header)
+	e.Path, e.Query = s.path(e.Path), s.query(e.Query)
+	e.Subject, e.From = s.text(e.Subject), s.text(e.From)
+	for i, what := range e.Unrecognized {
+		e.Unrecognized[i] = s.text(what)
+	}
+}
+
+// secrets are the headers of a request, some of which have secrets.
+type secrets http.Header
+
+// text masks the secrets in any text.
+func (s secrets) text(text string) string {
+	text = s.sent(text)
+	if strings.Contains(text, "gAAAA") || strings.Contains(text, "eyJ") {
+		text = issuedToken.ReplaceAllString(text, mask)
+	}
+	if strings.ContainsAny(text, " \t") {
+		text = schemeSecret.ReplaceAllString(text, "${1}"+mask)
+	}
+	if strings.ContainsAny(text, "=:") {
+		text = userInfo.ReplaceAllString(text, "://"+mask+"@")
+		text = namedSecret.ReplaceAllString(text, "${1}"+mask)
+	}
+	return text
+}
+
+// sent masks the secrets of the headers.
+func (s secrets) sent(text string) string {
+	if len(text) < minSecret {
+		return text
+	}
+	for name, values := range s {
+		for _, value := range values {
+			value = lastWord(value)
+			if len(value) >= minSecret && strings.Contains(text, value) && isSecretName(name) {
+				text = strings.ReplaceAll(text, value, mask)
+			}
+		}
+	}
+	return text
+}
+
+// path masks a segment that follows one such as tokens, too.
+func (s secrets) path(path string) string {
+	path = s.text(path)
+	if !hasSecretName(path) {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i := 1; i < len(segments); i++ {
+		if segments[i] != "" && !strings.ContainsAny(segments[i-1], "=:") && isSecretName(segments[i-1]) {
+			segments[i] = mask
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// query masks the values of keys that name a secret, however they are escaped.
+func (s secrets) query(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	pairs := strings.Split(raw, "&")
+	for i, pair := range pairs {
+		name, value, has := strings.Cut(pair, "=")
+		secret := isSecretName(queryName(name))
+		name = s.part(name)
+		switch {
+		case !has:
+			pairs[i] = name
+		case secret && value != "":
+			pairs[i] = name + "=" + mask
+		default:
+			pairs[i] = name + "=" + s.part(value)
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+// part is a name or a value of a query, as it was sent if nothing in it is secret.
+func (s secrets) part(raw string) string {
+	plain := queryName(raw)
+	if masked := s.text(plain); masked != plain {
+		return url.QueryEscape(masked)
+	}
+	return raw
+}
