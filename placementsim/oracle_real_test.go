@@ -11,7 +11,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,15 +62,28 @@ func (b *lockedBuffer) tail() string {
 
 func startRealPlacement(t *testing.T) *realPlacement {
 	t.Helper()
-	const python = "/usr/bin/python3"
-	if err := exec.Command(python, "-c", "import placement.wsgi").Run(); err != nil {
+	python, dir := []string{"/usr/bin/python3"}, t.TempDir()
+	if root := *oracleChroot; root != "" {
+		python = []string{"chroot", root, "/usr/bin/python3"}
+		inside, err := os.MkdirTemp(filepath.Join(root, "tmp"), "oracle")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(inside) })
+		dir = strings.TrimPrefix(inside, filepath.Clean(root))
+	}
+	run := func(args ...string) *exec.Cmd {
+		args = append(slices.Clone(python), args...)
+		return exec.CommandContext(t.Context(), args[0], args[1:]...)
+	}
+	if err := run("-c", "import placement.wsgi").Run(); err != nil {
 		t.Fatalf("the real Placement is not here (%v): install Debian's python3-placement (apt-get install python3-placement)", err)
 	}
 	service := &realPlacement{
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, Timeout: time.Minute},
 		log:    new(lockedBuffer),
 	}
-	cmd := exec.CommandContext(t.Context(), python, "-W", "ignore", "-B", "-c", realLauncher, t.TempDir())
+	cmd := run("-W", "ignore", "-B", "-c", realLauncher, dir)
 	cmd.Stderr = service.log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -138,7 +154,11 @@ func newOraclePair(t *testing.T) *oraclePair {
 func (p *oraclePair) reset(t *testing.T) {
 	t.Helper()
 	p.theirs.reset(t)
-	p.ours = newServer(t, Config{Seed: 1, Release: ReleaseZed, OSTraits: oldestTraits})
+	cfg := Config{Seed: 1, Release: ReleaseZed, OSTraits: oldestTraits}
+	if *oracleChroot != "" {
+		cfg = Config{Seed: 1, Policy: PolicySecure}
+	}
+	p.ours = newServer(t, cfg)
 	p.oursTransport = simhttp.NewTransport(p.ours)
 	p.realIDs, p.oursIDs, p.labelled = idLabels{}, idLabels{}, 0
 }

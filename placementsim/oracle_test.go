@@ -16,12 +16,15 @@ import (
 //
 //	go test -tags oracle -run RealPlacement ./placementsim -oracle.n 5000
 //
+// A Placement of a later Debian is asked in a chroot (-oracle.chroot): docs/suites.md.
+//
 // Requests are random, and decided by -oracle.seed: world number w of a seed
 // is always the same, and -oracle.world w begins with it.
 var (
 	oracleSeed       = flag.Uint64("oracle.seed", 1, "seed of the random worlds and requests")
 	oracleRequests   = flag.Int("oracle.n", 500, "random requests to compare, those that build worlds not counted")
 	oracleFirst      = flag.Int("oracle.world", 0, "number of the first world")
+	oracleChroot     = flag.String("oracle.chroot", "", "root directory of a Debian whose Placement is asked in place of this machine's")
 	oracleMismatches = flag.Int("oracle.mismatches", 1, "differences to report before giving up")
 )
 

@@ -2,6 +2,7 @@ package placementsim
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -160,9 +161,9 @@ func parseTraits(value string, v version, allowAnyOf bool) (engine.TraitRequirem
 		if !allowAnyOf {
 			return t, badQuery("The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: " + value)
 		}
-		names, err := splitTraits(rest, v)
-		if err != nil {
-			return t, err
+		names := splitNames(rest)
+		if slices.Contains(names, "") {
+			return t, badTraits("in:HW_CPU_X86_VMX,CUSTOM_MAGIC", "Got an empty trait in: "+value)
 		}
 		for _, name := range names {
 			if strings.HasPrefix(name, "!") {
@@ -172,9 +173,13 @@ func parseTraits(value string, v version, allowAnyOf bool) (engine.TraitRequirem
 		t.Required = [][]string{names}
 		return t, nil
 	}
-	names, err := splitTraits(value, v)
-	if err != nil {
-		return t, err
+	example := "HW_CPU_X86_VMX,CUSTOM_MAGIC"
+	if v >= 22 {
+		example = "HW_CPU_X86_VMX,!CUSTOM_MAGIC"
+	}
+	names := splitNames(value)
+	if slices.ContainsFunc(names, func(name string) bool { return strings.TrimLeft(name, "!") == "" }) {
+		return t, badTraits(example, "Got an empty trait in: "+value)
 	}
 	for _, name := range names {
 		plain := strings.TrimLeft(name, "!")
@@ -182,7 +187,7 @@ func parseTraits(value string, v version, allowAnyOf bool) (engine.TraitRequirem
 		case plain == name:
 			t.Required = append(t.Required, []string{name})
 		case v < 22:
-			return t, badTraits(v, "Got: "+value)
+			return t, badTraits(example, "Got: "+value)
 		default:
 			t.Forbidden = append(t.Forbidden, plain)
 		}
@@ -190,23 +195,16 @@ func parseTraits(value string, v version, allowAnyOf bool) (engine.TraitRequirem
 	return t, nil
 }
 
-// splitTraits splits at commas and refuses empty names.
-func splitTraits(value string, v version) ([]string, error) {
+// splitNames splits at commas.
+func splitNames(value string) []string {
 	names := strings.Split(value, ",")
 	for i, name := range names {
 		names[i] = strings.TrimSpace(name)
-		if strings.TrimLeft(names[i], "!") == "" {
-			return nil, badTraits(v, "Got an empty trait in: "+value)
-		}
 	}
-	return names, nil
+	return names
 }
 
-func badTraits(v version, got string) error {
-	example := "HW_CPU_X86_VMX,CUSTOM_MAGIC"
-	if v >= 22 {
-		example = "HW_CPU_X86_VMX,!CUSTOM_MAGIC"
-	}
+func badTraits(example, got string) error {
 	return badQuery("Expected 'required' parameter value of the form: " + example + ". " + got)
 }
 
