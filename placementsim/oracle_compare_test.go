@@ -267,8 +267,8 @@ func comparable(detail string) string {
 	})
 }
 
-// nameLists are names with commas between them.
-var nameLists = regexp.MustCompile(`[\w-]+(, [\w-]+)+`)
+// nameLists are names with commas between them, quoted or not.
+var nameLists = regexp.MustCompile(`'[\w-]+'(, '[\w-]+')+|[\w-]+(, [\w-]+)+`)
 
 // allocationRefusal is why an allocation may be refused. Of several reasons in
 // one request the real service gives the first in the order of the JSON text,

@@ -63,7 +63,8 @@ func listProviders(c *call) error {
 	}
 	providers, err := c.server.state.Providers(filter)
 	if err != nil {
-		return prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
+		err = prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
+		return prefixed(err, engine.ErrUnknownTrait, `Invalid trait(s) in "required" parameter: `)
 	}
 	bodies := make([]any, 0, len(providers))
 	var changed []time.Time

@@ -331,7 +331,7 @@ func TestProviderListFilters(t *testing.T) {
 		{"1.38", "required=CUSTOM_FPGA_INTEL&required=COMPUTE_ACCELERATORS", "cn0"},
 		{"1.38", "required=in:CUSTOM_FPGA_INTEL", "only supported since microversion 1.39"},
 		{"1.39", "required=in:!CUSTOM_FPGA_INTEL", "does not support forbidden traits"},
-		{"1.39", "required=CUSTOM_NOPE", "No such trait(s): CUSTOM_NOPE."},
+		{"1.39", "required=CUSTOM_NOPE", "Invalid trait(s) in \"required\" parameter: No such trait(s): CUSTOM_NOPE."},
 		{"1.39", "required=CUSTOM_FPGA_INTEL,", "Got an empty trait in"},
 		{"1.39", "member_of=" + agg, "cn0"},
 		{"1.32", "member_of=!in:" + agg + "," + con, "cn0_fpga"},
