@@ -322,7 +322,7 @@ func TestLargeBodyIsRefused(t *testing.T) {
 		{method: "POST", path: "/v2/device_profiles"}, {method: "POST", path: "/v2/accelerator_requests"}, {method: "PATCH", path: "/v2/accelerator_requests"},
 	} {
 		s.body = `"` + strings.Repeat("a", 10<<20) + `"`
-		w.want(w.send(s), 400, "request body is larger than 4 MiB")
+		w.want(w.send(s), 413, "request body is larger than 4 MiB")
 	}
 }
 

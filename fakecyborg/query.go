@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"errors"
 	"maps"
 	"mime"
 	"net/url"
@@ -49,7 +50,10 @@ func matches(query url.Values, name, value string) bool {
 // the handler's parameter.
 func readBody(c *simhttp.Call, argument string) ([]byte, error) {
 	body, err := simhttp.ReadBody(c.Request)
-	if err != nil {
+	switch {
+	case errors.Is(err, simhttp.ErrBodyTooLarge):
+		return nil, store.Refuse(store.TooLarge, "%v", err)
+	case err != nil:
 		return nil, store.Refuse(store.Invalid, "%v", err)
 	}
 	if len(strings.TrimSpace(string(body))) == 0 {

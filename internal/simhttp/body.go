@@ -33,9 +33,10 @@ func ReadBody(r *http.Request) ([]byte, error) {
 }
 
 // bufferBody reads the body of a request as far as a service would, and puts it back. It
-// returns nil where there is none, and where the route does not read it as JSON.
+// returns nil where there is none, where the route does not read it as JSON, and where it is announced as too
+// long: a client that waits for 100 Continue need not send it.
 func bufferBody(r *http.Request, match Match) []byte {
-	if r.Body == nil || r.Body == http.NoBody || match.Route == nil || match.Route.Data {
+	if r.Body == nil || r.Body == http.NoBody || match.Route == nil || match.Route.Data || r.ContentLength > MaxBody {
 		return nil
 	}
 	if known, ok := r.Body.(*received); ok {

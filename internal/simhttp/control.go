@@ -33,7 +33,7 @@ func (c Control) Handler() http.Handler {
 	for pattern, handler := range c.Patterns() {
 		mux.HandleFunc(pattern, handler)
 	}
-	return mux
+	return lingering(mux)
 }
 
 // Patterns are the routes by method and path: those that every simulator has, and More.

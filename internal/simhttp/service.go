@@ -68,8 +68,13 @@ func (s *Service) Operations() []sim.OperationName { return s.Router.Operations(
 
 // ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r, scope := s.take(r)
 	out := &statusWriter{ResponseWriter: w}
+	s.answer(out, r)
+	out.linger(r.Body)
+}
+
+func (s *Service) answer(out *statusWriter, r *http.Request) {
+	r, scope := s.take(r)
 	mount, path := s.route(r.URL.EscapedPath())
 	c := &Call{Request: r, W: out, Match: s.Router.Match(r.Method, path), Mount: mount, service: s.Name}
 	exchange := s.begin(c)
@@ -89,7 +94,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveLate(c, rule, func(answer http.Header) { s.end(scope, number, late, out.status, answer) })
 		return
 	}
-	defer func() { s.end(scope, number, exchange, out.status, w.Header()) }()
+	defer func() { s.end(scope, number, exchange, out.status, out.Header()) }()
 	if refused {
 		s.WriteError(c, Refuse(http.StatusBadRequest, "The simulator is strict about requests. Unrecognized: %s", strings.Join(exchange.Unrecognized, ", ")))
 		return
@@ -244,21 +249,30 @@ func lastWord(s string) string {
 // statusWriter remembers the status that was sent.
 type statusWriter struct {
 	http.ResponseWriter
-	status int
+	status  int
+	refusal *bytes.Buffer // the body of an answer that linger sends; nil for others
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
+		if w.refuses(status) {
+			return
+		}
 	}
-	w.ResponseWriter.WriteHeader(status)
+	if w.refusal == nil {
+		w.ResponseWriter.WriteHeader(status)
+	}
 }
 
 // Write implements io.Writer.
 func (w *statusWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
+	}
+	if w.refusal != nil {
+		return w.refusal.Write(p)
 	}
 	return w.ResponseWriter.Write(p)
 }

@@ -16,6 +16,7 @@ const (
 	NotFound  RefusalKind = 404
 	Version   RefusalKind = 406
 	Conflict  RefusalKind = 409
+	TooLarge  RefusalKind = 413
 	MediaType RefusalKind = 415
 	Internal  RefusalKind = 500
 
