@@ -237,6 +237,7 @@ func (s *State) restoreConsumers(list []sim.RecordChange, _ *SequencesRow) error
 			return invalidRow(row, "%s has %s:%d of %s: there is no such consumer or inventory", r.Consumer, r.Class, r.Amount, r.Provider)
 		}
 		a := allocation{p, class, r.Amount}
+		r.Position = int64(len(c.allocs)) // listings of other clouds and older states have none
 		c.allocs = append(c.allocs, a)
 		a.serve(c)
 		s.updateRoom(p.tree, class, p.traits)
