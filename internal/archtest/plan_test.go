@@ -70,6 +70,7 @@ func foundations() []Package {
 		{Pattern: "internal/plural"},
 		{Pattern: "internal/scale"}, // for benchmarks only
 		{Pattern: "internal/strictjson"},
+		{Pattern: "internal/terminal"}, // also the library's
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/schema"},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
 // The exit statuses of cysim; 0 is success.
@@ -30,8 +32,9 @@ type Process struct {
 
 // Run parses the arguments by a grammar of kong, runs the command that they select, and
 // returns the exit status. An error is written to stderr in one line. A command that ends
-// because ctx ended has succeeded.
-func Run(ctx context.Context, grammar any, args []string, stdout, stderr io.Writer, options ...kong.Option) int {
+// because ctx ended has succeeded. What texts of others could do to a terminal is escaped in both streams.
+func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.Writer, options ...kong.Option) int {
+	stdout, stderr := terminal.NewWriter(toStdout), terminal.NewWriter(toStderr)
 	helped := false
 	parser, err := kong.New(grammar, append([]kong.Option{
 		kong.Name("cysim"),

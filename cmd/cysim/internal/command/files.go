@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
 // ReadFile reads a file of at most limit bytes.
@@ -96,7 +98,7 @@ func WriteList[T any](w io.Writer, output string, list []T, line func(T) string)
 		return WriteJSON(w, append([]T{}, list...)) // not null
 	}
 	for _, item := range list {
-		if _, err := fmt.Fprintln(w, line(item)); err != nil {
+		if _, err := fmt.Fprintln(w, terminal.Line(line(item))); err != nil {
 			return err
 		}
 	}
