@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/session"
+	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
 // Sentinels, one per decision that a caller can make; compare with errors.Is.
@@ -92,7 +93,7 @@ func (e *APIError) Error() string {
 	if e.RequestID != "" {
 		text.WriteString(" (" + e.RequestID + ")")
 	}
-	return text.String()
+	return terminal.Line(text.String())
 }
 
 // Unwrap returns gophercloud's ErrUnexpectedResponseCode, so that
@@ -194,7 +195,8 @@ func (e *callError) Error() string {
 	if unsent, ok := cause.(*url.Error); ok { //nolint:errorlint // its text repeats method and URL
 		cause = unsent.Err
 	}
-	return fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], redact(cause.Error(), e.hidden))
+	text := fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], redact(cause.Error(), e.hidden))
+	return terminal.Line(strings.ReplaceAll(text, "\n", "; "))
 }
 
 // Unwrap returns the sentinels and the cause.

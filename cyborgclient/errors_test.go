@@ -367,3 +367,26 @@ func TestAnswersOfStatus3xxAreToldAsTheyAre(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorTextsDoNotActOnATerminal(t *testing.T) {
+	t.Parallel()
+	const hostile = "x\x1b[2J\r\u009b\u202e"
+	body, err := json.Marshal(map[string]any{"error_message": map[string]string{"title": hostile, "faultstring": hostile, "faultcode": hostile}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusing := mocked(t, httpmock.NewBytesResponder(400, body).HeaderSet(http.Header{"X-Openstack-Request-Id": {hostile}}))
+	redirecting := mocked(t, httpmock.NewBytesResponder(307, nil).HeaderSet(http.Header{"Location": {hostile}}))
+	lost := mocked(t, httpmock.NewErrorResponder(errors.New(hostile)))
+	for _, client := range []*cyborgclient.Client{refusing, redirecting, lost} {
+		for _, err := range []error{listARQs(t.Context(), client), client.DeleteARQs(t.Context(), []string{arq1})} {
+			if err == nil || strings.ContainsAny(err.Error(), "\x1b\r\n\u009b\u202e") {
+				t.Errorf("the text is %q", err)
+			}
+		}
+	}
+	var answered *cyborgclient.APIError
+	if err := listARQs(t.Context(), refusing); !errors.As(err, &answered) || answered.Detail != hostile {
+		t.Errorf("the detail is %q, want it as it was sent", answered.Detail)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
 // Errors to compare with errors.Is.
@@ -98,7 +99,7 @@ func (e *Error) Error() string {
 	if len(e.Leftovers) > 0 {
 		text += "; left behind: " + leftoversText(e.Leftovers, e.Instance)
 	}
-	return strings.ReplaceAll(text, "\n", "; ")
+	return terminal.Line(strings.ReplaceAll(text, "\n", "; "))
 }
 
 // withoutSubject removes a subject that the text around names, such as that of

@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/internal/session"
+	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
 // Error is an error answer of Placement. It unwraps to gophercloud's
@@ -25,7 +26,7 @@ type Error struct {
 }
 
 // Error names the operation, the subject and the server's message.
-func (e *Error) Error() string { return e.text }
+func (e *Error) Error() string { return line(e.text) }
 
 // Unwrap returns gophercloud's error.
 func (e *Error) Unwrap() error { return e.cause }
@@ -71,8 +72,11 @@ func (e *unanswered) Error() string {
 	if errors.As(cause, &failed) {
 		cause = failed.Err
 	}
-	return e.what + ": " + cause.Error()
+	return line(e.what + ": " + cause.Error())
 }
+
+// line is a text in one line.
+func line(text string) string { return terminal.Line(strings.ReplaceAll(text, "\n", "; ")) }
 
 // Unwrap returns the cause.
 func (e *unanswered) Unwrap() error { return e.cause }
