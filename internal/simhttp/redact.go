@@ -63,15 +63,19 @@ func (s secrets) text(text string) string {
 	if strings.Contains(text, "gAAAA") || strings.Contains(text, "eyJ") {
 		text = issuedToken.ReplaceAllString(text, mask)
 	}
-	if strings.ContainsAny(text, " \t") {
+	if strings.ContainsAny(text, " \t\n\f\r") && (containsFold(text, "bearer") || containsFold(text, "basic")) {
 		text = schemeSecret.ReplaceAllString(text, "${1}"+mask)
 	}
-	if strings.ContainsAny(text, "=:") {
+	if strings.Contains(text, "://") {
 		text = userInfo.ReplaceAllString(text, "://"+mask+"@")
+	}
+	if strings.ContainsAny(text, "=:") && hasSecretName(text) {
 		text = namedSecret.ReplaceAllString(text, "${1}"+mask)
 	}
 	return text
 }
+
+func containsFold(text, lower string) bool { return strings.Contains(strings.ToLower(text), lower) }
 
 // sent masks the secrets of the headers.
 func (s secrets) sent(text string) string {
