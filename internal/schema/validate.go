@@ -206,11 +206,11 @@ func (c compiler) properties(want any) (check, error) {
 
 func (c compiler) patternProperties(want any) (check, error) {
 	doc, _ := want.(*Object)
-	patterns := make(map[string]*regexp.Regexp)
+	patterns := make(map[string]pattern)
 	nodes := make(map[string]*node)
 	for _, source := range doc.Keys {
 		var err error
-		if patterns[source], err = regexp.Compile(source); err != nil {
+		if patterns[source], err = compilePattern(source); err != nil {
 			return nil, err
 		}
 		if nodes[source], err = c.compile(doc.Values[source]); err != nil {
@@ -224,12 +224,34 @@ func (c compiler) patternProperties(want any) (check, error) {
 		}
 		for _, source := range doc.Keys {
 			for _, key := range object.Keys {
-				if patterns[source].MatchString(key) {
+				if patterns[source].matches(key) {
 					r.descend(nodes[source], object.Values[key], key, source)
 				}
 			}
 		}
 	}, nil
+}
+
+// pattern is an expression with the text that every match begins with, which costs less to compare.
+type pattern struct {
+	prefix string
+	*regexp.Regexp
+}
+
+// compilePattern reads the prefix of expressions such as ^resources([0-9]+)?$.
+func compilePattern(source string) (p pattern, err error) {
+	p.Regexp, err = regexp.Compile(source)
+	rest, anchored := strings.CutPrefix(source, "^")
+	if end := strings.IndexByte(rest, '('); anchored && end > 0 && !strings.Contains(source, "|") {
+		if prefix := rest[:end]; prefix == regexp.QuoteMeta(prefix) {
+			p.prefix = prefix
+		}
+	}
+	return p, err
+}
+
+func (p pattern) matches(text string) bool {
+	return strings.HasPrefix(text, p.prefix) && p.MatchString(text)
 }
 
 // additionalProperties refuses keys without a schema if that is what is wanted.
@@ -239,11 +261,14 @@ func (c compiler) additionalProperties(want any, doc *Object) (check, error) {
 	}
 	known, _ := doc.Values["properties"].(*Object)
 	patterns, hasPatterns := doc.Values["patternProperties"].(*Object)
-	var pattern *regexp.Regexp
-	if hasPatterns && len(patterns.Keys) > 0 {
-		var err error
-		if pattern, err = regexp.Compile(strings.Join(patterns.Keys, "|")); err != nil {
-			return nil, err
+	var allowed []pattern
+	if hasPatterns {
+		for _, source := range patterns.Keys {
+			p, err := compilePattern(source)
+			if err != nil {
+				return nil, err
+			}
+			allowed = append(allowed, p)
 		}
 	}
 	return func(r *run, n *node, value any) {
@@ -258,7 +283,7 @@ func (c compiler) additionalProperties(want any, doc *Object) (check, error) {
 					continue
 				}
 			}
-			if pattern == nil || !pattern.MatchString(key) {
+			if !slices.ContainsFunc(allowed, func(p pattern) bool { return p.matches(key) }) {
 				extra = append(extra, key)
 			}
 		}

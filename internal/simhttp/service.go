@@ -88,7 +88,9 @@ func (s *Service) answer(out *statusWriter, r *http.Request) {
 		exchange.Unrecognized = unrecognized(c.Request, c.Match, bufferBody(c.Request, c.Match))
 	}
 	refused := len(exchange.Unrecognized) > 0 && scope.recorder.RefusesUnrecognized
-	redact(&exchange, r)
+	if scope.log != nil { // else nothing keeps the exchange
+		redact(&exchange, r)
+	}
 	if rule.Action == fault.Late && !refused {
 		late := exchange // only this copy outlives the call
 		s.serveLate(c, rule, func(answer http.Header) { s.end(scope, number, late, out.status, answer) })
