@@ -69,6 +69,66 @@ func TestAVGPUWithoutAMediatedDevice(t *testing.T) {
 	})
 }
 
+// An instance may have several vGPUs: of one card, of two groups, and beside Nova's own of its flavor, all of
+// which Nova honours since 34.0.0.
+func TestAnInstanceHasSeveralVGPUs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		model  func() simcloud.Model
+		groups []map[string]string
+		own    map[string]string // of the flavor
+		want   int
+	}{
+		"without mediated devices": {
+			model:  blackwellModel,
+			groups: []map[string]string{{"resources:VGPU": "2", "trait:CUSTOM_NVIDIA_2BB5_RTX_PRO_6000_BLACKWELL_DC_48Q": "required"}},
+			want:   2,
+		},
+		"mediated devices": {
+			model: simcloud.DefaultModel, want: 3,
+			groups: []map[string]string{{"resources:VGPU": "2"}, {"resources:VGPU": "1", "trait:CUSTOM_GPU_NVIDIA": "required"}},
+		},
+		"beside Nova's": {
+			model: simcloud.DefaultModel, want: 2,
+			groups: []map[string]string{{"resources:VGPU": "2", "trait:CUSTOM_GPU_NVIDIA": "required"}},
+			own:    map[string]string{"resources1:CUSTOM_NOVA_VGPU": "1", "resources2:CUSTOM_NOVA_VGPU": "1", "group_policy": "none"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				model := tt.model()
+				model.DeviceProfiles = []simcloud.DeviceProfile{{Name: "several", Groups: tt.groups}}
+				for i := range model.Hosts {
+					h := &model.Hosts[i]
+					h.Providers = append(h.Providers, simcloud.Provider{Name: h.Name + "_nova", Inventory: map[string]int{"CUSTOM_NOVA_VGPU": 2}})
+				}
+				s := newSite(t, worldOpts{model: &model})
+				req := request("several")
+				for key, value := range tt.own {
+					req.Flavor.ExtraSpecs[key] = value
+				}
+				result, err := s.flow.Run(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.Count(string(result.Domain), "<hostdev "); len(result.ARQs) != tt.want || got != tt.want {
+					t.Errorf("%d accelerator requests and %d devices in the domain, want %d of each:\n%s", len(result.ARQs), got, tt.want, result.Domain)
+				}
+				nova := 0
+				for _, a := range s.cloud.Placement.Allocations() {
+					if a.Class == "CUSTOM_NOVA_VGPU" {
+						nova += a.Used
+					}
+				}
+				if nova != len(tt.own)/3*2 {
+					t.Errorf("%d vGPUs of Nova's are allocated", nova)
+				}
+			})
+		})
+	}
+}
+
 // The agent writes the types again after a restart of the host, which forgets them.
 func TestAVGPUIsThereAgainAfterAHostReboot(t *testing.T) {
 	t.Parallel()
