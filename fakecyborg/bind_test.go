@@ -248,6 +248,10 @@ func TestTenantKeepsItsRequestWhenAnOperatorBindsIt(t *testing.T) {
 		r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"p"}`, token: "demo"})
 		arq := r.list(t, "arqs")[0]["uuid"].(string)
 		w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
+		seen := w.send(sent{method: "GET", path: "/v2/accelerator_requests", token: "demo", plain: true}).list(t, "arqs")
+		if want := either(quirks, 1, 0); len(seen) != want {
+			t.Errorf("quirks %t: the tenant sees %d requests, want %d", quirks, len(seen), want)
+		}
 		w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA, token: "demo"}), 204, "")
 		w.server.CheckARQs(t, instanceA, either(quirks, 0, 1))
 	}
