@@ -14,6 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -58,7 +59,11 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	if c.ControlToken != "" {
 		req.Header.Set(controlTokenHeader, c.ControlToken)
 	}
-	client := httpbounds.Client(http.Client{Timeout: answerTimeout}, httpbounds.AnswerLimit)
+	transport, err := session.Transport()
+	if err != nil {
+		return nil, command.BadInput(err)
+	}
+	client := httpbounds.Client(http.Client{Transport: transport, Timeout: answerTimeout}, httpbounds.AnswerLimit)
 	answer, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask for leaks: %w", err)

@@ -3,8 +3,11 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -24,13 +27,13 @@ func ignored() map[string]bool {
 // checkUnrecognized fails the test if the record has unrecognized input that is not in ignored.
 func (c cloud) checkUnrecognized(t *testing.T) {
 	t.Helper()
-	var base string
-	for _, assignment := range c.exports {
-		if url, ok := strings.CutPrefix(assignment, "CYSIM_URL="); ok {
-			base = strings.Trim(url, `'"`)
-		}
+	client := new(http.Client)
+	if ca, err := os.ReadFile(c.export("OS_CACERT")); err == nil {
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(ca)
+		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	}
-	res, err := http.Get(base + "/_sim/unrecognized")
+	res, err := client.Get(c.export("CYSIM_URL") + "/_sim/unrecognized")
 	if err != nil {
 		t.Error(err)
 		return
@@ -50,4 +53,14 @@ func (c cloud) checkUnrecognized(t *testing.T) {
 			t.Errorf("unrecognized: %s %s, from %s", u.Operation, u.What, u.From)
 		}
 	}
+}
+
+// export is a variable that cysim printed, empty without it.
+func (c cloud) export(name string) string {
+	for _, assignment := range c.exports {
+		if value, ok := strings.CutPrefix(assignment, name+"="); ok {
+			return strings.Trim(value, `'"`)
+		}
+	}
+	return ""
 }

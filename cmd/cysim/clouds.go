@@ -20,7 +20,7 @@ const (
 	domain   = "Default"
 )
 
-// cloudsMark begins the files that writeCloudsFile writes.
+// cloudsMark begins the files that cysim writes, and may replace.
 const cloudsMark = "# Written by cysim serve"
 
 // account is an entry of clouds.yaml.
@@ -33,8 +33,8 @@ func accounts() []account {
 	return []account{admin(), {"sim-demo", "demo", "demo"}, {"sim-svc", "nova", "service"}}
 }
 
-// cloudsYAML is the file of a simulator at a base URL.
-func cloudsYAML(base, region string) ([]byte, error) {
+// cloudsYAML is the file of a simulator at a base URL, whose certificate an authority in a file vouches for.
+func cloudsYAML(base, region, caFile string) ([]byte, error) {
 	file := clouds.Clouds{Clouds: make(map[string]clouds.Cloud)}
 	for _, a := range accounts() {
 		file.Clouds[a.cloud] = clouds.Cloud{
@@ -42,7 +42,7 @@ func cloudsYAML(base, region string) ([]byte, error) {
 				AuthURL: base + authPath, Username: a.user, Password: simcloud.Password, ProjectName: a.project,
 				UserDomainName: domain, ProjectDomainName: domain,
 			},
-			RegionName: region,
+			RegionName: region, CACertFile: caFile,
 		}
 	}
 	var out bytes.Buffer
@@ -55,9 +55,9 @@ func cloudsYAML(base, region string) ([]byte, error) {
 	return out.Bytes(), encoder.Close()
 }
 
-// checkCloudsFile refuses to replace a file that writeCloudsFile has not written.
-func checkCloudsFile(name string) error {
-	if err := command.CheckOutput("clouds-yaml", name); err != nil {
+// checkOwnFile refuses to replace a file for a flag that cysim has not written.
+func checkOwnFile(flag, name string) error {
+	if err := command.CheckOutput(flag, name); err != nil {
 		return err
 	}
 	data, err := os.ReadFile(name)
@@ -65,15 +65,15 @@ func checkCloudsFile(name string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return command.BadInput(fmt.Errorf("--clouds-yaml: %w", err))
+		return command.BadInput(fmt.Errorf("--%s: %w", flag, err))
 	case len(data) > 0 && !bytes.HasPrefix(data, []byte(cloudsMark)):
-		return command.BadInput(fmt.Errorf("--clouds-yaml %s: the file there was not written by cysim; name another one", name))
+		return command.BadInput(fmt.Errorf("--%s %s: the file there was not written by cysim; name another one", flag, name))
 	}
 	return nil
 }
 
-func writeCloudsFile(name, base, region string) error {
-	data, err := cloudsYAML(base, region)
+func writeCloudsFile(name, base, region, caFile string) error {
+	data, err := cloudsYAML(base, region, caFile)
 	if err != nil {
 		return fmt.Errorf("--clouds-yaml %s: %w", name, err)
 	}

@@ -15,10 +15,10 @@ func TestCloudsFileIsReplacedAtomicallyAndPrivate(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "clouds.yaml")
 	for _, base := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2"} {
-		if err := checkCloudsFile(name); err != nil {
+		if err := checkOwnFile("clouds-yaml", name); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeCloudsFile(name, base, "RegionOne"); err != nil {
+		if err := writeCloudsFile(name, base, "RegionOne", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,14 +93,14 @@ func TestForeignCloudsFilesAreNotReplaced(t *testing.T) {
 			if err := os.WriteFile(name, []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := checkCloudsFile(name); (err != nil) != tt.wantErr {
+			if err := checkOwnFile("clouds-yaml", name); (err != nil) != tt.wantErr {
 				t.Errorf("got error %v, want one: %v", err, tt.wantErr)
 			}
 			link := name + ".link"
 			if err := os.Symlink(name, link); err != nil {
 				t.Fatal(err)
 			}
-			if err := checkCloudsFile(link); err == nil {
+			if err := checkOwnFile("clouds-yaml", link); err == nil {
 				t.Error("a link was accepted: the rename would replace it, not what it names")
 			}
 		})

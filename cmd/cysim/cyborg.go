@@ -35,6 +35,10 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 	if err != nil {
 		return command.BadInput(err)
 	}
+	identity, err := c.identity("")
+	if err != nil {
+		return err
+	}
 	services, err := c.services()
 	if err != nil {
 		return err
@@ -63,7 +67,7 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 		exposes = ""
 	}
 	err = c.run(ctx, p, service{
-		name: "Cyborg", exposes: exposes, handler: c.guard(s.control(described.Routes())), prepare: s.prepare, early: true,
+		name: "Cyborg", exposes: exposes, identity: identity, handler: s.control(described.Routes()), prepare: s.prepare, early: true,
 	})
 	return errors.Join(err, s.close())
 }

@@ -437,7 +437,7 @@ func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := baseURL(listener)
+	base := baseURL(listener, nil)
 	_ = listener.Close() // its port is most likely still free
 	ctx, stop := context.WithCancel(t.Context())
 	stdout, write := io.Pipe()

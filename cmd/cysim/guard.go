@@ -15,7 +15,7 @@ const controlTokenHeader = "X-Control-Token"
 // token. It refuses requests that browsers send for other sites: all of them below /_sim/, and elsewhere, where
 // only this machine can reach the server, those that could change something, or that found it by a name
 // of theirs.
-func (f listenFlags) guard(handler http.Handler) http.Handler {
+func (f listenFlags) guard(handler http.Handler, id *identity) http.Handler {
 	host, _, _ := net.SplitHostPort(f.Listen) // was checked when it was opened
 	remote := !isLoopback(host)
 	sameOrigin := http.NewCrossOriginProtection().Handler(handler)
@@ -29,7 +29,7 @@ func (f listenFlags) guard(handler http.Handler) http.Handler {
 			http.Error(w, "the token of --control-token is required, in "+controlTokenHeader+" or as the password", http.StatusUnauthorized)
 		case control && f.ControlToken == "" && remote:
 			http.Error(w, "off, because other machines can reach this address; start with --control-token", http.StatusForbidden)
-		case !(control && f.ControlToken != "") && !isOwnName(r.Host):
+		case !(control && f.ControlToken != "") && !isOwnName(r.Host, id):
 			http.Error(w, "only for this machine's own names, such as localhost", http.StatusForbidden)
 		case control && isEmbedded(r):
 			http.Error(w, "not for the pages of other sites", http.StatusForbidden)
@@ -57,11 +57,12 @@ func (f listenFlags) knowsToken(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// isOwnName refuses names that a foreign name server may resolve to this machine.
-func isOwnName(hostport string) bool {
+// isOwnName refuses names that a foreign name server may resolve to this machine. The names of the server's
+// certificate are its own.
+func isOwnName(hostport string, id *identity) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.Trim(hostport, "[]")
 	}
-	return host == "localhost" || net.ParseIP(host) != nil
+	return host == "localhost" || net.ParseIP(host) != nil || id.covers(host)
 }

@@ -27,6 +27,7 @@ const (
 type listenFlags struct {
 	Listen       string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
 	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
+	tlsFlags
 }
 
 // open listens, and warns of what it exposes if other machines can reach it.
@@ -53,15 +54,19 @@ func isLoopback(host string) bool {
 }
 
 // baseURL is where programs on this machine reach the listener.
-func baseURL(listener net.Listener) string {
+func baseURL(listener net.Listener, id *identity) string {
+	scheme := "http://"
+	if id != nil {
+		scheme = "https://"
+	}
 	host, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
-		return "http://" + listener.Addr().String() // not a TCP address
+		return scheme + listener.Addr().String() // not a TCP address
 	}
 	if ip := net.ParseIP(host); ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + net.JoinHostPort(id.name(host), port)
 }
 
 // service is what a command serves.
@@ -75,6 +80,8 @@ type service struct {
 	exposes string
 	// early serves the handler while prepare runs, which waits for other services.
 	early bool
+	// identity is what the server shows to its clients; nil: plain HTTP.
+	identity *identity
 	// ending is called when the process is told to end.
 	ending []func()
 }
@@ -86,11 +93,19 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 		return err
 	}
 	defer listener.Close()
-	base := baseURL(listener)
+	if err := s.identity.write(); err != nil {
+		return err
+	}
+	defer s.identity.remove()
+	s.handler = f.guard(s.handler, s.identity)
+	base := baseURL(listener, s.identity)
 	prepare := func(ctx context.Context) error {
 		variables, err := s.prepare(ctx, base)
 		if err != nil {
 			return err
+		}
+		if file := s.identity.caFile(); file != "" {
+			variables = append(variables, variable{"OS_CACERT", file})
 		}
 		return printExports(p.Stdout, variables...)
 	}
@@ -101,7 +116,7 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 		return err
 	}
 	p.Log.Info(s.name + " listens on " + base)
-	return serveHTTP(ctx, listener, s.handler, p.Log, s.ending...)
+	return serveHTTP(ctx, listener, s, p.Log)
 }
 
 // runEarly serves while the service is prepared, whose failure ends it.
@@ -118,28 +133,35 @@ func runEarly(ctx context.Context, p *command.Process, listener net.Listener, s 
 		}
 		prepared <- err
 	}()
-	p.Log.Info(s.name + " listens on " + baseURL(listener) + ", and is not ready yet")
-	err := serveHTTP(serving, listener, s.handler, p.Log, s.ending...)
+	p.Log.Info(s.name + " listens on " + baseURL(listener, s.identity) + ", and is not ready yet")
+	err := serveHTTP(serving, listener, s, p.Log)
 	end()
 	return cmp.Or(err, <-prepared)
 }
 
 // serveHTTP serves until the context ends. It then calls the functions of ending, and
-// gives the current requests some time to end.
-func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger, ending ...func()) error {
+// gives the current requests some time to end. It speaks HTTP/1.1 with TLS, too, so that faults of connections are
+// the same.
+func serveHTTP(ctx context.Context, listener net.Listener, s service, log *slog.Logger) error {
 	server := &http.Server{
-		Handler:           handler,
+		Handler:           s.handler,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelError),
 	}
-	for _, f := range ending {
+	for _, f := range s.ending {
 		server.RegisterOnShutdown(f)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	serve := server.Serve
+	if s.identity != nil {
+		server.TLSConfig, server.Protocols = s.identity.config(), new(http.Protocols)
+		server.Protocols.SetHTTP1(true)
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
+	go func() { ended <- serve(listener) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve: %w", err)

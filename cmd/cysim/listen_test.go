@@ -42,7 +42,7 @@ func TestServingOtherMachinesIsLogged(t *testing.T) {
 				return
 			}
 			defer listener.Close()
-			if base := baseURL(listener); !strings.HasPrefix(base, "http://127.") && !strings.HasPrefix(base, "http://[::1]:") {
+			if base := baseURL(listener, nil); !strings.HasPrefix(base, "http://127.") && !strings.HasPrefix(base, "http://[::1]:") {
 				t.Errorf("base URL %s is not reachable from this machine", base)
 			}
 		})
@@ -91,7 +91,7 @@ func TestTheControlRoutesAreGuarded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			guarded := listenFlags{Listen: tt.listen, ControlToken: tt.token}.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			guarded := listenFlags{Listen: tt.listen, ControlToken: tt.token}.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil)
 			r := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, nil)
 			r.Host = tt.host
 			for name, value := range tt.header {
@@ -140,8 +140,8 @@ func TestARequestInProgressIsFinishedAfterTheSignal(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	ended := make(chan error, 1)
-	go func() { ended <- serveHTTP(ctx, listener, handler, slog.New(slog.DiscardHandler)) }()
-	if status, _ := get(t, baseURL(listener), ""); status != http.StatusAccepted {
+	go func() { ended <- serveHTTP(ctx, listener, service{handler: handler}, slog.New(slog.DiscardHandler)) }()
+	if status, _ := get(t, baseURL(listener, nil), ""); status != http.StatusAccepted {
 		t.Errorf("status: got %d, want 202", status)
 	}
 	if err := <-ended; err != nil {

@@ -36,10 +36,14 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
+	identity, err := c.identity("")
+	if err != nil {
+		return err
+	}
 	return c.run(ctx, p, service{
-		name: "Placement", exposes: trusting, handler: c.guard(withControl(server, simhttp.Control{
+		name: "Placement", exposes: trusting, identity: identity, handler: withControl(server, simhttp.Control{
 			Faults: faults, Routes: server.Routes(), More: map[string]http.HandlerFunc{"GET /_sim/explain": server.ServeExplain},
-		})),
+		}),
 		prepare: func(_ context.Context, base string) ([]variable, error) {
 			return []variable{{"CYSIM_PLACEMENT_URL", base}}, nil
 		},

@@ -37,9 +37,13 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 		return err
 	}
 	if c.CloudsYAML != "" {
-		if err := checkCloudsFile(c.CloudsYAML); err != nil {
+		if err := checkOwnFile("clouds-yaml", c.CloudsYAML); err != nil {
 			return err
 		}
+	}
+	identity, err := c.identity(c.CloudsYAML)
+	if err != nil {
+		return err
 	}
 	options, err := c.options()
 	if err != nil {
@@ -55,8 +59,10 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 		return errors.Join(err, cloud.Close())
 	}
 	err = c.run(ctx, p, service{
-		name: "the cloud", exposes: "passwords are public defaults", handler: c.guard(cloud.Handler()), ending: []func(){cloud.EndStreams},
-		prepare: func(_ context.Context, base string) ([]variable, error) { return c.prepare(p, cloud, base) },
+		name: "the cloud", exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity,
+		prepare: func(_ context.Context, base string) ([]variable, error) {
+			return c.prepare(p, cloud, base, identity.caFile())
+		},
 	})
 	for _, host := range cloud.HostNames() {
 		for _, write := range cloud.Overlaid(host) {
@@ -87,10 +93,10 @@ func (c *serveCommand) model(line *kong.Context, drivers simcloud.Option, log *s
 
 // prepare writes clouds.yaml, forwards events and logs findings. It returns the variables of
 // a shell for the cloud.
-func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base string) ([]variable, error) {
+func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, caFile string) ([]variable, error) {
 	region := cloud.Model().Region
 	if c.CloudsYAML != "" {
-		if err := writeCloudsFile(c.CloudsYAML, base, region); err != nil {
+		if err := writeCloudsFile(c.CloudsYAML, base, region, caFile); err != nil {
 			return nil, err
 		}
 	}

@@ -147,18 +147,22 @@ func (l *keystoneLogin) fallback(token string) string {
 }
 
 // newEndpoint is the service at a URL, without token if that is empty.
-func newEndpoint(url command.URL, token string) sim.Endpoint {
-	endpoint := sim.Endpoint{URL: string(url), Client: &http.Client{Timeout: answerTimeout}}
+func newEndpoint(url command.URL, token string) (sim.Endpoint, error) {
+	transport, err := session.Transport()
+	endpoint := sim.Endpoint{URL: string(url), Client: &http.Client{Transport: transport, Timeout: answerTimeout}}
 	if token != "" {
 		endpoint.Token = func(context.Context) (string, error) { return token, nil }
 	}
-	return endpoint
+	return endpoint, err
 }
 
 // endpoint is a service at a URL, or else at that of the catalog; its URL is empty if neither is
 // known. A fixed token goes before that of the login.
 func (l *keystoneLogin) endpoint(service string, at command.URL, token string) (sim.Endpoint, error) {
-	endpoint := newEndpoint(at, token)
+	endpoint, err := newEndpoint(at, token)
+	if err != nil {
+		return endpoint, err
+	}
 	if l != nil {
 		endpoint.Client.Transport = l.transport // which knows the cloud's certificate
 	}

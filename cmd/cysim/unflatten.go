@@ -21,7 +21,10 @@ type unflattenCommand struct {
 
 // Run implements the command.
 func (c *unflattenCommand) Run(ctx context.Context, p *command.Process) error {
-	placement := newEndpoint(c.PlacementURL, c.PlacementToken)
+	placement, err := newEndpoint(c.PlacementURL, c.PlacementToken)
+	if err != nil {
+		return command.BadInput(err)
+	}
 	found, err := fakecyborg.Unflatten(ctx, placement, fakecyborg.UnflattenOpts{DryRun: c.DryRun, Classes: c.Class, Traits: c.Trait})
 	if errors.Is(err, fakecyborg.ErrAllocated) {
 		return err // nothing was removed

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -94,6 +95,24 @@ func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercl
 		return nil, fmt.Errorf("log in at %s: %w", auth.IdentityEndpoint, err)
 	}
 	return provider, nil
+}
+
+// Transport is the transport of a client that logs in to no cloud. As OpenStack's own, it trusts the
+// authorities of the file OS_CACERT instead of the system's.
+func Transport() (http.RoundTripper, error) {
+	name := os.Getenv("OS_CACERT")
+	if name == "" {
+		return http.DefaultTransport, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("OS_CACERT: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("OS_CACERT: %s has no certificate in PEM", name)
+	}
+	return transport(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}), nil
 }
 
 // transport returns the standard transport with the TLS configuration.

@@ -1,0 +1,2 @@
+// Package certificate makes the certificates of servers that have none.
+package certificate
