@@ -12,13 +12,13 @@ import (
 
 // Line is a text without characters that act on a terminal or change how a line reads: those are written as
 // in JSON, \u001b. They are control characters, line ends among them, the separators of lines and
-// paragraphs, and controls of the direction of text. Invalid UTF-8 becomes U+FFFD.
+// paragraphs, and controls of the direction of text. Each byte of invalid UTF-8 becomes U+FFFD.
 func Line(text string) string { return escaped(text, "") }
 
 func escaped(text, kept string) string {
 	acts := func(r rune) bool { return actsOnTerminal(r) && !strings.ContainsRune(kept, r) }
-	if !strings.ContainsFunc(text, acts) {
-		return strings.ToValidUTF8(text, "\uFFFD")
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, acts) {
+		return text
 	}
 	var b strings.Builder
 	for _, r := range text {
