@@ -157,6 +157,7 @@ func wholeCloud() []Package {
 // programs are the commands and the examples.
 func programs() []Package {
 	return []Package{
+		{Pattern: "internal/nightly"},
 		{
 			Pattern: "cmd/cysim/...",
 			Ours: []string{
