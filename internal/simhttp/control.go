@@ -1,7 +1,11 @@
 package simhttp
 
 import (
+	"bufio"
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"net/http"
@@ -81,12 +85,36 @@ func (c Control) getRequests(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "limit and before are positive whole numbers", http.StatusBadRequest)
 		return
 	}
-	list, older := c.Recorder.Page(before, limit)
-	body := ControlBody("requests", append([]sim.Exchange{}, list...)) // not null
+	numbers, older := c.Recorder.numbers(before, limit)
+	writeExchanges(w, c.Recorder.each(numbers, atOnce), older)
+}
+
+// atOnce is how many exchanges an answer holds: a client that reads slowly keeps them in memory.
+const atOnce = 64
+
+// writeExchanges writes one after the other: a text of all would take several times the memory of the record.
+func writeExchanges(w http.ResponseWriter, list iter.Seq[sim.Exchange], older uint64) {
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriter(w) // whose errors are those of a caller that is gone
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	_ = out.WriteByte('{')
 	if older > 0 {
-		body["older"] = older
+		fmt.Fprintf(out, `"older":%d,`, older)
 	}
-	WriteJSON(w, http.StatusOK, body)
+	separator := `"requests":[`
+	for e := range list {
+		_, _ = out.WriteString(separator)
+		if encoder.Encode(e) != nil {
+			return
+		}
+		separator = ","
+	}
+	if separator != "," {
+		_, _ = out.WriteString(separator)
+	}
+	fmt.Fprintf(out, `],"schema_version":%d}`, controlSchema)
+	_ = out.Flush()
 }
 
 // getRoutes lists what the services answer, and all that fault rules can act on.

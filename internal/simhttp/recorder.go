@@ -2,10 +2,12 @@ package simhttp
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
@@ -17,6 +19,9 @@ type Recorder struct {
 	// RefusesUnrecognized lets every Service refuse requests with unrecognized query keys
 	// or members of the body. It is set before the first request.
 	RefusesUnrecognized bool
+	// MaxBytes is about how much memory the exchanges may take; 0 means 128 MiB. Beyond it the changes
+	// of the oldest are dropped, and then the oldest themselves. It is set before the first request.
+	MaxBytes int64
 
 	paused   atomic.Bool
 	mu       sync.Mutex
@@ -24,8 +29,14 @@ type Recorder struct {
 	started  uint64
 	revision uint64       // see Revision
 	pages    [][]numbered // of equal length but for the last
-	changes  int          // at least how many the exchanges have in all
+	dropped  int          // from the first page
+	spare    []numbered   // memory for a page; nil: none
+	count    int          // of the exchanges on all pages
+	bytes    int64        // that they take
 }
+
+// defaultMaxBytes is the memory of a recorder that is not told otherwise, in bytes.
+const defaultMaxBytes = 128 << 20
 
 // pageLength is how many exchanges a page has, unless fewer are kept. An exchange is not moved:
 // the copies of a growing list would be most of the memory that a record costs.
@@ -36,20 +47,33 @@ const pageLength = 256
 type numbered struct {
 	number uint64
 	sim.Exchange
-	log     *tables.ChangeLog // describes the changes when they are read; nil: Changes has them
-	touched int               // what log says, or 1 for Changes
+	log      *tables.ChangeLog // describes the changes when they are read; nil: Changes has them
+	touched  int               // what log says
+	logBytes int64             // that log takes
 }
 
 // described is the exchange with its changes.
-func (e numbered) described() sim.Exchange {
+func (e *numbered) described() sim.Exchange {
+	exchange := e.Exchange
 	if e.log != nil {
-		e.Changes = e.log.Changes()
+		exchange.Changes = e.log.Changes()
 	}
-	return e.Exchange
+	return exchange
+}
+
+// size is about how much memory an exchange takes, in bytes.
+func (e *numbered) size() int64 {
+	n := int(e.logBytes) + int(unsafe.Sizeof(*e)) + len(e.From) + len(e.Method) + len(e.Path) + len(e.Query) + len(e.Subject) + len(e.RequestID) + len(e.Microversion)
+	for _, what := range e.Unrecognized {
+		n += int(unsafe.Sizeof(what)) + len(what)
+	}
+	return int64(n)
 }
 
 // NewRecorder returns a recorder that keeps the newest limit exchanges.
 func NewRecorder(limit int) *Recorder { return &Recorder{limit: max(limit, 1)} }
+
+func (r *Recorder) maxBytes() int64 { return cmp.Or(r.MaxBytes, defaultMaxBytes) }
 
 // begin numbers an exchange that starts.
 func (r *Recorder) begin() uint64 {
@@ -65,47 +89,82 @@ func (r *Recorder) begin() uint64 {
 // add keeps an exchange. It is called when a request ends, so nested requests
 // arrive before the one that caused them; Exchanges sorts by start.
 func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog) {
-	touched := log.End()
+	touched, logBytes := log.End()
 	if r == nil {
 		return
 	}
 	if touched == 0 {
-		log = nil
+		log, logBytes = nil, 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.revision++
 	page := r.room()
-	*page = append(*page, numbered{number, e, log, touched})
-	r.trimChanges(touched)
+	*page = append(*page, numbered{number, e, log, touched, logBytes})
+	r.bytes += (*page)[len(*page)-1].size()
+	if r.count++; r.count > r.limit {
+		r.dropOldest()
+	}
+	if r.bytes > r.maxBytes() {
+		r.trim(r.maxBytes() / 4 * 3)
+	}
 }
 
-// room returns a page that is not full. The oldest page becomes the newest once it is not needed.
+// room returns a page that is not full.
 func (r *Recorder) room() *[]numbered {
 	length, last := min(pageLength, r.limit), len(r.pages)-1
-	switch {
-	case last >= 0 && len(r.pages[last]) < length:
-		return &r.pages[last]
-	case last*length >= r.limit:
-		oldest := r.pages[0]
-		clear(oldest) // or what the exchanges refer to would stay
-		r.pages = append(append(r.pages[:0], r.pages[1:]...), oldest[:0])
-	default:
-		r.pages = append(r.pages, make([]numbered, 0, length))
+	if last < 0 || len(r.pages[last]) == length {
+		if r.spare == nil {
+			r.spare = make([]numbered, 0, length)
+		}
+		r.pages, r.spare = append(r.pages, r.spare), nil
+		last++
 	}
-	return &r.pages[len(r.pages)-1]
+	return &r.pages[last]
 }
 
-// kept are the newest exchanges, at most the limit, in the order in which they ended. The list
-// is that of the recorder's pages.
-func (r *Recorder) kept() []*numbered {
-	var list []*numbered
-	for _, page := range r.pages {
-		for i := range page {
-			list = append(list, &page[i])
+// dropOldest drops an exchange, with what it refers to.
+func (r *Recorder) dropOldest() {
+	oldest := r.pages[0]
+	r.bytes -= oldest[r.dropped].size()
+	oldest[r.dropped] = numbered{}
+	r.count--
+	if r.dropped++; r.dropped == len(oldest) && len(r.pages) > 1 {
+		r.pages, r.dropped, r.spare = append(r.pages[:0], r.pages[1:]...), 0, oldest[:0]
+	}
+}
+
+// trim drops the changes of the oldest exchanges, and then the oldest exchanges, until the others take no more than a
+// number of bytes. The newest stays. It is called under the lock.
+func (r *Recorder) trim(target int64) {
+	for e := range r.kept() {
+		if r.bytes <= target {
+			return
+		}
+		if e.log != nil {
+			e.Changes, e.log = []sim.Change{tables.MoreChanges(e.touched)}, nil
+			r.bytes -= e.logBytes
+			e.logBytes = 0
 		}
 	}
-	return list[max(0, len(list)-r.limit):]
+	for r.bytes > target && r.count > 1 {
+		r.dropOldest()
+	}
+}
+
+// kept are the exchanges in the order in which they ended. They are those of the recorder's pages.
+func (r *Recorder) kept() iter.Seq[*numbered] {
+	return func(yield func(*numbered) bool) {
+		begin := r.dropped
+		for _, page := range r.pages {
+			for i := begin; i < len(page); i++ {
+				if !yield(&page[i]) {
+					return
+				}
+			}
+			begin = 0
+		}
+	}
 }
 
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
@@ -118,26 +177,64 @@ func (r *Recorder) Exchanges() []sim.Exchange {
 // Page returns the newest of the exchanges whose number is below one, at most a limit, and
 // the number below which the older ones are, 0 if there are none.
 func (r *Recorder) Page(before uint64, limit int) (list []sim.Exchange, older uint64) {
+	numbers, older := r.numbers(before, limit)
+	list = make([]sim.Exchange, 0, len(numbers))
+	for e := range r.each(numbers, len(numbers)) {
+		list = append(list, e)
+	}
+	return list, older
+}
+
+// numbers are those of Page's exchanges, in order.
+func (r *Recorder) numbers(before uint64, limit int) (list []uint64, older uint64) {
 	if r == nil {
 		return nil, 0
 	}
 	r.mu.Lock()
-	found := slices.DeleteFunc(r.kept(), func(e *numbered) bool { return e.number >= before })
-	slices.SortFunc(found, func(a, b *numbered) int { return cmp.Compare(a.number, b.number) })
-	begin := max(0, len(found)-limit)
+	defer r.mu.Unlock()
+	for e := range r.kept() {
+		if e.number < before {
+			list = append(list, e.number)
+		}
+	}
+	slices.Sort(list)
+	begin := max(0, len(list)-limit)
 	if begin > 0 {
-		older = found[begin].number
+		older = list[begin]
 	}
-	chosen := make([]numbered, 0, len(found)-begin)
-	for _, e := range found[begin:] {
-		chosen = append(chosen, *e)
+	return list[begin:], older
+}
+
+// each yields the exchanges with these numbers, which are in order, as far as they are still kept. It holds
+// only so many of them at once.
+func (r *Recorder) each(numbers []uint64, atOnce int) iter.Seq[sim.Exchange] {
+	return func(yield func(sim.Exchange) bool) {
+		for some := range slices.Chunk(numbers, max(atOnce, 1)) {
+			for _, e := range r.with(some) {
+				if !yield(e.described()) {
+					return
+				}
+			}
+		}
 	}
-	r.mu.Unlock()
-	list = make([]sim.Exchange, 0, len(chosen))
-	for _, e := range chosen {
-		list = append(list, e.described())
+}
+
+// with returns the exchanges with these numbers.
+func (r *Recorder) with(numbers []uint64) []numbered {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]numbered, 0, len(numbers))
+	first, last := numbers[0], numbers[len(numbers)-1]
+	for e := range r.kept() {
+		if e.number < first || e.number > last {
+			continue
+		}
+		if _, found := slices.BinarySearch(numbers, e.number); found {
+			list = append(list, *e)
+		}
 	}
-	return list, older
+	slices.SortFunc(list, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
+	return list
 }
 
 // Revision changes with what the recorder keeps.
@@ -161,29 +258,6 @@ func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.revision++
-	r.pages, r.changes = nil, 0
+	r.pages, r.dropped, r.count, r.bytes = nil, 0, 0, 0
 	r.paused.Store(false)
-}
-
-// maxKeptChanges is how many changes of all exchanges a recorder keeps.
-const maxKeptChanges = 100000
-
-// trimChanges drops the changes of the oldest exchanges when there are too many in all. It
-// is called under the lock.
-func (r *Recorder) trimChanges(added int) {
-	if r.changes += added; r.changes <= maxKeptChanges {
-		return
-	}
-	r.changes = 0
-	kept := r.kept()
-	for _, e := range kept {
-		r.changes += e.touched
-	}
-	for i := 0; i < len(kept) && r.changes > maxKeptChanges/2; i++ {
-		e := kept[i]
-		if n := e.touched; n > 1 {
-			e.Changes, e.log, e.touched = []sim.Change{tables.MoreChanges(n)}, nil, 1
-			r.changes -= n - 1
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -140,15 +141,31 @@ func (t *thing) follow(next sim.Change) {
 	}
 }
 
-// End makes the log discard later changes, and returns how many things were touched.
-func (l *ChangeLog) End() (touched int) {
+// largeLog is the memory of a log, in bytes, from which its changes are described at once: the rows are
+// of any length, their descriptions are short.
+const largeLog = 64 << 10
+
+// End makes the log discard later changes, and returns how many things were touched and about how much
+// memory the log takes, in bytes.
+func (l *ChangeLog) End() (touched int, size int64) {
 	if l == nil {
-		return 0
+		return 0, 0
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended, l.place = true, nil
-	return len(l.things)
+	touched = len(l.things)
+	for i := range l.things {
+		t := &l.things[i]
+		size += int64(unsafe.Sizeof(*t)) + int64(len(t.ID)+len(t.What)) + sizeOf(t.before) + sizeOf(t.after)
+	}
+	if size > largeLog {
+		size = 0
+		for _, c := range l.describe() {
+			size += int64(unsafe.Sizeof(c)) + int64(len(c.ID)+len(c.What))
+		}
+	}
+	return touched, size
 }
 
 // Changes ends the log and returns the changes. They are described here, which costs more
@@ -160,6 +177,11 @@ func (l *ChangeLog) Changes() []sim.Change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
+	return l.describe()
+}
+
+// describe replaces the things by their changes.
+func (l *ChangeLog) describe() []sim.Change {
 	for _, t := range l.things {
 		if t.isRow {
 			t.describe()
