@@ -238,6 +238,15 @@ func (s State) Model() (Model, error) {
 // Diff compares the state with a later one, ordered by table and key. The error matches
 // [ErrState] for a document that is no state.
 func (s State) Diff(after State) ([]sim.Difference, error) {
+	return s.diff(after, func(_, records []sim.Record) ([]sim.Record, error) { return records, nil })
+}
+
+// DiffContent is Diff for two clouds that did the same: identifiers that only one state has are the same
+// if they stand in the same field of the same row, or in rows that are otherwise the same.
+func (s State) DiffContent(after State) ([]sim.Difference, error) { return s.diff(after, tables.Align) }
+
+// diff compares two states. It calls align to give the records of the second the identifiers of the first.
+func (s State) diff(after State, align func(before, after []sim.Record) ([]sim.Record, error)) ([]sim.Difference, error) {
 	a, err := s.parse()
 	if err != nil {
 		return nil, err
@@ -250,8 +259,9 @@ func (s State) Diff(after State) ([]sim.Difference, error) {
 	for i := range inModel {
 		inModel[i].Path = "model." + inModel[i].Path
 	}
-	found, diffErr := tables.Diff(a.records, b.records)
-	if err := cmp.Or(err, diffErr); err != nil {
+	aligned, alignErr := align(a.records, b.records)
+	found, diffErr := tables.Diff(a.records, aligned)
+	if err := cmp.Or(err, alignErr, diffErr); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
 	return append(inModel, found...), nil

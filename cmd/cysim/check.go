@@ -66,7 +66,7 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	client := httpbounds.Client(http.Client{Transport: transport, Timeout: answerTimeout}, httpbounds.AnswerLimit)
 	answer, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask for leaks: %w", err)
+		return nil, fmt.Errorf("ask for leaks: %w; is cysim serve running there?", err)
 	}
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/completion"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/importer"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/load"
@@ -18,36 +19,88 @@ import (
 
 // cli is the command line.
 type cli struct {
-	Serve     serveCommand     `cmd:"" help:"Serve a whole cloud on one port: Keystone, Placement, Cyborg and stand-ins for Nova and Glance."`
-	Placement placementCommand `cmd:"" help:"Serve Placement alone, at the root of its port."`
-	Cyborg    cyborgCommand    `cmd:"" help:"Serve Cyborg alone, at the root of its port, with a Placement elsewhere."`
-	Discover  discover.Command `cmd:"" help:"Show which devices of this machine can be assigned to guests, and why the others cannot."`
-	Mdev      discover.Mdev    `cmd:"" help:"Create and remove mediated devices and vGPUs on this machine, as an agent's binds do."`
-	Unflatten unflattenCommand `cmd:"" help:"Remove Cyborg's classes and traits from the compute providers of a Placement, so that the next report builds the tree."`
-	Check     checkCommand     `cmd:"" help:"List the leaked resources of a running cloud. Exits 9 if there are any."`
-	Load      load.Command     `cmd:"" help:"Run spawn/delete cycles and report rates, latencies and leaks."`
-	Lint      lintCommand      `cmd:"" help:"Check flavors and device profiles before they are used."`
-	Import    importer.Command `cmd:"" help:"Make a state for serve from what a real cloud lists of Placement and Cyborg."`
-	State     stateCommand     `cmd:"" help:"Print and compare the states that serve --state keeps."`
-	Version   versionCommand   `cmd:"" help:"Print the version."`
+	Version versionFlag `help:"Print the version."`
+
+	Serve     serveCommand     `cmd:"" group:"serve" help:"Serve a whole cloud on one port: Keystone, Placement, Cyborg and stand-ins for Nova and Glance."`
+	Placement placementCommand `cmd:"" group:"serve" help:"Serve Placement alone, at the root of its port."`
+	Cyborg    cyborgCommand    `cmd:"" group:"serve" help:"Serve Cyborg alone, at the root of its port, with a Placement elsewhere."`
+
+	Ready readyCommand `cmd:"" group:"running" help:"Check whether a server of cysim is ready."`
+	Check checkCommand `cmd:"" group:"running" help:"List the leaked resources of a running cloud. Exits 9 if there are any."`
+	Load  load.Command `cmd:"" group:"running" help:"Run spawn/delete cycles and report rates, latencies and leaks."`
+
+	Lint   lintCommand      `cmd:"" group:"files" help:"Check flavors and device profiles before they are used."`
+	Import importer.Command `cmd:"" group:"files" help:"Make a state for serve from what a real cloud lists of Placement and Cyborg."`
+	State  stateCommand     `cmd:"" group:"files" help:"Print and compare the states that serve --state keeps."`
+
+	Discover  discover.Command `cmd:"" group:"machine" help:"Show which devices of this machine can be assigned to guests, and why the others cannot."`
+	Mdev      discover.Mdev    `cmd:"" group:"machine" help:"Create and remove mediated devices and vGPUs on this machine, as an agent's binds do."`
+	Unflatten unflattenCommand `cmd:"" group:"machine" help:"Remove Cyborg's classes and traits from the compute providers of a Placement, so that the next report builds the tree."`
+
+	Help           helpCommand           `cmd:"" group:"cysim" help:"Describe a command."`
+	Completion     completion.Command    `cmd:"" group:"cysim" help:"Print a script that completes commands and flags in bash, zsh or fish."`
+	VersionCommand versionCommand        `cmd:"" name:"version" group:"cysim" help:"Print the version."`
+	Complete       completion.Candidates `cmd:"" hidden:"" help:"List how the last word of a command line may go on."`
+}
+
+// groups are the headings of the commands and of the flags.
+func groups() kong.Option {
+	return kong.Groups{
+		"serve": "Serve a cloud, or a part of one:", "running": "Use a running cloud:", "files": "Files:",
+		"machine": "Hardware and real clouds:", "cysim": "cysim itself:",
+		"server": "Server:", "cloud": "Cloud:", "state": "State and time:", "faults": "Faults:", "nova": "Nova and its events:",
+		"hardware": "Hardware of this machine:", "services": "Services beside Cyborg:",
+		"cyborg-flags": "Cyborg:", "placement-flags": "Placement:",
+	}
 }
 
 // run parses the arguments, runs the command until the context ends, and returns the exit
 // status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.Run(ctx, new(cli), args, stdout, stderr,
-		kong.Description("Simulated OpenStack clouds with accelerators, for tests and trials."), kong.PostBuild(describeFlags))
+		kong.Description("Simulated OpenStack clouds with accelerators, for tests and trials."), groups(), kong.PostBuild(describeFlags))
 }
 
 // versionCommand prints the version, which names the revision, and the compiler.
 type versionCommand struct{}
 
 // Run implements the command.
-func (versionCommand) Run(_ context.Context, p *command.Process) error {
+func (versionCommand) Run(_ context.Context, p *command.Process) error { return printVersion(p.Stdout) }
+
+func printVersion(w io.Writer) error {
 	version := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = cmp.Or(info.Main.Version, version)
 	}
-	_, err := fmt.Fprintf(p.Stdout, "cysim %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(w, "cysim %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
+}
+
+// versionFlag is --version.
+type versionFlag bool
+
+// BeforeReset is called by kong before anything else is read.
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	if err := printVersion(app.Stdout); err != nil {
+		return err
+	}
+	app.Exit(0)
+	return nil
+}
+
+// helpCommand is --help as a command.
+type helpCommand struct {
+	Command []string `arg:"" optional:"" help:"Command to describe, such as state diff."`
+}
+
+// Run implements the command.
+func (c helpCommand) Run(_ context.Context, line *kong.Context) error {
+	described, err := kong.Trace(line.Kong, c.Command)
+	if err == nil && described.Error != nil && described.Selected() == nil && len(c.Command) > 0 {
+		err = described.Error
+	}
+	if err != nil {
+		return command.BadInput(fmt.Errorf("help: %w", err))
+	}
+	return described.PrintUsage(false)
 }

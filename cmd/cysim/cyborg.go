@@ -8,24 +8,28 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/daemon"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // cyborgCommand serves Cyborg alone. A flag of Config overrides the field of the model.
 type cyborgCommand struct {
-	listenFlags
-	serviceFlags
-	faultsFlag
-	State string `placeholder:"FILE" help:"Keep requests, devices, device profiles and faults in this file, and continue from it. Each change is on the disk before it is answered."`
-	Model string `placeholder:"FILE" help:"Hosts and their devices, in JSON. Default: two hosts with a mixed set of devices."`
-	hardwareFlags
+	listenFlags   `group:"server"`
+	serviceFlags  `group:"services"`
+	faultsFlag    `group:"faults"`
+	State         string `group:"state" placeholder:"FILE" help:"Keep requests, devices, device profiles and faults in this file, and continue from it. Each change is on the disk before it is answered."`
+	Model         string `group:"cloud" placeholder:"FILE" help:"Hosts and their devices, in JSON. Default: two hosts with a mixed set of devices."`
+	hardwareFlags `group:"hardware"`
 
-	Config fakecyborg.Config `embed:""`
+	Config fakecyborg.Config `embed:"" group:"cyborg-flags"`
 }
 
 // Run implements the command.
 func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.Context) error {
+	if c.Daemon {
+		return daemon.Start(ctx, p, line.Args, c.Log)
+	}
 	drivers := c.drivers(p.Log)
 	model, err := c.model(line, drivers, p.Log)
 	if err != nil {
@@ -67,7 +71,7 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 		exposes = ""
 	}
 	err = c.run(ctx, p, service{
-		name: "Cyborg", exposes: exposes, identity: identity, handler: s.control(described.Routes()), prepare: s.prepare, early: true,
+		name: "Cyborg", line: line, exposes: exposes, identity: identity, handler: s.control(described.Routes()), prepare: s.prepare, early: true,
 	})
 	return errors.Join(err, s.close())
 }

@@ -133,7 +133,7 @@ func TestCyborgLogsInAndFindsItsServices(t *testing.T) {
 	cloud, token := cloudWithoutHosts(t, "cn0")
 	dir := t.TempDir()
 	layOutGPUs(t, dir, "0000:84:00.0")
-	cyborg := start(t, "cyborg", "--os-cloud", "sim", "--sysfs", dir)
+	cyborg := start(t, "cyborg", "--cloud", "sim", "--sysfs", dir)
 	if diff := cmp.Diff([]string{"cn0", "cn0_0000:84:00.0"}, providersOf(t, cloud.env["CYSIM_URL"]+"/placement", token)); diff != "" {
 		t.Errorf("providers (-want +got):\n%s\n%s", diff, cyborg.stderr)
 	}
@@ -155,7 +155,7 @@ func TestCyborgLogsInAndFindsItsServices(t *testing.T) {
 		t.Errorf("status %d: %s", status, cyborg.stderr)
 	}
 	for args, want := range map[string]string{
-		"cyborg --os-cloud none": `cloud "none"`, "cyborg --os-cloud sim --placement-url x": "--placement-url",
+		"cyborg --cloud none": `cloud "none"`, "cyborg --cloud sim --placement-url x": "--placement-url",
 	} {
 		if status, _, stderr := cysim(t, strings.Fields(args)...); status != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: %d %s", args, status, stderr)
@@ -263,7 +263,7 @@ func TestCyborgAsksKeystoneAboutItsCallers(t *testing.T) {
 	demo, service := tokenFor(t, auth, "demo", "demo"), tokenFor(t, auth, "nova", "service")
 	dir := t.TempDir()
 	layOutGPUs(t, dir, "0000:84:00.0")
-	cyborg := start(t, "cyborg", "--os-cloud", "sim", "--auth", "keystone", "--sysfs", dir)
+	cyborg := start(t, "cyborg", "--cloud", "sim", "--auth", "keystone", "--sysfs", dir)
 	api := cyborg.env["CYSIM_ACCELERATOR_URL"]
 	profile := `[{"name": "p", "groups": [{"resources:PGPU": "1"}]}]`
 	ask := func(want int, method, path, body string, headers ...string) string {

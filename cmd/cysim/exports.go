@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -19,23 +20,12 @@ func printExports(w io.Writer, variables ...variable) error {
 	variables = append(variables, variable{"CYSIM_PID", strconv.Itoa(os.Getpid())})
 	var text strings.Builder
 	for _, v := range variables {
-		fmt.Fprintf(&text, "export %s=%s\n", v.name, quote(v.value))
+		fmt.Fprintf(&text, "export %s=%s\n", v.name, command.Quote(v.value))
 	}
 	if _, err := io.WriteString(w, text.String()); err != nil {
 		return fmt.Errorf("print the environment: %w", err)
 	}
 	return nil
-}
-
-// quote quotes a value for the shell if it has to.
-func quote(value string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,=", r)
-	}
-	if value != "" && !strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }) {
-		return value
-	}
-	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
 // openStackVariables are the variables of OpenStack's clients for one account, and the URL

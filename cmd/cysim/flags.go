@@ -78,6 +78,7 @@ func describeFlags(parser *kong.Kong) error {
 				return fmt.Errorf("flag --%s of %s has no help", flag.Name, command.Name)
 			}
 			shorten(command, flag)
+			regroup(flag)
 		}
 		return next(nil)
 	})
@@ -91,8 +92,19 @@ func shorten(command *kong.Node, flag *kong.Flag) {
 		taken := slices.ContainsFunc(command.Flags, func(other *kong.Flag) bool { return other.Name == short || slices.Contains(other.Aliases, short) })
 		if ok && !taken {
 			flag.Aliases = append(flag.Aliases, short)
-			flag.Help += " Also --" + short + "."
 		}
+	}
+}
+
+// regroup puts the flags of Cyborg and Placement in a whole cloud under headings of their own, and the
+// flags about Nova.
+func regroup(flag *kong.Flag) {
+	switch service, _, _ := strings.Cut(flag.Name, "-"); {
+	case flag.Group == nil || flag.Group.Key != "cloud":
+	case slices.Contains([]string{"strict-instances", "guests-from", "nova-makes-hosts", "catalog"}, flag.Name):
+		flag.Group = &kong.Group{Key: "nova", Title: "Nova and its events:"}
+	case service == "cyborg" || service == "placement":
+		flag.Group = &kong.Group{Key: service + "-flags", Title: strings.ToUpper(service[:1]) + service[1:] + ":"}
 	}
 }
 

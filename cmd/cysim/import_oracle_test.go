@@ -121,7 +121,7 @@ func TestImportFromTheRealPlacement(t *testing.T) {
 	if err := cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: card.Hostname, Provider: card.ProviderUUID, Instance: instance}); err != nil {
 		t.Fatal(err)
 	}
-	exit, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	exit, stdout, stderr := cysim(t, "import", "--cloud", "sim")
 	if exit != 0 {
 		t.Fatalf("status %d: %s", exit, stderr)
 	}

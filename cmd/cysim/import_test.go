@@ -103,7 +103,7 @@ func TestImportSendsNothingButGETAndTheLogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
@@ -156,14 +156,14 @@ func TestImportedStateIsServed(t *testing.T) {
 	cloud := serveCloud(t, simcloud.Model{}, nil)
 	dir := t.TempDir()
 	state, listing := filepath.Join(dir, "state.json"), filepath.Join(dir, "listing.json")
-	if status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim", "--output", state, "--listing", listing); status != 0 || stdout != "" {
+	if status, stdout, stderr := cysim(t, "import", "--cloud", "sim", "--to", state, "--listing", listing); status != 0 || stdout != "" {
 		t.Fatalf("status %d: %s%s", status, stdout, stderr)
 	}
 	if info, err := os.Stat(state); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("state: %v %v", info, err)
 	}
 	again := filepath.Join(dir, "again.json")
-	if status, _, stderr := cysim(t, "import", "--from-listing", listing, "--output", again); status != 0 || stderr != "" {
+	if status, _, stderr := cysim(t, "import", "--from-listing", listing, "--to", again); status != 0 || stderr != "" {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
 	first, second := readFile(t, state), readFile(t, again)
@@ -187,7 +187,7 @@ func readFile(t *testing.T, name string) []byte {
 
 func TestImportReplacesNamesAndIDs(t *testing.T) {
 	cloud := serveCloud(t, simcloud.Model{}, nil)
-	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim", "--replace-names", "--replace-ids", "--seed", "3")
+	status, stdout, stderr := cysim(t, "import", "--cloud", "sim", "--replace-names", "--replace-ids", "--seed", "3")
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
@@ -234,7 +234,7 @@ func TestImportOfACloudWithoutCyborg(t *testing.T) {
 		return true
 	})
 	handler = cloud.Handler()
-	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
 	if status != 0 || !strings.Contains(stderr, "the catalog has no accelerator") {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
@@ -262,7 +262,7 @@ func TestImportSpeaksOlderPlacements(t *testing.T) {
 	for _, minor := range []int{14, 20, 28, 38} {
 		t.Run(fmt.Sprint(minor), func(t *testing.T) {
 			cloud := serveCloud(t, simcloud.Model{}, older(minor))
-			status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+			status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
 			if status != 0 {
 				t.Fatalf("status %d: %s", status, stderr)
 			}
@@ -277,7 +277,7 @@ func TestImportSpeaksOlderPlacements(t *testing.T) {
 		})
 	}
 	serveCloud(t, simcloud.Model{}, older(13))
-	if status, _, stderr := cysim(t, "import", "--os-cloud", "sim"); status != 1 || !strings.Contains(stderr, "Placement must have microversion 1.14") {
+	if status, _, stderr := cysim(t, "import", "--cloud", "sim"); status != 1 || !strings.Contains(stderr, "Placement must have microversion 1.14") {
 		t.Errorf("1.13: status %d: %s", status, stderr)
 	}
 }
@@ -286,7 +286,7 @@ func TestImportOfAnOldCyborg(t *testing.T) {
 	m := simcloud.Model{}
 	m.Cyborg.Release = "zed"
 	cloud := serveCloud(t, m, nil)
-	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
 	if status != 0 || !strings.Contains(stderr, "no attributes are listed") {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
@@ -333,7 +333,7 @@ func TestImportNamesWhatWentWrong(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			serveCloud(t, simcloud.Model{}, tt.change)
-			status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+			status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
 			last := stderr[strings.LastIndex(strings.TrimSpace(stderr), "\n")+1:]
 			if status != 1 || stdout != "" {
 				t.Errorf("status %d, output %q", status, stdout)
@@ -364,7 +364,7 @@ func TestImportLeavesOutAProviderThatIsDeletedMeanwhile(t *testing.T) {
 			gone = p.UUID
 		}
 	}
-	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
 	if status != 0 || !strings.Contains(stderr, "deleted meanwhile") || strings.Contains(stdout, gone) {
 		t.Errorf("status %d: %s", status, stderr)
 	}
@@ -383,12 +383,12 @@ func TestImportRefusesBadFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--from-listing", bad, "--os-cloud", "sim"}, "can't be used together"},
+		{[]string{"--from-listing", bad, "--cloud", "sim"}, "can't be used together"},
 		{[]string{"--from-listing", filepath.Join(dir, "none.json")}, "no such file"},
 		{[]string{"--from-listing", bad}, "the form of an earlier release"},
-		{[]string{"--os-cloud", "sim", "--output", dir}, "is not a regular file"},
-		{[]string{"--os-cloud", "sim", "--output", bad, "--listing", bad}, "the same file"},
-		{[]string{"--os-cloud", "sim"}, "log in: "},
+		{[]string{"--cloud", "sim", "--to", dir}, "is not a regular file"},
+		{[]string{"--cloud", "sim", "--to", bad, "--listing", bad}, "the same file"},
+		{[]string{"--cloud", "sim"}, "log in: "},
 		{nil, "log in: "},
 	} {
 		if status, stdout, stderr := cysim(t, append([]string{"import"}, tt.args...)...); status != command.StatusBadInput || stdout != "" || !strings.Contains(stderr, tt.want) {

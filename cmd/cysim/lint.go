@@ -17,7 +17,7 @@ import (
 type lintCommand struct {
 	Flavor         []string `placeholder:"FILE" help:"Check the flavor in this JSON file (name, vcpus, ram, disk, extra_specs); may be repeated."`
 	Profile        []string `placeholder:"FILE" help:"Check the device profile in this JSON file (name, groups), together with the flavors that name it; may be repeated."`
-	JSON           bool     `name:"json" help:"Print the findings, and the result of --rocky, as one JSON object."`
+	Output         string   `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per finding; json, one object with the findings and the result of --rocky."`
 	Rocky          bool     `help:"For each flavor that requests CUSTOM_ACCELERATOR_ classes without a device profile, as in the Rocky specification, print the commands that create an equivalent profile."`
 	ShippedClasses bool     `help:"With --rocky, request the classes that Cyborg's drivers report, such as FPGA, instead of CUSTOM_ACCELERATOR_FPGA."`
 }
@@ -47,7 +47,7 @@ func (c *lintCommand) Run(_ context.Context, p *command.Process) error {
 		return err
 	}
 	converted := slices.DeleteFunc(rocky, func(r *requestspec.Rocky) bool { return r == nil })
-	if c.JSON {
+	if c.Output == "json" {
 		err = command.WriteJSON(p.Stdout, report{Findings: found, Rocky: converted})
 	} else {
 		err = c.print(p.Stdout, found, converted)
@@ -161,9 +161,5 @@ func failure(found []requestspec.Finding) error {
 	if count == 0 {
 		return nil
 	}
-	verb := "is an error"
-	if count > 1 {
-		verb = "are errors"
-	}
-	return fmt.Errorf("lint: %d of %s %s", count, plural.Count(len(found), "finding"), verb)
+	return fmt.Errorf("lint: %s in %s", plural.Count(count, "error"), plural.Count(len(found), "finding"))
 }

@@ -47,9 +47,9 @@ func TestLintReportsFindings(t *testing.T) {
 		{"warnings are no failure", "--flavor FLAVOR", map[string]string{"FLAVOR": `{"name": "f", "extra_specs": {"accel:device-profile": "p"}}`}, 0,
 			[]string{`warning: flavor "f" "accel:device-profile"="p": this key is ignored; use accel:device_profile`}, ""},
 		{"errors are", "--profile PROFILE", map[string]string{"PROFILE": `{"name": "p", "groups": [{"trait:CUSTOM_A": "required"}]}`}, 1,
-			[]string{`error: device profile "p" group 0: the group has no resources; Placement refuses the query; add resources:<class>`}, "1 of 1 finding is an error"},
+			[]string{`error: device profile "p" group 0: the group has no resources; Placement refuses the query; add resources:<class>`}, "lint: 1 error in 1 finding"},
 		{"another profile", "--flavor FLAVOR --profile PROFILE", map[string]string{"FLAVOR": flavor, "PROFILE": strings.Replace(profile, `"p"`, `"q"`, 1)}, 1,
-			[]string{`the device profile given is "q"`}, "1 of 1"},
+			[]string{`the device profile given is "q"`}, "1 error in 1 finding"},
 		{"of several the one that is named", "--flavor FLAVOR --profile PROFILE --profile OTHER",
 			map[string]string{"FLAVOR": flavor, "PROFILE": profile, "OTHER": strings.Replace(profile, `"p"`, `"q"`, 1)}, 0, nil, ""},
 		{"the same profile twice", "--profile PROFILE --profile OTHER", map[string]string{"PROFILE": profile, "OTHER": profile}, 2, nil, `"p" occurs twice`},
@@ -86,7 +86,7 @@ func TestLintReportsFindings(t *testing.T) {
 
 func TestLintPrintsJSONThatReadsBack(t *testing.T) {
 	t.Parallel()
-	status, stdout, stderr := lint(t, "--json --rocky --flavor "+rockyFlavors+"several-groups.json", nil)
+	status, stdout, stderr := lint(t, "-o json --rocky --flavor "+rockyFlavors+"several-groups.json", nil)
 	var got report
 	if err := json.Unmarshal([]byte(stdout), &got); status != 0 || err != nil {
 		t.Fatalf("status %d, %v, %s: %s", status, err, stderr, stdout)
@@ -94,7 +94,7 @@ func TestLintPrintsJSONThatReadsBack(t *testing.T) {
 	if len(got.Rocky) != 1 || len(got.Rocky[0].Profile.Groups) != 3 || len(got.Findings) == 0 || got.Findings[0].Severity != requestspec.SeverityWarning {
 		t.Errorf("got %+v", got)
 	}
-	if _, stdout, _ := lint(t, "--json --profile PROFILE", map[string]string{"PROFILE": `{"name": "p", "groups": [{"resources:PGPU": "1"}]}`}); stdout != "{\n  \"findings\": []\n}\n" {
+	if _, stdout, _ := lint(t, "-o json --profile PROFILE", map[string]string{"PROFILE": `{"name": "p", "groups": [{"resources:PGPU": "1"}]}`}); stdout != "{\n  \"findings\": []\n}\n" {
 		t.Errorf("without findings: %q", stdout)
 	}
 }

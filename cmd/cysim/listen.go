@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
 
@@ -26,6 +28,9 @@ const (
 // listenFlags are the flags of a command that serves.
 type listenFlags struct {
 	Listen       string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
+	Verbose      bool   `short:"v" help:"Log each request."`
+	Daemon       bool   `help:"Go on in the background, and return when the server is ready. The variables that are printed name its process and its log."`
+	Log          string `placeholder:"FILE" help:"Append the log of --daemon to this file. Default: a new temporary file."`
 	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
 	tlsFlags
 }
@@ -39,7 +44,7 @@ func (f listenFlags) open(ctx context.Context, log *slog.Logger, exposes string)
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", f.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
+		return nil, fmt.Errorf("--listen: %w; port 0 selects a free one", err)
 	}
 	if exposes != "" && !isLoopback(host) {
 		log.Warn("other machines can reach this address, and "+exposes, "address", listener.Addr())
@@ -72,7 +77,10 @@ func baseURL(listener net.Listener, id *identity) string {
 // service is what a command serves.
 type service struct {
 	name    string
+	line    *kong.Context
 	handler http.Handler
+	// facts are further lines of the banner.
+	facts func() []string
 	// prepare gets the URL of the server, and returns the variables that are printed when the
 	// service is ready.
 	prepare func(ctx context.Context, base string) ([]variable, error)
@@ -98,6 +106,9 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 	}
 	defer s.identity.remove()
 	s.handler = f.guard(s.handler, s.identity)
+	if f.Verbose {
+		s.handler = logged(s.handler, p.Log)
+	}
 	base := baseURL(listener, s.identity)
 	prepare := func(ctx context.Context) error {
 		variables, err := s.prepare(ctx, base)
@@ -115,7 +126,7 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 	if err := prepare(ctx); err != nil {
 		return err
 	}
-	p.Log.Info(s.name + " listens on " + base)
+	printBanner(p.Stderr, s.name, base, s.line, s.facts()...)
 	return serveHTTP(ctx, listener, s, p.Log)
 }
 
@@ -133,7 +144,8 @@ func runEarly(ctx context.Context, p *command.Process, listener net.Listener, s 
 		}
 		prepared <- err
 	}()
-	p.Log.Info(s.name + " listens on " + baseURL(listener, s.identity) + ", and is not ready yet")
+	base := baseURL(listener, s.identity)
+	printBanner(p.Stderr, s.name, base, s.line, "not ready yet: see the log, or cysim ready --wait 60s "+base)
 	err := serveHTTP(serving, listener, s, p.Log)
 	end()
 	return cmp.Or(err, <-prepared)

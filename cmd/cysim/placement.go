@@ -5,17 +5,20 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/daemon"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
 // placementCommand serves Placement alone.
 type placementCommand struct {
-	listenFlags
-	authFlag
-	faultsFlag
-	Config placementsim.Config `embed:""`
+	listenFlags `group:"server"`
+	authFlag    `group:"server"`
+	faultsFlag  `group:"faults"`
+	Config      placementsim.Config `embed:"" group:"placement-flags"`
 }
 
 // authFlag says how a service without Keystone identifies its callers.
@@ -27,7 +30,10 @@ type authFlag struct {
 const trusting = "--auth none believes what a request says about its sender"
 
 // Run implements the command.
-func (c *placementCommand) Run(ctx context.Context, p *command.Process) error {
+func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *kong.Context) error {
+	if c.Daemon {
+		return daemon.Start(ctx, p, line.Args, c.Log)
+	}
 	faults, err := c.newSet(c.Config.Seed, placementsim.Operations())
 	if err != nil {
 		return err
@@ -41,7 +47,7 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process) error {
 		return err
 	}
 	return c.run(ctx, p, service{
-		name: "Placement", exposes: trusting, identity: identity, handler: withControl(server, simhttp.Control{
+		name: "Placement", line: line, facts: func() []string { return nil }, exposes: trusting, identity: identity, handler: withControl(server, simhttp.Control{
 			Faults: faults, Routes: server.Routes(), More: map[string]http.HandlerFunc{"GET /_sim/explain": server.ServeExplain},
 		}),
 		prepare: func(_ context.Context, base string) ([]variable, error) {

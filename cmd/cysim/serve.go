@@ -6,31 +6,42 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/daemon"
+	"github.com/gocyborg/gocyborg/internal/plural"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // serveCommand serves a whole cloud. The flags of World override the fields of the model in
 // the file.
 type serveCommand struct {
-	listenFlags
-	faultsFlag
-	clockFlags
-	stateFlags
-	CloudsYAML string        `name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
-	EventsTo   []command.URL `placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service), and again where the connection is refused or a proxy answers 502 to 504; may be repeated."`
-	AgentLoop  bool          `help:"Let the agents report every minute, as real ones do, instead of only at the start."`
-	Model      string        `placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
-	hardwareFlags
+	listenFlags   `group:"server"`
+	faultsFlag    `group:"faults"`
+	clockFlags    `group:"state"`
+	stateFlags    `group:"state"`
+	CloudsYAML    string        `group:"server" name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
+	EventsTo      []command.URL `group:"nova" placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service), and again where the connection is refused or a proxy answers 502 to 504; may be repeated."`
+	AgentLoop     bool          `group:"cloud" help:"Let the agents report every minute, as real ones do, instead of only at the start."`
+	Model         string        `group:"cloud" placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
+	hardwareFlags `group:"hardware"`
 
-	World simcloud.Model `embed:""`
+	World simcloud.Model `embed:"" group:"cloud"`
+}
+
+// Help implements kong.HelpProvider.
+func (*serveCommand) Help() string {
+	return "Prints shell variables for OpenStack's clients once it is ready, and serves until a signal comes. The prefixes cyborg- and placement- of flags may be left out where no other flag has the short name."
 }
 
 // Run implements the command.
 func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.Context) error {
+	if c.Daemon {
+		return daemon.Start(ctx, p, line.Args, c.Log)
+	}
 	drivers := c.drivers(p.Log)
 	model, err := c.model(line, drivers, p.Log)
 	if err != nil {
@@ -59,7 +70,8 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 		return errors.Join(err, cloud.Close())
 	}
 	err = c.run(ctx, p, service{
-		name: "the cloud", exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity,
+		name: "the cloud", line: line, facts: func() []string { return c.facts(cloud.Model()) },
+		exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity,
 		prepare: func(_ context.Context, base string) ([]variable, error) {
 			return c.prepare(p, cloud, base, identity.caFile())
 		},
@@ -91,6 +103,19 @@ func (c *serveCommand) model(line *kong.Context, drivers simcloud.Option, log *s
 	return c.apply(c.World, log)
 }
 
+// facts are lines of the banner.
+func (c *serveCommand) facts(model simcloud.Model) []string {
+	list := []string{"cloud        " + plural.Count(len(model.Hosts), "host") + ", " + plural.Count(len(model.DeviceProfiles), "device profile")}
+	if c.CloudsYAML != "" {
+		var names []string
+		for _, a := range accounts() {
+			names = append(names, a.cloud+" (user "+a.user+")")
+		}
+		list = append(list, "clouds.yaml  "+c.CloudsYAML+": "+strings.Join(names, ", "))
+	}
+	return list
+}
+
 // prepare writes clouds.yaml, forwards events and logs findings. It returns the variables of
 // a shell for the cloud.
 func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, caFile string) ([]variable, error) {
@@ -113,8 +138,5 @@ func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, 
 		p.Log.Info("the agents wait for nova-compute to make the resource providers of their hosts")
 	}
 	logFindings(p.Log, cloud.Findings())
-	if c.State != "" {
-		p.Log.Info("the state is kept in a file", "state", c.State)
-	}
 	return openStackVariables(base, region, admin()), nil
 }

@@ -24,7 +24,7 @@ import (
 // serviceFlags say who may call Cyborg, and how it reaches the services beside it.
 type serviceFlags struct {
 	Auth           string      `enum:"none,keystone" default:"none" help:"Authentication: none trusts what a request says about its sender (token USER or USER:PROJECT, X-Roles); keystone asks Keystone about the tokens of each request."`
-	OSCloud        string      `name:"os-cloud" placeholder:"NAME" help:"Log in to this cloud of clouds.yaml, and find the services in its catalog. Default without --placement-url or with --auth keystone: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
+	Cloud          string      `placeholder:"NAME" help:"Log in to this cloud of clouds.yaml, and find the services in its catalog. Default without --placement-url or with --auth keystone: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
 	PlacementURL   command.URL `name:"placement-url" placeholder:"URL" help:"Root of the Placement that devices are reported to; it must have the hosts as resource providers. Default: that of the cloud."`
 	PlacementToken string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for Placement. Default: that of the cloud, or admin without one."`
 	ComputeURL     command.URL `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1. Default: that of the cloud; without it events are only kept."`
@@ -41,10 +41,10 @@ type services struct {
 
 // services reads the cloud to log in to, and sends nothing.
 func (f serviceFlags) services() (*services, error) {
-	if f.OSCloud == "" && f.PlacementURL != "" && f.Auth != "keystone" {
+	if f.Cloud == "" && f.PlacementURL != "" && f.Auth != "keystone" {
 		return &services{flags: f}, nil
 	}
-	cloud, err := session.ReadCloud(f.OSCloud)
+	cloud, err := session.ReadCloud(f.Cloud)
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--auth keystone and a Placement without --placement-url need a cloud to log in to: %w", err))
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/plural"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
@@ -219,7 +219,7 @@ func (r *readiness) String() string {
 	}
 	text := "not ready: no host"
 	for host := range r.hosts {
-		text = fmt.Sprintf("not ready: %d hosts have not reported to Placement, one is %s", len(r.hosts), host)
+		text = "not ready: waiting for the first report to Placement of " + plural.Count(len(r.hosts), "host") + ", such as " + host
 		if problem := r.last[host]; problem != "" {
 			return text + ": " + problem
 		}

@@ -104,7 +104,7 @@ func (c *stateShowCommand) Run(_ context.Context, p *command.Process) error {
 type stateDiffCommand struct {
 	Before string   `arg:"" help:"File of serve --state, or a state document."`
 	After  string   `arg:"" help:"State to compare with."`
-	Ignore []string `enum:"times,tokens" placeholder:"times,tokens" help:"Leave out times that only have other values (times), and issued tokens (tokens)."`
+	Ignore []string `enum:"ids,times,tokens" placeholder:"ids" help:"Leave out identifiers that differ because two clouds generated them (ids), times that only have other values (times), and issued tokens (tokens)."`
 	Output string   `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per difference; json, a list with path, before and after."`
 }
 
@@ -118,7 +118,11 @@ func (c *stateDiffCommand) Run(_ context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	found, err := before.Diff(after)
+	diff := before.Diff
+	if slices.Contains(c.Ignore, "ids") {
+		diff = before.DiffContent
+	}
+	found, err := diff(after)
 	if err != nil {
 		return command.BadInput(err)
 	}

@@ -67,10 +67,10 @@ func TestServeWithACertificateOfItsOwn(t *testing.T) {
 		t.Errorf("load: %d, %s", status, stderr)
 	}
 	state := filepath.Join(t.TempDir(), "state")
-	if status, _, stderr := cysim(t, "import", "--os-cloud", "sim", "--output", state); status != 0 {
+	if status, _, stderr := cysim(t, "import", "--cloud", "sim", "--to", state); status != 0 {
 		t.Errorf("import: %d, %s", status, stderr)
 	}
-	cyborg := start(t, "cyborg", "--os-cloud", "sim", "--auth", "keystone", "--tls-self-signed")
+	cyborg := start(t, "cyborg", "--cloud", "sim", "--auth", "keystone", "--tls-self-signed")
 	if url := cyborg.env["CYSIM_ACCELERATOR_URL"]; !strings.HasPrefix(url, "https://") {
 		t.Errorf("cysim cyborg is at %s", url)
 	}

@@ -26,7 +26,7 @@ type cloud struct {
 }
 
 func openCloud(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
-	if opts.OSCloud != "" {
+	if opts.Cloud != "" {
 		return openReal(ctx, opts, config)
 	}
 	return openEmbedded(ctx, opts, config)
@@ -92,8 +92,8 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 // openReal logs in to a cloud of clouds.yaml. Nova sends its events to its own agents and
 // not to this program, so the flow polls. Without a service token Cyborg refuses to bind.
 func openReal(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
-	flow, err := spawn.NewFromCloud(ctx, opts.OSCloud, spawn.WithServiceCloud(opts.ServiceCloud), spawn.WithConfig(config))
-	return &cloud{flow: flow, title: "Cloud " + opts.OSCloud}, err
+	flow, err := spawn.NewFromCloud(ctx, opts.Cloud, spawn.WithServiceCloud(opts.ServiceCloud), spawn.WithConfig(config))
+	return &cloud{flow: flow, title: "Cloud " + opts.Cloud}, err
 }
 
 // flavor returns the model's flavor that names the profile, or makes one.

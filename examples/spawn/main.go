@@ -1,12 +1,12 @@
 // Command spawn shows the whole flow from a flavor to a libvirt domain with
 // its accelerators: against a simulated cloud inside the process by default,
-// against a real one with --os-cloud.
+// against a real one with --cloud.
 //
 //	go run ./examples/spawn
 //	go run ./examples/spawn --profile vgpu --xml -
 //	go run ./examples/spawn --sysfs /sys --profile gpu
-//	go run ./examples/spawn --os-cloud prod --service-cloud nova --instance UUID --profile gpu
-//	go run ./examples/spawn --os-cloud prod --service-cloud nova --instance UUID --release
+//	go run ./examples/spawn --cloud prod --service-cloud nova --instance UUID --profile gpu
+//	go run ./examples/spawn --cloud prod --service-cloud nova --instance UUID --release
 //
 // Exit status: 0 every accelerator is bound and in the domain (handles of type
 // TEST_PCI have no hardware and are listed instead), 2 bad input, 3 no

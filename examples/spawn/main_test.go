@@ -172,12 +172,12 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"host without sysfs", []string{"--host", "h"}, 2, "--sysfs"},
 		{"driver-config is no configuration", []string{"--sysfs", bare, "--driver-config", file(t, "c.json", `{"qats": {}}`)}, 2, "qats"},
 		{"instance is no UUID", []string{"--instance", "vm1"}, 2, "--instance"},
-		{"os-cloud without instance", []string{"--os-cloud", "x"}, 2, "--instance"},
-		{"os-cloud unknown", []string{"--os-cloud", "nope", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "nope"},
-		{"os-cloud with sysfs", []string{"--os-cloud", "x", "--sysfs", "/sys", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--sysfs"},
-		{"os-cloud with a diagram", []string{"--os-cloud", "x", "--diagram", "d.mmd", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--diagram"},
-		{"release alone", []string{"--release"}, 2, "--os-cloud"},
-		{"service-cloud alone", []string{"--service-cloud", "x"}, 2, "--os-cloud"},
+		{"cloud without instance", []string{"--cloud", "x"}, 2, "--instance"},
+		{"cloud unknown", []string{"--cloud", "nope", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "nope"},
+		{"cloud with sysfs", []string{"--cloud", "x", "--sysfs", "/sys", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--sysfs"},
+		{"cloud with a diagram", []string{"--cloud", "x", "--diagram", "d.mmd", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--diagram"},
+		{"release alone", []string{"--release"}, 2, "--cloud"},
+		{"service-cloud alone", []string{"--service-cloud", "x"}, 2, "--cloud"},
 		{"timeout zero", []string{"--timeout", "0s"}, 2, "arq_binding_timeout"},
 		{"timeout in parts of seconds", []string{"--timeout", "1.5"}, 2, "--timeout"},
 		{"nova.conf with zero", []string{"--nova-conf", file(t, "nova-cpu.conf", "[DEFAULT]\narq_binding_timeout=0\n")}, 2, "arq_binding_timeout"},
@@ -215,7 +215,7 @@ func TestAgainstACloudOfCloudsYAML(t *testing.T) {
 	}
 	held := cloud.Placement.Allocations()
 
-	status, _, stderr := runSpawn(t, "--os-cloud", "sim", "--instance", typo, "--profile", "gpu")
+	status, _, stderr := runSpawn(t, "--cloud", "sim", "--instance", typo, "--profile", "gpu")
 	if status != 2 || !strings.Contains(stderr, "has none") {
 		t.Errorf("a server that does not exist: exit %d, %s", status, stderr)
 	}
@@ -223,7 +223,7 @@ func TestAgainstACloudOfCloudsYAML(t *testing.T) {
 		t.Errorf("allocations after a mistyped UUID (-want +got):\n%s", diff)
 	}
 
-	status, _, stderr = runSpawn(t, "--os-cloud", "sim", "--instance", instance, "--profile", "gpu")
+	status, _, stderr = runSpawn(t, "--cloud", "sim", "--instance", instance, "--profile", "gpu")
 	if status != 6 || !strings.Contains(stderr, "service token") || !strings.Contains(stderr, "--service-cloud") {
 		t.Errorf("without service token: exit %d, %s", status, stderr)
 	}
@@ -231,7 +231,7 @@ func TestAgainstACloudOfCloudsYAML(t *testing.T) {
 		t.Errorf("allocations after a failure (-want +got):\n%s", diff)
 	}
 
-	status, domain, stderr := runSpawn(t, "--os-cloud", "sim", "--service-cloud", "sim-svc", "--instance", instance, "--profile", "mixed", "--xml", "-")
+	status, domain, stderr := runSpawn(t, "--cloud", "sim", "--service-cloud", "sim-svc", "--instance", instance, "--profile", "mixed", "--xml", "-")
 	if status != 0 {
 		t.Fatalf("exit %d, %s", status, stderr)
 	}
@@ -242,7 +242,7 @@ func TestAgainstACloudOfCloudsYAML(t *testing.T) {
 
 	cloud.RemoveGuest(instance)
 	for range 2 {
-		status, stdout, stderr := runSpawn(t, "--os-cloud", "sim", "--service-cloud", "sim-svc", "--instance", instance, "--release")
+		status, stdout, stderr := runSpawn(t, "--cloud", "sim", "--service-cloud", "sim-svc", "--instance", instance, "--release")
 		if status != 0 || !strings.Contains(stdout, instance) {
 			t.Errorf("--release: exit %d, %s%s", status, stdout, stderr)
 		}

@@ -30,10 +30,10 @@ type options struct {
 	XML             string                    `name:"xml" help:"Write only the domain XML, to a file, or to standard output with -." placeholder:"FILE|-"`
 	JSON            bool                      `name:"json" help:"Print one JSON document instead of tables."`
 	Diagram         string                    `help:"Write the sequence diagram of the embedded cloud's requests (Mermaid)." placeholder:"FILE" xor:"requests"`
-	OSCloud         string                    `name:"os-cloud" help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME" xor:"hosts,requests"`
+	Cloud           string                    `help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME" xor:"hosts,requests"`
 	ServiceCloud    string                    `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
-	Instance        uuid.UUID                 `help:"UUID of the instance. With --os-cloud: an existing server." placeholder:"UUID"`
-	Release         bool                      `help:"Release the accelerators of the instance instead; the rest of its allocation is kept. Needs --os-cloud. Take the devices out of its domain before."`
+	Instance        uuid.UUID                 `help:"UUID of the instance. With --cloud: an existing server." placeholder:"UUID"`
+	Release         bool                      `help:"Release the accelerators of the instance instead; the rest of its allocation is kept. Needs --cloud. Take the devices out of its domain before."`
 	NovaConf        kong.NamedFileContentFlag `help:"Read arq_binding_timeout from this nova-cpu.conf." placeholder:"FILE"`
 	Timeout         *time.Duration            `help:"Time limit for binding the ARQs, arq_binding_timeout, in whole seconds. Default: 300s." placeholder:"DURATION"`
 	Seed            uint64                    `help:"Seed of the embedded cloud's identifiers." default:"1"`
@@ -43,12 +43,12 @@ type options struct {
 // cloud depends on the seed, so that the same command prints the same identifiers.
 func (o *options) AfterApply() error {
 	switch {
-	case o.OSCloud != "" && o.Instance == uuid.Nil:
-		return errors.New("--os-cloud needs --instance, the UUID of an existing server")
-	case o.OSCloud == "" && o.Release:
-		return errors.New("--release needs --os-cloud")
-	case o.OSCloud == "" && o.ServiceCloud != "":
-		return errors.New("--service-cloud needs --os-cloud")
+	case o.Cloud != "" && o.Instance == uuid.Nil:
+		return errors.New("--cloud needs --instance, the UUID of an existing server")
+	case o.Cloud == "" && o.Release:
+		return errors.New("--release needs --cloud")
+	case o.Cloud == "" && o.ServiceCloud != "":
+		return errors.New("--service-cloud needs --cloud")
 	case o.Sysfs == "" && (o.DriverConfig.Filename != "" || o.Host != "" || o.Bitstream.Filename != "" || o.BitstreamLoader != ""):
 		return errors.New("--driver-config, --host, --bitstream and --bitstream-loader need --sysfs")
 	case o.Domain.Filename != "" && len(o.Domain.Contents) == 0:

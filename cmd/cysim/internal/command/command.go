@@ -41,6 +41,10 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Help(func(options kong.HelpOptions, line *kong.Context) error {
+			line.Stdout = toStdout // whose width is that of the terminal
+			return kong.DefaultHelpPrinter(options, line)
+		}),
 	}, options...)...)
 	if err != nil {
 		return report(stderr, err)
@@ -50,13 +54,26 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 	case helped:
 		return 0
 	case err != nil:
-		return report(stderr, BadInput(err))
+		return report(stderr, BadInput(fmt.Errorf("%w; see %s", err, helpFor(err))))
 	}
 	err = parsed.Run(&Process{Stdout: stdout, Stderr: stderr, Log: slog.New(slog.NewTextHandler(stderr, nil))})
 	if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
 		return report(stderr, err)
 	}
 	return 0
+}
+
+// helpFor is the command that describes what an error of the parser is about.
+func helpFor(err error) string {
+	text := "cysim"
+	if parse := new(kong.ParseError); errors.As(err, &parse) && parse.Context != nil {
+		for _, step := range parse.Context.Path {
+			if step.Command != nil {
+				text += " " + step.Command.Name
+			}
+		}
+	}
+	return text + " --help"
 }
 
 // report writes the error in one line and returns the exit status for it.

@@ -10,8 +10,8 @@ import (
 
 // Command makes a state for serve of what a real cloud lists.
 type Command struct {
-	OSCloud      string `name:"os-cloud" xor:"cloud" placeholder:"NAME" help:"Read this cloud of clouds.yaml. Default: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
-	Output       string `placeholder:"FILE" help:"Write the state to this file instead of standard output."`
+	Cloud        string `xor:"cloud" placeholder:"NAME" help:"Read this cloud of clouds.yaml. Default: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
+	To           string `placeholder:"FILE" help:"Write the state to this file instead of standard output."`
 	Listing      string `xor:"listing" placeholder:"FILE" help:"Write what was read to this file, as it was read."`
 	FromListing  string `xor:"cloud,listing" placeholder:"FILE" help:"Import what --listing wrote, without a network."`
 	ReplaceNames bool   `help:"Replace the names of hosts, providers and device profiles by host-1, host-2 and so on."`
@@ -41,19 +41,19 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	if err != nil {
 		return err
 	}
-	if c.Output == "" {
+	if c.To == "" {
 		_, err = p.Stdout.Write(state)
 		return err
 	}
-	return command.WriteFile("output", c.Output, state)
+	return command.WriteFile("to", c.To, state)
 }
 
 // check refuses bad names of files before the first request.
 func (c *Command) check() error {
-	if c.Output != "" && c.Output == c.Listing {
-		return command.BadInput(errors.New("--output and --listing name the same file"))
+	if c.To != "" && c.To == c.Listing {
+		return command.BadInput(errors.New("--to and --listing name the same file"))
 	}
-	return errors.Join(command.CheckOutput("output", c.Output), command.CheckOutput("listing", c.Listing))
+	return errors.Join(command.CheckOutput("to", c.To), command.CheckOutput("listing", c.Listing))
 }
 
 // listing reads the file, or the cloud into the file.
@@ -61,7 +61,7 @@ func (c *Command) listing(ctx context.Context, p *command.Process) (listing tran
 	if c.FromListing != "" {
 		return command.ParseFile("from-listing", c.FromListing, maxListing, transfer.ParseListing)
 	}
-	cloud, err := openCloud(ctx, c.OSCloud, p.Log)
+	cloud, err := openCloud(ctx, c.Cloud, p.Log)
 	if err != nil {
 		return listing, err
 	}

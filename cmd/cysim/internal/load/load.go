@@ -13,7 +13,7 @@ import (
 // Command runs spawn/delete cycles.
 type Command struct {
 	Spawns       int           `default:"1000" help:"Number of instances to spawn and delete (${default})."`
-	Concurrency  int           `default:"16" help:"Number of instances at a time (${default})."`
+	Concurrency  int           `placeholder:"N" help:"Number of instances at a time. Default: 16, or --spawns if that is less."`
 	Warmup       *int          `placeholder:"N" help:"Number of instances to spawn and delete before the measured ones. Default: --concurrency."`
 	Keep         bool          `help:"Keep the instances. Those of a cloud of clouds.yaml are listed by -o json."`
 	Hold         time.Duration `placeholder:"TIME" help:"How long an instance lives until it is deleted, such as 30s. Default: it is deleted at once."`
@@ -26,11 +26,16 @@ type Command struct {
 	Output       string        `short:"o" enum:"table,json" default:"table" help:"Output format: table or json."`
 }
 
+const defaultConcurrency = 16
+
 // maxSpawns limits the latencies that are kept.
 const maxSpawns = 1_000_000
 
 // Run implements the command.
 func (c *Command) Run(ctx context.Context, p *command.Process) error {
+	if c.Concurrency == 0 {
+		c.Concurrency = min(defaultConcurrency, c.Spawns)
+	}
 	if err := errors.Join(c.checkWork(), c.checkSize()); err != nil {
 		return command.BadInput(err)
 	}

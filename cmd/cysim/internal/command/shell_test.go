@@ -1,10 +1,12 @@
-package main
+package command_test
 
 import (
 	"os/exec"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
 
 func TestQuotedValuesSurviveTheShell(t *testing.T) {
@@ -15,9 +17,9 @@ func TestQuotedValuesSurviveTheShell(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[ -~\t\n]{0,12}`).Draw(t, "value")
-		out, err := exec.Command(shell, "-c", "V="+quote(value)+`; printf %s "$V."`).Output()
+		out, err := exec.Command(shell, "-c", "V="+command.Quote(value)+`; printf %s "$V."`).Output()
 		if err != nil || string(out) != value+"." {
-			t.Errorf("quote(%q) = %s: the shell reads %q, error %v", value, quote(value), out, err)
+			t.Errorf("Quote(%q) = %s: the shell reads %q, error %v", value, command.Quote(value), out, err)
 		}
 	})
 }
@@ -30,8 +32,8 @@ func TestPlainValuesStayReadable(t *testing.T) {
 		"":                       "''",
 		"it's":                   `'it'\''s'`,
 	} {
-		if got := quote(value); got != want {
-			t.Errorf("quote(%q): got %s, want %s", value, got, want)
+		if got := command.Quote(value); got != want {
+			t.Errorf("Quote(%q): got %s, want %s", value, got, want)
 		}
 	}
 }

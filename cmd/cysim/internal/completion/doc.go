@@ -1,0 +1,2 @@
+// Package completion completes the command line of cysim in shells.
+package completion

@@ -1,0 +1,2 @@
+// Package daemon starts cysim again as a process of its own that goes on in the background.
+package daemon

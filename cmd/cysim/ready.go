@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/session"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// readyCommand asks a server whether it is ready.
+type readyCommand struct {
+	URL  command.URL   `arg:"" env:"CYSIM_URL" help:"Address of the server, such as http://127.0.0.1:8780. Default: CYSIM_URL."`
+	Wait time.Duration `placeholder:"TIME" help:"Ask again for this long, such as 30s. Default: ask once."`
+}
+
+// Help implements kong.HelpProvider.
+func (*readyCommand) Help() string {
+	return "Exits 0 if the server is ready, and 1 if it is not. It needs no control token, so that it can be the health check of a container."
+}
+
+const (
+	readyTimeout = 5 * time.Second // of one question
+	readyPause   = 100 * time.Millisecond
+)
+
+// Run implements the command.
+func (c *readyCommand) Run(ctx context.Context, p *command.Process) error {
+	clock := simhttp.Wall{}
+	for deadline := clock.Now().Add(c.Wait); ; {
+		err := c.ask(ctx)
+		if err == nil {
+			_, err = fmt.Fprintln(p.Stdout, "ready")
+			return err
+		}
+		if !clock.Now().Add(readyPause).Before(deadline) {
+			return fmt.Errorf("ready: %w", err)
+		}
+		if err := clock.Wait(ctx, readyPause); err != nil {
+			return err
+		}
+	}
+}
+
+// ask asks for the health, and where that is not for everybody, whether the services answer.
+func (c *readyCommand) ask(ctx context.Context) error {
+	base := strings.TrimSuffix(string(c.URL), "/")
+	answer, err := c.get(ctx, base+"/_sim/health")
+	if err == nil && (answer == http.StatusUnauthorized || answer == http.StatusForbidden) {
+		_, err = c.get(ctx, base+"/")
+	}
+	return err
+}
+
+// get returns the status of an answer. One of a server that does not serve is an error.
+func (c *readyCommand) get(ctx context.Context, url string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, command.BadInput(err)
+	}
+	transport, err := session.Transport()
+	if err != nil {
+		return 0, command.BadInput(err)
+	}
+	client := http.Client{Transport: transport, Timeout: readyTimeout}
+	defer client.CloseIdleConnections()
+	answer, err := client.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("%w; is cysim serve running there?", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusNotFound {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // what there is of it
+		return 0, errors.New(answer.Status + ": " + command.OneLine(string(text)))
+	}
+	return answer.StatusCode, nil
+}
