@@ -138,10 +138,10 @@ fuzz: elapsed: 3s, execs: 9043 (3013/sec), new interesting: 8 (total: 20)
 fuzz: elapsed: 6s, execs: 12003 (986/sec), new interesting: 9 (total: 21)
 PASS
 `
-	if got := fuzzExecutions([]byte(log)); got != 12003 {
+	if got := lastNumber(fuzzLine, []byte(log)); got != 12003 {
 		t.Errorf("got %d, want 12003", got)
 	}
-	if got := fuzzExecutions([]byte("FAIL")); got != 0 {
+	if got := lastNumber(fuzzLine, []byte("FAIL")); got != 0 {
 		t.Errorf("without a line: got %d", got)
 	}
 }

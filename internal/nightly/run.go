@@ -46,8 +46,11 @@ func (n *night) runStep(ctx context.Context, s step) error {
 
 // slices returns a function that runs as much of a step as one slice takes.
 func (n *night) slices(ctx context.Context, s step) (next func(left int) outcome, end func(), err error) {
-	if s.kind == kindFuzz {
+	switch s.kind {
+	case kindFuzz:
 		return func(left int) outcome { return n.fuzz(ctx, s, left) }, func() {}, nil
+	case kindHistory:
+		return func(left int) outcome { return n.history(ctx, s, left) }, func() {}, nil
 	}
 	binary, end, err := compile(ctx, s)
 	if err != nil {
@@ -85,14 +88,14 @@ func (n *night) fuzz(ctx context.Context, s step, left int) outcome {
 	// Without a bound, minutes are spent to shorten single inputs of targets whose coverage differs from run to run.
 	log, err := combined(exec.CommandContext(ctx, "go", "test", "-run", "^$", "-fuzz", "^"+s.name+"$",
 		"-fuzztime", fmt.Sprintf("%ds", left), "-fuzzminimizetime", "100x", "./"+s.pkg))
-	return outcome{done: left, executions: fuzzExecutions(log), log: log, err: err}
+	return outcome{done: left, executions: lastNumber(fuzzLine, log), log: log, err: err}
 }
 
 var fuzzLine = regexp.MustCompile(`(?m)^fuzz: elapsed: .*, execs: (\d+) `)
 
-// fuzzExecutions reads the last count that go test printed.
-func fuzzExecutions(log []byte) int {
-	lines := fuzzLine.FindAllSubmatch(log, -1)
+// lastNumber is the number in the last line that matches, 0 if none does.
+func lastNumber(line *regexp.Regexp, log []byte) int {
+	lines := line.FindAllSubmatch(log, -1)
 	if len(lines) == 0 {
 		return 0
 	}
@@ -101,6 +104,23 @@ func fuzzExecutions(log []byte) int {
 		return 0
 	}
 	return count
+}
+
+// historySlice is how many operations a slice has.
+const historySlice = 50_000
+
+var historyLine = regexp.MustCompile(`(?m): (\d+) operations in `)
+
+// history runs a test of histories, with a seed of its own for each slice. Pictures of rejected ones stay in the folder.
+func (n *night) history(ctx context.Context, s step, left int) outcome {
+	folder, err := filepath.Abs(n.out)
+	if err != nil {
+		return outcome{done: left, err: err}
+	}
+	done := min(left, historySlice)
+	log, err := combined(exec.CommandContext(ctx, "go", "test", "-v", "-tags", "histories", "-timeout", "2h", "./"+s.pkg, "-run", "^"+s.name+"$",
+		"-operations", strconv.Itoa(done), "-seed", strconv.FormatInt(time.Now().UnixNano()>>20, 10), "-out", folder))
+	return outcome{done: done, executions: lastNumber(historyLine, log), log: log, err: err}
 }
 
 // compile builds the tests of a package once, with the race detector.

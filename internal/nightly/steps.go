@@ -18,8 +18,8 @@ import (
 
 // limits say when a step is complete.
 type limits struct {
-	fuzz            time.Duration
-	suspects, tests int
+	fuzz                        time.Duration
+	suspects, tests, operations int
 }
 
 // kind is what a step runs.
@@ -29,18 +29,19 @@ const (
 	kindFuzz     kind = "fuzz"     // one fuzz target
 	kindSuspects kind = "suspects" // the tests of a package that may be flaky
 	kindTests    kind = "tests"    // its other tests
+	kindHistory  kind = "history"  // histories that are checked for linearizability
 )
 
 // step is what is complete or not at a commit.
 type step struct {
 	kind kind
 	pkg  string // from the root of the module
-	name string // of the fuzz target; "" for tests
+	name string // of the fuzz target or the test of histories; "" for tests
 	// pattern selects the tests, of which there are count; skip says that it names those that are left out.
 	pattern string
 	skip    bool
 	count   int
-	goal    int // seconds or runs
+	goal    int // seconds, runs or operations
 }
 
 func (s step) String() string {
@@ -105,6 +106,14 @@ func (p testPackage) steps(l limits) ([]step, error) {
 		steps = append(steps, step{kind: kindTests, pkg: p.name(), pattern: pattern, skip: true, count: len(others), goal: l.tests})
 	}
 	return steps, nil
+}
+
+// histories are steps with a quarter of the operations each.
+func histories(l limits) (steps []step) {
+	for _, name := range []string{"TestHistoriesOfGenerations", "TestHistoriesOfClaims", "TestHistoriesOfReshapes", "TestHistoriesOverSeveralTrees"} {
+		steps = append(steps, step{kind: kindHistory, pkg: "internal/linearizability", name: name, goal: l.operations / 4})
+	}
+	return steps
 }
 
 func isTest(prefix, name string) bool {
