@@ -3,6 +3,7 @@
 package linearizability
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -55,7 +56,7 @@ func (p piece) check(picture string) (v verdict, text string) {
 	case over.Load() || result == porcupine.Unknown:
 		return undecided, fmt.Sprintf("%s: %d operations are not decided in %s and %d MiB", p.name, len(p.operations), checkTime, checkMemory>>20)
 	case result == porcupine.Illegal:
-		text = fmt.Sprintf("%s: %d operations have no order; %s shows them", p.name, len(p.operations), picture)
+		text = fmt.Sprintf("%s: %d operations have no order; %s shows them. %s", p.name, len(p.operations), picture, p.stuck(info))
 		if err := porcupine.VisualizePath(p.model, info, picture); err != nil {
 			text += ": " + err.Error()
 		}
@@ -85,6 +86,37 @@ func watchMemory(over *atomic.Bool) (end func()) {
 		}
 	}()
 	return func() { close(stop); <-ended }
+}
+
+// stuck tells where the longest order that was found ends: the last operations and the state there, and the first that do not fit.
+func (p piece) stuck(info porcupine.LinearizationInfo) string {
+	var longest []porcupine.Operation
+	for _, orders := range info.PartialLinearizationsOperations() {
+		for _, order := range orders {
+			if len(order) > len(longest) {
+				longest = order
+			}
+		}
+	}
+	ordered, state := make(map[any]bool), p.model.Init()
+	key := func(o porcupine.Operation) any { return [2]int64{o.Call, int64(o.ClientId)} }
+	for _, o := range longest {
+		_, state = p.model.Step(state, o.Input, o.Output)
+		ordered[key(o)] = true
+	}
+	rest := slices.DeleteFunc(slices.Clone(p.operations), func(o porcupine.Operation) bool { return ordered[key(o)] })
+	slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	var text strings.Builder
+	list := func(operations []porcupine.Operation) {
+		for _, o := range operations {
+			fmt.Fprintf(&text, "\n  %d..%d client %d: %s", o.Call, o.Return, o.ClientId, p.model.DescribeOperation(o.Input, o.Output))
+		}
+	}
+	text.WriteString("The longest order ends with")
+	list(longest[max(0, len(longest)-6):])
+	fmt.Fprintf(&text, "\nin the state %s\nand none of these can be next:", p.model.DescribeState(state))
+	list(rest[:min(len(rest), 6)])
+	return text.String()
 }
 
 // picture is where a rejected history of the piece is drawn.

@@ -94,6 +94,11 @@ func TestHistoriesOfReshapes(t *testing.T) {
 	}, nil}.check(t)
 }
 
+func binds(name string, group int) objects { return newPool(name, group) }
+
+// Requests that were deleted are replaced between pieces, so these are short.
+func TestHistoriesOfBinds(t *testing.T) { history{200, *operations, binds, nil}.check(t) }
+
 // A claim or a reshape over several trees cannot be cut by tree: the histories are short instead.
 func TestHistoriesOverSeveralTrees(t *testing.T) {
 	const calls = clientsOfGroup * 200

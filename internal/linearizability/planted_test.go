@@ -71,6 +71,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 	to := http.RoundTripper(&http.Transport{MaxIdleConnsPerHost: 64})
 	for name, h := range map[string]history{
 		"lost updates of inventories": {mostOfPiece, 20_000, generations, lostUpdates{to}},
+		"lost binds":                  {200, 20_000, binds, lostWrites{to, regexp.MustCompile("/accelerator_requests"), http.StatusAccepted}},
 		"lost claims":                 {mostOfPiece, 20_000, claims, lostWrites{to, regexp.MustCompile("/allocations"), http.StatusNoContent}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,10 +108,10 @@ func (p testPackage) steps(l limits) ([]step, error) {
 	return steps, nil
 }
 
-// histories are steps with a quarter of the operations each.
+// histories are steps with a fifth of the operations each.
 func histories(l limits) (steps []step) {
-	for _, name := range []string{"TestHistoriesOfGenerations", "TestHistoriesOfClaims", "TestHistoriesOfReshapes", "TestHistoriesOverSeveralTrees"} {
-		steps = append(steps, step{kind: kindHistory, pkg: "internal/linearizability", name: name, goal: l.operations / 4})
+	for _, name := range []string{"TestHistoriesOfGenerations", "TestHistoriesOfClaims", "TestHistoriesOfReshapes", "TestHistoriesOfBinds", "TestHistoriesOverSeveralTrees"} {
+		steps = append(steps, step{kind: kindHistory, pkg: "internal/linearizability", name: name, goal: l.operations / 5})
 	}
 	return steps
 }
