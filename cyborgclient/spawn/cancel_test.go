@@ -1,4 +1,4 @@
-//go:build soak
+//go:build drill
 
 package spawn_test
 
@@ -26,7 +26,7 @@ import (
 // Callers give up at random instants, many at a time, over sockets of the kernel:
 // whatever is left is named. This is not a bubble, because only real sockets lose a
 // request on its way.
-func TestSoakNothingIsUnnamedWhenCallersGiveUp(t *testing.T) {
+func TestDrillNothingIsUnnamedWhenCallersGiveUp(t *testing.T) {
 	t.Parallel()
 	for _, config := range []spawn.Config{{}, {ExclusiveProject: true}} {
 		t.Run(fmt.Sprintf("exclusive=%v", config.ExclusiveProject), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -28,6 +29,7 @@ func placeOf(i spawn.Instance) place { return place{i.UUID, i.Host} }
 // libvirt's requirement that a mediated device exists when its guest starts.
 // It registers the guest in the cloud with the domain of its present host.
 type hypervisor struct {
+	mu    sync.Mutex
 	cloud *simcloud.Cloud
 	saved map[place]string
 	runs  map[place]string  // the domain that a guest was started with
@@ -54,6 +56,8 @@ var errHypervisor = errors.New("the hypervisor failed")
 
 // call records a call, fails it if a fault is set, and does the work.
 func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, work func() error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.calls = append(h.calls, name)
 	if h.hook != nil {
 		h.hook(len(h.calls))
@@ -126,13 +130,15 @@ func (h *hypervisor) tell(instance string) error {
 // Domain implements spawn.Hypervisor.
 func (h *hypervisor) Domain(ctx context.Context, i spawn.Instance) (domain []byte, running bool, err error) {
 	err = h.call(ctx, "domain", i, func() error {
-		if _, there := h.saved[placeOf(i)]; !there {
+		saved, there := h.saved[placeOf(i)]
+		if !there {
 			return fmt.Errorf("instance %s: %w", i.UUID, spawn.ErrNoGuest)
 		}
+		domain = []byte(saved)
+		_, running = h.runs[placeOf(i)]
 		return nil
 	})
-	_, running = h.runs[placeOf(i)]
-	return []byte(h.saved[placeOf(i)]), running, err
+	return domain, running, err
 }
 
 // Define implements spawn.Hypervisor.

@@ -1,0 +1,383 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+)
+
+// yearAgent is one of the programs that make instances, over all of its processes.
+type yearAgent struct {
+	*year
+	number int
+	hosts  []string
+	random *rand.Rand
+	line   *mortalLine
+	flow   *spawn.Flow
+	ops    *spawn.Operations
+	built  int
+	has    []*yearInstance // oldest first
+}
+
+// mortalLine is the network of a process, which may die before or after a request.
+type mortalLine struct {
+	next http.RoundTripper
+	left atomic.Int64 // requests until the process dies; 0: it lives on
+	dead atomic.Bool
+}
+
+var errDead = errors.New("the process is dead")
+
+// RoundTrip implements http.RoundTripper.
+func (l *mortalLine) RoundTrip(req *http.Request) (*http.Response, error) {
+	if l.dead.Load() {
+		return nil, errDead
+	}
+	n := l.left.Load()
+	if n > 0 && l.left.Add(-1) == 0 {
+		l.dead.Store(true)
+		if n%2 == 0 {
+			return nil, errDead
+		}
+	}
+	res, err := l.next.RoundTrip(req)
+	if l.dead.Load() && err == nil {
+		return nil, errors.Join(errDead, res.Body.Close())
+	}
+	return res, err
+}
+
+// start is a new process of the agent: it has forgotten everything but the instances, which
+// Nova knows. Only the first agent gets events.
+func (a *yearAgent) start(ctx context.Context) error {
+	line := &mortalLine{next: a.cloud.Transport()}
+	var providers [2]*gophercloud.ProviderClient
+	for i, user := range []string{"admin", "nova"} {
+		p, err := a.cloud.ProviderClient(ctx, user)
+		if err != nil {
+			return err
+		}
+		p.HTTPClient.Transport, providers[i] = line, p
+	}
+	events := externalevent.NewRegistry()
+	if a.number == 0 {
+		a.cloud.HandleEvents(events.Handler())
+	}
+	flow, err := spawn.NewFromProvider(providers[0], spawn.WithServiceProvider(providers[1]), spawn.WithEvents(events))
+	if err != nil {
+		return err
+	}
+	a.line, a.flow = line, flow
+	a.ops, err = flow.Operations(a.guests)
+	return err
+}
+
+// revive starts a process in place of one that died, and tries until it succeeds.
+func (a *yearAgent) revive(ctx context.Context, over func() bool) {
+	for a.line == nil || a.line.dead.Load() {
+		if err := a.start(ctx); err == nil {
+			a.reconcile(ctx)
+			return
+		}
+		if over() {
+			return
+		}
+		time.Sleep(time.Minute)
+	}
+}
+
+// work makes and ends instances until the end, and reconciles every two hours.
+func (a *yearAgent) work(ctx context.Context, over func() bool) {
+	period := 24 * time.Hour * yearAgents / spawnsAnDay
+	next := a.started.Add(time.Duration(a.number)*period/yearAgents + time.Duration(a.number)*1009*time.Microsecond)
+	last := a.started
+	for !over() {
+		time.Sleep(time.Until(next))
+		next = next.Add(period + time.Duration(a.random.Int64N(int64(time.Second))) - time.Second/2)
+		a.revive(ctx, over)
+		a.tend(ctx)
+		a.revive(ctx, over)
+		a.spawn(ctx)
+		if a.line.dead.Load() {
+			a.counts.crashed.Add(1)
+			a.revive(ctx, over)
+		}
+		if time.Since(last) >= 2*time.Hour {
+			last = time.Now()
+			a.reconcile(ctx)
+		}
+	}
+}
+
+// newID is the uuid of the next instance.
+func (a *yearAgent) newID() string {
+	a.built++
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", a.number, a.built)
+}
+
+// spawn makes an instance of some hours. The operator lets some processes die meanwhile.
+func (a *yearAgent) spawn(ctx context.Context) {
+	a.mu.Lock()
+	profile := a.profiles[a.random.IntN(len(a.profiles))]
+	a.mu.Unlock()
+	i := &yearInstance{profile: profile, living: true, busy: true, due: time.Now().Add(2*time.Hour + time.Duration(a.random.Int64N(int64(4*time.Hour))))}
+	i.UUID = a.newID()
+	a.mu.Lock()
+	a.instances[i.UUID] = i
+	a.mu.Unlock()
+	req := spawn.Request{Instance: i.UUID, Flavor: flavor(profile)}
+	result, err := a.flow.Run(ctx, req)
+	if err == nil {
+		i.Instance = spawn.InstanceOf(req, result)
+		err = errors.Join(a.guests.Define(ctx, i.Instance, result.Domain), a.guests.Start(ctx, i.Instance))
+	}
+	a.mu.Lock()
+	i.busy = false
+	switch {
+	case errors.Is(err, spawn.ErrNoCandidates): // which leaves nothing
+		delete(a.instances, i.UUID)
+		a.mu.Unlock()
+		a.counts.full.Add(1)
+		return
+	case err != nil:
+		i.living, i.trouble = false, time.Now()
+	default:
+		i.guest = true
+		a.has = append(a.has, i)
+		if len(result.Suspects) > 0 { // an attempt before this one has left something
+			i.trouble = time.Now()
+			a.trouble[""] = i.trouble
+		}
+	}
+	a.mu.Unlock()
+	if err == nil {
+		a.counts.spawned.Add(1)
+		return
+	}
+	a.counts.failed.Add(1)
+	a.befell("")
+	a.happened("spawn %s of %s: %v", i.UUID, profile, err)
+	if i.Host != "" { // it was spawned and does not start
+		i.guest = false
+		a.delete(ctx, i)
+	}
+}
+
+// tend does what is to be done to the agent's instances: ends those that are due, and operates
+// on one of the others.
+func (a *yearAgent) tend(ctx context.Context) {
+	for _, i := range slices.Clone(a.has) {
+		switch {
+		case a.line.dead.Load():
+			return
+		case a.guests.isDown(i.Host):
+			a.evacuate(ctx, i)
+		case !time.Now().Before(i.due):
+			a.delete(ctx, i)
+		case !a.guests.isRunning(i.Instance):
+			a.begin(i)
+			a.ended(i, a.ops.ResumeAfterHostReboot(ctx, i.Instance))
+		}
+	}
+	if len(a.has) == 0 || a.random.IntN(4) > 0 || a.line.dead.Load() {
+		return
+	}
+	a.operate(ctx, a.has[a.random.IntN(len(a.has))], a.random.IntN(5))
+}
+
+// evacuate moves an instance away from a host that has been down for long.
+func (a *yearAgent) evacuate(ctx context.Context, i *yearInstance) {
+	a.mu.Lock()
+	down := time.Since(a.trouble[i.Host])
+	a.mu.Unlock()
+	if down < 25*time.Minute {
+		return
+	}
+	a.begin(i)
+	result, err := a.ops.Evacuate(ctx, i.Instance, spawn.MoveOpts{})
+	if result != nil { // also when something of the old host could not be given up
+		a.mu.Lock()
+		i.Host, i.ARQs = result.Host, arqsOf(result)
+		a.mu.Unlock()
+	}
+	a.ended(i, err)
+}
+
+// hasTrouble reports whether a host has had trouble lately.
+func (y *year) hasTrouble(host string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	at, has := y.trouble[host]
+	return has && time.Since(at) < time.Hour
+}
+
+// begin and end frame what is done to an instance.
+func (a *yearAgent) begin(i *yearInstance) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i.busy = true
+}
+
+func (a *yearAgent) ended(i *yearInstance, err error) {
+	a.mu.Lock()
+	i.busy = false
+	if err == nil {
+		i.attempts = 0
+	} else {
+		i.attempts++
+		i.trouble = time.Now()
+	}
+	attempts := i.attempts
+	a.mu.Unlock()
+	if err != nil {
+		a.counts.failed.Add(1)
+		a.befell("")
+		a.happened("instance %s: %v", i.UUID, err)
+	}
+	const most = 60 // the agent comes by every six minutes
+	if attempts > most {
+		a.unexplained("instance %s on host %s does not reach its end: %v", i.UUID, i.Host, err)
+	}
+}
+
+// operate does one of Nova's operations to an instance. One that fails is done again, until it
+// succeeds.
+func (a *yearAgent) operate(ctx context.Context, i *yearInstance, which int) {
+	if a.guests.isDown(i.Host) {
+		return
+	}
+	a.begin(i)
+	a.counts.operations.Add(1)
+	var err error
+	switch which {
+	case 0:
+		err = a.ops.Stop(ctx, i.Instance)
+		if err == nil {
+			err = a.ops.Start(ctx, i.Instance)
+		}
+	case 1:
+		err = a.ops.HardReboot(ctx, i.Instance, domainxml.NewDomain(domainxml.DomainOpts{Name: "again"}))
+	case 2:
+		err = a.ops.SoftReboot(ctx, i.Instance)
+	case 3:
+		err = a.ops.Rebuild(ctx, i.Instance, domainxml.NewDomain(domainxml.DomainOpts{Name: "rebuilt"}))
+	default:
+		err = a.shelve(ctx, i)
+	}
+	if err != nil {
+		i.due = time.Now() // one that does not work is deleted
+		a.mu.Lock()
+		i.guest = false
+		a.mu.Unlock()
+	}
+	a.ended(i, err)
+}
+
+// shelve shelves an instance and brings it back.
+func (a *yearAgent) shelve(ctx context.Context, i *yearInstance) error {
+	if err := a.ops.ShelveOffload(ctx, i.Instance); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	i.Host, i.ARQs = "", nil
+	a.mu.Unlock()
+	result, err := a.ops.Unshelve(ctx, i.Instance, spawn.MoveOpts{})
+	if err == nil {
+		a.mu.Lock()
+		i.Host, i.ARQs = result.Host, arqsOf(result)
+		a.mu.Unlock()
+	}
+	return err
+}
+
+func arqsOf(result *spawn.Result) (uuids []string) {
+	for _, arq := range result.ARQs {
+		uuids = append(uuids, arq.UUID)
+	}
+	return uuids
+}
+
+// delete ends an instance, which must have had its accelerator until now. One that cannot be
+// deleted is deleted again the next time.
+func (a *yearAgent) delete(ctx context.Context, i *yearInstance) {
+	if a.guests.isDown(i.Host) {
+		return
+	}
+	a.begin(i)
+	i.guest = false
+	err := a.ops.Delete(ctx, i.Instance)
+	a.ended(i, err)
+	if err != nil {
+		return
+	}
+	a.counts.ended.Add(1)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i.guest, i.living = false, false
+	a.has = slices.DeleteFunc(a.has, func(other *yearInstance) bool { return other == i })
+	if i.trouble.IsZero() {
+		delete(a.instances, i.UUID)
+	}
+}
+
+// isLiving is what Nova's database answers.
+func (y *year) isLiving(_ context.Context, instance string) (bool, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	i := y.instances[instance]
+	return i != nil && i.living, nil
+}
+
+// reconcile frees what crashes and late requests left on the agent's hosts.
+func (a *yearAgent) reconcile(ctx context.Context) {
+	if a.flow == nil {
+		return
+	}
+	a.counts.reconciled.Add(1)
+	found, err := a.flow.Reconcile(ctx, spawn.ReconcileOpts{Hosts: a.hosts, Living: a.isLiving, Free: true})
+	a.counts.freed.Add(int64(len(found)))
+	if err != nil {
+		a.befell("") // again in an hour
+		a.happened("reconcile: %v", err)
+	}
+}
+
+// settle ends the agent's instances, without faults.
+func (a *yearAgent) settle(ctx context.Context) {
+	a.revive(ctx, func() bool { return false })
+	for _, i := range slices.Clone(a.has) {
+		if err := a.ops.Delete(ctx, i.Instance); err != nil {
+			a.unexplained("after the end: instance %s cannot be deleted: %v", i.UUID, err)
+		}
+		a.mu.Lock()
+		i.living, i.guest = false, false
+		a.mu.Unlock()
+	}
+	a.has = nil
+}
+
+// isDown reports whether a host does not answer.
+func (h *hypervisor) isDown(host string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.down[host]
+}
+
+// isRunning reports whether a guest runs.
+func (h *hypervisor) isRunning(i spawn.Instance) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, runs := h.runs[placeOf(i)]
+	return runs
+}
