@@ -86,12 +86,13 @@ type APIError struct {
 // server's message.
 func (e *APIError) Error() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "cyborgclient: %s: %d %s", subject(e.Op, e.IDs), e.Status, e.Title)
+	shown := func(text string, most int) string { return clip(terminal.Line(text), most) } // escapes are longer
+	fmt.Fprintf(&text, "cyborgclient: %s: %d %s", subject(e.Op, e.IDs), e.Status, shown(e.Title, 200))
 	if first, _, _ := strings.Cut(e.Detail, "\n"); first != "" {
-		text.WriteString(": " + clip(strings.TrimSuffix(first, "."), 500))
+		text.WriteString(": " + shown(strings.TrimSuffix(first, "."), 500))
 	}
 	if e.RequestID != "" {
-		text.WriteString(" (" + e.RequestID + ")")
+		text.WriteString(" (" + shown(e.RequestID, 100) + ")")
 	}
 	return terminal.Line(text.String())
 }

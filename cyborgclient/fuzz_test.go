@@ -33,7 +33,7 @@ func FuzzErrorBody(f *testing.F) {
 	for _, body := range []string{
 		"", "null", `"`, `{"error_message": null}`, `{"error_message": "{\"error_message\": \"{}\"}"}`, "<html><body>x",
 		"<html><script>a</script><!-- <b> --><p>x &amp; y</p>", `{"errors": [null]}`, `{"error": "text"}`, "\xff\xfe",
-		strings.Repeat(`{"error":`, 50), `{"error_message": "` + strings.Repeat("é", 9000) + `"}`,
+		strings.Repeat(`{"error":`, 50), strings.Repeat("\x0e", 900), `{"error_message": "` + strings.Repeat("é", 9000) + `"}`,
 	} {
 		f.Add([]byte(body))
 	}
