@@ -78,7 +78,7 @@ func foundations() []Package {
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"fault", "internal/httpbounds", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/glance", Ours: []string{"fault", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
-		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "sim", "fault", "fakecyborg", "placementsim"}},
+		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "internal/terminal", "sim", "fault", "fakecyborg", "placementsim"}},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/terminal"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -124,7 +125,7 @@ func Mermaid(requests []sim.Exchange) string {
 	return b.String()
 }
 
-// mermaidText removes the syntax of Mermaid.
+// mermaidText removes the syntax of Mermaid, and what acts on a terminal.
 func mermaidText(text string) string {
-	return strings.NewReplacer(";", ",", "#", "", "\n", " ", "\r", " ").Replace(text)
+	return terminal.Line(strings.NewReplacer(";", ",", "#", "", "\n", " ", "\r", " ").Replace(text))
 }
