@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -405,4 +406,14 @@ func checkGeneration(t *rapid.T) {
 		t.Fatalf("candidates (-want +got):\n%s\nquery: %+v\nworld: %+v", diff, q, s.InspectAll())
 	}
 	checkSummaries(t, s, q, got)
+}
+
+// FuzzCandidates compares the search with the reference in worlds that the fuzzer draws.
+func FuzzCandidates(f *testing.F) {
+	for seed := range byte(16) {
+		data := make([]byte, 4096)
+		_, _ = rand.NewChaCha8([32]byte{seed}).Read(data)
+		f.Add(data)
+	}
+	f.Fuzz(rapid.MakeFuzz(checkAgainstReference))
 }
