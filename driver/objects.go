@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/gocyborg/gocyborg/driver/internal/pythonjson"
+	"github.com/gocyborg/gocyborg/internal/pythonjson"
 )
 
 // driverDevice, driverDeployable and driverHandle are upstream's objects DriverDevice,

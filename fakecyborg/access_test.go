@@ -309,7 +309,7 @@ func TestInjectedStatusSpeaksCyborgsDialect(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.get("/v2/devices")
-	if want := `{"error_message":"{\"faultcode\":\"Server\",\"faultstring\":\"injected fault x\",\"debuginfo\":null}"}`; r.status != 503 || r.text != want {
+	if want := `{"error_message":"{\"faultcode\": \"Server\", \"faultstring\": \"injected fault x\", \"debuginfo\": null}"}`; r.status != 503 || r.text != want {
 		t.Errorf("got %d %s", r.status, r.text)
 	}
 	w.want(w.get("/v2/devices"), 200, "")

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -283,6 +285,24 @@ func TestOldReleaseDeletesTheKnownOnes(t *testing.T) {
 			either(zed, "ExtArq not found with uuid="+unknownID, "ARQ not found with uuids ['"+unknownID+"', 'x']"))
 		if got, want := len(w.server.ARQs()), either(zed, 1, 0); got != want {
 			t.Errorf("%s: %d requests left, want %d", release, got, want)
+		}
+	}
+}
+
+// Upstream answers a creation from its memory and anything else from its database, which keeps whole seconds.
+func TestOnlyTheAnswerToACreationHasMicroseconds(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[time.Time]string{
+		time.Date(2026, 11, 20, 21, 18, 35, 1566789, time.UTC): "2026-11-20T21:18:35.001566+00:00",
+		time.Date(2026, 11, 20, 21, 18, 35, 999, time.UTC):     "2026-11-20T21:18:35+00:00",
+	} {
+		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithClock(sim.NewManualClock(at)))
+		made := w.send(sent{method: "POST", path: "/v2/attributes", body: `{"deployable_id": 1, "key": "note", "value": "x"}`}).object(t)
+		if made["created_at"] != want {
+			t.Errorf("created at %s: %v, want %s", at, made["created_at"], want)
+		}
+		if got := w.get("/v2/attributes/" + made["uuid"].(string)).object(t); got["created_at"] != "2026-11-20T21:18:35+00:00" {
+			t.Errorf("later: %v", got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/pythonjson"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -31,7 +33,7 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 	e := simhttp.AsError(err)
 	switch {
 	case errors.Is(err, errUnresolved):
-		s.writeWrapped(c.W, http.StatusLocked, nil)
+		s.writeWrapped(c.W, http.StatusLocked, "null")
 	case errors.As(err, &routing):
 		s.writeRouting(c, routing.status, routing.text)
 	case errors.As(err, &refusal):
@@ -59,17 +61,14 @@ func (s *Server) writeFault(w http.ResponseWriter, status int, text string) {
 	if status >= http.StatusInternalServerError {
 		code = "Server"
 	}
-	s.writeWrapped(w, status, struct {
-		Code  string  `json:"faultcode"`
-		Text  string  `json:"faultstring"`
-		Debug *string `json:"debuginfo"`
-	}{code, text, nil})
+	s.writeWrapped(w, status, fmt.Sprintf(`{"faultcode": "%s", "faultstring": %s, "debuginfo": null}`, code, pythonjson.Text(text)))
 }
 
-// writeWrapped puts JSON into the outer error body.
-func (s *Server) writeWrapped(w http.ResponseWriter, status int, inner any) {
-	if !s.release.ErrorObjects {
-		inner = jsonText(inner)
+// writeWrapped puts JSON into the outer error body, as Python writes it: clients show it as a text.
+func (s *Server) writeWrapped(w http.ResponseWriter, status int, inner string) {
+	if s.release.ErrorObjects {
+		writeMessage(w, status, json.RawMessage(inner))
+		return
 	}
 	writeMessage(w, status, inner)
 }
@@ -87,11 +86,7 @@ func (s *Server) writeRouting(c *simhttp.Call, status int, detail string) {
 	title := http.StatusText(status)
 	switch {
 	case strings.Contains(accept, "application/json"):
-		s.writeWrapped(c.W, status, struct {
-			Code        int    `json:"code"`
-			Title       string `json:"title"`
-			Description string `json:"description"`
-		}{status, title, detail})
+		s.writeWrapped(c.W, status, fmt.Sprintf(`{"code": %d, "title": %s, "description": %s}`, status, pythonjson.Text(title), pythonjson.Text(detail)))
 	case accept == "" || strings.Contains(accept, "html") || strings.Contains(accept, "*/*"):
 		writeMessage(c.W, status, fmt.Sprintf("<html>\n <head>\n  <title>%d %s</title>\n </head>\n <body>\n  <h1>%d %s</h1>\n  %s<br /><br />\n%s\n\n\n </body>\n</html>",
 			status, title, status, title, explanation(status), html.EscapeString(detail)))

@@ -66,6 +66,7 @@ func (s *Server) createAttribute(c *simhttp.Call) error {
 			return
 		}
 		answer = s.links(c).attribute(tx, tx.CreateAttribute(d.UUID, in.key, in.value, now))
+		answer.CreatedAt = stampOfNew(now)
 	})
 	if err != nil {
 		return err

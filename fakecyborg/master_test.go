@@ -15,6 +15,7 @@ func TestErrorsOfEachRelease(t *testing.T) {
 		`not supported by this service. The supported version range is: [2.0, 2.3]."}}`
 	text := func(object string) string {
 		inner := strings.TrimSuffix(strings.TrimPrefix(object, `{"error_message":`), "}")
+		inner = strings.NewReplacer(`":`, `": `, `,"`, `, "`).Replace(inner) // as Python writes it
 		return `{"error_message":"` + strings.ReplaceAll(inner, `"`, `\"`) + `"}`
 	}
 	for release, master := range map[fakecyborg.Release]bool{"": false, fakecyborg.Release20262: false, fakecyborg.ReleaseMaster: true} {

@@ -6,10 +6,21 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/pythonjson"
 )
 
 // stamp is a time as it leaves: UTC, whole seconds, an explicit offset.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05") + "+00:00" }
+
+// stampOfNew is the time of an attribute in the answer to its creation, which upstream has not yet read from its database:
+// with microseconds, unless there are none.
+func stampOfNew(t time.Time) string {
+	t = t.UTC().Truncate(time.Microsecond)
+	if t.Nanosecond() == 0 {
+		return stamp(t)
+	}
+	return t.Format("2006-01-02T15:04:05.000000") + "+00:00"
+}
 
 // stampOrNull is null for a row that was never changed.
 func stampOrNull(t time.Time) *string {
@@ -241,12 +252,11 @@ func (l links) deployable(tx store.Tx, d store.Deployable) deployableBody {
 	}
 }
 
-// attributesText is a JSON list of objects of one key each, spaced as Python
-// writes it, because people read it in that form.
+// attributesText is a JSON list of objects of one key each, as Python writes it, because people read it in that form.
 func attributesText(attributes []store.Attribute) string {
 	objects := make([]string, 0, len(attributes))
 	for _, a := range attributes {
-		objects = append(objects, "{"+jsonText(a.Key)+": "+jsonText(a.Value)+"}")
+		objects = append(objects, pythonjson.Object(map[string]string{a.Key: a.Value}))
 	}
 	return "[" + strings.Join(objects, ", ") + "]"
 }

@@ -101,7 +101,7 @@ func TestAStrictCloudRefusesInEveryDialect(t *testing.T) {
 	for _, tt := range []struct{ method, path, body, want string }{
 		{"GET", "/identity/v3/users?nam=x", "", `{"error":{"code":400,"message":"The simulator is strict`},
 		{"GET", "/placement/traits?nam=x", "", `{"errors":[{"status":400,"title":"Bad Request"`},
-		{"POST", "/accelerator/v2/accelerator_requests", `{"device_profile_name": "gpu", "x": 1}`, `{"error_message":"{\"faultcode\":\"Client\",\"faultstring\":\"The simulator is strict`},
+		{"POST", "/accelerator/v2/accelerator_requests", `{"device_profile_name": "gpu", "x": 1}`, `{"error_message":"{\"faultcode\": \"Client\", \"faultstring\": \"The simulator is strict`},
 		{"POST", "/compute/v2.1/os-server-external-events", `{"events": [], "x": 1}`, `{"badRequest":{"code":400,"message":"The simulator is strict`},
 		{"GET", "/image/v2/images?sort=x", "", "<title>400 Bad Request</title>"},
 	} {

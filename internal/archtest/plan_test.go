@@ -72,6 +72,7 @@ func foundations() []Package {
 		{Pattern: "internal/strictjson"},
 		{Pattern: "internal/terminal"}, // also the library's
 		{Pattern: "internal/uuids"},
+		{Pattern: "internal/pythonjson"},
 		{Pattern: "internal/schema"},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables"}},
@@ -85,11 +86,10 @@ func foundations() []Package {
 // drivers are the hardware drivers.
 func drivers() []Package {
 	return []Package{
-		{Pattern: "driver", Ours: []string{"driver/internal/file", "driver/internal/panicsite", "driver/internal/parallel", "driver/internal/pythonjson", "internal/strictjson"}, Others: []string{uuid}},
+		{Pattern: "driver", Ours: []string{"driver/internal/file", "driver/internal/panicsite", "driver/internal/parallel", "internal/pythonjson", "internal/strictjson"}, Others: []string{uuid}},
 		{Pattern: "driver/internal/file"},
 		{Pattern: "driver/internal/panicsite"},
 		{Pattern: "driver/internal/parallel"},
-		{Pattern: "driver/internal/pythonjson"},
 		{Pattern: "driver/internal/program"},
 		{Pattern: "driver/internal/pciid", Ours: []string{"driver"}},
 		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}, Others: []string{xsys}},
@@ -129,7 +129,7 @@ func cyborg() []Package {
 		{
 			Pattern: "fakecyborg",
 			Ours: []string{
-				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/schema", "internal/simhttp", "internal/strictjson", "internal/tables", "internal/uuids",
+				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/pythonjson", "internal/schema", "internal/simhttp", "internal/strictjson", "internal/tables", "internal/uuids",
 			},
 			Others: []string{uuid},
 		},
@@ -144,7 +144,7 @@ func wholeCloud() []Package {
 			Others:  []string{gophercloud, bbolt, uuid},
 		},
 		{Pattern: "simcloud/internal/bus", Ours: []string{"driver", "driver/sysfs"}, Others: []string{uuid}},
-		{Pattern: "simcloud/internal/client", Ours: []string{"placementsim", "internal/simhttp"}},
+		{Pattern: "simcloud/internal/client", Ours: []string{"placementsim", "internal/simhttp", "internal/uuids"}},
 		{
 			Pattern: "simcloud/transfer",
 			Ours:    []string{"fakecyborg", "driver", "driver/verbatim", "placementsim", "sim", "simcloud", "internal/tables", "internal/uuids"},

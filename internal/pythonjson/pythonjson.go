@@ -14,12 +14,13 @@ import (
 func Object(fields map[string]string) string {
 	pairs := make([]string, 0, len(fields))
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		pairs = append(pairs, text(key)+": "+text(fields[key]))
+		pairs = append(pairs, Text(key)+": "+Text(fields[key]))
 	}
 	return "{" + strings.Join(pairs, ", ") + "}"
 }
 
-func text(value string) string {
+// Text is a text as json.dumps writes it, in ASCII.
+func Text(value string) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
