@@ -20,12 +20,19 @@ func (s *snapshot) checkGuest(g *guest) {
 	}
 	for _, a := range g.allocations {
 		n := units[unit{a.Provider, a.Class}]
-		if a.Used > n && slices.Contains(s.classes[a.Provider], a.Class) {
+		if a.Used > n && slices.Contains(s.classes[a.Provider], a.Class) && !s.isLeft(g, a.Provider) {
 			s.leak(LeakGuest, g.UUID, "guest %s has allocated %s:%d on provider %s, but has %s there",
 				g.UUID, a.Class, a.Used, s.providerText(a.Provider), plural.Count(n, "accelerator request"))
 		}
 	}
 	s.checkForeignDevices(g)
+}
+
+// isLeft reports whether a provider is on a host that the guest was evacuated from.
+func (s *snapshot) isLeft(g *guest, provider string) bool {
+	return len(g.left) > 0 && slices.ContainsFunc(s.deployables, func(d fakecyborg.Deployable) bool {
+		return d.ProviderUUID == provider && slices.Contains(g.left, d.Hostname)
+	})
 }
 
 // checkRequest checks one accelerator request of a guest.

@@ -1,6 +1,7 @@
 package simcloud
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -18,9 +19,6 @@ type GuestSource string
 
 // GuestsFromNova is the Nova that the catalog of the model names: its servers live.
 const GuestsFromNova GuestSource = "nova"
-
-// novaTimeout limits one request for servers.
-const novaTimeout = 30 * time.Second
 
 // guestSource checks where guests come from.
 func (c *validation) guestSource(m Model) {
@@ -52,7 +50,7 @@ func (c *Cloud) newServers() *client.Client {
 		return nil
 	}
 	return &client.Client{Peer: simhttp.Peer{Agent: "simcloud", Endpoint: sim.Endpoint{
-		URL: url, Client: &http.Client{Timeout: novaTimeout}, Token: c.tokenSource("admin"),
+		URL: url, Client: &http.Client{Timeout: 30 * time.Second}, Token: c.tokenSource("admin"),
 	}}}
 }
 
@@ -61,11 +59,11 @@ func (s *snapshot) addServers(servers []client.Server) {
 	registered := byKey(s.guests, func(g *guest) string { return g.UUID })
 	var list []guest
 	for _, server := range servers {
-		g := sim.Guest{UUID: uuids.Canonical(server.ID), Host: server.Host}
+		g := guest{Guest: nova.Guest{Guest: sim.Guest{UUID: uuids.Canonical(server.ID), Host: server.Host}}, left: server.Left}
 		if known := registered[g.UUID]; known == nil {
-			list = append(list, guest{Guest: nova.Guest{Guest: g}})
-		} else if g.Host != "" {
-			known.Host = g.Host
+			list = append(list, g)
+		} else {
+			known.Host, known.left = cmp.Or(g.Host, known.Host), g.left
 		}
 	}
 	s.guests = append(s.guests, list...)

@@ -14,11 +14,12 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// serverList is a nova-api that lists servers, two on a page, to the tokens that its cloud knows.
+// serverList is a nova-api that lists servers and evacuations, two on a page, to the tokens that its cloud knows.
 type serverList struct {
 	mu      sync.Mutex
 	cloud   *simcloud.Cloud
 	servers []sim.Guest
+	left    []sim.Guest      // servers that were evacuated, with the host that is not back
 	answer  http.HandlerFunc // instead of the list; nil: none
 	tokens  map[string]bool  // that came
 }
@@ -35,26 +36,38 @@ func (l *serverList) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l.tokens[r.Header.Get("X-Auth-Token")] = true
 	q := r.URL.Query()
-	if r.URL.Path != "/v2.1/servers/detail" || q.Get("all_tenants") != "1" || r.Header.Get("OpenStack-API-Version") != "compute 2.82" {
+	switch {
+	case r.Header.Get("OpenStack-API-Version") != "compute 2.82":
 		http.Error(w, "bad", http.StatusBadRequest)
-		return
+	case r.URL.Path == "/v2.1/servers/detail" && q.Get("all_tenants") == "1":
+		writePage(w, "servers", l.servers, q.Get("marker"), func(s sim.Guest, _ int) (id, item string) {
+			return s.UUID, fmt.Sprintf(`{"id": %q, "OS-EXT-SRV-ATTR:host": %q}`, s.UUID, s.Host)
+		})
+	case r.URL.Path == "/v2.1/os-migrations" && q.Get("migration_type") == "evacuation" && q.Get("status") == "done":
+		writePage(w, "migrations", l.left, q.Get("marker"), func(s sim.Guest, i int) (id, item string) {
+			id = fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", i)
+			return id, fmt.Sprintf(`{"uuid": %q, "instance_uuid": %q, "source_compute": %q}`, id, s.UUID, s.Host)
+		})
+	default:
+		http.NotFound(w, r)
 	}
+}
+
+// writePage writes two items of a list of Nova's, from the one after the marker.
+func writePage(w http.ResponseWriter, name string, list []sim.Guest, marker string, show func(sim.Guest, int) (id, item string)) {
 	first := 0
-	for i, s := range l.servers {
-		if s.UUID == q.Get("marker") {
+	var items []string
+	for i, s := range list {
+		id, item := show(s, i)
+		if items = append(items, item); id == marker {
 			first = i + 1
 		}
 	}
-	page := l.servers[first:min(first+2, len(l.servers))]
-	var list []string
-	for _, s := range page {
-		list = append(list, fmt.Sprintf(`{"id": %q, "OS-EXT-SRV-ATTR:host": %q}`, s.UUID, s.Host))
+	next, links := min(first+2, len(items)), ""
+	if next < len(items) {
+		links = fmt.Sprintf(`, "%s_links": [{"rel": "next", "href": "http://wrong.invalid/"}]`, name)
 	}
-	links := ""
-	if first+len(page) < len(l.servers) {
-		links = `, "servers_links": [{"rel": "next", "href": "http://wrong.invalid/"}]`
-	}
-	fmt.Fprintf(w, `{"servers": [%s]%s}`, strings.Join(list, ","), links)
+	fmt.Fprintf(w, `{%q: [%s]%s}`, name, strings.Join(items[first:next], ","), links)
 }
 
 // besideNova is a cloud that asks the list which guests live, and a user of it.
@@ -130,6 +143,35 @@ func TestAnEvacuatedServerIsNoLeak(t *testing.T) {
 	cloud.CheckNoLeaks(t)
 }
 
+// TestAHostThatIsNotBackKeepsAllocations: Nova keeps the allocations of an evacuated server on the host that it
+// left until that is back, which is no leak; afterwards it is.
+func TestAHostThatIsNotBackKeepsAllocations(t *testing.T) {
+	t.Parallel()
+	list, cloud, u := besideNova(t, simcloud.GuestsFromNova)
+	s := u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
+	cloud.RemoveGuest(s.uuid)
+	for _, r := range cloud.Cyborg.ARQs() {
+		if err := cloud.Cyborg.DeleteARQs(t.Context(), r.UUID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list.servers = []sim.Guest{{UUID: s.uuid, Host: "cn7"}}
+	for name, tt := range map[string]struct {
+		left []sim.Guest
+		want int
+	}{
+		"not back": {[]sim.Guest{{UUID: "aaaaaaaa-0000-4000-8000-000000000001", Host: "cn1"}, {UUID: s.uuid, Host: "cn7"}, {UUID: strings.ToUpper(s.uuid), Host: s.host}}, 0},
+		"back":     {nil, 1}, "of another host": {[]sim.Guest{{UUID: s.uuid, Host: "cn7"}}, 1},
+		"of another server": {[]sim.Guest{{UUID: "aaaaaaaa-0000-4000-8000-000000000001", Host: s.host}}, 1},
+	} {
+		list.left = tt.left
+		leaks := cloud.Leaks()
+		if len(leaks) != tt.want || len(leaks) > 0 && !strings.Contains(leaks[0].Text, "has allocated PGPU:1 on provider") {
+			t.Errorf("%s: leaks %+v", name, leaks)
+		}
+	}
+}
+
 // TestARegisteredServerHasADomain: a guest that is registered, too, is checked as any, on the host that Nova says.
 func TestARegisteredServerHasADomain(t *testing.T) {
 	t.Parallel()
@@ -159,6 +201,7 @@ func TestANovaThatDoesNotAnswerIsNoLeak(t *testing.T) {
 		}, "503 Service Unavailable"},
 		"another JSON":   {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"versions": []}`) }, "not a list of servers"},
 		"no JSON":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "not the JSON expected"},
+		"no evacuations": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"servers": []}`) }, "list the evacuations: the answer is not a list of migrations"},
 		"no id":          {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"servers": [{}]}`) }, "has no id"},
 		"connection cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 		"endless": {func(w http.ResponseWriter, _ *http.Request) {
@@ -177,7 +220,7 @@ func TestANovaThatDoesNotAnswerIsNoLeak(t *testing.T) {
 			list, cloud, u := besideNova(t, "")
 			u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
 			list.answer = tt.answer
-			if status, text := leaksOf(t, cloud, "?guests_from=nova"); status != http.StatusBadGateway || !strings.Contains(text, "list the servers of all projects: ") || !strings.Contains(text, tt.want) {
+			if status, text := leaksOf(t, cloud, "?guests_from=nova"); status != http.StatusBadGateway || !strings.Contains(text, "Nova cannot be asked for its servers: list the ") || !strings.Contains(text, tt.want) {
 				t.Errorf("got %d %s", status, text)
 			}
 			if status, text := leaksOf(t, cloud, ""); status != http.StatusOK || !strings.Contains(text, `"leaks":[]`) {
@@ -204,10 +247,10 @@ func TestTheTokenForNovaIsRenewed(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		fmt.Fprint(w, `{"servers": []}`)
+		fmt.Fprint(w, `{"servers": [], "migrations": []}`)
 	}
 	cloud.CheckNoLeaks(t)
-	if refused != 2 || len(list.tokens) != 1 || list.tokens[""] {
+	if refused != 3 || len(list.tokens) != 1 || list.tokens[""] {
 		t.Errorf("%d requests, tokens %d", refused, len(list.tokens))
 	}
 }

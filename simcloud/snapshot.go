@@ -45,7 +45,8 @@ type snapshot struct {
 // guest is a guest with what belongs to it.
 type guest struct {
 	nova.Guest
-	isDescribed bool // its domain is known
+	isDescribed bool     // its domain is known
+	left        []string // hosts that it was evacuated from, where Nova keeps its allocations
 	requests    []*request
 	allocations []placementsim.Allocation
 }
