@@ -143,8 +143,12 @@ func TestCheckAsksNovaWhichServersLive(t *testing.T) {
 	const server = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	var down atomic.Bool
 	nova := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if down.Load() || r.URL.Path != "/v2.1/servers/detail" {
+		switch {
+		case down.Load():
 			http.Error(w, "no Nova", http.StatusServiceUnavailable)
+			return
+		case r.URL.Path == "/v2.1/os-migrations":
+			_, _ = w.Write([]byte(`{"migrations": []}`))
 			return
 		}
 		_, _ = w.Write([]byte(`{"servers": [{"id": "` + server + `", "OS-EXT-SRV-ATTR:host": "cn0"}]}`))

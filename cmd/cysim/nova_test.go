@@ -16,12 +16,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// These tests drive Debian's Nova (python3-nova, unmodified), which docs/nova/serve.py starts in one process
-// beside a cloud. After each step the cloud is checked for leaks, with Nova's servers as its guests.
+// These tests drive Debian's Nova (python3-nova, unmodified), which docs/nova/serve.py starts beside a cloud: in one
+// process, and with a process for each service and a RabbitMQ between them. After each step the cloud is checked for
+// leaks, with Nova's servers as its guests.
 
 // realNova is a cloud and the Nova beside it.
 type realNova struct {
@@ -50,8 +52,51 @@ func freePort(t *testing.T) string {
 	return port
 }
 
+// onEachBus tests a Nova in one process and one of several.
+func onEachBus(t *testing.T, test func(*testing.T, messageBus)) {
+	t.Parallel()
+	for _, bus := range []messageBus{inProcess, rabbitMQ} {
+		t.Run(string(bus), func(t *testing.T) {
+			t.Parallel()
+			test(t, bus)
+		})
+	}
+}
+
+// messageBus is what connects the services of a Nova.
+type messageBus string
+
+const (
+	inProcess messageBus = "in one process"
+	rabbitMQ  messageBus = "with RabbitMQ"
+)
+
+// startRabbitMQ returns the URL of a RabbitMQ of its own.
+func startRabbitMQ(t *testing.T) string {
+	t.Helper()
+	port := freePort(t)
+	command := exec.Command("../../docs/nova/rabbitmq", t.TempDir(), port)
+	var out lockedBuffer
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		_ = command.Wait()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), limitOfWait)
+	defer cancel()
+	for !strings.Contains(out.String(), "completed with") {
+		if !pause(ctx) {
+			t.Fatalf("RabbitMQ does not start: %s", &out)
+		}
+	}
+	return "rabbit://guest:guest@127.0.0.1:" + port + "/"
+}
+
 // startRealNova starts a cloud with further flags, and a Nova with the hosts cn0 and cn1.
-func startRealNova(t *testing.T, flags ...string) *realNova {
+func startRealNova(t *testing.T, bus messageBus, flags ...string) *realNova {
 	t.Helper()
 	dir := t.TempDir()
 	api, neutron := freePort(t), freePort(t)
@@ -61,7 +106,11 @@ func startRealNova(t *testing.T, flags ...string) *realNova {
 		"serve", "--clouds-yaml", file, "--nova-makes-hosts", "--guests-from", "nova",
 		"--catalog", "compute=" + n.compute, "--catalog", "network=http://127.0.0.1:" + neutron,
 	}, flags...)...)
-	command := novaCommand(t, dir, "--port", api, "--neutron-port", neutron)
+	args := []string{"--port", api, "--neutron-port", neutron}
+	if bus == rabbitMQ {
+		args = append(args, "--transport-url", startRabbitMQ(t))
+	}
+	command := novaCommand(t, dir, args...)
 	for name, value := range n.cloud.env {
 		command.Env = append(command.Env, name+"="+value)
 	}
@@ -91,6 +140,7 @@ func startRealNova(t *testing.T, flags ...string) *realNova {
 	n.admin, n.member = login(t, file, "sim").Token(), login(t, file, "sim-demo").Token()
 	post(t, n.cloud.env["CYSIM_URL"]+"/_sim/report", "")
 	n.makeImage(t)
+	n.do(t, "POST", n.cloud.env["CYSIM_URL"]+"/accelerator/v2/device_profiles", `[{"name": "pair", "groups": [{"resources:PGPU": "1"}, {"resources:PGPU": "1"}]}]`, nil)
 	return n
 }
 
@@ -245,7 +295,7 @@ func (s *realServer) state(t *testing.T) serverState {
 }
 
 // limitOfWait is far above what any step takes.
-const limitOfWait = time.Minute
+const limitOfWait = 2 * time.Minute
 
 // await waits until the server has a status and nothing is going on.
 func (s *realServer) await(t *testing.T, status string) serverState {
@@ -332,28 +382,32 @@ func (s *realServer) remove(t *testing.T) {
 	s.n.check(t)
 }
 
-// devices are how many accelerators the profiles of the default model ask for that these tests use.
-var devices = map[string]int{"gpu": 1, "mixed": 4}
+// devices are how many accelerators the profiles ask for that these tests use: two of the default model and one with two GPUs.
+var devices = map[string]int{"gpu": 1, "pair": 2, "mixed": 4}
 
 func TestRealNovaBootsAndDeletes(t *testing.T) {
-	t.Parallel()
-	for name, flags := range map[string][]string{"bound at once": nil, "bound after six seconds": {"--async-bind", "--bind-delay", "6s"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := startRealNova(t, flags...)
-			for profile, want := range devices {
-				s := n.boot(t, profile)
-				s.holds(t, want)
-				s.remove(t)
-			}
-		})
-	}
+	onEachBus(t, func(t *testing.T, bus messageBus) {
+		for name, flags := range map[string][]string{"bound at once": nil, "bound after six seconds": {"--async-bind", "--bind-delay", "6s"}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				n := startRealNova(t, bus, flags...)
+				for profile, want := range devices {
+					s := n.boot(t, profile)
+					s.holds(t, want)
+					s.remove(t)
+				}
+			})
+		}
+	})
 }
 
 // TestRealNovaOperates: what Nova does with a server that has accelerators.
 func TestRealNovaOperates(t *testing.T) {
-	t.Parallel()
-	n := startRealNova(t)
+	onEachBus(t, func(t *testing.T, bus messageBus) { testRealNovaOperates(t, startRealNova(t, bus)) })
+}
+
+func testRealNovaOperates(t *testing.T, n *realNova) {
+	t.Helper()
 	for profile, want := range devices {
 		s := n.boot(t, profile)
 		first := s.arqs(t)
@@ -378,11 +432,14 @@ func TestRealNovaOperates(t *testing.T) {
 	}
 }
 
-// TestRealNovaEvacuates: an administrator evacuates the server, which gets accelerators of the other host, and its owner goes on with it. Nova keeps the allocation on the first one until that is
-// back.
+// TestRealNovaEvacuates: an administrator evacuates the server, which gets accelerators of the other host, and its owner goes on with it,
+// before the first host is back and afterwards.
 func TestRealNovaEvacuates(t *testing.T) {
-	t.Parallel()
-	n := startRealNova(t)
+	onEachBus(t, func(t *testing.T, bus messageBus) { testRealNovaEvacuates(t, startRealNova(t, bus)) })
+}
+
+func testRealNovaEvacuates(t *testing.T, n *realNova) {
+	t.Helper()
 	for profile, want := range devices {
 		s := n.boot(t, profile)
 		from := s.state(t).Host
@@ -396,6 +453,9 @@ func TestRealNovaEvacuates(t *testing.T) {
 			}
 		}
 		cancel()
+		s.holds(t, want)
+		s.action(t, `{"reboot": {"type": "HARD"}}`, "ACTIVE")
+		s.holds(t, want)
 		n.tell(t, "start "+from)
 		n.do(t, "PUT", n.compute+"/os-services/"+n.service(t, from), `{"forced_down": false}`, nil)
 		s.holds(t, want)
@@ -419,8 +479,11 @@ func (n *realNova) service(t *testing.T, host string) string {
 // TestRealNovaDeletesAHost: the deletion of a compute service takes the devices of its host from Placement, and they
 // return when it starts again.
 func TestRealNovaDeletesAHost(t *testing.T) {
-	t.Parallel()
-	n := startRealNova(t)
+	onEachBus(t, func(t *testing.T, bus messageBus) { testRealNovaDeletesAHost(t, startRealNova(t, bus)) })
+}
+
+func testRealNovaDeletesAHost(t *testing.T, n *realNova) {
+	t.Helper()
 	before := n.below(t, "cn1")
 	n.tell(t, "stop cn1")
 	n.do(t, "DELETE", n.compute+"/os-services/"+n.service(t, "cn1"), "", nil)

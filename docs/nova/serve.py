@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""A Nova in one process, beside a simulated cloud.
+"""A Nova beside a simulated cloud.
 
-nova-api, nova-conductor, nova-scheduler and a nova-compute for each host run here, unmodified, with the driver of
-Nova's own tests, SQLite and an in-process message bus. The cloud is that of the environment (OS_AUTH_URL and so on),
-which cysim serve prints. Neutron is the one stub.
+nova-api, nova-conductor, nova-scheduler and a nova-compute for each host run unmodified, with the driver of Nova's
+own tests and SQLite: in this process, or with --transport-url in a process each beside nova-api's. The cloud is that
+of the environment (OS_AUTH_URL and so on), which cysim serve prints. Neutron is the one stub.
 
 A line "ready" on standard output says that servers can be created. Lines on standard input are commands:
-"restart HOST" stops and starts the nova-compute of a host, "stop HOST" and "start HOST" do one of the two. Each is answered
-by a line "done". The end of standard input ends Nova.
+"stop HOST" ends the nova-compute of a host, without notice where it has a process, and "start HOST" starts it. Each is
+answered by a line "done". The end of standard input ends Nova.
 """
 
 import eventlet
@@ -15,9 +15,15 @@ import eventlet
 eventlet.monkey_patch()
 
 import argparse  # noqa: E402
+import contextlib  # noqa: E402
+import ctypes  # noqa: E402
+import glob  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import re  # noqa: E402
+import signal  # noqa: E402
+import sqlite3  # noqa: E402
+import subprocess  # noqa: E402
 import sys  # noqa: E402
 import uuid  # noqa: E402
 
@@ -26,7 +32,7 @@ from eventlet.green import select  # noqa: E402
 
 CONFIG = """
 [DEFAULT]
-transport_url = fake://
+transport_url = {transport}
 state_path = {dir}
 log_file = {dir}/nova.log
 debug = {debug}
@@ -38,9 +44,9 @@ reimage_timeout_per_gb = 1
 [api]
 auth_strategy = keystone
 [api_database]
-connection = sqlite:///{dir}/api.db
+connection = sqlite:///{dir}/api.db?timeout=60
 [database]
-connection = sqlite:///{dir}/cell1.db
+connection = sqlite:///{dir}/cell1.db?timeout=60
 [oslo_concurrency]
 lock_path = {dir}/locks
 [oslo_messaging_notifications]
@@ -53,7 +59,10 @@ enabled = false
 resource_provider_association_refresh = 0
 [libvirt]
 virt_type = qemu
+[conductor]
+workers = 1
 [scheduler]
+workers = 1
 discover_hosts_in_cells_interval = -1
 [key_manager]
 backend = nova.keymgr.conf_key_mgr.ConfKeyManager
@@ -116,6 +125,7 @@ def parse_args():
     parser.add_argument("--port", type=int, default=8774, help="of nova-api")
     parser.add_argument("--neutron-port", type=int, default=9696, help="of the stub for Neutron")
     parser.add_argument("--hosts", default="cn0,cn1", help="with a nova-compute each")
+    parser.add_argument("--transport-url", default="fake://", help="of a RabbitMQ: a process for each service")
     parser.add_argument("--debug", action="store_true")
     return parser.parse_args()
 
@@ -128,13 +138,17 @@ def configure(args):
     path = os.path.join(args.dir, "nova.conf")
     with open(path, "w") as file:
         file.write(CONFIG.format(
-            dir=args.dir, debug=args.debug, driver="fake.FakeDriver", service=service, auth_url=env["OS_AUTH_URL"]))
+            dir=args.dir, transport=args.transport_url, debug=args.debug, driver="fake.FakeDriver", service=service, auth_url=env["OS_AUTH_URL"]))
     with open(os.path.join(args.dir, "api-paste.ini"), "w") as file:
         file.write(PASTE)
-    # A nova-compute of later releases does not start again without its identity, which this driver does not keep.
-    with open(os.path.join(args.dir, "compute_id"), "w") as file:
-        file.write(str(uuid.uuid4()))
+    write_identity(args.dir)
     return path
+
+
+def write_identity(state_path):
+    """A nova-compute of later releases does not start again without its identity, which this driver does not keep."""
+    with open(os.path.join(state_path, "compute_id"), "w") as file:
+        file.write(str(uuid.uuid4()))
 
 
 class Neutron:
@@ -264,34 +278,32 @@ class Nova:
         ):
             if step() not in (None, 0):
                 raise SystemExit("the databases could not be created")
+        # Readers and writers of several processes do not lock each other out then.
+        for file in glob.glob(os.path.join(self.conf.state_path, "*.db*")):
+            with contextlib.closing(sqlite3.connect(file)) as database:
+                database.execute("PRAGMA journal_mode = WAL")
 
-    def start_controllers(self, port, log):
-        from nova import service
-        from nova.conductor import rpcapi as conductor
-        from nova.scheduler import rpcapi as scheduler
+    def start_api(self, port, log):
         from paste import deploy
 
-        for binary, topic in (("nova-conductor", conductor.RPC_TOPIC), ("nova-scheduler", scheduler.RPC_TOPIC)):
-            self.conf.set_override("host", "controller")
-            service.Service.create(binary=binary, host="controller", topic=topic).start()
         app = deploy.loadapp("config:" + self.conf.wsgi.api_paste_config, name="osapi_compute")
         listen(port, app, log)
 
-    def start(self, host):
+    def run(self, name, host):
+        """Starts a service in this process."""
         from nova import service
-        from nova.compute import rpcapi as compute
 
         self.conf.set_override("host", host)
-        self.computes[host] = service.Service.create(binary="nova-compute", host=host, topic=compute.RPC_TOPIC)
-        self.computes[host].start()
+        started = service.Service.create(binary="nova-" + name, host=host, topic=name)
+        started.start()
+        return started
+
+    def start(self, host):
+        self.computes[host] = self.run("compute", host)
         self.discover()
 
     def stop(self, host):
         self.computes.pop(host).stop()
-
-    def restart(self, host):
-        self.stop(host)
-        self.start(host)
 
     def discover(self):
         from nova import context
@@ -301,14 +313,63 @@ class Nova:
         host_mapping.discover_hosts(context.get_admin_context(), by_service=True)
 
 
+class Processes(Nova):
+    """The services of one Nova, in a process each."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.config = config
+
+    def run(self, name, host):
+        state = os.path.join(self.conf.state_path, host)
+        if not os.path.isdir(state):
+            os.mkdir(state)
+            write_identity(state)
+        own = os.path.join(state, name + ".conf")
+        with open(own, "w") as file:
+            file.write("[DEFAULT]\nhost = %s\nstate_path = %s\nlog_file = %s/%s.log\n" % (host, state, state, name))
+        child = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", "from nova.cmd.%s import main; main()" % name, "--config-file", self.config, "--config-file", own],
+            stdin=subprocess.DEVNULL, stdout=sys.stderr, preexec_fn=end_with_parent)
+        self.await_service(name, host, child)
+        return child
+
+    def await_service(self, name, host, child):
+        """Waits until a service answers."""
+        import oslo_messaging as messaging
+        from nova import context
+        from nova import rpc
+
+        target = messaging.Target(topic=name, server=host, namespace="baseapi", version="1.0")
+        while child.poll() is None:
+            try:
+                rpc.get_client(target).prepare(timeout=1).call(context.get_admin_context(), "ping", arg="")
+                return
+            except messaging.MessagingTimeout:
+                pass
+        raise SystemExit("nova-%s of %s ended with %d" % (name, host, child.returncode))
+
+    def stop(self, host):
+        child = self.computes.pop(host)
+        child.kill()
+        child.wait()
+
+
+def end_with_parent():
+    """Has the kernel kill a process when that which started it ends, however it does."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def main():
     args = parse_args()
     args.dir = os.path.abspath(args.dir)
     log = open(os.path.join(args.dir, "requests.log"), "a")
     listen(args.neutron_port, Neutron(), log)
-    nova = Nova(configure(args))
+    nova = (Nova if args.transport_url == "fake://" else Processes)(configure(args))
     nova.create_databases()
-    nova.start_controllers(args.port, log)
+    for name in ("conductor", "scheduler"):
+        nova.run(name, "controller")
+    nova.start_api(args.port, log)
     for host in args.hosts.split(","):
         nova.start(host)
     print("ready", flush=True)
@@ -317,7 +378,7 @@ def main():
         line = sys.stdin.readline()
         if not line:
             return
-        command = re.fullmatch(r"(restart|start|stop) (\S+)", line.strip())
+        command = re.fullmatch(r"(start|stop) (\S+)", line.strip())
         if not command:
             raise SystemExit("unknown command: " + line)
         getattr(nova, command[1])(command[2])
