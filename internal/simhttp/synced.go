@@ -2,17 +2,19 @@ package simhttp
 
 import "net/http"
 
-// Synced answers no request that may have changed something until sync has returned: the change
-// is on the disk then. Its error is answered 500. It does not wait for the requests that services
-// send each other in process: their senders do.
+// Synced answers no request until sync has returned: what the answer tells is on the disk then. A read waits, too,
+// because it may show what another request has changed. The error of sync is answered 500 if the request may have changed
+// something. It does not wait for the requests that services send each other in process: their senders do.
 func Synced(next http.Handler, sync func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-		if reads || IsInternal(r.Context()) {
+		if IsInternal(r.Context()) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		out := &syncedReply{ResponseWriter: w, sync: sync}
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+			out.sync = func() error { _ = sync(); return nil } // who only looks needs no disk
+		}
 		next.ServeHTTP(out, r)
 		out.WriteHeader(http.StatusOK) // of a handler that wrote nothing
 	})
