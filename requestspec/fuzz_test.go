@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,6 +60,25 @@ func checkValues(t *testing.T, warnings []requestspec.Warning, entries ...map[st
 	}
 }
 
+// answeredGroups are the groups of device profiles that a real Cyborg answered.
+func answeredGroups(f *testing.F) (list []json.RawMessage) {
+	f.Helper()
+	data, err := os.ReadFile("../cyborgclient/testdata/answers/profile_list.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var answer struct {
+		Profiles []struct{ Groups json.RawMessage } `json:"device_profiles"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil || len(answer.Profiles) == 0 {
+		f.Fatalf("%d profiles, %v", len(answer.Profiles), err)
+	}
+	for _, p := range answer.Profiles {
+		list = append(list, p.Groups)
+	}
+	return list
+}
+
 // FuzzDeviceProfileGroups feeds groups as the JSON that Cyborg answers with.
 func FuzzDeviceProfileGroups(f *testing.F) {
 	for _, seed := range [][]map[string]string{nil, oneFPGA, twoGroups, {{}}, {nil}, {{"resources7:FPGA": " +1 "}, {"trait:": ""}},
@@ -68,6 +88,9 @@ func FuzzDeviceProfileGroups(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(data)
+	}
+	for _, groups := range answeredGroups(f) {
+		f.Add([]byte(groups))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var groups []map[string]string

@@ -3,6 +3,8 @@ package simhttp
 import (
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -99,6 +101,17 @@ func TestFaultsFindSubjectsThatAreNotRecorded(t *testing.T) {
 func FuzzRedact(f *testing.F) {
 	for _, seed := range []string{"/v2.0/tokens/" + fernet, "a=1&token=" + webKey, "pass%77ord=%zz&=&&;", "Bearer x token: Bearer y", "http://a:b@c token=\"x\""} {
 		f.Add(seed)
+	}
+	answers, err := filepath.Glob("../../cyborgclient/testdata/answers/error_*.json") // of a real Cyborg
+	if err != nil || len(answers) == 0 {
+		f.Fatalf("%d answers, %v", len(answers), err)
+	}
+	for _, name := range answers {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		none := secrets{}
