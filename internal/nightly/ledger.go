@@ -147,10 +147,11 @@ func (l *ledger) table() string {
 	}
 	slices.SortStableFunc(order, func(a, b row) int { return cmp.Compare(a.step, b.step) })
 	var text strings.Builder
-	text.WriteString("| step | executions | seconds | result | commit |\n|---|---|---|---|---|\n")
+	text.WriteString("| step | ran | executions | result | commit |\n|---|---|---|---|---|\n")
 	for _, r := range order {
 		s := sums[r]
-		fmt.Fprintf(&text, "| %s | %d | %d | %s | %s |\n", r.step, s.executions, s.seconds, s.result, r.commit)
+		name, _, _ := strings.Cut(r.step, " ")
+		fmt.Fprintf(&text, "| %s | %d %s | %d | %s | %s |\n", r.step, s.done, kind(name).unit(), s.executions, s.result, r.commit)
 	}
 	return text.String()
 }

@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	steps, err := n.steps(ctx, *part)
 	if err != nil || *list {
 		for _, s := range steps {
-			fmt.Fprintln(stdout, s)
+			fmt.Fprintf(stdout, "%-60s %d tests, %d %s\n", s, max(s.count, 1), s.goal, s.kind.unit())
 		}
 		return err
 	}

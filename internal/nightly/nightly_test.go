@@ -112,12 +112,12 @@ func TestTheLedgerKnowsWhatIsLeft(t *testing.T) {
 	if got := read.order(steps, "new", regexp.MustCompile("^tests")); len(got) != 1 {
 		t.Errorf("--only: got %v", got)
 	}
-	const table = `| step | executions | seconds | result | commit |
+	const table = `| step | ran | executions | result | commit |
 |---|---|---|---|---|
-| fuzz p FuzzA | 100 | 41 | passed | new |
-| fuzz p FuzzB | 7 | 0 | passed | old |
-| fuzz p FuzzC | 5 | 1 | failed | new |
-| suspects p | 400 | 15 | passed | new |
+| fuzz p FuzzA | 40 s | 100 | passed | new |
+| fuzz p FuzzB | 60 s | 7 | passed | old |
+| fuzz p FuzzC | 1 s | 5 | failed | new |
+| suspects p | 200 runs | 400 | passed | new |
 `
 	if diff := cmp.Diff(table, read.table()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)

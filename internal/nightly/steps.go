@@ -48,6 +48,17 @@ func (s step) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", s.kind, s.pkg, s.name))
 }
 
+// unit is that of a step's goal.
+func (k kind) unit() string {
+	switch k {
+	case kindFuzz:
+		return "s"
+	case kindHistory:
+		return "operations"
+	}
+	return "runs"
+}
+
 // testPackage is a package of the module with its test files, as this machine builds them.
 type testPackage struct {
 	Dir, ImportPath           string
