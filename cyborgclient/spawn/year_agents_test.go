@@ -84,13 +84,10 @@ func (a *yearAgent) start(ctx context.Context) error {
 }
 
 // revive starts a process in place of one that died, and tries until it succeeds.
-func (a *yearAgent) revive(ctx context.Context, over func() bool) {
+func (a *yearAgent) revive(ctx context.Context) {
 	for a.line == nil || a.line.dead.Load() {
 		if err := a.start(ctx); err == nil {
 			a.reconcile(ctx)
-			return
-		}
-		if over() {
 			return
 		}
 		time.Sleep(time.Minute)
@@ -98,20 +95,20 @@ func (a *yearAgent) revive(ctx context.Context, over func() bool) {
 }
 
 // work makes and ends instances until the end, and reconciles every two hours.
-func (a *yearAgent) work(ctx context.Context, over func() bool) {
+func (a *yearAgent) work(ctx context.Context) {
 	period := 24 * time.Hour * yearAgents / spawnsAnDay
 	next := a.started.Add(time.Duration(a.number)*period/yearAgents + time.Duration(a.number)*1009*time.Microsecond)
 	last := a.started
-	for !over() {
+	for !a.over.Load() {
 		time.Sleep(time.Until(next))
 		next = next.Add(period + time.Duration(a.random.Int64N(int64(time.Second))) - time.Second/2)
-		a.revive(ctx, over)
+		a.revive(ctx)
 		a.tend(ctx)
-		a.revive(ctx, over)
+		a.revive(ctx)
 		a.spawn(ctx)
 		if a.line.dead.Load() {
 			a.counts.crashed.Add(1)
-			a.revive(ctx, over)
+			a.revive(ctx)
 		}
 		if time.Since(last) >= 2*time.Hour {
 			last = time.Now()
@@ -355,7 +352,7 @@ func (a *yearAgent) reconcile(ctx context.Context) {
 
 // settle ends the agent's instances, without faults.
 func (a *yearAgent) settle(ctx context.Context) {
-	a.revive(ctx, func() bool { return false })
+	a.revive(ctx)
 	for _, i := range slices.Clone(a.has) {
 		if err := a.ops.Delete(ctx, i.Instance); err != nil {
 			a.unexplained("after the end: instance %s cannot be deleted: %v", i.UUID, err)

@@ -77,7 +77,7 @@ func rareFaults(rare float64) []fault.Rule {
 }
 
 // work lets happen what happens in a day, as often as it does, at instants of its own.
-func (o *yearOperator) work(ctx context.Context, over func() bool) {
+func (o *yearOperator) work(ctx context.Context) {
 	var group sync.WaitGroup
 	for n, kind := range []struct {
 		perDay int
@@ -88,9 +88,9 @@ func (o *yearOperator) work(ctx context.Context, over func() bool) {
 		random := o.random(1000 + uint64(n))
 		group.Go(func() {
 			share := 24 * time.Hour / time.Duration(kind.perDay)
-			for from := o.started; !over(); from = from.Add(share) {
+			for from := o.started; !o.over.Load(); from = from.Add(share) {
 				at := from.Add(time.Duration(random.Int64N(int64(share))))
-				if !o.sleepUntil(at, over) {
+				if !o.sleepUntil(at) {
 					return
 				}
 				kind.do(ctx, random)
@@ -101,15 +101,15 @@ func (o *yearOperator) work(ctx context.Context, over func() bool) {
 }
 
 // sleepUntil reports whether the time came before the end.
-func (o *yearOperator) sleepUntil(at time.Time, over func() bool) bool {
+func (o *yearOperator) sleepUntil(at time.Time) bool {
 	for time.Until(at) > time.Hour {
 		time.Sleep(time.Hour)
-		if over() {
+		if o.over.Load() {
 			return false
 		}
 	}
 	time.Sleep(time.Until(at))
-	return !over()
+	return !o.over.Load()
 }
 
 // crash lets the process of an agent die before or after one of its next requests.
@@ -199,6 +199,9 @@ func (o *yearOperator) loseDevice(ctx context.Context, random *rand.Rand) {
 	time.Sleep(time.Hour + time.Duration(random.Int64N(int64(5*time.Hour))))
 	o.set("lost", nil)
 	time.Sleep(2*time.Hour + time.Duration(random.Int64N(int64(time.Second))))
+	if o.over.Load() {
+		return // nobody reports any more
+	}
 	if !slices.ContainsFunc(o.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.Name == device }) {
 		o.unexplained("device %s is back, and Cyborg does not have it", device)
 	}
@@ -337,10 +340,10 @@ func (o *yearOperator) client(ctx context.Context) (*cyborgclient.Client, error)
 }
 
 // reports makes the agents of Cyborg report every hour, one after the other.
-func (o *yearOperator) reports(ctx context.Context, over func() bool) {
+func (o *yearOperator) reports(ctx context.Context) {
 	hosts := o.cloud.HostNames()
 	pause := time.Hour / time.Duration(len(hosts))
-	for n := 0; !over(); n++ {
+	for n := 0; !o.over.Load(); n++ {
 		time.Sleep(time.Until(o.started.Add(time.Duration(n)*pause + 2*time.Millisecond)))
 		if err := o.cloud.Cyborg.ReportHost(ctx, hosts[n%len(hosts)]); err != nil {
 			o.befell(hosts[n%len(hosts)])

@@ -47,7 +47,7 @@ type year struct {
 	agents   []*yearAgent
 	operator *yearOperator
 	started  time.Time
-	end      time.Time
+	over     atomic.Bool // all that acts comes to its end
 
 	mu        sync.Mutex
 	instances map[string]*yearInstance // all that live, and those whose traces may still be there
@@ -165,7 +165,6 @@ func newYear(t *testing.T, stateAt string) *year {
 	})
 	y.guests = newHypervisor(y.cloud)
 	y.started = time.Now()
-	y.end = y.started.Add(time.Duration(*yearHours) * time.Hour)
 	for n := range yearAgents {
 		a := &yearAgent{year: y, number: n, random: y.random(uint64(n))}
 		for i, host := range y.cloud.HostNames() {
@@ -205,14 +204,12 @@ func (y *year) run(t *testing.T, expired *atomic.Bool, real *atomic.Int64) int {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var group sync.WaitGroup
-	var over atomic.Bool
-	ends := func() bool { return over.Load() }
 	for _, a := range y.agents {
-		group.Go(func() { a.work(ctx, ends) })
+		group.Go(func() { a.work(ctx) })
 	}
-	group.Go(func() { y.operator.work(ctx, ends) })
+	group.Go(func() { y.operator.work(ctx) })
 	if *yearPeriod == time.Hour {
-		group.Go(func() { y.operator.reports(ctx, ends) })
+		group.Go(func() { y.operator.reports(ctx) })
 	}
 	hour := 0
 	checks := newYearChecks(y)
@@ -226,7 +223,7 @@ func (y *year) run(t *testing.T, expired *atomic.Bool, real *atomic.Int64) int {
 			checks.explained = 0
 		}
 	}
-	over.Store(true)
+	y.over.Store(true)
 	group.Wait()
 	return hour
 }
@@ -263,7 +260,7 @@ func (y *year) unexplained(format string, args ...any) {
 func (y *year) happened(format string, args ...any) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	const most = 60
+	const most = 20
 	y.history = append(y.history[max(0, len(y.history)-most):], fmt.Sprintf("%s: ", time.Since(y.started).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
