@@ -178,6 +178,7 @@ func isGuest(cloud *simcloud.Cloud, instance string) bool {
 // unkind cloud.
 func (s *stage) drilled(config drill.Config, isUnkind bool) drill.Config {
 	config.Names, config.Recover = s.names, s.reconcile
+	config.Within = config.Timeout + 3*time.Hour // the second agent tries again for an hour, and for another one
 	if isUnkind {
 		config.Model = unkind(config.Model)
 	}

@@ -2,7 +2,9 @@ package drill
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -46,7 +48,13 @@ type Config struct {
 	// Pairs is how many pairs of faults are tried, sampled by the seed; a negative number
 	// means all, which are some hundreds for each single fault.
 	Pairs int
-	// Faults, if set, are the faults of the only run: those of a failing case.
+	// Within, if set, turns on the check of liveness. Once the faults have ended, that is after
+	// the time that the flow takes without faults and the delays of the rules, the flow has to
+	// return within this virtual time. In the end, after Recover, every device of every host that
+	// can be given to an instance after the undisturbed flow can be so again.
+	Within time.Duration
+	// Faults, if set, are the faults of the only case: those of a failing one. The environment
+	// variable [FaultsVariable] sets them, too.
 	Faults []fault.Rule
 	// Timeout limits the context of the flow, in virtual time; zero means an hour.
 	Timeout time.Duration
@@ -73,19 +81,32 @@ const settle = 20 * time.Minute
 // heed its context, and must have ended its goroutines when it returns. Run itself must
 // be called outside a bubble.
 //
-// A failing case prints its faults as a file for cysim serve --faults and as a Config;
-// faults of a pair that are not needed are left out. With -v the test logs its progress. A
+// A failing case prints the command that repeats it alone, without the faults of a pair that are
+// not needed: go test -run with the caller's test, and the faults in [FaultsVariable]. What is not
+// the cloud's can fail, too, such as the calls of a hypervisor: register it in Config.Setup
+// ([fault.Set.RegisterWork]). With -v the test logs its progress. A
 // flow that names the same identifiers in every run, such as an instance's uuid, meets its
 // faults at one subject at a time; any other flow at every subject of an operation.
 func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) error, config Config) {
 	t.Helper()
+	if text := os.Getenv(FaultsVariable); text != "" {
+		config.Faults = []fault.Rule{}
+		if err := json.Unmarshal([]byte(text), &config.Faults); err != nil {
+			t.Fatalf("drill: %s: %v", FaultsVariable, err)
+		}
+	}
 	d := newDrill(flow, config)
+	d.caller = callerOf(t.Name())
 	var undisturbed outcome
-	d.run(t, d.Faults, &undisturbed)
-	if len(d.Faults) > 0 {
+	d.run(t, nil, &undisturbed)
+	d.want, d.actions, d.changes = &undisturbed.usage, undisturbed.actions, undisturbed.changes
+	d.took, d.filled = undisturbed.took, undisturbed.filled
+	if d.Faults != nil {
+		if len(d.Faults) > 0 {
+			d.run(t, d.Faults, new(outcome))
+		}
 		return
 	}
-	d.want, d.actions, d.changes = &undisturbed.usage, undisturbed.actions, undisturbed.changes
 	var repeated outcome
 	d.run(t, nil, &repeated)
 	d.repeats = slices.Equal(undisturbed.occurrences, repeated.occurrences)
@@ -93,7 +114,15 @@ func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) err
 	outcomes := d.runAll(t, "single", singles)
 	pairs := d.samplePairs(singles, outcomes)
 	outcomes = append(outcomes, d.runAll(t, "pair", pairs)...)
-	t.Logf("drill: the flow can fail in %s; %s", plural.Count(len(undisturbed.occurrences), "place"), summary(len(singles), len(pairs), outcomes))
+	logf(t, "drill: the flow can fail in %s; %s", plural.Count(len(undisturbed.occurrences), "place"), summary(len(singles), len(pairs), outcomes))
+}
+
+// logf logs progress where it is asked for. In the log of a failing test it would hide the failure.
+func logf(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if testing.Verbose() {
+		t.Logf(format, args...)
+	}
 }
 
 // drill is a configured drill with what its first runs showed.
@@ -104,6 +133,9 @@ type drill struct {
 	actions map[sim.OperationName][]fault.Action // what can happen to each operation
 	changes map[sim.OperationName]bool           // the requests that are no GET, by operation
 	repeats bool                                 // the flow names the same subjects in every run
+	took    time.Duration                        // by the undisturbed flow
+	filled  map[string]int                       // how many devices of each deployable can be in use after it
+	caller  caller
 }
 
 func newDrill(flow Flow, config Config) *drill {
@@ -122,9 +154,9 @@ func (d *drill) runAll(t *testing.T, group string, cases [][]fault.Rule) []outco
 	if len(cases) == 0 {
 		return outcomes
 	}
-	t.Logf("drill: %d %s faults on %s", len(cases), group, plural.Count(runtime.GOMAXPROCS(0), "core"))
+	logf(t, "drill: %d %s faults on %s", len(cases), group, plural.Count(runtime.GOMAXPROCS(0), "core"))
 	done := progress{all: len(cases), report: func(n, failed int) {
-		t.Logf("drill: %d of %d %s faults tried, %d failed", n, len(cases), group, failed)
+		logf(t, "drill: %d of %d %s faults tried, %d failed", n, len(cases), group, failed)
 	}}
 	t.Run(group, func(t *testing.T) {
 		for i, rules := range cases {
@@ -162,7 +194,7 @@ func (p *progress) add(failed bool) {
 
 // summary counts the outcomes.
 func summary(singles, pairs int, outcomes []outcome) string {
-	var succeeded, unwound, unfired, failed, lost, unnamed, leaked int
+	var succeeded, unwound, unfired, failed, lost, unnamed, leaked, stuck int
 	for _, o := range outcomes {
 		switch {
 		case o.problem != "":
@@ -172,13 +204,13 @@ func summary(singles, pairs int, outcomes []outcome) string {
 		default:
 			succeeded++
 		}
-		for count, counts := range map[*int]bool{&unfired: !o.fired, &lost: o.lost, &unnamed: o.unnamed, &leaked: o.leaked} {
+		for count, counts := range map[*int]bool{&unfired: !o.fired, &lost: o.lost, &unnamed: o.unnamed, &leaked: o.leaked, &stuck: o.stuck} {
 			if counts {
 				*count++
 			}
 		}
 	}
-	return fmt.Sprintf("%s and %s: the flow succeeded %s and failed cleanly %s, %d failed (%d lost, %d unnamed, %d leaked); %s in which a fault never fired",
+	return fmt.Sprintf("%s and %s: the flow succeeded %s and failed cleanly %s, %d failed (%d lost, %d unnamed, %d leaked, %d stuck); %s in which a fault never fired",
 		plural.Count(singles, "single fault"), plural.Count(pairs, "pair"), plural.Count(succeeded, "time"), plural.Count(unwound, "time"),
-		failed, lost, unnamed, leaked, plural.Count(unfired, "case"))
+		failed, lost, unnamed, leaked, stuck, plural.Count(unfired, "case"))
 }

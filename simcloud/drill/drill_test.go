@@ -1,9 +1,7 @@
 package drill
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -176,27 +174,6 @@ func TestADrillWantsLeftoversToBeNamedAndRecovered(t *testing.T) {
 				t.Errorf("%s: lost, unnamed, leaked: %v, want %v; problem %q", tt.name, got, want, o.problem)
 			}
 		})
-	}
-}
-
-func TestAFailingCaseCanBeRepeated(t *testing.T) {
-	t.Parallel()
-	rules := []fault.Rule{
-		{Operation: fault.AllocationsPut, Subject: drillGuest, Nth: 2, Action: fault.Drop, When: fault.After},
-		{Operation: fault.TokenCreate, Nth: 1, Action: fault.Delay, Delay: 7 * time.Minute},
-	}
-	text := reproduction(rules)
-	_, rest, _ := strings.Cut(text, "--faults:\n")
-	file, line, _ := strings.Cut(rest, "\n")
-	var read []fault.Rule
-	if err := json.NewDecoder(bytes.NewBufferString(file)).Decode(&read); err != nil {
-		t.Fatalf("%v in %q", err, file)
-	}
-	if diff := cmp.Diff(rules, read); diff != "" {
-		t.Errorf("the file (-want +got):\n%s", diff)
-	}
-	if !strings.Contains(line, `drill.Config{Faults: []fault.Rule{fault.Rule{Operation:"placement.allocations.put", Subject:"`+drillGuest+`", Nth:2,`) {
-		t.Errorf("the line: %s", line)
 	}
 }
 

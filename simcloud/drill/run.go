@@ -2,7 +2,6 @@ package drill
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -35,6 +34,10 @@ type outcome struct {
 	lost        bool
 	unnamed     bool
 	leaked      bool
+	stuck       bool
+	rules       []fault.Rule
+	took        time.Duration  // by the flow
+	filled      map[string]int // how many devices of each deployable can be in use
 }
 
 // usage is how much the guests of a cloud have.
@@ -72,7 +75,7 @@ func (d *drill) run(t *testing.T, rules []fault.Rule, o *outcome) {
 	if len(least) < len(rules) {
 		text = fmt.Sprintf("drill: %d of %d faults are enough:\n", len(least), len(rules)) + text
 	}
-	t.Errorf("%s", text+reproduction(least)+shown.summary)
+	t.Errorf("%s", d.repeat(least)+text+shown.summary)
 }
 
 // reduce leaves out the faults without which a run fails all the same.
@@ -115,7 +118,7 @@ func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.
 	}
 	faults, seen := cloud.Faults(), &recorder{counts: make(map[occurrence]int)}
 	faults.Observe(seen.record)
-	o := outcome{actions: make(map[sim.OperationName][]fault.Action)}
+	o := outcome{rules: rules, actions: make(map[sim.OperationName][]fault.Action)}
 	for _, operation := range faults.Describe() {
 		o.actions[operation.Name] = operation.Actions
 	}
@@ -124,7 +127,9 @@ func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.
 		return o
 	}
 	limited, cancel := context.WithTimeout(ctx, d.Timeout)
+	began := time.Now()
 	o.err = protected(limited, d.flow, cloud)
+	o.took = time.Since(began)
 	cancel()
 	o.fired = !slices.ContainsFunc(faults.Rules(), func(s fault.State) bool { return s.Hits == 0 })
 	faults.Observe(nil) // the flow has ended its goroutines
@@ -170,10 +175,11 @@ func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []strin
 		o.lost = true
 		problems = append(problems, fmt.Sprintf("the flow succeeded, but left %s instead of %s", o.usage, *d.want))
 	}
-	if d.want == nil && d.Faults == nil && o.err != nil {
+	if d.want == nil && o.err != nil {
 		problems = append(problems, "the flow fails without any fault")
 	}
 	problems = append(problems, d.checkLeaks(ctx, cloud, o)...)
+	problems = append(problems, d.checkEnd(ctx, cloud, o)...)
 	for _, host := range cloud.HostNames() {
 		problems = append(problems, checkWrites(host, cloud.Written(host))...)
 	}
@@ -233,23 +239,6 @@ func checkWrites(host string, names []string) (problems []string) {
 		}
 	}
 	return problems
-}
-
-// reproduction says how to repeat a case.
-func reproduction(rules []fault.Rule) string {
-	if len(rules) == 0 {
-		return ""
-	}
-	file, err := json.Marshal(rules)
-	if err != nil {
-		return fmt.Sprintf("the faults have no JSON form: %v\n", err)
-	}
-	lines := make([]string, 0, len(rules))
-	for _, r := range rules {
-		lines = append(lines, fmt.Sprintf("%#v", r))
-	}
-	return fmt.Sprintf("as a file for cysim serve --faults:\n  %s\nas the configuration of a drill:\n  drill.Config{Faults: []fault.Rule{%s}}\n",
-		file, strings.Join(lines, ", "))
 }
 
 // recorder collects the occurrences of a run.
