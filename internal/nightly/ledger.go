@@ -21,7 +21,7 @@ const passed = "passed"
 type slice struct {
 	at           time.Time
 	commit, step string
-	done         int // seconds, runs or operations
+	done         int // seconds, runs, operations or virtual hours
 	executions   int
 	seconds      int
 	result       string // passed, or the log of the failure
@@ -114,7 +114,7 @@ func (l *ledger) order(steps []step, commit string, only *regexp.Regexp) []step 
 		turn int
 	}
 	var list []placed
-	for _, k := range []kind{kindSuspects, kindHistory, kindFuzz, kindTests} {
+	for _, k := range []kind{kindSuspects, kindHistory, kindYear, kindFuzz, kindTests} {
 		slices.SortStableFunc(byKind[k], func(a, b step) int { return last[a.String()].Compare(last[b.String()]) })
 		for turn, s := range byKind[k] {
 			list = append(list, placed{s, turn})

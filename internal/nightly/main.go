@@ -1,6 +1,6 @@
 // Nightly runs what takes hours: each fuzz target for ten minutes, tests with a process, a
-// socket or a clock of their own 200 times, all others 20 times, and histories for the check
-// of linearizability. It keeps a ledger of what ran, and goes on where it ended.
+// socket or a clock of their own 200 times, all others 20 times, histories for the check of
+// linearizability, and a cloud for a virtual year. It keeps a ledger of what ran, and goes on where it ended.
 //
 //	go run ./internal/nightly --minutes 480 --shard 1/2
 //	go run ./internal/nightly --table
@@ -55,6 +55,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.IntVar(&n.limits.suspects, "suspects", 200, "runs of each test with a process, a socket or a clock, with 1 and with 4 processors")
 	flags.IntVar(&n.limits.tests, "tests", 20, "runs of every other test")
 	flags.IntVar(&n.limits.operations, "operations", 1_000_000, "operations of the histories that are checked")
+	flags.IntVar(&n.limits.hours, "hours", 8760, "virtual hours of a cloud")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -105,6 +106,7 @@ func (n *night) steps(ctx context.Context, part string) ([]step, error) {
 		steps = append(steps, found...)
 	}
 	steps = append(steps, histories(n.limits)...)
+	steps = append(steps, years(n.limits)...)
 	if steps, err = shard(steps, part); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,8 @@ func (n *night) slices(ctx context.Context, s step) (next func(left int) outcome
 		return func(left int) outcome { return n.fuzz(ctx, s, left) }, func() {}, nil
 	case kindHistory:
 		return func(left int) outcome { return n.history(ctx, s, left) }, func() {}, nil
+	case kindYear:
+		return func(left int) outcome { return n.year(ctx, s, left) }, func() {}, nil
 	}
 	binary, end, err := compile(ctx, s)
 	if err != nil {
@@ -99,7 +101,11 @@ func lastNumber(line *regexp.Regexp, log []byte) int {
 	if len(lines) == 0 {
 		return 0
 	}
-	count, err := strconv.Atoi(string(lines[len(lines)-1][1]))
+	return number(lines[len(lines)-1][1])
+}
+
+func number(text []byte) int {
+	count, err := strconv.Atoi(string(text))
 	if err != nil {
 		return 0
 	}
@@ -121,6 +127,25 @@ func (n *night) history(ctx context.Context, s step, left int) outcome {
 	log, err := combined(exec.CommandContext(ctx, "go", "test", "-v", "-tags", "histories", "-timeout", "2h", "./"+s.pkg, "-run", "^"+s.name+"$",
 		"-operations", strconv.Itoa(done), "-seed", strconv.FormatInt(time.Now().UnixNano()>>20, 10), "-out", folder))
 	return outcome{done: done, executions: lastNumber(historyLine, log), log: log, err: err}
+}
+
+var yearLine = regexp.MustCompile(`: (\d+)h0m0s: (\d+) instances`)
+
+// year runs a cloud for virtual hours, with a seed of its own, until the night ends.
+func (n *night) year(ctx context.Context, s step, left int) outcome {
+	args := []string{"test", "-v", "-timeout", "0", "./" + s.pkg, "-run", "^TestYear$", "-year.hosts", "200", "-year.hours", strconv.Itoa(left),
+		"-year.period", s.name, "-year.seed", strconv.FormatInt(time.Now().Unix(), 10)}
+	if !n.until.IsZero() {
+		args = append(args, "-year.limit", max(time.Until(n.until), time.Second).String())
+	}
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Env = append(os.Environ(), "GOGC=400")
+	log, err := combined(command)
+	o := outcome{done: left, log: log, err: err}
+	if end := yearLine.FindSubmatch(log); end != nil {
+		o.done, o.executions = lastNumber(yearLine, log), number(end[2])
+	}
+	return o
 }
 
 // compile builds the tests of a package once, with the race detector.

@@ -18,8 +18,8 @@ import (
 
 // limits say when a step is complete.
 type limits struct {
-	fuzz                        time.Duration
-	suspects, tests, operations int
+	fuzz                               time.Duration
+	suspects, tests, operations, hours int
 }
 
 // kind is what a step runs.
@@ -30,6 +30,7 @@ const (
 	kindSuspects kind = "suspects" // the tests of a package that may be flaky
 	kindTests    kind = "tests"    // its other tests
 	kindHistory  kind = "history"  // histories that are checked for linearizability
+	kindYear     kind = "year"     // a cloud in virtual time, by the period of its reports
 )
 
 // step is what is complete or not at a commit.
@@ -41,7 +42,7 @@ type step struct {
 	pattern string
 	skip    bool
 	count   int
-	goal    int // seconds, runs or operations
+	goal    int // seconds, runs, operations or virtual hours
 }
 
 func (s step) String() string {
@@ -125,6 +126,14 @@ func histories(l limits) (steps []step) {
 		steps = append(steps, step{kind: kindHistory, pkg: "internal/linearizability", name: name, goal: l.operations / 5})
 	}
 	return steps
+}
+
+// years are a year with reports every hour, and three days with the real ones every minute.
+func years(l limits) []step {
+	return []step{
+		{kind: kindYear, pkg: "cyborgclient/spawn", name: "1h", goal: l.hours},
+		{kind: kindYear, pkg: "cyborgclient/spawn", name: "1m", goal: min(l.hours, 72)},
+	}
 }
 
 func isTest(prefix, name string) bool {
