@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -78,8 +77,10 @@ func TestControlRoutesAreFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cloud.Close()
-	patterns := cloud.control().Patterns()
-	left := slices.Collect(maps.Keys(patterns))
+	var left []string
+	for _, route := range cloud.control().All() {
+		left = append(left, route.Pattern)
+	}
 	for page := range cloud.page.Routes() {
 		left = slices.DeleteFunc(left, func(r string) bool { return r == page })
 	}

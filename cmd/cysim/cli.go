@@ -15,6 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/importer"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/load"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/modelfile"
 )
 
 // cli is the command line.
@@ -29,9 +30,10 @@ type cli struct {
 	Check checkCommand `cmd:"" group:"running" help:"List the leaked resources of a running cloud. Exits 9 if there are any."`
 	Load  load.Command `cmd:"" group:"running" help:"Run spawn/delete cycles and report rates, latencies and leaks."`
 
-	Lint   lintCommand      `cmd:"" group:"files" help:"Check flavors and device profiles before they are used."`
-	Import importer.Command `cmd:"" group:"files" help:"Make a state for serve from what a real cloud lists of Placement and Cyborg."`
-	State  stateCommand     `cmd:"" group:"files" help:"Print and compare the states that serve --state keeps."`
+	Lint   lintCommand       `cmd:"" group:"files" help:"Check flavors and device profiles before they are used."`
+	Import importer.Command  `cmd:"" group:"files" help:"Make a state for serve from what a real cloud lists of Placement and Cyborg."`
+	Model  modelfile.Command `cmd:"" group:"files" help:"Print and check models, the files of serve --model."`
+	State  stateCommand      `cmd:"" group:"files" help:"Print and compare the states that serve --state keeps."`
 
 	Discover  discover.Command `cmd:"" group:"machine" help:"Show which devices of this machine can be assigned to guests, and why the others cannot."`
 	Mdev      discover.Mdev    `cmd:"" group:"machine" help:"Create and remove mediated devices and vGPUs on this machine, as an agent's binds do."`

@@ -11,6 +11,7 @@
 //
 //	cysim lint             check flavors and device profiles
 //	cysim import           make a state for serve from a real cloud
+//	cysim model            print and check models, the files of serve --model
 //	cysim state            print and compare the states that serve or cyborg keeps
 //
 //	cysim discover         which devices of this machine can be assigned to guests

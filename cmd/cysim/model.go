@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/modelfile"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	programs "github.com/gocyborg/gocyborg/driver/command"
@@ -16,15 +17,12 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// maxModel limits the size of a model file, in bytes.
-const maxModel = 64 << 20
-
 // readModel reads a model from a JSON file; without a file it is the default model.
 func readModel(name string, drivers simcloud.Option) (simcloud.Model, error) {
 	if name == "" {
 		return simcloud.Model{}, nil
 	}
-	return command.ParseFile("model", name, maxModel, func(data []byte) (simcloud.Model, error) { return simcloud.ParseModel(data, drivers) })
+	return command.ParseFile("model", name, modelfile.MaxSize, func(data []byte) (simcloud.Model, error) { return simcloud.ParseModel(data, drivers) })
 }
 
 // hardwareFlags replace the hosts of a model by real hardware.

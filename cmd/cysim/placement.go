@@ -48,7 +48,7 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *ko
 	}
 	return c.run(ctx, p, service{
 		name: "Placement", line: line, facts: func() []string { return nil }, exposes: trusting, identity: identity, handler: withControl(server, simhttp.Control{
-			Faults: faults, Routes: server.Routes(), More: map[string]http.HandlerFunc{"GET /_sim/explain": server.ServeExplain},
+			Faults: faults, Routes: server.Routes(), More: []simhttp.ControlRoute{{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: server.ServeExplain}},
 		}),
 		prepare: func(_ context.Context, base string) ([]variable, error) {
 			return []variable{{"CYSIM_PLACEMENT_URL", base}}, nil

@@ -68,7 +68,7 @@ func TestHelpOfServeHasHeadings(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ words, want string }{
-		{"", "check completion cyborg discover help import lint load mdev placement ready serve state unflatten version"},
+		{"", "check completion cyborg discover help import lint load mdev model placement ready serve state unflatten version"},
 		{"st", "state"},
 		{"state ", "diff show"},
 		{"help st", "state"},

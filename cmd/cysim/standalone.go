@@ -39,7 +39,10 @@ type standalone struct {
 func (s *standalone) control(routes []sim.Route) http.Handler {
 	return withControl(http.HandlerFunc(s.serve), simhttp.Control{
 		Faults: s.faults, Routes: routes,
-		More: map[string]http.HandlerFunc{"GET /_sim/health": s.waiting.serveHealth, "POST /_sim/report": s.report},
+		More: []simhttp.ControlRoute{
+			{Pattern: "GET /_sim/health", Answer: "status", Help: "200 when all hosts have reported to Placement, 503 with the reason before.", Handler: s.waiting.serveHealth},
+			{Pattern: "POST /_sim/report", Help: "Makes the agents of all hosts report now.", Handler: s.report},
+		},
 	})
 }
 

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
@@ -27,32 +27,70 @@ type Control struct {
 	Recorder *Recorder
 	// Routes are those of all services.
 	Routes []sim.Route
-	// More are further routes, by method and path: "GET /_sim/guests".
-	More map[string]http.HandlerFunc
+	// More are further routes. One with the pattern of another replaces it.
+	More []ControlRoute
+}
+
+// ControlRoute is a route below /_sim/. The page docs/control-api.md is made of these.
+type ControlRoute struct {
+	// Pattern is the method and the path, as http.ServeMux reads them.
+	Pattern string `json:"route"`
+	// Help says what the route does. A route without it is not listed.
+	Help string `json:"help"`
+	// Query are the query keys that the route reads: a request with another one is refused. The key * stands
+	// for keys that the route checks itself.
+	Query []string `json:"query,omitempty"`
+	// Body and Answer say what the bodies are: the key beside schema_version, if that is all.
+	Body    string           `json:"body,omitempty"`
+	Answer  string           `json:"answer,omitempty"`
+	Handler http.HandlerFunc `json:"-"`
+}
+
+// ServeHTTP refuses unknown query keys, and calls the handler.
+func (c ControlRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if list := unrecognizedQuery(r.URL.RawQuery, c.Query); len(list) > 0 {
+		reads := "no query"
+		if len(c.Query) > 0 {
+			reads = strings.Join(c.Query, ", ")
+		}
+		http.Error(w, fmt.Sprintf("unknown %s; %s reads %s", list[0], c.Pattern, reads), http.StatusBadRequest)
+		return
+	}
+	c.Handler(w, r)
 }
 
 // Handler returns the routes as a handler.
 func (c Control) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, handler := range c.Patterns() {
-		mux.HandleFunc(pattern, handler)
+	for _, route := range c.All() {
+		mux.Handle(route.Pattern, route)
 	}
 	return lingering(mux)
 }
 
-// Patterns are the routes by method and path: those that every simulator has, and More.
-func (c Control) Patterns() map[string]http.HandlerFunc {
-	patterns := map[string]http.HandlerFunc{
-		"GET /_sim/health":      Show("status", func() any { return "ok" }),
-		"GET /_sim/routes":      c.getRoutes,
-		"GET /_sim/faults":      Show("rules", c.rules),
-		"PUT /_sim/faults":      c.putFaults,
-		"DELETE /_sim/faults":   c.deleteFaults,
-		"GET /_sim/requests":    c.getRequests,
-		"DELETE /_sim/requests": c.deleteRequests,
+// All are the routes that every simulator has, and More, in the order of their paths.
+func (c Control) All() []ControlRoute {
+	routes := []ControlRoute{
+		{Pattern: "GET /_sim/health", Answer: "status", Help: "200 when it is ready, 503 with the reason before.", Handler: Show("status", func() any { return "ok" })},
+		{Pattern: "GET /_sim/routes", Answer: "routes, operations, control", Help: "Lists the routes of all services with the query keys and body fields that they read, the operations with the actions of fault rules, and these routes.", Handler: c.getRoutes},
+		{Pattern: "GET /_sim/faults", Answer: "rules", Help: "Lists the fault rules with their hit counts.", Handler: Show("rules", c.rules)},
+		{Pattern: "PUT /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Replaces all fault rules.", Handler: c.putFaults},
+		{Pattern: "DELETE /_sim/faults", Help: "Removes all fault rules.", Handler: c.deleteFaults},
+		{Pattern: "GET /_sim/requests", Query: []string{"limit", "before"}, Answer: "requests, older", Help: "Lists the newest requests with what they changed, with limit only so many; older is the value of before for those before them.", Handler: c.getRequests},
+		{Pattern: "DELETE /_sim/requests", Help: "Empties the record of requests.", Handler: c.deleteRequests},
 	}
-	maps.Copy(patterns, c.More)
-	return patterns
+	for _, more := range c.More {
+		routes = slices.DeleteFunc(routes, func(r ControlRoute) bool { return r.Pattern == more.Pattern })
+		routes = append(routes, more)
+	}
+	slices.SortStableFunc(routes, func(a, b ControlRoute) int { return cmp.Compare(path(a.Pattern), path(b.Pattern)) })
+	return routes
+}
+
+// path is the path of a pattern.
+func path(pattern string) string {
+	_, path, _ := strings.Cut(pattern, " ")
+	return path
 }
 
 // ControlBody is a body under /_sim/ with its schema version.
@@ -123,6 +161,7 @@ func (c Control) getRoutes(w http.ResponseWriter, _ *http.Request) {
 	slices.SortStableFunc(list, func(a, b sim.Route) int { return cmp.Compare(a.Service, b.Service) })
 	body := ControlBody("routes", list)
 	body["operations"] = c.Faults.Describe()
+	body["control"] = slices.DeleteFunc(c.All(), func(r ControlRoute) bool { return r.Help == "" })
 	WriteJSON(w, http.StatusOK, body)
 }
 

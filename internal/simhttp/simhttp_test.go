@@ -402,3 +402,16 @@ func TestWatchRecordingSeesTheRecorderOfARequest(t *testing.T) {
 		}
 	}
 }
+
+func TestControlRoutesRefuseUnknownQueryKeys(t *testing.T) {
+	t.Parallel()
+	control := simhttp.Control{Faults: fault.NewSet(), Recorder: simhttp.NewRecorder(1)}
+	for _, route := range control.All() {
+		method, path, _ := strings.Cut(route.Pattern, " ")
+		w := httptest.NewRecorder()
+		control.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path+"?limit=1&colour=red", nil))
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "unknown query ") || !strings.Contains(w.Body.String(), route.Pattern+" reads ") {
+			t.Errorf("%s with an unknown key: %d %s", route.Pattern, w.Code, w.Body)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package modelfile prints and checks the files of cysim serve --model.
+package modelfile
