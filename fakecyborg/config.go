@@ -148,35 +148,22 @@ type Config struct {
 	PublicEndpoint string `json:"public_endpoint,omitempty"`
 }
 
-// duration is a duration as text in JSON.
-type duration time.Duration
-
-// MarshalText implements encoding.TextMarshaler.
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
-}
-
 type plainConfig Config
 
 // configJSON is a Config in JSON.
 type configJSON struct {
 	plainConfig
-	BindDelay       duration `json:"bind_delay,omitempty"`
-	BindTimeout     duration `json:"bind_timeout,omitempty"`
-	HeartbeatPeriod duration `json:"heartbeat_period,omitempty"`
-	ReadLag         duration `json:"read_lag,omitempty"`
-	ClockSkew       duration `json:"clock_skew,omitempty"`
+	BindDelay       strictjson.Duration `json:"bind_delay,omitempty"`
+	BindTimeout     strictjson.Duration `json:"bind_timeout,omitempty"`
+	HeartbeatPeriod strictjson.Duration `json:"heartbeat_period,omitempty"`
+	ReadLag         strictjson.Duration `json:"read_lag,omitempty"`
+	ClockSkew       strictjson.Duration `json:"clock_skew,omitempty"`
 }
 
 // MarshalJSON writes the configuration with its durations as text.
 func (c Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(configJSON{
-		plainConfig(c), duration(c.BindDelay), duration(c.BindTimeout), duration(c.HeartbeatPeriod), duration(c.ReadLag), duration(c.ClockSkew),
+		plainConfig(c), strictjson.Duration(c.BindDelay), strictjson.Duration(c.BindTimeout), strictjson.Duration(c.HeartbeatPeriod), strictjson.Duration(c.ReadLag), strictjson.Duration(c.ClockSkew),
 	})
 }
 

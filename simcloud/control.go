@@ -144,7 +144,7 @@ func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) error {
 		return simhttp.Refuse(http.StatusConflict, "only a manual clock can be advanced (cysim serve --manual-clock)")
 	}
 	var body struct {
-		Advance *duration `json:"advance"`
+		Advance *strictjson.Duration `json:"advance"`
 	}
 	if err := readJSON(r, "advance", &body); err != nil {
 		return err

@@ -170,30 +170,17 @@ type User struct {
 	SystemRoles []string `json:"system_roles,omitempty"`
 }
 
-// duration is a time.Duration with a JSON form such as "90s".
-type duration time.Duration
-
-// MarshalText implements encoding.TextMarshaler.
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
-}
-
 type plainModel Model
 
 // modelJSON is a Model in JSON.
 type modelJSON struct {
 	plainModel
-	TokenLifetime duration `json:"token_lifetime,omitempty"`
+	TokenLifetime strictjson.Duration `json:"token_lifetime,omitempty"`
 }
 
 // MarshalJSON writes the model with its duration as text.
 func (m Model) MarshalJSON() ([]byte, error) {
-	return json.Marshal(modelJSON{plainModel(m), duration(m.TokenLifetime)})
+	return json.Marshal(modelJSON{plainModel(m), strictjson.Duration(m.TokenLifetime)})
 }
 
 // UnmarshalJSON reads a model as [ParseModel] does, without its checks.
