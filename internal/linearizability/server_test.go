@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -27,8 +28,9 @@ import (
 type server struct {
 	binary, folder string
 	client         *http.Client
-	calls          atomic.Int64
-	ends           atomic.Int64 // how often it was killed or ended
+	calls, due     atomic.Int64  // the process is ended at the call that is due
+	isDue          chan struct{} // gets a value then
+	ends           atomic.Int64  // how often it was killed or ended
 
 	mu      sync.Mutex
 	up      sync.Cond
@@ -41,8 +43,9 @@ type server struct {
 // startServer serves hosts cn0, cn1 and so on, with two GPUs each.
 func startServer(t *testing.T, hosts int) *server {
 	t.Helper()
-	s := &server{folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	s := &server{folder: t.TempDir(), isDue: make(chan struct{}, 1), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	s.up.L = &s.mu
+	s.due.Store(math.MaxInt64)
 	s.binary = filepath.Join(s.folder, "cysim")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", s.binary, "../../cmd/cysim").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -124,16 +127,12 @@ func (s *server) address() (string, error) {
 // endOften kills the process, and at times ends it with SIGTERM, each time after so many calls on average, until stop
 // is closed. It sets the faults of the new process.
 func (s *server) endOften(random *rand.Rand, every int64, stop <-chan struct{}) {
-	due := s.calls.Load()
 	for {
-		due += 1 + random.Int64N(2*every)
-		for s.calls.Load() < due {
-			select {
-			case <-stop:
-				return
-			default:
-				_ = s.send(http.MethodGet, "/_sim/faults", "", nil) // a short wait that needs no clock
-			}
+		s.due.Store(s.calls.Load() + random.Int64N(2*every))
+		select {
+		case <-stop:
+			return
+		case <-s.isDue:
 		}
 		signal := os.Signal(syscall.SIGKILL)
 		if random.IntN(4) == 0 {
@@ -219,7 +218,9 @@ func (s *server) sendBy(client *http.Client, method, path, version string, body 
 	if err != nil {
 		return answer{}
 	}
-	s.calls.Add(1)
+	if due := s.due.Load(); s.calls.Add(1) > due && s.due.CompareAndSwap(due, math.MaxInt64) {
+		s.isDue <- struct{}{}
+	}
 	var reader io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
