@@ -94,7 +94,7 @@ func (a *yearAgent) revive(ctx context.Context) {
 	}
 }
 
-// work makes and ends instances until the end, and reconciles every two hours.
+// work makes and ends instances until the end, and reconciles every four hours.
 func (a *yearAgent) work(ctx context.Context) {
 	period := 24 * time.Hour * yearAgents / spawnsAnDay
 	next := a.started.Add(time.Duration(a.number)*period/yearAgents + time.Duration(a.number)*1009*time.Microsecond)
@@ -110,7 +110,7 @@ func (a *yearAgent) work(ctx context.Context) {
 			a.counts.crashed.Add(1)
 			a.revive(ctx)
 		}
-		if time.Since(last) >= 2*time.Hour {
+		if time.Since(last) >= 4*time.Hour {
 			last = time.Now()
 			a.reconcile(ctx)
 		}
@@ -187,7 +187,7 @@ func (a *yearAgent) tend(ctx context.Context) {
 			a.ended(i, a.ops.ResumeAfterHostReboot(ctx, i.Instance))
 		}
 	}
-	if len(a.has) == 0 || a.random.IntN(4) > 0 || a.line.dead.Load() {
+	if len(a.has) == 0 || a.random.IntN(8) > 0 || a.line.dead.Load() {
 		return
 	}
 	a.operate(ctx, a.has[a.random.IntN(len(a.has))], a.random.IntN(5))

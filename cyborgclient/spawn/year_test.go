@@ -35,8 +35,8 @@ const (
 	yearAgents  = 4
 	spawnsAnDay = 1000
 	// yearPatience is how long what a fault or a crash has left may stay: each agent reconciles
-	// every hour, what is late comes after minutes, and a host may be down for an hour.
-	yearPatience = 4 * time.Hour
+	// every four hours, what is late comes after minutes, and a host may be down for an hour.
+	yearPatience = 8 * time.Hour
 )
 
 // year is a cloud with all that happens to it.
