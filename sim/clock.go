@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -90,15 +91,40 @@ func (c *ManualClock) Waiting() int {
 	return len(c.waiting)
 }
 
-// Set changes the time, back as well as forward. Callers of Wait keep waiting for as long
-// as before.
-func (c *ManualClock) Set(now time.Time) {
+// Set changes the time, back as well as forward. Callers of Wait keep waiting for as long as before. The error is for a
+// time before the year 1970 or after 9998, which changes nothing.
+func (c *ManualClock) Set(now time.Time) error {
+	if err := checkManual(now); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.jump(now)
+	return nil
+}
+
+// jump is called under the lock.
+func (c *ManualClock) jump(now time.Time) {
+	left := make([]time.Duration, 0, len(c.waiting))
 	for _, w := range c.waiting {
-		w.due = w.due.Add(now.Sub(c.now))
+		left = append(left, w.due.Sub(c.now))
 	}
-	c.now = now
+	for i, w := range c.waiting {
+		w.due = now.Add(left[i]) // not due + (now - c.now), which may be more than a Duration holds
+	}
+	c.setNow(now)
+}
+
+// lastManualYear is the last year of a manual clock. What expires a year later can still be written as JSON, which has
+// the years up to 9999.
+const lastManualYear = 9998
+
+// checkManual refuses a time that a manual clock does not show.
+func checkManual(now time.Time) error {
+	if year := now.UTC().Year(); year < 1970 || year > lastManualYear {
+		return fmt.Errorf("the time is in the year %d, want 1970 to %d", year, lastManualYear)
+	}
+	return nil
 }
 
 // grace is how long Advance lets a woken caller run before time goes on. A caller that
@@ -108,12 +134,16 @@ const grace = time.Millisecond
 // Advance moves the clock on and wakes waiting callers in the order of their due times.
 // Between two due times the woken callers may run for a moment, in which a loop can wait
 // again; it is then woken once more if its next period ends within d. What else a woken
-// caller does runs beside Advance. A negative duration changes nothing.
-func (c *ManualClock) Advance(d time.Duration) {
+// caller does runs beside Advance. A negative duration changes nothing. The error is for one that ends after the year 9998,
+// which changes nothing either.
+func (c *ManualClock) Advance(d time.Duration) error {
 	if d < 0 {
-		return
+		return nil
 	}
 	end := c.Now().Add(d)
+	if err := checkManual(end); err != nil {
+		return err
+	}
 	for added := c.wakeNext(end); added != nil; added = c.wakeNext(end) {
 		timer := time.NewTimer(grace)
 		select {
@@ -122,6 +152,7 @@ func (c *ManualClock) Advance(d time.Duration) {
 		}
 		timer.Stop()
 	}
+	return nil
 }
 
 // wakeNext moves on to the next due time and wakes its waiter. It returns a channel that

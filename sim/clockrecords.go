@@ -37,8 +37,8 @@ func (c *ManualClock) Replace(records []Record) error {
 		if err := r.Decode(&row); err != nil {
 			return err
 		}
-		if row.Now.IsZero() {
-			return r.Errorf("the time is missing")
+		if err := checkManual(row.Now); err != nil {
+			return r.Errorf("%w", err)
 		}
 	}
 	if len(records) == 0 {
@@ -46,10 +46,7 @@ func (c *ManualClock) Replace(records []Record) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.waiting {
-		w.due = w.due.Add(row.Now.Sub(c.now))
-	}
-	c.setNow(row.Now)
+	c.jump(row.Now)
 	return nil
 }
 

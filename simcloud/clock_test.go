@@ -81,12 +81,54 @@ func TestOnlyAManualClockCanBeAdvanced(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cloud.Close() })
-	for _, body := range []string{"", "{}", `{"advance": "-1s"}`, `{"advance": 5}`, `{"advance": "soon"}`, `{"to": "1s"}`} {
-		if status, text := clockOf(t, cloud, "POST", body); status != 400 || !strings.Contains(text, "advance") {
+	for _, body := range []string{"", "{}", `{"advance": "-1s"}`, `{"advance": 5}`, `{"advance": "soon"}`, `{"to": "1s"}`,
+		`{"advance": "1s", "now": "2026-01-01T00:00:00Z"}`, `{"now": "tomorrow"}`, `{"now": "9999-01-01T00:00:00Z"}`, `{"now": "0001-01-01T00:00:00Z"}`} {
+		if status, text := clockOf(t, cloud, "POST", body); status != 400 || !strings.HasPrefix(text, "clock: ") {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
 	if !clock.Now().Equal(start) {
 		t.Errorf("a refused body moved the clock to %s", clock.Now())
+	}
+}
+
+// No time that the clock shows, nor one that follows from it, makes a cloud whose state or answers cannot be written; and
+// every time can be left again.
+func TestAManualClockStaysWithinTheYears(t *testing.T) {
+	t.Parallel()
+	clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	for range 40 { // a Duration is 292 years at most
+		if status, text := clockOf(t, cloud, "POST", `{"advance": "2540400h"}`); status != 200 && (status != 400 || !strings.Contains(text, "want 1970 to 9998")) {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	if year := clock.Now().Year(); year < 9700 || year > 9998 {
+		t.Errorf("the clock is in the year %d", year)
+	}
+	for _, now := range []string{"9998-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "2026-01-01T00:00:00Z"} {
+		if status, text := clockOf(t, cloud, "POST", `{"now": "`+now+`"}`); status != 200 || !strings.Contains(text, now) {
+			t.Fatalf("set to %s: %d %s", now, status, text)
+		}
+		u := login(t, cloud, "admin", "admin")
+		if got := u.send("GET", "/accelerator/v2/devices", accelerator, ""); got.status != 200 {
+			t.Errorf("%s: devices %d", now, got.status)
+		}
+		state, err := cloud.Dump()
+		if err != nil {
+			t.Fatalf("%s: %v", now, err)
+		}
+		if err := cloud.Load(state); err != nil {
+			t.Errorf("%s: %v", now, err)
+		}
+		w := httptest.NewRecorder()
+		cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/_sim/requests", nil))
+		if !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s: the record cannot be written: %.200s", now, w.Body)
+		}
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/clockapi"
 )
 
 // control serves /_sim/: the routes of every simulator and those of a whole cloud.
@@ -37,8 +37,8 @@ func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 		{Pattern: "GET /_sim/events", Answer: "events", Help: "Lists the events that Nova got from Cyborg, and why it refused one.", Handler: simhttp.Show("events", func() any { return c.ReceivedEvents() })},
 		{Pattern: "POST /_sim/report", Help: "Makes the agents of all hosts report now.", Handler: acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) })},
 		{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: c.Placement.ServeExplain},
-		{Pattern: "GET /_sim/clock", Answer: "clock", Help: "Shows the time of the cloud, and whether it can be advanced.", Handler: simhttp.Show("clock", c.clockBody)},
-		{Pattern: "POST /_sim/clock", Body: "advance", Answer: "clock", Help: `Advances a manual clock: {"advance": "90s"}.`, Handler: fallible(c.postClock)},
+		{Pattern: "GET /_sim/clock", Answer: "clock", Help: "Shows the time of the cloud, and whether it can be changed.", Handler: c.showClock()},
+		{Pattern: "POST /_sim/clock", Body: "advance, now", Answer: "clock", Help: `Advances a manual clock, {"advance": "90s"}, or sets it, {"now": "2026-01-01T00:00:00Z"}.`, Handler: fallible(c.postClock)},
 		{Pattern: "GET /_sim/requests/diagram", Answer: "text", Help: "Draws the last requests as a sequence diagram of Mermaid.", Handler: c.getDiagram},
 		{Pattern: "GET /_sim/state", Answer: "JSON lines", Help: "The whole cloud as a state, as docs/state.md describes it.", Handler: fallible(c.getState)},
 		{Pattern: "PUT /_sim/state", Body: "JSON lines", Help: "Replaces the state of the cloud by one of the same model.", Handler: fallible(c.putState)},
@@ -128,31 +128,18 @@ func (c *Cloud) deleteGuest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// clockBody is the time of the cloud, and whether it can be advanced.
-func (c *Cloud) clockBody() any {
-	body := map[string]any{"now": c.clock.Now().UTC(), "manual": false}
-	if manual, ok := c.clock.(*sim.ManualClock); ok {
-		body["manual"], body["waiting"] = true, manual.Waiting()
-	}
-	return body
+func (c *Cloud) showClock() http.HandlerFunc {
+	return simhttp.Show("clock", func() any { return clockapi.Describe(c.clock) })
 }
 
-// postClock advances a manual clock: {"advance": "90s"}.
 func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) error {
-	manual, ok := c.clock.(*sim.ManualClock)
-	if !ok {
-		return simhttp.Refuse(http.StatusConflict, "only a manual clock can be advanced (cysim serve --manual-clock)")
-	}
-	var body struct {
-		Advance *strictjson.Duration `json:"advance"`
-	}
-	if err := readJSON(r, "advance", &body); err != nil {
+	var change clockapi.Change
+	if err := readJSON(r, "clock", &change); err != nil {
 		return err
 	}
-	if body.Advance == nil || *body.Advance < 0 {
-		return simhttp.Refuse(http.StatusBadRequest, `advance: want a duration that is not negative, such as {"advance": "90s"}`)
+	if err := change.Apply(c.clock); err != nil {
+		return err
 	}
-	manual.Advance(time.Duration(*body.Advance))
-	simhttp.Show("clock", c.clockBody)(w, r)
+	c.showClock()(w, r)
 	return nil
 }

@@ -110,7 +110,7 @@ func regroup(flag *kong.Flag) {
 
 // clockFlags select the clock of a cloud.
 type clockFlags struct {
-	ManualClock bool      `help:"Stop the time of the cloud; POST /_sim/clock {\"advance\": \"90s\"} advances it."`
+	ManualClock bool      `help:"Stop the time of the cloud; POST /_sim/clock {\"advance\": \"90s\"} advances it, {\"now\": TIME} sets it."`
 	ClockStart  time.Time `placeholder:"TIME" help:"Start of a manual clock, such as 2026-01-01T00:00:00Z. Default: now."`
 }
 
@@ -121,11 +121,13 @@ func (c clockFlags) options() ([]simcloud.Option, error) {
 		}
 		return nil, nil
 	}
-	start := c.ClockStart
-	if start.IsZero() {
-		start = time.Now()
+	clock := sim.NewManualClock(time.Now())
+	if !c.ClockStart.IsZero() {
+		if err := clock.Set(c.ClockStart); err != nil {
+			return nil, command.BadInput(fmt.Errorf("--clock-start: %w", err))
+		}
 	}
-	return []simcloud.Option{simcloud.WithClock(sim.NewManualClock(start))}, nil
+	return []simcloud.Option{simcloud.WithClock(clock)}, nil
 }
 
 // maxFaults limits the size of a file of rules, in bytes.

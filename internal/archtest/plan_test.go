@@ -144,6 +144,7 @@ func wholeCloud() []Package {
 			Others:  []string{gophercloud, bbolt, uuid},
 		},
 		{Pattern: "simcloud/internal/bus", Ours: []string{"driver", "driver/sysfs"}, Others: []string{uuid}},
+		{Pattern: "simcloud/internal/clockapi", Ours: []string{"sim", "internal/simhttp", "internal/strictjson"}},
 		{Pattern: "simcloud/internal/client", Ours: []string{"placementsim", "internal/simhttp", "internal/uuids"}},
 		{
 			Pattern: "simcloud/transfer",

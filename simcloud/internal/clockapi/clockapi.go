@@ -1,0 +1,47 @@
+package clockapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// Describe is the time of a clock, and whether it can be changed.
+func Describe(clock sim.Clock) any {
+	body := map[string]any{"now": clock.Now().UTC(), "manual": false}
+	if manual, ok := clock.(*sim.ManualClock); ok {
+		body["manual"], body["waiting"] = true, manual.Waiting()
+	}
+	return body
+}
+
+// Change advances a manual clock, {"advance": "90s"}, or sets it, {"now": "2026-01-01T00:00:00Z"}, back as well as
+// forward.
+type Change struct {
+	Advance *strictjson.Duration `json:"advance"`
+	Now     *time.Time           `json:"now"`
+}
+
+// Apply changes the clock. The error is an *[simhttp.Error].
+func (c Change) Apply(clock sim.Clock) error {
+	manual, ok := clock.(*sim.ManualClock)
+	if !ok {
+		return simhttp.Refuse(http.StatusConflict, "only a manual clock can be changed (cysim serve --manual-clock)")
+	}
+	var err error
+	switch {
+	case (c.Advance == nil) == (c.Now == nil) || c.Advance != nil && *c.Advance < 0:
+		return simhttp.Refuse(http.StatusBadRequest, `clock: want {"advance": "90s"}, a duration that is not negative, or {"now": "2026-01-01T00:00:00Z"}`)
+	case c.Advance != nil:
+		err = manual.Advance(time.Duration(*c.Advance))
+	default:
+		err = manual.Set(*c.Now)
+	}
+	if err != nil {
+		return simhttp.Refuse(http.StatusBadRequest, "clock: %v", err)
+	}
+	return nil
+}
