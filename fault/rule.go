@@ -205,20 +205,24 @@ func (r Rule) counts(n int) bool {
 // ParseRules reads a JSON array of rules. Unknown fields, invalid rules and data after the
 // array are errors that match [ErrRule]. [Set.Set] checks the operations.
 func ParseRules(data []byte) ([]Rule, error) {
-	var rules []Rule
-	if err := json.Unmarshal(data, &rules); err != nil {
-		if !errors.Is(err, ErrRule) {
-			err = fmt.Errorf("%w: not a list of rules: %w", ErrRule, err)
-		}
-		return nil, err
+	var texts []json.RawMessage // a rule takes much more, and the first bad one ends the list
+	if err := json.Unmarshal(data, &texts); err != nil {
+		return nil, fmt.Errorf("%w: not a list of rules: %w", ErrRule, err)
 	}
-	if rules == nil {
+	if texts == nil {
 		return nil, fmt.Errorf("%w: null is not a list of rules", ErrRule)
 	}
-	for i, rule := range rules {
-		if err := rule.Validate(); err != nil {
+	rules := []Rule{}
+	for i, text := range texts {
+		var rule Rule
+		err := rule.UnmarshalJSON(text)
+		if err == nil {
+			err = rule.Validate()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i, err)
 		}
+		rules = append(rules, rule)
 	}
 	return rules, nil
 }

@@ -53,18 +53,28 @@ func (m Model) validate(drivers *builtin.Registry) error {
 	if err := m.Cyborg.Validate(); err != nil {
 		c.fault("cyborg", err.Error())
 	}
+	if more := c.count - len(c.faults); more > 0 {
+		c.faults = append(c.faults, fmt.Errorf("%w: and %d more", ErrModel, more))
+	}
 	return errors.Join(c.faults...)
 }
+
+// maxFaults is how many faults of a model are told.
+const maxFaults = 100
 
 // validation collects the faults of a model.
 type validation struct {
 	registry  *builtin.Registry // nil: drivers are not checked
 	faults    []error
+	count     int               // of all faults
 	providers map[string]string // path by the name of a provider
 	uuids     map[string]string // path by the uuid of a host's provider
 }
 
 func (c *validation) fault(path, problem string) {
+	if c.count++; c.count > maxFaults {
+		return
+	}
 	c.faults = append(c.faults, fmt.Errorf("%w: %w", ErrModel, strictjson.At(path, problem)))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
 
@@ -27,11 +28,12 @@ const (
 
 // listenFlags are the flags of a command that serves.
 type listenFlags struct {
-	Listen       string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
-	Verbose      bool   `short:"v" help:"Log each request."`
-	Daemon       bool   `help:"Go on in the background, and return when the server is ready. The variables that are printed name its process and its log."`
-	Log          string `placeholder:"FILE" help:"Append the log of --daemon to this file. Default: a new temporary file."`
-	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
+	Listen       string       `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
+	Verbose      bool         `short:"v" help:"Log each request."`
+	Daemon       bool         `help:"Go on in the background, and return when the server is ready. The variables that are printed name its process and its log."`
+	Log          string       `placeholder:"FILE" help:"Append the log of --daemon to this file. Default: a new temporary file."`
+	ControlToken string       `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
+	MaxMemory    ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory that the process may take (${default}): an eighth for the record of requests, an eighth for the bodies of requests, a sixteenth for connections and one for tokens; when three quarters are in use, what could add to it is refused."`
 	tlsFlags
 }
 
@@ -90,6 +92,8 @@ type service struct {
 	early bool
 	// identity is what the server shows to its clients; nil: plain HTTP.
 	identity *identity
+	// ceiling is the memory of the process; nil: it has no bound.
+	ceiling *ceiling.Ceiling
 	// ending is called when the process is told to end.
 	ending []func()
 }
@@ -105,7 +109,7 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 		return err
 	}
 	defer s.identity.remove()
-	s.handler = f.guard(s.handler, s.identity)
+	s.handler = f.guard(s.ceiling.Handler(s.handler), s.identity)
 	if f.Verbose {
 		s.handler = logged(s.handler, p.Log)
 	}
@@ -167,6 +171,7 @@ func serveHTTP(ctx context.Context, listener net.Listener, s service, log *slog.
 		server.RegisterOnShutdown(f)
 	}
 	ended := make(chan error, 1)
+	listener = s.ceiling.Listen(listener, server)
 	serve := server.Serve
 	if s.identity != nil {
 		server.TLSConfig, server.Protocols = s.identity.config(), new(http.Protocols)

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 )
 
 func TestServingOtherMachinesIsLogged(t *testing.T) {
@@ -140,7 +142,9 @@ func TestARequestInProgressIsFinishedAfterTheSignal(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	ended := make(chan error, 1)
-	go func() { ended <- serveHTTP(ctx, listener, service{handler: handler}, slog.New(slog.DiscardHandler)) }()
+	go func() {
+		ended <- serveHTTP(ctx, listener, service{handler: handler, ceiling: ceiling.New(1 << 30)}, slog.New(slog.DiscardHandler))
+	}()
 	if status, _ := get(t, baseURL(listener, nil), ""); status != http.StatusAccepted {
 		t.Errorf("status: got %d, want 202", status)
 	}

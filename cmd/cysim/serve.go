@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/daemon"
 	"github.com/gocyborg/gocyborg/internal/plural"
@@ -42,8 +43,9 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	if c.Daemon {
 		return daemon.Start(ctx, p, line.Args, c.Log)
 	}
+	limit := ceiling.New(c.MaxMemory)
 	drivers := c.drivers(p.Log)
-	model, err := c.model(line, drivers, p.Log)
+	model, err := c.model(line, drivers, limit, p.Log)
 	if err != nil {
 		return err
 	}
@@ -62,8 +64,15 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	}
 	var locks treeLocks
 	defer func() { locks.release() }()
-	cloud, err := c.cloud(ctx, model, append(options, drivers, simcloud.WithLogger(p.Log)), locks.take)
+	var cloud *simcloud.Cloud
+	err = limit.Within(ctx, func(ctx context.Context) (err error) {
+		cloud, err = c.cloud(ctx, model, append(options, drivers, simcloud.WithLogger(p.Log), simcloud.WithMaxMemory(limit.Bytes())), locks.take)
+		return err
+	})
 	if err != nil {
+		if cloud != nil {
+			err = errors.Join(err, cloud.Close())
+		}
 		return command.BadInput(err)
 	}
 	if err := c.set(cloud.Faults()); err != nil {
@@ -71,7 +80,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	}
 	err = c.run(ctx, p, service{
 		name: "the cloud", line: line, facts: func() []string { return c.facts(cloud.Model()) },
-		exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity,
+		exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity, ceiling: limit,
 		prepare: func(_ context.Context, base string) ([]variable, error) {
 			return c.prepare(p, cloud, base, identity.caFile())
 		},
@@ -93,8 +102,8 @@ func (c *serveCommand) options() ([]simcloud.Option, error) {
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *serveCommand) model(line *kong.Context, drivers simcloud.Option, log *slog.Logger) (_ simcloud.Model, err error) {
-	if c.World, err = readModel(c.Model, drivers); err != nil {
+func (c *serveCommand) model(line *kong.Context, drivers simcloud.Option, limit *ceiling.Ceiling, log *slog.Logger) (_ simcloud.Model, err error) {
+	if c.World, err = readModel(c.Model, limit, drivers); err != nil {
 		return c.World, err
 	}
 	if _, err := line.Apply(); err != nil {

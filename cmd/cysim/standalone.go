@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -36,8 +37,8 @@ type standalone struct {
 }
 
 // control is the API with the simulator's own routes beside it.
-func (s *standalone) control(routes []sim.Route) http.Handler {
-	return withControl(http.HandlerFunc(s.serve), simhttp.Control{
+func (s *standalone) control(limit *ceiling.Ceiling, routes []sim.Route) http.Handler {
+	return withControl(http.HandlerFunc(s.serve), limit, simhttp.Control{
 		Faults: s.faults, Routes: routes,
 		More: []simhttp.ControlRoute{
 			{Pattern: "GET /_sim/health", Answer: "status", Help: "200 when all hosts have reported to Placement, 503 with the reason before.", Handler: s.waiting.serveHealth},

@@ -27,6 +27,8 @@ type Config struct {
 	Region string
 	// TokenLifetime is how long a token is valid; DefaultTokenLifetime if zero.
 	TokenLifetime time.Duration
+	// MaxTokens is how many tokens are valid at a time; beyond it those that were issued first end. Zero is no bound.
+	MaxTokens int
 	// Users are there beside admin, demo, nova and cyborg, whom one of the same name
 	// replaces.
 	Users []User
@@ -56,7 +58,7 @@ type Server struct {
 	cfg       Config
 	directory directory
 	state     state
-	sweepAt   int64 // tokens; changed in transactions only
+	sweepAt   int // tokens; changed in transactions only
 }
 
 var _ http.Handler = (*Server)(nil)

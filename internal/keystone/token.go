@@ -1,11 +1,13 @@
 package keystone
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,20 +62,34 @@ func (s *Server) derive(kind string, number int64, n int) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:n])
 }
 
-// dropExpired deletes the expired tokens each time that the number of tokens has doubled.
+// dropExpired deletes the expired tokens each time that the number of tokens has doubled, and the oldest when there are
+// too many.
 func (s *Server) dropExpired(now time.Time) {
 	s.state.db.Update(nil, func(tx *tables.Tx) {
-		if int64(s.state.tokens.Len(tx)) < max(minSweep, s.sweepAt) {
+		most := cmp.Or(s.cfg.MaxTokens, math.MaxInt)
+		if s.state.tokens.Len(tx) < min(max(minSweep, s.sweepAt), most) {
 			return
 		}
+		var valid []token
 		for t := range s.state.tokens.All(tx) {
-			if !now.Before(t.Expires) {
+			if now.Before(t.Expires) {
+				valid = append(valid, t)
+			} else {
 				s.state.tokens.Delete(tx, t.SHA256.key())
 			}
 		}
-		s.sweepAt = 2 * int64(s.state.tokens.Len(tx))
+		if len(valid) >= most {
+			slices.SortStableFunc(valid, func(a, b token) int { return a.Issued.Compare(b.Issued) })
+			for _, t := range valid[:len(valid)-most+max(most/droppedShare, 1)] {
+				s.state.tokens.Delete(tx, t.SHA256.key())
+			}
+		}
+		s.sweepAt = 2 * s.state.tokens.Len(tx)
 	})
 }
+
+// droppedShare is the share of tokens that end at once when there are too many.
+const droppedShare = 16
 
 // lookup finds a valid token by its text.
 func (s *Server) lookup(text string) (who session, ok bool) {

@@ -58,6 +58,7 @@ func bufferBody(r *http.Request, match Match) []byte {
 type received struct {
 	bytes.Reader
 	data []byte
+	from io.Closer // nil: nothing to close
 }
 
 func newReceived(data []byte) *received {
@@ -66,8 +67,20 @@ func newReceived(data []byte) *received {
 	return r
 }
 
+// Received is a body whose data were read already. Closing it closes the body they were read from.
+func Received(data []byte, from io.Closer) io.ReadCloser {
+	r := newReceived(data)
+	r.from = from
+	return r
+}
+
 // Close implements io.Closer.
-func (r *received) Close() error { return nil }
+func (r *received) Close() error {
+	if r.from == nil {
+		return nil
+	}
+	return r.from.Close()
+}
 
 // failingReader is the end of a body that was cut off.
 type failingReader struct{ err error }

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/internal/session"
@@ -53,14 +55,14 @@ type reader struct {
 	pause             time.Duration              // between two attempts of a request
 }
 
-// openCloud logs in and finds the services.
-func openCloud(ctx context.Context, name string, log *slog.Logger) (*reader, error) {
+// openCloud logs in and finds the services, whose answers are read within the limit.
+func openCloud(ctx context.Context, name string, limit *ceiling.Ceiling, log *slog.Logger) (*reader, error) {
 	cloud, err := session.ReadCloud(name)
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("log in: %w", err))
 	}
 	endpoint := cloud.Endpoint
-	provider, err := cloud.LogIn(ctx, func(c *http.Client) { c.Transport, c.Timeout = readOnly{c.Transport}, answerTimeout })
+	provider, err := cloud.LogIn(ctx, func(c *http.Client) { c.Transport, c.Timeout = limit.Transport(readOnly{c.Transport}), answerTimeout })
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +121,8 @@ func (r *reader) readPlacement(ctx context.Context) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var providers []object
-	if err := json.Unmarshal(all["resource_providers"], &providers); err != nil {
+	providers, err := providersOf(all["resource_providers"])
+	if err != nil {
 		return nil, fmt.Errorf("read resource_providers: %w", err)
 	}
 	found := make([][]string, len(providers)) // consumers, by provider
@@ -153,12 +155,40 @@ func (r *reader) readPlacement(ctx context.Context) (map[string]any, error) {
 	}, err
 }
 
+// providersOf reads a list of resource providers up to the first that is none: as objects, a list of anything takes many times
+// its length.
+func providersOf(list json.RawMessage) (providers []object, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(list))
+	if begin, err := decoder.Token(); err != nil || begin != json.Delim('[') {
+		return nil, errors.New("it is no list")
+	}
+	for decoder.More() {
+		var p object
+		if err := decoder.Decode(&p); err != nil {
+			return nil, err
+		}
+		if _, err := idOf(p); err != nil {
+			return nil, fmt.Errorf("resource provider %d: %w", len(providers), err)
+		}
+		providers = append(providers, p)
+	}
+	return providers, nil
+}
+
+// idOf is the UUID of a resource provider.
+func idOf(p object) (id string, err error) {
+	if json.Unmarshal(p["uuid"], &id) != nil || id == "" || p["parent_provider_uuid"] == nil {
+		return "", errors.New("it has no uuid or no parent_provider_uuid; Placement must have microversion 1.14")
+	}
+	return id, nil
+}
+
 // readProvider adds what a provider has, read until all is of one generation, and returns its
 // consumers.
 func (r *reader) readProvider(ctx context.Context, p object) ([]string, error) {
-	var id string
-	if err := json.Unmarshal(p["uuid"], &id); err != nil || p["parent_provider_uuid"] == nil {
-		return nil, errors.New("it has no uuid or no parent_provider_uuid; Placement must have microversion 1.14")
+	id, err := idOf(p)
+	if err != nil {
+		return nil, err
 	}
 	for range readAttempts {
 		generations := make(map[string]bool)

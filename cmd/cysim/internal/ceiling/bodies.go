@@ -1,0 +1,207 @@
+package ceiling
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+const (
+	// decoded is how many times its length a body takes in memory while it is served: lists of empty lists as
+	// JSON, above all.
+	decoded = 32
+	// short is the length up to which bodies of unknown length are read before they are counted, in bytes.
+	short = 64 << 10
+	// patience is how long a request waits for memory.
+	patience = 10 * time.Second
+)
+
+// bodies are the bodies of requests that are in memory, in three counts, so that one that comes slowly holds up no other.
+type bodies struct {
+	received budget // their lengths
+	decoded  budget // what is made of those that are served
+	long     budget // one longer than services read as JSON: the data of an image, or a state
+}
+
+func newBodies(bytes int64) *bodies {
+	return &bodies{received: budget{left: bytes / 2}, decoded: budget{left: bytes / 2, all: bytes / 2}, long: budget{left: 1}}
+}
+
+// Handler serves requests while there is memory for their bodies. Others wait, and get 503 after ten
+// seconds. While memory is used up it refuses what could add to it with 507, but not logins: who frees memory needs one.
+func (c *Ceiling) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := c.Err(); err != nil && !frees(r) {
+			refuse(w, r, http.StatusInsufficientStorage, err.Error())
+			return
+		}
+		release, ok := c.bodies.admit(r, c)
+		defer release()
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, r, http.StatusServiceUnavailable, "the bodies of other requests use the memory that is for them")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers when the client has sent its body: a connection that is closed before that is reset, which takes the
+// answer from a client that has not read it yet.
+func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	http.Error(w, text, status)
+}
+
+// frees reports whether a request is taken while memory is used up.
+func frees(r *http.Request) bool {
+	return r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/auth/tokens")
+}
+
+// admit counts the body of a request until it is released, and reads it unless it is long.
+func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), ok bool) {
+	var taken []func()
+	release = func() {
+		for _, put := range taken {
+			put()
+		}
+	}
+	take := func(from *budget, n int64) bool {
+		put, ok := from.take(r.Context(), n)
+		taken = append(taken, put)
+		return ok
+	}
+	length := r.ContentLength
+	if length < 0 {
+		data, err := io.ReadAll(io.LimitReader(r.Body, short))
+		if err == nil && len(data) < short {
+			length = int64(len(data))
+		}
+		r.Body = joined{io.MultiReader(bytes.NewReader(data), &rest{r.Body, err}), r.Body}
+	}
+	if length < 0 || length > simhttp.MaxBody {
+		if !take(&b.long, 1) {
+			return release, false
+		}
+		r.Body = gatedBody{r.Body, c}
+		return release, true
+	}
+	if !take(&b.received, length) {
+		return release, false
+	}
+	data, err := httpbounds.ReadAll(r.Body, length)
+	if err != nil {
+		r.Body = joined{io.MultiReader(bytes.NewReader(data), &rest{r.Body, err}), r.Body}
+	} else {
+		r.Body = simhttp.Received(data, r.Body)
+	}
+	return release, take(&b.decoded, decoded*length)
+}
+
+// joined is a body whose begin was read.
+type joined struct {
+	io.Reader
+	io.Closer
+}
+
+// rest is what follows the begin of a body: its end, or the error with which it ended.
+type rest struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (r *rest) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	return r.Reader.Read(p)
+}
+
+// gatedBody cannot be read on while memory is used up.
+type gatedBody struct {
+	io.ReadCloser
+	c *Ceiling
+}
+
+// Read implements io.Reader.
+func (b gatedBody) Read(p []byte) (int, error) {
+	if err := b.c.Err(); err != nil {
+		return 0, err
+	}
+	return b.ReadCloser.Read(p)
+}
+
+// budget is an amount that is shared. Who waits for a part is served in turn.
+type budget struct {
+	mu      sync.Mutex
+	left    int64
+	all     int64 // more than that is never taken; 0: no bound
+	waiting []*share
+}
+
+// share is a part of a budget that somebody waits for.
+type share struct {
+	n     int64
+	ready chan struct{}
+}
+
+// take waits for a part, for a while and while the context lasts.
+func (b *budget) take(ctx context.Context, n int64) (put func(), ok bool) {
+	b.mu.Lock()
+	if b.all > 0 {
+		n = min(n, b.all)
+	}
+	s := &share{n, make(chan struct{})}
+	put = sync.OnceFunc(func() { b.put(s) })
+	b.waiting = append(b.waiting, s)
+	b.serve()
+	b.mu.Unlock()
+	select {
+	case <-s.ready:
+		return put, true
+	default:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.ready:
+		return put, true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return put, false
+}
+
+// serve gives those who wait their shares. It is called under the lock.
+func (b *budget) serve() {
+	for len(b.waiting) > 0 && b.waiting[0].n <= b.left {
+		b.left -= b.waiting[0].n
+		close(b.waiting[0].ready)
+		b.waiting = slices.Delete(b.waiting, 0, 1)
+	}
+}
+
+// put gives a share back, or ends the wait for it.
+func (b *budget) put(s *share) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.waiting, s); i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+	} else {
+		b.left += s.n
+	}
+	b.serve()
+}
