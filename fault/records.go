@@ -5,17 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// The tables of a Set: its rules by position, and its seed.
+// The tables of a Set: its rules by position, how often each of them saw each subject, and its seed.
 const (
-	rulesTable = "sim.faults"
-	seedTable  = "sim.faults.seed"
-	seedKey    = "seed"
+	rulesTable  = "sim.faults"
+	countsTable = "sim.faults.counts"
+	seedTable   = "sim.faults.seed"
+	seedKey     = "seed"
 )
 
 type seedRow struct {
@@ -23,36 +26,50 @@ type seedRow struct {
 }
 
 type ruleRow struct {
-	Position int       `json:"position"`
-	Rule     Rule      `json:"rule"`
-	Hits     int       `json:"hits"`
-	Seen     []seenRow `json:"seen,omitempty"`
+	Position int    `json:"position"`
+	Rule     Rule   `json:"rule"`
+	Hits     int    `json:"hits"`
+	Seen     []seen `json:"seen,omitempty"` // of older states, which have no rows of counts
 }
 
-// seenRow is the number of occurrences of a subject for a rule.
-type seenRow struct {
+// seen is the number of occurrences of a subject.
+type seen struct {
 	Subject string `json:"subject"`
 	Times   int    `json:"times"`
+}
+
+// countRow is what the rule at a position saw of a subject.
+type countRow struct {
+	Position int `json:"position"`
+	seen
 }
 
 var _ sim.Recorded = (*Set)(nil)
 
 func ruleKey(position int) string { return fmt.Sprintf("%010d", position) }
 
-func (c *counted) row(position int) ruleRow {
-	row := ruleRow{Position: position, Rule: c.rule, Hits: c.hits}
-	for subject, times := range c.seen {
-		row.Seen = append(row.Seen, seenRow{subject, times})
+func countKey(position int, subject string) string { return ruleKey(position) + " " + subject }
+
+func (c *counted) row(position int) sim.RecordChange {
+	return sim.RecordChange{Table: rulesTable, Key: ruleKey(position), After: ruleRow{Position: position, Rule: c.rule, Hits: c.hits}}
+}
+
+func (c *counted) countRow(position int, subject string) sim.RecordChange {
+	return sim.RecordChange{
+		Table: countsTable, Key: countKey(position, subject), After: countRow{position, seen{subject, c.seen[subject]}},
 	}
-	slices.SortFunc(row.Seen, func(a, b seenRow) int { return cmp.Compare(a.Subject, b.Subject) })
-	return row
 }
 
 // rows returns all rows as changes that create them. The mutex is held.
 func (s *Set) rows() []sim.RecordChange {
 	rows := make([]sim.RecordChange, 0, len(s.rules)+1)
 	for i, c := range s.rules {
-		rows = append(rows, sim.RecordChange{Table: rulesTable, Key: ruleKey(i), After: c.row(i)})
+		rows = append(rows, c.row(i))
+	}
+	for i, c := range s.rules {
+		for _, subject := range slices.Sorted(maps.Keys(c.seen)) {
+			rows = append(rows, c.countRow(i, subject))
+		}
 	}
 	return append(rows, sim.RecordChange{Table: seedTable, Key: seedKey, After: seedRow{s.seed}})
 }
@@ -87,10 +104,14 @@ func (s *Set) CommitCounts() {
 	defer s.mu.Unlock()
 	var changes []sim.RecordChange
 	for i, c := range s.rules {
-		if c.counted {
-			c.counted = false
-			changes = append(changes, sim.RecordChange{Table: rulesTable, Key: ruleKey(i), After: c.row(i)})
+		if c.hit {
+			c.hit = false
+			changes = append(changes, c.row(i))
 		}
+		for subject := range c.counted {
+			changes = append(changes, c.countRow(i, subject))
+		}
+		clear(c.counted)
 	}
 	if changes != nil {
 		s.publish(changes)
@@ -105,14 +126,21 @@ func (s *Set) publish(changes []sim.RecordChange) {
 
 // replace sets seed and rules. The mutex is held.
 func (s *Set) replace(seed uint64, rules []*counted) {
-	old := len(s.rules)
+	old := s.rules
 	s.seed, s.rules = seed, rules
 	if len(s.listeners) == 0 {
 		return
 	}
 	changes := s.rows()
-	for i := len(rules); i < old; i++ {
-		changes = append(changes, sim.RecordChange{Table: rulesTable, Key: ruleKey(i)})
+	for i, c := range old {
+		if i >= len(rules) {
+			changes = append(changes, sim.RecordChange{Table: rulesTable, Key: ruleKey(i)})
+		}
+		for subject := range c.seen {
+			if i >= len(rules) || rules[i].seen[subject] == 0 {
+				changes = append(changes, sim.RecordChange{Table: countsTable, Key: countKey(i, subject)})
+			}
+		}
 	}
 	s.publish(changes)
 }
@@ -143,10 +171,10 @@ func (s *Set) Replace(records []sim.Record) error {
 	return nil
 }
 
-// parseRows decodes the rows of the rules, in order, and the seed.
+// parseRows decodes the rows of the rules, in order, with the counts, and the seed.
 func parseRows(records []sim.Record) (rows []ruleRow, seed uint64, err error) {
 	var found *seedRow
-	for _, r := range slices.SortedFunc(slices.Values(records), func(a, b sim.Record) int { return cmp.Compare(a.Key, b.Key) }) {
+	for _, r := range slices.SortedFunc(slices.Values(records), byTable) {
 		switch {
 		case r.Table == seedTable && r.Key == seedKey && found == nil:
 			found = new(seedRow)
@@ -157,8 +185,20 @@ func parseRows(records []sim.Record) (rows []ruleRow, seed uint64, err error) {
 				err = r.Errorf("the row's position is %d", row.Position)
 			}
 			rows = append(rows, row)
+		case r.Table == countsTable:
+			var row countRow
+			err = r.Decode(&row)
+			switch {
+			case err != nil:
+			case row.Position < 0 || row.Position >= len(rows):
+				err = r.Errorf("there is no rule at the position %d", row.Position)
+			case r.Key != countKey(row.Position, row.Subject):
+				err = r.Errorf("the row is of position %d and subject %q", row.Position, row.Subject)
+			default:
+				rows[row.Position].Seen = append(rows[row.Position].Seen, row.seen)
+			}
 		default:
-			err = r.Errorf("it is repeated, or none of %s %s, ..., %s %s", rulesTable, ruleKey(0), seedTable, seedKey)
+			err = r.Errorf("it is repeated, or none of %s %s, ..., %s, %s %s", rulesTable, ruleKey(0), countsTable, seedTable, seedKey)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -168,6 +208,11 @@ func parseRows(records []sim.Record) (rows []ruleRow, seed uint64, err error) {
 		return nil, 0, sim.Record{Table: seedTable, Key: seedKey}.Errorf("it is missing")
 	}
 	return rows, found.Seed, nil
+}
+
+// byTable orders rules before their counts.
+func byTable(a, b sim.Record) int {
+	return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Key, b.Key))
 }
 
 // count sets the counts of a rule.

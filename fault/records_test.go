@@ -3,6 +3,7 @@ package fault_test
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,6 +80,17 @@ func TestBadRecordsChangeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := recorded(t, set)
+	var counts []string
+	for _, r := range before {
+		if r.Table == "sim.faults.counts" {
+			counts = append(counts, r.Key+" "+string(r.Row))
+		}
+	}
+	// An older state has the counts in the rows of the rules.
+	want := []string{`0000000000 a {"position":0,"subject":"a","times":2}`, `0000000000 b {"position":0,"subject":"b","times":2}`}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
 	tests := []struct{ name, old, new, want string }{
 		{"unknown table", `sim.faults.seed`, `sim.fault`, "sim.fault seed: it is repeated, or none of"},
 		{"a gap", `"0000000001"`, `"0000000002"`, "sim.faults 0000000002: it is repeated, or none of"},
@@ -92,6 +104,9 @@ func TestBadRecordsChangeNothing(t *testing.T) {
 		{"twice", `"b"`, `"a"`, `sim.faults 0000000000: op: subject "a" is there twice`},
 		{"not seen", `"subject": "b", "times": 2`, `"subject": "b", "times": 0`, `subject "b" was seen 0 times`},
 		{"another's", `"subject": "a"}, "hits": 0`, `"subject": "a"}, "hits": 0, "seen": [{"subject": "b", "times": 1}]`, `sim.faults 0000000001: op: subject "b" is not the rule's`},
+		{"counts of no rule", `{"table": "sim.faults.seed"`, `{"table": "sim.faults.counts", "key": "0000000002 a", "row": {"position": 2, "subject": "a", "times": 1}}, {"table": "sim.faults.seed"`, "sim.faults.counts 0000000002 a: there is no rule at the position 2"},
+		{"counts of another subject", `{"table": "sim.faults.seed"`, `{"table": "sim.faults.counts", "key": "0000000001 b", "row": {"position": 1, "subject": "a", "times": 1}}, {"table": "sim.faults.seed"`, `the row is of position 1 and subject "a"`},
+		{"counts twice", `{"table": "sim.faults.seed"`, `{"table": "sim.faults.counts", "key": "0000000000 a", "row": {"position": 0, "subject": "a", "times": 1}}, {"table": "sim.faults.seed"`, `subject "a" is there twice`},
 		{"negative hits", `"hits": 2`, `"hits": -2`, "-2 hits"},
 		{"too many hits", `"hits": 2`, `"hits": 3`, "3 hits are 1 more"},
 	}
@@ -108,6 +123,39 @@ func TestBadRecordsChangeNothing(t *testing.T) {
 				t.Fatalf("refused, yet changed (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Among thousands of subjects, what a request counts is what its commit writes.
+func TestACommitOfCountsHasWhatWasCounted(t *testing.T) {
+	t.Parallel()
+	set := fault.NewSet("op")
+	var committed []string
+	set.OnCommit(func(changes []sim.RecordChange) {
+		committed = nil
+		for _, c := range changes {
+			committed = append(committed, c.Table+" "+c.Key)
+		}
+	})
+	if err := set.Set(fault.Rule{Operation: "op", Action: fault.Drop, Nth: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5000 {
+		set.Decide("op", strconv.Itoa(n))
+	}
+	set.CommitCounts()
+	for _, tt := range []struct {
+		subject string
+		want    []string
+	}{
+		{"new", []string{"sim.faults.counts 0000000000 new"}},
+		{"17", []string{"sim.faults 0000000000", "sim.faults.counts 0000000000 17"}},
+	} {
+		set.Decide("op", tt.subject)
+		set.CommitCounts()
+		if diff := cmp.Diff(tt.want, committed); diff != "" {
+			t.Errorf("%s: committed (-want +got):\n%s", tt.subject, diff)
+		}
 	}
 }
 

@@ -38,7 +38,9 @@ type counted struct {
 	seen map[string]int
 	hits int
 
-	counted bool // since the last commit of counts
+	// Since the last commit of counts, if there is a listener:
+	hit     bool
+	counted map[string]bool // subjects
 }
 
 // State is a rule with its hit count.
@@ -135,7 +137,7 @@ func (s *Set) counted(rules []Rule) ([]*counted, error) {
 				same++
 			}
 		}
-		fresh = append(fresh, &counted{rule: rule, key: rule.key(same), seen: make(map[string]int)})
+		fresh = append(fresh, &counted{rule: rule, key: rule.key(same), seen: make(map[string]int), counted: make(map[string]bool)})
 	}
 	return fresh, nil
 }
@@ -185,7 +187,9 @@ func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 			continue
 		}
 		c.seen[subject]++
-		c.counted = true
+		if len(s.listeners) > 0 {
+			c.counted[subject] = true
+		}
 		if hit == nil && c.fires(s.seed, subject) {
 			hit = c
 		}
@@ -194,6 +198,7 @@ func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 		return Rule{}, false
 	}
 	hit.hits++
+	hit.hit = true
 	return hit.rule, true
 }
 
