@@ -42,7 +42,7 @@ func (h history) run(t *testing.T) *checker {
 		t.Fatal(err)
 	}
 	stop, ended := make(chan struct{}), make(chan struct{})
-	go func() { defer close(ended); s.endOften(random, 3000, stop) }()
+	go func() { defer close(ended); s.endOften(random, min(3000, 1+h.left/2), stop) }()
 	checks := startChecker(*out)
 	client := &http.Client{Transport: cmp.Or(h.via, s.client.Transport)}
 	var left atomic.Int64
