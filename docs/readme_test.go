@@ -11,16 +11,18 @@ import (
 func TestREADMESnippetsStandInTheExamples(t *testing.T) {
 	t.Parallel()
 	var sources strings.Builder
-	for _, file := range []string{"../examples/agent/main.go", "../examples/fixture/fixture_test.go"} {
+	for _, file := range []string{"../examples/agent/main.go", "../examples/fixture/fixture_test.go", "../examples/agent/drill_test.go"} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sources.Write(data)
 	}
-	for _, snippet := range snippets(t, "../README.md", "go") {
-		if !strings.Contains(sources.String(), snippet) {
-			t.Errorf("no example contains this snippet of the README:\n%s", snippet)
+	for _, page := range []string{"../README.md", "test-your-agent.md", "drill-your-agent.md"} {
+		for _, snippet := range snippets(t, page, "go") {
+			if !strings.Contains(sources.String(), snippet) {
+				t.Errorf("no example contains this snippet of %s:\n%s", page, snippet)
+			}
 		}
 	}
 }

@@ -1,10 +1,14 @@
 package placementsim_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
 	"github.com/gocyborg/gocyborg/placementsim"
 )
@@ -49,4 +53,22 @@ func Example() {
 	// Output:
 	// {"allocation_requests": [{"allocations": {"4e5b1dc2-0ba0-4c44-9cd0-9e3a2b6a3e5a": {"resources": {"VCPU": 2}}}}], "provider_summaries": {"4e5b1dc2-0ba0-4c44-9cd0-9e3a2b6a3e5a": {"resources": {"VCPU": {"capacity": 8, "used": 0}}}}} <nil>
 	// 2 <nil>
+}
+
+// A client of gophercloud reaches a Placement in process. A test calls placementsim.Run(t).
+func ExampleServer_Client() {
+	server, err := placementsim.New(placementsim.Config{Seed: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	provider := &gophercloud.ProviderClient{HTTPClient: *server.Client()}
+	client := &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: placementsim.URL + "/", Type: "placement", Microversion: "1.39"}
+	created, err := resourceproviders.Create(context.Background(), client, resourceproviders.CreateOpts{Name: "cn0"}).Extract()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(created.Name, created.Generation)
+	// Output: cn0 0
 }

@@ -132,3 +132,12 @@ func TestAManualClockStaysWithinTheYears(t *testing.T) {
 		}
 	}
 }
+
+func TestRunTakesAModelAndOptions(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	cloud := simcloud.Run(t, simcloud.Model{Region: "north"}, simcloud.WithClock(sim.NewManualClock(start)))
+	if cloud.Model().Region != "north" || !cloud.Cyborg.DeviceProfiles()[0].CreatedAt.Equal(start) {
+		t.Errorf("got region %s, device profiles %v", cloud.Model().Region, cloud.Cyborg.DeviceProfiles())
+	}
+}

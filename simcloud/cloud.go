@@ -136,19 +136,23 @@ func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 	return newBuilt(ctx, m, set)
 }
 
-// Run makes a cloud that is closed at the end of the test, from the default model or from
-// the one model in its arguments. An error fails the test.
-func Run(t sim.TB, models ...Model) *Cloud {
+// RunOption configures the cloud of [Run]: a [Model] or an [Option].
+type RunOption interface{ configure(*Model, *[]Option) }
+
+func (m Model) configure(model *Model, _ *[]Option) { *model = m }
+
+func (o Option) configure(_ *Model, list *[]Option) { *list = append(*list, o) }
+
+// Run makes a cloud that is closed at the end of the test, from the default model or from the last
+// one in its arguments, with the options among them. An error fails the test.
+func Run(t sim.TB, options ...RunOption) *Cloud {
 	t.Helper()
-	var m Model
-	switch len(models) {
-	case 0:
-	case 1:
-		m = models[0]
-	default:
-		t.Fatalf("simcloud: Run takes one model at most, got %d", len(models))
+	var model Model
+	var list []Option
+	for _, option := range options {
+		option.configure(&model, &list)
 	}
-	c, err := New(t.Context(), m)
+	c, err := New(t.Context(), model, list...)
 	if err != nil {
 		t.Fatalf("%v", err)
 		return nil

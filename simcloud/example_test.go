@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -90,4 +91,42 @@ func ExampleCloud_Faults() {
 	})
 	fmt.Println(err, len(cloud.Faults().Rules()))
 	// Output: <nil> 1
+}
+
+// A state is the whole cloud as text. It is taken, compared with a later one, and loaded again.
+func ExampleCloud_Dump() {
+	ctx := context.Background()
+	cloud, err := simcloud.New(ctx, simcloud.Model{Seed: 7})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cloud.Close()
+	before, err := cloud.Dump()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	guest := sim.Guest{UUID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", Host: "cn0"}
+	if err := cloud.DefineGuest(guest); err != nil {
+		fmt.Println(err)
+		return
+	}
+	after, err := cloud.Dump()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	differences, err := before.Diff(after)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, difference := range differences {
+		fmt.Println(difference)
+	}
+	fmt.Println(len(cloud.Guests()), cloud.Load(before), len(cloud.Guests()))
+	// Output:
+	// + compute.guests[2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001]: {"domain":"","host":"cn0","uuid":"2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"}
+	// 1 <nil> 0
 }
