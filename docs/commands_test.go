@@ -16,7 +16,7 @@ import (
 // commandPages are the pages whose commands all run as they stand, from the first block to the last in one shell.
 // A block of another language whose first line is a comment with the name of a file is that file.
 func commandPages() []string {
-	return []string{"cli.md", "control-api.md", "model.md", "explain.md", "clients.md", "../README.md"}
+	return []string{"cli.md", "control-api.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md", "../README.md"}
 }
 
 // clientPrograms are what needs the build tag clients.
