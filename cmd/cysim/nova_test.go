@@ -150,20 +150,16 @@ var novaRoot = flag.String("nova.root", "", "run the Nova of this chroot, such a
 // novaCommand is serve.py with a directory, on the machine or in a chroot.
 func novaCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	const script = "../../docs/nova/serve.py"
+	const scripts = "../../docs/nova"
 	if *novaRoot == "" {
-		return exec.Command("/usr/bin/python3", append([]string{script, "--dir", dir}, args...)...)
+		return exec.Command("/usr/bin/python3", append([]string{scripts + "/serve.py", "--dir", dir}, args...)...)
 	}
 	inside, err := os.MkdirTemp(filepath.Join(*novaRoot, "tmp"), "nova")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(inside) })
-	data, err := os.ReadFile(script)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(inside, "serve.py"), data, 0o600)
-	}
-	if err != nil {
+	if err := os.CopyFS(inside, os.DirFS(scripts)); err != nil {
 		t.Fatal(err)
 	}
 	inside = "/tmp/" + filepath.Base(inside)
@@ -188,20 +184,24 @@ func (n *realNova) tell(t *testing.T, command string) {
 	}
 }
 
-// problems are the errors in the log of a Nova.
-func problems(command *exec.Cmd) string {
-	dir := command.Args[slices.Index(command.Args, "--dir")+1]
-	data, err := os.ReadFile(filepath.Join(*novaRoot, dir, "nova.log"))
-	if err != nil {
-		return err.Error()
-	}
-	var lines []string
-	for line := range strings.Lines(string(data)) {
-		if strings.Contains(line, " ERROR ") {
-			lines = append(lines, line)
+// problems are the errors in the logs of a Nova.
+func problems(command *exec.Cmd) (text string) {
+	dir := filepath.Join(*novaRoot, command.Args[slices.Index(command.Args, "--dir")+1])
+	_ = filepath.WalkDir(dir, func(file string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".log" {
+			return err
 		}
-	}
-	return strings.Join(lines[max(0, len(lines)-60):], "")
+		data, err := os.ReadFile(file)
+		var lines []string
+		for line := range strings.Lines(string(data)) {
+			if strings.Contains(line, " ERROR ") || strings.Contains(line, " CRITICAL ") {
+				lines = append(lines, line)
+			}
+		}
+		text += file + ":\n" + strings.Join(lines[max(0, len(lines)-60):], "")
+		return err
+	})
+	return text
 }
 
 // send asks a service with a token.

@@ -141,14 +141,15 @@ def configure(args):
             dir=args.dir, transport=args.transport_url, debug=args.debug, driver="fake.FakeDriver", service=service, auth_url=env["OS_AUTH_URL"]))
     with open(os.path.join(args.dir, "api-paste.ini"), "w") as file:
         file.write(PASTE)
-    write_identity(args.dir)
+    if args.transport_url == "fake://":
+        write_identity(args.dir, str(uuid.uuid4()))
     return path
 
 
-def write_identity(state_path):
+def write_identity(state_path, identity):
     """A nova-compute of later releases does not start again without its identity, which this driver does not keep."""
     with open(os.path.join(state_path, "compute_id"), "w") as file:
-        file.write(str(uuid.uuid4()))
+        file.write(identity)
 
 
 class Neutron:
@@ -313,23 +314,28 @@ class Nova:
         host_mapping.discover_hosts(context.get_admin_context(), by_service=True)
 
 
+LAUNCH = "import sys; sys.path.insert(0, %r); from nova.cmd.%s import main; import process; process.keep_identity(%r); main()"
+
+
 class Processes(Nova):
     """The services of one Nova, in a process each."""
 
     def __init__(self, config):
         super().__init__(config)
-        self.config = config
+        sys.dont_write_bytecode = True  # beside this file
+        import process
+        self.config, self.process = config, process
 
     def run(self, name, host):
         state = os.path.join(self.conf.state_path, host)
         if not os.path.isdir(state):
             os.mkdir(state)
-            write_identity(state)
+            write_identity(state, self.process.node(host))
         own = os.path.join(state, name + ".conf")
         with open(own, "w") as file:
             file.write("[DEFAULT]\nhost = %s\nstate_path = %s\nlog_file = %s/%s.log\n" % (host, state, state, name))
         child = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", "from nova.cmd.%s import main; main()" % name, "--config-file", self.config, "--config-file", own],
+            [sys.executable, "-B", "-W", "ignore", "-c", LAUNCH % (os.path.dirname(__file__), name, host), "--config-file", self.config, "--config-file", own],
             stdin=subprocess.DEVNULL, stdout=sys.stderr, preexec_fn=end_with_parent)
         self.await_service(name, host, child)
         return child
