@@ -20,7 +20,18 @@ func commandPages() []string {
 }
 
 // clientPrograms are what needs the build tag clients.
-var clientPrograms = regexp.MustCompile(`(?m)^\s*(openstack|python3|terraform|pip) `)
+var clientPrograms = regexp.MustCompile(`(?m)^\s*(?:\w+=\S*\s+)*(openstack|python3|terraform|pip) `)
+
+func TestCommandsOfOtherProgramsAreKnown(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		"openstack server list\n": true, "cysim check\n  OS_CLOUD=sim A=b openstack server list\n": true, "cysim check --cloud openstack\n": false,
+	} {
+		if got := clientPrograms.MatchString(line); got != want {
+			t.Errorf("%q: %t", line, got)
+		}
+	}
+}
 
 // namedFile is the first line of a block that is a file.
 var namedFile = regexp.MustCompile(`^(?:#|//) ([a-z_]+\.(?:py|tf|go|json|yaml))\n`)
