@@ -1,4 +1,4 @@
-//go:build linux && !race
+//go:build linux && memory
 
 package main
 
@@ -22,7 +22,7 @@ import (
 )
 
 // These tests let a process of cysim run into its ceiling, and watch the most memory that it ever had resident. The race
-// detector takes several times that.
+// detector would take several times that.
 
 // base is what a process takes beside what others make it take: the program and the cloud.
 const base = 96 << 20
