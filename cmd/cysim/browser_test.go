@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -12,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,7 +33,7 @@ func chromium(t *testing.T, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	args = append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--timeout=3000", "--user-data-dir=" + t.TempDir(),
+		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--timeout=6000", "--user-data-dir=" + t.TempDir(),
 	}, args...)
 	var errors strings.Builder
 	command := exec.CommandContext(ctx, "chromium", args...)
@@ -121,6 +124,78 @@ func counting(t *testing.T, page string) (through string, followed *atomic.Int32
 	}))
 	t.Cleanup(server.Close)
 	return server.URL + target.Path, followed
+}
+
+// A reader who has clicked sees what happens next, and what was opened stays open. One who types is not disturbed, and
+// is told that the page waits.
+func TestThePageGoesOnAfterAClick(t *testing.T) {
+	const guest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	const click = `
+const opened = document.querySelector('[data-section="hosts"] summary');
+opened.focus();
+opened.click();
+`
+	const search = `
+const box = document.createElement("input");
+box.type = "search";
+document.querySelector('[data-section="guests"]').append(box);
+box.focus();
+box.value = "half a w";
+`
+	const change = `
+document.head.append(Object.assign(document.createElement("link"), {rel: "stylesheet", href: "slow.css"}));
+setTimeout(() => { fetch("guests/` + guest + `", {method: "PUT", body: JSON.stringify({host: "cn1"})}); }, 300);
+`
+	for name, tt := range map[string]struct {
+		act  string
+		want map[string]bool
+	}{
+		"clicked": {click, map[string]bool{
+			"1 guest <code>" + guest: true, "<td>cn1</td>": true, `<details data-key="`: true, `open=""`: true, "This page is updated when the cloud changes.": true,
+		}},
+		"typing": {search, map[string]bool{"1 guest <code>" + guest: true, "<td>cn1</td>": false, "Behind: guests.": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dom := chromium(t, "--dump-dom", acting(t, start(t, "serve").env["CYSIM_URL"]+"/_sim/", tt.act+change))
+			for text, want := range tt.want {
+				if strings.Contains(dom, text) != want {
+					t.Errorf("the page has %q: %t, want %t", text, !want, want)
+				}
+			}
+		})
+	}
+}
+
+// acting forwards requests, and lets the page's script act like a reader when it has begun.
+func acting(t *testing.T, page, script string) string {
+	t.Helper()
+	target, err := url.Parse(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		if !strings.HasSuffix(answer.Request.URL.Path, "page.js") {
+			return nil
+		}
+		text, err := io.ReadAll(answer.Body)
+		text = append(text, script...)
+		answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		answer.Header.Set("Content-Length", strconv.Itoa(len(text)))
+		return err
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/slow.css") {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		select { // until then the browser does not print the page
+		case <-r.Context().Done():
+		case <-time.After(4 * time.Second):
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + target.Path
 }
 
 // The page must not be wider than a phone's screen; wide parts scroll within it.

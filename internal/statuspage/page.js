@@ -1,26 +1,53 @@
 "use strict";
-// The page is complete without this script, which only updates its sections. Open details stay
-// open, and a section with the focus is updated when it has lost it.
+// The page is complete without this script, which only updates its sections. Open details and the focus stay where
+// they are. A section waits while its reader types or has selected some of its text.
 const live = document.getElementById("live");
-const stream = new EventSource("stream");
 const waiting = new Set(); // names of sections that have changed
+const pause = 5000; // milliseconds before something that failed is tried again
 let loading = false;
+let connected = false;
 
 async function update() {
   if (loading) { return; }
   loading = true;
-  try {
-    for (let section = next(); section; section = next()) {
-      waiting.delete(section.dataset.section);
-      await load(section, section.dataset.section);
+  for (let section = next(); section; section = next()) {
+    const name = section.dataset.section;
+    waiting.delete(name);
+    try {
+      await load(section, name);
+    } catch {
+      waiting.add(name);
+      setTimeout(update, pause);
+      break;
     }
-  } finally { loading = false; }
+  }
+  loading = false;
+  say();
 }
 
 // next is a section that is to be updated now.
-function next() {
-  return Array.from(document.querySelectorAll("[data-section]")).find(
-    (section) => waiting.has(section.dataset.section) && !section.contains(document.activeElement));
+function next() { return changed().find((section) => !isBusy(section)); }
+
+function changed() {
+  return Array.from(document.querySelectorAll("[data-section]")).filter((section) => waiting.has(section.dataset.section));
+}
+
+function isBusy(section) {
+  const at = document.activeElement, selection = getSelection();
+  return section.contains(at) && at.type === "search" && at.value !== at.defaultValue ||
+    !selection.isCollapsed && section.contains(selection.anchorNode);
+}
+
+// say tells whether the page shows what the cloud has.
+function say() {
+  const behind = changed().map((section) => section.dataset.section).join(", ");
+  let text = "This page is updated when the cloud changes.";
+  if (!connected) {
+    text = "The cloud does not answer; this is its last known state.";
+  } else if (behind) {
+    text = "Behind: " + behind + ". Sections are not updated while you type or have selected text.";
+  }
+  if (live.textContent !== text) { live.textContent = text; }
 }
 
 async function load(section, name) {
@@ -28,11 +55,15 @@ async function load(section, name) {
   if (name === "leaks" && query.has("leaks")) { return; } // a check that was asked for once
   query.set("part", name);
   const answer = await fetch("?" + query, { headers: { "If-None-Match": section.dataset.etag } });
-  if (answer.status !== 200) { return; }
+  if (answer.status === 304) { return; }
+  if (!answer.ok) { throw new Error(answer.statusText); }
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").body;
+  if (isBusy(section)) { throw new Error("busy"); }
+  const focus = section.contains(document.activeElement) ? selector(document.activeElement) : "";
   keep(section, fresh);
   section.replaceChildren(...fresh.childNodes);
   section.dataset.etag = answer.headers.get("ETag");
+  if (focus) { section.querySelector(focus)?.focus({ preventScroll: true }); }
 }
 
 // keep opens in the new content the details that are open in the old one.
@@ -41,7 +72,24 @@ function keep(section, fresh) {
   fresh.querySelectorAll("details").forEach((d) => { d.open = open.has(d.dataset.key); });
 }
 
-stream.addEventListener("change", (event) => { event.data.split(" ").forEach((name) => waiting.add(name)); update(); });
+// selector finds in new content what has the focus in the old one.
+function selector(element) {
+  if (element.localName === "summary") { return `details[data-key="${CSS.escape(element.parentElement.dataset.key)}"] > summary`; }
+  const name = ["href", "name", "aria-labelledby"].find((attribute) => element.hasAttribute(attribute));
+  return element.localName + (name ? `[${name}="${CSS.escape(element.getAttribute(name))}"]` : "");
+}
+
+function connect() {
+  const stream = new EventSource("stream");
+  stream.addEventListener("change", (event) => { event.data.split(" ").forEach((name) => waiting.add(name)); update(); });
+  stream.addEventListener("open", () => { connected = true; say(); });
+  stream.addEventListener("error", () => {
+    connected = false;
+    say();
+    if (stream.readyState === EventSource.CLOSED) { setTimeout(connect, pause); } // such as where too many pages are open
+  });
+}
+
+connect();
 document.addEventListener("focusout", () => setTimeout(update));
-stream.addEventListener("open", () => { live.textContent = "This page is updated when the cloud changes."; });
-stream.addEventListener("error", () => { live.textContent = "The cloud does not answer; this is its last known state."; });
+document.addEventListener("selectionchange", () => { if (waiting.size) { setTimeout(update); } });
