@@ -387,26 +387,34 @@ var devices = map[string]int{"gpu": 1, "pair": 2, "mixed": 4}
 
 func TestRealNovaBootsAndDeletes(t *testing.T) {
 	onEachBus(t, func(t *testing.T, bus messageBus) {
-		for name, flags := range map[string][]string{"bound at once": nil, "bound after six seconds": {"--async-bind", "--bind-delay", "6s"}} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				n := startRealNova(t, bus, flags...)
-				for profile, want := range devices {
-					s := n.boot(t, profile)
-					s.holds(t, want)
-					s.remove(t)
-				}
-			})
-		}
+		atOnceAndLate(t, bus, func(t *testing.T, n *realNova, _ bool) {
+			for profile, want := range devices {
+				s := n.boot(t, profile)
+				s.holds(t, want)
+				s.remove(t)
+			}
+		})
+	})
+}
+
+// atOnceAndLate tests a Nova whose devices are bound at once, and one whose devices are bound after six seconds.
+func atOnceAndLate(t *testing.T, bus messageBus, test func(t *testing.T, n *realNova, late bool)) {
+	t.Run("bound at once", func(t *testing.T) {
+		t.Parallel()
+		test(t, startRealNova(t, bus), false)
+	})
+	t.Run("bound after six seconds", func(t *testing.T) {
+		t.Parallel()
+		test(t, startRealNova(t, bus, "--async-bind", "--bind-delay", "6s"), true)
 	})
 }
 
 // TestRealNovaOperates: what Nova does with a server that has accelerators.
 func TestRealNovaOperates(t *testing.T) {
-	onEachBus(t, func(t *testing.T, bus messageBus) { testRealNovaOperates(t, startRealNova(t, bus)) })
+	onEachBus(t, func(t *testing.T, bus messageBus) { atOnceAndLate(t, bus, testRealNovaOperates) })
 }
 
-func testRealNovaOperates(t *testing.T, n *realNova) {
+func testRealNovaOperates(t *testing.T, n *realNova, late bool) {
 	t.Helper()
 	for profile, want := range devices {
 		s := n.boot(t, profile)
@@ -426,8 +434,10 @@ func testRealNovaOperates(t *testing.T, n *realNova) {
 			t.Errorf("a server that is shelved has %+v", left)
 		}
 		n.check(t)
-		s.action(t, `{"unshelve": null}`, "ACTIVE")
-		s.holds(t, want)
+		if !late { // Nova waits for an event that it refuses, because the server has no host yet
+			s.action(t, `{"unshelve": null}`, "ACTIVE")
+			s.holds(t, want)
+		}
 		s.remove(t)
 	}
 }
@@ -435,10 +445,10 @@ func testRealNovaOperates(t *testing.T, n *realNova) {
 // TestRealNovaEvacuates: an administrator evacuates the server, which gets accelerators of the other host, and its owner goes on with it,
 // before the first host is back and afterwards.
 func TestRealNovaEvacuates(t *testing.T) {
-	onEachBus(t, func(t *testing.T, bus messageBus) { testRealNovaEvacuates(t, startRealNova(t, bus)) })
+	onEachBus(t, func(t *testing.T, bus messageBus) { atOnceAndLate(t, bus, testRealNovaEvacuates) })
 }
 
-func testRealNovaEvacuates(t *testing.T, n *realNova) {
+func testRealNovaEvacuates(t *testing.T, n *realNova, _ bool) {
 	t.Helper()
 	for profile, want := range devices {
 		s := n.boot(t, profile)
