@@ -30,7 +30,7 @@ func ExampleFlow_Reconcile() {
 		return
 	}
 	defer cloud.Close()
-	crashed, err := flowOn(ctx, cloud)
+	crashed, err := exampleFlow(ctx, cloud)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,7 +42,7 @@ func ExampleFlow_Reconcile() {
 	}
 	// The agent crashes here. The next one knows nothing of the instance, and no guest
 	// was started.
-	flow, err := flowOn(ctx, cloud)
+	flow, err := exampleFlow(ctx, cloud)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -53,17 +53,4 @@ func ExampleFlow_Reconcile() {
 	// arq of instance 2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001: <nil>
 	// allocation of instance 2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001: <nil>
 	// <nil> 0
-}
-
-// flowOn returns the flow of an agent.
-func flowOn(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error) {
-	provider, err := cloud.ProviderClient(ctx, "admin")
-	if err != nil {
-		return nil, err
-	}
-	service, err := cloud.ProviderClient(ctx, "nova")
-	if err != nil {
-		return nil, err
-	}
-	return spawn.NewFromProvider(provider, spawn.WithServiceProvider(service))
 }
