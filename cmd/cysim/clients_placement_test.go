@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -43,15 +42,7 @@ simple_server.make_server("127.0.0.1", int(sys.argv[1]), init_application(), ser
 
 func startRealPlacement(t *testing.T) realPlacement {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(free.Addr().String())
-	if err != nil || free.Close() != nil {
-		t.Fatal("no free port: ", err)
-	}
-	dir := t.TempDir()
+	port, dir := freePorts(t, 1), t.TempDir()
 	config := fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = sqlite:///%s\nsync_on_startup = True\n", filepath.Join(dir, "placement.sqlite"))
 	if err := os.WriteFile(filepath.Join(dir, "placement.conf"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -174,13 +173,7 @@ type pageProcess struct {
 // the test's.
 func runPage(t *testing.T, cloud *debianCloud, dir, sysfs string) *pageProcess {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &pageProcess{dir: dir}
-	_, p.port, _ = net.SplitHostPort(free.Addr().String())
-	_ = free.Close()
+	p := &pageProcess{dir: dir, port: freePorts(t, 1)}
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asCommand, os.Args[0])
 	if err := os.WriteFile(filepath.Join(dir, "cysim"), []byte(wrapper), 0o700); err != nil {
 		t.Fatal(err)

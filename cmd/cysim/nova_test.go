@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -37,21 +36,6 @@ type realNova struct {
 	answers  *bufio.Scanner
 }
 
-// freePort is a port that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // onEachBus tests a Nova in one process and one of several.
 func onEachBus(t *testing.T, test func(*testing.T, messageBus)) {
 	t.Parallel()
@@ -74,7 +58,7 @@ const (
 // startRabbitMQ returns the URL of a RabbitMQ of its own.
 func startRabbitMQ(t *testing.T) string {
 	t.Helper()
-	port := freePort(t)
+	port := freePorts(t, 2)
 	command := exec.Command("../../docs/nova/rabbitmq", t.TempDir(), port)
 	var out lockedBuffer
 	command.Stdout, command.Stderr = &out, &out
@@ -99,7 +83,7 @@ func startRabbitMQ(t *testing.T) string {
 func startRealNova(t *testing.T, bus messageBus, flags ...string) *realNova {
 	t.Helper()
 	dir := t.TempDir()
-	api, neutron := freePort(t), freePort(t)
+	api, neutron := freePorts(t, 1), freePorts(t, 1)
 	n := &realNova{compute: "http://127.0.0.1:" + api + "/v2.1"}
 	file := filepath.Join(dir, "clouds.yaml")
 	n.cloud = start(t, append([]string{
