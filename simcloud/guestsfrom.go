@@ -1,17 +1,15 @@
 package simcloud
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud/internal/client"
+	"github.com/gocyborg/gocyborg/simcloud/internal/leaks"
 )
 
 // GuestSource says who knows which guests live, beside those that were registered.
@@ -33,14 +31,19 @@ func (c *validation) guestSource(m Model) {
 // leaksBeside is Leaks with the guests of a source. The error is for a Nova that does not tell its servers: then
 // nothing is known to have leaked.
 func (c *Cloud) leaksBeside(ctx context.Context, source GuestSource) ([]Leak, error) {
-	if source == "" {
-		return c.check(c.snapshot(nil)), nil
+	var servers []client.Server // nil: of no Nova
+	if source != "" {
+		list, err := c.servers.Servers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		servers = append([]client.Server{}, list...)
 	}
-	servers, err := c.servers.Servers(ctx)
-	if err != nil {
-		return nil, err
+	var list []Leak
+	for _, l := range leaks.Check(c.snapshot(servers).State) {
+		list = append(list, Leak(l))
 	}
-	return c.check(c.snapshot(append([]client.Server{}, servers...))), nil
+	return list, nil
 }
 
 // newServers is a client of the Nova that the catalog names, nil without one.
@@ -52,29 +55,6 @@ func (c *Cloud) newServers() *client.Client {
 	return &client.Client{Peer: simhttp.Peer{Agent: "simcloud", Endpoint: sim.Endpoint{
 		URL: url, Client: &http.Client{Timeout: 30 * time.Second}, Token: c.tokenSource("admin"),
 	}}}
-}
-
-// addServers adds the servers of a Nova to the guests. Of one that is registered, too, the domain is known.
-func (s *snapshot) addServers(servers []client.Server) {
-	registered := byKey(s.guests, func(g *guest) string { return g.UUID })
-	var list []guest
-	for _, server := range servers {
-		g := guest{Guest: nova.Guest{Guest: sim.Guest{UUID: uuids.Canonical(server.ID), Host: server.Host}}, left: server.Left}
-		if known := registered[g.UUID]; known == nil {
-			list = append(list, g)
-		} else {
-			known.Host, known.left = cmp.Or(g.Host, known.Host), g.left
-		}
-	}
-	s.guests = append(s.guests, list...)
-}
-
-// noGuest says what an instance is that is no guest.
-func (s *snapshot) noGuest() string {
-	if s.besideNova {
-		return "neither a server of Nova's nor a registered guest"
-	}
-	return "not a registered guest"
 }
 
 // getLeaks answers the leaks, beside the guests of a source that the query may name.

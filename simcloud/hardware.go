@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/ordered"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
+	"github.com/gocyborg/gocyborg/simcloud/internal/leaks"
 )
 
 // Written lists the files of a host's synthetic sysfs that its drivers have written, or tried to, with UUID
@@ -59,7 +60,7 @@ func (c *Cloud) agents() iter.Seq[made] {
 				each.agent.Changed = func() { c.hardware.commit(m) }
 				each.agent.Reboot = func() { _ = c.reboot(m) } // what a driver leaves is a leak
 				if m.written != nil {
-					m.written.Has = func(at driver.PCIAddress) bool { return c.compute.Has(m.host.Name, deviceAt(at)) }
+					m.written.Has = func(at driver.PCIAddress) bool { return c.compute.Has(m.host.Name, leaks.DeviceAt(at)) }
 				}
 			}
 			if !yield(each) {

@@ -3,23 +3,21 @@ package simcloud
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/plural"
-	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/leaks"
 )
 
 // The kinds of leaks.
 const (
-	LeakARQ        = "arq"        // an accelerator request that belongs to no guest
-	LeakHandle     = "handle"     // an attach handle in use by no accelerator request
-	LeakAllocation = "allocation" // an allocation that belongs to no guest
-	LeakMdev       = "mdev"       // a mediated device that belongs to no guest
-	LeakVGPU       = "vgpu"       // a virtual function with a vGPU type that belongs to no guest
-	LeakGuest      = "guest"      // a guest that lacks something
-	LeakHost       = "host"       // a host, an external Placement or a Nova that cannot be read
+	LeakARQ        = leaks.KindARQ        // an accelerator request that belongs to no guest
+	LeakHandle     = leaks.KindHandle     // an attach handle in use by no accelerator request
+	LeakAllocation = leaks.KindAllocation // an allocation that belongs to no guest
+	LeakMdev       = leaks.KindMdev       // a mediated device that belongs to no guest
+	LeakVGPU       = leaks.KindVGPU       // a virtual function with a vGPU type that belongs to no guest
+	LeakGuest      = leaks.KindGuest      // a guest that lacks something
+	LeakHost       = leaks.KindHost       // a host, an external Placement or a Nova that cannot be read
 )
 
 // Leak is an inconsistency between the services.
@@ -60,23 +58,6 @@ func (c *Cloud) Leaks() []Leak {
 	return leaks
 }
 
-// check finds the leaks in a snapshot of the cloud.
-func (c *Cloud) check(s *snapshot) []Leak {
-	s.checkARQs()
-	if c.external == nil { // whose consumers are not read
-		s.checkProjects(c)
-	}
-	s.checkHandles()
-	s.checkAllocations()
-	s.checkMdevs()
-	s.checkVGPUs()
-	for i := range s.guests {
-		s.checkGuest(&s.guests[i])
-	}
-	s.checkEvents(c.compute.Events())
-	return s.leaks
-}
-
 // CheckNoLeaks fails the test if [Cloud.Leaks] finds anything. The text has a sentence for
 // each leak, then the summary of the cloud.
 func (c *Cloud) CheckNoLeaks(t sim.TB) {
@@ -98,7 +79,7 @@ const maxShown = 15
 // Summary is what a failed check shows of a cloud: what is in use as a tree, then the last
 // requests.
 func (c *Cloud) Summary() string {
-	text := c.snapshot(nil).usage() + "last requests:\n"
+	text := leaks.Usage(c.snapshot(nil).State) + "last requests:\n"
 	requests := c.Requests()
 	for _, r := range requests[max(0, len(requests)-maxShown):] {
 		path := r.Path
@@ -112,89 +93,4 @@ func (c *Cloud) Summary() string {
 		text += "\n"
 	}
 	return text
-}
-
-func (s *snapshot) checkARQs() {
-	for i := range s.requests {
-		r := &s.requests[i]
-		if r.owner != nil {
-			continue
-		}
-		owner, holds := "no instance", ""
-		if r.InstanceUUID != "" {
-			owner = "instance " + r.InstanceUUID + ", which is " + s.noGuest() + " (PUT /_sim/guests/UUID),"
-		}
-		if r.AttachHandleUUID != "" {
-			holds = fmt.Sprintf(" and holds %s of provider %s on host %s", r.handleText(), s.providerText(r.DeviceRPUUID), r.Hostname)
-		}
-		s.leak(LeakARQ, r.UUID, "%s belongs to %s%s", r.text(), owner, holds)
-	}
-}
-
-func (s *snapshot) checkHandles() {
-	for _, h := range s.handles {
-		if !h.InUse || h.holder != nil && h.holder.AttachHandleUUID == h.UUID {
-			continue
-		}
-		by := "no accelerator request"
-		if h.ARQ != "" {
-			by = "ARQ " + h.ARQ + ", which does not hold it"
-		}
-		s.leak(LeakHandle, h.UUID, "attach handle %s of provider %s on host %s is in use by %s", h.UUID, s.providerText(h.ProviderUUID), h.Hostname, by)
-	}
-}
-
-func (s *snapshot) checkAllocations() {
-	for _, c := range s.consumers {
-		if s.guest[c.id] == nil && slices.ContainsFunc(c.allocations, s.ours) {
-			s.leak(LeakAllocation, c.id, "consumer %s, which is %s, has allocated %s", c.id, s.noGuest(), s.amountsText(c.allocations))
-		}
-	}
-}
-
-// ours reports whether an allocation is on a compute root or on a provider of Cyborg's.
-func (s *snapshot) ours(a placementsim.Allocation) bool {
-	return s.roots[a.Provider] || s.classes[a.Provider] != nil
-}
-
-// checkMdevs finds mediated devices without a bound request. An attach handle held by no
-// request and a request of no guest are leaks of their own.
-func (s *snapshot) checkMdevs() {
-	for _, m := range s.mdevs {
-		h := s.handle[m.UUID]
-		if h != nil && h.Hostname != m.host {
-			h = nil
-		}
-		if to := h.unbound(); to != "" {
-			s.leak(LeakMdev, m.UUID, "mediated device %s (%s on %s) of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.host, to)
-		}
-	}
-}
-
-// checkVGPUs finds virtual functions with a vGPU type and without a bound request.
-func (s *snapshot) checkVGPUs() {
-	for _, v := range s.vgpus {
-		var h *handle
-		for h = s.firstOf[v.device()]; h != nil; h = h.next {
-			if asked, found, _ := h.asked(); found && asked.Type == v.Type {
-				break
-			}
-		}
-		if to := h.unbound(); to != "" {
-			s.leak(LeakVGPU, v.Function.String(), "vGPU type %d of virtual function %s of host %s belongs to %s", v.Type, v.Function, v.host, to)
-		}
-	}
-}
-
-// unbound says what a handle whose device exists belongs to, or "" if that is a bound request.
-func (h *handle) unbound() string {
-	switch {
-	case h == nil:
-		return "no attach handle"
-	case !h.InUse:
-		return "attach handle " + h.UUID + ", which is not in use"
-	case h.holder == nil || h.holder.State == fakecyborg.StateBound:
-		return ""
-	}
-	return h.holder.text() + ", which is not Bound"
 }

@@ -70,7 +70,7 @@ func (c *Cloud) CheckNothingUnrecognized(t sim.TB) {
 	}
 	text := "simcloud: requests with unknown query keys or body fields:\n"
 	for _, u := range list {
-		text += fmt.Sprintf("  %s: %s (%s, the last from %s)\n", u.Operation, u.What, plural.Count(u.Count, "request"), orNone(u.LastFrom))
+		text += fmt.Sprintf("  %s: %s (%s, the last from %s)\n", u.Operation, u.What, plural.Count(u.Count, "request"), cmp.Or(u.LastFrom, "none"))
 	}
 	t.Errorf("%s", text)
 }

@@ -1,4 +1,4 @@
-package simcloud
+package leaks
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 // checkGuest checks that a guest has what it should have, and nothing else.
-func (s *snapshot) checkGuest(g *guest) {
+func (s *indexed) checkGuest(g *guest) {
 	units := make(map[unit]int)
 	for _, r := range g.requests {
 		units[s.unit(r)]++
@@ -21,7 +21,7 @@ func (s *snapshot) checkGuest(g *guest) {
 	for _, a := range g.allocations {
 		n := units[unit{a.Provider, a.Class}]
 		if a.Used > n && slices.Contains(s.classes[a.Provider], a.Class) && !s.isLeft(g, a.Provider) {
-			s.leak(LeakGuest, g.UUID, "guest %s has allocated %s:%d on provider %s, but has %s there",
+			s.leak(KindGuest, g.UUID, "guest %s has allocated %s:%d on provider %s, but has %s there",
 				g.UUID, a.Class, a.Used, s.providerText(a.Provider), plural.Count(n, "accelerator request"))
 		}
 	}
@@ -29,23 +29,23 @@ func (s *snapshot) checkGuest(g *guest) {
 }
 
 // isLeft reports whether a provider is on a host that the guest was evacuated from.
-func (s *snapshot) isLeft(g *guest, provider string) bool {
-	return len(g.left) > 0 && slices.ContainsFunc(s.deployables, func(d fakecyborg.Deployable) bool {
+func (s *indexed) isLeft(g *guest, provider string) bool {
+	return len(g.left) > 0 && slices.ContainsFunc(s.Deployables, func(d fakecyborg.Deployable) bool {
 		return d.ProviderUUID == provider && slices.Contains(g.left, d.Hostname)
 	})
 }
 
 // checkRequest checks one accelerator request of a guest.
-func (s *snapshot) checkRequest(g *guest, r *request) {
+func (s *indexed) checkRequest(g *guest, r *request) {
 	lacks := func(format string, args ...any) {
-		s.leak(LeakGuest, g.UUID, "guest %s has %s%s", g.UUID, r.text(), fmt.Sprintf(format, args...))
+		s.leak(KindGuest, g.UUID, "guest %s has %s%s", g.UUID, r.text(), fmt.Sprintf(format, args...))
 	}
 	if r.State != fakecyborg.StateBound || r.AttachHandleUUID == "" {
 		lacks(", which is not Bound to an attach handle")
 		return
 	}
 	if g.Host != "" && r.Hostname != g.Host {
-		s.leak(LeakGuest, g.UUID, "guest %s runs on host %s, but its %s is on host %s", g.UUID, g.Host, r.text(), r.Hostname)
+		s.leak(KindGuest, g.UUID, "guest %s runs on host %s, but its %s is on host %s", g.UUID, g.Host, r.text(), r.Hostname)
 	}
 	if r.handle == nil || !r.handle.InUse || r.handle.ARQ != r.UUID {
 		lacks(", but its attach handle %s is not in use by it", r.AttachHandleUUID)
@@ -57,7 +57,7 @@ func (s *snapshot) checkRequest(g *guest, r *request) {
 		lacks(", but host %s has no mediated device %s", r.Hostname, r.AttachHandleUUID)
 	}
 	if r.handle != nil {
-		if v, found, _ := r.handle.asked(); found && !s.hasVGPU[hostVGPU{r.Hostname, v}] {
+		if v, found, _ := r.handle.asked(); found && !s.hasVGPU[VGPU{r.Hostname, v}] {
 			lacks(", but virtual function %s of host %s has no vGPU type %d", v.Function, r.Hostname, v.Type)
 		}
 	}
@@ -70,14 +70,14 @@ func (s *snapshot) checkRequest(g *guest, r *request) {
 // checkForeignDevices finds devices of Cyborg's in a guest's domain that the guest does not
 // hold. Other devices are not checked, nor are those of a guest without a host, whose
 // addresses could be any machine's.
-func (s *snapshot) checkForeignDevices(g *guest) {
+func (s *indexed) checkForeignDevices(g *guest) {
 	if g.Host == "" {
 		return
 	}
 	for _, d := range g.Devices {
 		for h := s.firstOf[hostDevice{g.Host, d}]; h != nil; h = h.next {
 			if h.holder == nil || h.holder.owner != g {
-				s.leak(LeakGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
+				s.leak(KindGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
 					g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))
 			}
 		}
@@ -87,9 +87,9 @@ func (s *snapshot) checkForeignDevices(g *guest) {
 // checkProjects finds guests whose bound request belongs to one project while the
 // allocation counts for another. Nova itself makes the requests of a server that an administrator evacuates
 // the administrator's, so that its servers are not checked.
-func (s *snapshot) checkProjects(c *Cloud) {
+func (s *indexed) checkProjects() {
 	name := func(project string) string {
-		if c.identity.HasProject(project) {
+		if s.HasProject(project) {
 			return fmt.Sprintf("project %s", project)
 		}
 		return fmt.Sprintf("project %q, which Keystone does not know", project)
@@ -100,8 +100,8 @@ func (s *snapshot) checkProjects(c *Cloud) {
 		if g == nil || !g.isDescribed || r.State != fakecyborg.StateBound || !g.hasAllocation(r.DeviceRPUUID) {
 			continue
 		}
-		if payer := c.Placement.ConsumerProject(g.UUID); payer != r.ProjectID {
-			s.leak(LeakGuest, g.UUID, "guest %s has %s of %s, but its allocation on provider %s counts for %s",
+		if payer := s.ProjectOf(g.UUID); payer != r.ProjectID {
+			s.leak(KindGuest, g.UUID, "guest %s has %s of %s, but its allocation on provider %s counts for %s",
 				g.UUID, r.text(), name(r.ProjectID), s.providerText(r.DeviceRPUUID), name(payer))
 		}
 	}
@@ -112,9 +112,9 @@ const boundEvent = "accelerator-request-bound"
 
 // checkEvents compares the last event about each bound request with Cyborg's state. A
 // request without an event is consistent: an agent may poll Cyborg instead.
-func (s *snapshot) checkEvents(events []sim.ReceivedEvent) {
+func (s *indexed) checkEvents() {
 	last := make(map[string]sim.ReceivedEvent)
-	for _, e := range events {
+	for _, e := range s.Events {
 		if e.Name == boundEvent && e.Tag != nil {
 			last[*e.Tag] = e
 		}
@@ -128,9 +128,9 @@ func (s *snapshot) checkEvents(events []sim.ReceivedEvent) {
 		}
 		switch {
 		case uuids.Canonical(e.ServerUUID) != g.UUID:
-			s.leak(LeakGuest, g.UUID, "guest %s has %s, but the last event to Nova says that it is bound for instance %s", g.UUID, r.text(), e.ServerUUID)
+			s.leak(KindGuest, g.UUID, "guest %s has %s, but the last event to Nova says that it is bound for instance %s", g.UUID, r.text(), e.ServerUUID)
 		case e.Status != "completed":
-			s.leak(LeakGuest, g.UUID, "guest %s has %s, but the last event to Nova says that its bind ended as %q", g.UUID, r.text(), e.Status)
+			s.leak(KindGuest, g.UUID, "guest %s has %s, but the last event to Nova says that its bind ended as %q", g.UUID, r.text(), e.Status)
 		}
 	}
 }

@@ -1,16 +1,13 @@
-package simcloud
+package leaks
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/sim"
@@ -29,63 +26,42 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 		change(&h)
 		return h
 	}
-	mdev := hostMdev{"cn0", driver.Mdev{UUID: "handle", Parent: "0000:af:00.0", Type: "nvidia-222"}}
+	mdev := Mdev{"cn0", driver.Mdev{UUID: "handle", Parent: "0000:af:00.0", Type: "nvidia-222"}}
 	const what = "mediated device handle (nvidia-222 on 0000:af:00.0) of host cn0 "
 	tests := []struct {
 		name   string
 		arq    fakecyborg.ARQ
 		handle fakecyborg.AttachHandle
-		mdevs  []hostMdev
+		mdevs  []Mdev
 		want   []Leak
 	}{
-		{"all well", bound, handle, []hostMdev{mdev}, nil},
+		{"all well", bound, handle, []Mdev{mdev}, nil},
 		{"free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), nil, nil},
 		{"in use by no request", bound, with(func(h *fakecyborg.AttachHandle) { h.ARQ = "" }), nil,
-			[]Leak{{LeakHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by no accelerator request"}}},
+			[]Leak{{KindHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by no accelerator request"}}},
 		{"in use by an unknown request", bound, with(func(h *fakecyborg.AttachHandle) { h.ARQ = "gone" }), nil,
-			[]Leak{{LeakHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by ARQ gone, which does not hold it"}}},
+			[]Leak{{KindHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by ARQ gone, which does not hold it"}}},
 		{"request holds another", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID = "other" }), nil,
-			[]Leak{{LeakHandle, "other", "attach handle other of provider rp on host cn0 is in use by ARQ arq, which does not hold it"}}},
-		{"mediated device of no handle", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID, h.InUse = "other", false }), []hostMdev{mdev},
-			[]Leak{{LeakMdev, "handle", what + "belongs to no attach handle"}}},
-		{"mediated device on another host", bound, with(func(h *fakecyborg.AttachHandle) { h.Hostname = "cn1" }), []hostMdev{mdev},
-			[]Leak{{LeakMdev, "handle", what + "belongs to no attach handle"}}},
-		{"mediated device of a free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), []hostMdev{mdev},
-			[]Leak{{LeakMdev, "handle", what + "belongs to attach handle handle, which is not in use"}}},
-		{"mediated device of a failed bind", failed, handle, []hostMdev{mdev},
-			[]Leak{{LeakMdev, "handle", what + "belongs to ARQ arq (BindFailed, device profile ), which is not Bound"}}},
+			[]Leak{{KindHandle, "other", "attach handle other of provider rp on host cn0 is in use by ARQ arq, which does not hold it"}}},
+		{"mediated device of no handle", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{mdev},
+			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle"}}},
+		{"mediated device on another host", bound, with(func(h *fakecyborg.AttachHandle) { h.Hostname = "cn1" }), []Mdev{mdev},
+			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle"}}},
+		{"mediated device of a free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{mdev},
+			[]Leak{{KindMdev, "handle", what + "belongs to attach handle handle, which is not in use"}}},
+		{"mediated device of a failed bind", failed, handle, []Mdev{mdev},
+			[]Leak{{KindMdev, "handle", what + "belongs to ARQ arq (BindFailed, device profile ), which is not Bound"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := &snapshot{mdevs: tt.mdevs}
-			s.index([]fakecyborg.ARQ{tt.arq}, []fakecyborg.AttachHandle{tt.handle}, nil)
+			s := index(State{ARQs: []fakecyborg.ARQ{tt.arq}, Handles: []fakecyborg.AttachHandle{tt.handle}, Mdevs: tt.mdevs})
 			s.checkHandles()
 			s.checkMdevs()
 			if diff := cmp.Diff(tt.want, s.leaks); diff != "" {
 				t.Errorf("leaks (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// unreadable is a tree without any readable directory.
-type unreadable struct{ driver.Tree }
-
-func (unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
-	return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrPermission}
-}
-
-func TestAnUnreadableHostIsALeak(t *testing.T) {
-	t.Parallel()
-	m := &machine{host: Host{Name: "cn0"}, simulated: []driver.Machine{verbatim.New(nil)}, tree: unreadable{}}
-	if _, err := m.mdevs(); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("got error %v", err)
-	}
-	s := &snapshot{}
-	s.readMdevs(m)
-	if len(s.leaks) != 1 || s.leaks[0].Kind != LeakHost || s.leaks[0].Subject != "cn0" {
-		t.Errorf("leaks: %+v", s.leaks)
 	}
 }
 
@@ -98,36 +74,34 @@ func TestForeignDevicesAreThoseOfAWalk(t *testing.T) {
 		host := rapid.SampledFrom([]string{"", "cn0", "cn1"})
 		kind := rapid.SampledFrom([]string{driver.HandlePCI, driver.HandleMDEV, driver.HandleTestPCI})
 		few := rapid.IntRange(0, 4)
-		s := &snapshot{}
+		var state State
 		mdev := func(n int) string { return fmt.Sprintf("51e314cb-59ee-4896-8b40-54953ee0000%d", n) }
 		for i := range few.Draw(t, "guests") {
-			g := guest{Guest: nova.Guest{Guest: sim.Guest{UUID: mdev(i), Host: host.Draw(t, "guest's host")}}}
+			g := nova.Guest{Guest: sim.Guest{UUID: mdev(i), Host: host.Draw(t, "guest's host")}}
 			for n, pci := range rapid.SliceOfDistinct(rapid.IntRange(0, 9), rapid.ID[int]).Draw(t, "devices") {
 				g.Devices = append(g.Devices, nova.Device{Bus: uint8(pci)}, nova.Device{Mdev: mdev(n)})
 			}
-			s.guests = append(s.guests, g)
+			state.Guests = append(state.Guests, g)
 		}
-		var arqs []fakecyborg.ARQ
-		var handles []fakecyborg.AttachHandle
 		for i := range rapid.IntRange(0, 12).Draw(t, "handles") {
 			h := fakecyborg.AttachHandle{
 				UUID: mdev(i % 5), Hostname: host.Draw(t, "host"), Type: kind.Draw(t, "type"), ARQ: fmt.Sprint("arq", i),
 				Info: map[string]string{"domain": "0000", "bus": fmt.Sprintf("%02x", few.Draw(t, "bus")), "device": "00", "function": "0"},
 			}
-			handles = append(handles, h)
-			arqs = append(arqs, fakecyborg.ARQ{UUID: h.ARQ, InstanceUUID: mdev(few.Draw(t, "owner"))})
+			state.Handles = append(state.Handles, h)
+			state.ARQs = append(state.ARQs, fakecyborg.ARQ{UUID: h.ARQ, InstanceUUID: mdev(few.Draw(t, "owner"))})
 		}
-		s.index(arqs, handles, nil)
+		s := index(state)
 		var want []Leak
 		for i := range s.guests {
 			g := &s.guests[i]
 			for _, d := range g.Devices {
-				for n, h := range handles {
+				for n, h := range state.Handles {
 					at, is := deviceOf(h.Type, h.UUID, h.Info)
-					if g.Host == "" || h.Hostname != g.Host || !is || at != d || arqs[n].InstanceUUID == g.UUID {
+					if g.Host == "" || h.Hostname != g.Host || !is || at != d || state.ARQs[n].InstanceUUID == g.UUID {
 						continue
 					}
-					s.leak(LeakGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
+					s.leak(KindGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
 						g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))
 				}
 			}
