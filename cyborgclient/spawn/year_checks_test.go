@@ -299,19 +299,28 @@ func twin(ctx context.Context, from simcloud.State) (end simcloud.State, err err
 	} else if found, err := from.Diff(again); err != nil || len(found) > 0 {
 		return nil, fmt.Errorf("what was loaded differs from what was dumped: %v %w", found[:min(len(found), 3)], err)
 	}
+	time.Sleep(137 * time.Millisecond) // no instant is that of what was under way
+	if err := twinSpawns(ctx, cloud); err != nil && len(cloud.Faults().Rules()) == 0 {
+		return nil, err
+	}
+	time.Sleep(time.Hour)
+	return cloud.Dump()
+}
+
+// twinSpawns makes the instances. The error tells why there is no flow, as in an outage, which a state has, too.
+func twinSpawns(ctx context.Context, cloud *simcloud.Cloud) error {
 	provider, err := cloud.ProviderClient(ctx, "admin")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	service, err := cloud.ProviderClient(ctx, "nova")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithEvents(nil))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	time.Sleep(137 * time.Millisecond) // no instant is that of what was under way
 	for n, profile := range []string{"gpu", "vgpu", "fpga"} {
 		req := request(profile)
 		req.Instance = fmt.Sprintf("%s%d", strings.TrimSuffix(instance, "1"), n)
@@ -320,11 +329,10 @@ func twin(ctx context.Context, from simcloud.State) (end simcloud.State, err err
 			continue // a fault, in both
 		}
 		if err := cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	time.Sleep(time.Hour)
-	return cloud.Dump()
+	return nil
 }
 
 // forget drops what is of no use any more: the record of requests, the calls of the hypervisor, and
