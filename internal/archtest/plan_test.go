@@ -13,6 +13,7 @@ const (
 	kong        = "github.com/alecthomas/kong"
 	pretty      = "github.com/jedib0t/go-pretty/v6"
 	yaml        = "go.yaml.in/yaml/v3"
+	xsync       = "golang.org/x/sync/semaphore"
 	xsys        = "golang.org/x/sys/unix"
 )
 
@@ -167,7 +168,7 @@ func programs() []Package {
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "sim", "placementsim",
 				"fakecyborg", "simcloud/...", "driver/...", "internal/*",
 			},
-			Others: []string{gophercloud, kong, pretty, uuid, yaml},
+			Others: []string{gophercloud, kong, pretty, uuid, xsync, yaml},
 		},
 		{
 			Pattern: "examples/...",

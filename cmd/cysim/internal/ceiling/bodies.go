@@ -5,10 +5,10 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -20,19 +20,21 @@ const (
 	decoded = 32
 	// short is the length up to which bodies of unknown length are read before they are counted, in bytes.
 	short = 64 << 10
-	// patience is how long a request waits for memory.
+	// patience is how long a request waits for a part of each count.
 	patience = 10 * time.Second
 )
 
 // bodies are the bodies of requests that are in memory, in three counts, so that one that comes slowly holds up no other.
 type bodies struct {
-	received budget // their lengths
-	decoded  budget // what is made of those that are served
-	long     budget // one longer than services read as JSON: the data of an image, or a state
+	half     int64               // the size of each of the first two counts, in bytes
+	received *semaphore.Weighted // their lengths
+	decoded  *semaphore.Weighted // what is made of those that are served
+	long     *semaphore.Weighted // one longer than services read as JSON: the data of an image, or a state
 }
 
 func newBodies(bytes int64) *bodies {
-	return &bodies{received: budget{left: bytes / 2}, decoded: budget{left: bytes / 2, all: bytes / 2}, long: budget{left: 1}}
+	half := bytes / 2
+	return &bodies{half, semaphore.NewWeighted(half), semaphore.NewWeighted(half), semaphore.NewWeighted(1)}
 }
 
 // Handler serves requests while there is memory for their bodies. Others wait, and get 503 after ten
@@ -72,16 +74,14 @@ func frees(r *http.Request) bool {
 
 // admit counts the body of a request until it is released, and reads it unless it is long.
 func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), ok bool) {
-	var taken []func()
-	release = func() {
-		for _, put := range taken {
-			put()
+	release = func() {}
+	take := func(from *semaphore.Weighted, n int64) bool {
+		if !take(r.Context(), from, n) {
+			return false
 		}
-	}
-	take := func(from *budget, n int64) bool {
-		put, ok := from.take(r.Context(), n)
-		taken = append(taken, put)
-		return ok
+		before := release
+		release = func() { before(); from.Release(n) }
+		return true
 	}
 	length := r.ContentLength
 	if length < 0 {
@@ -92,13 +92,13 @@ func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), ok bool) {
 		r.Body = joined{io.MultiReader(bytes.NewReader(data), &rest{r.Body, err}), r.Body}
 	}
 	if length < 0 || length > simhttp.MaxBody {
-		if !take(&b.long, 1) {
+		if !take(b.long, 1) {
 			return release, false
 		}
 		r.Body = gatedBody{r.Body, c}
 		return release, true
 	}
-	if !take(&b.received, length) {
+	if !take(b.received, length) {
 		return release, false
 	}
 	data, err := httpbounds.ReadAll(r.Body, length)
@@ -107,7 +107,8 @@ func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), ok bool) {
 	} else {
 		r.Body = simhttp.Received(data, r.Body)
 	}
-	return release, take(&b.decoded, decoded*length)
+	ok = take(b.decoded, min(decoded*length, b.half))
+	return release, ok
 }
 
 // joined is a body whose begin was read.
@@ -144,64 +145,12 @@ func (b gatedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// budget is an amount that is shared. Who waits for a part is served in turn.
-type budget struct {
-	mu      sync.Mutex
-	left    int64
-	all     int64 // more than that is never taken; 0: no bound
-	waiting []*share
-}
-
-// share is a part of a budget that somebody waits for.
-type share struct {
-	n     int64
-	ready chan struct{}
-}
-
-// take waits for a part, for a while and while the context lasts.
-func (b *budget) take(ctx context.Context, n int64) (put func(), ok bool) {
-	b.mu.Lock()
-	if b.all > 0 {
-		n = min(n, b.all)
+// take waits for a part of what is shared, for a while and while the context lasts. Who waits is served in turn.
+func take(ctx context.Context, from *semaphore.Weighted, n int64) bool {
+	if from.TryAcquire(n) {
+		return true
 	}
-	s := &share{n, make(chan struct{})}
-	put = sync.OnceFunc(func() { b.put(s) })
-	b.waiting = append(b.waiting, s)
-	b.serve()
-	b.mu.Unlock()
-	select {
-	case <-s.ready:
-		return put, true
-	default:
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-s.ready:
-		return put, true
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return put, false
-}
-
-// serve gives those who wait their shares. It is called under the lock.
-func (b *budget) serve() {
-	for len(b.waiting) > 0 && b.waiting[0].n <= b.left {
-		b.left -= b.waiting[0].n
-		close(b.waiting[0].ready)
-		b.waiting = slices.Delete(b.waiting, 0, 1)
-	}
-}
-
-// put gives a share back, or ends the wait for it.
-func (b *budget) put(s *share) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if i := slices.Index(b.waiting, s); i >= 0 {
-		b.waiting = slices.Delete(b.waiting, i, i+1)
-	} else {
-		b.left += s.n
-	}
-	b.serve()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return from.Acquire(ctx, n) == nil
 }
