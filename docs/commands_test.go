@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,9 +13,8 @@ import (
 )
 
 // commandPages are the pages whose commands all run as they stand, from the first block to the last in one shell.
-// A block of another language whose first line is a comment with the name of a file is that file.
 func commandPages() []string {
-	return []string{"cli.md", "control-api.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md", "../README.md"}
+	return []string{"cli.md", "control-api.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md"}
 }
 
 // clientPrograms are what needs the build tag clients.
@@ -31,25 +29,6 @@ func TestCommandsOfOtherProgramsAreKnown(t *testing.T) {
 			t.Errorf("%q: %t", line, got)
 		}
 	}
-}
-
-// namedFile is the first line of a block that is a file.
-var namedFile = regexp.MustCompile(`^(?:#|//) ([a-z_]+\.(?:py|tf|go|json|yaml))\n`)
-
-// block is a fenced block of a page.
-type block struct{ language, text string }
-
-func blocksOf(t *testing.T, page string) []block {
-	t.Helper()
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []block
-	for _, match := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
-		list = append(list, block{match[1], match[2]})
-	}
-	return list
 }
 
 // cysimDir is the folder of the command, once it is built.
@@ -98,14 +77,11 @@ func TestTheCommandsOfThePagesRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			root, err := filepath.Abs("..")
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir()
-			script := writeBlocks(t, page, dir)
-			if strings.Contains(script, "go run ./") { // from the clone
-				script = "cd " + root + "\n" + script
+			dir, script := t.TempDir(), ""
+			for _, b := range blocksOf(t, page) {
+				if withClients || !clientPrograms.MatchString(b.text) {
+					script += b.typed()
+				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), pageTimeout)
 			defer cancel()
@@ -126,24 +102,6 @@ func TestTheCommandsOfThePagesRun(t *testing.T) {
 			}
 		})
 	}
-}
-
-// writeBlocks writes the files of a page, and returns the commands that can run here.
-func writeBlocks(t *testing.T, page, dir string) string {
-	t.Helper()
-	var script strings.Builder
-	for _, b := range blocksOf(t, page) {
-		name := namedFile.FindStringSubmatch(b.text)
-		switch {
-		case b.language == "sh" && (withClients || !clientPrograms.MatchString(b.text)):
-			script.WriteString(b.text)
-		case name != nil:
-			if err := os.WriteFile(filepath.Join(dir, name[1]), []byte(b.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return script.String()
 }
 
 // tail is the end of a text.

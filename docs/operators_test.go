@@ -23,23 +23,6 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// snippets returns the fenced blocks of one language.
-func snippets(t *testing.T, file, language string) []string {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var blocks []string
-	for _, match := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
-		blocks = append(blocks, match[1])
-	}
-	if len(blocks) == 0 {
-		t.Fatalf("%s has no %s snippets", file, language)
-	}
-	return blocks
-}
-
 // words splits a command line as a shell does with single quotes.
 func words(line string) []string {
 	var list []string

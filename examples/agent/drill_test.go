@@ -6,58 +6,64 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 	"github.com/gocyborg/gocyborg/simcloud/drill"
 )
 
-const drilled = "0a1b2c3d-0000-4000-8000-000000000002"
-
 func TestDrill(t *testing.T) {
-	drill.Run(t, spawnOne, drill.Config{Singles: 40, Names: named, Recover: reconcile})
+	drill.Run(t, spawnOne, drill.Config{Names: named, Recover: reconcile})
 }
 
-// flowOn makes the agent's flow for a cloud.
-func flowOn(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error) {
+// newFlow returns the agent's flow for a simulated cloud.
+func newFlow(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error) {
 	provider, err := cloud.ProviderClient(ctx, "admin")
 	if err != nil {
 		return nil, err
 	}
-	service, err := cloud.ProviderClient(ctx, "nova")
+	service, err := cloud.ProviderClient(ctx, "nova") // a user with the role service
 	if err != nil {
 		return nil, err
 	}
-	events, err := newEvents(provider)
-	if err != nil {
-		return nil, err
-	}
-	cloud.HandleEvents(events.Handler())
-	return newFlow(provider, service, events)
+	return spawn.NewFromProvider(provider, spawn.WithServiceProvider(service))
 }
 
+// guestsOf returns hooks whose guests are those of the simulated cloud.
+func guestsOf(cloud *simcloud.Cloud) spawn.Hooks {
+	return spawn.Hooks{
+		Start: func(_ context.Context, r *spawn.Result) error {
+			return cloud.DefineGuest(sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
+		},
+		Destroy: func(_ context.Context, r *spawn.Result) error {
+			cloud.RemoveGuest(r.Instance)
+			return nil
+		},
+	}
+}
+
+// flows are the flows of the runs, by their clouds.
+var flows sync.Map
+
+// spawnOne is the flow that the drill runs again and again.
 func spawnOne(ctx context.Context, cloud *simcloud.Cloud) error {
-	flow, err := flowOn(ctx, cloud)
+	flow, err := newFlow(ctx, cloud)
 	if err != nil {
 		return err
 	}
-	flavor := requestspec.Flavor{Name: "accel.gpu", VCPUs: 4, MemoryMB: 8192, RootGB: 20, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}}
-	agents.Store(cloud, flow)
-	_, err = spawnInstance(ctx, flow, drilled, flavor, hypervisor{cloud})
+	flows.Store(cloud, flow)
+	_, err = spawnInstance(ctx, flow, "0a1b2c3d-0000-4000-8000-000000000002", "gpu", guestsOf(cloud))
 	return err
 }
 
-// agents are the flows of the runs, by their clouds.
-var agents sync.Map
-
-// named reports whether the agent knows that something of its instance, or a request without one, may be left.
+// named reports whether the agent knows that something may be left.
 func named(cloud *simcloud.Cloud, _ error, _ simcloud.Leak) bool {
-	flow, ok := agents.Load(cloud)
+	flow, ok := flows.Load(cloud)
 	return ok && len(flow.(*spawn.Flow).Suspects()) > 0
 }
 
 // reconcile frees what a failed spawn left, as an agent does that starts again.
 func reconcile(ctx context.Context, cloud *simcloud.Cloud) error {
-	flow, err := flowOn(ctx, cloud)
+	flow, err := newFlow(ctx, cloud)
 	if err != nil {
 		return err
 	}

@@ -61,9 +61,9 @@ type Config struct {
 }
 
 // settle is how long, in virtual time, a run waits after the flow, so that what two faults
-// delayed can end. Then the agents report once, as they do every minute: they clean up
-// what they could not before.
-const settle = 20 * time.Minute
+// delayed can end, and an ARQ that a late request made is an orphan (spawn.ReconcileOpts.MinAge).
+// Then the agents report once, as they do every minute: they clean up what they could not before.
+const settle = 30 * time.Minute
 
 // Run runs a flow again and again, each time with a different fault, and checks after
 // every run that nothing is lost, unnamed or leaked. Lost: a guest lacks an accelerator that
