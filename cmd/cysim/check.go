@@ -20,7 +20,7 @@ import (
 
 // checkCommand lists the leaks of a cloud that serve runs.
 type checkCommand struct {
-	URL          command.URL `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it."`
+	URL          command.URL `arg:"" env:"CYSIM_URL" help:"Address of the cloud, such as http://127.0.0.1:8780. Default: CYSIM_URL."`
 	ControlToken string      `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the cloud, if it has one."`
 	GuestsFrom   string      `enum:",nova" default:"" placeholder:"nova" help:"nova: the cloud asks the compute API of its --catalog which servers live. Default: as the cloud was started."`
 	Output       string      `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
@@ -54,7 +54,7 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, command.BadInput(fmt.Errorf("--url: %w", err))
+		return nil, command.BadInput(fmt.Errorf("<url>: %w", err))
 	}
 	if c.ControlToken != "" {
 		req.Header.Set(controlTokenHeader, c.ControlToken)

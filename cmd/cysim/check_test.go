@@ -42,7 +42,7 @@ func TestCheckExits9IfSomethingLeaked(t *testing.T) {
 		status := run(t.Context(), append([]string{"check"}, args...), &stdout, &stderr)
 		return status, stdout.String() + stderr.String()
 	}
-	if status, text := check("--url", url); status != 0 || text != "nothing leaked\n" {
+	if status, text := check(url); status != 0 || text != "nothing leaked\n" {
 		t.Errorf("a clean cloud: %d %q", status, text)
 	}
 	const guest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
@@ -51,10 +51,10 @@ func TestCheckExits9IfSomethingLeaked(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, "PUT", url+"/_sim/guests/"+guest, `{"host": "cn0", "domain": `+string(domain)+`}`)
-	if status, text := check("--url", url+"/"); status != 9 || !strings.Contains(text, guest) || !strings.Contains(text, "accelerators leaked: 1 leak") {
+	if status, text := check(url + "/"); status != 9 || !strings.Contains(text, guest) || !strings.Contains(text, "accelerators leaked: 1 leak") {
 		t.Errorf("a guest with a device that it does not hold: %d %q", status, text)
 	}
-	status, text := check("--url", url, "-o", "json")
+	status, text := check(url, "-o", "json")
 	var leaks []simcloud.Leak
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(&leaks); status != 9 || err != nil || len(leaks) != 1 || leaks[0].Kind != simcloud.LeakGuest {
 		t.Errorf("as JSON: %d %q %v", status, text, err)
@@ -66,7 +66,7 @@ func TestCheckSendsTheControlToken(t *testing.T) {
 	served := start(t, "serve", "--control-token", "open")
 	for token, want := range map[string]int{"": 2, "opens": 2, "open": 0} {
 		var stdout, stderr bytes.Buffer
-		status := run(t.Context(), []string{"check", "--url", served.env["CYSIM_URL"], "--control-token", token}, &stdout, &stderr)
+		status := run(t.Context(), []string{"check", served.env["CYSIM_URL"], "--control-token", token}, &stdout, &stderr)
 		if status != want || strings.Contains(stderr.String(), "opens") {
 			t.Errorf("token %q: %d %s", token, status, stderr.String())
 		}
@@ -82,7 +82,7 @@ func TestCheckRefusesWhatIsNotACloud(t *testing.T) {
 	} {
 		server := httptest.NewServer(handler)
 		var stdout, stderr bytes.Buffer
-		status := run(t.Context(), []string{"check", "--url", server.URL}, &stdout, &stderr)
+		status := run(t.Context(), []string{"check", server.URL}, &stdout, &stderr)
 		server.Close()
 		if status != 1 || !strings.Contains(stderr.String(), "not a cloud of cysim serve") || stdout.Len() > 0 {
 			t.Errorf("%s: %d %q %q", what, status, stdout.String(), stderr.String())
@@ -130,7 +130,7 @@ func TestCheckSendsTheControlTokenToItsCloudOnly(t *testing.T) {
 	cloud := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
 	defer cloud.Close()
 	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), []string{"check", "--url", cloud.URL, "--control-token", "secret"}, &stdout, &stderr)
+	status := run(t.Context(), []string{"check", cloud.URL, "--control-token", "secret"}, &stdout, &stderr)
 	if status != 1 || !strings.Contains(stderr.String(), "302 Found") || stolen != "" {
 		t.Errorf("status %d, %s; the other server got %q", status, stderr.String(), stolen)
 	}
@@ -174,12 +174,12 @@ func TestCheckAsksNovaWhichServersLive(t *testing.T) {
 		}
 		call(t, http.MethodPut, placement+"/allocations/"+server, token, `{"allocations": {"`+root.Providers[0].UUID+`": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
 		var stdout, stderr bytes.Buffer
-		if status := run(t.Context(), append(check, "--url", served.env["CYSIM_URL"]), &stdout, &stderr); status != 0 {
+		if status := run(t.Context(), append(check, served.env["CYSIM_URL"]), &stdout, &stderr); status != 0 {
 			t.Errorf("%s: %d %s%s", flag, status, &stdout, &stderr)
 		}
 		down.Store(true)
 		stdout.Reset()
-		status := run(t.Context(), append(check, "--url", served.env["CYSIM_URL"]), &stdout, &stderr)
+		status := run(t.Context(), append(check, served.env["CYSIM_URL"]), &stdout, &stderr)
 		if status != 1 || !strings.Contains(stderr.String(), "503 Service Unavailable") {
 			t.Errorf("%s: without Nova %d %s%s", flag, status, &stdout, &stderr)
 		}

@@ -79,7 +79,7 @@ func TestTheDriverForTheRealAgent(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
-	printed, err := exec.CommandContext(t.Context(), filepath.Join(h.dir, "cysim.sh"), "discover", "--config", filepath.Join(h.dir, "cysim.conf"), "-o", "driver-objects").Output()
+	printed, err := exec.CommandContext(t.Context(), filepath.Join(h.dir, "cysim.sh"), "discover", "--driver-config", filepath.Join(h.dir, "cysim.conf"), "-o", "driver-objects").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -344,7 +344,7 @@ func (s *realServer) holds(t *testing.T, want int) {
 // check is cysim check.
 func (n *realNova) check(t *testing.T) {
 	t.Helper()
-	if status, stdout, stderr := cysim(t, "check", "--url", n.cloud.env["CYSIM_URL"]); status != 0 {
+	if status, stdout, stderr := cysim(t, "check", n.cloud.env["CYSIM_URL"]); status != 0 {
 		t.Errorf("cysim check: %d %s%s", status, stdout, stderr)
 	}
 }

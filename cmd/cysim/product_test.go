@@ -76,7 +76,7 @@ func TestCompletion(t *testing.T) {
 		{"check --output ", "json text"},
 		{"check -o j", "json"},
 		{"check --output = j", "json"},
-		{"check --url http://127.0.0.1 --o", "--output"},
+		{"check http://127.0.0.1 --o", "--output"},
 		{"serve --cyborg-as", "--cyborg-async-bind"},
 		{"serve --agent-loop --manual", "--manual-clock"},
 		{"serve --model ", ""},

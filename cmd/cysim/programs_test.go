@@ -35,7 +35,7 @@ func TestServeCallsTheProgramOfADriver(t *testing.T) {
 	if diff := cmp.Diff([]string{"compute7", "compute7_0000:3b:00.0"}, providerNames(t, clouds)); diff != "" {
 		t.Errorf("providers (-want +got):\n%s", diff)
 	}
-	_, found, _ := cysim(t, "discover", "--sysfs", filepath.Join(dir, "sys"), "--config", config)
+	_, found, _ := cysim(t, "discover", "--sysfs", filepath.Join(dir, "sys"), "--driver-config", config)
 	if !slices.ContainsFunc(strings.Split(found, "\n"), func(line string) bool {
 		return strings.Contains(line, "0000:3b:00.0") && strings.Contains(line, "CUSTOM_ACCELERATOR_AICHIP")
 	}) {

@@ -34,10 +34,10 @@ func TestNoTextOfOthersActsOnTheTerminal(t *testing.T) {
 		t.Skip(err) // Windows has no such names
 	}
 	for _, args := range [][]string{
-		{"check", "--url", server.URL + "/refusing"},
-		{"check", "--url", server.URL + "/leaking"},
-		{"check", "--url", server.URL + "/leaking", "-o", "json"},
-		{"check", "--url", "http://" + hostile},
+		{"check", server.URL + "/refusing"},
+		{"check", server.URL + "/leaking"},
+		{"check", server.URL + "/leaking", "-o", "json"},
+		{"check", "http://" + hostile},
 		{"state", "show", name},
 		{"state", "diff", name + "2", name},
 		{"import", name},

@@ -53,11 +53,11 @@ func TestServeWithACertificateOfItsOwn(t *testing.T) {
 	if status, _ := get(t, strings.Replace(base, "https", "http", 1)+"/_sim/health", ""); status != http.StatusBadRequest {
 		t.Errorf("without TLS: got %d, want 400", status)
 	}
-	if status, _, stderr := cysim(t, "check", "--url", base); status != 1 || !strings.Contains(stderr, "certificate") {
+	if status, _, stderr := cysim(t, "check", base); status != 1 || !strings.Contains(stderr, "certificate") {
 		t.Errorf("check without the authority: %d, %s", status, stderr)
 	}
 	t.Setenv("OS_CACERT", ca)
-	if status, stdout, stderr := cysim(t, "check", "--url", base); status != 0 || stdout != "nothing leaked\n" {
+	if status, stdout, stderr := cysim(t, "check", base); status != 0 || stdout != "nothing leaked\n" {
 		t.Errorf("check: %d, %s%s", status, stdout, stderr)
 	}
 	t.Setenv("OS_CACERT", "")

@@ -54,7 +54,7 @@ def run(verb, *args):
     A failure is an exception. The agent then reports nothing at all, and
     Cyborg keeps what it knows: an empty list would delete every device.
     """
-    command = [CONF.cysim.program, *verb, "--config", CONF.cysim.config_file, *args]
+    command = [CONF.cysim.program, *verb, "--driver-config", CONF.cysim.config_file, *args]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=TIMEOUT)

@@ -90,7 +90,7 @@ func TestDevicesClaimedByCyborgAndNova(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := discover(t, "--sysfs", laidOut(t, shared()), "--config", writeFile(t, "cyborg.conf", tt.cyborg), "--nova-conf", writeFile(t, "nova.conf", tt.nova))
+			got := discover(t, "--sysfs", laidOut(t, shared()), "--driver-config", writeFile(t, "cyborg.conf", tt.cyborg), "--nova-conf", writeFile(t, "nova.conf", tt.nova))
 			wantStatus := 0
 			if len(tt.want) > 0 {
 				wantStatus = command.StatusClaimedTwice

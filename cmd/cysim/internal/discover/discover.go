@@ -18,16 +18,16 @@ import (
 
 // Command shows what Cyborg's drivers find in a host.
 type Command struct {
-	Sysfs    string        `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs to read, or a copy of another machine's (${default})."`
-	Config   string        `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
-	NovaConf string        `placeholder:"FILE" help:"A nova.conf: list the devices that Nova claims, too, and exit with status 3 if there are any."`
-	Watch    time.Duration `placeholder:"TIME" help:"Look again each time after TIME, such as 10s, and print what changed."`
-	Output   string        `short:"o" enum:"table,json,driver-objects" default:"table" help:"Output format: table, json, or driver-objects: the objects that upstream's drivers return."`
+	Sysfs        string        `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs to read, or a copy of another machine's (${default})."`
+	DriverConfig string        `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
+	NovaConf     string        `placeholder:"FILE" help:"A nova.conf: list the devices that Nova claims, too, and exit with status 3 if there are any."`
+	Watch        time.Duration `placeholder:"TIME" help:"Look again each time after TIME, such as 10s, and print what changed."`
+	Output       string        `short:"o" enum:"table,json,driver-objects" default:"table" help:"Output format: table, json, or driver-objects: the objects that upstream's drivers return."`
 }
 
 // Help implements kong.HelpProvider.
 func (*Command) Help() string {
-	return "Only reads, and does not need root. Without --config these drivers run: " + strings.Join(builtin.Hardware(), ", ") +
+	return "Only reads, and does not need root. Without --driver-config these drivers run: " + strings.Join(builtin.Hardware(), ", ") +
 		". Then nvidia_gpu_driver divides no card into vGPUs, intel_nic_driver knows no networks, and pci_driver and mdev_driver offer nothing, because they offer only the devices that are configured." +
 		" inspur_nvme_ssd_driver offers the disks of [nvme] device_spec on which nothing is stored, by udev's records in run/udev/data beside the sysfs." +
 		" Exit status: 0 the drivers ran, whatever they found; 1 they could not run; 2 bad flag, file or directory; 3 Cyborg and Nova both claim a device."
@@ -69,16 +69,16 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 
 // configSource names the configuration in errors.
 func (c *Command) configSource() string {
-	if c.Config == "" {
+	if c.DriverConfig == "" {
 		return "the default configuration"
 	}
-	return "--config " + c.Config
+	return "--driver-config " + c.DriverConfig
 }
 
 // config is the configuration of the file, completed with what this machine knows.
 func (c *Command) config() (config builtin.Config, err error) {
-	if c.Config != "" {
-		if config, err = command.ParseFile("config", c.Config, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
+	if c.DriverConfig != "" {
+		if config, err = command.ParseFile("driver-config", c.DriverConfig, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
 			return config, err
 		}
 	}
@@ -106,7 +106,7 @@ func (c *Command) discover(ctx context.Context, p *command.Process, tree driver.
 	var both []doubleClaim
 	var err error
 	if nova != nil {
-		cyborg := cyborgClaims{drivers: drivers, vgpus: vgpuAddresses(config.NVIDIA), configured: c.Config != ""}
+		cyborg := cyborgClaims{drivers: drivers, vgpus: vgpuAddresses(config.NVIDIA), configured: c.DriverConfig != ""}
 		if config.PCI != nil {
 			cyborg.whitelist = config.PCI.PassthroughWhitelist
 		}

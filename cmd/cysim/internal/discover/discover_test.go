@@ -170,7 +170,7 @@ func TestDiscoverOnRealMachines(t *testing.T) {
 			if diff := cmp.Diff(tt.bare, bare.offered()); diff != "" || len(bare.LeftOut)+len(bare.Problems) > 0 {
 				t.Errorf("left out %v, problems %v, offered (-want +got):\n%s", bare.LeftOut, bare.Problems, diff)
 			}
-			listed := discover(t, "--sysfs", sys, "--config", writeFile(t, "all.json", strings.ReplaceAll(everything, "WHITELIST", tt.whitelist)))
+			listed := discover(t, "--sysfs", sys, "--driver-config", writeFile(t, "all.json", strings.ReplaceAll(everything, "WHITELIST", tt.whitelist)))
 			if diff := cmp.Diff(tt.listed, listed.offered()); diff != "" || len(listed.Problems) > 0 {
 				t.Errorf("with a whitelist: problems %v, offered (-want +got):\n%s", listed.Problems, diff)
 			}
@@ -185,7 +185,7 @@ func TestDiscoverOnRealMachines(t *testing.T) {
 func TestADeviceClaimedByTwoDriversIsNotOffered(t *testing.T) {
 	t.Parallel()
 	config := writeFile(t, "cyborg.conf", "[pci]\npassthrough_whitelist = {\"vendor_id\": \"10de\"}\n")
-	got := discover(t, "--sysfs", capturedTree(t, "nvidia-p100"), "--config", config)
+	got := discover(t, "--sysfs", capturedTree(t, "nvidia-p100"), "--driver-config", config)
 	var drivers []string
 	for _, p := range got.Problems {
 		drivers = append(drivers, p.Driver)
@@ -241,7 +241,7 @@ func TestTheJSONOfDiscoverHasItsKeys(t *testing.T) {
   "problems": []
 }
 `
-	if diff := cmp.Diff(want, discover(t, "--sysfs", capturedTree(t, "nvidia-p100"), "--config", config).stdout); diff != "" {
+	if diff := cmp.Diff(want, discover(t, "--sysfs", capturedTree(t, "nvidia-p100"), "--driver-config", config).stdout); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -340,25 +340,25 @@ func TestDiscoverRefusesBadInputWithStatus2(t *testing.T) {
 		{"a directory that holds a sys", []string{"--sysfs", above}, "it may be " + filepath.Join(above, "sys")},
 		{"another directory", []string{"--sysfs", t.TempDir()}, "neither a bus nor a devices directory"},
 		{"output", []string{"-o", "yaml"}, `--output must be one of "table","json"`},
-		{"no config", []string{"--config", sys + "/none"}, "--config: open " + sys + "/none"},
-		{"config is a directory", []string{"--config", sys}, "--config: read " + sys},
-		{"garbled config", []string{"--config", writeFile(t, "c", garbage)}, "--config"},
-		{"garbled JSON", []string{"--config", writeFile(t, "c", `{"host":`)}, "--config"},
-		{"unknown field", []string{"--config", writeFile(t, "c", `{"hots": "h"}`)}, "hots"},
-		{"two objects", []string{"--config", writeFile(t, "c", `{} {}`)}, "--config"},
-		{"unknown driver", []string{"--config", writeFile(t, "c", "[agent]\nenabled_drivers = nvmf_spdk_driver\n")}, "nvmf_spdk_driver"},
-		{"a driver twice", []string{"--config", writeFile(t, "c", "[agent]\nenabled_drivers = pci_driver, pci_driver\n")}, "pci_driver"},
-		{"no vGPU addresses", []string{"--config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n")},
+		{"no config", []string{"--driver-config", sys + "/none"}, "--driver-config: open " + sys + "/none"},
+		{"config is a directory", []string{"--driver-config", sys}, "--driver-config: read " + sys},
+		{"garbled config", []string{"--driver-config", writeFile(t, "c", garbage)}, "--driver-config"},
+		{"garbled JSON", []string{"--driver-config", writeFile(t, "c", `{"host":`)}, "--driver-config"},
+		{"unknown field", []string{"--driver-config", writeFile(t, "c", `{"hots": "h"}`)}, "hots"},
+		{"two objects", []string{"--driver-config", writeFile(t, "c", `{} {}`)}, "--driver-config"},
+		{"unknown driver", []string{"--driver-config", writeFile(t, "c", "[agent]\nenabled_drivers = nvmf_spdk_driver\n")}, "nvmf_spdk_driver"},
+		{"a driver twice", []string{"--driver-config", writeFile(t, "c", "[agent]\nenabled_drivers = pci_driver, pci_driver\n")}, "pci_driver"},
+		{"no vGPU addresses", []string{"--driver-config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n")},
 			"Invalid vGPU config: Missing device addresses config for vgpu type nvidia-35"},
-		{"vGPU address twice", []string{"--config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35,nvidia-36\n"+
+		{"vGPU address twice", []string{"--driver-config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35,nvidia-36\n"+
 			"[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n[vgpu_nvidia-36]\ndevice_addresses = 0000:84:00.0\n")},
 			"Invalid vGPU config: Duplicate types for PCI address 0000:84:00.0"},
-		{"vGPU address", []string{"--config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 84:00.0\n")},
+		{"vGPU address", []string{"--driver-config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 84:00.0\n")},
 			"Invalid vGPU config: Incorrect PCI address: 84:00.0"},
-		{"flag", []string{"--config", writeFile(t, "c", "[gpu_devices]\nfilter_sriov_vfs = perhaps\n")}, "[gpu_devices] filter_sriov_vfs"},
-		{"mapping", []string{"--config", writeFile(t, "c", "[nic_devices]\nenabled_nic_types = x\n[x]\nphysical_device_mappings = physnet1\n")}, "[x] physical_device_mappings"},
-		{"whitelist", []string{"--config", writeFile(t, "c", "[pci]\npassthrough_whitelist = 8086\n")}, "[pci] passthrough_whitelist"},
-		{"whitelist entry", []string{"--config", writeFile(t, "c", "[pci]\npassthrough_whitelist = {\"vendor_id\": \"intel\"}\n")}, "vendor_id"},
+		{"flag", []string{"--driver-config", writeFile(t, "c", "[gpu_devices]\nfilter_sriov_vfs = perhaps\n")}, "[gpu_devices] filter_sriov_vfs"},
+		{"mapping", []string{"--driver-config", writeFile(t, "c", "[nic_devices]\nenabled_nic_types = x\n[x]\nphysical_device_mappings = physnet1\n")}, "[x] physical_device_mappings"},
+		{"whitelist", []string{"--driver-config", writeFile(t, "c", "[pci]\npassthrough_whitelist = 8086\n")}, "[pci] passthrough_whitelist"},
+		{"whitelist entry", []string{"--driver-config", writeFile(t, "c", "[pci]\npassthrough_whitelist = {\"vendor_id\": \"intel\"}\n")}, "vendor_id"},
 		{"no nova.conf", []string{"--nova-conf", sys + "/none"}, "--nova-conf: open"},
 		{"garbled nova.conf", []string{"--nova-conf", writeFile(t, "c", garbage)}, "--nova-conf"},
 		{"device_spec", []string{"--nova-conf", writeFile(t, "c", "[pci]\ndevice_spec = *\n")}, `[pci] device_spec: "*"`},
@@ -385,7 +385,7 @@ func TestDiscoverRefusesAHugeConfiguration(t *testing.T) {
 	if err := os.Truncate(huge, osloconf.MaxSize+1); err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range []string{"--config", "--nova-conf"} {
+	for _, flag := range []string{"--driver-config", "--nova-conf"} {
 		if got := discover(t, flag, huge); got.status != command.StatusBadInput || !strings.Contains(got.stderr, "has more than") {
 			t.Errorf("%s: status %d, %q", flag, got.status, got.stderr)
 		}
@@ -445,7 +445,7 @@ func TestDiscoverWritesNothing(t *testing.T) {
 	dir := laidOut(t, shared())
 	config := writeFile(t, "cyborg.conf", "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n")
 	before := snapshot(t, dir)
-	if got := discover(t, "--sysfs", dir, "--config", config); got.status != 0 || len(got.Devices) == 0 {
+	if got := discover(t, "--sysfs", dir, "--driver-config", config); got.status != 0 || len(got.Devices) == 0 {
 		t.Fatalf("status %d, %s, devices %v", got.status, got.stderr, got.Devices)
 	}
 	if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {

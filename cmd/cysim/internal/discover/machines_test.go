@@ -82,7 +82,7 @@ func TestMachines(t *testing.T) {
 			sys := machineTree(t, name)
 			got := "$ cysim discover --sysfs " + name + "\n" + printed(t, sys)
 			if conf := filepath.Join(machinesDir, name+".conf"); fileExists(conf) {
-				got += fmt.Sprintf("\n$ cysim discover --sysfs %s --config %s.conf\n%s", name, name, printed(t, sys, "--config", conf))
+				got += fmt.Sprintf("\n$ cysim discover --sysfs %s --driver-config %s.conf\n%s", name, name, printed(t, sys, "--driver-config", conf))
 			}
 			got = strings.ReplaceAll(got, sys, name)
 			if os.Getenv("GOCYBORG_UPDATE") != "" {

@@ -33,7 +33,7 @@ type mdevArgs struct {
 	UUID   string `arg:"" optional:"" help:"UUID of the mediated device, that of the attach handle in Cyborg."`
 
 	Sysfs        string `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs (${default})."`
-	Config       string `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON."`
+	DriverConfig string `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON."`
 	DriverWrites bool   `help:"Let command_driver call its program, if its section has writes."`
 }
 
@@ -98,7 +98,7 @@ func (a mdevArgs) run(ctx context.Context, p *command.Process, do func(*machine,
 	if err != nil {
 		return command.BadInput(err)
 	}
-	reader := Command{Sysfs: a.Sysfs, Config: a.Config}
+	reader := Command{Sysfs: a.Sysfs, DriverConfig: a.DriverConfig}
 	config, err := reader.config()
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func TestMdevWritesToTheTree(t *testing.T) {
 		{"create", adaVF, "nvidia-1155", "", function, "1155"},
 		{"remove", adaVF, "nvidia-1155", "", function, "0"},
 	} {
-		args := []string{tt.verb, "--sysfs", sys, "--config", conf, tt.parent, tt.typ}
+		args := []string{tt.verb, "--sysfs", sys, "--driver-config", conf, tt.parent, tt.typ}
 		if tt.id != "" {
 			args = append(args, tt.id)
 		}
@@ -115,11 +115,11 @@ func TestMdevRefusesWithAStatus(t *testing.T) {
 		{"create --sysfs " + locked + " " + t4 + " nvidia-222 " + mdevUUID, 2, "is an agent of this machine already"},
 		{"remove --sysfs " + locked + " " + t4 + " nvidia-222 " + mdevUUID, 2, "is an agent of this machine already"},
 		{"remove " + t4 + " nvidia-222 nonsense", 2, `mdev uuid "nonsense"`},
-		{"remove --config " + writeFile(t, "c.conf", "[agent]\nenabled_drivers = pci_driver\n") + " " + t4 + " nvidia-222 " + mdevUUID, 2, "no driver that could remove it"},
+		{"remove --driver-config " + writeFile(t, "c.conf", "[agent]\nenabled_drivers = pci_driver\n") + " " + t4 + " nvidia-222 " + mdevUUID, 2, "no driver that could remove it"},
 	} {
 		verb, rest, _ := strings.Cut(tt.args, " ")
 		args := []string{verb}
-		for flag, value := range map[string]string{"--sysfs": sys, "--config": conf} {
+		for flag, value := range map[string]string{"--sysfs": sys, "--driver-config": conf} {
 			if !strings.Contains(rest, flag) {
 				args = append(args, flag, value)
 			}

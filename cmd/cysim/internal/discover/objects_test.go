@@ -26,7 +26,7 @@ func TestDiscoverPrintsTheObjectsOfUpstreamsDrivers(t *testing.T) {
 	}})
 	var stdout, stderr bytes.Buffer
 	config := writeFile(t, "c.json", `{"host": "h"}`)
-	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys, "--config", config, "-o", "driver-objects"); status != 0 {
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys, "--driver-config", config, "-o", "driver-objects"); status != 0 {
 		t.Fatalf("status %d: %s", status, stderr.String())
 	}
 	var devices []driver.Device
@@ -88,7 +88,7 @@ func TestNoObjectsBesideADeviceThatCouldNotBeRead(t *testing.T) {
 func TestNoObjectsOfVGPUsWithoutMediatedDevices(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	if status := runDiscover(t, &stdout, &stderr, "--sysfs", laidOut(t, divided()), "--config", writeFile(t, "cyborg.conf", dividedConf), "-o", "driver-objects"); status != 0 {
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", laidOut(t, divided()), "--driver-config", writeFile(t, "cyborg.conf", dividedConf), "-o", "driver-objects"); status != 0 {
 		t.Fatalf("status %d: %s", status, stderr.String())
 	}
 	var devices []driver.Device

@@ -44,7 +44,7 @@ func TestDiscoverOnManyMachines(t *testing.T) {
 			}
 			args := []string{"--sysfs", dir}
 			if tt.config != "" {
-				args = append(args, "--config", writeFile(t, "c.json", tt.config))
+				args = append(args, "--driver-config", writeFile(t, "c.json", tt.config))
 			}
 			tt.check(t, discover(t, args...))
 		})
