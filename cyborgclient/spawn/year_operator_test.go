@@ -53,16 +53,17 @@ func (o *yearOperator) set(purpose string, rules []fault.Rule) {
 	}
 }
 
-// rareFaults strike about one spawn in twenty.
+// rareFaults strike about one spawn in twenty. What is late ends at no instant at which a client, whose pauses are whole
+// milliseconds, looks: what comes first at one instant is open, and two clouds of one state may differ then.
 func rareFaults(rare float64) []fault.Rule {
 	late := func(operation sim.OperationName, delay time.Duration) fault.Rule {
 		return fault.Rule{Operation: operation, Action: fault.Late, Delay: delay, Probability: rare}
 	}
 	return []fault.Rule{
-		late(fault.ARQCreate, 5*time.Second), late(fault.ARQCreate, 7*time.Minute),
-		late(fault.ARQBind, 20*time.Millisecond), late(fault.ARQBind, 7*time.Minute),
-		late(fault.ARQDelete, 7*time.Minute), late(fault.AllocationsPut, 5*time.Second),
-		late(fault.AllocationsPut, 7*time.Minute),
+		late(fault.ARQCreate, 5*time.Second+3*time.Microsecond), late(fault.ARQCreate, 7*time.Minute+5*time.Microsecond),
+		late(fault.ARQBind, 20*time.Millisecond+7*time.Microsecond), late(fault.ARQBind, 7*time.Minute+11*time.Microsecond),
+		late(fault.ARQDelete, 7*time.Minute+13*time.Microsecond), late(fault.AllocationsPut, 5*time.Second+17*time.Microsecond),
+		late(fault.AllocationsPut, 7*time.Minute+19*time.Microsecond),
 		{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After, Probability: rare},
 		{Operation: fault.ARQBind, Action: fault.Proxy, Status: http.StatusGatewayTimeout, When: fault.After, Probability: rare},
 		{Operation: fault.ARQBind, Action: fault.ExpireToken, Probability: rare},

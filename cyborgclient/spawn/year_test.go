@@ -191,7 +191,7 @@ func yearModel() simcloud.Model {
 		host.Providers[0].Name = host.Name + "_nic"
 		model.Hosts[i] = host
 	}
-	model.Cyborg.AsyncBind, model.Cyborg.BindDelay, model.Cyborg.BindingStates = true, time.Second, true
+	model.Cyborg.AsyncBind, model.Cyborg.BindDelay, model.Cyborg.BindingStates = true, time.Second+23*time.Microsecond, true
 	return model
 }
 
