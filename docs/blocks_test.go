@@ -95,6 +95,11 @@ func (b block) typed() string {
 	return ""
 }
 
+var notRun = regexp.MustCompile(`Not run by [^:.]+: \S[^\n]*`)
+
+// note says why no test runs the block, in the paragraph before it.
+func (b block) note() string { return notRun.FindString(b.before) }
+
 // pages are all pages of the repository.
 func pages(t *testing.T) []string {
 	t.Helper()

@@ -5,16 +5,41 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 )
 
 // commandPages are the pages whose commands all run as they stand, from the first block to the last in one shell.
 func commandPages() []string {
-	return []string{"cli.md", "control-api.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md"}
+	return []string{"cli.md", "control-api.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md",
+		"operators.md", "requests.md", "state.md", "import.md"}
+}
+
+// before is what a page takes for granted: the reader's cloud and files.
+func before(t *testing.T, page, dir string) string {
+	t.Helper()
+	const cloud = "eval \"$(cysim serve --daemon --clouds-yaml clouds.yaml)\"\nREADER_PID=$CYSIM_PID\n"
+	switch page {
+	case "import.md":
+		return cloud + "sed -i 's/^  sim:/  mycloud:/' clouds.yaml\n"
+	case "operators.md":
+		sys := drivertest.Unpack(t, "../driver/sysfs/testdata/nvidia-p100.tar.gz")
+		if err := os.Mkdir(filepath.Join(dir, "captured"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(sys, filepath.Join(dir, "captured", "sys")); err != nil {
+			t.Fatal(err)
+		}
+		return cloud + "touch cyborg.conf nova.conf\n"
+	}
+	return ""
 }
 
 // clientPrograms are what needs the build tag clients.
@@ -77,15 +102,16 @@ func TestTheCommandsOfThePagesRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir, script := t.TempDir(), ""
+			dir := t.TempDir()
+			script := "set -euo pipefail\ntrap 'kill ${CYSIM_PID:-} ${READER_PID:-} 2>/dev/null || true' EXIT\n" + before(t, page, dir)
 			for _, b := range blocksOf(t, page) {
-				if withClients || !clientPrograms.MatchString(b.text) {
+				if b.note() == "" && elsewhere(b) == "" && (withClients || !clientPrograms.MatchString(b.text)) {
 					script += b.typed()
 				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), pageTimeout)
 			defer cancel()
-			command := exec.CommandContext(ctx, bash, "-c", "set -euo pipefail\ntrap '[ -z \"${CYSIM_PID:-}\" ] || kill $CYSIM_PID 2>/dev/null || true' EXIT\n"+script)
+			command := exec.CommandContext(ctx, bash, "-c", script)
 			command.Dir = dir
 			command.Env = append(os.Environ(), "PATH="+bin+":/usr/bin:"+os.Getenv("PATH"), "TMPDIR="+dir, "HOME="+dir)
 			for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // else below HOME
@@ -101,6 +127,49 @@ func TestTheCommandsOfThePagesRun(t *testing.T) {
 				t.Errorf("%v\n%s\noutput:\n%s", err, script, tail(out.String()))
 			}
 		})
+	}
+}
+
+// elsewhere is the test that runs a block, if it is not TestTheCommandsOfThePagesRun.
+func elsewhere(b block) string {
+	switch {
+	case b.page == "real-cloud.md":
+		return "../cmd/cysim/cyborg_oracle_test.go"
+	case b.page == "../README.md", b.page == "drill-your-agent.md":
+		return "stranger_test.go"
+	case b.page == "operators.md" && strings.Contains(b.text, "openstack flavor "):
+		return "operators_test.go" // the stand-in for Nova makes no flavors
+	}
+	return ""
+}
+
+// What a page says is run, or the paragraph before it says that it is not, and why.
+func TestEveryCommandOfThePagesRunsOrSaysThatItDoesNot(t *testing.T) {
+	t.Parallel()
+	languages := strings.Fields("go json yaml ini text mermaid python terraform sh console")
+	for _, page := range pages(t) {
+		for _, b := range blocksOf(t, page) {
+			isRun := slices.Contains(commandPages(), page) && b.language == "sh"
+			if file := elsewhere(b); file != "" {
+				source, err := os.ReadFile(file)
+				isRun = err == nil && strings.Contains(string(source), filepath.Base(page))
+			}
+			switch isCommand := b.language == "sh" || b.language == "console"; {
+			case !slices.Contains(languages, b.language):
+				t.Errorf("%s:%d: the block is in no known language: %q", page, b.line, b.language)
+			case isCommand && !isRun && b.note() == "":
+				t.Errorf("%s:%d: no test runs these commands; the paragraph before them has to say: Not run by CI: ...", page, b.line)
+			case b.note() != "" && (!isCommand || elsewhere(b) != ""):
+				t.Errorf("%s:%d: this block has nothing to run, or is run", page, b.line)
+			}
+		}
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if indented := regexp.MustCompile(`\n\n    \S.*`).FindString(fenced.ReplaceAllString(string(data), "")); indented != "" {
+			t.Errorf("%s: an indented block, which no test finds:%s", page, indented)
+		}
 	}
 }
 

@@ -163,10 +163,14 @@ func TestTheCloudsFileIsRead(t *testing.T) {
 func TestTheTimeoutSnippetIsRead(t *testing.T) {
 	t.Parallel()
 	var config spawn.Config
-	if err := config.ReadNovaConf(strings.NewReader(snippets(t, "operators.md", "ini")[0])); err != nil {
-		t.Fatal(err)
+	for _, b := range blocksOf(t, "operators.md") {
+		if b.language == "ini" && b.section == "5. The timeout" {
+			if err := config.ReadNovaConf(strings.NewReader(b.text)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if config.ARQBindingTimeout != 300*time.Second {
-		t.Errorf("got %s, want the default", config.ARQBindingTimeout)
+	if config.ARQBindingTimeout != 600*time.Second {
+		t.Errorf("got %s", config.ARQBindingTimeout)
 	}
 }

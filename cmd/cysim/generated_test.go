@@ -115,7 +115,7 @@ func writeCommand(text *strings.Builder, command *kong.Node) {
 			fmt.Fprintf(text, "%s\n\n", node.Detail)
 		}
 	}
-	fmt.Fprintf(text, "```\n%s\n```\n\n", summary)
+	fmt.Fprintf(text, "```text\n%s\n```\n\n", summary)
 	if len(command.Positional) > 0 {
 		text.WriteString("| argument | |\n|---|---|\n")
 		for _, argument := range command.Positional {
