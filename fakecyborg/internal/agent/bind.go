@@ -195,27 +195,45 @@ func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Pat
 	if err != nil { // Nova gets it with the answer
 		c.db.Update(nil, func(tx store.Tx) { tx.SilencePatch(patch) })
 	}
-	c.work.Start(func(ctx context.Context) { c.bindLater(ctx, patch) })
+	c.bindLater(patch)
 	return err
 }
 
-// bindLater ends the binds of a PATCH after the configured delay and notifies Nova. Binds that
-// would take longer than the bind timeout fail; upstream never sends their event, and no event of
-// a PATCH of which one request was left BindStarted.
-func (c *Conductor) bindLater(ctx context.Context, patch int64) {
+// bindLater ends the binds of a PATCH after the configured delay, in the background. Those of two PATCHes that are due
+// at the same instant end in the order of the calls, unless they program a device.
+func (c *Conductor) bindLater(patch int64) {
 	late := c.cfg.BindDelay > c.cfg.BindTimeout
-	wait := c.cfg.BindDelay
+	delay := c.cfg.BindDelay
 	if late && !c.cfg.Quirks {
-		wait = c.cfg.BindTimeout
+		delay = c.cfg.BindTimeout
 	}
 	epoch := c.epoch()
-	if c.cfg.Clock.Wait(ctx, wait) != nil || c.epoch() != epoch {
-		return // closed, or another state was loaded meanwhile
-	}
+	turn, done := c.due.join(c.now().Add(delay))
+	c.work.Start(func(ctx context.Context) {
+		defer done()
+		if c.cfg.Clock.Wait(ctx, delay) != nil || turn(ctx) != nil || c.epoch() != epoch {
+			return // closed, or another state was loaded meanwhile
+		}
+		if c.programs(patch) {
+			done()
+		}
+		c.endPatchLater(ctx, patch, late, c.cfg.BindTimeout-delay)
+	})
+}
+
+// programs reports whether a bind of a PATCH in progress programs a device, which takes long.
+func (c *Conductor) programs(patch int64) bool {
+	binds := store.Read(c.db, func(tx store.Tx) []store.Bind { return tx.Binds(patch) })
+	return slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Bitstream.Named() })
+}
+
+// endPatchLater ends the binds of a PATCH within a time and notifies Nova. Binds that would take longer than the bind
+// timeout fail; upstream never sends their event, and no event of a PATCH of which one request was left BindStarted.
+func (c *Conductor) endPatchLater(ctx context.Context, patch int64, late bool, limit time.Duration) {
 	binds := store.Read(c.db, func(tx store.Tx) []store.Bind { return tx.Binds(patch) })
 	silent := late && c.cfg.Quirks || slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Silent })
 	events := &eventBatch{c: c}
-	within, cancel := c.limited(ctx, c.cfg.BindTimeout-wait)
+	within, cancel := c.limited(ctx, limit)
 	defer cancel()
 	for _, b := range binds {
 		result := c.endLater(within, b, late)

@@ -50,6 +50,7 @@ type Conductor struct {
 	layout layout.Layout
 	rules  layout.Rules
 	work   simhttp.Background
+	due    turns // of binds in the background
 
 	mu        sync.RWMutex
 	hosts     map[string]*host // by each of their names

@@ -42,7 +42,7 @@ func (c *Conductor) Resume() {
 	})
 	for _, patch := range work.Patches {
 		if !slices.Contains(work.Programming, patch) {
-			c.work.Start(func(ctx context.Context) { c.bindLater(ctx, patch) })
+			c.bindLater(patch)
 		}
 	}
 	for _, handle := range work.Orphans {
@@ -55,7 +55,7 @@ func (c *Conductor) Resume() {
 	c.work.Start(func(ctx context.Context) {
 		c.writeAgain(ctx, work.Leases)
 		for _, patch := range work.Programming { // which then find their image on the card
-			c.work.Start(func(ctx context.Context) { c.bindLater(ctx, patch) })
+			c.bindLater(patch)
 		}
 	})
 	c.resumeHosts()
