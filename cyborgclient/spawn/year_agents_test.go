@@ -152,12 +152,9 @@ func (a *yearAgent) spawn(ctx context.Context) {
 	default:
 		i.guest = true
 		a.has = append(a.has, i)
-		if len(result.Suspects) > 0 { // an attempt before this one has left something
-			i.trouble = time.Now()
-			a.trouble[""] = i.trouble
-		}
 	}
 	a.mu.Unlock()
+	a.suspect(i, result)
 	if err == nil {
 		a.counts.spawned.Add(1)
 		return
@@ -168,6 +165,16 @@ func (a *yearAgent) spawn(ctx context.Context) {
 	if i.Host != "" { // it was spawned and does not start
 		i.guest = false
 		a.delete(ctx, i)
+	}
+}
+
+// suspect remembers that an attempt before the last one has left something.
+func (a *yearAgent) suspect(i *yearInstance, result *spawn.Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if result != nil && len(result.Suspects) > 0 {
+		i.trouble = time.Now()
+		a.trouble[""] = i.trouble
 	}
 }
 
@@ -203,6 +210,7 @@ func (a *yearAgent) evacuate(ctx context.Context, i *yearInstance) {
 	}
 	a.begin(i)
 	result, err := a.ops.Evacuate(ctx, i.Instance, spawn.MoveOpts{})
+	a.suspect(i, result)
 	if result != nil { // also when something of the old host could not be given up
 		a.mu.Lock()
 		i.Host, i.ARQs = result.Host, arqsOf(result)
@@ -290,6 +298,7 @@ func (a *yearAgent) shelve(ctx context.Context, i *yearInstance) error {
 	i.Host, i.ARQs = "", nil
 	a.mu.Unlock()
 	result, err := a.ops.Unshelve(ctx, i.Instance, spawn.MoveOpts{})
+	a.suspect(i, result)
 	if err == nil {
 		a.mu.Lock()
 		i.Host, i.ARQs = result.Host, arqsOf(result)
