@@ -208,7 +208,7 @@ func (c *Conductor) bindLater(patch int64) {
 		delay = c.cfg.BindTimeout
 	}
 	epoch := c.epoch()
-	turn, done := c.due.join(c.now().Add(delay))
+	turn, done := c.join(c.now().Add(delay))
 	c.work.Start(func(ctx context.Context) {
 		defer done()
 		if c.cfg.Clock.Wait(ctx, delay) != nil || turn(ctx) != nil || c.epoch() != epoch {

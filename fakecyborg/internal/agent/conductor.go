@@ -50,15 +50,15 @@ type Conductor struct {
 	layout layout.Layout
 	rules  layout.Rules
 	work   simhttp.Background
-	due    turns // of binds in the background
 
 	mu        sync.RWMutex
 	hosts     map[string]*host // by each of their names
 	added     []*host          // in the order in which they were added
 	reported  map[string]time.Time
-	agentless chan struct{} // the turn of all hosts without an agent
-	states    int           // that were replaced by others
-	resumed   bool          // what an earlier process left
+	agentless chan struct{}           // the turn of all hosts without an agent
+	states    int                     // that were replaced by others
+	resumed   bool                    // what an earlier process left
+	due       map[int64]chan struct{} // ends with the bind in the background that joined last, by instant
 }
 
 // host is a compute host with an agent.
@@ -73,7 +73,7 @@ type host struct {
 func New(cfg Config, db *store.Store) *Conductor {
 	c := &Conductor{
 		cfg: cfg, db: db, layout: layout.New(cfg.Layout, cfg.Placement, db), rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks},
-		hosts: make(map[string]*host), reported: make(map[string]time.Time), agentless: make(chan struct{}, 1), resumed: true,
+		hosts: make(map[string]*host), reported: make(map[string]time.Time), due: make(map[int64]chan struct{}), agentless: make(chan struct{}, 1), resumed: true,
 	}
 	if cfg.Logger != nil {
 		c.logFailures()

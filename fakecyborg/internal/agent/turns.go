@@ -6,39 +6,29 @@ import (
 	"time"
 )
 
-// turns orders work that is due at the same instant. Timers, those of virtual time, too, wake it in any order.
-type turns struct {
-	mu   sync.Mutex
-	last map[int64]chan struct{} // ends with the work that joined last, by instant
-}
-
-// join adds work that is due at an instant. Wait returns when the work that joined before has called done.
-func (t *turns) join(due time.Time) (wait func(context.Context) error, done func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// join adds work that is due at an instant. Timers, those of virtual time, too, wake work of one instant in any order: wait
+// returns when the work that joined before has called done.
+func (c *Conductor) join(due time.Time) (wait func(context.Context) error, done func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	instant, mine := due.UnixNano(), make(chan struct{})
-	before := t.last[instant]
-	if t.last == nil {
-		t.last = make(map[int64]chan struct{})
-	}
-	t.last[instant] = mine
+	before := c.due[instant]
+	c.due[instant] = mine
 	wait = func(ctx context.Context) error {
-		if before == nil {
-			return ctx.Err()
+		if before != nil {
+			select {
+			case <-before:
+			case <-ctx.Done():
+			}
 		}
-		select {
-		case <-before:
-			return ctx.Err()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return ctx.Err()
 	}
 	return wait, sync.OnceFunc(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		close(mine)
-		if t.last[instant] == mine {
-			delete(t.last, instant)
+		if c.due[instant] == mine {
+			delete(c.due, instant)
 		}
 	})
 }
