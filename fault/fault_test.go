@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestDecideCountsEachSubjectOnItsOwn(t *testing.T) {
@@ -101,6 +102,48 @@ func TestSetRefusesBadRulesAndKeepsTheOldOnes(t *testing.T) {
 		}
 		if diff := cmp.Diff([]fault.State{{Rule: good}}, set.Rules()); diff != "" {
 			t.Errorf("rule %d: the refused set changed the rules (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+// A rule that is done does not fire again because another one comes or goes, and what a state has of the set stays the
+// same as that of a set that never had the other.
+func TestRulesKeepTheirCountsWhenOthersComeAndGo(t *testing.T) {
+	t.Parallel()
+	once := fault.Rule{Operation: "arq.bind", Action: fault.Drop}
+	often := fault.Rule{Operation: "arq.list", Action: fault.Status, Times: -1}
+	chance := fault.Rule{Operation: "arq.list", Action: fault.Drop, Probability: 0.5}
+	s := fault.NewSet("arq.bind", "arq.list")
+	for _, rule := range []fault.Rule{once, chance, chance} {
+		if err := s.Add(rule); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fires := func(operation sim.OperationName) bool { _, found := s.Decide(operation, "a"); return found }
+	if !fires("arq.bind") {
+		t.Fatal("the rule does not fire")
+	}
+	if err := s.Add(often, fault.Rule{Operation: "nope", Action: fault.Drop}); !errors.Is(err, fault.ErrRule) {
+		t.Errorf("a bad rule: %v", err)
+	}
+	if err := s.Add(often); err != nil || fires("arq.bind") || !fires("arq.list") {
+		t.Errorf("after an addition: %v, want only the new rule to fire", err)
+	}
+	if s.Remove(fault.Rule{Operation: "arq.bind", Action: fault.Status}) || !s.Remove(chance) || !s.Remove(often) {
+		t.Error("removed a rule that is not set, or not one that is")
+	}
+	if got := s.Rules(); len(got) != 2 || got[0].Hits != 1 || got[0].Rule != once || got[1].Rule != chance || fires("arq.bind") {
+		t.Errorf("after a removal: %+v", got)
+	}
+	again := fault.NewSet("arq.bind", "arq.list")
+	if err := again.Replace(recorded(t, s)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 50 {
+		subject := fmt.Sprint(n)
+		_, want := s.Decide("arq.list", subject)
+		if _, got := again.Decide("arq.list", subject); got != want {
+			t.Errorf("subject %d: fires %t from the records, %t in the set", n, got, want)
 		}
 	}
 }

@@ -121,6 +121,39 @@ func (s *Set) Set(rules ...Rule) error {
 	return nil
 }
 
+// Add adds rules after those that are set, whose counts stay. The error is that of [Set.Set].
+func (s *Set) Add(rules ...Rule) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keep(slices.Clone(s.rules), rules)
+}
+
+// Remove removes the first of the rules that are equal to this one; the counts of the others stay. It reports
+// whether there was one.
+func (s *Set) Remove(rule Rule) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.rules, func(c *counted) bool { return c.rule == rule })
+	return at >= 0 && s.keep(slices.Delete(slices.Clone(s.rules), at, at+1), nil) == nil
+}
+
+// keep sets rules with their counts, and then others. The mutex is held.
+func (s *Set) keep(kept []*counted, added []Rule) error {
+	rules := make([]Rule, 0, len(kept)+len(added))
+	for _, c := range kept {
+		rules = append(rules, c.rule)
+	}
+	fresh, err := s.counted(append(rules, added...))
+	if err != nil {
+		return err
+	}
+	for i, c := range kept {
+		fresh[i].seen, fresh[i].counted, fresh[i].hits, fresh[i].hit = c.seen, c.counted, c.hits, c.hit
+	}
+	s.replace(s.seed, fresh)
+	return nil
+}
+
 // counted checks the rules and returns them with empty counts. The mutex is held.
 func (s *Set) counted(rules []Rule) ([]*counted, error) {
 	fresh := make([]*counted, 0, len(rules))

@@ -42,6 +42,7 @@ func controlCalls() []struct{ route, path, body string } {
 		{"PUT /_sim/faults", "/_sim/faults", `[{"operation": "placement.root.get", "nth": 2, "action": "status", "status": 503}]`},
 		{"PUT /_sim/faults", "/_sim/faults", `[{"operation": "a.b", "action": "drop"}]`},
 		{"GET /_sim/faults", "/_sim/faults", ""},
+		{"POST /_sim/faults", "/_sim/faults", `[{"operation": "placement.root.get", "action": "drop"}]`},
 		{"DELETE /_sim/faults", "/_sim/faults", ""},
 		{"POST /_sim/report", "/_sim/report", ""},
 		{"GET /_sim/events", "/_sim/events", ""},

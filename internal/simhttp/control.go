@@ -75,6 +75,7 @@ func (c Control) All() []ControlRoute {
 		{Pattern: "GET /_sim/routes", Answer: "routes, operations, control", Help: "Lists the routes of all services with the query keys and body fields that they read, the operations with the actions of fault rules, and these routes.", Handler: c.getRoutes},
 		{Pattern: "GET /_sim/faults", Answer: "rules", Help: "Lists the fault rules with their hit counts.", Handler: Show("rules", c.rules)},
 		{Pattern: "PUT /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Replaces all fault rules.", Handler: c.putFaults},
+		{Pattern: "POST /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Adds fault rules after those that are set, which keep their hit counts.", Handler: c.postFaults},
 		{Pattern: "DELETE /_sim/faults", Help: "Removes all fault rules.", Handler: c.deleteFaults},
 		{Pattern: "GET /_sim/requests", Query: []string{"limit", "before"}, Answer: "requests, older", Help: "Lists the newest requests with what they changed, with limit only so many; older is the value of before for those before them.", Handler: c.getRequests},
 		{Pattern: "DELETE /_sim/requests", Help: "Empties the record of requests.", Handler: c.deleteRequests},
@@ -131,7 +132,7 @@ func (c Control) getRequests(w http.ResponseWriter, r *http.Request) {
 const atOnce = 64
 
 // writeExchanges writes one after the other: a text of all would take several times the memory of the record.
-func writeExchanges(w http.ResponseWriter, list iter.Seq[sim.Exchange], older uint64) {
+func writeExchanges(w http.ResponseWriter, list iter.Seq2[uint64, sim.Exchange], older uint64) {
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriter(w) // whose errors are those of a caller that is gone
 	encoder := json.NewEncoder(out)
@@ -141,7 +142,7 @@ func writeExchanges(w http.ResponseWriter, list iter.Seq[sim.Exchange], older ui
 		fmt.Fprintf(out, `"older":%d,`, older)
 	}
 	separator := `"requests":[`
-	for e := range list {
+	for _, e := range list {
 		_, _ = out.WriteString(separator)
 		if encoder.Encode(e) != nil {
 			return
@@ -169,6 +170,15 @@ func (c Control) rules() any { return c.Faults.Rules() }
 
 // putFaults replaces all rules with the list in the body, or with none of it.
 func (c Control) putFaults(w http.ResponseWriter, r *http.Request) {
+	c.changeFaults(w, r, c.Faults.Set)
+}
+
+func (c Control) postFaults(w http.ResponseWriter, r *http.Request) {
+	c.changeFaults(w, r, c.Faults.Add)
+}
+
+// changeFaults answers the rules that are set then.
+func (c Control) changeFaults(w http.ResponseWriter, r *http.Request, change func(...fault.Rule) error) {
 	data, err := ReadBody(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
@@ -176,7 +186,7 @@ func (c Control) putFaults(w http.ResponseWriter, r *http.Request) {
 	}
 	rules, err := fault.ParseRules(data)
 	if err == nil {
-		err = c.Faults.Set(rules...)
+		err = change(rules...)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

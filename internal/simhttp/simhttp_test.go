@@ -264,8 +264,8 @@ func TestControlRefusesBadFaultsAndChangesNothing(t *testing.T) {
 	faults := fault.NewSet("counter.get")
 	control := simhttp.Control{Faults: faults, Recorder: simhttp.NewRecorder(10)}
 	client := &http.Client{Transport: simhttp.NewTransport(control.Handler())}
-	put := func(body string) int {
-		req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://sim.invalid/_sim/faults", strings.NewReader(body))
+	send := func(method, body string) int {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://sim.invalid/_sim/faults", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,16 +276,21 @@ func TestControlRefusesBadFaultsAndChangesNothing(t *testing.T) {
 		defer res.Body.Close()
 		return res.StatusCode
 	}
-	if status := put(`[{"operation":"counter.get","action":"drop"}]`); status != 200 {
+	if status := send("PUT", `[{"operation":"counter.get","action":"drop"}]`); status != 200 {
 		t.Fatalf("good rule: got %d", status)
 	}
 	for _, body := range []string{``, `{}`, `[{"operation":"nope","action":"drop"}]`, `[{"operation":"counter.get","action":"drop","x":1}]`, `[] []`} {
-		if status := put(body); status != 400 {
-			t.Errorf("body %q: got %d, want 400", body, status)
+		for _, method := range []string{"PUT", "POST"} {
+			if status := send(method, body); status != 400 {
+				t.Errorf("%s of %q: got %d, want 400", method, body, status)
+			}
 		}
 	}
 	if got := len(faults.Rules()); got != 1 {
 		t.Errorf("rules after refused bodies: got %d, want 1", got)
+	}
+	if status := send("POST", `[{"operation":"counter.get","action":"truncate"}]`); status != 200 || len(faults.Rules()) != 2 {
+		t.Errorf("one more rule: got %d and %d rules, want 200 and 2", status, len(faults.Rules()))
 	}
 }
 
