@@ -31,6 +31,13 @@ func newSettings(opts []Option) settings {
 	return s
 }
 
+// WithGlobalRequestID returns a context whose requests carry an ID in the header X-Openstack-Request-Id,
+// "req-" and a UUID in lower case, by which the services' logs tell what belongs together. An ID in another
+// form is not sent; OpenStack's services would ignore it. Nova sends the ID of the API request.
+func WithGlobalRequestID(ctx context.Context, id string) context.Context {
+	return session.WithRequestID(ctx, id)
+}
+
 // WithoutServiceToken returns a context whose requests carry no X-Service-Token. A
 // Cyborg of 2026 and later then refuses to delete an ARQ that has an instance.
 func WithoutServiceToken(ctx context.Context) context.Context { return session.WithoutService(ctx) }

@@ -46,6 +46,8 @@ type Exchange struct {
 	// Microversion is the one applied: "1.36".
 	Microversion string `json:"microversion,omitempty"`
 	RequestID    string `json:"request_id"`
+	// GlobalRequestID is the one that the caller sent, by which its requests belong together.
+	GlobalRequestID string `json:"global_request_id,omitempty"`
 	// Status is the status sent, 0 if the connection was dropped.
 	Status int `json:"status"`
 	// Fault is the action of the fault rule that acted, if one did.

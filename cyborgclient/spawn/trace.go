@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/internal/session"
 )
 
 // Step is one of the ten steps of the flow, a hook, or the unwinding.
@@ -147,6 +148,9 @@ func (r *recorder) record(ctx context.Context, s *StepTrace) context.Context {
 		s.Requests = append(s.Requests, RequestTrace{Service: service, Name: name, Status: status, Duration: took})
 	}
 	ctx = context.WithValue(ctx, stepKey{}, openStep{r, s})
+	if session.RequestID(ctx) == "" {
+		ctx = session.WithRequestID(ctx, "req-"+r.instance)
+	}
 	ctx = placement.Observe(ctx, func(c placement.Call) { add("placement", c.Operation, c.Status, c.Duration) })
 	return cyborgclient.Observe(ctx, func(c cyborgclient.Call) { add("accelerator", c.Operation, c.Status, c.Duration) })
 }

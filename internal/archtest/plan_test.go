@@ -49,7 +49,7 @@ func novaHalf() []Package {
 			Others:  []string{gophercloud, libvirtxml},
 		},
 		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
-		{Pattern: "internal/session", Ours: []string{"internal/httpbounds"}, Others: []string{gophercloud}},
+		{Pattern: "internal/session", Ours: []string{"internal/httpbounds", "internal/uuids"}, Others: []string{gophercloud}},
 	}
 }
 
@@ -76,11 +76,11 @@ func foundations() []Package {
 		{Pattern: "internal/pythonjson"},
 		{Pattern: "internal/schema"},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
-		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables"}},
+		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables", "internal/uuids"}},
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"fault", "internal/httpbounds", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/glance", Ours: []string{"fault", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
-		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "internal/terminal", "sim", "fault", "fakecyborg", "placementsim"}},
+		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "internal/terminal", "sim", "fault", "fakecyborg", "placementsim", "requestspec"}},
 	}
 }
 
@@ -141,7 +141,7 @@ func wholeCloud() []Package {
 	return []Package{
 		{
 			Pattern: "simcloud",
-			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "fault", "sim", "internal/*", "simcloud/internal/*"},
+			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "requestspec", "fault", "sim", "internal/*", "simcloud/internal/*"},
 			Others:  []string{gophercloud, bbolt, uuid},
 		},
 		{Pattern: "simcloud/internal/bus", Ours: []string{"driver", "driver/sysfs"}, Others: []string{uuid}},

@@ -11,11 +11,13 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 const (
-	headerUser    = "X-Auth-Token"
-	headerService = "X-Service-Token"
+	headerUser      = "X-Auth-Token"
+	headerService   = "X-Service-Token"
+	headerRequestID = "X-Openstack-Request-Id"
 )
 
 // ErrNoToken: a request was not sent because a provider has no usable token.
@@ -158,6 +160,19 @@ func WithoutService(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutServiceKey{}, true)
 }
 
+type requestIDKey struct{}
+
+// WithRequestID returns a context whose requests carry a global request ID.
+func WithRequestID(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestIDKey{}, id)
+}
+
+// RequestID is the global request ID of a context, or "".
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
+
 // pair is the tokens of a request; "" for none.
 type pair struct{ user, service string }
 
@@ -170,6 +185,9 @@ func (p pair) on(req *http.Request) *http.Request {
 	}
 	setToken(out.Header, headerUser, p.user)
 	setToken(out.Header, headerService, p.service)
+	if id := RequestID(req.Context()); uuids.IsRequestID(id) {
+		out.Header.Set(headerRequestID, id)
+	}
 	return &out
 }
 

@@ -63,7 +63,7 @@ func (e *numbered) described() sim.Exchange {
 
 // size is about how much memory an exchange takes, in bytes.
 func (e *numbered) size() int64 {
-	n := int(e.logBytes) + int(unsafe.Sizeof(*e)) + len(e.From) + len(e.Method) + len(e.Path) + len(e.Query) + len(e.Subject) + len(e.RequestID) + len(e.Microversion)
+	n := int(e.logBytes) + int(unsafe.Sizeof(*e)) + len(e.From) + len(e.Method) + len(e.Path) + len(e.Query) + len(e.Subject) + len(e.RequestID) + len(e.GlobalRequestID) + len(e.Microversion)
 	for _, what := range e.Unrecognized {
 		n += int(unsafe.Sizeof(what)) + len(what)
 	}
@@ -179,10 +179,16 @@ func (r *Recorder) Exchanges() []sim.Exchange {
 func (r *Recorder) Page(before uint64, limit int) (list []sim.Exchange, older uint64) {
 	numbers, older := r.numbers(before, limit)
 	list = make([]sim.Exchange, 0, len(numbers))
-	for e := range r.each(numbers, len(numbers)) {
+	for _, e := range r.each(numbers, len(numbers)) {
 		list = append(list, e)
 	}
 	return list, older
+}
+
+// All yields the exchanges with their numbers, in the order in which they started, a few at a time.
+func (r *Recorder) All() iter.Seq2[uint64, sim.Exchange] {
+	numbers, _ := r.numbers(math.MaxUint64, math.MaxInt)
+	return r.each(numbers, atOnce)
 }
 
 // numbers are those of Page's exchanges, in order.
@@ -205,13 +211,13 @@ func (r *Recorder) numbers(before uint64, limit int) (list []uint64, older uint6
 	return list[begin:], older
 }
 
-// each yields the exchanges with these numbers, which are in order, as far as they are still kept. It holds
+// each yields the exchanges with these numbers, which are in order, with their numbers, as far as they are still kept. It holds
 // only so many of them at once.
-func (r *Recorder) each(numbers []uint64, atOnce int) iter.Seq[sim.Exchange] {
-	return func(yield func(sim.Exchange) bool) {
+func (r *Recorder) each(numbers []uint64, atOnce int) iter.Seq2[uint64, sim.Exchange] {
+	return func(yield func(uint64, sim.Exchange) bool) {
 		for some := range slices.Chunk(numbers, max(atOnce, 1)) {
 			for _, e := range r.with(some) {
-				if !yield(e.described()) {
+				if !yield(e.number, e.described()) {
 					return
 				}
 			}

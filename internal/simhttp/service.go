@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -121,6 +122,9 @@ func (s *Service) begin(c *Call) sim.Exchange {
 	exchange := sim.Exchange{
 		Service: s.Name, From: c.UserAgent(), Method: c.Method, Path: c.URL.Path, Query: c.URL.RawQuery,
 		RequestID: s.IDs.RequestID(), Started: s.Clock.Now(), Internal: IsInternal(c.Context()),
+	}
+	if id := c.Header.Get(RequestIDHeader); uuids.IsRequestID(id) {
+		exchange.GlobalRequestID = id
 	}
 	c.W.Header().Set(RequestIDHeader, exchange.RequestID)
 	c.W.Header().Set("Date", exchange.Started.Add(s.ClockSkew).UTC().Format(http.TimeFormat)) // net/http would use its own clock

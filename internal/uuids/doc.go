@@ -23,6 +23,12 @@ func Is(text string) bool {
 	return hyphens == 4
 }
 
+// IsRequestID reports whether a text is a request ID as oslo.middleware accepts it: "req-" and a UUID in lower case.
+func IsRequestID(text string) bool {
+	id, ok := strings.CutPrefix(text, "req-")
+	return ok && Is(id) && strings.ToLower(id) == id
+}
+
 // Like reports whether Python's uuid module would read the text, as oslo.utils asks
 // it: with or without hyphens, braces and "urn:uuid:".
 func Like(text string) bool {
