@@ -1,6 +1,7 @@
 package simcloud
 
 import (
+	"iter"
 	"math"
 	"net/http"
 	"strings"
@@ -10,8 +11,11 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/clockapi"
 )
 
 // shownRequests is the number of requests in a diagram.
@@ -43,9 +47,12 @@ func (c pageCloud) Versions() (v statuspage.Versions) {
 	v[statuspage.Guests] = compute
 	v[statuspage.ARQs] = accelerator + tick
 	v[statuspage.Flows] = requests
+	v[statuspage.Explain] = placement + accelerator
 	v[statuspage.Faults] = all + requests
+	v[statuspage.Unknown] = requests
 	if c.external != nil { // its commits are unknown
 		v[statuspage.Hosts] += requests + tick
+		v[statuspage.Explain] += requests + tick
 	}
 	return v
 }
@@ -137,8 +144,74 @@ func (c pageCloud) Requests(before uint64, limit int) (requests []sim.Exchange, 
 	return c.recorder.Page(before, limit)
 }
 
+// Record implements statuspage.Cloud.
+func (c pageCloud) Record() iter.Seq2[uint64, sim.Exchange] { return c.recorder.All() }
+
 // Faults implements statuspage.Cloud.
 func (c pageCloud) Faults() []fault.State { return c.faults.Rules() }
+
+// Operations implements statuspage.Cloud.
+func (c pageCloud) Operations() []fault.Operation { return c.faults.Describe() }
+
+// AddFault implements statuspage.Cloud.
+func (c pageCloud) AddFault(rule fault.Rule) error { return c.faults.Add(rule) }
+
+// RemoveFault implements statuspage.Cloud.
+func (c pageCloud) RemoveFault(rule fault.Rule) { c.faults.Remove(rule) }
+
+// Advance implements statuspage.Cloud.
+func (c pageCloud) Advance(by time.Duration) error {
+	advance := strictjson.Duration(by)
+	return clockapi.Change{Advance: &advance}.Apply(c.clock)
+}
+
+// Flavors implements statuspage.Cloud.
+func (c pageCloud) Flavors() (list []requestspec.Flavor) {
+	for _, f := range c.model.Flavors {
+		list = append(list, requestspec.Flavor(f))
+	}
+	return list
+}
+
+// DeviceProfiles implements statuspage.Cloud.
+func (c pageCloud) DeviceProfiles() (list []requestspec.DeviceProfile) {
+	for _, p := range c.Cyborg.DeviceProfiles() {
+		list = append(list, requestspec.DeviceProfile{Name: p.Name, Groups: p.Groups})
+	}
+	return list
+}
+
+// Explain implements statuspage.Cloud.
+func (c pageCloud) Explain(query string, shown statuspage.Query) (statuspage.Explanation, error) {
+	why, err := c.Placement.Explain(query)
+	if err != nil {
+		return statuspage.Explanation{}, err
+	}
+	var answer statuspage.Explanation
+	hosts := make(map[string]bool)
+	for line := range strings.Lines(why.String()) {
+		host, reason, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "host ")), ": ")
+		hosts[host] = true
+		if reason == "candidate" {
+			answer.Candidates++
+		}
+		if strings.Contains(line, shown.Text) {
+			if answer.Matching++; answer.Matching > shown.Skip && len(answer.Reasons) < shown.Limit {
+				answer.Reasons = append(answer.Reasons, strings.TrimSpace(line))
+			}
+		}
+	}
+	answer.Hosts = len(hosts)
+	return answer, nil
+}
+
+// Unrecognized implements statuspage.Cloud.
+func (c pageCloud) Unrecognized() (list []statuspage.Unrecognized) {
+	for _, u := range c.Cloud.Unrecognized() {
+		list = append(list, statuspage.Unrecognized{Operation: string(u.Operation), What: u.What, From: u.LastFrom, Count: u.Count})
+	}
+	return list
+}
 
 // The largest cloud that is checked for leaks whenever it changes.
 const (
@@ -147,12 +220,12 @@ const (
 )
 
 // Leaks implements statuspage.Cloud.
-func (c pageCloud) Leaks(force bool) (leaks []string, checked bool) {
+func (c pageCloud) Leaks(force bool) (leaks []statuspage.Leak, checked bool) {
 	if !force && (len(c.machines) > maxCheckedHosts || c.compute.CountGuests() > maxCheckedGuests) {
 		return nil, false
 	}
 	for _, l := range c.Cloud.Leaks() {
-		leaks = append(leaks, l.Text)
+		leaks = append(leaks, statuspage.Leak{Subject: l.Subject, Text: l.Text})
 	}
 	return leaks, true
 }

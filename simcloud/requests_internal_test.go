@@ -94,14 +94,14 @@ func TestTheVersionsOfThePageFollowWhatHappens(t *testing.T) {
 		{"a provider", func() error {
 			_, err := c.Placement.CreateProvider(placementsim.ResourceProvider{Name: "new"})
 			return err
-		}, "leaks hosts faults"},
-		{"accelerator requests", func() error { _, err := c.Cyborg.CreateARQs("gpu", "p"); return err }, "leaks arqs faults"},
+		}, "leaks hosts explain faults"},
+		{"accelerator requests", func() error { _, err := c.Cyborg.CreateARQs("gpu", "p"); return err }, "leaks arqs explain faults"},
 		{"a fault rule", func() error { return c.Faults().Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Drop}) }, "leaks faults"},
 		{"a request", func() error {
 			c.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/placement/", nil))
 			return nil
-		}, "flows faults"},
-		{"requests are forgotten", func() error { c.recorder.Reset(); return nil }, "flows faults"},
+		}, "flows faults unrecognized"},
+		{"requests are forgotten", func() error { c.recorder.Reset(); return nil }, "flows faults unrecognized"},
 		{"time", func() error { clock.Advance(10 * time.Second); return nil }, "now leaks arqs faults"}, // the clock is a row
 	} {
 		if err := step.do(); err != nil {

@@ -156,7 +156,7 @@ setTimeout(() => { fetch("guests/` + guest + `", {method: "PUT", body: JSON.stri
 		"typing": {search, map[string]bool{"1 guest <code>" + guest: true, "<td>cn1</td>": false, "Behind: guests.": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dom := chromium(t, "--dump-dom", acting(t, start(t, "serve").env["CYSIM_URL"]+"/_sim/", tt.act+change))
+			dom := chromium(t, "--dump-dom", acting(t, start(t, "serve").env["CYSIM_URL"]+"/_sim/", tt.act+change, nil))
 			for text, want := range tt.want {
 				if strings.Contains(dom, text) != want {
 					t.Errorf("the page has %q: %t, want %t", text, !want, want)
@@ -166,8 +166,9 @@ setTimeout(() => { fetch("guests/` + guest + `", {method: "PUT", body: JSON.stri
 	}
 }
 
-// acting forwards requests, and lets the page's script act like a reader when it has begun.
-func acting(t *testing.T, page, script string) string {
+// acting forwards requests, and lets the page's script act like a reader when it has begun. The page is printed some
+// seconds after meanwhile has been called, if the script asks for slow.css.
+func acting(t *testing.T, page, script string, meanwhile func()) string {
 	t.Helper()
 	target, err := url.Parse(page)
 	if err != nil {
@@ -188,6 +189,9 @@ func acting(t *testing.T, page, script string) string {
 		if !strings.HasSuffix(r.URL.Path, "/slow.css") {
 			proxy.ServeHTTP(w, r)
 			return
+		}
+		if meanwhile != nil {
+			meanwhile()
 		}
 		select { // until then the browser does not print the page
 		case <-r.Context().Done():

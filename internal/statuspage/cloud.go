@@ -1,11 +1,13 @@
 package statuspage
 
 import (
+	"iter"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -25,12 +27,28 @@ type Cloud interface {
 	LostEvents(limit int) []string
 	// ARQs returns a part of the accelerator requests.
 	ARQs(Query) fakecyborg.ARQPage
+	// Record yields all requests with their numbers, oldest first.
+	Record() iter.Seq2[uint64, sim.Exchange]
 	// Requests returns the newest requests below a number, and the number below which the
 	// older ones are, or 0.
 	Requests(before uint64, limit int) (requests []sim.Exchange, older uint64)
+	// Faults returns the rules, Operations what they may act on, and how.
 	Faults() []fault.State
+	Operations() []fault.Operation
+	// AddFault adds a rule, RemoveFault removes one.
+	AddFault(fault.Rule) error
+	RemoveFault(fault.Rule)
+	// Advance advances a manual clock.
+	Advance(time.Duration) error
+	// Flavors and DeviceProfiles are what can be asked for, and Explain says why hosts are no candidates for a query of
+	// allocation candidates.
+	Flavors() []requestspec.Flavor
+	DeviceProfiles() []requestspec.DeviceProfile
+	Explain(query string, shown Query) (Explanation, error)
+	// Unrecognized lists what clients sent and no service reads.
+	Unrecognized() []Unrecognized
 	// Leaks looks for leaks. A check that takes long is made only if it is forced.
-	Leaks(force bool) (leaks []string, checked bool)
+	Leaks(force bool) (leaks []Leak, checked bool)
 	// Versions changes with what the sections show; it is called often.
 	Versions() Versions
 }
@@ -40,6 +58,22 @@ type Cloud interface {
 type Query struct {
 	Text        string
 	Skip, Limit int
+}
+
+// Leak is something that belongs to nobody.
+type Leak struct{ Subject, Text string }
+
+// Unrecognized is a query key or a field of a body that was sent Count times, last by From.
+type Unrecognized struct {
+	Operation, What, From string
+	Count                 int
+}
+
+// Explanation says why hosts are no candidates.
+type Explanation struct {
+	Reasons           []string // a part of those that match
+	Matching          int
+	Hosts, Candidates int // in all
 }
 
 // Section is a part of the page that is updated by itself.
@@ -53,7 +87,9 @@ const (
 	Guests
 	ARQs
 	Flows
+	Explain
 	Faults
+	Unknown
 	sections
 )
 
@@ -62,12 +98,12 @@ type Versions [sections]uint64
 
 // String is the name of the section in the page and in its requests.
 func (s Section) String() string {
-	return [...]string{"now", "leaks", "hosts", "guests", "arqs", "flows", "faults"}[s]
+	return [...]string{"now", "leaks", "hosts", "guests", "arqs", "flows", "explain", "faults", "unrecognized"}[s]
 }
 
 // title is empty for the section above the others.
 func (s Section) title() string {
-	return [...]string{"", "Leaks", "Hosts", "Instances", "Accelerator requests", "Last flows", "Faults"}[s]
+	return [...]string{"", "Leaks", "Hosts", "Instances", "Accelerator requests", "Last flows", "Explain", "Faults", "Unrecognized input"}[s]
 }
 
 // sectionOf finds a section by its name.

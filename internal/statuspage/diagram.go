@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 // diagram is a sequence diagram, in the units of its drawing, with the same as a list.
 type diagram struct {
+	Instance      string // UUID; may be empty
+	Story         string // a link; empty without an instance
 	Title         string
 	Width, Height int
 	Lines         []lifeline
@@ -34,50 +37,58 @@ type arrow struct {
 
 // The layout of a diagram.
 const (
-	laneWidth   = 190
-	rowHeight   = 34
-	headHeight  = 40
-	maxPerFlow  = 40
-	maxDiagrams = 3
-	maxPause    = 2 * time.Second // within a flow
+	laneWidth  = 190
+	rowHeight  = 34
+	headHeight = 40
+	maxPerFlow = 40
+	maxPause   = 2 * time.Second // between requests of no story
 )
 
-// diagrams draws the last flows, the newest first. A pause between two requests ends a
-// flow.
-func diagrams(requests []sim.Exchange) []diagram {
-	var list []diagram
-	for _, flow := range slices.Backward(flows(requests)) {
-		if len(list) == maxDiagrams {
-			break
-		}
-		list = append(list, draw(flow))
-	}
-	return list
+// flow is a part of the record: requests of one story, or of none.
+type flow struct {
+	instance string
+	requests []sim.Exchange
+	last     int // of its requests, in the record
 }
 
-func flows(requests []sim.Exchange) [][]sim.Exchange {
-	var list [][]sim.Exchange
+// flows divides requests into those of one story each, so that spawns at the same time stand apart, and the others at pauses.
+// The flow with the newest request is the first.
+func flows(requests []sim.Exchange) []flow {
+	joined, topics := newStories(), make([]topic, len(requests))
 	for i, r := range requests {
-		last := len(list) - 1
-		if i == 0 || r.Started.Sub(requests[i-1].Started) > maxPause || len(list[last]) == maxPerFlow {
-			list = append(list, nil)
-			last++
+		topics[i] = topicOf(r)
+		joined.add(topics[i])
+	}
+	open := make(map[string]*flow) // by story
+	var all []*flow
+	for i, r := range requests {
+		story := joined.of(topics[i])
+		f := open[story]
+		if f == nil || len(f.requests) == maxPerFlow || story == "" && r.Started.Sub(f.requests[len(f.requests)-1].Started) > maxPause {
+			f = &flow{instance: joined.instance[story]}
+			open[story], all = f, append(all, f)
 		}
-		list[last] = append(list[last], r)
+		f.requests, f.last = append(f.requests, r), i
+	}
+	slices.SortFunc(all, func(a, b *flow) int { return cmp.Compare(b.last, a.last) })
+	list := make([]flow, len(all))
+	for i, f := range all {
+		list[i] = *f
 	}
 	return list
 }
 
-func draw(flow []sim.Exchange) diagram {
-	lanes := names(flow)
+func draw(f flow) diagram {
+	lanes := names(f.requests)
 	d := diagram{
-		Title: plural.Count(len(flow), "request") + " from " + flow[0].Started.UTC().Format("15:04:05"),
-		Width: laneWidth*len(lanes) + laneWidth/3, Height: headHeight + rowHeight*len(flow) + rowHeight/2,
+		Instance: f.instance,
+		Title:    plural.Count(len(f.requests), "request") + " from " + f.requests[0].Started.UTC().Format("15:04:05"),
+		Width:    laneWidth*len(lanes) + laneWidth/3, Height: headHeight + rowHeight*len(f.requests) + rowHeight/2,
 	}
 	for i, name := range lanes {
 		d.Lines = append(d.Lines, lifeline{Name: name, X: laneWidth*i + laneWidth/2})
 	}
-	for i, r := range flow {
+	for i, r := range f.requests {
 		d.Arrows = append(d.Arrows, drawArrow(r, lanes, headHeight+rowHeight*(i+1)))
 	}
 	return d

@@ -2,9 +2,7 @@ package statuspage
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 const (
 	pageSize      = 100
 	shownRequests = 40
+	shownOfStory  = 120
 	// maxTrees is up to how many hosts are drawn with their trees.
 	maxTrees = 8
 )
@@ -58,7 +57,12 @@ type list struct {
 	Others                [][2]string // what else the address has, for the form
 }
 
-func pageKey(s Section) string { return s.String() + "-page" }
+func pageKey(s Section) string {
+	if s == Flows { // whose parts begin with numbers that stay the same
+		return "before"
+	}
+	return s.String() + "-page"
+}
 
 // read reads the part of a list that an address names, or the last one if the list has
 // become shorter.
@@ -74,13 +78,20 @@ func (a address) read(section Section, read func(Query) (shown, matching int)) l
 		query.Skip = (page - 1) * pageSize
 		shown, matching = read(query)
 	}
-	l := list{Name: section.String(), Label: section.title() + " with", Text: query.Text, First: query.Skip + 1, Last: query.Skip + shown, Matching: matching}
+	l := a.search(section, section.title()+" with")
+	l.First, l.Last, l.Matching = query.Skip+1, query.Skip+shown, matching
 	if page > 1 {
 		l.Previous = a.with(section, pageKey(section), strconv.Itoa(page-1))
 	}
 	if l.Last < matching {
 		l.Next = a.with(section, pageKey(section), strconv.Itoa(page+1))
 	}
+	return l
+}
+
+// search is the form that searches a section.
+func (a address) search(section Section, label string) list {
+	l := list{Name: section.String(), Label: label, Text: a.get(section.String())}
 	if l.Text != "" {
 		l.All = a.with(section, section.String(), "", pageKey(section), "")
 	}
@@ -109,8 +120,8 @@ type guestList struct {
 // maxLost is how many lost events are shown.
 const maxLost = 10
 
-// guest is a guest with a link to its accelerator requests.
-type guest struct{ UUID, Host, ARQs string }
+// guest is a guest with links to its accelerator requests and to its story.
+type guest struct{ UUID, Host, ARQs, Story string }
 
 func (p *Page) guests(a address) any {
 	data := guestList{Lost: p.cloud.LostEvents(maxLost)}
@@ -120,7 +131,7 @@ func (p *Page) guests(a address) any {
 		return len(found), matching
 	})
 	for _, g := range found {
-		data.Guests = append(data.Guests, guest{g.UUID, g.Host, a.with(ARQs, ARQs.String(), g.UUID, pageKey(ARQs), "")})
+		data.Guests = append(data.Guests, guest{g.UUID, g.Host, a.with(ARQs, ARQs.String(), g.UUID, pageKey(ARQs), ""), a.story(g.UUID)})
 	}
 	return data
 }
@@ -129,8 +140,19 @@ func (p *Page) guests(a address) any {
 type arqList struct {
 	list
 	States []arqState
-	ARQs   []fakecyborg.ARQ
+	ARQs   []arq
+	Failed []arq // the newest binds that failed
+	News   string
 }
+
+// arq is an accelerator request with a link to its story.
+type arq struct {
+	fakecyborg.ARQ
+	Story string
+}
+
+// maxFailed is how many failed binds are shown above the list.
+const maxFailed = 5
 
 // arqState is a state, how many accelerator requests are in it, and a link to them.
 type arqState struct {
@@ -145,70 +167,22 @@ func (p *Page) arqs(a address) any {
 		page = p.cloud.ARQs(q)
 		return len(page.ARQs), page.Matching
 	})}
-	data.ARQs = page.ARQs
+	withStory := func(found []fakecyborg.ARQ) (list []arq) {
+		for _, r := range found {
+			list = append(list, arq{r, a.story(cmp.Or(r.InstanceUUID, r.UUID))})
+		}
+		return list
+	}
+	data.ARQs = withStory(page.ARQs)
+	if n := page.States[fakecyborg.StateBindFailed]; n > 0 {
+		data.Failed = withStory(p.cloud.ARQs(Query{Text: string(fakecyborg.StateBindFailed), Skip: max(0, n-maxFailed), Limit: maxFailed}).ARQs)
+		slices.Reverse(data.Failed)
+		if len(data.Failed) > 0 {
+			data.News = data.Failed[0].UUID
+		}
+	}
 	for _, state := range states(page.States) {
 		data.States = append(data.States, arqState{state, page.States[state], a.with(ARQs, ARQs.String(), string(state), pageKey(ARQs), "")})
-	}
-	return data
-}
-
-// flowList is the data of the section of flows.
-type flowList struct {
-	Diagrams      []diagram
-	Older, Newest string // links; may be empty
-}
-
-func (p *Page) flows(a address) any {
-	before, err := strconv.ParseUint(a.get(Flows.String()), 10, 64)
-	if err != nil {
-		before = newest
-	}
-	requests, older := p.cloud.Requests(before, shownRequests)
-	data := flowList{Diagrams: diagrams(requests)}
-	if older > 0 {
-		data.Older = a.with(Flows, Flows.String(), strconv.FormatUint(older, 10))
-	}
-	if before != newest {
-		data.Newest = a.with(Flows, Flows.String(), "")
-	}
-	return data
-}
-
-// rule is a fault rule as JSON.
-type rule struct {
-	Text string
-	Hits int
-}
-
-func (p *Page) faults(address) any {
-	var rules []rule
-	for _, r := range p.cloud.Faults() {
-		text, err := json.Marshal(r.Rule)
-		if err != nil {
-			text = []byte(err.Error())
-		}
-		rules = append(rules, rule{string(text), r.Hits})
-	}
-	return rules
-}
-
-// leakList is the data of the section of leaks.
-type leakList struct {
-	Leaks   []string
-	More    int // leaks that are left out
-	Checked bool
-	Forced  bool   // checked because the address says so
-	Check   string // a link that checks
-}
-
-// check is the value of the key leaks that makes a check in any case.
-const check = "check"
-
-func (p *Page) leaks(a address) any {
-	data := leakList{Check: a.with(Leaks, Leaks.String(), check), Forced: a.get(Leaks.String()) == check}
-	data.Leaks, data.Checked = p.cloud.Leaks(data.Forced)
-	if n := len(data.Leaks); n > pageSize {
-		data.Leaks, data.More = data.Leaks[:pageSize], n-pageSize
 	}
 	return data
 }
@@ -217,12 +191,15 @@ func (p *Page) leaks(a address) any {
 type clock struct {
 	Now    time.Time
 	Manual bool
+	Form   string // where forms are sent
 }
 
-func (p *Page) now(address) any {
+func (p *Page) now(a address) any {
 	now, manual := p.cloud.Now()
-	return clock{now, manual}
+	return clock{now, manual, a.with(Now)}
 }
+
+func (p *Page) unrecognized(address) any { return p.cloud.Unrecognized() }
 
 // states are the usual states of accelerator requests, then others that occur.
 func states(counts map[fakecyborg.State]int) []fakecyborg.State {
@@ -234,6 +211,3 @@ func states(counts map[fakecyborg.State]int) []fakecyborg.State {
 	}
 	return usual
 }
-
-// newest is above the number of every request.
-const newest = math.MaxUint64

@@ -38,6 +38,7 @@ func New(cloud Cloud) *Page {
 func (p *Page) Routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /_sim/{$}":      p.serve,
+		"POST /_sim/{$}":     p.act,
 		"GET /_sim/page.css": asset("page.css", "text/css; charset=utf-8"),
 		"GET /_sim/page.js":  asset("page.js", "text/javascript; charset=utf-8"),
 		"GET /_sim/stream":   p.stream,
@@ -116,7 +117,8 @@ type rendered struct {
 // render renders a section as a query wants it.
 func (p *Page) render(section Section, values url.Values) (rendered, error) {
 	read := [sections]func(address) any{
-		Now: p.now, Leaks: p.leaks, Hosts: p.hosts, Guests: p.guests, ARQs: p.arqs, Flows: p.flows, Faults: p.faults,
+		Now: p.now, Leaks: p.leaks, Hosts: p.hosts, Guests: p.guests, ARQs: p.arqs, Flows: p.flows,
+		Explain: p.explain, Faults: p.faults, Unknown: p.unrecognized,
 	}[section]
 	var body bytes.Buffer
 	if err := page.ExecuteTemplate(&body, section.String(), read(address(values))); err != nil {

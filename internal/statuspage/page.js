@@ -34,8 +34,15 @@ function changed() {
 
 function isBusy(section) {
   const at = document.activeElement, selection = getSelection();
-  return section.contains(at) && at.type === "search" && at.value !== at.defaultValue ||
+  return section.contains(at) && isEdited(at) ||
     !selection.isCollapsed && section.contains(selection.anchorNode);
+}
+
+// isEdited tells whether a field, or another one of its form, has been changed.
+function isEdited(field) {
+  return [field, ...(field.form?.elements ?? [])].some((e) => e.options ?
+    Array.from(e.options).some((o, i) => o.selected !== (o.defaultSelected || i === 0 && !e.querySelector("[selected]"))) :
+    e.type !== "hidden" && e.value !== e.defaultValue);
 }
 
 // say tells whether the page shows what the cloud has.
@@ -66,10 +73,13 @@ async function load(section, name) {
   if (focus) { section.querySelector(focus)?.focus({ preventScroll: true }); }
 }
 
-// keep opens in the new content the details that are open in the old one.
+// keep opens in the new content the details that are open in the old one, and those with news.
 function keep(section, fresh) {
   const open = new Set(Array.from(section.querySelectorAll("details[open]"), (d) => d.dataset.key));
-  fresh.querySelectorAll("details").forEach((d) => { d.open = open.has(d.dataset.key); });
+  const news = section.querySelector("[data-news]")?.dataset.news;
+  fresh.querySelectorAll("details").forEach((d) => {
+    d.open = open.has(d.dataset.key) || Boolean(d.dataset.news) && d.dataset.news !== news;
+  });
 }
 
 // selector finds in new content what has the focus in the old one.

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +25,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -31,8 +34,12 @@ type world struct {
 	trees    [][]placementsim.UsedProvider
 	guests   []sim.Guest
 	arqs     []fakecyborg.ARQ
-	leaks    []string
+	leaks    []statuspage.Leak
 	lost     []string // events
+	manual   bool     // the clock
+	advanced time.Duration
+	unknown  []statuspage.Unrecognized
+	asked    string // of Explain
 	problems map[string][]string
 	large    bool // leaks are looked for on request
 	faults   []fault.State
@@ -45,7 +52,15 @@ func search[T any](q statuspage.Query, list []T, text func(T) string) (found []T
 	return list[min(q.Skip, len(list)):min(q.Skip+q.Limit, len(list))], len(list)
 }
 
-func (w *world) Now() (time.Time, bool) { return start, false }
+func (w *world) Now() (time.Time, bool) { return start, w.manual }
+
+func (w *world) Advance(by time.Duration) error {
+	if !w.manual {
+		return errors.New("not a manual clock")
+	}
+	w.advanced += by
+	return nil
+}
 
 func (w *world) Trees(q statuspage.Query) ([][]placementsim.UsedProvider, int) {
 	return search(q, w.trees, func(tree []placementsim.UsedProvider) string { return tree[0].Name + " " + tree[0].UUID })
@@ -89,7 +104,60 @@ func (w *world) LostEvents(limit int) []string { return w.lost[:min(limit, len(w
 
 func (w *world) Faults() []fault.State { return w.faults }
 
-func (w *world) Leaks(force bool) ([]string, bool) {
+func (w *world) Operations() []fault.Operation {
+	return []fault.Operation{{Name: fault.ARQBind, Actions: []fault.Action{fault.Drop, fault.Status}}, {Name: fault.MdevCreate, Actions: []fault.Action{fault.Reboot}}}
+}
+
+func (w *world) AddFault(r fault.Rule) error {
+	if r.Operation != fault.ARQBind {
+		return fmt.Errorf("unknown operation %s", r.Operation)
+	}
+	w.faults = append(w.faults, fault.State{Rule: r})
+	return nil
+}
+
+func (w *world) RemoveFault(r fault.Rule) {
+	w.faults = slices.DeleteFunc(w.faults, func(s fault.State) bool { return s.Rule == r })
+}
+
+func (w *world) Record() iter.Seq2[uint64, sim.Exchange] {
+	return func(yield func(uint64, sim.Exchange) bool) {
+		for i, r := range w.requests {
+			if !yield(uint64(i+1), r) {
+				return
+			}
+		}
+	}
+}
+
+func (w *world) Flavors() []requestspec.Flavor {
+	return []requestspec.Flavor{{Name: "small", VCPUs: 1}, {Name: "accel", VCPUs: 2, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}}}
+}
+
+func (w *world) DeviceProfiles() []requestspec.DeviceProfile {
+	return []requestspec.DeviceProfile{
+		{Name: "gpu", Groups: []map[string]string{{"resources:PGPU": "1"}}}, {Name: "fpga", Groups: []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_A": "required"}}},
+	}
+}
+
+// Explain says of every host that it lacks what is asked for.
+func (w *world) Explain(query string, q statuspage.Query) (answer statuspage.Explanation, err error) {
+	w.asked = query
+	if strings.Contains(query, "bad") {
+		return answer, errors.New("bad <query>")
+	}
+	lines := make([]string, 0, len(w.trees))
+	for _, tree := range w.trees {
+		lines = append(lines, "host "+tree[0].Name+": no inventory")
+	}
+	answer.Hosts = len(w.trees)
+	answer.Reasons, answer.Matching = search(q, lines, func(line string) string { return line })
+	return answer, nil
+}
+
+func (w *world) Unrecognized() []statuspage.Unrecognized { return w.unknown }
+
+func (w *world) Leaks(force bool) ([]statuspage.Leak, bool) {
 	if w.large && !force {
 		return nil, false
 	}
@@ -120,7 +188,7 @@ func small() *world {
 		}, {node(placementsim.ResourceProvider{Name: "cn1", UUID: "u2"}, nil)}},
 		guests: []sim.Guest{{UUID: "91aa", Host: "cn0"}},
 		arqs:   []fakecyborg.ARQ{{UUID: "3f", State: "Bound", DeviceProfileName: "gpu", InstanceUUID: "91aa", Hostname: "cn0"}, {UUID: "40", State: "Deleting"}},
-		leaks:  []string{`ARQ "3f" isn't bound`},
+		leaks:  []statuspage.Leak{{Subject: "3f", Text: `ARQ "3f" isn't bound`}},
 		faults: []fault.State{{Rule: fault.Rule{Operation: "a.b", Action: fault.Drop}, Hits: 2}},
 		requests: []sim.Exchange{
 			{Service: "identity", Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Started: start, Changes: []sim.Change{{Action: "created", Kind: "token", ID: "<b>"}}},
@@ -132,7 +200,7 @@ func small() *world {
 
 // large has 250 hosts, each with a guest and a bound request, and 100 requests to services.
 func large() *world {
-	w := &world{large: true, leaks: slices.Repeat([]string{"a leak"}, 130)}
+	w := &world{large: true, leaks: slices.Repeat([]statuspage.Leak{{Subject: "x", Text: "a leak"}}, 130)}
 	for n := range 250 {
 		host, guest := fmt.Sprintf("cn%03d", n), fmt.Sprintf("guest%03d", n)
 		w.trees = append(w.trees, []placementsim.UsedProvider{
@@ -220,8 +288,9 @@ func TestThePageShowsTheStateInWords(t *testing.T) {
 		"client to Cyborg: PATCH /accelerator_requests: no answer, fault drop",
 		"Cyborg to Nova: POST /os-server-external-events: 200", "<td>2</td>", `<li class="depth1">`,
 		"POST /auth/tokens: 201<ul><li>created token &lt;b&gt;</li></ul></li>", "events: 200</li>",
-		`href="?arqs=91aa#arqs"><code>91aa</code></a></td><td>cn0</td>`, "<td>Deleting</td>",
-	}, []string{"<form", "Next", "Older"})
+		`<code>91aa</code></td><td>cn0</td><td><a href="?flows=91aa#flows">its requests</a> <a href="?arqs=91aa#arqs">`, "<td>Deleting</td>",
+		`<a href="state" download=`, "that clients sent is read by a service",
+	}, []string{"Next", "Older", "Advance", "In progress", "Binds that failed"})
 	for what, n := range map[string]int{`class="used" x="1" y="1" width="12" height="12"/><path`: 2, `class="free"`: 2, `class="reserved"`: 2} { // with the legend
 		if got := strings.Count(text, what); got != n {
 			t.Errorf("%d times %s, want %d", got, what, n)
@@ -262,9 +331,12 @@ func TestLongListsAreShownInParts(t *testing.T) {
 		{"?part=guests&guests=cn007", []string{"guest007"}, []string{"guest008"}},
 		{"?part=arqs&arqs-page=3", []string{"arq200", "arq249", "Bound: 250"}, []string{"arq199"}},
 		{"?part=arqs&arqs=guest007", []string{"arq007", "?arqs=Bound#arqs"}, []string{"arq008"}},
-		{"?part=flows", []string{"number100.", "number61.", "?flows=61#flows", "Older"}, []string{"number60.", "Newest"}},
-		{"?part=flows&flows=61", []string{"number60.", "number21.", "?flows=21#flows", "Newest"}, []string{"number61.", "number20."}},
-		{"?part=flows&flows=21", []string{"number20.", "number1.", "Newest"}, []string{"number21.", "Older"}},
+		{"?part=flows", []string{"number100.", "number61.", "?before=61#flows", "Older"}, []string{"number60.", "Newest"}},
+		{"?part=flows&before=61", []string{"number60.", "number21.", "?before=21#flows", "Newest"}, []string{"number61.", "number20."}},
+		{"?part=flows&flows=number1", []string{"number100.", "number10.", "number1.", `value="number1"`, "Show all"}, []string{"number20.", "Older"}},
+		{"?part=explain&flavor=small", []string{"0 of 250 hosts are candidates", "host cn099: no inventory", "1 to 100 of 250", "?explain-page=2&amp;flavor=small#explain"}, []string{"host cn100:"}},
+		{"?part=explain&flavor=small&explain=cn24", []string{"host cn240:", "host cn249:"}, []string{"host cn239:", "Next"}},
+		{"?part=flows&before=21", []string{"number20.", "number1.", "Newest"}, []string{"number21.", "Older"}},
 		{"?part=leaks", []string{"on request", "?leaks=check#leaks"}, []string{"a leak<"}},
 		{"?part=leaks&leaks=check", []string{"a leak</li>", "and 30 more", "Check again"}, nil},
 	} {
@@ -285,7 +357,7 @@ func TestASectionIsSentOnlyIfItChanged(t *testing.T) {
 	for _, found := range regexp.MustCompile(`data-section="(\w+)" data-etag="([^>]*)">`).FindAllStringSubmatch(text, -1) {
 		shown[found[1]] = strings.ReplaceAll(found[2], "&#34;", `"`)
 	}
-	if diff := cmp.Diff([]string{"arqs", "faults", "flows", "guests", "hosts", "leaks", "now"}, slices.Sorted(maps.Keys(shown))); diff != "" {
+	if diff := cmp.Diff([]string{"arqs", "explain", "faults", "flows", "guests", "hosts", "leaks", "now", "unrecognized"}, slices.Sorted(maps.Keys(shown))); diff != "" {
 		t.Errorf("sections (-want +got):\n%s", diff)
 	}
 	for section, tag := range shown {
@@ -389,7 +461,7 @@ func TestTheStreamReportsChanges(t *testing.T) {
 		}
 		close(done)
 		synctest.Wait()
-		for _, want := range []string{"now leaks hosts guests arqs flows faults", "hosts guests arqs flows faults", "hosts guests arqs flows faults"} {
+		for _, want := range []string{"now leaks hosts guests arqs flows explain faults unrecognized", "hosts guests arqs flows explain faults unrecognized", "hosts guests arqs flows explain faults unrecognized"} {
 			if got := <-events; got != want {
 				t.Errorf("changed: %s, want %s", got, want)
 			}

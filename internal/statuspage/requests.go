@@ -95,7 +95,9 @@ func changes(r sim.Exchange) []string {
 	return lines
 }
 
-var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+const uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
+
+var uuids = regexp.MustCompile(uuidPattern)
 
 // shortIDs cuts each UUID to its first eight digits.
 func shortIDs(text string) string {

@@ -1,0 +1,134 @@
+//go:build browser
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+const waitALittle = `
+document.head.append(Object.assign(document.createElement("link"), {rel: "stylesheet", href: "slow.css"}));
+`
+
+// checkDOM checks what a page has and what it lacks.
+func checkDOM(t *testing.T, dom string, wanted map[string]bool) {
+	t.Helper()
+	for text, want := range wanted {
+		if strings.Contains(dom, text) != want {
+			t.Errorf("the page has %q: %t, want %t", text, !want, want)
+		}
+	}
+}
+
+// Who watches the page sees a bind that fails, whatever is closed.
+func TestThePageOpensABindThatFails(t *testing.T) {
+	const instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	clouds := filepath.Join(t.TempDir(), "clouds.yaml")
+	served := start(t, "serve", "--clouds-yaml", clouds)
+	token, service := login(t, clouds, "sim").Token(), login(t, clouds, "sim-svc").Token()
+	dom := chromium(t, "--dump-dom", acting(t, served.env["CYSIM_URL"]+"/_sim/", waitALittle, func() {
+		failBind(t, served.env["CYSIM_URL"]+"/accelerator/v2/accelerator_requests", token, service, instance)
+	}))
+	checkDOM(t, dom, map[string]bool{
+		"BindFailed: 1</a>": true, "Binds that failed": true, `open=""><summary>Binds that failed`: true, "of instance <code>" + instance: true,
+	})
+}
+
+// failBind binds an accelerator request to a provider that is not there.
+func failBind(t *testing.T, arqs, token, service, instance string) {
+	t.Helper()
+	send := func(method, body string) string {
+		request, err := http.NewRequestWithContext(t.Context(), method, arqs, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Auth-Token", token)
+		request.Header.Set("X-Service-Token", service)
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var text strings.Builder
+		if err := answer.Write(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	made := send(http.MethodPost, `{"device_profile_name": "gpu"}`)
+	arq := regexp.MustCompile(`"uuid": *"([-0-9a-f]{36})"`).FindStringSubmatch(made)
+	if arq == nil {
+		t.Fatalf("no request for an accelerator was made: %s", made)
+	}
+	send(http.MethodPatch, fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": %q},
+		{"op": "add", "path": "/device_rp_uuid", "value": "11111111-6a0e-4d0b-9f0c-1f6a53c2b001"}]}`, arq[1], instance))
+}
+
+func TestFaultsAndClockAreSetInTheBrowser(t *testing.T) {
+	for name, tt := range map[string]struct {
+		act  string
+		want map[string]bool
+	}{
+		"set": {`
+const form = document.querySelector('form.fields');
+form.elements.operation.value = "accelerator.arq.bind";
+form.elements.action.value = "status";
+form.elements.status.value = "503";
+form.requestSubmit();
+`, map[string]bool{`{"operation":"accelerator.arq.bind","action":"status","status":503}`: true, "No fault rule is set": false}},
+		"incomplete": {`
+document.querySelector('form.fields').requestSubmit();
+`, map[string]bool{"No fault rule is set": true}},
+		"advanced": {`
+document.querySelector('input[name="by"]').form.requestSubmit();
+`, map[string]bool{"1970-01-01 00:01:": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := start(t, "serve", "--manual-clock").env["CYSIM_URL"] + "/_sim/"
+			put(t, "POST", page+"clock", `{"now": "1970-01-01T00:00:00Z"}`)
+			chromium(t, "--dump-dom", acting(t, page, "if (!location.hash) {"+tt.act+"}", nil))
+			dom := chromium(t, "--dump-dom", page)
+			checkDOM(t, strings.ReplaceAll(dom, "&quot;", `"`), tt.want)
+		})
+	}
+}
+
+// A page of ten thousand hosts is as long as one of a hundred, and finds any of them.
+func TestThePageOfTenThousandHosts(t *testing.T) {
+	cloud, err := simcloud.New(t.Context(), simcloud.ScaleModel(10_000, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	server := httptest.NewServer(cloud.Handler())
+	defer server.Close()
+	for _, tt := range []struct {
+		query url.Values
+		want  map[string]bool
+	}{
+		{nil, map[string]bool{
+			"1 to 100 of 10000": true, ">cn99</a>": true, ">cn100</a>": false, "checked on request": true,
+		}},
+		{url.Values{"hosts": {"cn9999"}}, map[string]bool{"<h3>cn9999</h3>": true, "cn9999_0000:17:00.0": true, ">cn1</a>": false}},
+		{url.Values{"profile": {"gpu"}}, map[string]bool{"10000 of 10000 hosts are candidates": true, "host cn99: candidate": true, "host cn100: candidate": false}},
+		{url.Values{"query": {"resources=PGPU:9"}, "explain": {"cn9999:"}}, map[string]bool{"0 of 10000 hosts are candidates": true, "host cn9999: ": true, "host cn9998: ": false}},
+	} {
+		t.Run(tt.query.Encode(), func(t *testing.T) {
+			address := server.URL + "/_sim/?" + tt.query.Encode()
+			if _, html := get(t, address, ""); len(html) > 400_000 {
+				t.Errorf("the page has %d bytes", len(html))
+			}
+			checkDOM(t, chromium(t, "--dump-dom", address), tt.want)
+		})
+	}
+}
