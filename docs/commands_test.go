@@ -18,7 +18,7 @@ import (
 
 // commandPages are the pages whose commands all run as they stand, from the first block to the last in one shell.
 func commandPages() []string {
-	return []string{"cli.md", "control-api.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md",
+	return []string{"cli.md", "control-api.md", "status-page.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md",
 		"operators.md", "requests.md", "state.md", "import.md"}
 }
 
