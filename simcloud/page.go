@@ -49,7 +49,7 @@ func (c pageCloud) Versions() (v statuspage.Versions) {
 	v[statuspage.Flows] = requests
 	v[statuspage.Explain] = placement + accelerator
 	v[statuspage.Faults] = all + requests
-	v[statuspage.Unknown] = requests
+	v[statuspage.Unknown] = c.recorder.UnrecognizedRevision()
 	if c.external != nil { // its commits are unknown
 		v[statuspage.Hosts] += requests + tick
 		v[statuspage.Explain] += requests + tick

@@ -100,6 +100,10 @@ func TestTheVersionsOfThePageFollowWhatHappens(t *testing.T) {
 		{"a request", func() error {
 			c.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/placement/", nil))
 			return nil
+		}, "flows faults"},
+		{"a misspelt request", func() error {
+			c.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/placement/traits?nmae=a", nil))
+			return nil
 		}, "flows faults unrecognized"},
 		{"requests are forgotten", func() error { c.recorder.Reset(); return nil }, "flows faults unrecognized"},
 		{"time", func() error { clock.Advance(10 * time.Second); return nil }, "now leaks arqs faults"}, // the clock is a row

@@ -33,7 +33,7 @@ var listIndex = regexp.MustCompile(`\[\d+\]`)
 // these without an error, so a misspelt name goes unnoticed.
 func (c *Cloud) Unrecognized() []Unrecognized {
 	found := make(map[Unrecognized]*Unrecognized)
-	for _, e := range c.recorder.Exchanges() {
+	for _, e := range c.recorder.Unrecognized() {
 		seen := make(map[string]bool)
 		for _, what := range e.Unrecognized {
 			what = listIndex.ReplaceAllString(what, "[]")

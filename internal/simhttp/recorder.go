@@ -28,6 +28,7 @@ type Recorder struct {
 	limit    int
 	started  uint64
 	revision uint64       // see Revision
+	unknown  uint64       // likewise, of exchanges with unrecognized input
 	pages    [][]numbered // of equal length but for the last
 	dropped  int          // from the first page
 	spare    []numbered   // memory for a page; nil: none
@@ -99,6 +100,9 @@ func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.revision++
+	if len(e.Unrecognized) > 0 {
+		r.unknown++
+	}
 	page := r.room()
 	*page = append(*page, numbered{number, e, log, touched, logBytes})
 	r.bytes += (*page)[len(*page)-1].size()
@@ -253,6 +257,36 @@ func (r *Recorder) Revision() uint64 {
 	return r.revision
 }
 
+// Unrecognized returns the exchanges with unrecognized input, in the order in which they started, without their changes.
+func (r *Recorder) Unrecognized() (list []sim.Exchange) {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []numbered
+	for e := range r.kept() {
+		if len(e.Unrecognized) > 0 {
+			found = append(found, *e)
+		}
+	}
+	slices.SortFunc(found, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
+	for i := range found {
+		list = append(list, found[i].Exchange)
+	}
+	return list
+}
+
+// UnrecognizedRevision changes when an exchange with unrecognized input ends, and when all are forgotten.
+func (r *Recorder) UnrecognizedRevision() uint64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unknown
+}
+
 // Pause makes the recorder keep nothing, nor collect what requests change, until Reset.
 func (r *Recorder) Pause() { r.paused.Store(true) }
 
@@ -264,6 +298,7 @@ func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.revision++
+	r.unknown++
 	r.pages, r.dropped, r.count, r.bytes = nil, 0, 0, 0
 	r.paused.Store(false)
 }
