@@ -103,26 +103,43 @@ document.querySelector('input[name="by"]').form.requestSubmit();
 	}
 }
 
+// pageAt is what the page shows of a query in a cloud of a size.
+type pageAt struct {
+	query url.Values
+	want  map[string]bool
+}
+
+func TestThePageOfEightHosts(t *testing.T) {
+	testPages(t, 8, []pageAt{
+		{nil, map[string]bool{"<h3>cn0</h3>": true, "<h3>cn7</h3>": true, "Nothing leaked.": true, " of 8<": false, "checked on request": false}},
+		{url.Values{"hosts": {"cn7"}}, map[string]bool{"<h3>cn7</h3>": true, "<h3>cn6</h3>": false, "Show all": true}},
+		{url.Values{"flavor": {"accel.gpu"}}, map[string]bool{"8 of 8 hosts are candidates": true, "host cn7: candidate": true}},
+		{url.Values{"query": {"resources=PGPU:9"}}, map[string]bool{"0 of 8 hosts are candidates": true, "host cn7: ": true}},
+	})
+}
+
 // A page of ten thousand hosts is as long as one of a hundred, and finds any of them.
 func TestThePageOfTenThousandHosts(t *testing.T) {
-	cloud, err := simcloud.New(t.Context(), simcloud.ScaleModel(10_000, 8))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
-	server := httptest.NewServer(cloud.Handler())
-	defer server.Close()
-	for _, tt := range []struct {
-		query url.Values
-		want  map[string]bool
-	}{
+	testPages(t, 10_000, []pageAt{
 		{nil, map[string]bool{
 			"1 to 100 of 10000": true, ">cn99</a>": true, ">cn100</a>": false, "checked on request": true,
 		}},
 		{url.Values{"hosts": {"cn9999"}}, map[string]bool{"<h3>cn9999</h3>": true, "cn9999_0000:17:00.0": true, ">cn1</a>": false}},
 		{url.Values{"profile": {"gpu"}}, map[string]bool{"10000 of 10000 hosts are candidates": true, "host cn99: candidate": true, "host cn100: candidate": false}},
 		{url.Values{"query": {"resources=PGPU:9"}, "explain": {"cn9999:"}}, map[string]bool{"0 of 10000 hosts are candidates": true, "host cn9999: ": true, "host cn9998: ": false}},
-	} {
+	})
+}
+
+func testPages(t *testing.T, hosts int, pages []pageAt) {
+	t.Helper()
+	cloud, err := simcloud.New(t.Context(), simcloud.ScaleModel(hosts, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	server := httptest.NewServer(cloud.Handler())
+	defer server.Close()
+	for _, tt := range pages {
 		t.Run(tt.query.Encode(), func(t *testing.T) {
 			address := server.URL + "/_sim/?" + tt.query.Encode()
 			if _, html := get(t, address, ""); len(html) > 400_000 {
