@@ -58,11 +58,11 @@ func (d Disk) held() string {
 func (d Disk) unfit() string {
 	switch {
 	case len(d.Partitions) > 0:
-		return fmt.Sprintf("disk %s has partitions, %s among them", d.Name, d.Partitions[0].Name)
+		return fmt.Sprintf("disk %s has partitions, including %s", d.Name, d.Partitions[0].Name)
 	case d.Content != "":
 		return fmt.Sprintf("disk %s has a %s", d.Name, d.Content)
 	case !d.Recorded:
-		return fmt.Sprintf("udev has no record of disk %s: what it holds is not known", d.Name)
+		return fmt.Sprintf("udev has no record of disk %s, so its content is unknown", d.Name)
 	}
 	return ""
 }

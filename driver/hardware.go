@@ -65,7 +65,7 @@ func (v *View) readFunctions(ctx context.Context) ([]PCIFunction, []Problem, err
 func (v *View) readFunction(name string) (PCIFunction, error) {
 	address, err := ParsePCIAddress(name)
 	if err != nil || address.String() != name {
-		return PCIFunction{}, Problem{Address: name, File: pciDevicesDir + "/" + name, Err: fmt.Errorf("%w: the name is no PCI address", ErrPCIAddress)}
+		return PCIFunction{}, Problem{Address: name, File: pciDevicesDir + "/" + name, Err: fmt.Errorf("%w: the name is not a PCI address", ErrPCIAddress)}
 	}
 	f := PCIFunction{Address: address}
 	files := [...]string{"vendor", "device", "class"}

@@ -31,8 +31,8 @@ func TestADiskInTheHostsUseIsNeverOffered(t *testing.T) {
 		want   string // of the reason; "" for offered
 	}{
 		{"an empty disk, mounts unknown", nvmeDisk(func(*sysfs.Disk) {}), driver.Policy{}, ""},
-		{"a disk with partitions, mounts unknown", nvmeDisk(parted()), driver.Policy{}, "disk nvme0n1 has partitions, nvme0n1p1 among them"},
-		{"a disk with partitions, none mounted", nvmeDisk(parted()), known(), "disk nvme0n1 has partitions, nvme0n1p1 among them"},
+		{"a disk with partitions, mounts unknown", nvmeDisk(parted()), driver.Policy{}, "disk nvme0n1 has partitions, including nvme0n1p1"},
+		{"a disk with partitions, none mounted", nvmeDisk(parted()), known(), "disk nvme0n1 has partitions, including nvme0n1p1"},
 		{"other disks mounted", nvmeDisk(func(*sysfs.Disk) {}), known("8:0", "sda1", "259:9"), ""},
 		{"a signature of Ceph", nvmeDisk(func(d *sysfs.Disk) { d.Udev = map[string]string{"ID_FS_TYPE": "ceph_bluestore"} }), known(), "disk nvme0n1 has a file system ceph_bluestore"},
 		{"a partition mounted, by number", nvmeDisk(parted()), known("259:2"), "block device nvme0n1p2 is mounted"},

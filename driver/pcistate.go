@@ -226,13 +226,13 @@ func (s PCIState) hostUse(f PCIFunction) string {
 	case s.BootVGA != nil && *s.BootVGA:
 		return "the host's own display: boot_vga is 1"
 	case s.BootVGA == nil && !s.IsVirtual && f.DeviceClass() == classVGA && s.Driver != "" && !isVFIO(s.Driver):
-		return fmt.Sprintf("taken for the host's own display: a VGA controller bound to driver %s, and no boot_vga file", s.Driver)
+		return fmt.Sprintf("presumably the display of the host: a VGA controller bound to driver %s, and no boot_vga file", s.Driver)
 	case len(s.InterfacesUp) > 0:
-		return fmt.Sprintf("in the host's use: network interface %s is up", strings.Join(s.InterfacesUp, ", "))
+		return fmt.Sprintf("in use by the host: network interface %s is up", strings.Join(s.InterfacesUp, ", "))
 	}
 	for _, d := range s.Disks {
 		if holder := d.held(); holder != "" {
-			return "in the host's use: " + holder
+			return "in use by the host: " + holder
 		}
 	}
 	return ""
@@ -245,7 +245,7 @@ func (s PCIState) Divided() string {
 	case vfs > 0:
 		return fmt.Sprintf("physical function with virtual functions enabled (%d)", vfs)
 	case len(s.Mdevs) > 0:
-		return fmt.Sprintf("carries mediated devices (%d), %s among them", len(s.Mdevs), s.Mdevs[0].UUID)
+		return fmt.Sprintf("has mediated devices (%d), including %s", len(s.Mdevs), s.Mdevs[0].UUID)
 	}
 	return ""
 }

@@ -192,7 +192,7 @@ func (p Policy) HostUse(f PCIFunction, s PCIState) string {
 	for _, d := range s.Disks {
 		for _, part := range d.parts() {
 			if slices.Contains(p.Mounts, part.Name) || part.Number != "" && slices.Contains(p.Mounts, part.Number) {
-				return fmt.Sprintf("in the host's use: block device %s is mounted", part.Name)
+				return fmt.Sprintf("in use by the host: block device %s is mounted", part.Name)
 			}
 		}
 		if reason := d.unfit(); reason != "" {

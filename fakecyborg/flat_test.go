@@ -219,7 +219,7 @@ func TestFlatModeRefusesAClassThatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := w.hostProvider()
-	if err := w.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "has an inventory of VGPU that this Cyborg did not make") {
+	if err := w.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "has an inventory of VGPU that this Cyborg did not create") {
 		t.Errorf("error: %v", err)
 	}
 	if diff := cmp.Diff(before, w.hostProvider()); diff != "" {

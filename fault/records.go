@@ -221,7 +221,7 @@ func (c *counted) count(row ruleRow) error {
 		_, twice := c.seen[seen.Subject]
 		switch {
 		case twice:
-			return fmt.Errorf("subject %q is there twice", seen.Subject)
+			return fmt.Errorf("subject %q occurs twice", seen.Subject)
 		case seen.Times < 1:
 			return fmt.Errorf("subject %q was seen %d times", seen.Subject, seen.Times)
 		case c.rule.Subject != "" && c.rule.Subject != seen.Subject:

@@ -45,7 +45,7 @@ func checkDuplicateKeys(dec *json.Decoder, data []byte) error {
 				return err
 			}
 			if keys[key] {
-				return fmt.Errorf("line %d: key %q is there twice in one object", lineAt(data, dec.InputOffset()), clip(fmt.Sprint(key)))
+				return fmt.Errorf("line %d: key %q occurs twice in one object", lineAt(data, dec.InputOffset()), clip(fmt.Sprint(key)))
 			}
 			keys[key] = true
 		}

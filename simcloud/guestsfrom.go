@@ -71,7 +71,7 @@ func (c *Cloud) getLeaks(w http.ResponseWriter, r *http.Request) error {
 	}
 	leaks, err := c.leaksBeside(r.Context(), source)
 	if err != nil {
-		return simhttp.Refuse(http.StatusBadGateway, "Nova cannot be asked for its servers: %v", err)
+		return simhttp.Refuse(http.StatusBadGateway, "request to Nova failed: %v", err)
 	}
 	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("leaks", append([]Leak{}, leaks...))) // not null
 	return nil

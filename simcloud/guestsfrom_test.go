@@ -220,7 +220,7 @@ func TestANovaThatDoesNotAnswerIsNoLeak(t *testing.T) {
 			list, cloud, u := besideNova(t, "")
 			u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
 			list.answer = tt.answer
-			if status, text := leaksOf(t, cloud, "?guests_from=nova"); status != http.StatusBadGateway || !strings.Contains(text, "Nova cannot be asked for its servers: list the ") || !strings.Contains(text, tt.want) {
+			if status, text := leaksOf(t, cloud, "?guests_from=nova"); status != http.StatusBadGateway || !strings.Contains(text, "request to Nova failed: list the ") || !strings.Contains(text, tt.want) {
 				t.Errorf("got %d %s", status, text)
 			}
 			if status, text := leaksOf(t, cloud, ""); status != http.StatusOK || !strings.Contains(text, `"leaks":[]`) {

@@ -53,7 +53,7 @@ type Leak struct {
 func (c *Cloud) Leaks() []Leak {
 	leaks, err := c.leaksBeside(context.Background(), c.model.GuestsFrom)
 	if err != nil {
-		return []Leak{{Kind: LeakHost, Subject: "nova", Text: fmt.Sprintf("Nova cannot be asked for its servers: %v", err)}}
+		return []Leak{{Kind: LeakHost, Subject: "nova", Text: fmt.Sprintf("cannot list the servers of Nova: %v", err)}}
 	}
 	return leaks
 }

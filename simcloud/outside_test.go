@@ -47,7 +47,7 @@ func TestADriverFromOutsideThatCannotBeLoaded(t *testing.T) {
 		"no name":               {enabled, []simcloud.Option{simcloud.WithDriver("", loadFake)}, "driver without a name"},
 		"nothing loads it":      {enabled, []simcloud.Option{simcloud.WithDriver("acme", nil)}, "nothing loads it"},
 		"it refuses":            {enabled, []simcloud.Option{simcloud.WithDriver("acme", refuse)}, "hosts[0].drivers.bad configuration: sections.acme: no licence"},
-		"it is nil":             {enabled, []simcloud.Option{simcloud.WithDriver("acme", none)}, "sections.acme: no driver was loaded"},
+		"it is nil":             {enabled, []simcloud.Option{simcloud.WithDriver("acme", none)}, "sections.acme: no driver is loaded"},
 		"a section of nobody's": {builtin.Config{Sections: map[string]json.RawMessage{"acme": nil}}, nil, "sections.acme: no such driver from outside"},
 		"a section without it": {builtin.Config{EnabledDrivers: []string{}, Sections: map[string]json.RawMessage{"acme": nil}},
 			[]simcloud.Option{simcloud.WithDriver("acme", loadFake)}, "sections.acme: enabled_drivers does not name the driver"},

@@ -121,7 +121,7 @@ func (st document) isOf(m Model) error {
 	}
 	found, err := tables.DiffJSON(model, want)
 	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("%w: it is that of another model: %s", ErrState, found[0])
+		err = fmt.Errorf("%w: it belongs to another model: %s", ErrState, found[0])
 	}
 	return err
 }

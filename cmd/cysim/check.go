@@ -22,7 +22,7 @@ import (
 type checkCommand struct {
 	URL          command.URL `arg:"" env:"CYSIM_URL" help:"Address of the cloud, such as http://127.0.0.1:8780. Default: CYSIM_URL."`
 	ControlToken string      `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the cloud, if it has one."`
-	GuestsFrom   string      `enum:",nova" default:"" placeholder:"nova" help:"nova: the cloud asks the compute API of its --catalog which servers live. Default: as the cloud was started."`
+	GuestsFrom   string      `enum:",nova" default:"" placeholder:"nova" help:"nova: the cloud asks the compute API of its --catalog which servers exist. Default: that of cysim serve."`
 	Output       string      `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
 }
 
@@ -66,24 +66,24 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	client := httpbounds.Client(http.Client{Transport: transport, Timeout: answerTimeout}, httpbounds.AnswerLimit)
 	answer, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask for leaks: %w; is cysim serve running there?", err)
+		return nil, fmt.Errorf("list leaks: %w; is cysim serve running there?", err)
 	}
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
-		return nil, fmt.Errorf("ask for leaks: GET %s: %w", url, err)
+		return nil, fmt.Errorf("list leaks: GET %s: %w", url, err)
 	}
 	if answer.StatusCode == http.StatusUnauthorized {
-		return nil, command.BadInput(errors.New("ask for leaks: the cloud requires its --control-token"))
+		return nil, command.BadInput(errors.New("list leaks: the cloud requires its --control-token"))
 	}
 	if answer.StatusCode == http.StatusBadGateway || answer.StatusCode == http.StatusConflict {
-		return nil, fmt.Errorf("ask for leaks: %s", bytes.TrimSpace(data))
+		return nil, fmt.Errorf("list leaks: %s", bytes.TrimSpace(data))
 	}
 	var body struct {
 		Leaks *[]simcloud.Leak `json:"leaks"`
 	}
 	if answer.StatusCode != http.StatusOK || json.Unmarshal(data, &body) != nil || body.Leaks == nil {
-		return nil, fmt.Errorf("ask for leaks: GET %s: %s: not a cloud of cysim serve", url, answer.Status)
+		return nil, fmt.Errorf("list leaks: GET %s: %s: not a cloud of cysim serve", url, answer.Status)
 	}
 	return *body.Leaks, nil
 }

@@ -24,25 +24,25 @@ type cli struct {
 
 	Serve     serveCommand     `cmd:"" group:"serve" help:"Serve a whole cloud on one port: Keystone, Placement, Cyborg and stand-ins for Nova and Glance."`
 	Placement placementCommand `cmd:"" group:"serve" help:"Serve Placement alone, at the root of its port."`
-	Cyborg    cyborgCommand    `cmd:"" group:"serve" help:"Serve Cyborg alone, at the root of its port, with a Placement elsewhere."`
+	Cyborg    cyborgCommand    `cmd:"" group:"serve" help:"Serve Cyborg alone, at the root of its port, with a Placement that runs elsewhere."`
 
 	Ready readyCommand `cmd:"" group:"running" help:"Check whether a server of cysim is ready."`
 	Check checkCommand `cmd:"" group:"running" help:"List the leaked resources of a running cloud. Exits 9 if there are any."`
 	Load  load.Command `cmd:"" group:"running" help:"Run spawn/delete cycles and report rates, latencies and leaks."`
 
 	Lint   lintCommand       `cmd:"" group:"files" help:"Check flavors and device profiles before they are used."`
-	Import importer.Command  `cmd:"" group:"files" help:"Make a state for serve from what a real cloud lists of Placement and Cyborg."`
+	Import importer.Command  `cmd:"" group:"files" help:"Read the Placement and Cyborg of a real cloud and write a state for serve."`
 	Model  modelfile.Command `cmd:"" group:"files" help:"Print and check models, the files of serve --model."`
 	State  stateCommand      `cmd:"" group:"files" help:"Print and compare the states that serve --state keeps."`
 
-	Discover  discover.Command `cmd:"" group:"machine" help:"Show which devices of this machine can be assigned to guests, and why the others cannot."`
-	Mdev      discover.Mdev    `cmd:"" group:"machine" help:"Create and remove mediated devices and vGPUs on this machine, as an agent's binds do."`
+	Discover  discover.Command `cmd:"" group:"machine" help:"Show which devices of this machine can be assigned to guests, and why others cannot."`
+	Mdev      discover.Mdev    `cmd:"" group:"machine" help:"Create and remove mediated devices and vGPUs on this machine, as Cyborg's agent does."`
 	Unflatten unflattenCommand `cmd:"" group:"machine" help:"Remove Cyborg's classes and traits from the compute providers of a Placement, so that the next report builds the tree."`
 
 	Help           helpCommand           `cmd:"" group:"cysim" help:"Describe a command."`
 	Completion     completion.Command    `cmd:"" group:"cysim" help:"Print a script that completes commands and flags in bash, zsh or fish."`
 	VersionCommand versionCommand        `cmd:"" name:"version" group:"cysim" help:"Print the version."`
-	Complete       completion.Candidates `cmd:"" hidden:"" help:"List how the last word of a command line may go on."`
+	Complete       completion.Candidates `cmd:"" hidden:"" help:"List the completions of the last word of a command line."`
 }
 
 // groups are the headings of the commands and of the flags.

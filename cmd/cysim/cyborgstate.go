@@ -53,7 +53,7 @@ func openCyborgState(name string, model simcloud.Model, agents *simcloud.Agents)
 func (k *keptState) check(old json.RawMessage) error {
 	found, err := tables.DiffJSON(old, k.model)
 	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("%s is that of another Cyborg: %s", k.name, found[0])
+		err = fmt.Errorf("%s belongs to another Cyborg: %s", k.name, found[0])
 	}
 	return err
 }

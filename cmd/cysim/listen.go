@@ -30,10 +30,10 @@ const (
 type listenFlags struct {
 	Listen       string       `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
 	Verbose      bool         `short:"v" help:"Log each request."`
-	Daemon       bool         `help:"Go on in the background, and return when the server is ready. The variables that are printed name its process and its log."`
+	Daemon       bool         `help:"Run in the background, and return when the server is ready. The printed variables name its process and its log."`
 	Log          string       `placeholder:"FILE" help:"Append the log of --daemon to this file. Default: a new temporary file."`
 	ControlToken string       `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
-	MaxMemory    ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory that the process may take (${default}): an eighth for the record of requests, an eighth for the bodies of requests, a sixteenth for connections and one for tokens; when three quarters are in use, what could add to it is refused."`
+	MaxMemory    ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory limit of the process (${default}). An eighth is for the record of requests, an eighth for request bodies, a sixteenth for connections and a sixteenth for tokens. When three quarters are in use, requests that may need more are refused."`
 	tlsFlags
 }
 

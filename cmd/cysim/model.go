@@ -35,7 +35,7 @@ func readModel(name string, limit *ceiling.Ceiling, drivers simcloud.Option) (si
 type hardwareFlags struct {
 	Sysfs           string `placeholder:"DIR" help:"Serve one host with the hardware of this sysfs tree, such as the live /sys, instead of the model's hosts."`
 	SysfsWrite      bool   `help:"Create mediated devices in that tree. Otherwise they are only recorded, and logged at the end."`
-	DriverWrites    bool   `help:"Let command_driver call its program to create and remove mediated devices and to program devices, if its section has writes, and let the drivers of FPGAs call the bitstream_loader of a model or of --driver-config."`
+	DriverWrites    bool   `help:"Allow command_driver to call its program to create and remove mediated devices and to program devices, if its section sets writes, and allow the FPGA drivers to call the bitstream_loader of a model or of --driver-config."`
 	BitstreamLoader string `placeholder:"PROGRAM" help:"Program that writes bitstreams to the FPGAs of --sysfs, an absolute path. It is called with the argument program, and gets a JSON object on its standard input."`
 	DriverConfig    string `placeholder:"FILE" help:"Configuration of the drivers for --sysfs: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
 	Host            string `placeholder:"NAME" help:"Name of that host, as its resource provider has it. Default: [DEFAULT] host of --driver-config, or cn0."`

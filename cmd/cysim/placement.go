@@ -24,7 +24,7 @@ type placementCommand struct {
 
 // authFlag says how a service without Keystone identifies its callers.
 type authFlag struct {
-	Auth string `enum:"none" default:"none" help:"Authentication: none trusts what a request says about its sender (token USER or USER:PROJECT, X-Roles)."`
+	Auth string `enum:"none" default:"none" help:"Authentication: none trusts the identity in each request (token USER or USER:PROJECT, X-Roles)."`
 }
 
 // trusting is what a service without authentication exposes.

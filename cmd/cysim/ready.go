@@ -17,7 +17,7 @@ import (
 // readyCommand asks a server whether it is ready.
 type readyCommand struct {
 	URL  command.URL   `arg:"" env:"CYSIM_URL" help:"Address of the server, such as http://127.0.0.1:8780. Default: CYSIM_URL."`
-	Wait time.Duration `placeholder:"TIME" help:"Ask again for this long, such as 30s. Default: ask once."`
+	Wait time.Duration `placeholder:"TIME" help:"Retry for this long, such as 30s. Default: one request."`
 }
 
 // Help implements kong.HelpProvider.

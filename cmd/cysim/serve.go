@@ -25,8 +25,8 @@ type serveCommand struct {
 	clockFlags    `group:"state"`
 	stateFlags    `group:"state"`
 	CloudsYAML    string        `group:"server" name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
-	EventsTo      []command.URL `group:"nova" placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service), and again where the connection is refused or a proxy answers 502 to 504; may be repeated."`
-	AgentLoop     bool          `group:"cloud" help:"Let the agents report every minute, as real ones do, instead of only at the start."`
+	EventsTo      []command.URL `group:"nova" placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service). The request is retried after a refused connection and after 502, 503 and 504. May be repeated."`
+	AgentLoop     bool          `group:"cloud" help:"Report from the agents every minute, as real agents do, instead of only at the start."`
 	Model         string        `group:"cloud" placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
 	hardwareFlags `group:"hardware"`
 
@@ -35,7 +35,7 @@ type serveCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*serveCommand) Help() string {
-	return "Prints shell variables for OpenStack's clients once it is ready, and serves until a signal comes. The prefixes cyborg- and placement- of flags may be left out where no other flag has the short name."
+	return "Prints shell variables for OpenStack's clients when it is ready, and serves until it receives a signal. The prefixes cyborg- and placement- of flags are optional where the short name is unambiguous."
 }
 
 // Run implements the command.

@@ -23,14 +23,14 @@ import (
 
 // serviceFlags say who may call Cyborg, and how it reaches the services beside it.
 type serviceFlags struct {
-	Auth           string      `enum:"none,keystone" default:"none" help:"Authentication: none trusts what a request says about its sender (token USER or USER:PROJECT, X-Roles); keystone asks Keystone about the tokens of each request."`
+	Auth           string      `enum:"none,keystone" default:"none" help:"Authentication: none trusts the identity in each request (token USER or USER:PROJECT, X-Roles); keystone validates the tokens of each request."`
 	Cloud          string      `placeholder:"NAME" help:"Log in to this cloud of clouds.yaml, and find the services in its catalog. Default without --placement-url or with --auth keystone: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
 	PlacementURL   command.URL `name:"placement-url" placeholder:"URL" help:"Root of the Placement that devices are reported to; it must have the hosts as resource providers. Default: that of the cloud."`
-	PlacementToken string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for Placement. Default: that of the cloud, or admin without one."`
-	ComputeURL     command.URL `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1. Default: that of the cloud; without it events are only kept."`
-	ComputeToken   string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for the compute API. Default: that of the cloud, or none without one."`
-	ImageURL       command.URL `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2. Default: that of the cloud; without it no FPGA can be programmed."`
-	ImageToken     string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for the image API. Default: that of the cloud, or none without one."`
+	PlacementToken string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for Placement. Default: a token of --cloud; without a cloud, admin."`
+	ComputeURL     command.URL `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1. Default: that of the cloud; without one, events are not sent."`
+	ComputeToken   string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for the compute API. Default: a token of --cloud; without a cloud, none."`
+	ImageURL       command.URL `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2. Default: that of the cloud; without one, FPGAs cannot be programmed."`
+	ImageToken     string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for the image API. Default: a token of --cloud; without a cloud, none."`
 }
 
 // services are the services beside Cyborg.

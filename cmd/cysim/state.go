@@ -27,7 +27,7 @@ const maxState = 1 << 30
 // stateFlags select the state that a cloud starts from, and the file that keeps its state.
 type stateFlags struct {
 	State string `placeholder:"FILE" help:"Keep the state of the cloud in this file, and continue from it. Each change is on the disk before it is answered."`
-	From  string `placeholder:"FILE" help:"Start from this state, which cysim import, cysim state show or GET /_sim/state wrote, instead of a model."`
+	From  string `placeholder:"FILE" help:"Start from this state of cysim import, cysim state show or GET /_sim/state, instead of a model."`
 }
 
 // cloud makes a cloud from a model or from a state. Before it looks at the hardware of the hosts, it
@@ -39,7 +39,7 @@ func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []s
 	}
 	switch {
 	case f.From != "" && hasModel:
-		return nil, command.BadInput(errors.New("--from: the state has a model of its own; leave the model flags out"))
+		return nil, command.BadInput(errors.New("--from: the state contains a model; remove the flags of the model"))
 	case f.From != "":
 		data, err := readState(f.From)
 		if err != nil {
@@ -104,7 +104,7 @@ func (c *stateShowCommand) Run(_ context.Context, p *command.Process) error {
 type stateDiffCommand struct {
 	Before string   `arg:"" help:"File of serve --state, or a state document."`
 	After  string   `arg:"" help:"State to compare with."`
-	Ignore []string `enum:"ids,times,tokens" placeholder:"ids" help:"Leave out identifiers that differ because two clouds generated them (ids), times that only have other values (times), and issued tokens (tokens)."`
+	Ignore []string `enum:"ids,times,tokens" placeholder:"ids" help:"Ignore generated identifiers (ids), values of times (times), or issued tokens (tokens)."`
 	Output string   `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per difference; json, a list with path, before and after."`
 }
 

@@ -118,7 +118,7 @@ func TestBadStatesAreBadInput(t *testing.T) {
 		"serve --state " + letter:                     "is not a state file",
 		"serve --from " + letter:                      "is not a state file",
 		"serve --from " + dir + "/none":               "no such file",
-		"serve --from " + letter + " --seed 3":        "leave the model flags out",
+		"serve --from " + letter + " --seed 3":        "remove the flags of the model",
 		"serve --state " + dir + "/missing/dir/state": "no such file",
 	} {
 		status, stdout, text := cysim(t, strings.Fields(line)...)

@@ -17,9 +17,9 @@ import (
 
 // tlsFlags select the certificate of a server.
 type tlsFlags struct {
-	TLSCert       string `name:"tls-cert" placeholder:"FILE" help:"Serve HTTPS with the certificate of this PEM file, which those of its issuers follow. Needs --tls-key."`
+	TLSCert       string `name:"tls-cert" placeholder:"FILE" help:"Serve HTTPS with the certificate chain of this PEM file, the server certificate first. Needs --tls-key."`
 	TLSKey        string `name:"tls-key" placeholder:"FILE" help:"PEM file with the key of --tls-cert."`
-	TLSSelfSigned bool   `name:"tls-self-signed" help:"Serve HTTPS with a new certificate for the names and addresses of this machine. OS_CACERT and --clouds-yaml name a file with that of its authority."`
+	TLSSelfSigned bool   `name:"tls-self-signed" help:"Serve HTTPS with a new certificate for the names and addresses of this machine. OS_CACERT and --clouds-yaml name the file of its CA certificate."`
 }
 
 // identity is the certificate of a server. Nil is that of a server of plain HTTP.

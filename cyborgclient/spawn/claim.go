@@ -55,7 +55,7 @@ func (a *Attempt) claimAny(ctx context.Context, generation *int) (decision strin
 		more, err := a.askAgain(ctx, refused)
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("%w; asked again: %w", a.refusedBy(ctx, refused), err)
+			return "", fmt.Errorf("%w; second request: %w", a.refusedBy(ctx, refused), err)
 		case !more:
 			return "", a.refusedBy(ctx, refused)
 		}

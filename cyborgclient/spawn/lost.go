@@ -122,7 +122,7 @@ func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 // Why something is a suspect.
 var (
 	errReplyLost  = errors.New("the reply was lost")
-	errLostCreate = errors.New("another client may have made it")
+	errLostCreate = errors.New("another client may have created it")
 )
 
 // arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.

@@ -156,7 +156,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 			if gone {
 				bound = append(bound, Leftover{
 					Kind: LeftoverARQ, ID: arq.UUID, Instance: arq.InstanceUUID, Certain: true,
-					Reason: fmt.Sprintf("%s on host %s, and instance %s is not living", arq.State, arq.Hostname, arq.InstanceUUID),
+					Reason: fmt.Sprintf("%s on host %s, and instance %s does not exist", arq.State, arq.Hostname, arq.InstanceUUID),
 				})
 			}
 		}
@@ -235,7 +235,7 @@ func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
 			for _, consumer := range consumers {
 				orphans = append(orphans, Leftover{
 					Kind: LeftoverAllocation, ID: consumer, Instance: consumer, Certain: true,
-					Reason: fmt.Sprintf("it uses provider %s of host %s, and the instance is not living", provider, host),
+					Reason: fmt.Sprintf("it uses provider %s of host %s, and the instance does not exist", provider, host),
 				})
 			}
 		}

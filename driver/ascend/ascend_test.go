@@ -91,7 +91,7 @@ func TestWhatIsOffered(t *testing.T) {
 		{Name: "not one with another driver", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })}, LeftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
 		{Name: "not one that is divided", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(func(d *sysfs.PCIDevice) {
 			d.Files = map[string]string{"11111111-1111-4111-8111-111111111111/uevent": ""}
-		})}, LeftOut: map[string]string{at: "carries mediated devices (1)"}},
+		})}, LeftOut: map[string]string{at: "has mediated devices (1)"}},
 	})
 }
 

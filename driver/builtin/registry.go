@@ -102,7 +102,7 @@ func (r *Registry) sections(c Config) []section {
 			load: func(_ string, tree driver.Tree) (driver.Driver, error) {
 				d, err := e.load(c.Host, data, tree)
 				if err == nil && d == nil {
-					err = errors.New("no driver was loaded")
+					err = errors.New("no driver is loaded")
 				}
 				return d, err
 			},

@@ -57,4 +57,4 @@ func (c Config) check() error {
 }
 
 // ErrNotLooked is the error of a program that could not look at the hardware (status 3).
-var ErrNotLooked = errors.New("the program could not look at the hardware")
+var ErrNotLooked = errors.New("the program could not read the hardware")

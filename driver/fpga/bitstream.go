@@ -57,13 +57,13 @@ func (m metadata) bitstream() (b bitstream, err error) {
 	if text := m.Image.Interface; text != "" {
 		var ok bool
 		if b.RegionType, ok = normalID(text); !ok {
-			return bitstream{}, fmt.Errorf("%w: interface-uuid is no uuid", ErrBitstream)
+			return bitstream{}, fmt.Errorf("%w: interface-uuid is not a UUID", ErrBitstream)
 		}
 	}
 	for i, c := range m.Image.Clusters {
 		id, ok := normalID(c.Function)
 		if !ok {
-			return bitstream{}, fmt.Errorf("%w: accelerator-type-uuid of cluster %d is no uuid", ErrBitstream, i)
+			return bitstream{}, fmt.Errorf("%w: accelerator-type-uuid of cluster %d is not a UUID", ErrBitstream, i)
 		}
 		b.Functions = append(b.Functions, id)
 	}

@@ -167,7 +167,7 @@ func (s *settings) addFunctionality() error {
 		word := s.Functionality[id]
 		key, ok := normalID(id)
 		if !ok {
-			return fmt.Errorf("functionality: %q is no function id, 32 hexadecimal digits", id)
+			return fmt.Errorf("functionality: %q is not a function id, 32 hexadecimal digits", id)
 		}
 		if _, twice := s.functionality[key]; twice {
 			return fmt.Errorf("functionality: function %s twice", key)

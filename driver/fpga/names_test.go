@@ -166,7 +166,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"address twice":       {fpga.Config{Host: "cn0", Devices: []fpga.DeviceConfig{{Address: pf}, {Address: pf}}}, "appears twice"},
 		"functionality":       {device(fpga.DeviceConfig{Address: pf, Functionality: "fun"}), `"fun"`},
 		"functionality of":    {fpga.Config{Host: "cn0", Functionality: map[string]string{id("a"): ""}}, "not compute, network or storage"},
-		"function id":         {fpga.Config{Host: "cn0", Functionality: map[string]string{"aa": "compute"}}, `"aa" is no function id`},
+		"function id":         {fpga.Config{Host: "cn0", Functionality: map[string]string{"aa": "compute"}}, `"aa" is not a function id`},
 		"function id twice":   {fpga.Config{Host: "cn0", Functionality: map[string]string{id("a"): "compute", id("A"): "compute"}}, "twice"},
 		"region twice":        {regions(fpga.RegionConfig{}, fpga.RegionConfig{}), "region 0: it appears twice"},
 		"negative region":     {regions(fpga.RegionConfig{Region: -1}), "negative"},

@@ -201,7 +201,7 @@ func TestWhatIsInUseIsNotGivenAway(t *testing.T) {
 		left    []string
 		warned  bool
 	}{
-		{name: "a network interface is up", devices: []sysfs.PCIDevice{network}, left: []string{pf + " in the host's use: network interface eth0 is up"}},
+		{name: "a network interface is up", devices: []sysfs.PCIDevice{network}, left: []string{pf + " in use by the host: network interface eth0 is up"}},
 		{name: "another kernel driver", devices: []sysfs.PCIDevice{other}, left: []string{pf + " bound to driver altera-cvp, which is not among the allowed ones"}},
 		{name: "which is allowed", devices: []sysfs.PCIDevice{other}, config: fpga.Config{Policy: driver.Policy{AllowedDrivers: []string{"altera-cvp"}}}, offered: 1},
 		{name: "virtual functions of another kernel driver", devices: []sysfs.PCIDevice{vfs}, left: []string{

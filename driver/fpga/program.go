@@ -269,7 +269,7 @@ func (b *base) write(ctx context.Context, j job, simulate func(programmable) err
 			return fmt.Errorf("bitstream loader: %w", err)
 		}
 	} else if j.dfl || !inMemory {
-		return fmt.Errorf("%w: it is written by a program that --bitstream-loader or bitstream_loader in the configuration of the drivers names", ErrNoLoader)
+		return fmt.Errorf("%w: --bitstream-loader, or bitstream_loader in the configuration of the drivers, has to name a program that writes it", ErrNoLoader)
 	}
 	if inMemory {
 		return simulate(tree)

@@ -197,7 +197,7 @@ func (b *board) inOrder(slots []slot) string {
 	hidden := slices.ContainsFunc(slots, func(s slot) bool { return !s.visible })
 	switch {
 	case b.NumVFs > 0 && b.NumVFs != len(b.Virtual):
-		return fmt.Sprintf("%d virtual functions are enabled, %d are to be seen", b.NumVFs, len(b.Virtual))
+		return fmt.Sprintf("%d virtual functions are enabled, %d are visible", b.NumVFs, len(b.Virtual))
 	case !hidden:
 		slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(a.number-b.number, a.at.Compare(b.at)) })
 		return ""

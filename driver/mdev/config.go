@@ -58,7 +58,7 @@ func (c Config) check() (types map[string]Type, parents []string, err error) {
 // check checks one type against those before it.
 func (t Type) check(before map[string]Type) error {
 	if !file.IsName(t.Name) {
-		return errors.New("the name is no file name")
+		return errors.New("the name is not a file name")
 	}
 	if len(t.Parents) == 0 {
 		return errors.New("missing device_addresses")
@@ -75,7 +75,7 @@ func (t Type) check(before map[string]Type) error {
 	}
 	for i, parent := range t.Parents {
 		if !file.IsName(parent) {
-			return fmt.Errorf("parent %q is no file name", parent)
+			return fmt.Errorf("parent %q is not a file name", parent)
 		}
 		if _, err := driver.ParsePCIAddress(parent); err == nil {
 			return fmt.Errorf("parent %s is on the PCI bus, and the driver is for others", parent)

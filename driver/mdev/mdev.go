@@ -70,7 +70,7 @@ func (d *Driver) parent(view *driver.View, parent string, report *driver.Report)
 	}
 	if len(capacity.Handles) == 0 {
 		report.LeftOut = append(report.LeftOut, driver.Notice{Address: parent, Driver: name,
-			Reason: fmt.Sprintf("no instance of type %s is left, and none exists", t.Name)})
+			Reason: fmt.Sprintf("type %s has no available instance", t.Name)})
 		return
 	}
 	if capacity.Foreign > 0 {

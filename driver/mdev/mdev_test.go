@@ -101,7 +101,7 @@ func TestForeignDevicesLowerTheCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := drivertest.Discover(t, d)
-	if len(report.Devices) != 0 || len(report.LeftOut) != 1 || !strings.Contains(report.LeftOut[0].Reason, "no instance of type mtty-2 is left") {
+	if len(report.Devices) != 0 || len(report.LeftOut) != 1 || !strings.Contains(report.LeftOut[0].Reason, "type mtty-2 has no available instance") {
 		t.Errorf("%+v", report)
 	}
 	// one kind of parent keeps its other types: 1 left of 2, and 1 exists
@@ -160,7 +160,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"trait_shape":                        {Host: "h", Policy: driver.Policy{TraitShape: "train"}},
 		`mdev type "../x": the name`:         one(mdev.Type{Name: "../x", Parents: []string{"mtty"}}),
 		"missing device_addresses":           one(mdev.Type{Name: "x"}),
-		`parent "a/b" is no file name`:       one(mdev.Type{Name: "x", Parents: []string{"a/b"}}),
+		`parent "a/b" is not a file name`:    one(mdev.Type{Name: "x", Parents: []string{"a/b"}}),
 		"0000:01:00.0 is on the PCI bus":     one(mdev.Type{Name: "x", Parents: []string{"0000:01:00.0"}}),
 		"duplicate types for parent mtty":    one(mdev.Type{Name: "x", Parents: []string{"mtty"}}, mdev.Type{Name: "y", Parents: []string{"mtty"}}),
 		`resource class "SERIAL" is neither`: one(mdev.Type{Name: "x", Parents: []string{"mtty"}, Class: "SERIAL"}),

@@ -99,7 +99,7 @@ func (m Mappings) check() error {
 		}
 		for i, name := range m[key] {
 			if !interfaceName(name) {
-				return fmt.Errorf("%s: %q is no name of a network interface", key, name)
+				return fmt.Errorf("%s: %q is not the name of a network interface", key, name)
 			}
 			if slices.Contains(m[key][:i], name) {
 				return fmt.Errorf("%s: interface %s appears twice", key, name)

@@ -77,7 +77,7 @@ func vet(u driver.Unit, allowed []string) string {
 	if virtual(u) || len(u.Interfaces) > 0 || !slices.Contains(kernelDrivers(), u.Driver) || slices.Contains(allowed, u.Driver) {
 		return ""
 	}
-	return fmt.Sprintf("bound to driver %s, and its network interface is not to be seen: it may be up in another network namespace", u.Driver)
+	return fmt.Sprintf("bound to driver %s, and its network interface is not visible; it may be up in another network namespace", u.Driver)
 }
 
 // device is a port as upstream reports it.

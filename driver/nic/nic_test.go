@@ -346,5 +346,5 @@ func Example() {
 	fmt.Println(report.LeftOut[0].Address, report.LeftOut[0].Reason)
 	// Output:
 	// compute1_0000:18:00.0 [CUSTOM_PF CUSTOM_PHYSNET1] physnet1
-	// 0000:18:00.1 in the host's use: network interface eth3 is up
+	// 0000:18:00.1 in use by the host: network interface eth3 is up
 }

@@ -190,7 +190,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 			device:  t4(card, sriov(2)),
 			leftOut: map[string]string{card: "virtual functions enabled", "0000:84:00.1": "filter_sriov_vfs", "0000:84:00.2": "filter_sriov_vfs"}},
 		{name: "a card that somebody divided", device: t4(card), before: func(m *sysfs.Memory) { makeMdev(m, "nvidia-36", id1) },
-			leftOut: map[string]string{card: "carries mediated devices (1), " + id1}},
+			leftOut: map[string]string{card: "has mediated devices (1), including " + id1}},
 		{name: "a divided card that another type has taken", config: divide("nvidia-35", card), device: t4(card),
 			before:  func(m *sysfs.Memory) { makeMdev(m, "nvidia-36", id1) },
 			leftOut: map[string]string{card: "no instance of vGPU type nvidia-35 is left"}},

@@ -29,7 +29,7 @@ func (d *Driver) divideFunctions(scan *driver.PCIScan, pf *driver.Unit, types []
 	case len(functions) == 0: // after a restart, until the operator's service has run
 		err = errors.New("waiting for virtual functions with vGPU types (sriov-manage -e)")
 	case len(names) == 0:
-		err = errors.New("waiting for a vGPU type that can be made: the card is full, or in MIG mode without a GPU instance")
+		err = errors.New("waiting for an available vGPU type: the card is full, or in MIG mode without a GPU instance")
 	}
 	if err != nil {
 		scan.Problem(pf, err)

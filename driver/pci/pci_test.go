@@ -170,9 +170,9 @@ func TestEverythingWhitelistedStillLeavesOutWhatTheHostNeeds(t *testing.T) {
 	want := []driver.Notice{
 		{Address: "0000:00:02.0", Driver: "pci", Reason: "a bridge cannot be given to a guest"},
 		{Address: pf, Driver: "pci", Reason: "physical function with virtual functions enabled (2)"},
-		{Address: "0000:06:00.0", Driver: "pci", Reason: "in the host's use: network interface eth0 is up"},
+		{Address: "0000:06:00.0", Driver: "pci", Reason: "in use by the host: network interface eth0 is up"},
 		{Address: "0000:07:03.0", Driver: "pci", Reason: "the host's own display: boot_vga is 1"},
-		{Address: "0000:0b:00.0", Driver: "pci", Reason: "carries mediated devices (1), 11111111-1111-4111-8111-111111111111 among them"},
+		{Address: "0000:0b:00.0", Driver: "pci", Reason: "has mediated devices (1), including 11111111-1111-4111-8111-111111111111"},
 	}
 	if diff := cmp.Diff(want, report.LeftOut); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)
@@ -261,7 +261,7 @@ func TestTheConfigurationIsRefusedByName(t *testing.T) {
 		`{"address": {"bus": "("}}`:                      `address bus "("`,
 		`{"address": {"bus": "(?=a)"}}`:                  `address bus "(?=a)"`,
 		`{"address": "*", "devname": "eth0"}`:            `exclude each other`,
-		`{"devname": "../x"}`:                            `no interface name`,
+		`{"devname": "../x"}`:                            `not an interface name`,
 		`[{"vendor_id": "8086"}, {"vendor_id": "none"}]`: `entry 1: vendor_id`,
 	} {
 		w, err := pci.ParseWhitelist(text)

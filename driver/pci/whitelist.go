@@ -37,7 +37,7 @@ type Managed bool
 func (m *Managed) UnmarshalJSON(data []byte) error {
 	text := string(data)
 	if err := json.Unmarshal(data, &text); err != nil && text != "true" && text != "false" {
-		return fmt.Errorf("managed: %s is no boolean", data)
+		return fmt.Errorf("managed: %s is not a boolean", data)
 	}
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "true", "t", "yes", "y", "on", "1":
@@ -45,7 +45,7 @@ func (m *Managed) UnmarshalJSON(data []byte) error {
 	case "false", "f", "no", "n", "off", "0":
 		*m = false
 	default:
-		return fmt.Errorf("managed: %s is no boolean", data)
+		return fmt.Errorf("managed: %s is not a boolean", data)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func newMatcher(s Spec) (matcher, error) {
 	case s.DevName != "" && s.Address != nil:
 		return m, errors.New("devname and address exclude each other")
 	case s.DevName != "" && !file.IsName(s.DevName):
-		return m, fmt.Errorf("devname %q is no interface name", s.DevName)
+		return m, fmt.Errorf("devname %q is not an interface name", s.DevName)
 	case s.Address != nil:
 		m.address, err = devicespec.Address(*s.Address).Pattern()
 	}

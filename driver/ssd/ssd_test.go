@@ -90,7 +90,7 @@ func TestWhatIsOffered(t *testing.T) {
 		{Name: "a disk without a driver", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Driver, d.Disks = "", nil })}, Offered: map[string]string{at: inspur}},
 		{Name: "not a disk with another driver", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })}, LeftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
 		{Name: "not a disk with partitions", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(partitioned())}, LeftOut: map[string]string{at: "nvme0n1 has partitions"}},
-		{Name: "not a disk with partitions, none mounted", New: with(mounts()), Devices: []sysfs.PCIDevice{disk(partitioned())}, LeftOut: map[string]string{at: "disk nvme0n1 has partitions, nvme0n1p1 among them"}},
+		{Name: "not a disk with partitions, none mounted", New: with(mounts()), Devices: []sysfs.PCIDevice{disk(partitioned())}, LeftOut: map[string]string{at: "disk nvme0n1 has partitions, including nvme0n1p1"}},
 		{Name: "not a disk with a file system, or a signature of a volume", New: with(mounts()), Devices: []sysfs.PCIDevice{disk(found("ID_FS_TYPE", "LVM2_member"))}, LeftOut: map[string]string{at: "disk nvme0n1 has a file system LVM2_member"}},
 		{Name: "not a disk with a partition table without partitions", New: with(mounts()), Devices: []sysfs.PCIDevice{disk(found("ID_PART_TABLE_TYPE", "gpt"))}, LeftOut: map[string]string{at: "disk nvme0n1 has a partition table gpt"}},
 		{Name: "an empty disk with other properties", New: with(mounts()), Devices: []sysfs.PCIDevice{disk(found("ID_SERIAL", "S4"))}, Offered: map[string]string{at: inspur}},
@@ -175,7 +175,7 @@ func Example() {
 	fmt.Println(report.LeftOut[0].Address, report.LeftOut[0].Reason)
 	// Output:
 	// compute1_0000:db:00.0 [CUSTOM_SSD_INSPUR CUSTOM_SSD_PRODUCT_ID_1001]
-	// 0000:dc:00.0 in the host's use: block device nvme1n1 is mounted
+	// 0000:dc:00.0 in use by the host: block device nvme1n1 is mounted
 }
 
 func TestADiskOfWhichUdevKnowsNothing(t *testing.T) {
@@ -184,7 +184,7 @@ func TestADiskOfWhichUdevKnowsNothing(t *testing.T) {
 	m := drivertest.Tree(t, disk())
 	m.Remove(record)
 	report := discover(t, ssd.Config{}, m)
-	if len(report.LeftOut) != 1 || report.LeftOut[0].Reason != "udev has no record of disk nvme0n1: what it holds is not known" {
+	if len(report.LeftOut) != 1 || report.LeftOut[0].Reason != "udev has no record of disk nvme0n1, so its content is unknown" {
 		t.Errorf("%+v", report)
 	}
 	m = drivertest.Tree(t, disk())

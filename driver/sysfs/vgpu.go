@@ -285,5 +285,5 @@ func (m *hardware) vgpuFunction(address string) (pf, vf *function, err error) {
 			}
 		}
 	}
-	return nil, nil, fmt.Errorf("%q is no virtual function with vGPUs", address)
+	return nil, nil, fmt.Errorf("%q is not a virtual function with vGPUs", address)
 }

@@ -232,9 +232,9 @@ func TestADumpOfVGPUsThatDoesNotFitIsRefused(t *testing.T) {
 	}
 	m := generate(t, blackwell())
 	for text, want := range map[string]string{
-		dump(gpu, 1553): "no virtual function with vGPUs",
+		dump(gpu, 1553): "not a virtual function with vGPUs",
 		dump(vf1, 9):    "no such type",
-		dump("x", 1553): "no virtual function with vGPUs",
+		dump("x", 1553): "not a virtual function with vGPUs",
 		`{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553, "gpu_instance": 1}]}`:                        "no GPU instance 1",
 		`{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553}, {"address": "` + vf1 + `", "type": 1553}]}`: "appears twice",
 		`{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553}, {"address": "` + vf2 + `", "type": 1555}]}`: "invalid argument",

@@ -33,7 +33,7 @@ type options struct {
 	Cloud           string                    `help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME" xor:"hosts,requests"`
 	ServiceCloud    string                    `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
 	Instance        uuid.UUID                 `help:"UUID of the instance. With --cloud: an existing server." placeholder:"UUID"`
-	Release         bool                      `help:"Release the accelerators of the instance instead; the rest of its allocation is kept. Needs --cloud. Take the devices out of its domain before."`
+	Release         bool                      `help:"Release the accelerators of the instance instead of attaching some. The rest of its allocation is kept. Needs --cloud. Detach the devices from the domain first."`
 	NovaConf        kong.NamedFileContentFlag `help:"Read arq_binding_timeout from this nova-cpu.conf." placeholder:"FILE"`
 	Timeout         *time.Duration            `help:"Time limit for binding the ARQs, arq_binding_timeout, in whole seconds. Default: 300s." placeholder:"DURATION"`
 	Seed            uint64                    `help:"Seed of the embedded cloud's identifiers." default:"1"`

@@ -76,12 +76,12 @@ func TestUsersOfTheConfigurationLogIn(t *testing.T) {
 func TestBadUsersAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	for want, users := range map[string][]keystone.User{
-		`users[0]: the name ""`:          {{}},
-		`users[1]: the name "a"`:         {{Name: "a"}, {Name: "a"}},
-		`user a: project "x y"`:          {{Name: "a", Roles: map[string][]string{"x y": {"member"}}}},
-		`user a: project "x" is no name`: {{Name: "a", Roles: map[string][]string{"x": nil}}},
-		`user a: role "m,n"`:             {{Name: "a", Roles: map[string][]string{"x": {"m,n"}}}},
-		`user b: role ""`:                {{Name: "b", SystemRoles: []string{""}}},
+		`users[0]: the name ""`:             {{}},
+		`users[1]: the name "a"`:            {{Name: "a"}, {Name: "a"}},
+		`user a: project "x y"`:             {{Name: "a", Roles: map[string][]string{"x y": {"member"}}}},
+		`user a: project "x" is not a name`: {{Name: "a", Roles: map[string][]string{"x": nil}}},
+		`user a: role "m,n"`:                {{Name: "a", Roles: map[string][]string{"x": {"m,n"}}}},
+		`user b: role ""`:                   {{Name: "b", SystemRoles: []string{""}}},
 	} {
 		if err := (keystone.Config{Users: users}).Validate(); !errors.Is(err, keystone.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want ErrConfig with %q", users, err, want)

@@ -179,7 +179,7 @@ func (c Config) Validate() error {
 		seen[u.Name] = true
 		for _, project := range slices.Sorted(maps.Keys(u.Roles)) {
 			if !plainName.MatchString(project) || len(u.Roles[project]) == 0 {
-				return fmt.Errorf("%w: user %s: project %q is no name, or has no role", ErrConfig, u.Name, project)
+				return fmt.Errorf("%w: user %s: project %q is not a name, or has no role", ErrConfig, u.Name, project)
 			}
 			if err := checkRoles(u.Name, u.Roles[project]); err != nil {
 				return err
@@ -195,7 +195,7 @@ func (c Config) Validate() error {
 func checkRoles(user string, roles []string) error {
 	for _, role := range roles {
 		if !plainName.MatchString(role) {
-			return fmt.Errorf("%w: user %s: role %q is no name", ErrConfig, user, role)
+			return fmt.Errorf("%w: user %s: role %q is not a name", ErrConfig, user, role)
 		}
 	}
 	return nil

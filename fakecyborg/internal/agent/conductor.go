@@ -216,7 +216,7 @@ func (c *Conductor) driverOf(name, source string) (*host, driver.Driver, error) 
 			return h, d, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("no driver of host %s is in charge of the device", name)
+	return nil, nil, fmt.Errorf("no driver of host %s manages the device", name)
 }
 
 func (c *Conductor) down(name string) bool {

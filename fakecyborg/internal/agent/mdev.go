@@ -49,7 +49,7 @@ func (c *Conductor) changeMdev(ctx context.Context, operation sim.OperationName,
 		err = c.callAgent(ctx, w.Host, w.Driver, operation, w.UUID, mdevLimit, func(ctx context.Context, d driver.Driver) error {
 			agent, ok := d.(driver.MdevDriver)
 			if !ok {
-				return fmt.Errorf("driver %s makes no mediated devices", d.Name())
+				return fmt.Errorf("driver %s does not create mediated devices", d.Name())
 			}
 			return logMdev(ctx, d, m, operation == fault.MdevCreate, func() error { return change(agent, ctx, m) })
 		})

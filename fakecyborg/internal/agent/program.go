@@ -156,7 +156,7 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 	err := c.callAgent(ctx, device.Host, device.Driver, fault.DeployableWrite, d.Name, programLimit, func(ctx context.Context, found driver.Driver) error {
 		programmer, ok := found.(driver.Programmer)
 		if !ok {
-			return fmt.Errorf("driver %s programs nothing", found.Name())
+			return fmt.Errorf("driver %s cannot program devices", found.Name())
 		}
 		data, err := c.readImage(ctx, image)
 		if err != nil {

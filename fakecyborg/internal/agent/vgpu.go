@@ -20,7 +20,7 @@ func (c *Conductor) changeVGPU(ctx context.Context, operation sim.OperationName,
 		err = c.callAgent(ctx, w.Host, w.Driver, operation, w.UUID, mdevLimit, func(ctx context.Context, d driver.Driver) error {
 			agent, ok := d.(driver.VGPUDriver)
 			if !ok {
-				return fmt.Errorf("driver %s makes no vGPUs of virtual functions", d.Name())
+				return fmt.Errorf("driver %s does not create vGPUs of virtual functions", d.Name())
 			}
 			return logVGPU(ctx, d, v, operation == fault.VGPUSet, func() error { return change(ctx, agent, v) })
 		})

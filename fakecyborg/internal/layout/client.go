@@ -225,7 +225,7 @@ func (p *Client) checkOurs(ctx context.Context, want Want) error {
 		return err
 	}
 	if have.Name != want.Name || have.Parent != want.Parent {
-		return fmt.Errorf("resource provider %s (name %s, parent %s) is there and was not made by Cyborg", want.UUID, have.Name, have.Parent)
+		return fmt.Errorf("resource provider %s (name %s, parent %s) exists and was not created by Cyborg", want.UUID, have.Name, have.Parent)
 	}
 	return nil
 }

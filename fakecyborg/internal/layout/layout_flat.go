@@ -221,7 +221,7 @@ func (f *flat) takeOver(ctx context.Context, provider, class string) (bool, erro
 		return false, err
 	}
 	if class == "VGPU" || there.Total != f.expects(provider, class) || there.MaxUnit != there.Total {
-		return false, fmt.Errorf("resource provider %s has an inventory of %s that this Cyborg did not make; if an earlier one did, unflatten removes it", provider, class)
+		return false, fmt.Errorf("resource provider %s has an inventory of %s that this Cyborg did not create; if an earlier one did, unflatten removes it", provider, class)
 	}
 	f.setInventory(provider, class, there, true)
 	return true, nil

@@ -17,7 +17,7 @@ import (
 
 func checkUUID(uuid string) error {
 	if !uuids.Like(uuid) {
-		return fmt.Errorf("%q is no uuid", uuid)
+		return fmt.Errorf("%q is not a UUID", uuid)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (d Deployable) check() error {
 	case d.Name == "":
 		return errors.New("no name")
 	case !uuids.Like(d.Provider):
-		return fmt.Errorf("rp_uuid %q is no uuid", d.Provider)
+		return fmt.Errorf("rp_uuid %q is not a UUID", d.Provider)
 	case d.Total < 1 || d.Total > math.MaxInt32:
 		return fmt.Errorf("num_accelerators %d, want 1 to %d", d.Total, math.MaxInt32)
 	case d.Programmed != nil && d.Programmed.Image.ID == "":

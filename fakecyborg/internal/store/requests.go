@@ -88,7 +88,7 @@ func (t Tx) SetARQState(uuid, state string, now time.Time) error {
 		return err
 	}
 	if _, busy := t.s.leaseByHandle.Get(t.tx, a.Handle); busy {
-		return fmt.Errorf("ARQ %s: the agent is at work on it", uuid)
+		return fmt.Errorf("ARQ %s: the agent is working on it", uuid)
 	}
 	problem := ""
 	switch state {

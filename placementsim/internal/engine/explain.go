@@ -190,11 +190,11 @@ func (sr *search) sumReason(t *tree) Reason {
 	sharers := sr.walk.sharersOf(t)
 	for _, total := range sr.walk.totals {
 		if have := sr.walk.left(total.class, t, sharers); have < total.amount {
-			return Reason{ReasonSum, fmt.Sprintf("the groups together take %d of %s, %d can be given", total.amount, total.class.name, have)}
+			return Reason{ReasonSum, fmt.Sprintf("the groups together request %d of %s, available: %d", total.amount, total.class.name, have)}
 		}
 	}
 	if d, served, found := sr.walk.missing(); found {
-		return Reason{ReasonSum, fmt.Sprintf("%d groups alike want %d of %s each, there is room for %d of them", d.count, d.amount, d.class.name, served)}
+		return Reason{ReasonSum, fmt.Sprintf("%d identical groups request %d of %s each, and there is capacity for %d of them", d.count, d.amount, d.class.name, served)}
 	}
 	return Reason{ReasonSum, "the groups together take more than their providers can give"}
 }
@@ -274,7 +274,7 @@ func (w *walk) explainUnsuffixed(v *GroupVerdict, g *group, providers []*provide
 // count for the provider.
 func (g *group) refusal(p *provider, amounts []classAmount, traits *traitFilter, member, excluded bool) Reason {
 	if g.inTree != nil && p.tree != g.inTree {
-		return Reason{ReasonTree, "%s is outside of the tree of in_tree"}
+		return Reason{ReasonTree, "%s is not in the tree of in_tree"}
 	}
 	for _, a := range amounts {
 		if p.inventory(a.class) == nil {
@@ -317,11 +317,11 @@ func refusedTraits(f *traitFilter, ts *traitSet) Reason {
 func (i *inventory) refusal(n int64) Reason {
 	switch {
 	case n < int64(i.MinUnit):
-		return Reason{ReasonUnits, fmt.Sprintf("%%s gives no less than %d of %s at once", i.MinUnit, i.class.name)}
+		return Reason{ReasonUnits, fmt.Sprintf("min_unit of %s on %%s is %d", i.class.name, i.MinUnit)}
 	case n > int64(i.MaxUnit):
-		return Reason{ReasonUnits, fmt.Sprintf("%%s gives no more than %d of %s at once", i.MaxUnit, i.class.name)}
+		return Reason{ReasonUnits, fmt.Sprintf("max_unit of %s on %%s is %d", i.class.name, i.MaxUnit)}
 	case !i.allowed(n):
-		return Reason{ReasonUnits, fmt.Sprintf("%%s gives %s in steps of %d", i.class.name, i.StepSize)}
+		return Reason{ReasonUnits, fmt.Sprintf("step_size of %s on %%s is %d", i.class.name, i.StepSize)}
 	case i.used >= i.limit:
 		return Reason{ReasonCapacity, fmt.Sprintf("%%s full (%d of %.0f used)", i.used, i.Capacity())}
 	case i.used+n > i.limit:

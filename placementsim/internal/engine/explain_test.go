@@ -98,13 +98,13 @@ func TestExplainTellsTheFirstReasonPerGroup(t *testing.T) {
 		host, group string // of the last group
 	}{
 		{"trait and capacity", engine.CandidateQuery{Groups: []engine.Group{pgpu(1, "A100", "OTHER")}}, "", "A100 missing on gpu0 and gpu2, gpu1 full (1 of 1 used), gpu3 has the forbidden OTHER"},
-		{"units and what is left", engine.CandidateQuery{Groups: []engine.Group{pgpu(3, "A100", "")}}, "", "A100 missing on gpu0 and gpu2, gpu1 gives no more than 1 of PGPU at once, gpu3 has 2 of PGPU left (1 of 3 used)"},
+		{"units and what is left", engine.CandidateQuery{Groups: []engine.Group{pgpu(3, "A100", "")}}, "", "A100 missing on gpu0 and gpu2, max_unit of PGPU on gpu1 is 1, gpu3 has 2 of PGPU left (1 of 3 used)"},
 		{"class", engine.CandidateQuery{Groups: []engine.Group{{Suffix: "_G", Resources: []engine.ClassAmount{{Class: "FPGA", Amount: 1}}}}}, "", "no provider has FPGA"},
 		{"the group without suffix", engine.CandidateQuery{Groups: []engine.Group{unsuffixed(2)}}, "", "cn7 has 1 of VCPU left (7 of 8 used)"},
 		{"root", engine.CandidateQuery{Groups: []engine.Group{unsuffixed(1)}, Root: engine.TraitRequirement{Required: [][]string{{"A100"}}}}, "A100 missing on cn7", ""},
 		{"isolation", engine.CandidateQuery{Groups: []engine.Group{pgpu(1, "A100", ""), other}, Isolate: true}, "group_policy=isolate: the groups cannot have different providers", ""},
-		{"sum of some", engine.CandidateQuery{Groups: []engine.Group{pgpu(1, "A100", ""), other, third}}, "3 groups alike want 1 of PGPU each, there is room for 2 of them", ""},
-		{"sum", engine.CandidateQuery{Groups: []engine.Group{unsuffixed(1), {Suffix: "_V", Resources: unsuffixed(1).Resources}}}, "the groups together take 2 of VCPU, 1 can be given", ""},
+		{"sum of some", engine.CandidateQuery{Groups: []engine.Group{pgpu(1, "A100", ""), other, third}}, "3 identical groups request 1 of PGPU each, and there is capacity for 2 of them", ""},
+		{"sum", engine.CandidateQuery{Groups: []engine.Group{unsuffixed(1), {Suffix: "_V", Resources: unsuffixed(1).Resources}}}, "the groups together request 2 of VCPU, available: 1", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (c *Ceiling) Err() error {
 	if live() <= c.liveBytes() {
 		return nil
 	}
-	return fmt.Errorf("%w: more than three quarters of --max-memory %v are in use, give more", ErrFull, c.size)
+	return fmt.Errorf("%w: more than three quarters of --max-memory %v are in use; raise --max-memory", ErrFull, c.size)
 }
 
 // live is the memory that was in use at the last garbage collection, in bytes.
@@ -106,7 +106,7 @@ func (c *Ceiling) Fits(data []byte) error {
 	if objects*perObject <= int64(c.size) && elements*perElement <= int64(c.size) {
 		return nil
 	}
-	return fmt.Errorf("%w: %d objects with %d members and elements are too many for a --max-memory of %v, give more", ErrFull, objects, elements, c.size)
+	return fmt.Errorf("%w: %d objects with %d members and elements need more than the --max-memory of %v", ErrFull, objects, elements, c.size)
 }
 
 // Transport returns a transport for answers of servers that are not trusted: each is read up to a sixteenth of the

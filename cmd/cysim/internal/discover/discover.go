@@ -18,25 +18,25 @@ import (
 
 // Command shows what Cyborg's drivers find in a host.
 type Command struct {
-	Sysfs        string        `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs to read, or a copy of another machine's (${default})."`
+	Sysfs        string        `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs to read, or a copy of another machine's sysfs (${default})."`
 	DriverConfig string        `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
-	NovaConf     string        `placeholder:"FILE" help:"A nova.conf: list the devices that Nova claims, too, and exit with status 3 if there are any."`
-	Watch        time.Duration `placeholder:"TIME" help:"Look again each time after TIME, such as 10s, and print what changed."`
+	NovaConf     string        `placeholder:"FILE" help:"A nova.conf: list the devices that are configured for Nova too, and exit with status 3 if there are any."`
+	Watch        time.Duration `placeholder:"TIME" help:"Repeat the discovery at this interval, such as 10s, and print the changes."`
 	Output       string        `short:"o" enum:"table,json,driver-objects" default:"table" help:"Output format: table, json, or driver-objects: the objects that upstream's drivers return."`
 }
 
 // Help implements kong.HelpProvider.
 func (*Command) Help() string {
 	return "Only reads, and does not need root. Without --driver-config these drivers run: " + strings.Join(builtin.Hardware(), ", ") +
-		". Then nvidia_gpu_driver divides no card into vGPUs, intel_nic_driver knows no networks, and pci_driver and mdev_driver offer nothing, because they offer only the devices that are configured." +
-		" inspur_nvme_ssd_driver offers the disks of [nvme] device_spec on which nothing is stored, by udev's records in run/udev/data beside the sysfs." +
-		" Exit status: 0 the drivers ran, whatever they found; 1 they could not run; 2 bad flag, file or directory; 3 Cyborg and Nova both claim a device."
+		". Without a configuration nvidia_gpu_driver offers no vGPUs, intel_nic_driver reports no networks, and pci_driver and mdev_driver offer nothing." +
+		" inspur_nvme_ssd_driver offers the disks of [nvme] device_spec that are empty according to the records of udev in run/udev/data beside the sysfs." +
+		" Exit status: 0 success, also without devices; 1 failure; 2 bad flag, file or directory; 3 a device is configured for both Cyborg and Nova."
 }
 
 // Run implements the command.
 func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	if c.Watch < 0 || c.Watch > 0 && (c.Output != "table" || c.NovaConf != "") {
-		return command.BadInput(errors.New("--watch: it takes a positive time, and goes with neither -o nor --nova-conf"))
+		return command.BadInput(errors.New("--watch: it needs a positive interval, and excludes -o and --nova-conf"))
 	}
 	config, err := c.config()
 	if err != nil {

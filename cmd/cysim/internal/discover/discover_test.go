@@ -157,9 +157,9 @@ func TestDiscoverOnRealMachines(t *testing.T) {
 	}{
 		{"nvidia-p100", `[{"vendor_id": "1af4", "address": "*:04:*.*"}]`,
 			[]string{"0000:06:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"}, []string{"0000:06:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"},
-			map[string]string{"0000:04:00.0 pci": "taken for the host's own display: a VGA controller bound to driver virtio-pci, and no boot_vga file"}},
+			map[string]string{"0000:04:00.0 pci": "presumably the display of the host: a VGA controller bound to driver virtio-pci, and no boot_vga file"}},
 		{"xeon-i350-sriov", `["{\"vendor_id\": \"8086\", \"product_id\": \"1520\"}", {"vendor_id": "102b"}]`, []string{}, vfs,
-			map[string]string{"0000:07:03.0 pci": "taken for the host's own display: a VGA controller bound to driver mgag200, and no boot_vga file"}},
+			map[string]string{"0000:07:03.0 pci": "presumably the display of the host: a VGA controller bound to driver mgag200, and no boot_vga file"}},
 		{"qemu-accel", `{"address": {"domain": ".*", "bus": "00", "slot": "04", "function": "[0-7]"}}`, []string{},
 			[]string{"0000:00:04.0 CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_PRODUCT_ID_0005"}, map[string]string{}},
 	} {

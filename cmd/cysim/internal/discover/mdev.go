@@ -15,26 +15,26 @@ import (
 
 // Mdev makes and removes mediated devices and vGPUs.
 type Mdev struct {
-	Create createMdev `cmd:"" help:"Create a mediated device, or give a virtual function the type of a vGPU."`
-	Remove removeMdev `cmd:"" help:"Remove a mediated device, or take the type of a vGPU from a virtual function."`
+	Create createMdev `cmd:"" help:"Create a mediated device, or set the vGPU type of a virtual function."`
+	Remove removeMdev `cmd:"" help:"Remove a mediated device, or clear the vGPU type of a virtual function."`
 }
 
 // Help implements kong.HelpProvider.
 func (*Mdev) Help() string {
-	return "With a UUID the device is a mediated one on PARENT, without it is the vGPU of the virtual function PARENT of a card without mediated devices." +
-		" The drivers of the configuration do it, as at a bind. A mediated device that exists is created again without an error, and a device that does not exist is removed without one." +
-		" Exit status: 0 it is done; 1 the kernel refused it; 2 a bad argument, flag or file, a type that is not offered, or an agent that runs on the same sysfs."
+	return "With a UUID, the device is a mediated device of PARENT. Without a UUID, it is the vGPU of the virtual function PARENT, of a card that has no mediated devices." +
+		" The configured drivers do it, as they do for a bind. Creating an existing mediated device and removing a missing device are not errors." +
+		" Exit status: 0 success; 1 the kernel refused; 2 a bad argument, flag or file, a type that is not offered, or another agent on the same sysfs."
 }
 
 // mdevArgs is what both verbs take.
 type mdevArgs struct {
 	Parent string `arg:"" help:"PCI address such as 0000:84:00.0, or another device such as mtty."`
 	Type   string `arg:"" help:"Type, such as nvidia-35."`
-	UUID   string `arg:"" optional:"" help:"UUID of the mediated device, that of the attach handle in Cyborg."`
+	UUID   string `arg:"" optional:"" help:"UUID of the mediated device, which is that of the attach handle in Cyborg."`
 
 	Sysfs        string `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs (${default})."`
 	DriverConfig string `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON."`
-	DriverWrites bool   `help:"Let command_driver call its program, if its section has writes."`
+	DriverWrites bool   `help:"Allow command_driver to call its program, if its section sets writes."`
 }
 
 type createMdev struct{ mdevArgs }
@@ -225,7 +225,7 @@ func (m *machine) checkRemoved(i instance) error {
 	}
 	left, err := sysfs.Mdevs(m.tree)
 	if err != nil {
-		return fmt.Errorf("whether mediated device %s is gone is not known: %w", i.mdev.UUID, err)
+		return fmt.Errorf("it is unknown whether mediated device %s was removed: %w", i.mdev.UUID, err)
 	}
 	for _, other := range left {
 		if other.UUID == i.mdev.UUID && other != i.mdev {

@@ -13,18 +13,18 @@ import (
 type Command struct {
 	Cloud        string `xor:"cloud" placeholder:"NAME" help:"Read this cloud of clouds.yaml. Default: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
 	To           string `placeholder:"FILE" help:"Write the state to this file instead of standard output."`
-	Listing      string `xor:"listing" placeholder:"FILE" help:"Write what was read to this file, as it was read."`
-	FromListing  string `xor:"cloud,listing" placeholder:"FILE" help:"Import what --listing wrote, without a network."`
+	Listing      string `xor:"listing" placeholder:"FILE" help:"Write the responses of the cloud to this file, unchanged."`
+	FromListing  string `xor:"cloud,listing" placeholder:"FILE" help:"Import a file that --listing wrote, without a network."`
 	ReplaceNames bool   `help:"Replace the names of hosts, providers and device profiles by host-1, host-2 and so on."`
 	ReplaceIDs   bool   `name:"replace-ids" help:"Replace all UUIDs."`
 	Seed         uint64 `help:"Seed for the UUIDs of --replace-ids."`
 
-	MaxMemory ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory that the process may take (${default}); one answer of the cloud may take a sixteenth."`
+	MaxMemory ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory limit of the process (${default}). One response of the cloud may use a sixteenth."`
 }
 
 // Help implements kong.HelpProvider.
 func (*Command) Help() string {
-	return "Sends only GET requests, and the POST to Keystone that gets a token. Use an account that may see all of Placement and the " +
+	return "Sends GET requests only, apart from the POST to Keystone for a token. Use an account that can read all of Placement and the " +
 		"accelerator requests of all projects. A cloud without Cyborg is imported, too. The state is for cysim serve --from FILE."
 }
 

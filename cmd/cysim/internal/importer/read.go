@@ -160,7 +160,7 @@ func (r *reader) readPlacement(ctx context.Context) (map[string]any, error) {
 func providersOf(list json.RawMessage) (providers []object, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(list))
 	if begin, err := decoder.Token(); err != nil || begin != json.Delim('[') {
-		return nil, errors.New("it is no list")
+		return nil, errors.New("it is not a list")
 	}
 	for decoder.More() {
 		var p object

@@ -15,12 +15,12 @@ type Command struct {
 	Spawns       int           `default:"1000" help:"Number of instances to spawn and delete (${default})."`
 	Concurrency  int           `placeholder:"N" help:"Number of instances at a time. Default: 16, or --spawns if that is less."`
 	Warmup       *int          `placeholder:"N" help:"Number of instances to spawn and delete before the measured ones. Default: --concurrency."`
-	Keep         bool          `help:"Keep the instances. Those of a cloud of clouds.yaml are listed by -o json."`
-	Hold         time.Duration `placeholder:"TIME" help:"How long an instance lives until it is deleted, such as 30s. Default: it is deleted at once."`
+	Keep         bool          `help:"Do not delete the instances. With --cloud, -o json lists them."`
+	Hold         time.Duration `placeholder:"TIME" help:"How long to wait before an instance is deleted, such as 30s. Default: 0."`
 	Cloud        string        `default:"embedded" placeholder:"NAME" help:"A cloud of clouds.yaml, or embedded: one in this process (${default})."`
 	Hosts        int           `default:"8" help:"Number of hosts of the embedded cloud (${default})."`
 	Devices      int           `default:"8" help:"Number of GPUs of each host of the embedded cloud (${default})."`
-	Fill         int           `placeholder:"PERCENT" help:"How much of the embedded cloud is in use before the first measured spawn. Default: nothing."`
+	Fill         int           `placeholder:"PERCENT" help:"Percentage of the devices of the embedded cloud that are in use before the first measured spawn. Default: 0."`
 	ServiceCloud string        `placeholder:"NAME" help:"Cloud of clouds.yaml whose token is sent as X-Service-Token, which binding needs. Default: the same cloud."`
 	Profile      string        `default:"gpu" placeholder:"NAME" help:"Device profile (${default})."`
 	Output       string        `short:"o" enum:"table,json" default:"table" help:"Output format: table or json."`

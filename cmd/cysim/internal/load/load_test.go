@@ -80,7 +80,7 @@ func TestLoadReportsWhySpawnsFailed(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	status := runLoad(t, &stdout, &stderr, "--spawns", "3", "--concurrency", "1", "--profile", "none")
-	if status != 1 || !strings.Contains(stderr.String(), "3 of 3, such as: ") || !strings.Contains(stderr.String(), "none") {
+	if status != 1 || !strings.Contains(stderr.String(), "3 of 3, for example: ") || !strings.Contains(stderr.String(), "none") {
 		t.Errorf("status %d: %s", status, stderr.String())
 	}
 	if !strings.Contains(stdout.String(), "failed           3") {

@@ -153,7 +153,7 @@ func (r *report) failure() error {
 		return command.Leaked(plural.Count(r.Leaks, "leak"))
 	}
 	for cause := range r.causes {
-		return fmt.Errorf("spawns failed: %d of %d, such as: %s", r.Failed, r.Spawns, cause)
+		return fmt.Errorf("spawns failed: %d of %d, for example: %s", r.Failed, r.Spawns, cause)
 	}
 	return nil
 }
