@@ -27,7 +27,7 @@
 // # Observing
 //
 // Observe reports calls, WithLogger logs attempts. For traces,
-// wrap the transport; any http.RoundTripper will do:
+// wrap the transport; any http.RoundTripper works:
 //
 //	cyborgclient.WithTransport(otelhttp.NewTransport(http.DefaultTransport))
 //

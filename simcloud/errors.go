@@ -20,5 +20,5 @@ var (
 	ErrEmptyState = errors.New("simcloud: the state file is empty")
 	// ErrNoState is matched by the error of a cloud whose state is incomplete because its
 	// Placement is not simulated.
-	ErrNoState = errors.New("simcloud: the state is not all here")
+	ErrNoState = errors.New("simcloud: the state is incomplete")
 )

@@ -12,10 +12,10 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/internal/leaks"
 )
 
-// GuestSource says who knows which guests live, beside those that were registered.
+// GuestSource is a source of guests for the leak check, in addition to the registered ones.
 type GuestSource string
 
-// GuestsFromNova is the Nova that the catalog of the model names: its servers live.
+// GuestsFromNova is the Nova that the catalog of the model names: its servers are guests.
 const GuestsFromNova GuestSource = "nova"
 
 // guestSource checks where guests come from.

@@ -284,7 +284,7 @@ func (c *Cloud) StopHost(host string) error {
 }
 
 // CreateMdev creates a mediated device on a host, as an agent of yours does where Cyborg's
-// does not, and like it takes one that is there for success. The error matches [ErrHost], or
+// does not, and like it treats an existing device as success. The error matches [ErrHost], or
 // is that of the hardware.
 func (c *Cloud) CreateMdev(ctx context.Context, host string, m driver.Mdev) error {
 	on := c.machine(host)

@@ -40,7 +40,7 @@ type Model struct {
 	// not identity, placement and accelerator. The catalog names them, in place of the stand-ins for Nova and Glance. Events about
 	// binds go to that Nova, and Cyborg reads bitstreams from that Glance.
 	Catalog map[string]string `json:"catalog,omitempty" placeholder:"TYPE=URL" mapsep:"none"`
-	// GuestsFrom says who knows which guests live, for the leak check; empty: only those that are registered.
+	// GuestsFrom is the source of guests for the leak check; empty: only the registered guests.
 	GuestsFrom GuestSource `json:"guests_from,omitempty"`
 	// Users that can log in beside admin, demo, nova and cyborg; nil means manager and reader
 	// of the project demo, and alice, a member of lab.
@@ -63,7 +63,7 @@ type Model struct {
 type Host struct {
 	// Name of the host and of its resource provider.
 	Name string `json:"name"`
-	// Root says who makes its resource provider.
+	// Root selects who creates its resource provider.
 	Root HostRoot `json:"root,omitempty"`
 	// ProviderUUID is the uuid of its resource provider; empty means a generated one.
 	ProviderUUID string `json:"provider_uuid,omitempty"`

@@ -48,15 +48,15 @@ func (c *Cloud) components() tables.Group {
 }
 
 // Dump returns the whole cloud as JSON lines: a header with schema_version and the model,
-// then a row a line, as an object with table, key and row. It has everything that Keystone,
+// then a row a line, as an object with table, key and row. It has the state of Keystone,
 // Placement, Cyborg, the stand-ins for Nova and Glance, the hosts' hardware and the fault
-// rules have come to know. The same state gives the same bytes, and a cloud that has loaded
-// a dump gives the same dump. Tokens and the secrets of application credentials are in it
-// as hashes, the passwords of the model's users in clear.
+// rules. The same state gives the same bytes, and a cloud that has loaded a dump gives the same
+// dump. Tokens and the secrets of application credentials are in it as hashes, the passwords of
+// the model's users in clear.
 //
 // Not in it are the recorded requests, the receivers of events, and the time of any clock
-// but a [sim.ManualClock]. A dump that is taken while requests are under way may show a
-// part of what they do. The error is [ErrNoState] for a cloud with [WithExternalPlacement].
+// but a [sim.ManualClock]. A dump that is taken during a request may contain a part of its
+// changes. The error is [ErrNoState] for a cloud with [WithExternalPlacement].
 func (c *Cloud) Dump() (State, error) {
 	var out bytes.Buffer
 	err := c.writeState(&out)
@@ -126,12 +126,11 @@ func (st document) isOf(m Model) error {
 	return err
 }
 
-// Load makes the cloud what a dump says, in place of all that happened in it since it was
-// made: a test can go back to where it began. The dump must be that of a cloud of the same
-// model. A document that cannot be loaded gives [ErrState], and the cloud is as it was. It
-// is for moments when nothing is going on. Binds that were going on when the dump was made
-// begin again. A [sim.ManualClock] is set to the time of the dump, if it has one; any other
-// clock goes on.
+// Load replaces the state of the cloud by a dump, so that a test can return to an earlier
+// state. The dump must be that of a cloud of the same model. A document that cannot be loaded
+// gives [ErrState], and the cloud is as it was. Call it when the cloud is idle. Binds in
+// progress at the time of the dump start again. A [sim.ManualClock] is set to the time of the
+// dump, if it has one; any other clock goes on.
 func (c *Cloud) Load(from State) error { return c.loadFrom(bytes.NewReader(from)) }
 
 func (c *Cloud) loadFrom(r io.Reader) error {

@@ -10,23 +10,23 @@
 //	cysim load             run spawn/delete cycles
 //
 //	cysim lint             check flavors and device profiles
-//	cysim import           make a state for serve from a real cloud
+//	cysim import           read a real cloud and write a state for serve
 //	cysim model            print and check models, the files of serve --model
 //	cysim state            print and compare the states that serve or cyborg keeps
 //
 //	cysim discover         which devices of this machine can be assigned to guests
-//	cysim mdev             make and remove mediated devices and vGPUs, as a bind does
+//	cysim mdev             create and remove mediated devices and vGPUs
 //	cysim unflatten        remove Cyborg's classes and traits from the compute providers
 //
 //	cysim help COMMAND     the flags and arguments of a command
 //	cysim completion       complete commands and flags in bash, zsh or fish
 //
-// A command that serves prints shell export lines on standard output once it is ready, its log on
-// standard error, and exits 0 on SIGINT or SIGTERM. With --daemon it returns then, and goes on in
-// the background. Bad flags and files exit 2 with the cause in
-// one line. Every other failure exits 1, and so do lint with errors and state diff with
-// differences. discover exits 3 if Cyborg and Nova both claim a device, check and load exit 9 if
-// something leaked.
+// serve, placement and cyborg print shell export lines on standard output when they are ready, log to
+// standard error, and exit with 0 on SIGINT or SIGTERM. With --daemon they return when the server is
+// ready, and the server runs in the background. Bad flags and files exit with 2 and one line with the
+// cause. Every other failure exits with 1, and so do errors of lint and differences of state diff.
+// discover exits with 3 if a device is configured for both Cyborg and Nova, check and load exit with 9
+// if resources leaked.
 //
 // cysim adds no behaviour to the clouds: its flags are the fields of the structs that the
 // libraries take. It listens on the loopback interface by default, because its routes below

@@ -1,14 +1,14 @@
-// Package spawn is Nova's half of giving accelerators to an instance, as one
+// Package spawn attaches accelerators to an instance, as Nova does, in one
 // flow of ten steps: device profile, request, candidates, select, claim,
 // create ARQs, match, bind, wait, compose.
 //
-// [Flow.Run] runs all ten. Its promise: success means that every expected
+// [Flow.Run] runs all ten. Success means that every expected
 // accelerator request (ARQ) is Bound, has an attach handle, and its device is in
 // the domain XML (handles of type TEST_PCI have no hardware and are listed in
 // [Result.Skipped] instead, those of network ports are in [Result.Ports]). Failure
 // means that the ARQs, the allocation and the registered events of the attempt are
-// gone again. [Error.Leftovers] names what could not be undone, and what a request with a
-// lost reply may have made or may still make after [LateWindow]: see [Leftover.Certain]
+// gone again. [Error.Leftovers] lists what could not be undone, and what a request with a
+// lost reply may have created or may still create after [LateWindow]: see [Leftover.Certain]
 // and [Flow.Suspects]. After a failure that may not occur on another host the next host is
 // tried; see [Attempt.Reschedulable].
 //
@@ -18,7 +18,7 @@
 //	}
 //	result, err := flow.Run(ctx, spawn.Request{Instance: id, Flavor: flavor, Domain: domainXML})
 //
-// An agent that starts its guest in a hook has the guest undone as well:
+// If a hook starts the guest, a failure destroys the guest as well:
 //
 //	result, err := flow.Run(ctx, spawn.Request{
 //		Instance: id, Flavor: flavor, Domain: domainXML,
@@ -30,7 +30,7 @@
 // The steps are methods of [Attempt], so that an agent may replace one of them: call
 // [Flow.Begin], then the steps in order, and [Attempt.Unwind] when one fails. Run
 // uses nothing else. [Flow.Release] gives back the accelerators and the allocation of
-// a deleted instance, [Flow.ReleaseDevices] the accelerators of one that goes on, and
+// a deleted instance, [Flow.ReleaseDevices] the accelerators of an instance that continues to exist, and
 // [Flow.Reconcile] finds and frees what earlier crashes of an agent left on its hosts.
 //
 // [Flow.Operations] are the later operations on an instance: deletion, reboots,
@@ -53,10 +53,10 @@
 // [Hypervisor]), set up networks and volumes, or create mediated devices, which
 // Cyborg's agent does unless [Hooks.CreateMdev] is set.
 //
-// [WithLogger] and [WithObserver] tell what a flow does as it goes; [Result.Trace] and
-// [Error.Trace] have the record.
+// [WithLogger] and [WithObserver] report the steps of a flow; [Result.Trace] and
+// [Error.Trace] are the record of them.
 //
-// An event of Nova's shortens the wait for a bind and decides nothing. Cyborg is polled
-// too, slowly beside an event registry, so that an agent works where the events go to a
-// real Nova, and an event that Cyborg's states do not confirm changes nothing.
+// An event of Nova only shortens the wait for a bind: the state is read from Cyborg. Cyborg is
+// polled too, slowly beside an event registry, so that an agent works where the events go to a
+// real Nova, and an event that Cyborg does not confirm has no effect.
 package spawn

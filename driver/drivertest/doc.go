@@ -1,8 +1,8 @@
 // Package drivertest is the test that every driver has to pass, those of this module and a
 // vendor's own.
 //
-// It tests what can be said of a driver without knowing its hardware: it reads its tree and
-// nothing else, it answers the same twice, what it reports can be stored, no file of a function
+// It tests what holds for a driver of any hardware: it reads its tree and
+// nothing else, two discoveries return the same, what it reports can be stored, no file of a function
 // that is missing, unreadable, empty or garbled makes it fail, no function that it claims is lost
 // without a reason, a name that is unreadable once takes nothing from what was reported, and mediated devices and snapshots survive what an agent does with
 // them. Which device a driver reports, and how it is named, is for its own tests; Table

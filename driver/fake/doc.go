@@ -3,7 +3,7 @@
 //
 // It reads nothing and does not program anything.
 //
-// It follows cyborg/accelerator/drivers/fake.py of Cyborg 2026.2 to the letter, down to
+// It follows cyborg/accelerator/drivers/fake.py of Cyborg 2026.2 exactly, including
 // the attribute key traits1 and to handles whose device number is not padded.
 //
 //	report, err := fake.New("compute1").Discover(ctx)

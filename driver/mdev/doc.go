@@ -1,10 +1,10 @@
 // Package mdev offers mediated devices of parents that are not on the PCI bus: devices
 // that a kernel module makes below class/mdev_bus, such as mtty, the sample of a serial
-// port that the kernel comes with. So everything about mediated devices, from discovery
-// to the guest's XML, can be tried on a machine without an accelerator.
+// port that the kernel comes with. So mediated devices can be tried on a machine without an
+// accelerator, from discovery to the guest's XML.
 //
-// It does not touch parents on the PCI bus; cards divided into vGPUs are the business of
-// package nvidia. It loads no kernel modules.
+// It does not touch parents on the PCI bus; package nvidia is for cards that are divided into
+// vGPUs. It loads no kernel modules.
 //
 // Upstream's drivers know PCI parents only. Capacity, handles and the life of a mediated
 // device follow cyborg/accelerator/drivers/gpu/utils.py and cyborg/agent/manager.py of

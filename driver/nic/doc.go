@@ -1,19 +1,19 @@
 // Package nic finds Intel's network cards of the X710 series in a sysfs tree and gives
-// them to guests as PCI devices: the whole port, or each of its virtual functions, with
+// them as PCI devices: the whole port, or each of its virtual functions, with
 // the physical network it is connected to and the function it has.
 //
 // It does not configure interfaces, create virtual functions or load packages into the
-// card. A port or virtual function with an interface that is up is the host's own; that
-// of a port does not keep its virtual functions from being given away. A port that is
+// card. A port or virtual function with an interface that is up is used by the host; the
+// virtual functions of such a port are offered. A port that is
 // bound to its kernel driver and shows no interface is left out as well: the interface may
 // be up in the network namespace of a container, or the tree was captured without it.
-// Naming the driver in Policy.AllowedDrivers offers such a port all the same.
+// If Policy.AllowedDrivers names the driver, such a port is offered.
 //
-// Claimed are 8086:1572 (X710 for 10GbE SFP+), 8086:158a (XXV710 for 25GbE backplane) and
+// The driver claims 8086:1572 (X710 for 10GbE SFP+), 8086:158a (XXV710 for 25GbE backplane) and
 // 8086:158b (XXV710 for 25GbE SFP28), as upstream does, with whatever their virtual functions are, and 8086:154c and 8086:1571,
 // the virtual functions of the series, where their physical function cannot be seen, as
 // it is in a guest. The virtual functions of another physical function are left to its
-// driver. Bound kernel drivers that are no obstacle: i40e, iavf, i40evf, vfio-pci, none,
+// driver. Functions bound to these kernel drivers are offered: i40e, iavf, i40evf, vfio-pci, none,
 // and those of Policy.AllowedDrivers.
 //
 // The traits CUSTOM_PF or CUSTOM_VF, CUSTOM_<FUNCTION> and CUSTOM_<PHYSNET> are reported in

@@ -1,6 +1,6 @@
-// Package nvidia finds NVIDIA GPUs in a sysfs tree: whole ones, which guests get as PCI
-// devices, and ones divided into vGPUs, which they get as mediated devices or, on cards that
-// have none, as virtual functions to which a vGPU type is written.
+// Package nvidia finds NVIDIA GPUs in a sysfs tree. It offers whole GPUs as PCI devices, and
+// vGPUs as mediated devices or, on cards that have none, as virtual functions with a vGPU
+// type.
 //
 // It compares vendor and class ids instead of searching the text of lspci. It never
 // offers a virtual function as a whole GPU, nor a physical function that has virtual
@@ -8,7 +8,7 @@
 // out. It does not load drivers, enable SR-IOV or configure MIG, and does not call
 // vendor tools.
 //
-// vGPUs without mediated devices are not upstream's. Each type that is configured for a card is a
+// Upstream has no vGPUs without mediated devices. Each type that is configured for a card is a
 // deployable of as many virtual functions as are configured, in the order of addresses. The kernel's
 // refusal of a type fails the bind.
 //

@@ -1,10 +1,9 @@
-// Package pci offers whatever PCI functions an operator lists, by vendor, product and
+// Package pci offers the PCI functions that an operator lists by vendor, product and
 // address, under the resource class CUSTOM_PCI.
 //
-// A whitelist entry admits a function whatever kernel driver is bound to it. Never
-// offered, and listed as left out, are bridges, the display of the host, functions whose
-// network interface is up, and physical functions with virtual functions or mediated
-// devices on them. It knows nothing about what the functions do.
+// A whitelist entry admits a function with any kernel driver. Bridges, the display of the
+// host, functions whose network interface is up, and physical functions with virtual
+// functions or mediated devices are never offered, and are listed as left out.
 //
 // It follows cyborg/accelerator/drivers/pci/base.py, pci/pci.py and
 // cyborg/accelerator/common/utils of Cyborg 2026.2, and the whitelist of Nova's

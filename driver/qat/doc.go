@@ -1,14 +1,13 @@
-// Package qat finds Intel's QuickAssist accelerators in a sysfs tree and gives them to
-// guests as PCI devices: the whole accelerator, or each of its virtual functions.
+// Package qat finds Intel's QuickAssist accelerators in a sysfs tree and offers them as PCI
+// devices: the whole accelerator, or each of its virtual functions.
 //
-// It does not enable virtual functions, load firmware or configure services, and does
-// not look at what the accelerator computes.
+// It does not enable virtual functions, load firmware or configure services.
 //
 // An accelerator bound to its own kernel driver (c6xx, c6xxvf and so on), to vfio-pci or
-// to none can be given away; Policy.AllowedDrivers adds others. One with virtual functions
+// to none is offered; Policy.AllowedDrivers adds others. One with virtual functions
 // is left out, and each of them is a deployable of its device.
 //
-// These are the ids it claims, all of vendor 8086. Upstream's driver knows 37c8 alone. The
+// These are the ids it claims, all of vendor 8086. Upstream's driver claims 37c8 only. The
 // others are those of the kernel's drivers, by the name of the constant, for the physical
 // and the virtual function (the latter with _VF or IOV in the name):
 //

@@ -1,7 +1,7 @@
-// Package ssd finds the NVMe disks that are configured in a sysfs tree and gives them to
-// guests whole, as PCI devices.
+// Package ssd finds the NVMe disks that are configured in a sysfs tree and offers them
+// whole, as PCI devices.
 //
-// It erases nothing, and offers a disk only if the configuration names it and nothing is stored on it
+// It does not erase disks, and offers a disk only if the configuration names it and nothing is stored on it
 // as far as the host knows: no partition, no holder such as a volume or an array, no mount and no swap
 // (Policy.Mounts), and no file system, volume or partition table that udev has found. Signatures of
 // inactive volumes of LVM, ZFS and Ceph are in udev's records only, so a disk without a record is not
@@ -9,9 +9,9 @@
 // and needs none. After a guest has left a partition table on its disk, the disk is not offered until
 // it is wiped.
 //
-// Claimed is class 0108 (Non-Volatile memory controller) of the disks in Config.DeviceSpec and of
-// 1bd4, Inspur, whose disks alone upstream's driver reports. Bound kernel drivers that are no
-// obstacle: nvme, vfio-pci, none, and those of Policy.AllowedDrivers. A disk with virtual
+// The driver claims class 0108 (Non-Volatile memory controller) of the disks in Config.DeviceSpec and of
+// 1bd4, Inspur, the only vendor that upstream's driver reports. Disks bound to these kernel drivers are
+// offered: nvme, vfio-pci, none, and those of Policy.AllowedDrivers. A disk with virtual
 // functions is left out, and each of them is a deployable of its device.
 //
 // It follows cyborg/accelerator/drivers/ssd/inspur/driver.py, ssd/base.py and

@@ -10,8 +10,8 @@
 // is not a general sysfs: it has only what drivers of accelerators read, and nothing of
 // the newer FPGA classes (dfl).
 //
-// Dump and Load of both trees keep what was written over a restart of the program: what
-// became of the description, or the writes to a directory that were only recorded.
+// Dump and Load of both trees keep the writes over a restart of the program: the changed
+// tree in memory, or the writes to a directory that were only recorded.
 //
 // It follows the kernel's Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-vfio-mdev,
 // sysfs-ptp, Documentation/ABI/stable/sysfs-block, samples/vfio-mdev/mtty.c, and

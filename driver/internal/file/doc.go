@@ -1,2 +1,2 @@
-// Package file has what the drivers need of names and errors of files.
+// Package file has functions for names and errors of files that the drivers share.
 package file

@@ -1,2 +1,2 @@
-// Package parallel does many small jobs side by side.
+// Package parallel runs many small jobs concurrently.
 package parallel
