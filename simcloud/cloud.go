@@ -157,10 +157,12 @@ func Run(t sim.TB, options ...RunOption) *Cloud {
 		t.Fatalf("%v", err)
 		return nil
 	}
+	open := c // package testing keeps the cleanup of a test until its parent has ended
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
+		if err := open.Close(); err != nil {
 			t.Errorf("simcloud: close: %v", err)
 		}
+		open = nil
 	})
 	return c
 }

@@ -23,8 +23,8 @@ type drilledExercise struct {
 	// harmed is an operation after whose failure an instance need not be whole if a
 	// request was late: a late request without a waiter may still take its devices.
 	harmed bool
-	// singles and pairs are how many faults are tried, every day and with the tag drill.
-	singles, pairs int
+	// pairs is how many pairs of faults are tried with the tag drill.
+	pairs int
 }
 
 // drilledExercises are all that change what a guest has or what it runs with, and those
@@ -32,10 +32,10 @@ type drilledExercise struct {
 func drilledExercises() []drilledExercise {
 	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
 	list := []drilledExercise{
-		{singles: 6, pairs: 700, exercise: exercise{
+		{pairs: 700, exercise: exercise{
 			name: "host reboot", prepare: anInstance("mixed"), done: running, run: rebootHost,
 		}},
-		{singles: 2, pairs: 100, exercise: exercise{
+		{pairs: 100, exercise: exercise{
 			name: "rescue and unrescue", odd: true, prepare: anInstance("mixed"), done: running,
 			run: func(ctx context.Context, s *site, i *spawn.Instance) (err error) {
 				if s.guests.old == nil {
@@ -46,19 +46,19 @@ func drilledExercises() []drilledExercise {
 				return s.ops.Unrescue(ctx, *i, s.guests.old)
 			},
 		}},
-		{singles: 6, pairs: 400, exercise: exercise{ // odd: what the dead host cannot remove stays until it is back
+		{pairs: 400, exercise: exercise{ // odd: what the dead host cannot remove stays until it is back
 			name: "evacuate a vGPU, the host comes back", odd: true, done: running, prepare: then("mixed", hostLost),
 			run: evacuateAndReturn, settle: stillOnTheDeadHost,
 			model: func() *simcloud.Model { m := simcloud.DefaultModel(); m.Cyborg.BindingStates = true; return &m },
 		}},
 	}
 	for _, e := range exercises() {
-		each := drilledExercise{exercise: e, singles: 2, pairs: 100}
+		each := drilledExercise{exercise: e, pairs: 100}
 		switch e.name {
 		case "rescue":
 			continue // above, to its end
 		case "evacuate":
-			each.harmed, each.singles, each.pairs = true, 6, 700
+			each.harmed, each.pairs = true, 700
 		}
 		list = append(list, each)
 	}
@@ -203,7 +203,7 @@ func TestDrillOperations(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			stage := newStage()
-			config := drilled(e.singles, e.pairs)
+			config := drilled(e.pairs)
 			config.Setup, config.Timeout = e.setup(stage), 6*time.Hour
 			if e.model != nil {
 				config.Model = *e.model()

@@ -48,7 +48,7 @@ func TestDrillSpawn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage()
-			drill.Run(t, s.beside(s.spawnGuest(request("mixed"))), s.drilled(drilled(6, 800), isUnkind))
+			drill.Run(t, s.beside(s.spawnGuest(request("mixed"))), s.drilled(drilled(800), isUnkind))
 		})
 	}
 }
@@ -56,7 +56,7 @@ func TestDrillSpawn(t *testing.T) {
 func TestDrillDelete(t *testing.T) {
 	t.Parallel()
 	s := newStage()
-	config := s.drilled(drilled(4, 500), true)
+	config := s.drilled(drilled(500), true)
 	config.Setup = s.spawnGuest(request("mixed"))
 	drill.Run(t, s.beside(s.deleteGuest), config)
 }
@@ -110,5 +110,5 @@ func TestDrillReschedule(t *testing.T) {
 		}
 	})
 	s := newStage()
-	drill.Run(t, s.beside(s.spawnOnBrokenHost), s.drilled(drilled(6, 700), false))
+	drill.Run(t, s.beside(s.spawnOnBrokenHost), s.drilled(drilled(700), false))
 }

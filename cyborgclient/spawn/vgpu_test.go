@@ -229,7 +229,7 @@ func TestTheVGPUOfARunningGuestIsNotCleared(t *testing.T) {
 func TestDrillSpawnOfAVGPU(t *testing.T) {
 	t.Parallel()
 	s := newStage()
-	config := drilled(6, 150)
+	config := drilled(150)
 	config.Model = blackwellModel()
 	drill.Run(t, s.beside(s.spawnGuest(request("vgpu"))), s.drilled(config, false))
 }
@@ -237,7 +237,7 @@ func TestDrillSpawnOfAVGPU(t *testing.T) {
 func TestDrillDeleteOfAVGPU(t *testing.T) {
 	t.Parallel()
 	s := newStage()
-	config := s.drilled(drilled(4, 100), false)
+	config := s.drilled(drilled(100), false)
 	config.Model = blackwellModel()
 	config.Setup = s.spawnGuest(request("vgpu"))
 	drill.Run(t, s.beside(s.deleteGuest), config)
