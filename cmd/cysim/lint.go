@@ -58,7 +58,7 @@ func (c *lintCommand) Run(_ context.Context, p *command.Process) error {
 	return failure(found)
 }
 
-// report is what --json prints.
+// report is what -o json prints.
 type report struct {
 	Findings []requestspec.Finding `json:"findings"`
 	Rocky    []*requestspec.Rocky  `json:"rocky,omitempty"`

@@ -94,7 +94,7 @@ func TestJSONIsOneDocument(t *testing.T) {
 		{profile: "./nope.json", wantStatus: 2, wantErr: true},
 	}
 	for _, tt := range tests {
-		status, stdout, _ := runSpawn(t, "--profile", tt.profile, "--json")
+		status, stdout, _ := runSpawn(t, "--profile", tt.profile, "-o", "json")
 		var doc struct {
 			ARQs     []any             `json:"arqs"`
 			Devices  map[string]string `json:"devices"`

@@ -28,7 +28,7 @@ type options struct {
 	BitstreamLoader string                    `help:"Program that writes bitstreams to the FPGAs of --sysfs, an absolute path." placeholder:"PROGRAM"`
 	Domain          kong.NamedFileContentFlag `help:"Merge the devices into this libvirt domain." placeholder:"FILE.xml"`
 	XML             string                    `name:"xml" help:"Write only the domain XML, to a file, or to standard output with -." placeholder:"FILE|-"`
-	JSON            bool                      `name:"json" help:"Print one JSON document instead of tables."`
+	Output          string                    `short:"o" enum:"table,json" default:"table" help:"Output format: table, or json, one document."`
 	Diagram         string                    `help:"Write the sequence diagram of the embedded cloud's requests (Mermaid)." placeholder:"FILE" xor:"requests"`
 	Cloud           string                    `help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME" xor:"hosts,requests"`
 	ServiceCloud    string                    `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
@@ -38,6 +38,8 @@ type options struct {
 	Timeout         *time.Duration            `help:"Time limit for binding the ARQs, arq_binding_timeout, in whole seconds. Default: 300s." placeholder:"DURATION"`
 	Seed            uint64                    `help:"Seed of the embedded cloud's identifiers." default:"1"`
 }
+
+func (o *options) isJSON() bool { return o.Output == "json" }
 
 // AfterApply checks the flags and sets what depends on others. The instance of an embedded
 // cloud depends on the seed, so that the same command prints the same identifiers.

@@ -24,8 +24,8 @@ import (
 // output prints the flow, or one JSON document.
 type output struct {
 	opts     options
-	text     io.Writer // tables; discarded with --json and --xml -
-	domain   io.Writer // discarded with --json
+	text     io.Writer // tables; discarded with -o json and --xml -
+	domain   io.Writer // discarded with -o json
 	stdout   io.Writer
 	stderr   io.Writer
 	requests []sim.Exchange // of an embedded cloud
@@ -34,10 +34,10 @@ type output struct {
 
 func newOutput(opts options, stdout, stderr io.Writer) *output {
 	o := &output{opts: opts, text: stdout, domain: stdout, stdout: stdout, stderr: stderr}
-	if opts.JSON {
+	if opts.isJSON() {
 		o.domain = io.Discard
 	}
-	if opts.JSON || opts.XML == "-" {
+	if opts.isJSON() || opts.XML == "-" {
 		o.text = io.Discard
 	}
 	return o
@@ -60,7 +60,7 @@ func (o *output) finish(result *spawn.Result, err error) error {
 	case err == nil:
 		fmt.Fprintf(o.text, "The accelerators of instance %s are released\n", o.opts.Instance)
 	}
-	if o.opts.JSON {
+	if o.opts.isJSON() {
 		err = errors.Join(err, o.json(result, err))
 	}
 	if err != nil {
@@ -236,7 +236,7 @@ func (o *output) failure(err error) {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// document is what --json prints.
+// document is what -o json prints.
 type document struct {
 	Instance  string             `json:"instance,omitempty"`
 	Host      string             `json:"host,omitempty"`
