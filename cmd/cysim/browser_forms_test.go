@@ -39,7 +39,7 @@ func TestThePageOpensABindThatFails(t *testing.T) {
 		failBind(t, served.env["CYSIM_URL"]+"/accelerator/v2/accelerator_requests", token, service, instance)
 	}))
 	checkDOM(t, dom, map[string]bool{
-		"BindFailed: 1</a>": true, "Binds that failed": true, `open=""><summary>Binds that failed`: true, "of instance <code>" + instance: true,
+		"BindFailed: 1</a>": true, "Failed binds": true, `open=""><summary>Failed binds`: true, "of instance <code>" + instance: true,
 	})
 }
 

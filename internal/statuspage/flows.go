@@ -22,7 +22,7 @@ func (p *Page) flows(a address) any {
 	if err != nil {
 		before = newest
 	}
-	data := flowList{list: a.search(Flows, "Requests that concern a UUID, host or path")}
+	data := flowList{list: a.search(Flows, "Filter by UUID, host or path:")}
 	var requests []sim.Exchange
 	var older uint64
 	if data.Text == "" {

@@ -289,8 +289,8 @@ func TestThePageShowsTheStateInWords(t *testing.T) {
 		"Cyborg to Nova: POST /os-server-external-events: 200", "<td>2</td>", `<li class="depth1">`,
 		"POST /auth/tokens: 201<ul><li>created token &lt;b&gt;</li></ul></li>", "events: 200</li>",
 		`<code>91aa</code></td><td>cn0</td><td><a href="?flows=91aa#flows">its requests</a> <a href="?arqs=91aa#arqs">`, "<td>Deleting</td>",
-		`<a href="state" download=`, "that clients sent is read by a service",
-	}, []string{"Next", "Older", "Advance", "In progress", "Binds that failed"})
+		`<a href="state" download=`, "No unrecognized input.",
+	}, []string{"Next", "Older", "Advance", "In progress", "Failed binds"})
 	for what, n := range map[string]int{`class="used" x="1" y="1" width="12" height="12"/><path`: 2, `class="free"`: 2, `class="reserved"`: 2} { // with the legend
 		if got := strings.Count(text, what); got != n {
 			t.Errorf("%d times %s, want %d", got, what, n)
