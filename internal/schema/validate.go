@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/big"
 	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -207,7 +206,7 @@ func (c compiler) properties(want any) (check, error) {
 
 func (c compiler) patternProperties(want any) (check, error) {
 	doc, _ := want.(*Object)
-	patterns := make(map[string]*pattern)
+	patterns := make(map[string]pattern)
 	nodes := make(map[string]*node)
 	for _, source := range doc.Keys {
 		var err error
@@ -233,80 +232,26 @@ func (c compiler) patternProperties(want any) (check, error) {
 	}, nil
 }
 
-// pattern is an expression. One such as ^resources([0-9]{1,64})?$ is compared without the expression, which costs less.
+// pattern is an expression with the text that every match begins with, which costs less to compare.
 type pattern struct {
+	prefix string
 	*regexp.Regexp
-	prefix   string // of every match
-	alone    bool   // the prefix itself matches
-	class    []rune // ranges of the characters that may follow it; nil: the expression decides
-	min, max int    // how many of them; max may be -1, any number
 }
 
-func compilePattern(source string) (p *pattern, err error) {
-	p = new(pattern)
-	if p.Regexp, err = regexp.Compile(source); err != nil {
-		return p, err
-	}
-	parsed, err := syntax.Parse(source, syntax.Perl)
-	if err != nil || parsed.Op != syntax.OpConcat || parsed.Sub[0].Op != syntax.OpBeginText {
-		return p, err
-	}
-	parts := parsed.Sub[1:]
-	if literal := parts[0]; literal.Op == syntax.OpLiteral && literal.Flags&syntax.FoldCase == 0 {
-		p.prefix, parts = string(literal.Rune), parts[1:]
-	}
-	p.alone = p.MatchString(p.prefix)
-	if len(parts) == 2 && parts[1].Op == syntax.OpEndText {
-		p.follow(parts[0])
-	}
-	return p, nil
-}
-
-// follow reads what may follow the prefix, if that is one repeated class of characters.
-func (p *pattern) follow(part *syntax.Regexp) {
-	for part.Op == syntax.OpQuest || part.Op == syntax.OpCapture {
-		part = part.Sub[0]
-	}
-	switch part.Op {
-	case syntax.OpPlus:
-		p.min, p.max = 1, -1
-	case syntax.OpRepeat:
-		p.min, p.max = part.Min, part.Max
-	default:
-		return
-	}
-	if class := part.Sub[0]; class.Op == syntax.OpCharClass {
-		p.class = class.Rune
-	}
-}
-
-func (p *pattern) matches(text string) bool {
-	rest, found := strings.CutPrefix(text, p.prefix)
-	switch {
-	case !found:
-		return false
-	case p.class == nil:
-		return p.MatchString(text)
-	case rest == "":
-		return p.alone
-	}
-	n := 0
-	for _, character := range rest {
-		if !p.isFollowing(character) {
-			return false
-		}
-		n++
-	}
-	return n >= p.min && (n <= p.max || p.max < 0)
-}
-
-func (p *pattern) isFollowing(character rune) bool {
-	for i := 0; i < len(p.class); i += 2 {
-		if p.class[i] <= character && character <= p.class[i+1] {
-			return true
+// compilePattern reads the prefix of expressions such as ^resources([0-9]+)?$.
+func compilePattern(source string) (p pattern, err error) {
+	p.Regexp, err = regexp.Compile(source)
+	rest, anchored := strings.CutPrefix(source, "^")
+	if end := strings.IndexByte(rest, '('); anchored && end > 0 && !strings.Contains(source, "|") {
+		if prefix := rest[:end]; prefix == regexp.QuoteMeta(prefix) {
+			p.prefix = prefix
 		}
 	}
-	return false
+	return p, err
+}
+
+func (p pattern) matches(text string) bool {
+	return strings.HasPrefix(text, p.prefix) && p.MatchString(text)
 }
 
 // additionalProperties refuses keys without a schema if that is what is wanted.
@@ -316,7 +261,7 @@ func (c compiler) additionalProperties(want any, doc *Object) (check, error) {
 	}
 	known, _ := doc.Values["properties"].(*Object)
 	patterns, hasPatterns := doc.Values["patternProperties"].(*Object)
-	var allowed []*pattern
+	var allowed []pattern
 	if hasPatterns {
 		for _, source := range patterns.Keys {
 			p, err := compilePattern(source)
@@ -338,7 +283,7 @@ func (c compiler) additionalProperties(want any, doc *Object) (check, error) {
 					continue
 				}
 			}
-			if !slices.ContainsFunc(allowed, func(p *pattern) bool { return p.matches(key) }) {
+			if !slices.ContainsFunc(allowed, func(p pattern) bool { return p.matches(key) }) {
 				extra = append(extra, key)
 			}
 		}
