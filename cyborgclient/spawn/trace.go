@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -149,7 +150,7 @@ func (r *recorder) record(ctx context.Context, s *StepTrace) context.Context {
 	}
 	ctx = context.WithValue(ctx, stepKey{}, openStep{r, s})
 	if session.RequestID(ctx) == "" {
-		ctx = session.WithRequestID(ctx, "req-"+r.instance)
+		ctx = session.WithRequestID(ctx, "req-"+strings.ToLower(r.instance))
 	}
 	ctx = placement.Observe(ctx, func(c placement.Call) { add("placement", c.Operation, c.Status, c.Duration) })
 	return cyborgclient.Observe(ctx, func(c cyborgclient.Call) { add("accelerator", c.Operation, c.Status, c.Duration) })

@@ -141,8 +141,7 @@ type arqList struct {
 	list
 	States []arqState
 	ARQs   []arq
-	Failed []arq // the newest binds that failed
-	News   string
+	Failed []arq // the newest failed binds, the newest first
 }
 
 // arq is an accelerator request with a link to its story.
@@ -177,9 +176,6 @@ func (p *Page) arqs(a address) any {
 	if n := page.States[fakecyborg.StateBindFailed]; n > 0 {
 		data.Failed = withStory(p.cloud.ARQs(Query{Text: string(fakecyborg.StateBindFailed), Skip: max(0, n-maxFailed), Limit: maxFailed}).ARQs)
 		slices.Reverse(data.Failed)
-		if len(data.Failed) > 0 {
-			data.News = data.Failed[0].UUID
-		}
 	}
 	for _, state := range states(page.States) {
 		data.States = append(data.States, arqState{state, page.States[state], a.with(ARQs, ARQs.String(), string(state), pageKey(ARQs), "")})

@@ -214,23 +214,20 @@ func (c *Conductor) bindLater(patch int64) {
 		if c.cfg.Clock.Wait(ctx, delay) != nil || turn(ctx) != nil || c.epoch() != epoch {
 			return // closed, or another state was loaded meanwhile
 		}
-		if c.programs(patch) {
-			done()
+		binds := store.Read(c.db, func(tx store.Tx) []store.Bind { return tx.Binds(patch) })
+		if slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Bitstream.Named() }) {
+			done() // programming takes long
 		}
-		c.endPatchLater(ctx, patch, late, c.cfg.BindTimeout-delay)
+		c.endBinds(ctx, binds, late, c.cfg.BindTimeout-delay)
+		if ctx.Err() == nil { // else the binds are for the next process, see Resume
+			c.endPatch(patch)
+		}
 	})
 }
 
-// programs reports whether a bind of a PATCH in progress programs a device, which takes long.
-func (c *Conductor) programs(patch int64) bool {
-	binds := store.Read(c.db, func(tx store.Tx) []store.Bind { return tx.Binds(patch) })
-	return slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Bitstream.Named() })
-}
-
-// endPatchLater ends the binds of a PATCH within a time and notifies Nova. Binds that would take longer than the bind
+// endBinds ends the binds of a PATCH within a time and notifies Nova. Binds that would take longer than the bind
 // timeout fail; upstream never sends their event, and no event of a PATCH of which one request was left BindStarted.
-func (c *Conductor) endPatchLater(ctx context.Context, patch int64, late bool, limit time.Duration) {
-	binds := store.Read(c.db, func(tx store.Tx) []store.Bind { return tx.Binds(patch) })
+func (c *Conductor) endBinds(ctx context.Context, binds []store.Bind, late bool, limit time.Duration) {
 	silent := late && c.cfg.Quirks || slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Silent })
 	events := &eventBatch{c: c}
 	within, cancel := c.limited(ctx, limit)
@@ -248,9 +245,6 @@ func (c *Conductor) endPatchLater(ctx context.Context, patch int64, late bool, l
 	}
 	if !silent {
 		_ = events.end(ctx) // upstream logs it
-	}
-	if ctx.Err() == nil { // else the binds are for the next process, see Resume
-		c.endPatch(patch)
 	}
 }
 
