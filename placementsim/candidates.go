@@ -18,7 +18,7 @@ const sinceNestedCandidates version = 29
 const maxKeptBuffer = 4 << 20
 
 func listCandidates(c *call) error {
-	query, err := c.candidateQuery(parseQuery(c.URL.RawQuery))
+	query, err := c.knownQuery(c.URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -37,6 +37,38 @@ func listCandidates(c *call) error {
 		c.server.buffers.Put(buffer)
 	}
 	return nil
+}
+
+// A scheduler sends the same query strings again, one for each flavor. The parsed ones are kept,
+// up to a number and a length.
+const (
+	maxKnownQueries    = 256
+	maxKnownQueryBytes = 4 << 10
+)
+
+// queryString is a query string at a microversion.
+type queryString struct {
+	version version
+	raw     string
+}
+
+// knownQuery parses a query string that was not parsed before.
+func (c *call) knownQuery(raw string) (engine.CandidateQuery, error) {
+	queries := &c.server.queries
+	key := queryString{c.version, raw}
+	if known, ok := queries.parsed.Load(key); ok {
+		return *known.(*engine.CandidateQuery), nil
+	}
+	query, err := c.candidateQuery(parseQuery(raw))
+	if err != nil || len(raw) > maxKnownQueryBytes {
+		return query, err
+	}
+	if queries.count.Add(1) > maxKnownQueries {
+		queries.parsed.Clear()
+		queries.count.Store(1)
+	}
+	queries.parsed.Store(key, &query)
+	return query, nil
 }
 
 // searchCandidates appends the answer to a query.

@@ -309,3 +309,46 @@ func TestReleases(t *testing.T) {
 		}
 	}
 }
+
+// TestQueryStringAskedAgain: a query string that is known is read as its microversion does, and
+// searched in the present state.
+func TestQueryStringAskedAgain(t *testing.T) {
+	t.Parallel()
+	const query = "/allocation_candidates?resources=VCPU:1&required=CUSTOM_NEW"
+	s := worked(t)
+	converse(t, s,
+		turn{"1.39", "GET", query, "", 400, []string{"No such trait"}, ""},
+		turn{"1.39", "PUT", "/traits/CUSTOM_NEW", "", 201, nil, ""},
+		turn{"1.39", "GET", query, "", 200, []string{`"allocation_requests": []`}, ""},
+		turn{"1.16", "GET", query, "", 400, []string{"'required' was unexpected"}, ""},
+	)
+	if err := s.SetTraits(uuidOf(t, s, "cn2"), "CUSTOM_NEW"); err != nil {
+		t.Fatal(err)
+	}
+	converse(t, s,
+		turn{"1.39", "GET", query, "", 200, []string{`"mappings": {"": [`}, ""},
+		turn{"1.17", "GET", query, "", 200, []string{uuidOf(t, s, "cn2")}, ""},
+		turn{"1.11", "GET", "/allocation_candidates?resources=VCPU:1", "", 200, []string{`"allocations": [`}, ""},
+		turn{"1.12", "GET", "/allocation_candidates?resources=VCPU:1", "", 200, []string{`"allocations": {`}, ""},
+	)
+}
+
+// TestKnownQueryStringsAreBounded: who sends a new query string each time does not fill the memory.
+func TestKnownQueryStringsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := worked(t)
+	for n := range 3 * maxKnownQueries {
+		send(t, s, "1.39", "GET", fmt.Sprintf("/allocation_candidates?resources=VCPU:1&limit=%d", n+1), "")
+	}
+	send(t, s, "1.39", "GET", "/allocation_candidates?resources=VCPU:1&required="+strings.Repeat("HW_CPU_X86_VMX,", maxKnownQueryBytes/10)+"HW_CPU_X86_AVX", "")
+	kept := 0
+	s.queries.parsed.Range(func(key, _ any) bool {
+		if kept++; len(key.(queryString).raw) > maxKnownQueryBytes {
+			t.Error("a long query string is kept")
+		}
+		return true
+	})
+	if kept > maxKnownQueries {
+		t.Errorf("%d query strings are kept, want at most %d", kept, maxKnownQueries)
+	}
+}

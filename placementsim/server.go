@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -111,6 +112,10 @@ type Server struct {
 	ids      *simhttp.IDs
 	prefix   string
 	buffers  sync.Pool // of *[]byte, for long answers
+	queries  struct {
+		parsed sync.Map // of *engine.CandidateQuery by queryString
+		count  atomic.Int64
+	}
 }
 
 var _ http.Handler = (*Server)(nil)
