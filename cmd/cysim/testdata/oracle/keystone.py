@@ -20,6 +20,8 @@ connection = sqlite:///{directory}/keystone.sqlite
 sqlite_synchronous = False
 [fernet_tokens]
 key_repository = {directory}/fernet
+[fernet_receipts]
+key_repository = {directory}/fernet
 [credential]
 key_repository = {directory}/credential
 [identity]
