@@ -27,7 +27,7 @@ func (t Tx) Attribute(uuid string) (Attribute, error) {
 // CreateAttribute stores an attribute of a user.
 func (t Tx) CreateAttribute(deployable, key, value string, now time.Time) Attribute {
 	return t.insertAttribute(Attribute{
-		UUID: t.newUUID(kindAttribute), CreatedAt: now, Deployable: deployable, Key: key, Value: value, ByUser: true,
+		UUID: t.s.attributes.newUUID(t, kindAttribute, t.number(kindAttribute)), CreatedAt: now, Deployable: deployable, Key: key, Value: value, ByUser: true,
 	})
 }
 
@@ -36,7 +36,7 @@ func (t Tx) DeleteAttribute(a Attribute) { t.s.attributes.Delete(t.tx, a.ID) }
 
 func (t Tx) addAttribute(d Deployable, key, value string, now time.Time) {
 	t.insertAttribute(Attribute{
-		UUID: t.s.uuidOf(kindAttribute, d.Name+"\x00"+key), CreatedAt: now, Deployable: d.UUID, Key: key, Value: value,
+		UUID: t.s.attributes.newUUID(t, kindAttribute, d.Name+"\x00"+key), CreatedAt: now, Deployable: d.UUID, Key: key, Value: value,
 	})
 }
 

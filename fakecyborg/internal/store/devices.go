@@ -54,7 +54,7 @@ func (d Device) Merge(found driver.Device, source string) Device {
 // AddDevice stores a new device without its deployables.
 func (t Tx) AddDevice(host string, found driver.Device, source string, nested bool, now time.Time) Device {
 	d := Device{
-		ID: t.s.devices.ids.Next(t.tx), UUID: t.s.uuidOf(kindDevice, pathKey(host, found.ControlPath.Key())), CreatedAt: now,
+		ID: t.s.devices.ids.Next(t.tx), UUID: t.s.devices.newUUID(t, kindDevice, pathKey(host, found.ControlPath.Key())), CreatedAt: now,
 		Host: host, Status: StatusEnabled, Nested: nested,
 	}.Merge(found.Clone(), source)
 	t.s.devices.Put(t.tx, d)
@@ -126,7 +126,7 @@ func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, 
 		return Deployable{}, fmt.Errorf("deployable %s exists already, on host %s, device %s", spec.Name, on.Host, on.ControlPath.Key())
 	}
 	d := Deployable{
-		ID: t.s.deployables.ids.Next(t.tx), UUID: t.s.uuidOf(kindDeployable, spec.Name), CreatedAt: now, Device: device.UUID,
+		ID: t.s.deployables.ids.Next(t.tx), UUID: t.s.deployables.newUUID(t, kindDeployable, spec.Name), CreatedAt: now, Device: device.UUID,
 		Name: spec.Name, DriverName: spec.DriverName, Total: spec.NumAccelerators, Resources: maps.Clone(spec.Resources),
 		Provider: t.providerOf(device, spec.Name, parent), Preprogrammed: spec.Preprogrammed(),
 	}
@@ -154,7 +154,7 @@ func (t Tx) providerOf(device Device, name, parent string) string {
 func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
 	info := spec.Key()
 	t.s.handles.Put(t.tx, Handle{
-		ID: t.s.handles.ids.Next(t.tx), UUID: t.s.uuidOf(kindHandle, d.Name+"\x00"+info),
+		ID: t.s.handles.ids.Next(t.tx), UUID: t.s.handles.newUUID(t, kindHandle, d.Name+"\x00"+info),
 		Deployable: d.UUID, Type: spec.Type, Info: Info(info),
 	})
 }

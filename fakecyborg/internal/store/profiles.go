@@ -92,7 +92,7 @@ func (t Tx) CreateProfile(p Profile, now time.Time) (Profile, error) {
 		return Profile{}, Refuse(Conflict, "A device_profile with name %s already exists.", p.Name)
 	}
 	if p.UUID == "" {
-		p.UUID = t.newUUID(kindProfile)
+		p.UUID = t.s.profiles.newUUID(t, kindProfile, t.number(kindProfile))
 	}
 	if _, err := t.ProfileByUUID(p.UUID); err == nil {
 		return Profile{}, Refuse(BadState, "DeviceProfile with uuid %s already exists.", p.UUID)

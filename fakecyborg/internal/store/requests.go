@@ -71,7 +71,7 @@ func (t Tx) CreateARQs(profile, project string, bitstream BitstreamRef, now time
 	for index, g := range p.Groups {
 		for range g.requests(t.s.cfg.Quirks) {
 			a := ARQ{
-				ID: t.s.arqs.ids.Next(t.tx), UUID: t.newUUID(nameARQ), CreatedAt: now,
+				ID: t.s.arqs.ids.Next(t.tx), UUID: t.s.arqs.newUUID(t, nameARQ, t.number(nameARQ)), CreatedAt: now,
 				Profile: p.Name, Group: index, State: Initial, Project: project, Bitstream: bitstream,
 			}
 			t.s.arqs.Put(t.tx, a)

@@ -96,6 +96,18 @@ type numbered[R any] struct {
 	byUUID tables.Unique[int64, R]
 }
 
+// newUUID returns the UUID of a new row, after what it stands for. In a state that something else
+// wrote, another row may have it; then it is another one.
+func (n numbered[R]) newUUID(t Tx, kind, name string) string {
+	id := t.s.uuidOf(kind, name)
+	for {
+		if _, taken := n.byUUID.Get(t.tx, id); !taken {
+			return id
+		}
+		id = t.s.uuidOf(kind, id)
+	}
+}
+
 func addNumbered[R any](db *tables.DB, spec tables.Spec[int64, R]) numbered[R] {
 	t := tables.Add(db, spec)
 	return numbered[R]{t, tables.KeySequence(t), t.Unique(spec.ID)}

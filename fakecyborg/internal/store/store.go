@@ -59,10 +59,8 @@ func (s *Store) RequestIDs() (n int64) {
 	return n
 }
 
-// newUUID names the next row of a kind by its number.
-func (t Tx) newUUID(kind string) string {
-	return t.s.uuidOf(kind, fmt.Sprint(t.s.names[kind].Next(t.tx)))
-}
+// number names the next row of a kind by its number.
+func (t Tx) number(kind string) string { return fmt.Sprint(t.s.names[kind].Next(t.tx)) }
 
 // uuidOf names a row after what it stands for, so that hosts may report in any order.
 func (s *Store) uuidOf(kind, name string) string {
