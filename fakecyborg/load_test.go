@@ -350,6 +350,46 @@ func TestADumpRefersToHostsByName(t *testing.T) {
 	}
 }
 
+// A state whose sequences are behind its rows gives no UUID twice.
+func TestNewRowsHaveUUIDsThatTheLoadedOnesDoNotHave(t *testing.T) {
+	t.Parallel()
+	s, err := fakecyborg.New(fakecyborg.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	create := func(profile string) string {
+		t.Helper()
+		made, err := s.CreateDeviceProfile(profile, []map[string]string{{"resources:FPGA": "1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		arqs, err := s.CreateARQs(profile, "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.UUID + " " + arqs[0].UUID
+	}
+	before := create("a")
+	state := string(dumped(t, s))
+	for _, sequence := range []string{"arq_uuids", "device_profile_uuids"} {
+		at := `"name":"` + sequence + `","last":1`
+		if !strings.Contains(state, at) {
+			t.Fatalf("no %s in the state:\n%s", at, state)
+		}
+		state = strings.Replace(state, at, `"name":"`+sequence+`","last":0`, 1)
+	}
+	if err := load(s, []byte(state)); err != nil {
+		t.Fatal(err)
+	}
+	if after := create("b"); after == before {
+		t.Errorf("the new rows have the UUIDs of the old ones: %s", after)
+	}
+	if arqs := s.ARQs(); len(arqs) != 2 || arqs[0].UUID == arqs[1].UUID {
+		t.Errorf("the requests are %v", arqs)
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"table": "accelerator.agents", "key": "cn0", "row": {"hostname": "cn0", "down": true, "started_at": "2020-01-01T00:00:00Z", "returns_at": "2020-01-01T00:00:00Z"}}`))
 	f.Add(smallDump(f))
