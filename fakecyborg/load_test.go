@@ -390,6 +390,33 @@ func TestNewRowsHaveUUIDsThatTheLoadedOnesDoNotHave(t *testing.T) {
 	}
 }
 
+// A state from elsewhere may have the provider of a card on a deployable of another name, as that of a host that has
+// been renamed.
+func TestCardWhoseProviderIsTakenIsNotReported(t *testing.T) {
+	t.Parallel()
+	card := newHardware("test", vgpu("af", 2))
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card})
+	w.profile("v", `[{"resources:VGPU":"1"}]`)
+	binding := fakecyborg.Binding{ARQ: w.arqs("v")[0], Host: "cn0", Provider: vgpuProvider(), Instance: instanceA}
+	if err := w.server.Bind(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	state := strings.ReplaceAll(string(dumped(t, w.server)), `"name":"cn0_0000:af:00.0"`, `"name":"old_0000:af:00.0"`)
+	if err := load(w.server, []byte(state)); err != nil {
+		t.Fatal(err)
+	}
+	err := w.server.Report(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "deployable cn0_0000:af:00.0: its provider "+vgpuProvider()+" is that of deployable old_0000:af:00.0") {
+		t.Errorf("the report while a request holds a handle: %v", err)
+	}
+	loaded(t, w.server, dumped(t, w.server))
+	w.delete("/v2/accelerator_requests?instance=" + instanceA)
+	if err := w.server.Report(t.Context()); err != nil {
+		t.Errorf("the report after the release: %v", err)
+	}
+	loaded(t, w.server, dumped(t, w.server))
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"table": "accelerator.agents", "key": "cn0", "row": {"hostname": "cn0", "down": true, "started_at": "2020-01-01T00:00:00Z", "returns_at": "2020-01-01T00:00:00Z"}}`))
 	f.Add(smallDump(f))

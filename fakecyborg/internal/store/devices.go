@@ -125,10 +125,14 @@ func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, 
 		on, _ := t.Device(other.Device)
 		return Deployable{}, fmt.Errorf("deployable %s exists already, on host %s, device %s", spec.Name, on.Host, on.ControlPath.Key())
 	}
+	provider := t.providerOf(device, spec.Name, parent)
+	if other, taken := t.s.deployableByProvider.First(t.tx, provider); taken && t.s.cfg.Layout != LayoutFlat {
+		return Deployable{}, fmt.Errorf("deployable %s: its provider %s is that of deployable %s", spec.Name, provider, other.Name)
+	}
 	d := Deployable{
 		ID: t.s.deployables.ids.Next(t.tx), UUID: t.s.deployables.newUUID(t, kindDeployable, spec.Name), CreatedAt: now, Device: device.UUID,
 		Name: spec.Name, DriverName: spec.DriverName, Total: spec.NumAccelerators, Resources: maps.Clone(spec.Resources),
-		Provider: t.providerOf(device, spec.Name, parent), Preprogrammed: spec.Preprogrammed(),
+		Provider: provider, Preprogrammed: spec.Preprogrammed(),
 	}
 	t.s.deployables.Put(t.tx, d)
 	for _, a := range spec.AttributeList() {
@@ -180,7 +184,10 @@ func (t Tx) SetInPlacement(uuid string, known bool) {
 // Displace stores that Placement has lost a deployable, and where it is to be instead. Parent is the provider
 // of the host.
 func (t Tx) Displace(device Device, d Deployable, parent string) Deployable {
-	d.InPlacement, d.Provider = false, t.providerOf(device, d.Name, parent)
+	d.InPlacement = false
+	if t.s.cfg.Layout == LayoutFlat {
+		d.Provider = t.providerOf(device, d.Name, parent)
+	}
 	t.s.deployables.Put(t.tx, d)
 	return d
 }
