@@ -138,7 +138,7 @@ func TestWeighIsAStableOrder(t *testing.T) {
 			return scores[at-1], "because"
 		})
 		for i, w := range weighed {
-			if w.Host != fmt.Sprint(want[i].index) || w.Scores[0] != want[i].score || w.Reason != "because" {
+			if w.Host != fmt.Sprint(want[i].index) || w.Index != want[i].index || w.Scores[0] != want[i].score || w.Reason != "because" {
 				t.Fatalf("place %d: %+v, want %+v", i, w, want[i])
 			}
 		}
