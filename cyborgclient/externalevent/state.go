@@ -46,10 +46,13 @@ func (s EventState) String() string {
 	return text
 }
 
-// States returns the state of each event, in the order of [Registry.Prepare].
+// States returns the state of each event, in the order of [Registry.Prepare]. Events
+// that are delivered together, or end with the registry, change together.
 func (w *Waiter) States() []EventState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.registry.mu.Lock()
+	defer w.registry.mu.Unlock()
 	states := make([]EventState, len(w.events))
 	for i, a := range w.events {
 		states[i] = a.describe()
