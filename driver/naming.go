@@ -30,13 +30,15 @@ func CustomName(parts ...string) (string, error) {
 	return name, nil
 }
 
+var withUnderscores = strings.NewReplacer(" ", "_", "-", "_")
+
 // namePart normalises one part of a custom name by the rules of CustomName. An empty
 // part is refused.
 func namePart(part string) (string, error) {
 	if part == "" {
 		return "", fmt.Errorf("%w: empty part", ErrName)
 	}
-	name := strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(part))
+	name := strings.ToUpper(withUnderscores.Replace(part))
 	if r, bad := illegalRune(name); bad {
 		return "", fmt.Errorf("%w %q: character %q is not allowed", ErrName, part, r)
 	}

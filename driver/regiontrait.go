@@ -82,7 +82,9 @@ func namesID(trait, kind string, form *regexp.Regexp, id string) bool {
 	return have == want || uuid.Validate(want) == nil && strings.HasSuffix(have, want)
 }
 
+var withoutSeparators = strings.NewReplacer("_", "", "-", "", " ", "")
+
 // bareID is an id in capitals and without separators.
 func bareID(id string) string {
-	return strings.ToUpper(strings.NewReplacer("_", "", "-", "", " ", "").Replace(id))
+	return strings.ToUpper(withoutSeparators.Replace(id))
 }

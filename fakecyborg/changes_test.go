@@ -135,7 +135,7 @@ func TestTheRecordedChangesAreTheDifference(t *testing.T) {
 	for _, cfg := range []fakecyborg.Config{
 		{}, {UpstreamQuirks: true}, {BindDelay: later}, {UpstreamQuirks: true, BindDelay: later}, {BindDelay: later, Release: fakecyborg.ReleaseZed},
 	} {
-		for seed := range uint64(8) {
+		for seed := range uint64(4) {
 			synctest.Test(t, func(t *testing.T) { walkChanges(t, cfg, seed, told) })
 		}
 	}

@@ -189,12 +189,13 @@ var (
 	lineBreak   = regexp.MustCompile(`(?is)<br.*?>`)
 	commentMark = regexp.MustCompile(`<!--|-->`)
 	tag         = regexp.MustCompile(`(?s)<.*?>`)
+	oneLine     = strings.NewReplacer("\n", " ", "\r", "")
 )
 
 // withoutTags is webob's text of a page: one line, broken only where a tag breaks it. It
 // takes from the error's own text whatever looks like a tag, too.
 func withoutTags(page string) string {
-	line := lineBreak.ReplaceAllString(strings.NewReplacer("\n", " ", "\r", "").Replace(page), "\n")
+	line := lineBreak.ReplaceAllString(oneLine.Replace(page), "\n")
 	return tag.ReplaceAllString(commentMark.ReplaceAllString(line, ""), "")
 }
 

@@ -102,11 +102,14 @@ func claimedBy(providers []string, d driver.Device) string {
 	return ""
 }
 
+// nodeDevice writes an address as libvirt does in the names of node devices.
+var nodeDevice = strings.NewReplacer(":", "_", ".", "_")
+
 // namesAddress reports whether the name of a provider of Nova's ends with an address:
 // HOST_0000:3b:00.0 for PCI devices, HOST_pci_0000_3b_00_0 for cards divided into vGPUs
 // (nova/compute/pci_placement_translator.py, nova/virt/libvirt/driver.py).
 func namesAddress(name string, address driver.PCIAddress) bool {
 	text := address.String()
 	return strings.HasSuffix(name, "_"+text) ||
-		strings.HasSuffix(name, "pci_"+strings.NewReplacer(":", "_", ".", "_").Replace(text))
+		strings.HasSuffix(name, "pci_"+nodeDevice.Replace(text))
 }
