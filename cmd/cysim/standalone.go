@@ -176,16 +176,17 @@ func (r *readiness) reported(log *slog.Logger, host string, err error) {
 	}
 }
 
-// problem logs a problem that will be tried again, unless it is the same as before, and its end.
+// problem logs a problem that will be tried again, unless it is the same as before, and its end, in the order
+// of the reports.
 func (r *readiness) problem(log *slog.Logger, host string, err error) {
 	text := ""
 	if err != nil {
 		text = command.OneLine(err.Error())
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	before := r.last[host]
 	r.last[host] = text
-	r.mu.Unlock()
 	switch {
 	case text == before:
 	case text == "":
