@@ -273,9 +273,11 @@ func TestACloudGoesOnInItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	spawnerOn(t, first).spawn(t, 1, vgpu)
-	if _, err := open(oneHost(vgpu)); err == nil || !strings.Contains(err.Error(), "another process has it open") {
-		t.Errorf("a file that is in use: got %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := open(oneHost(vgpu)); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+			t.Errorf("a file that is in use: got %v", err)
+		}
+	})
 	before := dump(t, first)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)

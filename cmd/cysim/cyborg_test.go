@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -320,9 +321,11 @@ func TestCyborgContinuesFromItsState(t *testing.T) {
 	args := []string{"cyborg", "--placement-url", placement, "--sysfs", dir, "--state", file}
 	layOutGPUs(t, dir, "0000:81:00.0", "0000:82:00.0", "0000:83:00.0")
 	first := start(t, args...)
-	if status, _, stderr := cysim(t, "cyborg", "--placement-url", placement, "--state", file); status != 2 || !strings.Contains(stderr, file) {
-		t.Errorf("a second Cyborg with the file: %d %s", status, stderr)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if status, _, stderr := cysim(t, "cyborg", "--placement-url", placement, "--state", file); status != 2 || !strings.Contains(stderr, file) {
+			t.Errorf("a second Cyborg with the file: %d %s", status, stderr)
+		}
+	})
 	admin := []string{"X-Auth-Token: admin", "X-Service-Token: nova", "OpenStack-API-Version: accelerator 2.2"}
 	api := func(on *running, method, path, body string) string {
 		t.Helper()

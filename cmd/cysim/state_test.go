@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/sim"
@@ -36,9 +37,11 @@ func TestServeContinuesFromItsStateFile(t *testing.T) {
 	if clock := put(t, "GET", second.env["CYSIM_URL"]+"/_sim/clock", ""); !strings.Contains(clock, "2026-01-01T00:01:30Z") {
 		t.Errorf("the clock does not go on: %s", clock)
 	}
-	if status, _, text := cysim(t, "serve", "--state", file); status != 1 && status != 2 || !strings.Contains(text, "another process has it open") {
-		t.Errorf("a second process: %d %s", status, text)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if status, _, text := cysim(t, "serve", "--state", file); status != 1 && status != 2 || !strings.Contains(text, "another process has it open") {
+			t.Errorf("a second process: %d %s", status, text)
+		}
+	})
 	second.stop()
 	for _, flags := range [][]string{{"--seed", "8"}, {"--region", "Elsewhere"}, {"--cyborg-release", "zed"}} {
 		status, _, text := cysim(t, append([]string{"serve", "--state", file}, flags...)...)

@@ -19,8 +19,8 @@ import (
 // ErrEmpty is matched by the error about a state file that holds nothing yet.
 var ErrEmpty = errors.New("the state file is empty")
 
-// lockTimeout is how long OpenFile waits for another process to close the file.
-const lockTimeout = 100 * time.Millisecond
+// lockTimeout is how long OpenFile waits for another process that is ending, and closes the file.
+const lockTimeout = 3 * time.Second
 
 // The buckets of a state file. The header's and the sum's have one key of the same name, the rows'
 // has a bucket for each table.

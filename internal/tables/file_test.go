@@ -145,9 +145,11 @@ func TestSyncsThatWaitTogetherShareAWrite(t *testing.T) {
 
 func TestOpenFileRefusesWhatIsNoStateFile(t *testing.T) {
 	k := newKept(t)
-	if _, err := tables.OpenFile(k.path, false); err == nil || !strings.Contains(err.Error(), "another process") {
-		t.Errorf("a file that is open: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := tables.OpenFile(k.path, false); err == nil || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("a file that is open: %v", err)
+		}
+	})
 	write := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -333,4 +335,29 @@ func TestOpenFileTakesTheFileFromOthers(t *testing.T) {
 	if got := mode(false); got != 0o600 {
 		t.Errorf("mode %o, want 600", got)
 	}
+}
+
+// A process that was told to end is waited for: whoever starts the next one cannot know when it has ended.
+func TestOpenFileWaitsForTheProcessThatEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state")
+		first, err := tables.OpenFile(path, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(2 * time.Second)
+			if err := first.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		second, err := tables.OpenFile(path, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
