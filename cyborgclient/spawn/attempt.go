@@ -69,6 +69,9 @@ type Result struct {
 	Instance string
 	// Host is the name of the compute node.
 	Host string
+	// Flavor is that of the request; for a Rocky flavor the one with a device profile into
+	// which it was converted.
+	Flavor requestspec.Flavor
 	// ARQs are all Bound, in the order of the device profile's groups.
 	ARQs []cyborgclient.ARQ
 	// Devices are in Domain, one for each ARQ that is not in Skipped.
@@ -195,7 +198,7 @@ func (a *Attempt) Trace() []StepTrace { return a.record.trace() }
 // Result returns what the instance has got; it is complete after Compose.
 func (a *Attempt) Result() *Result {
 	return &Result{
-		Instance: a.Request.Instance, Host: a.Host, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
+		Instance: a.Request.Instance, Host: a.Host, Flavor: a.Request.Flavor, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
 		Ports: a.Ports, Domain: a.Domain, Suspects: a.cleanup.suspects(), Trace: a.Trace(),
 	}
 }

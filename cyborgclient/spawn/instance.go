@@ -12,7 +12,8 @@ type Instance struct {
 	UUID string
 	// Host is the name of its compute node, or the short name; empty for an instance that
 	// is shelved and offloaded.
-	Host   string
+	Host string
+	// Flavor is that of [Result]: a Rocky flavor has no device profile.
 	Flavor requestspec.Flavor
 	// Image is that of [Request].
 	Image string
@@ -31,7 +32,7 @@ type Instance struct {
 // InstanceOf returns the instance that [Flow.Run] made for a request.
 func InstanceOf(request Request, result *Result) Instance {
 	i := Instance{
-		UUID: result.Instance, Host: result.Host, Flavor: request.Flavor, Image: request.Image, Ports: slices.Clone(request.Ports),
+		UUID: result.Instance, Host: result.Host, Flavor: result.Flavor, Image: request.Image, Ports: slices.Clone(request.Ports),
 		ARQs: uuidsOf(result.ARQs), ProjectID: request.ProjectID, UserID: request.UserID,
 	}
 	for n, port := range i.Ports {
@@ -42,9 +43,13 @@ func InstanceOf(request Request, result *Result) Instance {
 	return i
 }
 
-// hasProfile reports a device profile in the flavor, hasPort an accelerated port.
+// hasProfile reports a device profile in the flavor, hasPort an accelerated port. A Rocky
+// flavor of an instance with ARQs was converted into one with a profile.
 func (i Instance) hasProfile() bool {
 	_, ok := i.Flavor.DeviceProfile()
+	if !ok && len(i.ARQs) > 0 {
+		_, ok, _ = requestspec.FromRocky(i.Flavor, false)
+	}
 	return ok
 }
 

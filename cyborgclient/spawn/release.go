@@ -238,7 +238,7 @@ func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
 func (o *Operations) release(ctx context.Context, i Instance, how deletion) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	if !i.mayHaveARQs() {
+	if !i.mayHaveARQs() && !o.flow.config.RockyFlavors.Convert {
 		how = noARQs
 	}
 	return o.flow.release(ctx, i, how)

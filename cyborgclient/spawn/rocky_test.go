@@ -6,9 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
@@ -246,4 +248,37 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// An instance of a Rocky flavor has its accelerators in later operations, too: with the flavor
+// of the result as with the original one.
+func TestOperationsKnowTheAcceleratorsOfARockyFlavor(t *testing.T) {
+	t.Parallel()
+	for _, original := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: rockyModel(2), config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
+			req := spawn.Request{Instance: instance, Flavor: rockyFlavor()}
+			result, err := s.flow.Run(t.Context(), req)
+			settled(t, err)
+			i := spawn.InstanceOf(req, result)
+			if original {
+				i.Flavor = req.Flavor
+			}
+			settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
+			if err := spawn.Permit(spawn.OpResize, i); err == nil {
+				t.Error("a resize is permitted")
+			}
+			bare := domainxml.NewDomain(domainxml.DomainOpts{Name: "x", UUID: instance, MemoryMiB: 512, VCPUs: 1})
+			settled(t, s.ops.HardReboot(t.Context(), i, bare))
+			if !strings.Contains(s.guests.runs[placeOf(i)], "<hostdev") {
+				t.Error("after a reboot the guest has no device")
+			}
+			i.ARQs = nil // those that Cyborg lists
+			settled(t, s.ops.Delete(t.Context(), i))
+			s.sound(t)
+			if left := s.cloud.Cyborg.ARQs(); len(left) > 0 {
+				t.Errorf("left after the deletion: %v", left)
+			}
+		})
+	}
 }
