@@ -26,8 +26,9 @@ type ReconcileOpts struct {
 	// [Result.Host]. What is on other hosts belongs to other agents.
 	Hosts []string
 	// Living is required. It reports whether an instance exists or is being built
-	// on one of the hosts, by whatever process. It is called once per instance; an
-	// error ends the reconciliation before anything is freed.
+	// on one of the hosts, by whatever process. It is called once per instance, when an
+	// error ends the reconciliation before anything is freed, and again before an
+	// allocation is freed.
 	Living func(ctx context.Context, instance string) (bool, error)
 	// MinAge is the age from which an ARQ without an instance is an orphan; a younger
 	// one may be between its creation and its bind. 0 means 15 minutes, the minimum.
@@ -57,7 +58,9 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 // hosts of the caller:
 //
 //   - ARQs that are bound to one of the hosts, of instances that are not living;
-//   - allocations from Cyborg's providers on the hosts, of consumers that are not living.
+//   - allocations from Cyborg's providers on the hosts, of consumers that are not living:
+//     of one that has resources of a compute node elsewhere, such as an evacuated
+//     instance's, only the part on the hosts.
 //     A consumer has to be of type INSTANCE, as this package writes it from Placement
 //     1.38 on, or to have an ARQ on the hosts, or to be one of [Flow.Suspects]. What Nova
 //     holds for a migration is left alone;
@@ -82,7 +85,7 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, e
 	}
 	r := &reconciliation{
 		flow: f, opts: opts, hosts: map[string]bool{}, living: map[string]bool{}, onHosts: map[string]bool{},
-		known: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{},
+		known: map[string]bool{}, trees: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{},
 	}
 	for _, host := range opts.Hosts {
 		r.hosts[host] = true
@@ -127,6 +130,7 @@ type reconciliation struct {
 	living  map[string]bool             // results of opts.Living
 	onHosts map[string]bool             // instances that have an ARQ on the hosts
 	known   map[string]bool             // hosts that Placement or an ARQ has
+	trees   map[string]bool             // providers of the hosts, the compute nodes included
 	arqs    map[string]cyborgclient.ARQ // orphans without an instance
 	// suspects are the consumers whose allocations are suspects.
 	suspects map[string]bool
@@ -224,6 +228,9 @@ func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
 		if err != nil {
 			return nil, err
 		}
+		for provider := range tree {
+			r.trees[provider] = true
+		}
 		if !r.flow.config.Compat.FlatProviders {
 			delete(tree, root) // the compute node, of whose consumers most have no accelerators
 		}
@@ -295,12 +302,15 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 			waiting = append(waiting, orphan)
 			continue
 		}
+		gone := true
 		if orphan.Kind == LeftoverARQ {
 			orphan.Err = r.flow.deleteARQs(ctx, []string{orphan.ID})[orphan.ID]
 		} else {
-			orphan.Err = r.flow.deleteAllocation(ctx, orphan.ID)
+			gone, orphan.Err = r.freeAllocation(ctx, orphan.ID)
 		}
-		done = append(done, orphan)
+		if gone || orphan.Err != nil {
+			done = append(done, orphan)
+		}
 	}
 	done = append(done, r.freeUnchanged(ctx, waiting)...)
 	type subject struct {
@@ -313,6 +323,24 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 	}
 	r.flow.suspects.remove(func(l Leftover) bool { return freed[subject{l.Kind, l.ID}] })
 	return done
+}
+
+// freeAllocation takes the hosts' resources from a consumer that is still gone: since the
+// orphans were read, it may have been built again, by this flow or another process.
+func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (gone bool, err error) {
+	delete(r.living, consumer)
+	if gone, err = r.gone(ctx, consumer); err != nil || !gone {
+		return gone, err
+	}
+	_, _, err = r.flow.changeAllocation(ctx, consumer, func(held placement.Allocation) (placement.Allocation, verdict) {
+		next := held
+		next.Resources = placement.Elsewhere(held.Resources, r.trees)
+		if gone = !r.flow.instances.has(consumer); !gone || placement.Equal(held.Resources, next.Resources) {
+			return held, leave
+		}
+		return next, replace
+	})
+	return gone, err
 }
 
 // freeUnchanged deletes the ARQs without an instance that are the same after a minute.

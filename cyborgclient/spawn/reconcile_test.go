@@ -474,3 +474,94 @@ func TestReconcileFreesALateClaim(t *testing.T) {
 		})
 	}
 }
+
+// What was built again after the orphans were read is no orphan: by this flow, or by another
+// process.
+func TestReconcileLeavesWhatIsBuiltMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]func(*testing.T, *site) error{
+		"by this flow": func(t *testing.T, s *site) error {
+			req := request("mixed")
+			req.Hooks.Start = func(_ context.Context, r *spawn.Result) error {
+				time.Sleep(time.Minute) // it is running while the orphans are freed
+				s.define(t, r)
+				return nil
+			}
+			_, err := s.flow.Run(t.Context(), req)
+			return err
+		},
+		"by another process": func(t *testing.T, s *site) error {
+			s.connect(t, s.cloud.Provider(t))
+			_, err := s.ops.Unshelve(t.Context(), spawn.Instance{UUID: instance, Flavor: flavor("mixed")}, spawn.MoveOpts{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				s.crash(t, instance, 10)
+				built := make(chan error, 1)
+				began := false
+				s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(req *http.Request) (*http.Response, error) {
+						if !began && arqCall(t, req) == "delete" { // the first that is freed
+							began = true
+							settled(t, s.flow.Release(t.Context(), instance))
+							go func() { built <- again(t, s) }()
+							time.Sleep(30 * time.Second)
+						}
+						return next.RoundTrip(req)
+					})
+				})
+				s.renew(t)
+				orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
+				settled(t, errors.Join(err, <-built))
+				for _, l := range orphans {
+					if l.Kind == spawn.LeftoverAllocation {
+						t.Errorf("freed %+v", l)
+					}
+				}
+				s.sound(t)
+			})
+		})
+	}
+}
+
+// The agent of a host that comes back frees what an evacuated instance still has there, and
+// nothing of what it has on its new host.
+func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		s.loseHost(t, i.Host)
+		s.guests.hook = func(int) {
+			if s.guests.calls[len(s.guests.calls)-1] == "start" { // what follows is the release of the old host
+				s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 503, Times: -1})
+			}
+		}
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		if result == nil || !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got %v, %v; want a result and what was left", result, err)
+		}
+		s.cloud.Faults().Clear()
+		settled(t, s.cloud.StartHost(t.Context(), i.Host))
+		delete(s.guests.saved, placeOf(i)) // as nova-compute removes an evacuated guest
+		s.connect(t, s.cloud.Provider(t))
+		orphans, err := s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
+			Hosts: []string{i.Host}, Free: true,
+			Living: func(context.Context, string) (bool, error) { return false, nil }, // on the old host
+		})
+		if err != nil || len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation {
+			t.Errorf("got %v, %v; want the allocation", orphans, err)
+		}
+		old := s.cloud.ProviderUUID(i.Host)
+		for _, a := range s.cloud.Placement.Allocations() {
+			if a.Provider == old {
+				t.Errorf("still on the old host: %+v", a)
+			}
+		}
+		s.sound(t)
+	})
+}

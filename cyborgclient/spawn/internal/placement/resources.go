@@ -65,16 +65,32 @@ func Without(held Resources, devices map[string]bool) Resources {
 	return kept
 }
 
+// Elsewhere returns resources without those of the providers of some compute nodes. Nothing
+// remains without a compute node: a sharing provider's resources belong to what is on one.
+func Elsewhere(held Resources, nodes map[string]bool) Resources {
+	rest := maps.Clone(held)
+	maps.DeleteFunc(rest, func(provider string, _ map[string]int) bool { return nodes[provider] })
+	for _, resources := range rest {
+		if onNode(resources) {
+			return rest
+		}
+	}
+	return Resources{}
+}
+
+// onNode reports resources that are those of a compute node: disk and addresses may come
+// from a sharing provider in another tree; processors and memory do not.
+func onNode(resources map[string]int) bool {
+	return resources["VCPU"] > 0 || resources["PCPU"] > 0 || resources["MEMORY_MB"] > 0
+}
+
 // NodeProvider returns, of the providers that an instance uses, one in the tree of
-// its compute node. Disk and addresses may come from a sharing provider in another
-// tree; processors and memory do not.
+// its compute node.
 func NodeProvider(held Resources) string {
 	providers := slices.Sorted(maps.Keys(held))
 	for _, provider := range providers {
-		for _, class := range []string{"VCPU", "PCPU", "MEMORY_MB"} {
-			if held[provider][class] > 0 {
-				return provider
-			}
+		if onNode(held[provider]) {
+			return provider
 		}
 	}
 	return providers[0]
