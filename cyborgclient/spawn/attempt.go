@@ -127,15 +127,16 @@ type Attempt struct {
 	claimed  bool // on Host
 	bindLost bool // the outcome of the bind is unknown
 
-	hosts     []string        // that were chosen, by name
-	mayAsk    bool            // the candidates are Placement's answer to Request, not those of a handover
-	asked     int             // how many candidates the last query asked for; 0 before it, and for all
-	cut       bool            // there may be more candidates
-	tried     map[string]bool // roots of the hosts that were claimed on
-	passed    map[string]bool // roots of the hosts that refused the candidates of the last answer
-	tree      hostTree        // of Host
-	guestMade bool            // a hook may have made a guest
-	cleanup   cleanup         // of all unwindings so far
+	hosts      []string        // that were chosen, by name
+	mayAsk     bool            // the candidates are Placement's answer to Request, not those of a handover
+	asked      int             // how many candidates the last query asked for; 0 before it, and for all
+	cut        bool            // there may be more candidates
+	tried      map[string]bool // roots of the hosts that were claimed on
+	passed     map[string]bool // roots of the hosts that refused the candidates of the last answer
+	tree       hostTree        // of Host
+	guestMade  bool            // a hook may have made a guest
+	guestStays bool            // it could not be destroyed
+	cleanup    cleanup         // of all unwindings so far
 }
 
 type claimState struct {

@@ -28,9 +28,11 @@ type Hooks struct {
 	// ErrAbort or ErrGone.
 	Start func(ctx context.Context, result *Result) error
 	// Destroy removes what Start and CreateMdev have made. It is called before the
-	// ARQs are deleted. Its context does not end with the caller's, but after a
-	// third of Config.UnwindTimeout. When it fails no other host is tried, and the
-	// guest is named in [Error.Leftovers].
+	// ARQs are deleted, and again after an error. Its context does not end with the
+	// caller's, but after a third of Config.UnwindTimeout. When it fails until then no
+	// other host is tried, and ARQs and allocation stay, because the guest may still use
+	// its devices: [Error.Leftovers] names them and the guest. Release them when the guest
+	// is gone.
 	Destroy func(ctx context.Context, result *Result) error
 }
 

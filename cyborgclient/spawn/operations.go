@@ -337,11 +337,14 @@ func (o *Operations) exchange(ctx context.Context, i Instance, mdevs []cyborgcli
 	return o.orRestore(ctx, i, old, fresh, false, func() error { return o.boot(ctx, i, mdevs, old, fresh, true) })
 }
 
-// orRestore restores the guest when change fails, panics or ends the goroutine.
+// orRestore restores the guest when change fails, panics or ends the goroutine, also after
+// the caller's context ended.
 func (o *Operations) orRestore(ctx context.Context, i Instance, old, fresh []byte, start bool, change func() error) (err error) {
 	err = errors.New("the hypervisor did not return")
 	defer func() {
 		if err != nil {
+			ctx, cancel := o.flow.detached(ctx)
+			defer cancel()
 			err = errors.Join(err, o.restore(ctx, i, old, fresh, start))
 		}
 	}()
@@ -380,12 +383,9 @@ func (o *Operations) mdevCreator(i Instance) func(context.Context, cyborgclient.
 	}
 }
 
-// restore saves the old XML again if it was another one, also after the caller's context
-// ended, and starts the guest if it is to run. The guest may run although its start
-// returned an error, so it is destroyed first.
+// restore saves the old XML again if it was another one, and starts the guest if it is to
+// run. The guest may run although its start returned an error, so it is destroyed first.
 func (o *Operations) restore(ctx context.Context, i Instance, old, fresh []byte, start bool) error {
-	ctx, cancel := o.flow.detached(ctx)
-	defer cancel()
 	err := o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
 		err := o.flow.retry(ctx, func(ctx context.Context) error {
 			if err := o.hypervisor.Destroy(ctx, i); err != nil || bytes.Equal(old, fresh) {

@@ -279,3 +279,28 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
+
+// A guest that runs with Cyborg's device, although its start failed, and cannot be given its
+// old domain again, keeps the device.
+func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: novaVGPUModel()})
+		i := novaVGPU(t, s)
+		s.guests.after, s.guests.fail["start"] = true, 1 // it starts, but the call fails
+		s.guests.hook = func(int) {
+			if s.guests.calls[len(s.guests.calls)-1] == "destroy" {
+				s.guests.after, s.guests.fail["destroy"] = false, 1
+			}
+		}
+		_, err := s.ops.TakeOver(t.Context(), change(i))
+		var failure *spawn.Error
+		if !errors.As(err, &failure) {
+			t.Fatalf("got %v", err)
+		}
+		wantKinds(t, failure.Leftovers, spawn.LeftoverGuest, spawn.LeftoverARQ, spawn.LeftoverAllocation)
+		if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 1 || !strings.Contains(s.guests.runs[placeOf(i)], arqs[0].AttachHandleUUID) {
+			t.Errorf("the guest does not run with the device of %v", arqs)
+		}
+	})
+}

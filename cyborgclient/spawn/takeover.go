@@ -114,7 +114,11 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change OwnershipC
 	if err != nil {
 		return StepCompose, err
 	}
-	if err := o.swap(ctx, change.Instance, a.ARQs, saved, fresh, running); err != nil {
+	a.guestMade = true // with Cyborg's device; the unwinding restores the old one before it is freed
+	a.Request.Hooks.Destroy = func(ctx context.Context, _ *Result) error {
+		return o.restore(ctx, change.Instance, saved, fresh, running)
+	}
+	if err := o.change(ctx, change.Instance, a.ARQs, saved, fresh, running); err != nil {
 		return StepStart, err
 	}
 	return 0, nil
@@ -161,14 +165,17 @@ func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 // swap gives the guest its new domain. After a failure the guest has the old one,
 // and runs if it ran.
 func (o *Operations) swap(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
-	return o.orRestore(ctx, i, old, fresh, running, func() error {
-		if running {
-			if err := o.powerOff(ctx, i); err != nil {
-				return err
-			}
+	return o.orRestore(ctx, i, old, fresh, running, func() error { return o.change(ctx, i, mdevs, old, fresh, running) })
+}
+
+// change powers the guest off if it runs, and starts it with its new domain.
+func (o *Operations) change(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
+	if running {
+		if err := o.powerOff(ctx, i); err != nil {
+			return err
 		}
-		return o.boot(ctx, i, mdevs, old, fresh, running)
-	})
+	}
+	return o.boot(ctx, i, mdevs, old, fresh, running)
 }
 
 // releaseNova releases Nova's vGPU in Placement and on the host.

@@ -162,12 +162,15 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 			a.destroyGuest(ctx)
 		},
 		func(ctx context.Context) {
-			if !moving || !a.flow.config.Compat.Rebind || a.bindLost || !a.unbindARQs(ctx) {
+			switch {
+			case a.guestStays:
+				a.keepForGuest()
+			case !moving || !a.flow.config.Compat.Rebind || a.bindLost || !a.unbindARQs(ctx):
 				a.deleteARQs(ctx)
 			}
 		},
 		func(ctx context.Context) {
-			if !moving {
+			if !moving && !a.guestStays {
 				a.releaseClaim(ctx)
 			}
 		},
@@ -198,10 +201,28 @@ func (a *Attempt) destroyGuest(ctx context.Context) {
 	}
 	err := errors.New("the hook Destroy did not return")
 	defer func() {
-		a.guestMade = err != nil
+		a.guestMade, a.guestStays = err != nil, err != nil
 		a.cleanup.add(LeftoverGuest, a.Request.Instance, err)
 	}()
-	err = destroy(ctx, a.Result())
+	for pause := retryPause; ; pause = min(2*pause, maxRetryPause) {
+		if err = destroy(ctx, a.Result()); err == nil || sleep(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// errGuestStays is why ARQs and allocation of a guest that could not be destroyed are kept.
+var errGuestStays = errors.New("the guest, which could not be destroyed, may use it")
+
+// keepForGuest names what the guest may still use: the next Unwind, or the caller once the
+// guest is gone, gives it back.
+func (a *Attempt) keepForGuest() {
+	for _, uuid := range uuidsOf(a.ARQs) {
+		a.cleanup.add(LeftoverARQ, uuid, errGuestStays)
+	}
+	if a.claim.sent {
+		a.cleanup.add(LeftoverAllocation, a.Request.Instance, errGuestStays)
+	}
 }
 
 // unbindARQs unbinds the ARQs and keeps them for the next host. It reports false
@@ -220,7 +241,9 @@ func (a *Attempt) unbindARQs(ctx context.Context) bool {
 // deleteARQs deletes the ARQs by their UUIDs, never by instance: an instance that
 // had ARQs before keeps them.
 func (a *Attempt) deleteARQs(ctx context.Context) {
-	uuids := slices.Concat(a.cleanup.arqs(), uuidsOf(a.ARQs), uuidsOf(a.spares)) // those of an earlier unwinding, too
+	uuids := slices.Concat(uuidsOf(a.ARQs), uuidsOf(a.spares))
+	earlier := slices.DeleteFunc(a.cleanup.arqs(), func(uuid string) bool { return slices.Contains(uuids, uuid) }) // of an earlier unwinding
+	uuids = slices.Concat(earlier, uuids)
 	if len(uuids) == 0 {
 		return
 	}

@@ -18,6 +18,18 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
+// wantKinds compares the kinds of what was left behind.
+func wantKinds(t *testing.T, got []spawn.Leftover, want ...spawn.LeftoverKind) {
+	t.Helper()
+	kinds := make([]spawn.LeftoverKind, len(got))
+	for i, l := range got {
+		kinds[i] = l.Kind
+	}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("left behind (-want +got):\n%s", diff)
+	}
+}
+
 // A guest that could not be destroyed is destroyed by the next unwinding, and by that one
 // for the last time.
 func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
@@ -43,13 +55,12 @@ func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if _, leftovers := a.Unwind(t.Context()); len(leftovers) != 1 || leftovers[0].Kind != spawn.LeftoverGuest {
-			t.Errorf("left behind: %v, want the guest", leftovers)
-		}
+		_, leftovers := a.Unwind(t.Context())
+		wantKinds(t, leftovers, spawn.LeftoverGuest, spawn.LeftoverARQ, spawn.LeftoverAllocation)
 		if took := time.Since(began); took != 40*time.Second {
 			t.Errorf("the hook had %s, want a third of Config.UnwindTimeout", took)
 		}
-		for _, want := range []string{"1 undone, 0 left behind", "0 undone, 0 left behind"} {
+		for _, want := range []string{"3 undone, 0 left behind", "0 undone, 0 left behind"} {
 			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
 				t.Errorf("left behind: %v", leftovers)
 			}
@@ -288,4 +299,27 @@ func TestTheTraceTellsTheRequest(t *testing.T) {
 		t.Errorf("got error %v, want ErrRequest", err)
 	}
 	a.Unwind(t.Context())
+}
+
+// The devices of a guest that could not be destroyed are given to nobody else.
+func TestAGuestThatStaysKeepsItsDevices(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: raceModel(1, 1)})
+		req := request("gpu")
+		req.Hooks.Start = func(_ context.Context, r *spawn.Result) error { w.define(t, r); return errHook }
+		req.Hooks.Destroy = func(context.Context, *spawn.Result) error { return errors.New("libvirt is gone") }
+		if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got %v, want ErrLeftover", err)
+		}
+		next := request("gpu")
+		next.Instance = secondInstance
+		if result, err := w.flow.Run(t.Context(), next); err == nil {
+			t.Errorf("another instance got %v", result.Devices)
+		}
+		w.cloud.CheckNoLeaks(t)
+		w.cloud.RemoveGuest(instance)
+		settled(t, w.flow.Release(t.Context(), instance))
+		w.cloud.CheckNoLeaks(t)
+	})
 }
