@@ -329,3 +329,14 @@ func TestDeleteARQsNamesAllWhenCyborgIsAway(t *testing.T) {
 		}
 	})
 }
+
+// A list that ignores the instance, a proxy's perhaps, would have others' requests deleted.
+func TestAListOfAnotherInstanceIsMalformed(t *testing.T) {
+	t.Parallel()
+	client, _ := newClient(t, fixed(200, `{"arqs": [{"uuid": "`+arq1+`", "instance_uuid": "`+server2+`"}]}`))
+	arqs, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
+	if arqs != nil {
+		t.Errorf("got %v", arqs)
+	}
+	wantIs(t, err, cyborgclient.ErrMalformed, arq1, server1, server2)
+}

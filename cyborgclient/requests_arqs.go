@@ -48,7 +48,9 @@ type ListARQsOpts struct {
 }
 
 // ListARQs lists the accelerator requests of the token's project, or all of
-// them for an admin, oldest first (GET /accelerator_requests).
+// them for an admin, oldest first (GET /accelerator_requests). An answer with one of
+// another instance than was asked for matches [ErrMalformed]: whoever deletes what is
+// listed would delete that one.
 func (c *Client) ListARQs(ctx context.Context, opts ListARQsOpts) ([]ARQ, error) {
 	r := request{op: "accelerator.arq.list"}
 	var query pairs
@@ -60,7 +62,25 @@ func (c *Client) ListARQs(ctx context.Context, opts ListARQsOpts) ([]ARQ, error)
 		query.add("bind_state", "resolved")
 	}
 	r.url = c.queryURL(pathARQs, query)
-	return call(ctx, c, r, decodeARQs)
+	return call(ctx, c, r, func(body []byte) ([]ARQ, error) {
+		arqs, err := decodeARQs(body)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkInstance(arqs, opts.Instance); err != nil {
+			return nil, err
+		}
+		return arqs, nil
+	})
+}
+
+func checkInstance(arqs []ARQ, instance string) error {
+	for _, arq := range arqs {
+		if instance != "" && arq.InstanceUUID != "" && !strings.EqualFold(arq.InstanceUUID, instance) {
+			return fmt.Errorf("accelerator request %s of the answer is of instance %q, not %s", arq.UUID, arq.InstanceUUID, instance)
+		}
+	}
+	return nil
 }
 
 // decodeARQs reads {"arqs": [...]}. An ARQ without a UUID could never be

@@ -61,7 +61,7 @@ func everyCall() []oneCall {
 			return err
 		}},
 		{"ListARQs resolved, of an instance", 200, "arq_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: server1, Resolved: true})
+			_, err := c.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: server2, Resolved: true})
 			return err
 		}},
 		{"GetARQ", 200, "arq_bound", func(ctx context.Context, c *cyborgclient.Client) error {
