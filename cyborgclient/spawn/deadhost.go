@@ -95,6 +95,10 @@ func (a *Attempt) leaveStuck(ctx context.Context, c *cleanup) {
 	c.addARQs(spares, a.flow.deleteARQs(ctx, spares))
 	a.flow.arqs.remove(spares...)
 	a.spares = nil
+	a.nameStuck(c)
+}
+
+func (a *Attempt) nameStuck(c *cleanup) {
 	for _, arq := range a.stuck {
 		c.add(LeftoverARQ, arq.UUID, a.stuckErr[arq.UUID])
 	}

@@ -918,3 +918,24 @@ func TestAnOperationNeedsAnInstance(t *testing.T) {
 		t.Errorf("a guest that is not there: %v, want ErrNoGuest", err)
 	}
 }
+
+// A failure after the deletion of the old ARQs names the one whose mediated device only the
+// agent of the dead host can remove.
+func TestAFailedEvacuationNamesWhatStaysOnTheDeadHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "vgpu")
+		s.loseHost(t, i.Host)
+		s.guests.fail["start"] = 99
+		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		var failure *spawn.Error
+		if !errors.As(err, &failure) {
+			t.Fatalf("got %v", err)
+		}
+		wantKinds(t, failure.Leftovers, spawn.LeftoverARQ)
+		if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 1 || failure.Leftovers[0].ID != arqs[0].UUID {
+			t.Errorf("left %v, named %v", arqs, failure.Leftovers)
+		}
+	})
+}

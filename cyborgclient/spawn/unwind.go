@@ -168,6 +168,9 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 			case !moving || !a.flow.config.Compat.Rebind || a.bindLost || !a.unbindARQs(ctx):
 				a.deleteARQs(ctx)
 			}
+			if !moving {
+				a.nameStuck(c)
+			}
 		},
 		func(ctx context.Context) {
 			if !moving && !a.guestStays {
