@@ -121,8 +121,9 @@ func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 
 // Why something is a suspect.
 var (
-	errReplyLost  = errors.New("the reply was lost")
-	errLostCreate = errors.New("another client may have created it")
+	errReplyLost   = errors.New("the reply was lost")
+	errLostCreate  = errors.New("another client may have created it")
+	errOthersClaim = errors.New("the reply was lost, and another agent has ARQs of the instance")
 )
 
 // arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.
@@ -138,6 +139,20 @@ func arqCount(profile requestspec.DeviceProfile) int {
 	return total
 }
 
+// othersHaveIt reports whether an instance that held nothing before has ARQs that are not the
+// attempt's: then another agent has spawned it, and the allocation is that agent's.
+func (a *Attempt) othersHaveIt(ctx context.Context) bool {
+	if a.claim.wanted.Generation != nil {
+		return false
+	}
+	var arqs []cyborgclient.ARQ
+	err := a.flow.retry(ctx, func(ctx context.Context) (err error) {
+		arqs, err = a.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
+		return err
+	})
+	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return !a.cleanup.had(arq.UUID) })
+}
+
 // releaseClaim gives the allocation back: the instance holds what it held before.
 //
 // A claim with a lost reply may be another client's allocation, and may still arrive.
@@ -146,6 +161,10 @@ func arqCount(profile requestspec.DeviceProfile) int {
 // instance needs none, so it is looked for.
 func (a *Attempt) releaseClaim(ctx context.Context) {
 	if !a.claim.sent {
+		return
+	}
+	if !a.claim.certain && a.othersHaveIt(ctx) {
+		a.cleanup.suspect(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: errOthersClaim})
 		return
 	}
 	seen := a.claim.certain
@@ -163,7 +182,12 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 			return held, leave
 		}
 		seen = seen || ours
-		return a.before, replace
+		next := a.before
+		claimed := placement.Subtract(a.claim.wanted.Resources, a.before.Resources)
+		if !restored && len(placement.Subtract(claimed, held.Resources)) == 0 { // it has this claim, and not that on an earlier host
+			next.Resources = placement.Subtract(held.Resources, claimed) // what others have changed meanwhile stays
+		}
+		return next, replace
 	})
 	l := Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Certain: seen, Err: err}
 	switch {

@@ -367,3 +367,83 @@ func TestABindToAnotherHostOrProviderFails(t *testing.T) {
 		})
 	}
 }
+
+// What others change in the allocation of a running instance stays when the attempt fails.
+func TestAFailureLeavesTheChangesOfOthersToARunningInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: raceModel(2, 2)})
+		plain := flavor("gpu")
+		plain.ExtraSpecs = nil
+		_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain})
+		settled(t, err)
+		want := w.cloud.Placement.Allocations()
+		for n := range want {
+			if want[n].Class == "VCPU" {
+				want[n].Used++ // Nova resizes it
+			}
+		}
+		req := request("gpu")
+		req.Running = true
+		req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error {
+			held := w.cloud.Placement.Allocations()
+			for n := range held {
+				if held[n].Class == "VCPU" {
+					held[n].Used++
+				}
+			}
+			settled(t, w.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: w.cloud.ProjectID("admin"), User: "u", Allocations: held}))
+			return errHook
+		}
+		if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, errHook) {
+			t.Fatalf("got %v", err)
+		}
+		used := func(list []placementsim.Allocation) map[string]int {
+			amounts := map[string]int{}
+			for _, a := range list {
+				amounts[a.Provider+" "+a.Class] += a.Used
+			}
+			return amounts
+		}
+		if diff := cmp.Diff(used(want), used(w.cloud.Placement.Allocations())); diff != "" {
+			t.Errorf("allocation (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A claim that Placement refused, because another agent had claimed for the same instance,
+// is not one of the attempt's when the refusal is lost: what it would have claimed is what the
+// other agent has.
+func TestALostRefusalIsNotAClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		first := w.flow
+		var result *spawn.Result
+		w.through(t, spawn.Config{PlacementOrder: true}, func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				if result != nil || req.Method != http.MethodPut || !strings.Contains(req.URL.Path, "/allocations/") {
+					return next.RoundTrip(req)
+				}
+				var err error
+				result, err = first.Run(t.Context(), request("gpu"))
+				settled(t, err)
+				refused, err := next.RoundTrip(req)
+				settled(t, err)
+				if refused.StatusCode != http.StatusConflict {
+					t.Errorf("the second claim got %d", refused.StatusCode)
+				}
+				settled(t, refused.Body.Close())
+				return nil, context.DeadlineExceeded // the reply is lost
+			})
+		})
+		_, err := w.flow.Run(t.Context(), request("gpu"))
+		var failure *spawn.Error
+		if !errors.As(err, &failure) {
+			t.Fatalf("got %v", err)
+		}
+		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
+		w.define(t, result)
+		w.cloud.CheckNoLeaks(t)
+	})
+}

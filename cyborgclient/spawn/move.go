@@ -102,12 +102,21 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		defer cancel()
 		err = a.record.cleanUp(ctx, "not everything of the old host could be given up", func(ctx context.Context, c *cleanup) {
 			a.leaveStuck(ctx, c)
-			o.flow.reduceAllocation(ctx, i.UUID, c, func(placement.Resources) placement.Resources { return a.Chosen.Allocations })
+			o.flow.reduceAllocation(ctx, i.UUID, c, a.withoutOldHost)
 		})
 		result = a.Result()
 		return err
 	})
 	return result, err
+}
+
+// withoutOldHost is what the instance holds, which others may have changed meanwhile, without
+// what it held before the claim on the new host.
+func (a *Attempt) withoutOldHost(held placement.Resources) placement.Resources {
+	if placement.Equal(held, a.Chosen.Allocations) {
+		return held
+	}
+	return placement.Subtract(held, placement.Subtract(a.claim.wanted.Resources, a.Chosen.Allocations))
 }
 
 // evacuate runs the steps on the new host.

@@ -56,6 +56,11 @@ func (c *cleanup) arqs() []string {
 	return uuids
 }
 
+// had reports whether an ARQ was given back, or could not be.
+func (c *cleanup) had(arq string) bool {
+	return slices.Contains(c.undone, string(LeftoverARQ)+" "+arq) || slices.Contains(c.arqs(), arq)
+}
+
 // suspects are the leftovers that are not certain.
 func (c *cleanup) suspects() []Leftover {
 	return slices.DeleteFunc(slices.Clone(c.leftovers), func(l Leftover) bool { return l.Certain })

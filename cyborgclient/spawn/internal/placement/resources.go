@@ -25,6 +25,23 @@ func Add(a, b Resources) Resources {
 	return sum
 }
 
+// Subtract returns resources without those of another set, without changing either.
+func Subtract(from, part Resources) Resources {
+	rest := make(Resources, len(from))
+	for provider, resources := range from {
+		for class, amount := range resources {
+			if amount -= part[provider][class]; amount <= 0 {
+				continue
+			}
+			if rest[provider] == nil {
+				rest[provider] = make(map[string]int, len(resources))
+			}
+			rest[provider][class] = amount
+		}
+	}
+	return rest
+}
+
 // Clone copies resources, their texts included, which may be parts of a long answer.
 func Clone(r Resources) Resources {
 	copied := make(Resources, len(r))
