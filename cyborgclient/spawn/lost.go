@@ -145,11 +145,7 @@ func (a *Attempt) othersHaveIt(ctx context.Context) bool {
 	if a.claim.wanted.Generation != nil {
 		return false
 	}
-	var arqs []cyborgclient.ARQ
-	err := a.flow.retry(ctx, func(ctx context.Context) (err error) {
-		arqs, err = a.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
-		return err
-	})
+	arqs, err := a.flow.instanceARQs(ctx, a.Request.Instance)
 	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return !a.cleanup.had(arq.UUID) })
 }
 

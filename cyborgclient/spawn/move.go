@@ -2,9 +2,11 @@ package spawn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -47,7 +49,9 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // started, and the result is nil. An offloaded one (no Host) is spawned on any host
 // with new ARQs. After a failure everything is given back, so that the next
 // Unshelve works; ARQs that could not be deleted then are deleted first. Nova leaves the
-// ARQs bound, and Cyborg refuses the next bind.
+// ARQs bound, and Cyborg refuses the next bind. If they belong to a guest, that of an
+// earlier Unshelve whose end the caller does not know, nothing is done, and the error
+// matches ErrRequest and names the host.
 func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	if i.Host != "" {
 		return nil, o.powerOn(ctx, OpUnshelve, i, o.start)
@@ -72,11 +76,46 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 func (o *Operations) freeLeftovers(ctx context.Context, i Instance) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	return o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
-		if o.flow.releaseARQs(ctx, Instance{UUID: i.UUID}, ofDeadHost, c); len(c.leftovers) == 0 {
-			c.add(LeftoverAllocation, i.UUID, o.flow.deleteAllocation(ctx, i.UUID))
+	var refused error
+	err := o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
+		arqs, err := o.flow.instanceARQs(ctx, i.UUID)
+		if err != nil {
+			c.add(LeftoverARQs, i.UUID, err)
+			return
 		}
+		if refused = o.noGuestOf(ctx, i, arqs); refused != nil {
+			return
+		}
+		if left, failed := o.flow.deleteKnown(ctx, arqs, ofDeadHost); len(left) > 0 {
+			c.addARQs(uuidsOf(left), failed)
+			return
+		}
+		c.add(LeftoverARQs, i.UUID, nil)
+		c.add(LeftoverAllocation, i.UUID, o.flow.deleteAllocation(ctx, i.UUID))
 	})
+	return errors.Join(refused, err)
+}
+
+// noGuestOf returns an error if ARQs of an instance that are bound on another host than its own
+// belong to a guest there: one that an earlier operation has started, whose end the caller
+// does not know.
+func (o *Operations) noGuestOf(ctx context.Context, i Instance, arqs []cyborgclient.ARQ) error {
+	asked := map[string]bool{}
+	for _, arq := range arqs {
+		if arq.State != cyborgclient.StateBound || asked[arq.Hostname] || i.Host != "" && sameHost(arq.Hostname, i.Host) {
+			continue
+		}
+		asked[arq.Hostname] = true
+		there := i
+		there.Host = arq.Hostname
+		switch _, _, err := o.hypervisor.Domain(ctx, there); {
+		case err == nil:
+			return fmt.Errorf("%w: the instance has a guest on host %s, with ARQ %s", ErrRequest, arq.Hostname, arq.UUID)
+		case !errors.Is(err, ErrNoGuest):
+			return fmt.Errorf("ask for the guest on host %s, which has ARQ %s: %w", arq.Hostname, arq.UUID, err)
+		}
+	}
+	return nil
 }
 
 // Evacuate moves an instance from a host that is down: it claims another host,
@@ -90,7 +129,12 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance) error {
 // old host could not be given up, both the result and an error that matches ErrLeftover
 // are returned. This is so for a mediated device: no released Cyborg deletes its ARQ while
 // the agent of the old host is down. The new ARQs are bound beside it, and the later
-// operations ignore it; delete it (cyborgclient's DeleteARQs) when the host is back.
+// operations ignore it; delete it (cyborgclient's DeleteARQs) when the host is back, and
+// Reconcile that host.
+//
+// An instance that has been evacuated already, which the caller may not know, has a guest
+// with its ARQs on another host: it is left alone, and the error matches ErrRequest and
+// names that host.
 func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	var result *Result
 	err := o.do(OpEvacuate, i, func() error {
@@ -133,6 +177,10 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		switch next {
 		case StepSelect:
 			a.before, err = o.flow.placement.Allocation(a.record.reopen(ctx), i.UUID)
+		case StepClaim:
+			if i.Host != "" && sameHost(a.Host, i.Host) {
+				err = fmt.Errorf("%w: the instance's allocation is on another host than %s", ErrRequest, i.Host)
+			}
 		case StepCreate:
 			err = o.freeOld(a.record.reopen(ctx), a, i)
 		}
@@ -171,10 +219,14 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	stuck, failed, err := o.flow.deleteInstanceARQs(ctx, i.UUID, ofDeadHost)
+	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
 	if err != nil {
 		return fmt.Errorf("list the ARQs on host %s: %w", i.Host, err)
 	}
+	if err := o.noGuestOf(ctx, i, arqs); err != nil {
+		return err
+	}
+	stuck, failed := o.flow.deleteKnown(ctx, arqs, ofDeadHost)
 	for _, arq := range stuck {
 		delete(devices, arq.DeviceRPUUID) // the instance still has it
 		if !mayBeMediated(arq) {

@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -938,4 +939,64 @@ func TestAFailedEvacuationNamesWhatStaysOnTheDeadHost(t *testing.T) {
 			t.Errorf("left %v, named %v", arqs, failure.Leftovers)
 		}
 	})
+}
+
+// An agent that does not know the end of an evacuation, or of an unshelving, repeats it with
+// the instance as it was: the guest on its new host is left alone.
+func TestAMoveThatIsRepeatedLeavesTheGuestAlone(t *testing.T) {
+	t.Parallel()
+	reversed := func(candidates []spawn.Candidate) []spawn.Candidate {
+		candidates = slices.Clone(candidates)
+		slices.Reverse(candidates)
+		return candidates
+	}
+	evacuate := func(ctx context.Context, s *site, i spawn.Instance, opts spawn.MoveOpts) (*spawn.Result, error) {
+		return s.ops.Evacuate(ctx, i, opts)
+	}
+	unshelve := func(ctx context.Context, s *site, i spawn.Instance, opts spawn.MoveOpts) (*spawn.Result, error) {
+		i.Host, i.ARQs = "", nil
+		return s.ops.Unshelve(ctx, i, opts)
+	}
+	for name, tt := range map[string]struct {
+		move func(context.Context, *site, spawn.Instance, spawn.MoveOpts) (*spawn.Result, error)
+		left bool // the old host's allocation could not be given up
+	}{
+		"evacuate": {evacuate, false}, "evacuate, with leftovers": {evacuate, true}, "unshelve": {unshelve, false},
+	} {
+		for _, hosts := range []int{2, 3, 4} {
+			for _, order := range []func([]spawn.Candidate) []spawn.Candidate{nil, reversed} {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSite(t, worldOpts{model: raceModel(hosts, 2)})
+					i := s.spawn(t, "gpu")
+					if name == "unshelve" {
+						settled(t, s.ops.ShelveOffload(t.Context(), i))
+					} else {
+						s.loseHost(t, i.Host)
+					}
+					s.guests.hook = func(int) {
+						if tt.left && s.guests.calls[len(s.guests.calls)-1] == "start" {
+							s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 503, Times: -1})
+						}
+					}
+					first, err := tt.move(t.Context(), s, i, spawn.MoveOpts{})
+					if first == nil || errors.Is(err, spawn.ErrLeftover) != tt.left {
+						t.Fatalf("%s: got %v, %v", name, first, err)
+					}
+					s.guests.hook = nil
+					s.cloud.Faults().Clear()
+					runs, arqs := maps.Clone(s.guests.runs), s.cloud.Cyborg.ARQs()
+					again, err := tt.move(t.Context(), s, i, spawn.MoveOpts{Order: order})
+					if again != nil || err == nil || errors.Is(err, spawn.ErrLeftover) {
+						t.Errorf("%s with %d hosts: got %v, %v; want a refusal", name, hosts, again, err)
+					}
+					if diff := cmp.Diff(runs, s.guests.runs); diff != "" {
+						t.Errorf("%s with %d hosts: guests (-before +after):\n%s", name, hosts, diff)
+					}
+					if diff := cmp.Diff(arqs, s.cloud.Cyborg.ARQs()); diff != "" {
+						t.Errorf("%s with %d hosts: ARQs (-before +after):\n%s", name, hosts, diff)
+					}
+				})
+			}
+		}
+	}
 }

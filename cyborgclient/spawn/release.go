@@ -148,11 +148,7 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 // have had them. It returns those that are left with their errors. Err is set if they are
 // unknown.
 func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string, how deletion, others ...string) (left []cyborgclient.ARQ, failed map[string]error, err error) {
-	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		left, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
-		return err
-	})
-	if err != nil {
+	if left, err = f.instanceARQs(ctx, instance); err != nil {
 		return nil, nil, err
 	}
 	for _, uuid := range others {
@@ -160,9 +156,23 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string, how dele
 			left = append(left, cyborgclient.ARQ{UUID: uuid, InstanceUUID: instance})
 		}
 	}
-	failed = f.deleteEach(ctx, left, how == listed)
-	left = slices.DeleteFunc(left, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil })
+	left, failed = f.deleteKnown(ctx, left, how)
 	return left, failed, nil
+}
+
+// instanceARQs lists the ARQs of an instance.
+func (f *Flow) instanceARQs(ctx context.Context, instance string) (arqs []cyborgclient.ARQ, err error) {
+	err = f.retry(ctx, func(ctx context.Context) (err error) {
+		arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+		return err
+	})
+	return arqs, err
+}
+
+// deleteKnown deletes ARQs and returns those that are left with their errors.
+func (f *Flow) deleteKnown(ctx context.Context, arqs []cyborgclient.ARQ, how deletion) (left []cyborgclient.ARQ, failed map[string]error) {
+	failed = f.deleteEach(ctx, arqs, how == listed)
+	return slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil }), failed
 }
 
 // deleteARQs deletes ARQs and returns the errors of those that are left.
