@@ -217,3 +217,25 @@ func ExampleSet_Decide() {
 	// false 0
 	// 1
 }
+
+func TestAPausedSetFailsNothingAndKeepsItsRules(t *testing.T) {
+	t.Parallel()
+	var s fault.Set
+	s.Register(fault.ARQBind)
+	if err := s.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Drop, Nth: 2}); err != nil {
+		t.Fatal(err)
+	}
+	fails := func() bool { _, hit := s.Decide(fault.ARQBind, "x"); return hit }
+	first, outer := fails(), s.Pause()
+	inner := s.Pause()
+	paused := fails()
+	inner()
+	still := fails()
+	outer()
+	if resumed := fails(); first || paused || still || !resumed {
+		t.Errorf("failed %t, paused %t and %t, resumed %t; want only the last, which is the second that counts", first, paused, still, resumed)
+	}
+	if n := len(s.Rules()); n != 1 {
+		t.Errorf("%d rules, want 1", n)
+	}
+}

@@ -30,6 +30,7 @@ type Set struct {
 	rules      []*counted
 	observe    func(operation sim.OperationName, subject string)
 	listeners  []func([]sim.RecordChange)
+	paused     int
 }
 
 type counted struct {
@@ -194,6 +195,19 @@ func (s *Set) Clear() {
 	s.replace(s.seed, nil)
 }
 
+// Pause lets no rule apply, nor count, until resume is called. The rules stay, and can be
+// changed meanwhile.
+func (s *Set) Pause() (resume func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.paused--
+	}
+}
+
 // Rules returns the rules in order, each with its hits.
 func (s *Set) Rules() []State {
 	s.mu.Lock()
@@ -214,6 +228,9 @@ func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 	s.observed(operation, subject)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.paused > 0 {
+		return Rule{}, false
+	}
 	var hit *counted
 	for _, c := range s.rules {
 		if c.rule.Operation != operation || (c.rule.Subject != "" && c.rule.Subject != subject) {
@@ -235,11 +252,12 @@ func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 	return hit.rule, true
 }
 
-// Idle reports whether there are neither rules nor an observer: no operation fails or waits.
+// Idle reports whether there are neither rules, unless they pause, nor an observer: no
+// operation fails or waits.
 func (s *Set) Idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.rules) == 0 && s.observe == nil
+	return (len(s.rules) == 0 || s.paused > 0) && s.observe == nil
 }
 
 // Observe calls f for each call of Decide, on its goroutine, before a rule applies; nil

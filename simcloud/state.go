@@ -273,17 +273,13 @@ func (c *Cloud) rediscover(ctx context.Context) error {
 	if c.agentLoop {
 		return nil
 	}
-	rules, err := tables.Collect(c.faults)
-	if err != nil {
-		return err
-	}
-	c.faults.Clear()
+	defer c.faults.Pause()()
 	for i, err := range c.reportErrors(c.Cyborg.Report(ctx)) {
 		if !errors.Is(err, fakecyborg.ErrAgentDown) {
 			return fmt.Errorf("simcloud: the agent of host %s starts: %w", c.machines[i].host.Name, err)
 		}
 	}
-	return c.faults.Replace(rules)
+	return nil
 }
 
 // getState is the whole cloud, as Dump gives it.

@@ -2,6 +2,7 @@ package simcloud_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -479,5 +480,39 @@ func TestARefusedLoadDoesNotEndBinds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A start that does not come to its end loses none of what the file has, the rules of faults,
+// which its agents' first report does not meet, included.
+func TestAStartThatIsEndedLosesNoFaultRule(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state")
+	open := func(ctx context.Context) (*simcloud.Cloud, error) {
+		return simcloud.New(ctx, oneHost(givenBy(t, "nvidia-vgpu")), simcloud.WithStateFile(file))
+	}
+	cloud, err := open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := fault.Rule{Operation: fault.DeviceFind, Action: fault.Drop, Times: -1}
+	if err := errors.Join(cloud.Faults().Set(rule), cloud.Close()); err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := open(ended); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the start: %v, want it ended", err)
+	}
+	cloud, err = open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	if rules := cloud.Faults().Rules(); len(rules) != 1 || rules[0].Rule != rule {
+		t.Errorf("rules %v, want %v", rules, rule)
+	}
+	if devices := cloud.Cyborg.Devices(); len(devices) == 0 {
+		t.Error("no device: the rule applied to the first report")
 	}
 }
