@@ -51,7 +51,7 @@ const (
 type Server struct {
 	*simhttp.Service
 	cfg       Config
-	urlClient *http.Client
+	urlClient *http.Client // with its own connections: an httptest.Server that ends closes those of http.DefaultTransport
 	flavors   []flavor
 	state     state
 	// deliveries forward the delayed events.
@@ -72,7 +72,7 @@ const eventTimeout = 10 * time.Second
 func New(cfg Config) *Server {
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
 	s := &Server{cfg: cfg, flavors: newFlavors(cfg.Seed, cfg.Flavors), state: newState(), deliveries: deliveries{waiting: make(map[int64]*context.CancelFunc)}}
-	s.urlClient = &http.Client{Timeout: eventTimeout}
+	s.urlClient = &http.Client{Transport: ownConnections(), Timeout: eventTimeout}
 	s.Service = &simhttp.Service{
 		Name:          "compute",
 		Prefixes:      []string{"/compute"},
@@ -102,6 +102,14 @@ func New(cfg Config) *Server {
 func (s *Server) Close() {
 	s.Service.Close()
 	s.deliveries.close()
+	s.urlClient.CloseIdleConnections()
+}
+
+func ownConnections() http.RoundTripper {
+	if standard, ok := http.DefaultTransport.(*http.Transport); ok {
+		return standard.Clone()
+	}
+	return http.DefaultTransport // what the program has put there
 }
 
 func (s *Server) routes() []simhttp.Route {
