@@ -25,6 +25,8 @@ type ManualClock struct {
 	waiting []*waiter       // ordered by due time
 	added   chan<- struct{} // receives when a waiter is added; nil unless Advance listens
 
+	advancing sync.Mutex // one Advance follows the other, and begins where that one ended
+
 	listeners []func([]RecordChange)
 }
 
@@ -140,6 +142,8 @@ func (c *ManualClock) Advance(d time.Duration) error {
 	if d < 0 {
 		return nil
 	}
+	c.advancing.Lock()
+	defer c.advancing.Unlock()
 	end := c.Now().Add(d)
 	if err := checkManual(end); err != nil {
 		return err

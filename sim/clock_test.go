@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,4 +106,30 @@ func TestSetKeepsWaitsAsLongAsBefore(t *testing.T) {
 			t.Error("not woken after a minute")
 		}
 	})
+}
+
+func TestParallelAdvancesAddUp(t *testing.T) {
+	t.Parallel()
+	clock := sim.NewManualClock(start)
+	ctx, end := context.WithCancel(t.Context())
+	var loop, clients sync.WaitGroup
+	loop.Go(func() { // as the agents' loop does
+		for clock.Wait(ctx, time.Minute) == nil {
+		}
+	})
+	for range 8 {
+		clients.Go(func() {
+			for range 25 {
+				if err := clock.Advance(time.Minute); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	end()
+	loop.Wait()
+	if got := clock.Now().Sub(start); got != 200*time.Minute {
+		t.Errorf("200 advances of a minute are %s", got)
+	}
 }
