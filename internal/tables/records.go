@@ -146,13 +146,16 @@ func decodePiece[T any](records []sim.Record, decode func(sim.Record) (T, error)
 	return p
 }
 
+// maxNumber is the largest number of a row: keys have ten digits.
+const maxNumber = 9_999_999_999
+
 // load adds the row of a record.
 func (r *rows) load(tx *Tx, record sim.Record, row any) error {
 	k := r.key(row)
 	if text := r.text(k); text != record.Key {
 		return record.Errorf("the row's key is %s", text)
 	}
-	if k.num < 0 || k.num > 9_999_999_999 {
+	if k.num < 0 || k.num > maxNumber {
 		return record.Errorf("the number is out of range")
 	}
 	if _, exists := r.get(tx, k); exists {

@@ -18,8 +18,24 @@ type Sequence struct {
 func (db *DB) Sequence(name string) Sequence {
 	if db.sequences == nil {
 		db.sequences = Add(db, Spec[string, sequenceRow]{Name: "sequences", Key: func(r sequenceRow) string { return r.Name }})
+		db.Check(checkSequences(db.sequences))
 	}
 	return Sequence{db.sequences, name}
+}
+
+// maxLast is the largest number that a loaded sequence may be at: a billion below the largest
+// number of a row, which the sequence of a table's keys would reach.
+const maxLast = maxNumber - 1_000_000_000
+
+func checkSequences(t *Table[string, sequenceRow]) func(*Tx) error {
+	return func(tx *Tx) error {
+		for r := range t.All(tx) {
+			if r.Last < 0 || r.Last > maxLast {
+				return t.Errorf(r.Name, "it is at %d, want 0 to %d", r.Last, maxLast)
+			}
+		}
+		return nil
+	}
 }
 
 // KeySequence returns the sequence of a table's keys, which has the table's name. A key

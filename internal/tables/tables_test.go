@@ -35,6 +35,8 @@ func TestReplaceRefusesBadRecordsAndChangesNothing(t *testing.T) {
 		"two with one key":    {[]sim.Record{one, one, ids}, "there are two rows"},
 		"two with one value":  {[]sim.Record{one, rec("test.rows", "0000000002", `{"id":2,"uuid":"u1"}`), ids}, `test.rows 0000000002: row 0000000001 has the same "u1"`},
 		"key above sequence":  {[]sim.Record{one}, "test.rows 0000000001: the sequence rows is at 0 only"},
+		"sequence at its end": {[]sim.Record{rec("test.sequences", "rows", `{"name":"rows","last":9999999999}`)}, "test.sequences rows: it is at 9999999999, want 0 to 8999999999"},
+		"negative sequence":   {[]sim.Record{rec("test.sequences", "rows", `{"name":"rows","last":-1}`)}, "test.sequences rows: it is at -1"},
 		"dangling reference":  {[]sim.Record{one, ids, rec("test.notes", "n", `{"name":"n","row":"u2"}`)}, "test.notes n: row: there is no test.rows u2"},
 		"refused by its Spec": {[]sim.Record{rec("test.notes", "bad", `{"name":"bad","row":""}`)}, "test.notes bad: no name"},
 	}
