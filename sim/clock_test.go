@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,28 +109,27 @@ func TestSetKeepsWaitsAsLongAsBefore(t *testing.T) {
 	})
 }
 
+// An advance that begins while another one lets a woken caller run follows it.
 func TestParallelAdvancesAddUp(t *testing.T) {
 	t.Parallel()
 	clock := sim.NewManualClock(start)
-	ctx, end := context.WithCancel(t.Context())
-	var loop, clients sync.WaitGroup
-	loop.Go(func() { // as the agents' loop does
-		for clock.Wait(ctx, time.Minute) == nil {
+	var woken sync.WaitGroup
+	woken.Go(func() {
+		if err := clock.Wait(t.Context(), time.Minute); err != nil {
+			t.Error(err)
+		}
+		if err := clock.Advance(time.Minute); err != nil {
+			t.Error(err)
 		}
 	})
-	for range 8 {
-		clients.Go(func() {
-			for range 25 {
-				if err := clock.Advance(time.Minute); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+	for clock.Waiting() == 0 {
+		runtime.Gosched()
 	}
-	clients.Wait()
-	end()
-	loop.Wait()
-	if got := clock.Now().Sub(start); got != 200*time.Minute {
-		t.Errorf("200 advances of a minute are %s", got)
+	if err := clock.Advance(2 * time.Minute); err != nil {
+		t.Error(err)
+	}
+	woken.Wait()
+	if got := clock.Now().Sub(start); got != 3*time.Minute {
+		t.Errorf("advances of two minutes and of one are %s", got)
 	}
 }
