@@ -32,8 +32,11 @@ type Instance struct {
 // InstanceOf returns the instance that [Flow.Run] made for a request.
 func InstanceOf(request Request, result *Result) Instance {
 	i := Instance{
-		UUID: result.Instance, Host: result.Host, Flavor: result.Flavor, Image: request.Image, Ports: slices.Clone(request.Ports),
+		UUID: result.Instance, Host: result.Host, Flavor: request.Flavor, Image: request.Image, Ports: slices.Clone(request.Ports),
 		ARQs: uuidsOf(result.ARQs), ProjectID: request.ProjectID, UserID: request.UserID,
+	}
+	if _, ok := result.Flavor.DeviceProfile(); ok { // not that of a result without a flavor
+		i.Flavor = result.Flavor
 	}
 	for n, port := range i.Ports {
 		if bound := slices.IndexFunc(result.Ports, func(p Port) bool { return p.UUID == port.UUID }); bound >= 0 {

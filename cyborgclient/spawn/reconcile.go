@@ -26,8 +26,8 @@ type ReconcileOpts struct {
 	// [Result.Host]. What is on other hosts belongs to other agents.
 	Hosts []string
 	// Living is required. It reports whether an instance exists or is being built
-	// on one of the hosts, by whatever process. It is called once per instance, when an
-	// error ends the reconciliation before anything is freed, and again before an
+	// on one of the hosts, by whatever process. It is called once per instance before
+	// anything is freed, when an error ends the reconciliation, and again before an
 	// allocation is freed.
 	Living func(ctx context.Context, instance string) (bool, error)
 	// MinAge is the age from which an ARQ without an instance is an orphan; a younger
