@@ -163,10 +163,20 @@ type Snapshotter interface {
 	// schema_version. The same state gives the same bytes, and a driver that has loaded a
 	// dump gives the same dump.
 	Dump() ([]byte, error)
-	// Load makes the driver remember what a dump of a driver of the same configuration
-	// says, in place of all it remembered. The error matches ErrSnapshot, and the driver
-	// is as it was.
-	Load(data []byte) error
+	// Prepare checks a dump of a driver of the same configuration, and returns the function
+	// that makes the driver remember what it says, in place of all it remembers then. The
+	// error matches ErrSnapshot.
+	Prepare(data []byte) (load func(), err error)
+}
+
+// Load makes a driver remember what a dump says. On an error, which is that of Prepare, it is
+// as it was.
+func Load(into Snapshotter, data []byte) error {
+	load, err := into.Prepare(data)
+	if err == nil {
+		load()
+	}
+	return err
 }
 
 // Machine is implemented by drivers that are their own hardware instead of reading a tree, as those of

@@ -23,6 +23,6 @@ var (
 	ErrMdevType = errors.New("driver: unsupported mediated device type")
 	// ErrDoubleClaim is the cause of the problem with a device that two drivers report.
 	ErrDoubleClaim = errors.New("driver: two drivers report one device")
-	// ErrSnapshot is matched by the errors of Snapshotter.Load.
+	// ErrSnapshot is matched by the errors of Snapshotter.Prepare.
 	ErrSnapshot = errors.New("bad snapshot")
 )

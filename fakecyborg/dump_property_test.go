@@ -53,7 +53,7 @@ func (w *twin) twin(t *testing.T, cfg fakecyborg.Config) *twin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.placement.Replace(records); err != nil {
+	if err := sim.Replace(t.Context(), other.placement, records); err != nil {
 		t.Fatal(err)
 	}
 	loaded(t, other.server, dumped(t, w.server))

@@ -2,6 +2,7 @@ package fakecyborg_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func load(s *fakecyborg.Server, data []byte) error {
 		}
 		records = append(records, r)
 	}
-	return s.Replace(records)
+	return sim.Replace(context.Background(), s, records)
 }
 
 // loaded makes the server what the dump says, and checks that it then dumps the

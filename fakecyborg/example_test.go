@@ -59,7 +59,7 @@ func Example() {
 }
 
 // A simulator that is started again continues where it stopped.
-func ExampleServer_Replace() {
+func ExampleServer_Prepare() {
 	first, err := fakecyborg.New(fakecyborg.Config{})
 	if err != nil {
 		fmt.Println(err)
@@ -82,12 +82,12 @@ func ExampleServer_Replace() {
 		return
 	}
 	defer second.Close()
-	fmt.Println(second.Replace(records))
+	fmt.Println(sim.Replace(context.Background(), second, records))
 	second.Resume()
 	for _, profile := range second.DeviceProfiles() {
 		fmt.Println(profile.Name, profile.Groups)
 	}
-	fmt.Println(errors.Is(second.Replace(records[:1]), sim.ErrRecords))
+	fmt.Println(errors.Is(sim.Replace(context.Background(), second, records[:1]), sim.ErrRecords))
 	// Output:
 	// <nil>
 	// <nil>

@@ -45,20 +45,26 @@ func (s *Server) Records() iter.Seq2[sim.Record, error] { return s.db.DB().Recor
 // OnCommit implements [sim.Recorded].
 func (s *Server) OnCommit(listener func([]sim.RecordChange)) { s.db.DB().OnCommit(listener) }
 
-// Replace implements [sim.Recorded]. It waits for reports in progress; binds in the background end
-// without effect. Work in progress of the records waits for [Server.Resume]. Hosts are not in records:
-// add those with the names in the records.
-func (s *Server) Replace(records []sim.Record) error {
-	defer s.conductor.EnterAll()()
-	if err := s.db.DB().Replace(records); err != nil {
-		return err
+// Prepare implements [sim.Recorded]. Binds in the background end without effect. Work in progress of the
+// records waits for [Server.Resume]. Hosts are not in records: add those with the names in the records.
+func (s *Server) Prepare(records []sim.Record) (commit func(), err error) {
+	replace, err := s.db.DB().Prepare(records)
+	if err != nil {
+		return nil, err
 	}
-	s.conductor.Replaced()
-	s.service.IDs.Continue(uint64(s.db.RequestIDs()))
-	return nil
+	return func() {
+		replace()
+		s.conductor.Replaced()
+		s.service.IDs.Continue(uint64(s.db.RequestIDs()))
+	}, nil
 }
 
-// Resume continues the work in progress of the records after [Server.Replace]: binds, the programming of
+// Pause implements [sim.Pauser]: it waits for reports in progress.
+func (s *Server) Pause(ctx context.Context) (proceed func(), err error) {
+	return s.conductor.EnterAll(ctx)
+}
+
+// Resume continues the work in progress of the records after the records were replaced: binds, the programming of
 // bitstreams, restarts of hosts, events that were not sent. It returns at once; the binds end after
 // Config.BindDelay, as if their PATCH had just been answered, and a bind whose PATCH was not answered ends
 // like one in the background, with its event.

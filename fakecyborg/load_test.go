@@ -504,13 +504,18 @@ func TestLoadWaitsForReports(t *testing.T) {
 		var report, load sync.WaitGroup
 		report.Go(func() { _ = s.Report(t.Context()) })
 		synctest.Wait()
-		load.Go(func() { loaded(t, s, empty) })
+		load.Go(func() {
+			loaded(t, s, empty)
+		})
 		synctest.Wait()
 		close(slow.may)
 		report.Wait()
 		load.Wait()
 		if got := s.Devices(); len(got) != 0 {
 			t.Errorf("devices %v, want none, as in the dump", got)
+		}
+		if err := s.Report(t.Context()); err != nil || len(s.Devices()) != 1 {
+			t.Errorf("report after the load: %v, devices %v", err, s.Devices())
 		}
 	})
 }

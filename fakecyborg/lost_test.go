@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // deleteTree deletes the provider of the host and all below it, as the deletion of a compute service does.
@@ -106,7 +107,7 @@ func testReturn(t *testing.T, w *reportWorld, cfg fakecyborg.Config, same, notic
 			t.Fatal(err)
 		}
 		w = newReportWorldOn(t, w, cfg)
-		if err := w.cyborg.Replace(records); err != nil {
+		if err := sim.Replace(t.Context(), w.cyborg, records); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -136,7 +136,7 @@ func TestRulesKeepTheirCountsWhenOthersComeAndGo(t *testing.T) {
 		t.Errorf("after a removal: %+v", got)
 	}
 	again := fault.NewSet("arq.bind", "arq.list")
-	if err := again.Replace(recorded(t, s)); err != nil {
+	if err := sim.Replace(t.Context(), again, recorded(t, s)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 50 {

@@ -145,30 +145,33 @@ func (s *Set) replace(seed uint64, rules []*counted) {
 	s.publish(changes)
 }
 
-// Replace implements [sim.Recorded]. Rules that [Set.Set] refuses and impossible counts are
+// Prepare implements [sim.Recorded]. Rules that [Set.Set] refuses and impossible counts are
 // errors.
-func (s *Set) Replace(records []sim.Record) error {
+func (s *Set) Prepare(records []sim.Record) (commit func(), err error) {
 	rows, seed, err := parseRows(records)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rules := make([]Rule, len(rows))
 	for i, row := range rows {
 		rules[i] = row.Rule
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	fresh, err := s.counted(rules)
+	s.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", sim.ErrRecords, rulesTable, err)
+		return nil, fmt.Errorf("%w: %s: %w", sim.ErrRecords, rulesTable, err)
 	}
 	for i, row := range rows {
 		if err := fresh[i].count(row); err != nil {
-			return sim.Record{Table: rulesTable, Key: ruleKey(i)}.Errorf("%s: %w", row.Rule.Operation, err)
+			return nil, sim.Record{Table: rulesTable, Key: ruleKey(i)}.Errorf("%s: %w", row.Rule.Operation, err)
 		}
 	}
-	s.replace(seed, fresh)
-	return nil
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.replace(seed, fresh)
+	}, nil
 }
 
 // parseRows decodes the rows of the rules, in order, with the counts, and the seed.

@@ -42,7 +42,7 @@ func TestASetWithTheSameRecordsFailsAtTheSamePlaces(t *testing.T) {
 		if err := loaded.Set(fault.Rule{Operation: "op", Action: fault.Delay, Delay: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := loaded.Replace(records); err != nil {
+		if err := sim.Replace(t.Context(), loaded, records); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(records, recorded(t, loaded)); diff != "" {
@@ -76,7 +76,7 @@ func parse(t fatal, text string) (records []sim.Record) {
 func TestBadRecordsChangeNothing(t *testing.T) {
 	t.Parallel()
 	set := fault.NewSet("op")
-	if err := set.Replace(parse(t, goodRecords())); err != nil {
+	if err := sim.Replace(t.Context(), set, parse(t, goodRecords())); err != nil {
 		t.Fatal(err)
 	}
 	before := recorded(t, set)
@@ -116,7 +116,7 @@ func TestBadRecordsChangeNothing(t *testing.T) {
 			if text == goodRecords() {
 				t.Fatal("nothing was spoiled")
 			}
-			if err := set.Replace(parse(t, text)); !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), tt.want) {
+			if err := sim.Replace(t.Context(), set, parse(t, text)); !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got error %v, want ErrRecords with %q", err, tt.want)
 			}
 			if diff := cmp.Diff(before, recorded(t, set)); diff != "" {

@@ -49,14 +49,14 @@ func (s *Server) OnCommit(listener func([]sim.RecordChange)) {
 	s.state.OnCommit(func(changes []sim.RecordChange) { listener(append(slices.Clip(changes), s.idsRow())) })
 }
 
-// Replace implements [sim.Recorded]. No request may be in progress.
-func (s *Server) Replace(records []sim.Record) error {
+// Prepare implements [sim.Recorded]. No request should be in progress when its commit is called.
+func (s *Server) Prepare(records []sim.Record) (commit func(), err error) {
 	var ids *idsRow
 	rows := make([]sim.RecordChange, 0, len(records))
 	i := 0
 	for row, err := range tables.Decoded(records, decodeRow) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r := records[i]
 		i++
@@ -64,23 +64,23 @@ func (s *Server) Replace(records []sim.Record) error {
 		case !isIDs:
 			rows = append(rows, sim.RecordChange{Table: r.Table, Key: r.Key, After: row})
 		case ids != nil:
-			return r.Errorf("there are two rows")
+			return nil, r.Errorf("there are two rows")
 		default:
 			ids = own
 		}
 	}
 	if ids == nil || ids.Name != idsKey {
-		return sim.Record{Table: idsTable, Key: idsKey}.Errorf("it is missing, or has another name")
+		return nil, sim.Record{Table: idsTable, Key: idsKey}.Errorf("it is missing, or has another name")
 	}
-	provider, request := s.ids.Position(), s.service.IDs.Position()
-	s.ids.Continue(ids.Provider)
-	s.service.IDs.Continue(ids.Request)
-	if err := s.state.Restore(s.standard, rows); err != nil {
-		s.ids.Continue(provider)
-		s.service.IDs.Continue(request)
-		return fmt.Errorf("%w: %w", sim.ErrRecords, err)
+	restore, err := s.state.Restore(s.standard, rows)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", sim.ErrRecords, err)
 	}
-	return nil
+	return func() {
+		s.ids.Continue(ids.Provider)
+		s.service.IDs.Continue(ids.Request)
+		restore()
+	}, nil
 }
 
 func decodeRow(r sim.Record) (any, error) {

@@ -61,7 +61,7 @@ func TestAServiceWithTheSameRecordsIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Replace(records); err != nil {
+	if err := sim.Replace(t.Context(), other, records); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(records, recorded(t, other)); diff != "" {
@@ -106,7 +106,7 @@ func TestBadRecordsChangeNothing(t *testing.T) {
 		"no such consumer or inventory":                          without("placement.inventories"),
 		"no resource class":                                      without("placement.resource_classes"),
 	} {
-		if err := s.Replace(bad); !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), want) {
+		if err := sim.Replace(t.Context(), s, bad); !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want ErrRecords with %q", err, want)
 		}
 		if diff := cmp.Diff(before, recorded(t, s)); diff != "" {
@@ -130,11 +130,11 @@ func FuzzReplace(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Replace(records) != nil {
+		if sim.Replace(t.Context(), s, records) != nil {
 			return
 		}
 		once := recorded(t, s)
-		if err := s.Replace(once); err != nil {
+		if err := sim.Replace(t.Context(), s, once); err != nil {
 			t.Fatalf("its own records: %v", err)
 		}
 		if diff := cmp.Diff(once, recorded(t, s)); diff != "" {
@@ -171,7 +171,7 @@ func TestAllocationsKeepTheirOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := restored.Replace(recorded(t, s)); err != nil {
+	if err := sim.Replace(t.Context(), restored, recorded(t, s)); err != nil {
 		t.Fatal(err)
 	}
 	without := recorded(t, s) // as older states are
@@ -181,10 +181,10 @@ func TestAllocationsKeepTheirOrder(t *testing.T) {
 			r.Row = without[i].Row
 		}
 	}
-	if err := restored.Replace(without); err != nil {
+	if err := sim.Replace(t.Context(), restored, without); err != nil {
 		t.Errorf("without positions: %v", err)
 	}
-	if err := restored.Replace(recorded(t, s)); err != nil {
+	if err := sim.Replace(t.Context(), restored, recorded(t, s)); err != nil {
 		t.Fatal(err)
 	}
 	for _, server := range []*placementsim.Server{s, restored} {

@@ -26,28 +26,29 @@ func (c *ManualClock) Records() iter.Seq2[Record, error] {
 	}
 }
 
-// Replace implements [Recorded]. Callers in Wait still wait for as long as before. Without
+// Prepare implements [Recorded]. Callers in Wait still wait for as long as before. Without
 // a record the time stays what it is.
-func (c *ManualClock) Replace(records []Record) error {
+func (c *ManualClock) Prepare(records []Record) (commit func(), err error) {
 	var row clockRow
 	for i, r := range records {
 		if i > 0 || r.Table != clockTable || r.Key != clockKey {
-			return r.Errorf("a clock has one record, %s %s", clockTable, clockKey)
+			return nil, r.Errorf("a clock has one record, %s %s", clockTable, clockKey)
 		}
 		if err := r.Decode(&row); err != nil {
-			return err
+			return nil, err
 		}
 		if err := checkManual(row.Now); err != nil {
-			return r.Errorf("%w", err)
+			return nil, r.Errorf("%w", err)
 		}
 	}
-	if len(records) == 0 {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.jump(row.Now)
-	return nil
+	return func() {
+		if len(records) == 0 {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.jump(row.Now)
+	}, nil
 }
 
 // OnCommit implements [Recorded].

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,13 +69,39 @@ type Recorded interface {
 	// Records iterates over every row of one snapshot, ordered by table, then key. The
 	// iteration ends with the first error.
 	Records() iter.Seq2[Record, error]
-	// Replace makes the records the whole state. On an error, which matches [ErrRecords] and
-	// names the table and the key, the state is as before.
-	Replace(records []Record) error
-	// OnCommit adds a function that is called with the changes of each transaction, Replace
-	// included. It is called in commit order, under the component's lock: it must not block
+	// Prepare checks records that are to be the whole state, and returns the function that makes
+	// them so, in place of all that was committed before it is called. It is called at most once,
+	// in a [Pauser] while it is paused. The error matches [ErrRecords] and names the table and the key.
+	Prepare(records []Record) (commit func(), err error)
+	// OnCommit adds a function that is called with the changes of each transaction, those of
+	// Prepare included. It is called in commit order, under the component's lock: it must not block
 	// and must not call the component. It may keep the changes.
 	OnCommit(func(changes []RecordChange))
+}
+
+// Pauser is implemented by components that work by themselves.
+type Pauser interface {
+	// Pause waits for what the component is doing, and lets it begin nothing until proceed is
+	// called. The error is the context's, and nothing is paused then.
+	Pause(ctx context.Context) (proceed func(), err error)
+}
+
+// Replace makes records the whole state of a component, which it pauses meanwhile. On an error,
+// that of Prepare or of Pause, the state is as before.
+func Replace(ctx context.Context, state Recorded, records []Record) error {
+	commit, err := state.Prepare(records)
+	if err != nil {
+		return err
+	}
+	if active, ok := state.(Pauser); ok {
+		proceed, err := active.Pause(ctx)
+		if err != nil {
+			return err
+		}
+		defer proceed()
+	}
+	commit()
+	return nil
 }
 
 // Difference is a row that only one of two states has, or a value in which a row differs.

@@ -124,8 +124,10 @@ func (a *Agents) Overlaid(host string) []string { return a.cloud.Overlaid(host) 
 // Records implements [sim.Recorded].
 func (a *Agents) Records() iter.Seq2[sim.Record, error] { return a.cloud.hardware.Records() }
 
-// Replace implements [sim.Recorded].
-func (a *Agents) Replace(records []sim.Record) error { return a.cloud.hardware.Replace(records) }
+// Prepare implements [sim.Recorded].
+func (a *Agents) Prepare(records []sim.Record) (commit func(), err error) {
+	return a.cloud.hardware.Prepare(records)
+}
 
 // OnCommit implements [sim.Recorded].
 func (a *Agents) OnCommit(listener func([]sim.RecordChange)) { a.cloud.hardware.OnCommit(listener) }

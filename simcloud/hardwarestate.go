@@ -34,6 +34,7 @@ type hardware struct {
 
 	mu        sync.Mutex // makes the order of commits that of the rows
 	listeners []func([]sim.RecordChange)
+	defects   map[*machine]error // of drivers whose state was not loaded
 }
 
 var _ sim.Recorded = (*hardware)(nil)
@@ -46,7 +47,7 @@ func (h *hardware) commit(m *machine) {
 		return
 	}
 	change := sim.RecordChange{Table: hardwareTable, Key: m.host.Name}
-	row, err := m.row()
+	row, err := h.row(m)
 	if change.After = row; err != nil {
 		change.After = brokenRow{err}
 	}
@@ -72,19 +73,7 @@ func (h *hardware) OnCommit(listener func([]sim.RecordChange)) {
 func (h *hardware) Records() iter.Seq2[sim.Record, error] {
 	return func(yield func(sim.Record, error) bool) {
 		machines := slices.SortedFunc(slices.Values(h.cloud.machines), func(a, b *machine) int { return strings.Compare(a.host.Name, b.host.Name) })
-		records := make([]sim.Record, 0, len(machines)) // before the first is used
-		var broken error
-		for _, m := range machines {
-			r := sim.Record{Table: hardwareTable, Key: m.host.Name}
-			row, err := m.row()
-			if err == nil {
-				r.Row, err = json.Marshal(row)
-			}
-			if broken = err; err != nil {
-				break
-			}
-			records = append(records, r)
-		}
+		records, broken := h.records(machines) // before the first is used
 		for _, r := range records {
 			if !yield(r, nil) {
 				return
@@ -96,31 +85,59 @@ func (h *hardware) Records() iter.Seq2[sim.Record, error] {
 	}
 }
 
-// Replace implements sim.Recorded.
-func (h *hardware) Replace(records []sim.Record) error {
-	rows, err := h.parse(records)
-	if err != nil {
-		return err
-	}
-	var before []hostRow // of the machines that were loaded
-	for _, m := range h.cloud.machines {
-		old, err := m.row()
+func (h *hardware) records(machines []*machine) ([]sim.Record, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	records := make([]sim.Record, 0, len(machines))
+	for _, m := range machines {
+		r := sim.Record{Table: hardwareTable, Key: m.host.Name}
+		row, err := h.row(m)
 		if err == nil {
-			before = append(before, old)
-			err = m.load(rows[m])
+			r.Row, err = json.Marshal(row)
 		}
 		if err != nil {
-			err = sim.Record{Table: hardwareTable, Key: m.host.Name}.Errorf("%w", err)
-			for i, old := range before {
-				err = errors.Join(err, h.cloud.machines[i].load(old))
-			}
-			return err
+			return records, err
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// row is called under the lock.
+func (h *hardware) row(m *machine) (hostRow, error) {
+	if err := h.defects[m]; err != nil {
+		return hostRow{}, err
+	}
+	return m.row()
+}
+
+// Prepare implements sim.Recorded. A driver with a defect, whose load panics or does not end, makes the
+// row of its host one that cannot be written, until another state is loaded.
+func (h *hardware) Prepare(records []sim.Record) (commit func(), err error) {
+	rows, err := h.parse(records)
+	if err != nil {
+		return nil, err
+	}
+	loads := make([]func() error, len(h.cloud.machines))
+	for i, m := range h.cloud.machines {
+		if loads[i], err = m.prepare(rows[m]); err != nil {
+			return nil, sim.Record{Table: hardwareTable, Key: m.host.Name}.Errorf("%w", err)
 		}
 	}
-	for _, m := range h.cloud.machines {
-		h.commit(m)
-	}
-	return nil
+	return func() {
+		defects := make(map[*machine]error)
+		for i, m := range h.cloud.machines {
+			if err := loads[i](); err != nil {
+				defects[m] = err
+			}
+		}
+		h.mu.Lock()
+		h.defects = defects
+		h.mu.Unlock()
+		for _, m := range h.cloud.machines {
+			h.commit(m)
+		}
+	}, nil
 }
 
 // parse returns the row of each machine.
@@ -171,34 +188,51 @@ func (m *machine) row() (hostRow, error) {
 	return row, nil
 }
 
-// load makes the hardware what a row says. With an error it may be so in part.
-func (m *machine) load(row hostRow) error {
+// prepare returns the function that makes the hardware what a row says.
+func (m *machine) prepare(row hostRow) (load func() error, err error) {
 	tree, kept := m.tree.(driver.Snapshotter)
 	if kept != (row.Sysfs != nil) {
-		return errors.New("sysfs: either the row or the host has none")
+		return nil, errors.New("sysfs: either the row or the host has none")
 	}
 	for name := range row.Drivers {
 		if m.snapshotters[name] == nil {
-			return fmt.Errorf("driver %s: the host has no such driver with a state", name)
+			return nil, fmt.Errorf("driver %s: the host has no such driver with a state", name)
 		}
 	}
+	loads := make(map[string]func())
 	for name, snapshotter := range m.snapshotters {
 		own, ok := row.Drivers[name]
 		if !ok {
-			return fmt.Errorf("driver %s: missing", name)
+			return nil, fmt.Errorf("driver %s: missing", name)
 		}
-		if err := m.ask(snapshotter, "load", func() error { return snapshotter.Load(own) }); err != nil {
-			return fmt.Errorf("driver %s: %w", name, err)
-		}
-	}
-	if m.dir != nil {
-		m.older = make(map[string]bool)
-		for _, id := range row.Own {
-			m.older[id] = true
+		if err := m.ask(snapshotter, "load", func() (err error) { loads[name], err = snapshotter.Prepare(own); return err }); err != nil {
+			return nil, fmt.Errorf("driver %s: %w", name, err)
 		}
 	}
+	loadTree := func() {}
 	if kept {
-		return tree.Load(row.Sysfs)
+		if loadTree, err = tree.Prepare(row.Sysfs); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	return func() error {
+		loadTree()
+		if m.dir != nil {
+			m.older = make(map[string]bool)
+			for _, id := range row.Own {
+				m.older[id] = true
+			}
+		}
+		return m.loadDrivers(loads)
+	}, nil
+}
+
+// loadDrivers calls the functions that the drivers' Prepare returned.
+func (m *machine) loadDrivers(loads map[string]func()) (err error) {
+	for _, name := range slices.Sorted(maps.Keys(loads)) {
+		if e := m.ask(m.snapshotters[name], "load", func() error { loads[name](); return nil }); e != nil {
+			err = errors.Join(err, fmt.Errorf("driver %s: %w", name, e))
+		}
+	}
+	return err
 }

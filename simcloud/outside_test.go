@@ -101,10 +101,13 @@ func (d *defective) fails(method string) {
 	}
 }
 
-func (d *defective) Dump() ([]byte, error)  { d.fails("Dump"); return d.Driver.Dump() }
-func (d *defective) Load(data []byte) error { d.fails("Load"); return d.Driver.Load(data) }
-func (d *defective) Mdevs() []driver.Mdev   { d.fails("Mdevs"); return d.Driver.Mdevs() }
-func (d *defective) Reboot()                { d.fails("Reboot"); d.Driver.Reboot() }
+func (d *defective) Dump() ([]byte, error) { d.fails("Dump"); return d.Driver.Dump() }
+func (d *defective) Prepare(data []byte) (func(), error) {
+	d.fails("Load")
+	return d.Driver.Prepare(data)
+}
+func (d *defective) Mdevs() []driver.Mdev { d.fails("Mdevs"); return d.Driver.Mdevs() }
+func (d *defective) Reboot()              { d.fails("Reboot"); d.Driver.Reboot() }
 
 // A panic is an error that names the driver, and the cloud goes on.
 func TestADriverFromOutsideThatPanics(t *testing.T) {

@@ -131,9 +131,12 @@ func (st document) isOf(m Model) error {
 // gives [ErrState], and the cloud is as it was. Call it when the cloud is idle. Binds in
 // progress at the time of the dump start again. A [sim.ManualClock] is set to the time of the
 // dump, if it has one; any other clock goes on.
-func (c *Cloud) Load(from State) error { return c.loadFrom(bytes.NewReader(from)) }
+func (c *Cloud) Load(from State) error {
+	return c.loadFrom(context.Background(), bytes.NewReader(from))
+}
 
-func (c *Cloud) loadFrom(r io.Reader) error {
+// loadFrom changes nothing until all is checked and the agents have ended what they are doing, or ctx ends.
+func (c *Cloud) loadFrom(ctx context.Context, r io.Reader) error {
 	if c.external != nil {
 		return fmt.Errorf("%w: it has an external Placement", ErrNoState)
 	}
@@ -144,23 +147,36 @@ func (c *Cloud) loadFrom(r io.Reader) error {
 	if err := st.isOf(c.model); err != nil {
 		return err
 	}
-	err = c.load(st)
-	c.Cyborg.Resume() // also what a refused state has put back
+	commit, err := c.prepare(st)
+	if err != nil {
+		return err
+	}
+	proceed, err := c.Cyborg.Pause(ctx)
+	if err != nil {
+		return fmt.Errorf("simcloud: load a state: wait for the agents: %w", err)
+	}
+	c.keeper.Load().Together(commit)
+	proceed()
+	c.Cyborg.Resume()
 	c.compute.Resume()
-	return err
+	return nil
 }
 
-// load replaces the records of all components by those of a state of the cloud's model.
-func (c *Cloud) load(st document) error {
+// prepare returns the function that replaces the records of all components by those of a state of the
+// cloud's model.
+func (c *Cloud) prepare(st document) (commit func(), err error) {
 	records := st.records
 	if _, manual := c.clock.(*sim.ManualClock); !manual {
 		records = slices.DeleteFunc(records, func(r sim.Record) bool { return r.Table == clockName })
 	}
-	if err := c.state.Replace(records); err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
+	replace, err := c.state.Prepare(records)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
-	c.loads.Add(1)
-	return nil
+	return func() {
+		replace()
+		c.loads.Add(1)
+	}, nil
 }
 
 // FromState makes a cloud of a dump, like [New] of a model. Without [WithClock], the dump
@@ -210,9 +226,11 @@ func (c *Cloud) restore(st document, set settings) error {
 		}
 		agents = append(agents, host.agent)
 	}
-	if err := c.load(st); err != nil {
+	commit, err := c.prepare(st)
+	if err != nil {
 		return err
 	}
+	commit()
 	if err := set.keep(c); err != nil {
 		return err
 	}
@@ -291,7 +309,7 @@ func (c *Cloud) getState(w http.ResponseWriter, _ *http.Request) error {
 // putState makes the cloud what the body says, in place of all that happened in it. The body
 // may be of any length: it is read record by record.
 func (c *Cloud) putState(w http.ResponseWriter, r *http.Request) error {
-	if err := c.loadFrom(r.Body); err != nil {
+	if err := c.loadFrom(r.Context(), r.Body); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

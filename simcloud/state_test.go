@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -481,6 +482,42 @@ func TestARefusedLoadDoesNotEndBinds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A load that waits for an agent has changed nothing yet, and ends with its client.
+func TestALoadThatWaitsForAnAgentChangesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := simcloud.Run(t)
+		clean := dump(t, cloud)
+		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Delay, Delay: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		var reported sync.WaitGroup
+		reported.Go(func() { _ = cloud.Cyborg.Report(t.Context()) })
+		synctest.Wait()
+		ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+		defer leave()
+		var answered sync.WaitGroup
+		w := httptest.NewRecorder()
+		answered.Go(func() {
+			cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPut, "/_sim/state", bytes.NewReader(clean)))
+		})
+		synctest.Wait()
+		if _, err := cloud.Placement.CreateProvider(placementsim.ResourceProvider{Name: "late"}); err != nil {
+			t.Fatal(err)
+		}
+		now := dump(t, cloud)
+		answered.Wait()
+		if w.Code == http.StatusNoContent {
+			t.Error("loaded, although its client has left")
+		}
+		sameState(t, "after the client has left", now, dump(t, cloud))
+		reported.Wait()
+		if err := cloud.Load(clean); err != nil {
+			t.Errorf("load once the agent has reported: %v", err)
+		}
+	})
 }
 
 // A start that does not come to its end loses none of what the file has, the rules of faults,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (k *keptState) hasRecords() bool { return k != nil && !k.isNew }
 // keep loads the state if there is one, and writes every change from now on.
 func (k *keptState) keep(into tables.Group, before func()) (*tables.Keeper, error) {
 	if !k.isNew {
-		if err := into.Replace(k.records); err != nil {
+		if err := sim.Replace(context.Background(), into, k.records); err != nil {
 			return nil, fmt.Errorf("--state %s: %w", k.name, err)
 		}
 	}

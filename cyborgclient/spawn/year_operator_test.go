@@ -278,7 +278,7 @@ func (o *yearOperator) reload(service string) error {
 	if err := sameRecords(to, records); err != nil {
 		return err
 	}
-	return to.Replace(records)
+	return sim.Replace(context.Background(), to, records)
 }
 
 // sameRecords reports the first record that a file has lost, or has too many.

@@ -83,7 +83,7 @@ func TestDriversMadeAnewFindTheSameInALoadedTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := generate(t, everything())
-	if err := again.Load(data); err != nil {
+	if err := driver.Load(again, data); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]driver.Mdev{m}, again.Mdevs()); diff != "" {

@@ -328,11 +328,11 @@ func testSnapshot(t *testing.T, c Case) {
 	}
 	before := dump()
 	for _, bad := range []string{"", "{", `"x"`, before + "{}", `{"schema_version": 0}`} {
-		if err := d.Load([]byte(bad)); !errors.Is(err, driver.ErrSnapshot) {
+		if _, err := d.Prepare([]byte(bad)); !errors.Is(err, driver.ErrSnapshot) {
 			t.Errorf("load %q: %v, want ErrSnapshot", bad, err)
 		}
 	}
-	if err := d.Load([]byte(before)); err != nil || dump() != before {
+	if err := driver.Load(d, []byte(before)); err != nil || dump() != before {
 		t.Errorf("loaded: %v, and the snapshot is\n%s\nand not\n%s", err, dump(), before)
 	}
 }

@@ -78,23 +78,24 @@ func (m *hardware) dump(d *treeDump) {
 	}
 }
 
-// Load makes the tree what a dump of a tree of the same description says, in place of all
-// that was done to it, SetFile and its like included. A dump of another schema_version,
-// with unknown fields, or that does not fit the description is refused; the error matches
-// [driver.ErrSnapshot] and names the device, and the tree is as it was.
-func (m *Memory) Load(data []byte) error {
+// Prepare implements [driver.Snapshotter]: the tree becomes what a dump of a tree of the same
+// description says, in place of all that was done to it, SetFile and its like included. A dump
+// of another schema_version, with unknown fields, or that does not fit the description is
+// refused; the error matches [driver.ErrSnapshot] and names the device.
+func (m *Memory) Prepare(data []byte) (load func(), err error) {
 	var d treeDump
 	if err := strictjson.DecodeSnapshot(data, &d, &d.SchemaVersion); err != nil {
-		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
 	h, err := d.restored(m.described.Description)
 	if err != nil {
-		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.changed = h
-	return nil
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.changed = h
+	}, nil
 }
 
 // restored returns the tree of a dump, nil for one that is as described.

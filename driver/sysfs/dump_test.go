@@ -84,8 +84,7 @@ func sameTrees(t rapid.TB, when string, kept, loaded driver.Tree) {
 // dumper is a tree with a dump.
 type dumper interface {
 	driver.Tree
-	Dump() ([]byte, error)
-	Load(data []byte) error
+	driver.Snapshotter
 }
 
 func dumped(t rapid.TB, tree dumper) []byte {
@@ -143,7 +142,7 @@ func TestALoadedTreeIsTheTreeThatWasDumped(t *testing.T) {
 			_ = disturb(rt)(other)
 		}
 		once := dumped(rt, m)
-		if err := other.Load(once); err != nil {
+		if err := driver.Load(other, once); err != nil {
 			rt.Fatal(err)
 		}
 		if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
@@ -229,7 +228,7 @@ func TestADumpThatDoesNotFitIsRefusedAndChangesNothing(t *testing.T) {
 		{"no room", replaced(`"0000:84:00.0"`, `"mtty"`), `of type "nvidia-35" on "mtty"`},
 		{"no uuid", replaced(id1, "mdev"), `mdev "mdev"`},
 	} {
-		err := m.Load([]byte(tt.text))
+		err := driver.Load(m, []byte(tt.text))
 		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), tt.want) {
 			t.Errorf("%s: %v, want ErrSnapshot with %s", tt.name, err, tt.want)
 		}
@@ -261,7 +260,7 @@ func TestALoadedOverlayIsTheOneThatWasDumped(t *testing.T) {
 			step(tree)
 		}
 		once := dumped(rt, tree)
-		if err := other.Load(once); err != nil {
+		if err := driver.Load(other, once); err != nil {
 			rt.Fatal(err)
 		}
 		if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
@@ -307,7 +306,7 @@ func TestADumpThatDoesNotFitTheDirectoryIsRefused(t *testing.T) {
 		{"no uuid", replaced(id2, "mdev"), `made mdev "mdev"`},
 		{"a way out", replaced(t4, "../.."), "bad attach handle"},
 	} {
-		err := tree.Load([]byte(tt.text))
+		err := driver.Load(tree, []byte(tt.text))
 		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), tt.want) {
 			t.Errorf("%s: %v, want ErrSnapshot with %s", tt.name, err, tt.want)
 		}
@@ -316,10 +315,10 @@ func TestADumpThatDoesNotFitTheDirectoryIsRefused(t *testing.T) {
 		}
 	}
 	through := open(t, dir, sysfs.DirOptions{Write: true})
-	if err := through.Load([]byte(before)); !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(err.Error(), "go through") {
+	if err := driver.Load(through, []byte(before)); !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(err.Error(), "go through") {
 		t.Errorf("where writes go through: %v", err)
 	}
-	if err := through.Load(dumped(t, through)); err != nil {
+	if err := driver.Load(through, dumped(t, through)); err != nil {
 		t.Errorf("its own dump where writes go through: %v", err)
 	}
 }
@@ -347,14 +346,14 @@ func FuzzLoadOverlay(f *testing.F) {
 // is loaded again.
 func checkLoad(t *testing.T, tree dumper, data []byte) {
 	before := dumped(t, tree)
-	if err := tree.Load(data); err != nil {
+	if err := driver.Load(tree, data); err != nil {
 		if !errors.Is(err, driver.ErrSnapshot) || !bytes.Equal(before, dumped(t, tree)) {
 			t.Fatalf("refused, yet changed: %v", err)
 		}
 		return
 	}
 	once := dumped(t, tree)
-	if err := tree.Load(once); err != nil {
+	if err := driver.Load(tree, once); err != nil {
 		t.Fatal(fmt.Errorf("its own dump: %w", err))
 	}
 	if twice := dumped(t, tree); !bytes.Equal(once, twice) {
@@ -379,7 +378,7 @@ func TestADumpIsOfOneMoment(t *testing.T) {
 	}
 	group.Go(func() {
 		for range 40 {
-			if err := generate(t, restless()).Load(dumped(t, m)); err != nil {
+			if err := driver.Load(generate(t, restless()), dumped(t, m)); err != nil {
 				t.Error(err)
 			}
 		}

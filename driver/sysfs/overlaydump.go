@@ -42,33 +42,34 @@ func (t *DirTree) Dump() ([]byte, error) {
 	return json.MarshalIndent(d, "", "  ")
 }
 
-// Load makes the tree remember what a dump says, in place of all it remembered. A dump of
-// another schema_version, with unknown fields, that does not fit the directory as it is
-// now, or that is not empty while writes go through is refused; the error matches
-// [driver.ErrSnapshot] and names the device, and the tree is as it was.
-func (t *DirTree) Load(data []byte) error {
+// Prepare implements [driver.Snapshotter]. A dump of another schema_version, with unknown
+// fields, that does not fit the directory as it is now, or that is not empty while writes go
+// through is refused; the error matches [driver.ErrSnapshot] and names the device.
+func (t *DirTree) Prepare(data []byte) (load func(), err error) {
 	var d overlayDump
-	err := strictjson.DecodeSnapshot(data, &d, &d.SchemaVersion)
+	err = strictjson.DecodeSnapshot(data, &d, &d.SchemaVersion)
 	switch {
 	case err != nil:
 	case t.overlay != nil:
-		err = t.overlay.load(d)
+		load, err = t.overlay.prepare(d)
 	case len(d.Made)+len(d.Removed)+len(d.VGPUs)+len(d.Writes) > 0:
 		err = errors.New("writes to the directory go through, and the dump is of recorded ones")
+	default:
+		load = func() {}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
-	return nil
+	return load, nil
 }
 
-// load repeats the making and removing on a fresh overlay, so that a dump which does not fit
+// prepare repeats the making and removing on a fresh overlay, so that a dump which does not fit
 // the directory fails as the writes would.
-func (o *overlay) load(d overlayDump) error {
+func (o *overlay) prepare(d overlayDump) (load func(), err error) {
 	fresh := newOverlay(o.base)
 	for _, m := range d.Removed {
 		if err := fresh.repeat(m, "/devices/"+m.UUID+"/remove", "1"); err != nil {
-			return fmt.Errorf("removed mdev %q on %q: %w", m.UUID, m.Parent, err)
+			return nil, fmt.Errorf("removed mdev %q on %q: %w", m.UUID, m.Parent, err)
 		}
 	}
 	for _, m := range d.Made {
@@ -77,18 +78,19 @@ func (o *overlay) load(d overlayDump) error {
 			err = errors.New("it is removed, too, or its uuid is not in lower case")
 		}
 		if err != nil {
-			return fmt.Errorf("made mdev %q on %q: %w", m.UUID, m.Parent, err)
+			return nil, fmt.Errorf("made mdev %q on %q: %w", m.UUID, m.Parent, err)
 		}
 	}
 	for address, id := range d.VGPUs {
 		if err := fresh.repeatVGPU(address, id); err != nil {
-			return fmt.Errorf("vGPU type %d of %q: %w", id, address, err)
+			return nil, fmt.Errorf("vGPU type %d of %q: %w", id, address, err)
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.made, o.removed, o.vgpus, o.log = fresh.made, fresh.removed, fresh.vgpus, append([]string(nil), d.Writes...)
-	return nil
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.made, o.removed, o.vgpus, o.log = fresh.made, fresh.removed, fresh.vgpus, append([]string(nil), d.Writes...)
+	}, nil
 }
 
 // repeat writes to a file of a device's type. A captured directory may lack the class of

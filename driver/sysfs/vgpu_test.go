@@ -211,7 +211,7 @@ func TestTheOverlayKeepsTypesOfVGPUs(t *testing.T) {
 			}
 		}
 		once := dumped(rt, tree)
-		if err := other.Load(once); err != nil {
+		if err := driver.Load(other, once); err != nil {
 			rt.Fatal(err)
 		}
 		if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
@@ -239,7 +239,7 @@ func TestADumpOfVGPUsThatDoesNotFitIsRefused(t *testing.T) {
 		`{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553}, {"address": "` + vf1 + `", "type": 1553}]}`: "appears twice",
 		`{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553}, {"address": "` + vf2 + `", "type": 1555}]}`: "invalid argument",
 	} {
-		err := m.Load([]byte(text))
+		err := driver.Load(m, []byte(text))
 		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v, want ErrSnapshot with %s", text, err, want)
 		}

@@ -45,15 +45,14 @@ func (d *Driver) Dump() ([]byte, error) {
 	return json.MarshalIndent(out, "", "  ")
 }
 
-// Load makes the driver remember what a dump says, in place of all it remembered. A dump
-// of another schema_version, with unknown fields, with duplicates, or of an FPGA that the
-// driver does not report is refused; the error matches [driver.ErrSnapshot] and names the device, and
-// the driver is as it was.
-func (d *Driver) Load(data []byte) error {
+// Prepare implements [driver.Snapshotter]. A dump of another schema_version, with unknown
+// fields, with duplicates, or of an FPGA that the driver does not report is refused; the error
+// matches [driver.ErrSnapshot] and names the device.
+func (d *Driver) Prepare(data []byte) (load func(), err error) {
 	var in stateDump
-	err := strictjson.DecodeSnapshot(data, &in, &in.SchemaVersion)
+	err = strictjson.DecodeSnapshot(data, &in, &in.SchemaVersion)
 	if err != nil {
-		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
 	mdevs, images := make(map[string]driver.Mdev), make(map[string][]byte)
 	for _, m := range in.Mdevs {
@@ -61,18 +60,19 @@ func (d *Driver) Load(data []byte) error {
 			err = fmt.Errorf("mdev %s appears twice", m.UUID)
 		}
 		if err = cmp.Or(err, m.Validate()); err != nil {
-			return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
+			return nil, fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 		}
 		mdevs[m.UUID] = m
 	}
 	for _, i := range in.Images {
 		if _, twice := images[i.ControlPath]; twice || i.Data == nil || !d.hasFPGA(i.ControlPath) {
-			return fmt.Errorf("%w: image of %q: no FPGA is there, or it has no data, or appears twice", driver.ErrSnapshot, i.ControlPath)
+			return nil, fmt.Errorf("%w: image of %q: no FPGA is there, or it has no data, or appears twice", driver.ErrSnapshot, i.ControlPath)
 		}
 		images[i.ControlPath] = i.Data
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.mdevs, d.images = mdevs, images
-	return nil
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.mdevs, d.images = mdevs, images
+	}, nil
 }

@@ -62,7 +62,7 @@ func TestALoadedDriverRemembersWhatTheDumpedOneDid(t *testing.T) {
 		}
 		_ = step(t, rt)(other)
 		once := dumped(rt, d)
-		if err := other.Load(once); err != nil {
+		if err := driver.Load(other, once); err != nil {
 			rt.Fatal(err)
 		}
 		if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
@@ -116,7 +116,7 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 		{"image of no FPGA", replaced(`"images": [`, `"images": [`+image), `image of "x"`},
 		{"image without data", replaced(`"data": "`, `"data": null, "control_path": "`), "image of"},
 	} {
-		err := d.Load([]byte(tt.text))
+		err := driver.Load(d, []byte(tt.text))
 		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), tt.want) {
 			t.Errorf("%s: %v, want ErrSnapshot with %s", tt.name, err, tt.want)
 		}
@@ -133,14 +133,14 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := verbatim.New(fpgas())
 		before := dumped(t, d)
-		if err := d.Load(data); err != nil {
+		if err := driver.Load(d, data); err != nil {
 			if !errors.Is(err, driver.ErrSnapshot) || !bytes.Equal(before, dumped(t, d)) {
 				t.Fatalf("refused, yet changed: %v", err)
 			}
 			return
 		}
 		once := dumped(t, d)
-		if err := d.Load(once); err != nil {
+		if err := driver.Load(d, once); err != nil {
 			t.Fatal(fmt.Errorf("its own dump: %w", err))
 		}
 		if twice := dumped(t, d); !bytes.Equal(once, twice) {

@@ -110,7 +110,7 @@ func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
 		}
 		other, _ := newTicking(clock.now)
 		once := dumped(rt, s)
-		if err := other.State().Replace(once); err != nil {
+		if err := sim.Replace(t.Context(), other.State(), once); err != nil {
 			rt.Fatal(err)
 		}
 		if diff := cmp.Diff(once, dumped(rt, other)); diff != "" {
@@ -144,7 +144,7 @@ func TestAnImageWithoutDataStaysApartFromOneWithNone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := other.State().Replace(dumped(t, s)); err != nil {
+	if err := sim.Replace(t.Context(), other.State(), dumped(t, s)); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -82,7 +82,7 @@ func newPlayer(t *testing.T, clock *stopped) *player {
 func (p *player) reload(rt *rapid.T, clock *stopped) {
 	once := dumped(rt, p.servers[0])
 	other := keystone.New(identityConfig(clock))
-	if err := other.State().Replace(once); err != nil {
+	if err := sim.Replace(context.Background(), other.State(), once); err != nil {
 		rt.Fatal(err)
 	}
 	if diff := cmp.Diff(once, dumped(rt, other)); diff != "" {
@@ -223,7 +223,7 @@ func TestARevokedTokenStaysRevoked(t *testing.T) {
 	send(t, s, "DELETE", "/v3/auth/tokens", "", "X-Auth-Token", kept, "X-Subject-Token", revoked)
 	data := dumped(t, s)
 	other := newServer()
-	if err := other.State().Replace(data); err != nil {
+	if err := sim.Replace(t.Context(), other.State(), data); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := other.VerifyToken(revoked); !errors.Is(err, keystone.ErrToken) {
@@ -268,7 +268,7 @@ func TestADumpIsOfOneMoment(t *testing.T) {
 	group.Go(func() {
 		for range 40 {
 			other := keystone.New(identityConfig(nil))
-			if err := other.State().Replace(dumped(t, s)); err != nil {
+			if err := sim.Replace(t.Context(), other.State(), dumped(t, s)); err != nil {
 				t.Error(err)
 			}
 		}

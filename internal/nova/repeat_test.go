@@ -161,7 +161,7 @@ func TestAnEventWaitsForItsListener(t *testing.T) {
 	clock := sim.NewManualClock(start)
 	second := nova.New(nova.Config{Clock: clock})
 	t.Cleanup(second.Close)
-	if err := second.State().Replace(records); err != nil {
+	if err := sim.Replace(t.Context(), second.State(), records); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", strings.TrimPrefix(down.URL, "http://"))

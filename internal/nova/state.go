@@ -99,13 +99,15 @@ type recorded struct {
 	s *Server
 }
 
-// Replace implements [sim.Recorded]. No delayed event of the old state is forwarded in the
-// new one; if the records are refused, those events are still forwarded when they are due.
-func (r recorded) Replace(records []sim.Record) error {
-	r.s.deliveries.stop()
-	err := r.DB.Replace(records)
+// Prepare implements [sim.Recorded]. No delayed event of the old state is forwarded in the
+// new one.
+func (r recorded) Prepare(records []sim.Record) (commit func(), err error) {
+	replace, err := r.DB.Prepare(records)
 	if err != nil {
-		r.s.Resume()
+		return nil, err
 	}
-	return err
+	return func() {
+		r.s.deliveries.stop()
+		replace()
+	}, nil
 }

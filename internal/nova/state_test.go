@@ -103,7 +103,7 @@ func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
 			data, before := dumped(rt, s), len(box.got())
 			other, otherBox := newDelaying(rt)
 			defer other.Close()
-			if err := other.State().Replace(data); err != nil {
+			if err := sim.Replace(t.Context(), other.State(), data); err != nil {
 				rt.Fatal(err)
 			}
 			if diff := cmp.Diff(data, dumped(rt, other)); diff != "" {
@@ -145,7 +145,7 @@ func TestOverdueEventsArePassedOnInOrderOnceTheServiceGoesOn(t *testing.T) {
 		other, box := newDelaying(t)
 		defer other.Close()
 		for range 2 { // a second load is in place of the first
-			if err := other.State().Replace(data); err != nil {
+			if err := sim.Replace(t.Context(), other.State(), data); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -178,7 +178,7 @@ func TestALoadTakesDelayedEventsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		post(t, s, events(event(ready, `,"tag":"late"`)))
-		if err := s.State().Replace(empty); err != nil {
+		if err := sim.Replace(t.Context(), s.State(), empty); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -217,7 +217,7 @@ func TestADumpIsOfOneMoment(t *testing.T) {
 	group.Go(func() {
 		for range 40 {
 			other := nova.New(nova.Config{})
-			if err := other.State().Replace(dumped(t, s)); err != nil {
+			if err := sim.Replace(t.Context(), other.State(), dumped(t, s)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -237,7 +237,7 @@ func TestTheOldestEventsGo(t *testing.T) {
 		t.Errorf("%d events, want 10000", n)
 	}
 	other := nova.New(nova.Config{})
-	if err := other.State().Replace(dumped(t, s)); err != nil {
+	if err := sim.Replace(t.Context(), other.State(), dumped(t, s)); err != nil {
 		t.Fatal(err)
 	}
 	var last sim.Exchange
@@ -257,7 +257,7 @@ func TestARefusedStateLeavesDelayedEventsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		post(t, s, events(event(ready, `,"tag":"late"`)))
-		if err := s.State().Replace([]sim.Record{{Table: "compute.servers", Key: "x", Row: []byte("{}")}}); !errors.Is(err, sim.ErrRecords) {
+		if err := sim.Replace(t.Context(), s.State(), []sim.Record{{Table: "compute.servers", Key: "x", Row: []byte("{}")}}); !errors.Is(err, sim.ErrRecords) {
 			t.Fatalf("%v, want ErrRecords", err)
 		}
 		time.Sleep(time.Hour)

@@ -1,6 +1,7 @@
 package servicetest_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -33,7 +34,7 @@ func checkBadStates(t *testing.T, service sim.Recorded, bad []badState) {
 	records, err := tables.Collect(service)
 	must(t, err)
 	for _, r := range records {
-		check(r.Table+" twice", r.Key+": there are two rows", service.Replace(append(slices.Clone(records), r)))
+		check(r.Table+" twice", r.Key+": there are two rows", sim.Replace(t.Context(), service, append(slices.Clone(records), r)))
 	}
 }
 
@@ -73,7 +74,7 @@ func load(service sim.Recorded, state string) error {
 	if err := json.Unmarshal([]byte(state), &records); err != nil {
 		return err
 	}
-	return service.Replace(records)
+	return sim.Replace(context.Background(), service, records)
 }
 
 // replacer returns a function that replaces the first old part of a text, which must be there.

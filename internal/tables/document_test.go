@@ -54,7 +54,7 @@ func TestADocumentIsLoadedAsItWasDumped(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFixture()
-	if err := f.db.Replace(records); err != nil {
+	if err := sim.Replace(t.Context(), f.db, records); err != nil {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
@@ -101,7 +101,7 @@ func TestABrokenDocumentIsAnError(t *testing.T) {
 		_, records, err := readAll(data)
 		f := newFixture()
 		if err == nil {
-			err = f.db.Replace(records)
+			err = sim.Replace(t.Context(), f.db, records)
 		}
 		if err != nil && !errors.Is(err, sim.ErrRecords) {
 			t.Fatal(err)
@@ -164,28 +164,55 @@ func TestAGroupIsReplacedAllOrNothing(t *testing.T) {
 	group := tables.Group{{Name: "test", Recorded: a.db}, {Name: "other", Recorded: renamed{b.db}}}
 	before := collect(t, group)
 	bad := sim.Record{Table: "other.rows", Key: "0000000001", Row: []byte(`{"id":2}`)}
-	if err := group.Replace([]sim.Record{bad}); !errors.Is(err, sim.ErrRecords) {
+	if err := sim.Replace(t.Context(), group, []sim.Record{bad}); !errors.Is(err, sim.ErrRecords) {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff(before, collect(t, group)); diff != "" {
 		t.Errorf("after a refused Replace (-want +got):\n%s", diff)
 	}
 	for _, table := range []string{"tests.rows", "no", ""} {
-		if err := group.Replace([]sim.Record{{Table: table}}); !errors.Is(err, sim.ErrRecords) {
+		if err := sim.Replace(t.Context(), group, []sim.Record{{Table: table}}); !errors.Is(err, sim.ErrRecords) {
 			t.Errorf("table %q: error %v", table, err)
 		}
 	}
-	if err := group.Replace(nil); err != nil || len(collect(t, group)) > 0 {
+	if err := sim.Replace(t.Context(), group, nil); err != nil || len(collect(t, group)) > 0 {
 		t.Errorf("after Replace without records: %v %v", err, collect(t, group))
 	}
+}
+
+// What is written while another component's records are checked and refused is not lost.
+func TestARefusedGroupKeepsWhatIsWrittenMeanwhile(t *testing.T) {
+	t.Parallel()
+	a, b := newFixture(), newFixture()
+	empty := collect(t, a.db)
+	group := tables.Group{{Name: "test", Recorded: a.db}, {Name: "other", Recorded: writing{b.db, func() {
+		a.db.Update(nil, func(tx *tables.Tx) { a.rows.Put(tx, row{ID: a.ids.Next(tx), UUID: "u"}) })
+	}}}}
+	if err := sim.Replace(t.Context(), group, nil); !errors.Is(err, sim.ErrRecords) {
+		t.Errorf("error %v", err)
+	}
+	if got := collect(t, a.db); len(got) <= len(empty) {
+		t.Errorf("after a refused Replace: %v", got)
+	}
+}
+
+// writing refuses its records, and writes to another component before.
+type writing struct {
+	*tables.DB
+	write func()
+}
+
+func (w writing) Prepare([]sim.Record) (func(), error) {
+	w.write()
+	return nil, sim.Record{Table: "other.rows"}.Errorf("it is refused")
 }
 
 // renamed is the fixture's DB as the component "other".
 type renamed struct{ *tables.DB }
 
-func (r renamed) Replace(records []sim.Record) error {
+func (r renamed) Prepare(records []sim.Record) (func(), error) {
 	for i := range records {
 		records[i].Table = strings.Replace(records[i].Table, "other", "test", 1)
 	}
-	return r.DB.Replace(records)
+	return r.DB.Prepare(records)
 }

@@ -75,7 +75,7 @@ func TestAFileFollowsTheCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.check(t)
-	if err := k.db.Replace(nil); err != nil {
+	if err := sim.Replace(t.Context(), k.db, nil); err != nil {
 		t.Fatal(err)
 	}
 	k.put("fourth")

@@ -1,9 +1,6 @@
 package tables
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -48,14 +45,33 @@ func (g Group) OnCommit(listener func(changes []sim.RecordChange)) {
 	}
 }
 
-// Replace implements [sim.Recorded].
-func (g Group) Replace(records []sim.Record) error {
+// Prepare implements [sim.Recorded]: of all components, or of none.
+func (g Group) Prepare(records []sim.Record) (commit func(), err error) {
+	parts, err := g.split(records)
+	if err != nil {
+		return nil, err
+	}
+	commits := make([]func(), len(g))
+	for i, m := range g {
+		if commits[i], err = m.Prepare(parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return func() {
+		for _, commit := range commits {
+			commit()
+		}
+	}, nil
+}
+
+// split returns the records of each component.
+func (g Group) split(records []sim.Record) ([][]sim.Record, error) {
 	parts := make([][]sim.Record, len(g))
 	for len(records) > 0 {
 		table := records[0].Table
 		i := slices.IndexFunc(g, func(m Member) bool { return m.has(table) })
 		if i < 0 {
-			return records[0].Errorf("there is no such table")
+			return nil, records[0].Errorf("there is no such table")
 		}
 		n := 1
 		for n < len(records) && (records[n].Table == table || g[i].has(records[n].Table)) {
@@ -68,51 +84,7 @@ func (g Group) Replace(records []sim.Record) error {
 		}
 		records = records[n:]
 	}
-	before := make([]held, len(g))
-	for i, m := range g {
-		before[i] = hold(m)
-		defer before[i].stop()
-	}
-	for i, m := range g {
-		if err := m.Replace(parts[i]); err != nil {
-			for j, done := range g[:i] {
-				if back := before[j].restore(done); back != nil {
-					err = errors.Join(err, fmt.Errorf("restore %s: %w", done.Name, back))
-				}
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-// held is a snapshot of a component, whose records are not made unless they are needed.
-type held struct {
-	next  func() (sim.Record, error, bool)
-	stop  func()
-	first []sim.Record
-	err   error
-}
-
-// hold takes the snapshot, which is the moment of the first record.
-func hold(m Member) (h held) {
-	h.next, h.stop = iter.Pull2(m.Records())
-	if r, err, ok := h.next(); ok {
-		h.first, h.err = []sim.Record{r}, err
-	}
-	return h
-}
-
-// restore makes the snapshot the state of its component again.
-func (h held) restore(m Member) error {
-	records := h.first
-	for r, err, ok := h.next(); ok; r, err, ok = h.next() {
-		records, h.err = append(records, r), cmp.Or(h.err, err)
-	}
-	if h.err != nil {
-		return h.err
-	}
-	return m.Replace(records)
+	return parts, nil
 }
 
 // Collect returns all records of a component.

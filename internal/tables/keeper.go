@@ -35,6 +35,15 @@ func (k *Keeper) Sync() error {
 	return k.Queue.Sync()
 }
 
+// Together calls change, which commits several times, so that the file gets all of it or nothing.
+// Without a keeper it only calls it.
+func (k *Keeper) Together(change func()) {
+	if k != nil {
+		defer k.Queue.Hold()()
+	}
+	change()
+}
+
 // Close writes what is pending and closes the file. Without a keeper it does nothing.
 func (k *Keeper) Close() error {
 	if k == nil {

@@ -198,11 +198,11 @@ func TestTransactionsAgreeWithPlainMaps(t *testing.T) {
 		for _, v := range views {
 			v.want.check(t, f, v.tx)
 		}
-		if err := copied.db.Replace(slices.Collect(maps.Values(records))); err != nil {
+		if err := sim.Replace(t.Context(), copied.db, slices.Collect(maps.Values(records))); err != nil {
 			t.Fatal(err)
 		}
 		copied.db.View(func(tx *tables.Tx) { model{m.rows, copied.ids.Last(tx)}.check(t, copied, tx) })
-		if err := copied.db.Replace(collect(t, f.db)); err != nil {
+		if err := sim.Replace(t.Context(), copied.db, collect(t, f.db)); err != nil {
 			t.Fatal(err)
 		}
 		copied.db.View(func(tx *tables.Tx) { m.check(t, copied, tx) })

@@ -21,13 +21,14 @@ type Queue struct {
 	Before func()
 
 	mu      sync.Mutex
-	ended   *sync.Cond    // a write
+	ended   *sync.Cond    // a write, or a Hold
 	pending map[place]any // the latest row of each that has changed; nil if it was deleted
 	head    int           // number of commits
 	written int           // of them are in the file
 	tried   int           // of them were in the last write
 	err     error         // of the last write
 	writing bool
+	held    bool
 	closed  bool
 	timer   *time.Timer // to the next write that nothing waits for
 }
@@ -67,7 +68,7 @@ func (q *Queue) Sync() error {
 		switch {
 		case q.closed:
 			return errors.New("the state file is closed")
-		case q.writing:
+		case q.writing, q.held:
 			q.ended.Wait()
 		default:
 			rows, head := q.take()
@@ -81,6 +82,23 @@ func (q *Queue) Sync() error {
 		}
 	}
 	return nil
+}
+
+// Hold waits for a write that has begun, and for others who hold the queue. No other write begins before
+// release is called.
+func (q *Queue) Hold() (release func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.writing || q.held {
+		q.ended.Wait()
+	}
+	q.held = true
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.held = false
+		q.ended.Broadcast()
+	}
 }
 
 // behind reports whether a commit is not written.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -70,5 +71,46 @@ func TestCloseWaitsForAWriteThatHasBegun(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// The file gets commits that belong together at once, however long they take.
+func TestCommitsThatBelongTogetherAreWrittenTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		file, err := OpenFile(filepath.Join(t.TempDir(), "state"), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if err := file.Init([]byte("{}"), New("test")); err != nil {
+			t.Fatal(err)
+		}
+		k := &Keeper{file, NewQueue(file)}
+		commit := func(key string) {
+			k.Queue.Append([]sim.RecordChange{{Table: "test.rows", Key: key, After: struct{}{}}})
+		}
+		written := func() int {
+			_, records, err := file.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(records)
+		}
+		var synced sync.WaitGroup
+		k.Together(func() {
+			commit("a")
+			synced.Go(func() {
+				if err := k.Sync(); err != nil || written() != 2 {
+					t.Errorf("Sync: %v, %d rows are written", err, written())
+				}
+			})
+			time.Sleep(time.Minute) // also the timer's write waits
+			if n := written(); n != 0 {
+				t.Errorf("%d rows are written before the last is committed", n)
+			}
+			commit("b")
+		})
+		synced.Wait()
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Check adds a condition that the rows of [DB.Replace] have to meet. Its error should be
+// Check adds a condition that the rows of [DB.Prepare] have to meet. Its error should be
 // one of [Table.Errorf].
 func (db *DB) Check(check func(tx *Tx) error) { db.checks = append(db.checks, check) }
 
@@ -24,22 +24,27 @@ func (db *DB) Records() iter.Seq2[sim.Record, error] {
 	}
 }
 
-// Replace implements [sim.Recorded]. The error matches [sim.ErrRecords]: for a record whose
+// Prepare implements [sim.Recorded]. The error matches [sim.ErrRecords]: for a record whose
 // table is unknown, whose row has unknown or repeated members or another key, for two
 // records with the same key or unique value, and for rows that a check refuses.
-func (db *DB) Replace(records []sim.Record) error {
+func (db *DB) Prepare(records []sim.Record) (commit func(), err error) {
 	tx := &Tx{trees: make([]tree, len(db.live.trees))}
 	for i, t := range db.live.trees {
 		tx.trees[i] = t.empty()
 	}
 	if err := db.load(tx, records); err != nil {
-		return err
+		return nil, err
 	}
 	for _, check := range db.checks {
 		if err := check(tx); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	return func() { db.replace(tx) }, nil
+}
+
+// replace makes the rows of a transaction those of the database.
+func (db *DB) replace(tx *Tx) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.publish(nil, func() (changes []sim.RecordChange) {
@@ -49,7 +54,6 @@ func (db *DB) Replace(records []sim.Record) error {
 		return changes
 	})
 	db.live.trees = tx.trees
-	return nil
 }
 
 type decoded struct {

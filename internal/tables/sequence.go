@@ -39,7 +39,7 @@ func checkSequences(t *Table[string, sequenceRow]) func(*Tx) error {
 }
 
 // KeySequence returns the sequence of a table's keys, which has the table's name. A key
-// above its last number is an error of [DB.Replace].
+// above its last number is an error of [DB.Prepare].
 func KeySequence[R any](t *Table[int64, R]) Sequence {
 	return t.rows.keySequence()
 }

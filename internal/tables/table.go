@@ -24,7 +24,7 @@ type Spec[K Key, R any] struct {
 	ID     func(R) string
 	Label  func(R) string
 	Hidden []string
-	// Check refuses a row of [DB.Replace] for what is in it.
+	// Check refuses a row of [DB.Prepare] for what is in it.
 	Check func(R) error
 }
 

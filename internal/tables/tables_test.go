@@ -41,13 +41,13 @@ func TestReplaceRefusesBadRecordsAndChangesNothing(t *testing.T) {
 		"refused by its Spec": {[]sim.Record{rec("test.notes", "bad", `{"name":"bad","row":""}`)}, "test.notes bad: no name"},
 	}
 	f := newFixture()
-	if err := f.db.Replace([]sim.Record{one, ids, rec("test.notes", "n", `{"name":"n","row":"u1"}`)}); err != nil {
+	if err := sim.Replace(t.Context(), f.db, []sim.Record{one, ids, rec("test.notes", "n", `{"name":"n","row":"u1"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	before := collect(t, f.db)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := f.db.Replace(c.records)
+			err := sim.Replace(t.Context(), f.db, c.records)
 			if !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %s", err, c.want)
 			}
@@ -65,7 +65,7 @@ func TestReplacePublishesTheDifference(t *testing.T) {
 			f.rows.Put(tx, row{ID: f.ids.Next(tx), UUID: uuid, Tags: []string{"t"}})
 		}
 	})
-	if err := other.db.Replace(collect(t, f.db)); err != nil {
+	if err := sim.Replace(t.Context(), other.db, collect(t, f.db)); err != nil {
 		t.Fatal(err)
 	}
 	other.db.Update(nil, func(tx *tables.Tx) {
@@ -79,7 +79,7 @@ func TestReplacePublishesTheDifference(t *testing.T) {
 			got = append(got, c.Table+" "+c.Key)
 		}
 	})
-	if err := f.db.Replace(collect(t, other.db)); err != nil {
+	if err := sim.Replace(t.Context(), f.db, collect(t, other.db)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"test.rows 0000000002", "test.rows 0000000003", "test.rows 0000000004", "test.sequences rows"}

@@ -176,26 +176,26 @@ func (c *Conductor) EnterTurn(ctx context.Context, name string) (leave func(), e
 	return enter(ctx, h.turn)
 }
 
-// EnterAll waits for the turn of every agent, unless the conductor is closed.
-func (c *Conductor) EnterAll() (leave func()) {
+// EnterAll waits for the turn of every agent. The error is the context's.
+func (c *Conductor) EnterAll(ctx context.Context) (leave func(), err error) {
 	c.mu.RLock()
 	turns := []chan struct{}{c.agentless}
 	for _, h := range c.added {
 		turns = append(turns, h.turn)
 	}
 	c.mu.RUnlock()
-	ctx, end := c.work.Detach(context.Background())
-	defer end()
-	var leaves []func()
-	for _, turn := range turns {
-		if leave, err := enter(ctx, turn); err == nil {
-			leaves = append(leaves, leave)
+	for i, turn := range turns {
+		if _, err := enter(ctx, turn); err != nil {
+			leaveAll(turns[:i])
+			return nil, err
 		}
 	}
-	return func() {
-		for _, leave := range leaves {
-			leave()
-		}
+	return func() { leaveAll(turns) }, nil
+}
+
+func leaveAll(turns []chan struct{}) {
+	for _, turn := range turns {
+		<-turn
 	}
 }
 

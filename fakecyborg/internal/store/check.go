@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
-// The checks of rows that come from a file, see [tables.DB.Replace].
+// The checks of rows that come from a file, see [tables.DB.Prepare].
 
 func checkUUID(uuid string) error {
 	if !uuids.Like(uuid) {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,7 +160,7 @@ func (f fixture) check(t interface{ Fatalf(string, ...any) }, cfg store.Config) 
 		}
 		records = append(records, r)
 	}
-	if err := store.New(cfg).DB().Replace(records); err != nil {
+	if err := sim.Replace(context.Background(), store.New(cfg).DB(), records); err != nil {
 		t.Fatalf("the state is inconsistent: %v", err)
 	}
 }

@@ -11,31 +11,36 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Restore makes the state that of a list of rows, each in the After of a change and as a
-// pointer of [NewRow]. The error matches [ErrInvalid] and names a row that is wrong, missing
-// or in a contradiction; the state is then as it was.
-func (s *State) Restore(standardTraits []string, list []sim.RecordChange) error {
+// Restore returns the function that makes the state that of a list of rows, each in the After of
+// a change and as a pointer of [NewRow]. The error matches [ErrInvalid] and names a row that is
+// wrong, missing or in a contradiction.
+func (s *State) Restore(standardTraits []string, list []sim.RecordChange) (commit func(), err error) {
 	sequences, err := sequencesOf(list)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	fresh := New(standardTraits, sequences.Created)
 	for _, step := range []func([]sim.RecordChange, *SequencesRow) error{
 		fresh.restoreNames, fresh.restoreProviders, fresh.restoreTrees, fresh.restoreContents, fresh.restoreConsumers,
 	} {
 		if err := step(list, sequences); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	now := fresh.Rows()
 	for _, c := range list {
 		if i, ok := slices.BinarySearchFunc(now, c, byPlace); !ok || !reflect.DeepEqual(now[i].After, reflect.ValueOf(c.After).Elem().Interface()) {
-			return invalidRow(c, "the key does not belong to the row, or other rows contradict it")
+			return nil, invalidRow(c, "the key does not belong to the row, or other rows contradict it")
 		}
 	}
 	if len(list) != len(now) {
-		return refuse(ErrInvalid, "a row is there twice")
+		return nil, refuse(ErrInvalid, "a row is there twice")
 	}
+	return func() { s.replace(fresh, now) }, nil
+}
+
+// replace makes a state, whose rows are given, the current one.
+func (s *State) replace(fresh *State, now []sim.RecordChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listening() {
@@ -44,7 +49,6 @@ func (s *State) Restore(standardTraits []string, list []sim.RecordChange) error 
 	s.providers, s.names, s.order, s.trees = fresh.providers, fresh.names, fresh.order, fresh.trees
 	s.classes, s.traits, s.aggregates, s.sharing = fresh.classes, fresh.traits, fresh.aggregates, fresh.sharing
 	s.consumers, s.nextSeq, s.created = fresh.consumers, fresh.nextSeq, fresh.created
-	return nil
 }
 
 func invalidRow(c sim.RecordChange, format string, args ...any) error {

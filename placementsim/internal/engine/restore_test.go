@@ -36,9 +36,11 @@ func TestARestoredStateIsTheSame(t *testing.T) {
 			_ = all[rapid.IntRange(0, len(all)-1).Draw(t, "step")](t, s, start().Add(time.Duration(i)*time.Second))
 		}
 		other := New(standard, start().Add(time.Hour))
-		if err := other.Restore(standard, pointers(s.Rows())); err != nil {
+		restore, err := other.Restore(standard, pointers(s.Rows()))
+		if err != nil {
 			t.Fatal(err)
 		}
+		restore()
 		if diff := cmp.Diff(s.Rows(), other.Rows()); diff != "" {
 			t.Fatalf("rows (-want +got):\n%s", diff)
 		}
@@ -185,8 +187,11 @@ func TestRowsThatAreNoStateAreNotRestored(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := s.Rows()
-			err := s.Restore([]string{"T1"}, tt.spoil(pointers(original.Rows())))
+			restore, err := s.Restore([]string{"T1"}, tt.spoil(pointers(original.Rows())))
 			if tt.want == "" {
+				if err == nil {
+					restore()
+				}
 				if err != nil || len(s.InspectAll()) != 2 {
 					t.Errorf("restored %v, %v", s.InspectAll(), err)
 				}
