@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -48,7 +49,7 @@ func (s *Server) OnCommit(listener func([]sim.RecordChange)) { s.db.DB().OnCommi
 // Prepare implements [sim.Recorded]. Binds in the background end without effect. Work in progress of the
 // records waits for [Server.Resume]. Hosts are not in records: add those with the names in the records.
 func (s *Server) Prepare(records []sim.Record) (commit func(), err error) {
-	replace, err := s.db.DB().Prepare(records)
+	replace, err := simhttp.Recorded{Recorded: s.db.DB(), Service: s.service}.Prepare(records)
 	if err != nil {
 		return nil, err
 	}

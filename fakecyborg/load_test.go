@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -516,6 +518,42 @@ func TestLoadWaitsForReports(t *testing.T) {
 		}
 		if err := s.Report(t.Context()); err != nil || len(s.Devices()) != 1 {
 			t.Errorf("report after the load: %v, devices %v", err, s.Devices())
+		}
+	})
+}
+
+// A bind that waits for its agent changes nothing in a state that is loaded meanwhile, not even
+// where it finds its request and its handle as it left them.
+func TestABindOfAnotherStateLeavesTheLoadedOneAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := fault.NewSet()
+		w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
+		arq := w.arqs("v")[0]
+		before := dumped(t, w.server)
+		bindWithin := func(instance string, delay time.Duration, result *reply) (wait func()) {
+			if err := faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Delay, Delay: delay, Times: 1}); err != nil {
+				t.Fatal(err)
+			}
+			var bind sync.WaitGroup
+			bind.Go(func() { *result = w.patch(binding(instance, vgpuProvider(), arq)) })
+			synctest.Wait()
+			return bind.Wait
+		}
+		var first, second reply
+		waitForFirst := bindWithin(instanceA, time.Minute, &first)
+		loaded(t, w.server, before)
+		waitForSecond := bindWithin(instanceB, time.Hour, &second)
+		waitForFirst()
+		if first.status == http.StatusAccepted || card.present() != 0 {
+			t.Errorf("the bind of the state before: %d, %d mediated devices", first.status, card.present())
+		}
+		if got := w.server.ARQs()[0]; got.State != fakecyborg.StateBindStarted || got.InstanceUUID != instanceB {
+			t.Errorf("ARQ %+v, want that its bind to %s goes on", got, instanceB)
+		}
+		waitForSecond()
+		if got := w.server.ARQs()[0]; second.status != http.StatusAccepted || got.State != fakecyborg.StateBound || card.present() != 1 {
+			t.Errorf("%d, ARQ %+v, %d mediated devices, want a bind", second.status, got, card.present())
 		}
 	})
 }

@@ -77,6 +77,7 @@ func (s *Server) Prepare(records []sim.Record) (commit func(), err error) {
 		return nil, fmt.Errorf("%w: %w", sim.ErrRecords, err)
 	}
 	return func() {
+		s.service.DropLate()
 		s.ids.Continue(ids.Provider)
 		s.service.IDs.Continue(ids.Request)
 		restore()

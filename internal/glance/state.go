@@ -115,7 +115,9 @@ func (s *state) delete(tx *tables.Tx, r imageRow) {
 }
 
 // State is the images and their data, for the state of a cloud.
-func (s *Server) State() sim.Recorded { return s.state.db }
+func (s *Server) State() sim.Recorded {
+	return simhttp.Recorded{Recorded: s.state.db, Service: s.Service}
+}
 
 // AddImage stores an image. The error matches [ErrImage] for one that cannot be stored
 // and [ErrExists] for an id that is taken.

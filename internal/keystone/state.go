@@ -251,4 +251,6 @@ func (s *state) session(tx *tables.Tx, d *directory, t token) (session, error) {
 
 // State is the tokens and application credentials, for the state of a cloud. Tokens and
 // secrets are in it by their SHA-256 only.
-func (s *Server) State() sim.Recorded { return s.state.db }
+func (s *Server) State() sim.Recorded {
+	return simhttp.Recorded{Recorded: s.state.db, Service: s.Service}
+}

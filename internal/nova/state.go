@@ -102,7 +102,7 @@ type recorded struct {
 // Prepare implements [sim.Recorded]. No delayed event of the old state is forwarded in the
 // new one.
 func (r recorded) Prepare(records []sim.Record) (commit func(), err error) {
-	replace, err := r.DB.Prepare(records)
+	replace, err := simhttp.Recorded{Recorded: r.DB, Service: r.s.Service}.Prepare(records)
 	if err != nil {
 		return nil, err
 	}

@@ -59,13 +59,24 @@ func (b *Background) Ended() bool {
 	return b.closed
 }
 
+// Cancel cancels the work that was started so far.
+func (b *Background) Cancel() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cancel()
+}
+
+func (b *Background) cancel() {
+	for _, cancel := range b.cancels {
+		cancel()
+	}
+}
+
 // Close cancels the work and waits for its end.
 func (b *Background) Close() {
 	b.mu.Lock()
 	b.closed = true
-	for _, cancel := range b.cancels {
-		cancel()
-	}
+	b.cancel()
 	b.mu.Unlock()
 	b.group.Wait()
 }

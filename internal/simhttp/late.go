@@ -7,11 +7,34 @@ import (
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Close drops the requests that are still to be applied (fault.Late), and waits for those
 // that are being applied.
 func (s *Service) Close() { s.late.Close() }
+
+// Recorded is the state of a service. Requests that are still to be applied to it (fault.Late) are
+// dropped when it is replaced.
+type Recorded struct {
+	sim.Recorded
+	Service *Service
+}
+
+// Prepare implements [sim.Recorded].
+func (r Recorded) Prepare(records []sim.Record) (commit func(), err error) {
+	replace, err := r.Recorded.Prepare(records)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		r.Service.DropLate()
+		replace()
+	}, nil
+}
+
+// DropLate drops the requests that are still to be applied.
+func (s *Service) DropLate() { s.late.Cancel() }
 
 // serveLate closes the connection, or answers as a proxy that waits no longer, and applies
 // the call later, whatever becomes of its client; end is called after that.
@@ -25,8 +48,8 @@ func (s *Service) serveLate(c *Call, rule fault.Rule, end func(answer http.Heade
 	if err != nil {
 		end(answer.header) // the request did not arrive
 	} else {
+		ctx, done := s.late.Detach(c.Context())
 		s.late.Start(func(context.Context) {
-			ctx, done := s.late.Detach(c.Context())
 			defer done()
 			if s.Clock.Wait(ctx, rule.Delay) == nil {
 				c.Request = c.WithContext(ctx)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // lateCounter applies a PUT an hour late and sends its body to the channel.
@@ -60,6 +62,43 @@ func TestALateRequestIsAppliedAfterItsCallerGaveUp(t *testing.T) {
 		got := recorder.Exchanges()
 		if len(got) != 1 || got[0].Fault != "late" || got[0].Status != 0 || got[0].Duration != time.Hour || got[0].Microversion != "1.2" {
 			t.Errorf("recorded %+v, want one exchange of an hour without a status", got)
+		}
+	})
+}
+
+// A state that is loaded is not changed by a request to the one before.
+func TestALateRequestIsDroppedWithItsState(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		counter, service, bodies := lateCounter(t)
+		defer service.Close()
+		state := simhttp.Recorded{Recorded: tables.New("counter"), Service: service}
+		send := func(path string) {
+			client := &http.Client{Transport: simhttp.NewTransport(service)}
+			req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://sim.invalid"+path, strings.NewReader("one"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res, err := client.Do(req); err == nil {
+				t.Fatalf("answer %s, want none", res.Status)
+			}
+		}
+		send("/counters/a")
+		if err := sim.Replace(t.Context(), state, []sim.Record{{Table: "counter.none"}}); err == nil {
+			t.Fatal("a table that is not there was loaded")
+		}
+		<-bodies
+		synctest.Wait()
+		if n := counter.applied.Load(); n != 1 {
+			t.Errorf("applied %d times after a refused state, want once", n)
+		}
+		send("/counters/b")
+		if err := sim.Replace(t.Context(), state, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		if n := counter.applied.Load(); n != 1 {
+			t.Errorf("applied %d times, want that the second is dropped", n)
 		}
 	})
 }

@@ -29,6 +29,7 @@ type Tx struct {
 	writable bool
 	aborted  bool
 	version  int // increases with each write
+	loads    int // increases with each commit of DB.Prepare
 	writes   []write
 }
 
@@ -101,6 +102,9 @@ func (db *DB) Update(log *ChangeLog, do func(tx *Tx)) {
 		db.keep()
 	}
 }
+
+// Loads counts how often the rows were replaced by others, see [DB.Prepare].
+func (tx *Tx) Loads() int { return tx.loads }
 
 // Rollback makes Update undo the transaction's writes when it ends.
 func (tx *Tx) Rollback() { tx.aborted = true }

@@ -54,6 +54,7 @@ func (db *DB) replace(tx *Tx) {
 		return changes
 	})
 	db.live.trees = tx.trees
+	db.live.loads++
 }
 
 type decoded struct {

@@ -13,6 +13,8 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // counter is a driver that counts its discoveries.
@@ -37,7 +39,7 @@ func TestHardwareIsReadAhead(t *testing.T) {
 		"unchanged":        {nil, func(*Conductor) {}, []int64{1, 1, 1}},
 		"hardware changed": {nil, func(c *Conductor) { c.hardwareChanged("cn2") }, []int64{1, 1, 2}},
 		"other hardware":   {nil, func(c *Conductor) { c.hardwareChanged("cn1") }, []int64{1, 1, 1}},
-		"state replaced":   {nil, func(c *Conductor) { c.states++ }, []int64{1, 1, 2}},
+		"state replaced":   {nil, func(c *Conductor) { replace(t, c) }, []int64{1, 1, 2}},
 		"fault rules":      {ruled, func(*Conductor) {}, []int64{1, 1, 1}},
 	} {
 		c := New(Config{Clock: simhttp.Wall{}, Faults: tt.faults}, store.New(store.Config{}))
@@ -73,5 +75,17 @@ func TestHardwareIsReadAhead(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: discoveries (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// replace replaces the state by itself.
+func replace(t *testing.T, c *Conductor) {
+	t.Helper()
+	records, err := tables.Collect(c.db.DB())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Replace(t.Context(), c.db.DB(), records); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -26,7 +26,7 @@ type Caller struct {
 // it: requests before stay bound, requests after are not touched, and Nova gets the error of the
 // PATCH instead of an event.
 func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) error {
-	ctx, end := c.work.Detach(ctx)
+	ctx, end := c.work.Detach(c.forState(ctx))
 	defer end()
 	if c.cfg.Async || c.wantsProgramming(caller, patches) {
 		return c.applyLater(ctx, caller, patches)
@@ -39,7 +39,7 @@ func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) e
 		}
 		return err
 	})
-	defer c.endPatch(patch)
+	defer func() { c.endPatch(ctx, patch) }()
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func (c *Conductor) applyEach(ctx context.Context, caller Caller, patches []Patc
 	return patch, nil
 }
 
-func (c *Conductor) endPatch(patch int64) {
+func (c *Conductor) endPatch(ctx context.Context, patch int64) {
 	if patch != 0 {
-		c.db.Update(nil, func(tx store.Tx) { tx.EndPatch(patch) })
+		c.change(ctx, func(tx store.Tx) { tx.EndPatch(patch) })
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *Conductor) workFor(ctx context.Context, b store.Bind) (w *store.HandleW
 		return nil, true, nil
 	}
 	var work store.HandleWork
-	c.db.Update(nil, func(tx store.Tx) { work, ours = tx.BeginBindWork(b) })
+	c.change(ctx, func(tx store.Tx) { work, ours = tx.BeginBindWork(b) })
 	if !ours {
 		return nil, false, nil
 	}
@@ -193,7 +193,7 @@ func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Pat
 		return err
 	}
 	if err != nil { // Nova gets it with the answer
-		c.db.Update(nil, func(tx store.Tx) { tx.SilencePatch(patch) })
+		c.change(ctx, func(tx store.Tx) { tx.SilencePatch(patch) })
 	}
 	c.bindLater(patch)
 	return err
@@ -207,11 +207,10 @@ func (c *Conductor) bindLater(patch int64) {
 	if late && !c.cfg.Quirks {
 		delay = c.cfg.BindTimeout
 	}
-	epoch := c.epoch()
 	turn, done := c.join(c.now().Add(delay))
-	c.work.Start(func(ctx context.Context) {
+	c.start(func(ctx context.Context) {
 		defer done()
-		if c.cfg.Clock.Wait(ctx, delay) != nil || turn(ctx) != nil || c.epoch() != epoch {
+		if c.cfg.Clock.Wait(ctx, delay) != nil || turn(ctx) != nil || c.replaced(ctx) {
 			return // closed, or another state was loaded meanwhile
 		}
 		binds := store.Read(c.db, func(tx store.Tx) []store.Bind { return tx.Binds(patch) })
@@ -220,7 +219,7 @@ func (c *Conductor) bindLater(patch int64) {
 		}
 		c.endBinds(ctx, binds, late, c.cfg.BindTimeout-delay)
 		if ctx.Err() == nil { // else the binds are for the next process, see Resume
-			c.endPatch(patch)
+			c.endPatch(ctx, patch)
 		}
 	})
 }
@@ -240,7 +239,7 @@ func (c *Conductor) endBinds(ctx context.Context, binds []store.Bind, late bool,
 		}
 		events.add(ctx, b, result)
 		if c.cfg.EventForm == EventFormTrain && ctx.Err() == nil {
-			c.db.Update(nil, func(tx store.Tx) { tx.DropBind(b.ID) })
+			c.change(ctx, func(tx store.Tx) { tx.DropBind(b.ID) })
 		}
 	}
 	if !silent {
@@ -281,7 +280,7 @@ func (c *Conductor) endLater(ctx context.Context, b store.Bind, late bool) strin
 	}
 	if err != nil && c.work.Ended() {
 		interrupted := false
-		c.db.Update(nil, func(tx store.Tx) { interrupted = tx.EndBindWork(b) })
+		c.change(ctx, func(tx store.Tx) { interrupted = tx.EndBindWork(b) })
 		if interrupted {
 			return store.BindStarted
 		}
@@ -303,7 +302,7 @@ func (c *Conductor) Unbind(ctx context.Context, uuid string, scope store.Scope) 
 
 // Delete deletes a request after freeing its handle.
 func (c *Conductor) Delete(ctx context.Context, uuid string, scope store.Scope) error {
-	ctx, end := c.work.Detach(ctx)
+	ctx, end := c.work.Detach(c.forState(ctx))
 	defer end()
 	return c.release(ctx, uuid, scope, store.Tx.DeleteARQ)
 }

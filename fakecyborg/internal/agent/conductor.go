@@ -56,7 +56,6 @@ type Conductor struct {
 	added     []*host          // in the order in which they were added
 	reported  map[string]time.Time
 	agentless chan struct{}           // the turn of all hosts without an agent
-	states    int                     // that were replaced by others
 	resumed   bool                    // what an earlier process left
 	due       map[int64]chan struct{} // ends with the bind in the background that joined last, by instant
 }
@@ -84,9 +83,18 @@ func New(cfg Config, db *store.Store) *Conductor {
 // Close ends the agents and the binds in the background, and waits for them.
 func (c *Conductor) Close() { c.work.Close() }
 
-// update changes the database for the request of ctx.
+// update changes the database for the request of ctx, unless the state that it is for was replaced.
 func (c *Conductor) update(ctx context.Context, write func(store.Tx)) {
-	c.db.Update(simhttp.ChangeLogOf(ctx), write)
+	c.db.Update(simhttp.ChangeLogOf(ctx), func(tx store.Tx) {
+		if isFor(ctx, tx) {
+			write(tx)
+		}
+	})
+}
+
+// change is update for what the request's record does not show.
+func (c *Conductor) change(ctx context.Context, write func(store.Tx)) {
+	c.update(simhttp.WithoutChangeLog(ctx), write)
 }
 
 func (c *Conductor) now() time.Time { return c.cfg.Clock.Now() }

@@ -59,9 +59,10 @@ func (c *Conductor) hasFaults() bool { return c.cfg.Faults != nil && len(c.cfg.F
 
 // hardwareVersion increases when the hardware of a host changes.
 func (c *Conductor) hardwareVersion(h *host) uint64 {
+	loads := c.loads()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return h.changes + uint64(c.states)
+	return h.changes + uint64(loads)
 }
 
 // gone reports whether a stored device is known to be missing.

@@ -119,7 +119,7 @@ func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferre
 	if len(events) == 0 {
 		return false, nil
 	}
-	c.db.Update(nil, func(tx store.Tx) { tx.AddEvents(events) })
+	c.change(ctx, func(tx store.Tx) { tx.AddEvents(events) })
 	rule, _ := c.cfg.Faults.Decide(fault.EventSend, events[0].ServerUUID)
 	switch {
 	case rule.Action == fault.Reorder:

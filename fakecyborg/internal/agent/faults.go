@@ -50,6 +50,9 @@ var (
 // errInjected is the cause of a failure that a fault rule asked for.
 var errInjected = errors.New("injected fault")
 
+// errReplaced is the cause of the failure of work for a state that was replaced meanwhile.
+var errReplaced = errors.New("another state was loaded meanwhile")
+
 // withFault calls do, unless a rule makes the operation fail, before or after it.
 func (c *Conductor) withFault(ctx context.Context, operation sim.OperationName, subject string, do func() error) error {
 	rule, hit := c.cfg.Faults.Decide(operation, subject)
@@ -86,6 +89,9 @@ func (c *Conductor) callAgent(ctx context.Context, host, source string, operatio
 			return err
 		}
 		return c.withFault(ctx, operation, subject, func() error {
+			if c.replaced(ctx) {
+				return errReplaced
+			}
 			defer c.hardwareChanged(host)
 			return h.guard.Call(ctx, d, string(operation), limit, func(ctx context.Context) error { return do(ctx, d) })
 		})
@@ -132,12 +138,12 @@ func (c *Conductor) reboot(name string, away time.Duration) error {
 // startLater starts an agent again after a time.
 func (c *Conductor) startLater(host string, away time.Duration) {
 	c.db.Update(nil, func(tx store.Tx) { tx.SetReturn(host, c.now().Add(away)) })
-	c.work.Start(func(ctx context.Context) { c.comeBack(ctx, host, away) })
+	c.start(func(ctx context.Context) { c.comeBack(ctx, host, away) })
 }
 
 // comeBack starts the agent of a host after a time.
 func (c *Conductor) comeBack(ctx context.Context, host string, after time.Duration) {
-	if c.cfg.Clock.Wait(ctx, after) == nil {
+	if c.cfg.Clock.Wait(ctx, after) == nil && !c.replaced(ctx) {
 		_ = c.StartAgent(ctx, host) // kept for DriverReports; the next report tries again
 	}
 }

@@ -21,7 +21,7 @@ var errUnwritten = errors.New("the function's trait was refused")
 // and the project uses it; upstream does not check. Denied is the error for a caller who may not
 // program regions of others, or nil.
 func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project string, denied error) error {
-	ctx, end := c.work.Detach(ctx)
+	ctx, end := c.work.Detach(c.forState(ctx))
 	defer end()
 	image := store.Image{ID: id}
 	if !c.cfg.Quirks {
@@ -32,7 +32,7 @@ func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project
 	}
 	var l store.Lease
 	var err error
-	c.db.Update(nil, func(tx store.Tx) {
+	c.change(ctx, func(tx store.Tx) {
 		// the project may have lost the region since the caller was authorized
 		switch {
 		case c.cfg.RuntimeProgramming && tx.OwnedBy(d.UUID, project):
@@ -60,7 +60,7 @@ func (c *Conductor) programForBind(ctx context.Context, b store.Bind) error {
 	}
 	var l store.Lease
 	var needed bool
-	c.db.Update(nil, func(tx store.Tx) { l, needed, err = tx.ClaimForBind(b, image) })
+	c.change(ctx, func(tx store.Tx) { l, needed, err = tx.ClaimForBind(b, image) })
 	if err != nil || !needed {
 		return err
 	}
@@ -90,6 +90,9 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 		return c.programFailed(d, image.ID, err)
 	}
 	defer leave()
+	if c.replaced(ctx) {
+		return c.programFailed(d, image.ID, errReplaced)
+	}
 	var spec, stored driver.Deployable
 	var programmed store.Programmed
 	var device store.Device

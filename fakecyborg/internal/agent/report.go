@@ -231,15 +231,15 @@ func (r *report) settleMdevs(ctx context.Context) {
 // removeOrphans tries again to remove mediated devices whose requests are gone.
 func (r *report) removeOrphans(ctx context.Context, handles []string) {
 	for _, handle := range handles {
-		if work, ok := r.c.begin(store.WorkRemove, handle); ok {
+		if work, ok := r.c.begin(ctx, store.WorkRemove, handle); ok {
 			r.fail(work.Device, "remove a "+deviceOf(work)+" left over", r.c.removeHandle(ctx, work))
 		}
 	}
 }
 
 // begin takes the lease of a handle, unless it was released meanwhile.
-func (c *Conductor) begin(work, handle string) (w store.HandleWork, ok bool) {
-	c.db.Update(nil, func(tx store.Tx) { w, ok = tx.BeginWork(work, handle) })
+func (c *Conductor) begin(ctx context.Context, work, handle string) (w store.HandleWork, ok bool) {
+	c.change(ctx, func(tx store.Tx) { w, ok = tx.BeginWork(work, handle) })
 	return w, ok
 }
 
@@ -250,7 +250,7 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 	var resolved []store.Bind
 	patch := int64(0)
 	for _, handle := range handles {
-		work, ok := r.c.begin(store.WorkRestore, handle)
+		work, ok := r.c.begin(ctx, store.WorkRestore, handle)
 		if !ok {
 			continue
 		}
@@ -268,7 +268,7 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 	}
 	r.fail("", "notify Nova of the restored mediated devices", c.notifyRestored(ctx, resolved))
 	if !c.work.Ended() {
-		c.endPatch(patch)
+		c.endPatch(ctx, patch)
 	}
 }
 

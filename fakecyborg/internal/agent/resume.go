@@ -7,20 +7,38 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// Replaced is called after the state was replaced. Work in the background for the previous state
-// ends without effect.
+// Replaced is called after the state was replaced. Work for the previous state ends without effect.
 func (c *Conductor) Replaced() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.states++
 	c.resumed = false
 }
 
-// epoch counts the replacements of the state.
-func (c *Conductor) epoch() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.states
+// loadsKey is the key of the Loads of the state that the work of a context is for.
+type loadsKey struct{}
+
+func (c *Conductor) loads() int { return store.Read(c.db, store.Tx.Loads) }
+
+// forState returns a context for work on the current state, which changes no other.
+func (c *Conductor) forState(ctx context.Context) context.Context {
+	return context.WithValue(ctx, loadsKey{}, c.loads())
+}
+
+// start does work on the current state in the background.
+func (c *Conductor) start(run func(context.Context)) {
+	loads := c.loads()
+	c.work.Start(func(ctx context.Context) { run(context.WithValue(ctx, loadsKey{}, loads)) })
+}
+
+// isFor reports whether the state of a transaction is the one that the work of ctx is for.
+func isFor(ctx context.Context, tx store.Tx) bool {
+	loads, ok := ctx.Value(loadsKey{}).(int)
+	return !ok || loads == tx.Loads()
+}
+
+// replaced reports whether the state that the work of ctx is for was replaced.
+func (c *Conductor) replaced(ctx context.Context) bool {
+	return !store.Read(c.db, func(tx store.Tx) bool { return isFor(ctx, tx) })
 }
 
 // Resume continues what an earlier process left, once after each replacement of the state. It
@@ -46,13 +64,13 @@ func (c *Conductor) Resume() {
 		}
 	}
 	for _, handle := range work.Orphans {
-		c.work.Start(func(ctx context.Context) {
-			if w, ok := c.begin(store.WorkRemove, handle); ok {
+		c.start(func(ctx context.Context) {
+			if w, ok := c.begin(ctx, store.WorkRemove, handle); ok {
 				_ = c.removeHandle(ctx, w) // the next report tries again
 			}
 		})
 	}
-	c.work.Start(func(ctx context.Context) {
+	c.start(func(ctx context.Context) {
 		c.writeAgain(ctx, work.Leases)
 		for _, patch := range work.Programming { // which then find their image on the card
 			c.bindLater(patch)
@@ -66,15 +84,18 @@ func (c *Conductor) Resume() {
 func (c *Conductor) resumeHosts() {
 	now := c.now()
 	for _, name := range c.Hosts() {
+		var a store.Agent
+		provisioning := false
 		c.db.View(func(tx store.Tx) {
-			a, _ := tx.Agent(name)
-			switch {
-			case a.Down && !a.ReturnsAt.IsZero():
-				c.work.Start(func(ctx context.Context) { c.comeBack(ctx, name, a.ReturnsAt.Sub(now)) })
-			case !a.Down && tx.HasProvisioning(name):
-				c.work.Start(func(ctx context.Context) { _ = c.ReportHost(ctx, name) }) // kept for DriverReports
-			}
+			a, _ = tx.Agent(name)
+			provisioning = tx.HasProvisioning(name)
 		})
+		switch {
+		case a.Down && !a.ReturnsAt.IsZero():
+			c.start(func(ctx context.Context) { c.comeBack(ctx, name, a.ReturnsAt.Sub(now)) })
+		case !a.Down && provisioning:
+			c.work.Start(func(ctx context.Context) { _ = c.ReportHost(ctx, name) }) // kept for DriverReports
+		}
 	}
 }
 
@@ -86,7 +107,7 @@ func (c *Conductor) writeAgain(ctx context.Context, leases []store.Lease) {
 		if image, err := c.DescribeImage(within, l.Image); err == nil {
 			_ = c.write(within, l, image, true) // its caller is gone
 		} else {
-			c.db.Update(nil, func(tx store.Tx) { tx.Unclaim(l) })
+			c.change(ctx, func(tx store.Tx) { tx.Unclaim(l) })
 		}
 		cancel()
 	}

@@ -27,6 +27,9 @@ func (s *Store) ViewPast(read func(Tx)) {
 	s.db.ViewPast(func(tx *tables.Tx) { read(Tx{s, tx}) })
 }
 
+// Loads counts how often the state was replaced by another.
+func (t Tx) Loads() int { return t.tx.Loads() }
+
 // Read returns what read finds in a view of the database.
 func Read[T any](s *Store, read func(Tx) T) (found T) {
 	s.View(func(t Tx) { found = read(t) })
