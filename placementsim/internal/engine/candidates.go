@@ -129,6 +129,13 @@ const (
 	maxFound = 1_000_000
 )
 
+// A search whose candidates times what they consist of is above largeFound takes megabytes. There
+// are at most largeSearches of them at once; others wait, as they would for a processor.
+const (
+	largeFound    = 20_000
+	largeSearches = 2
+)
+
 // search is a query in progress with the memory of its answer. Both are used again.
 type search struct {
 	state   *State
@@ -136,6 +143,7 @@ type search struct {
 	root    traitFilter
 	policy  policy
 	limit   int
+	large   bool // and counted
 	filter  treeFilter
 	sharers []*sharer
 	steps   int // work done so far
@@ -161,6 +169,10 @@ type search struct {
 
 // release lets the memory be used again.
 func (sr *search) release() {
+	if sr.large {
+		<-sr.state.large // its memory is not kept
+		return
+	}
 	sr.groups, sr.sharers, sr.found = reused(sr.groups), reused(sr.sharers), reused(sr.found)
 	sr.sources, sr.turns = reused(sr.sources), reused(sr.turns)
 	sr.steps, sr.known, sr.latest, sr.shared = 0, nil, nil, nil
@@ -186,6 +198,12 @@ type policy struct {
 type sharer struct {
 	provider *provider
 	groups   []bool // per group: may take part in it
+}
+
+// grow waits for the turn of a search that has become large.
+func (sr *search) grow() {
+	sr.state.large <- struct{}{}
+	sr.large = true
 }
 
 // newSearch resolves the names of a query. The search is there to be released in any case.

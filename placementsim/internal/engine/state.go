@@ -33,7 +33,8 @@ type core struct {
 	created   time.Time // when what is standard was created
 	listeners []func([]sim.RecordChange)
 
-	searches sync.Pool // of *search, see Candidates.Release
+	large    chan struct{} // holds a token for each large search
+	searches sync.Pool     // of *search, see Candidates.Release
 }
 
 // provider is one resource provider. Only the lock's holder touches it.
@@ -92,6 +93,7 @@ func New(standardTraits []string, now time.Time) *State {
 		aggregates: make(map[string]*aggregate),
 		consumers:  make(map[string]*consumer),
 		created:    now,
+		large:      make(chan struct{}, largeSearches),
 	}}
 }
 

@@ -143,8 +143,11 @@ func (w *walk) membership(g *group, p *provider) (member, excluded bool) {
 // whether the search goes on.
 func (w *walk) descend(depth int) (more bool, err error) {
 	if depth == len(w.positions) {
-		if (len(w.search.found)+len(w.search.turns))*len(w.positions) > maxFound {
+		switch found := (len(w.search.found) + len(w.search.turns)) * len(w.positions); {
+		case found > maxFound:
 			return false, errTooMany()
+		case found > largeFound && !w.search.large:
+			w.search.grow()
 		}
 		return w.search.add(w), nil
 	}

@@ -45,11 +45,14 @@ func (c *Ceiling) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if err := c.Err(); err != nil && !frees(r) {
+		counts := c.bodies
+		if controls(r) {
+			counts = c.control
+		} else if err := c.Err(); err != nil && !frees(r) {
 			refuse(w, r, http.StatusInsufficientStorage, err.Error())
 			return
 		}
-		release, ok := c.bodies.admit(r, c)
+		release, ok := counts.admit(r, c)
 		defer release()
 		if !ok {
 			w.Header().Set("Retry-After", "1")
@@ -70,6 +73,12 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 // frees reports whether a request is taken while memory is used up.
 func frees(r *http.Request) bool {
 	return r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/auth/tokens")
+}
+
+// controls reports whether a request steers the simulator. It has counts of its own, so that the clock and the fault
+// rules can end what others wait for.
+func controls(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/_sim/") && r.ContentLength > 0 && r.ContentLength <= short
 }
 
 // admit counts the body of a request until it is released, and reads it unless it is long.

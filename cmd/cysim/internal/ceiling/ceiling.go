@@ -20,8 +20,9 @@ var ErrFull = errors.New("the memory is used up")
 
 // Ceiling is the memory that a process may take.
 type Ceiling struct {
-	size   Size
-	bodies *bodies
+	size    Size
+	bodies  *bodies
+	control *bodies // of short requests to the control routes
 }
 
 // New bounds the memory of the process: its garbage is collected in time for that.
@@ -29,7 +30,7 @@ func New(size Size) *Ceiling {
 	if int64(size) < debug.SetMemoryLimit(-1) { // which GOMEMLIMIT may have set
 		debug.SetMemoryLimit(int64(size))
 	}
-	return &Ceiling{size, newBodies(int64(size) / 8)}
+	return &Ceiling{size, newBodies(int64(size) / 8), newBodies(int64(size) / 64)}
 }
 
 // The shares of the size.

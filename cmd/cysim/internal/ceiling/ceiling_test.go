@@ -45,9 +45,13 @@ func TestSizes(t *testing.T) {
 }
 
 // full is a ceiling whose memory is used up.
-func full() *Ceiling { return &Ceiling{size: 1, bodies: newBodies(64 << 20)} }
+func full() *Ceiling {
+	return &Ceiling{size: 1, bodies: newBodies(64 << 20), control: newBodies(8 << 20)}
+}
 
-func spacious() *Ceiling { return &Ceiling{size: math.MaxInt64 / 4, bodies: newBodies(64 << 20)} }
+func spacious() *Ceiling {
+	return &Ceiling{size: math.MaxInt64 / 4, bodies: newBodies(64 << 20), control: newBodies(8 << 20)}
+}
 
 // echo answers with the body, and tells how many requests it serves at once.
 type echo struct {
@@ -142,6 +146,25 @@ func TestBodiesWaitForMemory(t *testing.T) {
 	}
 }
 
+// Requests that are delayed keep their shares; what would end the delay is served all the same.
+func TestControlRequestsWaitForNoOthers(t *testing.T) {
+	t.Parallel()
+	c := spacious()
+	for _, count := range []*semaphore.Weighted{c.bodies.received, c.bodies.decoded} {
+		if !count.TryAcquire(c.bodies.half) {
+			t.Fatal("a count is not empty")
+		}
+	}
+	w := httptest.NewRecorder()
+	c.Handler(&echo{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/_sim/clock", strings.NewReader(`{"advance":"1m"}`)))
+	if w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if !c.control.received.TryAcquire(c.control.half) || !c.control.decoded.TryAcquire(c.control.half) {
+		t.Error("shares are not given back")
+	}
+}
+
 func TestAClientThatIsGoneWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,6 +192,7 @@ func TestUsedUpMemoryRefusesWhatAddsToIt(t *testing.T) {
 	}{
 		{"GET", "/placement/resource_providers", "", 200},
 		{"POST", "/placement/resource_providers", "{}", 507},
+		{"PUT", "/_sim/faults", "[]", 200},
 		{"PUT", "/_sim/state", strings.Repeat("a", simhttp.MaxBody+1), 507},
 		{"DELETE", "/accelerator/v2/accelerator_requests", "", 200},
 		{"DELETE", "/accelerator/v2/accelerator_requests", "{}", 200},
