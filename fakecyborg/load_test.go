@@ -557,3 +557,24 @@ func TestABindOfAnotherStateLeavesTheLoadedOneAlone(t *testing.T) {
 		}
 	})
 }
+
+func TestABindInTheBackgroundSendsNoEventIntoAnotherState(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := fault.NewSet()
+		w, card := vgpuWorld(t, fakecyborg.Config{AsyncBind: true}, 2, 1, fakecyborg.WithFaults(faults))
+		arq := w.arqs("v")[0]
+		before := dumped(t, w.server)
+		if err := faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Delay, Delay: time.Minute, Times: 1}); err != nil {
+			t.Fatal(err)
+		}
+		w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
+		synctest.Wait()
+		loaded(t, w.server, before)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if posts := w.nova.sent(); len(posts) > 0 || card.present() > 0 || w.server.ARQs()[0].State != fakecyborg.StateInitial {
+			t.Errorf("events %v, %d mediated devices, ARQ %+v", posts, card.present(), w.server.ARQs()[0])
+		}
+	})
+}

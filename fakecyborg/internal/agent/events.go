@@ -114,9 +114,9 @@ func (e *eventBatch) send(ctx context.Context) {
 
 // sendEvents posts the events of one PATCH to Nova, in one request and without a second try, as
 // upstream does. The error is the refusal for a client that waits for the bind. Deferred events
-// were not sent: a rule puts them after all others of the PATCH.
+// were not sent: a rule puts them after all others of the PATCH. Those of a state that was replaced are not sent.
 func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferred bool, err error) {
-	if len(events) == 0 {
+	if len(events) == 0 || c.replaced(ctx) {
 		return false, nil
 	}
 	c.change(ctx, func(tx store.Tx) { tx.AddEvents(events) })
