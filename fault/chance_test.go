@@ -139,8 +139,10 @@ func TestImpossibleProbabilitiesAreRefused(t *testing.T) {
 			t.Errorf("%g: %v", p, err)
 		}
 	}
-	if rules, err := fault.ParseRules([]byte(`[{"operation": "op", "action": "drop", "probability": 0.25}]`)); err != nil || rules[0].Probability != 0.25 {
-		t.Errorf("%v, %v", rules, err)
+	for text, want := range map[string]float64{"0.25": 0.25, "1e-300": 1e-300, "0": 0, "-0.0e9": 0, "null": 0} {
+		if rules, err := fault.ParseRules([]byte(`[{"operation": "op", "action": "drop", "probability": ` + text + `}]`)); err != nil || rules[0].Probability != want {
+			t.Errorf("%s: %v, %v", text, rules, err)
+		}
 	}
 }
 

@@ -43,6 +43,10 @@ func TestBadListsOfRulesAreRefused(t *testing.T) {
 		`[{"operation": "a.b", "action": "drop", "colour": "red"}]`:                         "colour",
 		`[{"operation": "a.b", "action": "slow-body", "delay": "soon"}]`:                    "delay",
 		`[{"operation": "a.b", "action": "reboot"}]`:                                        "delay 0s",
+		`[{"operation": "a.b", "action": "drop", "probability": 1e-400}]`:                   "probability 1e-400: too close to 0",
+		`[{"operation": "a.b", "action": "drop", "probability": -0.01E-999}]`:               "too close to 0",
+		`[{"operation": "a.b", "action": "drop", "probability": 1e400}]`:                    "probability",
+		`[{"operation": "a.b", "action": "drop", "probability": "0.5"}]`:                    "probability",
 	} {
 		if rules, err := fault.ParseRules([]byte(text)); !errors.Is(err, fault.ErrRule) || !strings.Contains(err.Error(), want) || rules != nil {
 			t.Errorf("%q: %v, %v, want ErrRule with %q", text, rules, err, want)

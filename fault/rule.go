@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,14 +110,31 @@ type Rule struct {
 
 type ruleJSON struct {
 	plainRule
-	Delay string `json:"delay,omitempty"`
+	Delay       string      `json:"delay,omitempty"`
+	Probability probability `json:"probability,omitempty"`
+}
+
+// probability is a number that is 0 only if it is written as 0. encoding/json reads 1e-400 as 0, with which a rule
+// always applies.
+type probability float64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *probability) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, (*float64)(p)); err != nil {
+		return fmt.Errorf("probability: %w", err)
+	}
+	digits, _, _ := bytes.Cut(bytes.ToLower(data), []byte("e"))
+	if *p == 0 && bytes.ContainsAny(digits, "123456789") {
+		return fmt.Errorf("probability %s: too close to 0", data)
+	}
+	return nil
 }
 
 type plainRule Rule
 
 // MarshalJSON writes the rule with its delay as a duration string.
 func (r Rule) MarshalJSON() ([]byte, error) {
-	wire := ruleJSON{plainRule: plainRule(r)}
+	wire := ruleJSON{plainRule: plainRule(r), Probability: probability(r.Probability)}
 	if r.Delay != 0 {
 		wire.Delay = r.Delay.String()
 	}
@@ -137,6 +155,7 @@ func (r *Rule) UnmarshalJSON(data []byte) error {
 		}
 		wire.plainRule.Delay = delay
 	}
+	wire.plainRule.Probability = float64(wire.Probability)
 	*r = Rule(wire.plainRule)
 	return nil
 }
