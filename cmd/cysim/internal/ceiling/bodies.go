@@ -37,12 +37,12 @@ func newBodies(bytes int64) *bodies {
 	return &bodies{half, semaphore.NewWeighted(half), semaphore.NewWeighted(half), semaphore.NewWeighted(1)}
 }
 
-// Handler serves requests while there is memory for their bodies. Others wait, and get 503 after ten
-// seconds. While memory is used up it refuses what could add to it with 507, but not logins: who frees memory needs one.
+// Handler serves requests while there is memory for their bodies and their answers. Others wait, and get 503 after a
+// while. While memory is used up it refuses what could add to it with 507, but not logins: who frees memory needs one.
 func (c *Ceiling) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
-			next.ServeHTTP(w, r)
+			c.serve(w, r, next)
 			return
 		}
 		counts := c.bodies
@@ -59,7 +59,7 @@ func (c *Ceiling) Handler(next http.Handler) http.Handler {
 			refuse(w, r, http.StatusServiceUnavailable, "the bodies of other requests use the memory that is for them")
 			return
 		}
-		next.ServeHTTP(w, r)
+		c.serve(w, r, next)
 	})
 }
 
@@ -85,7 +85,7 @@ func controls(r *http.Request) bool {
 func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), ok bool) {
 	release = func() {}
 	take := func(from *semaphore.Weighted, n int64) bool {
-		if !take(r.Context(), from, n) {
+		if !take(r.Context(), from, n, patience) {
 			return false
 		}
 		before := release
@@ -155,7 +155,7 @@ func (b gatedBody) Read(p []byte) (int, error) {
 }
 
 // take waits for a part of what is shared, for a while and while the context lasts. Who waits is served in turn.
-func take(ctx context.Context, from *semaphore.Weighted, n int64) bool {
+func take(ctx context.Context, from *semaphore.Weighted, n int64, patience time.Duration) bool {
 	if from.TryAcquire(n) {
 		return true
 	}

@@ -23,6 +23,7 @@ type Ceiling struct {
 	size    Size
 	bodies  *bodies
 	control *bodies // of short requests to the control routes
+	answers *answers
 }
 
 // New bounds the memory of the process: its garbage is collected in time for that.
@@ -30,7 +31,7 @@ func New(size Size) *Ceiling {
 	if int64(size) < debug.SetMemoryLimit(-1) { // which GOMEMLIMIT may have set
 		debug.SetMemoryLimit(int64(size))
 	}
-	return &Ceiling{size, newBodies(int64(size) / 8), newBodies(int64(size) / 64)}
+	return &Ceiling{size, newBodies(int64(size) / 8), newBodies(int64(size) / 64), newAnswers(int64(size))}
 }
 
 // The shares of the size.

@@ -46,11 +46,11 @@ func TestSizes(t *testing.T) {
 
 // full is a ceiling whose memory is used up.
 func full() *Ceiling {
-	return &Ceiling{size: 1, bodies: newBodies(64 << 20), control: newBodies(8 << 20)}
+	return &Ceiling{size: 1, bodies: newBodies(64 << 20), control: newBodies(8 << 20), answers: newAnswers(512 << 20)}
 }
 
 func spacious() *Ceiling {
-	return &Ceiling{size: math.MaxInt64 / 4, bodies: newBodies(64 << 20), control: newBodies(8 << 20)}
+	return &Ceiling{size: math.MaxInt64 / 4, bodies: newBodies(64 << 20), control: newBodies(8 << 20), answers: newAnswers(512 << 20)}
 }
 
 // echo answers with the body, and tells how many requests it serves at once.

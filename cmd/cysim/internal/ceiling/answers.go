@@ -1,0 +1,124 @@
+package ceiling
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+const (
+	// perAnswer is the memory for which there is a turn to make an answer, in bytes.
+	perAnswer = 64 << 20
+	// longPatience is how long a long answer waits for a part of the count. It has a turn meanwhile, so that no more
+	// answers wait than are made at once.
+	longPatience = time.Second
+)
+
+// answers are the answers to requests that only read.
+type answers struct {
+	turns  *semaphore.Weighted // those that are made now
+	atOnce int64
+	kept   *semaphore.Weighted // long ones until the client has read them, by their length
+	bytes  int64
+}
+
+func newAnswers(size int64) *answers {
+	atOnce := max(1, min(2*int64(runtime.GOMAXPROCS(0)), size/perAnswer))
+	return &answers{semaphore.NewWeighted(atOnce), atOnce, semaphore.NewWeighted(size / 8), size / 8}
+}
+
+// answer is one answer. While it is made it has a turn, and from its header on a part of the count.
+type answer struct {
+	http.ResponseWriter
+	c       *Ceiling
+	r       *http.Request
+	endTurn func()
+	length  int64 // that is counted
+	began   bool
+	refused bool
+}
+
+// serve serves a request. The answers to those that only read may be long.
+func (c *Ceiling) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		next.ServeHTTP(w, r)
+		return
+	}
+	a := &answer{ResponseWriter: w, c: c, r: r, endTurn: func() {}}
+	defer func() { c.answers.kept.Release(a.length) }()
+	next.ServeHTTP(a, simhttp.WithTurn(r, a.begin))
+}
+
+// begin waits for a turn: while half of the memory is allocated, one answer is made after the other.
+func (a *answer) begin(ctx context.Context) (end func(), err error) {
+	all, turns := a.c.answers, int64(1)
+	if allocated() > int64(a.c.size)/2 {
+		turns = all.atOnce
+	}
+	if err := all.turns.Acquire(ctx, turns); err != nil {
+		return nil, simhttp.Refuse(http.StatusServiceUnavailable, "%v", err) // the client is gone
+	}
+	a.endTurn = sync.OnceFunc(func() { all.turns.Release(turns) })
+	return a.endTurn, nil
+}
+
+// allocated is the memory in use with the garbage that is not collected yet, in bytes.
+func allocated() int64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// WriteHeader implements http.ResponseWriter. A client may read the answer slowly, so the turn ends here.
+func (a *answer) WriteHeader(status int) {
+	if a.began {
+		if !a.refused {
+			a.ResponseWriter.WriteHeader(status)
+		}
+		return
+	}
+	a.began = status >= http.StatusOK
+	length, _ := strconv.ParseInt(a.Header().Get("Content-Length"), 10, 64)
+	kept := length <= short || a.keep(length)
+	a.endTurn()
+	if !kept {
+		a.refused = true
+		a.Header().Del("Content-Length")
+		a.Header().Set("Retry-After", "1")
+		http.Error(a.ResponseWriter, "the answers that other clients read use the memory that is for them", http.StatusServiceUnavailable)
+	} else {
+		a.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// keep counts a long answer.
+func (a *answer) keep(length int64) bool {
+	n := min(length, a.c.answers.bytes)
+	if !take(a.r.Context(), a.c.answers.kept, n, longPatience) {
+		return false
+	}
+	a.length = n
+	return true
+}
+
+// Write implements io.Writer.
+func (a *answer) Write(p []byte) (int, error) {
+	if !a.began {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.refused {
+		return len(p), nil
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
