@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -110,7 +111,7 @@ func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 			var released []string
 			c := change(i)
 			if !runs { // named as well as found
-				c.Mdev, c.Provider = novasMdev, s.novaProviderOf(i.Host)
+				c.Mdev, c.Provider = strings.ToUpper(novasMdev), s.novaProviderOf(i.Host)
 			}
 			c.Release = func(_ context.Context, mdev string) error {
 				released = append(released, mdev)
@@ -276,6 +277,38 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 			}
 		}
 		s.running(t, i, true)
+		if err := s.cloud.Faults().Set(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.ops.TakeOver(t.Context(), c); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "set OwnershipChange.Mdev") {
+			t.Errorf("again, without the device: %v", err)
+		}
+		var released []string
+		c.Mdev, c.Release = novasMdev, func(_ context.Context, mdev string) error {
+			released = append(released, mdev)
+			delete(s.guests.own, mdev)
+			return nil
+		}
+		for range 2 { // the second time there is nothing left to release
+			again, err := s.ops.TakeOver(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result.Trace, again.Trace = nil, nil
+			if diff := cmp.Diff(result, again, cmpopts.IgnoreFields(cyborgclient.ARQ{}, "UpdatedAt")); diff != "" {
+				t.Errorf("result (-first +again):\n%s", diff)
+			}
+			for _, held := range s.cloud.Placement.Allocations() {
+				if held.Class == "VGPU" && held.Provider != result.ARQs[0].DeviceRPUUID {
+					t.Errorf("Nova's vGPU is still claimed: %+v", held)
+				}
+			}
+		}
+		if diff := cmp.Diff([]string{novasMdev, novasMdev}, released); diff != "" {
+			t.Errorf("released (-want +got):\n%s", diff)
+		}
+		s.running(t, i, true)
+		s.sound(t)
 		time.Sleep(time.Second)
 	})
 }

@@ -3,6 +3,9 @@ package spawn
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -20,13 +23,14 @@ type OwnershipChange struct {
 	// Cyborg's, in place of the resources:VGPU of the old flavor.
 	Flavor requestspec.Flavor
 	// Mdev is the UUID of Nova's mediated device. Empty means the only one in the
-	// domain.
+	// domain. Naming it lets TakeOver be called again when it could not be released.
 	Mdev string
 	// Provider is the UUID of the resource provider of Nova's vGPU. Empty means the
 	// only one of which the instance holds VGPU.
 	Provider string
 	// Release removes Nova's mediated device from the host, after the guest has
-	// started without it, as Nova's libvirt driver does. Nil leaves the device.
+	// started without it, as Nova's libvirt driver does. Nil leaves the device. It may be
+	// called again for a device that is gone.
 	Release func(ctx context.Context, mdev string) error
 	// Options shape the request to Placement.
 	Options requestspec.Options
@@ -45,63 +49,115 @@ type OwnershipChange struct {
 // After a failure before or at the start with the new domain, the instance is as it
 // was: the same domain, running if it ran, and nothing of Cyborg's; the error is a
 // [*Error]. When only the release of Nova's vGPU failed, both the result and an
-// error that matches ErrLeftover are returned.
+// error that matches ErrLeftover are returned. TakeOver then releases it when it is called
+// again with the same Mdev.
 func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Result, error) {
 	i := change.Instance
+	change.Mdev = strings.ToLower(change.Mdev)
 	var result *Result
 	err := o.do(OpTakeOver, i, func() error {
 		saved, running, err := o.domain(ctx, i)
 		if err != nil {
 			return err
 		}
-		if change.Mdev, err = novaMdev(saved, change.Mdev); err != nil {
+		if result, err = o.takenOver(ctx, &change, saved); err != nil {
 			return err
 		}
-		request := Request{
-			Instance: i.UUID, Flavor: change.Flavor, Image: i.Image, ProjectID: i.ProjectID, UserID: i.UserID, Options: change.Options, Running: true,
+		if result == nil {
+			if result, err = o.takeOverNow(ctx, &change, saved, running); err != nil {
+				return err
+			}
 		}
-		a, err := o.flow.attempt(ctx, request, func(a *Attempt) (Step, error) { return o.takeOver(ctx, a, change, saved, running) })
-		if err != nil {
-			return err
-		}
-		a.end()
-		result = a.Result()
-		return o.releaseNova(ctx, a, change)
+		return o.releaseNova(ctx, result, change)
 	})
 	return result, err
 }
 
+// takenOver returns the result of an earlier TakeOver, whose guest has Cyborg's device in
+// place of Nova's, or nil.
+func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, saved []byte) (*Result, error) {
+	arqs, err := o.flow.instanceARQs(ctx, change.Instance.UUID)
+	if err != nil || len(arqs) != 1 || arqs[0].State != cyborgclient.StateBound {
+		return nil, err
+	}
+	mdevs, err := mdevsOf(saved)
+	handle := HandleOf(arqs[0])
+	switch {
+	case err != nil, !slices.Contains(mdevs, handle.UUID), slices.Contains(mdevs, change.Mdev), change.Mdev == "" && len(mdevs) > 1:
+		return nil, err
+	case change.Mdev == "" && change.Release != nil:
+		return nil, fmt.Errorf("%w: the domain has Cyborg's mediated device %s already; set OwnershipChange.Mdev", ErrRequest, handle.UUID)
+	}
+	devices, _, err := domainxml.Hostdevs([]domainxml.Handle{handle})
+	if err != nil {
+		return nil, err
+	}
+	held, err := o.flow.placement.Allocation(ctx, change.Instance.UUID)
+	if err != nil {
+		return nil, err
+	}
+	others := maps.Clone(held.Resources)
+	delete(others, arqs[0].DeviceRPUUID)
+	if len(novaProviders(others, change.Provider)) > 0 { // it is not released yet
+		if change.Provider, err = novaProvider(others, change.Provider); err != nil {
+			return nil, err
+		}
+	}
+	return &Result{
+		Instance: change.Instance.UUID, Host: arqs[0].Hostname, Flavor: change.Flavor, ARQs: arqs, Devices: devices, Domain: saved,
+	}, nil
+}
+
+// takeOverNow gives the guest a device of Cyborg's.
+func (o *Operations) takeOverNow(ctx context.Context, change *OwnershipChange, saved []byte, running bool) (_ *Result, err error) {
+	if change.Mdev, err = novaMdev(saved, change.Mdev); err != nil {
+		return nil, err
+	}
+	i := change.Instance
+	request := Request{
+		Instance: i.UUID, Flavor: change.Flavor, Image: i.Image, ProjectID: i.ProjectID, UserID: i.UserID, Options: change.Options, Running: true,
+	}
+	a, err := o.flow.attempt(ctx, request, func(a *Attempt) (Step, error) { return o.takeOver(ctx, a, change, saved, running) })
+	if err != nil {
+		return nil, err
+	}
+	a.end()
+	return a.Result(), nil
+}
+
 // novaMdev returns the mediated device that is to be replaced.
 func novaMdev(domain []byte, mdev string) (string, error) {
-	if mdev != "" {
-		diff, err := domainxml.Diff(domain, []domainxml.Device{{MDEV: mdev}})
-		if len(diff.Missing) > 0 {
-			err = fmt.Errorf("%w: the domain has no mediated device %s", ErrRequest, mdev)
-		}
-		return mdev, err
-	}
-	devices, err := domainxml.Read(domain)
-	if err != nil {
+	mdevs, err := mdevsOf(domain)
+	switch {
+	case err != nil:
 		return "", err
+	case mdev != "" && !slices.Contains(mdevs, mdev):
+		return "", fmt.Errorf("%w: the domain has no mediated device %s", ErrRequest, mdev)
+	case mdev == "" && len(mdevs) != 1:
+		return "", fmt.Errorf("%w: the domain has %s; set OwnershipChange.Mdev", ErrRequest, count(len(mdevs), "mediated device"))
+	case mdev == "":
+		mdev = mdevs[0]
 	}
-	var mdevs []string
+	return mdev, nil
+}
+
+// mdevsOf returns the mediated devices of a domain.
+func mdevsOf(domain []byte) (mdevs []string, err error) {
+	devices, err := domainxml.Read(domain)
 	for _, d := range devices {
 		if d.MDEV != "" {
 			mdevs = append(mdevs, d.MDEV)
 		}
 	}
-	if len(mdevs) != 1 {
-		return "", fmt.Errorf("%w: the domain has %s; set OwnershipChange.Mdev", ErrRequest, count(len(mdevs), "mediated device"))
-	}
-	return mdevs[0], nil
+	return mdevs, err
 }
 
 // takeOver claims, binds and replaces.
-func (o *Operations) takeOver(ctx context.Context, a *Attempt, change OwnershipChange, saved []byte, running bool) (Step, error) {
+func (o *Operations) takeOver(ctx context.Context, a *Attempt, change *OwnershipChange, saved []byte, running bool) (Step, error) {
 	step, err := a.walk(ctx, StepProfile, StepPrepare, func(next Step) (err error) {
 		switch {
 		case next == StepSelect:
-			_, err = novaProvider(a.before.Resources, change.Provider)
+			change.Provider, err = novaProvider(a.before.Resources, change.Provider)
 		case next == StepClaim && change.Instance.Host != "" && !sameHost(a.Host, change.Instance.Host):
 			err = fmt.Errorf("%w: the instance is on host %s, its allocation on %s", ErrRequest, change.Instance.Host, a.Host)
 		}
@@ -125,17 +181,21 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change OwnershipC
 }
 
 // novaProvider returns the provider of Nova's vGPU among what the instance holds.
-func novaProvider(held map[string]map[string]int, provider string) (string, error) {
-	var found []string
+func novaProvider(held placement.Resources, provider string) (string, error) {
+	found := novaProviders(held, provider)
+	if len(found) != 1 {
+		return "", fmt.Errorf("%w: the instance holds %s of %s; set OwnershipChange.Provider", ErrRequest, classVGPU, count(len(found), "provider"))
+	}
+	return found[0], nil
+}
+
+func novaProviders(held placement.Resources, provider string) (found []string) {
 	for candidate, resources := range held {
 		if resources[classVGPU] > 0 && (provider == "" || candidate == provider) {
 			found = append(found, candidate)
 		}
 	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%w: the instance holds %s of %s; set OwnershipChange.Provider", ErrRequest, classVGPU, count(len(found), "provider"))
-	}
-	return found[0], nil
+	return found
 }
 
 // replaceMdev replaces Nova's mediated device by that of the one ARQ.
@@ -179,31 +239,36 @@ func (o *Operations) change(ctx context.Context, i Instance, mdevs []cyborgclien
 }
 
 // releaseNova releases Nova's vGPU in Placement and on the host.
-func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change OwnershipChange) error {
-	provider, err := novaProvider(a.before.Resources, change.Provider)
-	if err != nil {
-		return err // unreachable: checked before the claim
-	}
-	claimed := a.claim.wanted.Resources[provider][classVGPU]
-	kept := a.Chosen.Allocations[provider][classVGPU]
+func (o *Operations) releaseNova(ctx context.Context, result *Result, change OwnershipChange) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	return a.record.cleanUp(ctx, "Nova's vGPU could not be released", func(ctx context.Context, c *cleanup) {
-		o.flow.reduceAllocation(ctx, a.Request.Instance, c, func(held placement.Resources) placement.Resources {
-			if held[provider][classVGPU] != claimed {
-				return held // released already
-			}
-			next := placement.Add(held, nil) // a copy
-			if next[provider][classVGPU] = kept; kept == 0 {
-				delete(next[provider], classVGPU)
-			}
-			if len(next[provider]) == 0 {
-				delete(next, provider)
-			}
-			return next
+	record := o.flow.newRecorder(result.Instance, result.Host)
+	return record.cleanUp(ctx, "Nova's vGPU could not be released", func(ctx context.Context, c *cleanup) {
+		o.flow.reduceAllocation(ctx, result.Instance, c, func(held placement.Resources) placement.Resources {
+			return withoutNovas(held, change.Provider, result.ARQs[0].DeviceRPUUID)
 		})
 		if change.Release != nil {
 			c.add(LeftoverMdev, change.Mdev, o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) }))
 		}
 	})
+}
+
+// withoutNovas removes Nova's vGPU from what the instance holds, and keeps the one of Cyborg's
+// provider if that is the same.
+func withoutNovas(held placement.Resources, novas, cyborgs string) placement.Resources {
+	kept := 0
+	if novas == cyborgs {
+		kept = 1
+	}
+	if held[novas][classVGPU] <= kept {
+		return held // released already
+	}
+	next := placement.Add(held, nil) // a copy
+	if next[novas][classVGPU] = kept; kept == 0 {
+		delete(next[novas], classVGPU)
+	}
+	if len(next[novas]) == 0 {
+		delete(next, novas)
+	}
+	return next
 }
