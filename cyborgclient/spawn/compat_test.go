@@ -522,6 +522,20 @@ func compatRebind(t *testing.T, config spawn.Config) string {
 	return strings.Join(*calls, " ")
 }
 
+// What a failed create of several has made is no use on the next host.
+func TestRebindKeepsNoPartOfACreate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: portModel(), config: spawn.Config{Compat: spawn.Compat{Rebind: true}}})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 503, Nth: 2})
+		result, err := w.flow.Run(t.Context(), portRequest())
+		if err != nil {
+			t.Errorf("on the next host: %v", err)
+		}
+		w.checkPromise(t, result, err)
+	})
+}
+
 func compatUnbindFirst(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{})
 	calls := w.watched(t, config)

@@ -229,10 +229,11 @@ func (a *Attempt) keepForGuest() {
 }
 
 // unbindARQs unbinds the ARQs and keeps them for the next host. It reports false
-// when they are to be deleted instead.
+// when they are to be deleted instead: also when not all were created.
 func (a *Attempt) unbindARQs(ctx context.Context) bool {
 	uuids := uuidsOf(a.ARQs)
-	if len(uuids) == 0 || a.flow.retry(ctx, func(ctx context.Context) error { return a.flow.cyborg.UnbindARQs(ctx, uuids) }) != nil {
+	isPart := slices.ContainsFunc(a.sources(), func(from source) bool { return len(a.matchingARQs(from)) < arqCount(from.profile) })
+	if len(uuids) == 0 || isPart || a.flow.retry(ctx, func(ctx context.Context) error { return a.flow.cyborg.UnbindARQs(ctx, uuids) }) != nil {
 		return false
 	}
 	for _, uuid := range uuids {
