@@ -21,8 +21,8 @@ const (
 	lastPollBeside  = 30 * time.Second
 )
 
-// lookTimeout bounds one poll, retries included, and stateTimeout a request for the
-// states after a failure.
+// lookTimeout bounds one poll, retries included, and stateTimeout the last one and a
+// request for the states after a failure.
 const (
 	lookTimeout  = 30 * time.Second
 	stateTimeout = 10 * time.Second
@@ -122,7 +122,11 @@ func (w *arqWait) wait(ctx context.Context) error {
 	listened := w.waiter != nil || w.flow.events == nil
 	for first := true; ; first = false {
 		last := !time.Now().Before(w.deadline)
-		err := w.look(ctx, lookTimeout, w.fresh && !last)
+		timeout := min(lookTimeout, time.Until(w.deadline))
+		if last {
+			timeout = stateTimeout
+		}
+		err := w.look(ctx, timeout, w.fresh && !last)
 		if first {
 			w.early = len(w.bound())
 		}
@@ -134,11 +138,11 @@ func (w *arqWait) wait(ctx context.Context) error {
 		case err != nil && !passing(err):
 			return err
 		case last:
-			timeout := fmt.Errorf("%w after %s", externalevent.ErrTimeout, w.timeout)
+			late := fmt.Errorf("%w after %s", externalevent.ErrTimeout, w.timeout)
 			if err != nil {
-				return fmt.Errorf("%w: %w", timeout, err)
+				return fmt.Errorf("%w: %w", late, err)
 			}
-			return timeout
+			return late
 		case !listened && len(w.expected) > 0:
 			if w.waiter, err = w.flow.events.Prepare(w.instance, w.expected...); err != nil {
 				return fmt.Errorf("register for events: %w", err)

@@ -70,6 +70,38 @@ func TestTheBindingTimeoutCountsFromTheEndOfTheBind(t *testing.T) {
 	}
 }
 
+// A Cyborg that no longer answers does not prolong the wait by more than the last look.
+func TestTheBindingTimeoutIncludesASilentCyborg(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: slowModel(time.Hour), config: spawn.Config{ARQBindingTimeout: 20 * time.Second}})
+		var bound time.Time
+		a, err := w.flow.Begin(request("gpu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []func(context.Context) error{
+			a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind,
+		} {
+			if err := step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			bound = time.Now()
+		}
+		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: time.Hour, Times: -1})
+		err = a.WaitBound(t.Context())
+		if took := time.Since(bound); !errors.Is(err, externalevent.ErrTimeout) || took > 30*time.Second {
+			t.Errorf("it ended after %v: %v", took, err)
+		}
+		if err := w.cloud.Faults().Set(); err != nil {
+			t.Fatal(err)
+		}
+		if _, left := a.Unwind(t.Context()); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
 func checkTimeout(t *testing.T, err error, arqs int) {
 	t.Helper()
 	var notBound *spawn.NotBoundError
