@@ -16,9 +16,15 @@ func (r *rows) addIndex(unique bool, value func(row any) string) *index {
 	return x
 }
 
+// taken is a value of a unique index that another row has.
+type taken struct {
+	value string
+	by    key
+}
+
 // set replaces one row by another with the same key. Either may be nil. Nothing is replaced if another
-// row has the value in a unique index, whose entry is returned.
-func (x *index) set(tx *Tx, k key, before, after any) (other entry, taken bool) {
+// row has the value in a unique index, which is returned.
+func (x *index) set(tx *Tx, k key, before, after any) *taken {
 	var from, to string
 	if before != nil {
 		from = x.value(before)
@@ -27,24 +33,24 @@ func (x *index) set(tx *Tx, k key, before, after any) (other entry, taken bool) 
 		to = x.value(after)
 	}
 	if from == to {
-		return entry{}, false
+		return nil
 	}
 	t := tx.trees[x.tree]
 	if to != "" {
-		if other, replaced := t.set(entry{value: to, key: k}); replaced && other.key != k {
+		if other, replaced := t.set(entry{value: digestOf(to), key: k}); replaced && other.key != k {
 			t.set(other)
-			return other, true
+			return &taken{to, other.key}
 		}
 	}
 	if from != "" {
-		t.delete(entry{value: from, key: k})
+		t.delete(entry{value: digestOf(from), key: k})
 	}
-	return entry{}, false
+	return nil
 }
 
 // get returns the row with a value of a unique index.
 func (x *index) get(tx *Tx, value string) (row any, ok bool) {
-	e, ok := tx.trees[x.tree].get(entry{value: value})
+	e, ok := tx.trees[x.tree].get(entry{value: digestOf(value)})
 	if !ok || value == "" {
 		return nil, false
 	}
@@ -52,8 +58,9 @@ func (x *index) get(tx *Tx, value string) (row any, ok bool) {
 }
 
 func (x *index) all(tx *Tx, value string, yield func(row any) bool) {
-	ascend(tx, x.tree, entry{value: value}, func(e entry) bool {
-		if e.value != value {
+	of := digestOf(value)
+	ascend(tx, x.tree, entry{value: of}, func(e entry) bool {
+		if e.value != of {
 			return false
 		}
 		row, _ := x.rows.get(tx, e.key)

@@ -159,14 +159,14 @@ func (r *rows) remove(tx *Tx, k key) {
 // replaced if another row has the same value in a unique index, which is the error.
 func (r *rows) set(tx *Tx, k key, before, after any) error {
 	for i, x := range r.indexes {
-		other, same := x.set(tx, k, before, after)
-		if !same {
+		other := x.set(tx, k, before, after)
+		if other == nil {
 			continue
 		}
 		for _, done := range r.indexes[:i] {
 			done.set(tx, k, after, before)
 		}
-		return r.errorf(k, "row %s has the same %q", r.text(other.key), other.value)
+		return r.errorf(k, "row %s has the same %q", r.text(other.by), other.value)
 	}
 	if after == nil {
 		tx.trees[r.tree].delete(entry{key: k})

@@ -1,8 +1,8 @@
 package tables
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
-	"strings"
 
 	"github.com/tidwall/btree"
 )
@@ -13,9 +13,26 @@ type key struct {
 	name string
 }
 
+// digest stands for a value in an index. It has no pointer, so that the garbage collector need
+// not follow one from each entry of each index. Two values never have the same.
+type digest struct{ high, low uint64 }
+
+// digestOf is the digest of a value; that of the empty one is zero.
+func digestOf(value string) digest {
+	if value == "" {
+		return digest{}
+	}
+	sum := sha256.Sum256([]byte(value))
+	return digest{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
+}
+
+func (d digest) before(other digest) bool {
+	return d.high < other.high || d.high == other.high && d.low < other.low
+}
+
 // entry is an entry of a tree: a row of a table, or a value of an index.
 type entry struct {
-	value string
+	value digest
 	key   key
 	row   any
 }
@@ -81,11 +98,13 @@ type (
 		row  any
 	}
 	numberedValue struct {
-		prefix uint64 // of the value: most comparisons end with it, and need not look at the text
-		value  string
-		num    int64
+		value digest
+		num   int64
 	}
-	namedValue struct{ value, name string }
+	namedValue struct {
+		value digest
+		name  string
+	}
 )
 
 // newRows returns the tree of a table.
@@ -100,31 +119,19 @@ func newRows(numbered bool) tree {
 		func(a, b namedRow) bool { return a.name < b.name })
 }
 
-// prefixOf is the beginning of a text as a number, in the order of the texts.
-func prefixOf(text string) uint64 {
-	var first [8]byte
-	copy(first[:], text)
-	return binary.BigEndian.Uint64(first[:])
-}
-
 // newValues returns the tree of an index. In a unique one a value determines the entry.
 func newValues(numbered, unique bool) tree {
 	if numbered {
-		return newPacked(func(e entry) numberedValue { return numberedValue{prefixOf(e.value), e.value, e.key.num} },
+		return newPacked(func(e entry) numberedValue { return numberedValue{e.value, e.key.num} },
 			func(v numberedValue) entry { return entry{value: v.value, key: key{num: v.num}} },
 			func(a, b numberedValue) bool {
-				if a.prefix != b.prefix {
-					return a.prefix < b.prefix
-				}
-				order := strings.Compare(a.value, b.value)
-				return order < 0 || !unique && order == 0 && a.num < b.num
+				return a.value.before(b.value) || !unique && a.value == b.value && a.num < b.num
 			})
 	}
 	return newPacked(func(e entry) namedValue { return namedValue{e.value, e.key.name} },
 		func(v namedValue) entry { return entry{value: v.value, key: key{name: v.name}} },
 		func(a, b namedValue) bool {
-			order := strings.Compare(a.value, b.value)
-			return order < 0 || !unique && order == 0 && a.name < b.name
+			return a.value.before(b.value) || !unique && a.value == b.value && a.name < b.name
 		})
 }
 
