@@ -1,7 +1,6 @@
 package fakecyborg
 
 import (
-	"maps"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -163,11 +162,10 @@ func profileOf(p store.Profile) DeviceProfile {
 }
 
 func deviceOf(d store.Device) Device {
-	d.ControlPath.Info = maps.Clone(d.ControlPath.Info)
 	return Device{
 		ID: int(d.ID), UUID: d.UUID, Hostname: d.Host, Type: d.Type, Vendor: d.Vendor, Model: d.Model,
 		StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo,
-		Status: d.Status, Driver: d.Driver, ControlPath: d.ControlPath,
+		Status: d.Status, Driver: d.Driver, ControlPath: d.ControlPath.Reported(),
 	}
 }
 

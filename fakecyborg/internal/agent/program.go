@@ -165,7 +165,7 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 		if err != nil {
 			return err
 		}
-		if err = programmer.Program(ctx, device.ControlPath, d.Name, data); err == nil {
+		if err = programmer.Program(ctx, device.ControlPath.Reported(), d.Name, data); err == nil {
 			simhttp.ChangeLogOf(ctx).Add(sim.Change{Action: sim.Changed, Kind: "region", ID: d.Name, What: "image " + image + " written"})
 		}
 		return err

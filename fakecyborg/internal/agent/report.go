@@ -498,7 +498,7 @@ func (r *report) drop(device store.Device, deployable string, err error) {
 		tx.ChangeReport(r.name, device.Driver, func(report *store.DriverReport) {
 			report.Devices--
 			report.Problems = append(slices.Clone(report.Problems), store.Problem{
-				Address: device.ControlPath.Address().String(), Error: fmt.Sprintf("%s is not reported: %v", deployable, err),
+				Address: device.ControlPath.Reported().Address().String(), Error: fmt.Sprintf("%s is not reported: %v", deployable, err),
 			})
 		})
 	})

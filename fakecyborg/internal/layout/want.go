@@ -142,5 +142,5 @@ func without(names, others []string) []string {
 
 // deviceProviderName is the name of the provider of a device with regions.
 func deviceProviderName(d store.Device) string {
-	return d.Host + "_" + d.Type + "_" + d.ControlPath.Address().String()
+	return d.Host + "_" + d.Type + "_" + d.ControlPath.Reported().Address().String()
 }

@@ -36,7 +36,7 @@ func (t Tx) DeleteAttribute(a Attribute) { t.s.attributes.Delete(t.tx, a.ID) }
 
 func (t Tx) addAttribute(d Deployable, key, value string, now time.Time) {
 	t.insertAttribute(Attribute{
-		UUID: t.s.attributes.newUUID(t, kindAttribute, d.Name+"\x00"+key), CreatedAt: now, Deployable: d.UUID, Key: key, Value: value,
+		UUID: t.s.texts.keep(t.s.attributes.newUUID(t, kindAttribute, d.Name+"\x00"+key)), CreatedAt: now, Deployable: d.UUID, Key: shared(key), Value: shared(value),
 	})
 }
 

@@ -62,7 +62,7 @@ func (d Device) check() error {
 	}
 	found := driver.Device{
 		Type: d.Type, Vendor: d.Vendor, Model: d.Model, StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo,
-		ControlPath: d.ControlPath, Resources: d.Resources,
+		ControlPath: d.ControlPath.Reported(), Resources: d.Resources,
 	}
 	return errors.Join(found.Validate(), checkUUID(d.UUID), checkTime(d.CreatedAt, d.UpdatedAt))
 }

@@ -41,22 +41,24 @@ func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
 func (d Device) IsAsReported(found driver.Device, source string) bool {
 	return d.Driver == source && d.Type == found.Type && d.Vendor == found.Vendor && d.Model == found.Model &&
 		d.StdBoardInfo == found.StdBoardInfo && d.VendorBoardInfo == found.VendorBoardInfo &&
-		d.ControlPath.Type == found.ControlPath.Type && maps.Equal(d.ControlPath.Info, found.ControlPath.Info) && maps.Equal(d.Resources, found.Resources)
+		d.ControlPath.Type == found.ControlPath.Type && d.ControlPath.Key() == found.ControlPath.Key() && maps.Equal(d.Resources, found.Resources)
 }
 
 // Merge is the device with what a driver reports of it.
 func (d Device) Merge(found driver.Device, source string) Device {
 	d.Driver, d.Type, d.Vendor, d.Model, d.StdBoardInfo, d.VendorBoardInfo, d.ControlPath, d.Resources =
-		source, found.Type, found.Vendor, found.Model, found.StdBoardInfo, found.VendorBoardInfo, found.ControlPath, found.Resources
+		source, found.Type, found.Vendor, found.Model, found.StdBoardInfo, found.VendorBoardInfo, ControlPath{found.ControlPath.Type, Info(found.ControlPath.Key())}, maps.Clone(found.Resources)
 	return d
 }
 
 // AddDevice stores a new device without its deployables.
 func (t Tx) AddDevice(host string, found driver.Device, source string, nested bool, now time.Time) Device {
 	d := Device{
-		ID: t.s.devices.ids.Next(t.tx), UUID: t.s.devices.newUUID(t, kindDevice, pathKey(host, found.ControlPath.Key())), CreatedAt: now,
+		ID: t.s.devices.ids.Next(t.tx), UUID: t.s.texts.keep(t.s.devices.newUUID(t, kindDevice, pathKey(host, found.ControlPath.Key()))), CreatedAt: now,
 		Host: host, Status: StatusEnabled, Nested: nested,
-	}.Merge(found.Clone(), source)
+	}.Merge(found, source)
+	d.Type, d.Vendor, d.Model, d.StdBoardInfo, d.VendorBoardInfo, d.ControlPath.Type, d.ControlPath.Info =
+		shared(d.Type), shared(d.Vendor), shared(d.Model), shared(d.StdBoardInfo), shared(d.VendorBoardInfo), shared(d.ControlPath.Type), Info(shared(string(d.ControlPath.Info)))
 	t.s.devices.Put(t.tx, d)
 	return d
 }
@@ -65,7 +67,7 @@ func (t Tx) AddDevice(host string, found driver.Device, source string, nested bo
 func (t Tx) UpdateDevice(uuid string, found driver.Device, source string, now time.Time) {
 	t.s.devices.edit(t, uuid, func(d *Device) {
 		old := *d
-		*d = old.Merge(found.Clone(), source)
+		*d = old.Merge(found, source)
 		if d.Vendor != old.Vendor || d.Model != old.Model || d.Type != old.Type ||
 			d.StdBoardInfo != old.StdBoardInfo || d.VendorBoardInfo != old.VendorBoardInfo {
 			d.UpdatedAt = now
@@ -130,9 +132,9 @@ func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, 
 		return Deployable{}, fmt.Errorf("deployable %s: its provider %s is that of deployable %s", spec.Name, provider, other.Name)
 	}
 	d := Deployable{
-		ID: t.s.deployables.ids.Next(t.tx), UUID: t.s.deployables.newUUID(t, kindDeployable, spec.Name), CreatedAt: now, Device: device.UUID,
-		Name: spec.Name, DriverName: spec.DriverName, Total: spec.NumAccelerators, Resources: maps.Clone(spec.Resources),
-		Provider: provider, Preprogrammed: spec.Preprogrammed(),
+		ID: t.s.deployables.ids.Next(t.tx), UUID: t.s.texts.keep(t.s.deployables.newUUID(t, kindDeployable, spec.Name)), CreatedAt: now, Device: device.UUID,
+		Name: t.s.texts.keep(spec.Name), DriverName: shared(spec.DriverName), Total: spec.NumAccelerators, Resources: maps.Clone(spec.Resources),
+		Provider: t.s.texts.keep(provider), Preprogrammed: spec.Preprogrammed(),
 	}
 	t.s.deployables.Put(t.tx, d)
 	for _, a := range spec.AttributeList() {
@@ -158,8 +160,8 @@ func (t Tx) providerOf(device Device, name, parent string) string {
 func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
 	info := spec.Key()
 	t.s.handles.Put(t.tx, Handle{
-		ID: t.s.handles.ids.Next(t.tx), UUID: t.s.handles.newUUID(t, kindHandle, d.Name+"\x00"+info),
-		Deployable: d.UUID, Type: spec.Type, Info: Info(info),
+		ID: t.s.handles.ids.Next(t.tx), UUID: t.s.texts.keep(t.s.handles.newUUID(t, kindHandle, d.Name+"\x00"+info)),
+		Deployable: d.UUID, Type: shared(spec.Type), Info: Info(shared(info)),
 	})
 }
 

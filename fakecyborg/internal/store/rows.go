@@ -19,23 +19,37 @@ type Profile struct {
 
 // Device is one piece of hardware.
 type Device struct {
-	ID              int64              `json:"id"`
-	UUID            string             `json:"uuid"`
-	Host            string             `json:"hostname"`
-	Driver          string             `json:"driver"` // name of the driver that reported it
-	Type            string             `json:"type"`
-	Vendor          string             `json:"vendor"`
-	Model           string             `json:"model"`
-	StdBoardInfo    string             `json:"std_board_info,omitempty"`
-	VendorBoardInfo string             `json:"vendor_board_info,omitempty"`
-	ControlPath     driver.ControlPath `json:"controlpath_id"`
-	Resources       map[string]int     `json:"resources,omitempty"` // shared by its deployables, MiB by class
-	Status          string             `json:"status"`
+	ID              int64          `json:"id"`
+	UUID            string         `json:"uuid"`
+	Host            string         `json:"hostname"`
+	Driver          string         `json:"driver"` // name of the driver that reported it
+	Type            string         `json:"type"`
+	Vendor          string         `json:"vendor"`
+	Model           string         `json:"model"`
+	StdBoardInfo    string         `json:"std_board_info,omitempty"`
+	VendorBoardInfo string         `json:"vendor_board_info,omitempty"`
+	ControlPath     ControlPath    `json:"controlpath_id"`
+	Resources       map[string]int `json:"resources,omitempty"` // shared by its deployables, MiB by class
+	Status          string         `json:"status"`
 	// Nested is set for a device with a provider of its own, above those of its
 	// deployables.
 	Nested    bool      `json:"nested,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"` // zero until the first change, as in all rows
+}
+
+// ControlPath is a [driver.ControlPath] without a map.
+type ControlPath struct {
+	Type string `json:"cpid_type"`
+	Info Info   `json:"cpid_info"`
+}
+
+// Key is the identity of the device on its host.
+func (c ControlPath) Key() string { return string(c.Info) }
+
+// Reported is the control path as a driver reports it.
+func (c ControlPath) Reported() driver.ControlPath {
+	return driver.ControlPath{Type: c.Type, Info: c.Info.Map()}
 }
 
 // Deployable is a part of a device, and one resource provider.

@@ -41,6 +41,7 @@ type Store struct {
 	cfg   Config
 	space uuid.UUID // of the UUIDs
 	db    *tables.DB
+	texts texts // of the hardware
 
 	profiles      numbered[Profile]
 	profileByName tables.Unique[int64, Profile]

@@ -76,7 +76,8 @@ func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 
 func (s *State) addProvider(n NewProvider, parent *provider, now time.Time) *provider {
 	s.nextSeq++
-	p := &provider{uuid: n.UUID, name: n.Name, seq: s.nextSeq, parent: parent, traits: s.traits.none, created: now}
+	texts := n.UUID + n.Name // one object for the garbage collector
+	p := &provider{uuid: texts[:len(n.UUID)], name: texts[len(n.UUID):], seq: s.nextSeq, parent: parent, traits: s.traits.none, created: now}
 	s.traits.none.users++
 	s.providers[p.uuid], s.names[p.name] = p, p
 	s.order = append(s.order, p)
