@@ -139,8 +139,10 @@ func TestReconcileLeavesYoungARQsAndRunningAttempts(t *testing.T) {
 		busy := w.begin(t, instance) // of this very flow
 		time.Sleep(15*time.Minute - time.Second)
 		opts := w.freeing()
-		if orphans, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(orphans) != 0 {
-			t.Errorf("got %v, %v; want nothing", orphans, err)
+		for _, opts.Free = range []bool{false, true} {
+			if orphans, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(orphans) != 0 {
+				t.Errorf("free: %t, got %v, %v; want nothing", opts.Free, orphans, err)
+			}
 		}
 		time.Sleep(2 * time.Second)
 		orphans, err := w.flow.Reconcile(t.Context(), opts)
