@@ -54,7 +54,7 @@ func failBind(t *testing.T, arqs, token, service, instance string) {
 		request.Header.Set("X-Auth-Token", token)
 		request.Header.Set("X-Service-Token", service)
 		request.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(request)
+		answer, err := direct.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func put(t *testing.T, method, url, body string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := direct.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func call(t *testing.T, method, url, token, body string) string {
 	req.Header.Set("X-Auth-Token", token)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("OpenStack-API-Version", "placement 1.38")
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := direct.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func startRealPlacement(t *testing.T) realPlacement {
 	})
 	p := realPlacement{t, "http://127.0.0.1:" + port}
 	for range 200 { // another process: there is no bubble to wait in
-		if res, err := http.Get(p.url); err == nil {
+		if res, err := direct.Get(p.url); err == nil {
 			_ = res.Body.Close()
 			return p
 		}
@@ -84,7 +84,7 @@ func (p realPlacement) call(method, path, body string, into any) {
 	for name, value := range map[string]string{"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.28", "Content-Type": "application/json"} {
 		request.Header.Set(name, value)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := direct.Do(request)
 	if err != nil {
 		p.t.Fatal(err)
 	}

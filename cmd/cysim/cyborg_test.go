@@ -41,7 +41,7 @@ func reply(t *testing.T, method, url, body string, headers ...string) (status in
 		name, value, _ := strings.Cut(header, ": ")
 		request.Header.Set(name, value)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := direct.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
 			return
 		}
 		request.Header = r.Header
-		response, err := http.DefaultClient.Do(request)
+		response, err := direct.Do(request)
 		if err != nil {
 			t.Error(err)
 			return

@@ -79,7 +79,7 @@ func exchange(t *testing.T, method, url, token string, body any) (int, map[strin
 	req.Header.Set("OpenStack-API-Version", "placement 1.39")
 	req.Header.Set("Content-Type", "application/json")
 	req.Close = true
-	res, err := http.DefaultClient.Do(req)
+	res, err := direct.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func (p *killedProcess) call(method, path, version, token string, body any) (sta
 	request.Header.Set("OpenStack-API-Version", version)
 	request.Header.Set("X-Auth-Token", token)
 	request.Header.Set("X-Service-Token", token)
-	response, err := http.DefaultClient.Do(request)
+	response, err := direct.Do(request)
 	if err != nil {
 		return 0, nil, false
 	}

@@ -116,7 +116,7 @@ func TestAnOpenStreamDoesNotDelayTheShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("X-Control-Token", "open")
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := direct.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

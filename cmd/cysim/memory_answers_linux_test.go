@@ -19,7 +19,7 @@ func widen(t *testing.T, url, token string) {
 	t.Helper()
 	const root = "aaaaaaaa-0000-4000-8000-000000000000"
 	send := func(method, path, body string, want int) {
-		answer, err := http.DefaultClient.Do(newRequest(t, method, url+"/placement"+path, strings.NewReader(body),
+		answer, err := direct.Do(newRequest(t, method, url+"/placement"+path, strings.NewReader(body),
 			"Content-Type", "application/json", "X-Auth-Token", token, "OpenStack-API-Version", "placement 1.39"))
 		if err != nil {
 			t.Fatal(err)

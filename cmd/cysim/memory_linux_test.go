@@ -78,7 +78,7 @@ func newRequest(t *testing.T, method, url string, body io.Reader, headers ...str
 // userToken logs in.
 func userToken(t *testing.T, base string) string {
 	t.Helper()
-	answer, err := http.DefaultClient.Do(newRequest(t, "POST", base+"/v3/auth/tokens", strings.NewReader(credentials), "Content-Type", "application/json"))
+	answer, err := direct.Do(newRequest(t, "POST", base+"/v3/auth/tokens", strings.NewReader(credentials), "Content-Type", "application/json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ const credentials = `{"auth":{"identity":{"methods":["password"],"password":{"us
 // imageOf creates an image without data.
 func imageOf(t *testing.T, url, token string) string {
 	t.Helper()
-	answer, err := http.DefaultClient.Do(newRequest(t, "POST", url+"/image/v2/images", strings.NewReader(`{"disk_format":"raw","container_format":"bare"}`),
+	answer, err := direct.Do(newRequest(t, "POST", url+"/image/v2/images", strings.NewReader(`{"disk_format":"raw","container_format":"bare"}`),
 		"Content-Type", "application/json", "X-Auth-Token", token))
 	if err != nil {
 		t.Error(err)

@@ -202,7 +202,7 @@ func send(t *testing.T, token, method, url, body string) (int, []byte) {
 	}
 	req.Header.Set("X-OpenStack-Nova-API-Version", "2.90")
 	req.Header.Set("OpenStack-API-Version", "placement 1.14, accelerator 2.0")
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := direct.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func TestServeForwardsEvents(t *testing.T) {
 	request.Header.Set("X-Auth-Token", login(t, file, "sim-svc").Token())
 	request.Header.Set("OpenStack-API-Version", "compute 2.82")
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := direct.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func post(t *testing.T, url, body string) {
 	request.Header.Set("X-Auth-Token", "admin")
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("OpenStack-API-Version", "placement 1.20")
-	response, err := http.DefaultClient.Do(request)
+	response, err := direct.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,6 +78,10 @@ func cysim(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), err.String()
 }
 
+// direct keeps no connections: an httptest.Server that ends closes those of http.DefaultClient,
+// also under a POST of another test.
+var direct = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // get returns the status and body of a GET.
 func get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
@@ -88,7 +92,7 @@ func get(t *testing.T, url, token string) (int, string) {
 	if token != "" {
 		request.Header.Set("X-Auth-Token", token)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := direct.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestAnAnswerEndsAtTheLimit(t *testing.T) {
 	}))
 	defer server.Close()
 	const limit = 10
-	client := httpbounds.Client(http.Client{}, limit)
+	client := httpbounds.Client(*server.Client(), limit)
 	for _, n := range []int{0, limit - 1, limit, limit + 1, 3 * limit} {
 		resp, err := client.Get(server.URL + "?n=" + strings.Repeat("x", n))
 		if err != nil {
@@ -59,7 +59,7 @@ func TestOnlyRedirectsToTheSameServerAreFollowed(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	client := httpbounds.Client(http.Client{}, httpbounds.AnswerLimit)
+	client := httpbounds.Client(*server.Client(), httpbounds.AnswerLimit) // connections that no other test closes
 	for path, want := range map[string]int{"/port": 307, "/host": 307, "/scheme": 308, "/method": 302, "/loop": 307, "/same": 200} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+path, strings.NewReader("password"))
 		if err != nil {
