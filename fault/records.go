@@ -127,7 +127,10 @@ func (s *Set) publish(changes []sim.RecordChange) {
 // replace sets seed and rules. The mutex is held.
 func (s *Set) replace(seed uint64, rules []*counted) {
 	old := s.rules
-	s.seed, s.rules = seed, rules
+	s.seed, s.rules, s.subjects = seed, rules, 0
+	for _, c := range rules {
+		s.subjects += len(c.seen)
+	}
 	if len(s.listeners) == 0 {
 		return
 	}
@@ -227,7 +230,7 @@ func (c *counted) count(row ruleRow) error {
 			return fmt.Errorf("subject %q occurs twice", seen.Subject)
 		case seen.Times < 1:
 			return fmt.Errorf("subject %q was seen %d times", seen.Subject, seen.Times)
-		case c.rule.Subject != "" && c.rule.Subject != seen.Subject:
+		case c.rule.Subject != "" && countedName(c.rule.Subject) != seen.Subject:
 			return fmt.Errorf("subject %q is not the rule's", seen.Subject)
 		}
 		c.seen[seen.Subject] = seen.Times

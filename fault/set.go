@@ -2,12 +2,14 @@ package fault
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -21,6 +23,9 @@ type Operation struct {
 	Actions []Action `json:"actions"`
 }
 
+// maxSubjects is how many subjects the rules of a set count in all.
+const maxSubjects = 1_000_000
+
 // Set has the rules of one simulated cloud. It is safe for concurrent use. The zero value
 // has no operations, so it refuses every rule.
 type Set struct {
@@ -31,6 +36,7 @@ type Set struct {
 	observe    func(operation sim.OperationName, subject string)
 	listeners  []func([]sim.RecordChange)
 	paused     int
+	subjects   int // counted by all rules
 }
 
 type counted struct {
@@ -158,6 +164,7 @@ func (s *Set) keep(kept []*counted, added []Rule) error {
 // counted checks the rules and returns them with empty counts. The mutex is held.
 func (s *Set) counted(rules []Rule) ([]*counted, error) {
 	fresh := make([]*counted, 0, len(rules))
+	same := make(map[Rule]int)
 	for i, rule := range rules {
 		if err := rule.Validate(); err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i, err)
@@ -165,13 +172,8 @@ func (s *Set) counted(rules []Rule) ([]*counted, error) {
 		if err := s.possible(rule); err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i, err)
 		}
-		same := 0
-		for _, earlier := range rules[:i] {
-			if earlier == rule {
-				same++
-			}
-		}
-		fresh = append(fresh, &counted{rule: rule, key: rule.key(same), seen: make(map[string]int), counted: make(map[string]bool)})
+		fresh = append(fresh, &counted{rule: rule, key: rule.key(same[rule]), seen: make(map[string]int), counted: make(map[string]bool)})
+		same[rule]++
 	}
 	return fresh, nil
 }
@@ -220,7 +222,8 @@ func (s *Set) Rules() []State {
 }
 
 // Decide counts one occurrence of the operation on the subject and returns the first rule
-// that makes it fail. A nil set has no rules.
+// that makes it fail. A nil set has no rules. A set counts a million subjects; its rules do
+// not apply to others.
 func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 	if s == nil {
 		return Rule{}, false
@@ -232,15 +235,15 @@ func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 		return Rule{}, false
 	}
 	var hit *counted
+	name := countedName(subject)
 	for _, c := range s.rules {
-		if c.rule.Operation != operation || (c.rule.Subject != "" && c.rule.Subject != subject) {
+		if c.rule.Operation != operation || (c.rule.Subject != "" && c.rule.Subject != subject) || !s.count(c, name) {
 			continue
 		}
-		c.seen[subject]++
 		if len(s.listeners) > 0 {
-			c.counted[subject] = true
+			c.counted[name] = true
 		}
-		if hit == nil && c.fires(s.seed, subject) {
+		if hit == nil && c.fires(s.seed, name) {
 			hit = c
 		}
 	}
@@ -250,6 +253,30 @@ func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 	hit.hits++
 	hit.hit = true
 	return hit.rule, true
+}
+
+// count counts a match, unless there are too many subjects. The mutex is held.
+func (s *Set) count(c *counted, subject string) bool {
+	if c.seen[subject] == 0 {
+		if s.subjects == maxSubjects {
+			return false
+		}
+		s.subjects++
+	}
+	c.seen[subject]++
+	return true
+}
+
+// longestName is the longest subject that is counted by its own name, in bytes.
+const longestName = 255
+
+// countedName is the name under which a subject is counted. Any client chooses subjects, and
+// the names are keys of a state.
+func countedName(subject string) string {
+	if len(subject) <= longestName && utf8.ValidString(subject) {
+		return subject
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(subject)))
 }
 
 // Idle reports whether there are neither rules, unless they pause, nor an observer: no
