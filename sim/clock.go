@@ -31,8 +31,9 @@ type ManualClock struct {
 }
 
 type waiter struct {
-	due  time.Time
-	done chan struct{}
+	due   time.Time
+	again bool // see WaitAgain
+	done  chan struct{}
 }
 
 var _ Clock = (*ManualClock)(nil)
@@ -48,11 +49,22 @@ func (c *ManualClock) Now() time.Time {
 }
 
 // Wait implements Clock.
-func (c *ManualClock) Wait(ctx context.Context, d time.Duration) error {
+func (c *ManualClock) Wait(ctx context.Context, d time.Duration) error { return c.wait(ctx, d, false) }
+
+// WaitAgain is Wait of a loop that waits again after its work. A [ManualClock] that is advanced
+// by several periods lets it do the work of each.
+func WaitAgain(ctx context.Context, c Clock, d time.Duration) error {
+	if manual, ok := c.(*ManualClock); ok {
+		return manual.wait(ctx, d, true)
+	}
+	return c.Wait(ctx, d)
+}
+
+func (c *ManualClock) wait(ctx context.Context, d time.Duration, again bool) error {
 	if d <= 0 || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	w := c.add(d)
+	w := c.add(d, again)
 	select {
 	case <-w.done:
 		return nil
@@ -62,10 +74,10 @@ func (c *ManualClock) Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (c *ManualClock) add(d time.Duration) *waiter {
+func (c *ManualClock) add(d time.Duration, again bool) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := &waiter{due: c.now.Add(d), done: make(chan struct{})}
+	w := &waiter{due: c.now.Add(d), again: again, done: make(chan struct{})}
 	at, _ := slices.BinarySearchFunc(c.waiting, w, func(a, b *waiter) int {
 		if a.due.After(b.due) {
 			return 1
@@ -129,14 +141,17 @@ func checkManual(now time.Time) error {
 	return nil
 }
 
-// grace is how long Advance lets a woken caller run before time goes on. A caller that
-// waits again ends it at once.
-const grace = time.Millisecond
+// Advance lets a woken caller run for so long before time goes on, unless a caller waits
+// before: graceAgain for one of WaitAgain, which has work to do before that.
+const (
+	grace      = time.Millisecond
+	graceAgain = 10 * time.Second
+)
 
 // Advance moves the clock on and wakes waiting callers in the order of their due times.
-// Between two due times the woken callers may run for a moment, in which a loop can wait
-// again; it is then woken once more if its next period ends within d. What else a woken
-// caller does runs beside Advance. A negative duration changes nothing. The error is for one that ends after the year 9998,
+// Between two due times a loop of [WaitAgain] has 10 s of real time for its work; it is woken
+// once more if its next period ends within d. Other callers have a moment in which they may
+// wait again. What else a woken caller does runs beside Advance. A negative duration changes nothing. The error is for one that ends after the year 9998,
 // which changes nothing either.
 func (c *ManualClock) Advance(d time.Duration) error {
 	if d < 0 {
@@ -148,8 +163,8 @@ func (c *ManualClock) Advance(d time.Duration) error {
 	if err := checkManual(end); err != nil {
 		return err
 	}
-	for added := c.wakeNext(end); added != nil; added = c.wakeNext(end) {
-		timer := time.NewTimer(grace)
+	for added, patience := c.wakeNext(end); added != nil; added, patience = c.wakeNext(end) {
+		timer := time.NewTimer(patience)
 		select {
 		case <-added:
 		case <-timer.C:
@@ -160,9 +175,9 @@ func (c *ManualClock) Advance(d time.Duration) error {
 }
 
 // wakeNext moves on to the next due time and wakes its waiter. It returns a channel that
-// receives when the next waiter is added. If none is due before the end, it moves on to the
-// end and returns nil.
-func (c *ManualClock) wakeNext(end time.Time) <-chan struct{} {
+// receives when the next waiter is added, and for how long that is waited for. If none is due
+// before the end, it moves on to the end and returns nil.
+func (c *ManualClock) wakeNext(end time.Time) (<-chan struct{}, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.added = nil
@@ -176,11 +191,14 @@ func (c *ManualClock) wakeNext(end time.Time) <-chan struct{} {
 		if c.now.Before(end) {
 			added := make(chan struct{}, 1)
 			c.added = added
-			return added
+			if next.again {
+				return added, graceAgain
+			}
+			return added, grace
 		}
 	}
 	if end.After(c.now) {
 		c.setNow(end)
 	}
-	return nil
+	return nil, 0
 }

@@ -133,3 +133,28 @@ func TestParallelAdvancesAddUp(t *testing.T) {
 		t.Errorf("advances of two minutes and of one are %s", got)
 	}
 }
+
+// A loop does its work in each of the periods by which the clock is advanced, however long that
+// takes.
+func TestALoopWorksInEveryPeriod(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := sim.NewManualClock(time.Unix(0, 0))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		worked := 0
+		go func() {
+			for sim.WaitAgain(ctx, clock, time.Minute) == nil {
+				time.Sleep(time.Second)
+				worked++
+			}
+		}()
+		synctest.Wait()
+		if err := clock.Advance(10*time.Minute + time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if worked != 10 {
+			t.Errorf("the loop worked %d times in 10 periods", worked)
+		}
+	})
+}

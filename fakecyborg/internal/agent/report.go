@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/ordered"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // reportPeriod is upstream's periodic_interval.
@@ -124,13 +125,13 @@ func (c *Conductor) reportLoop(ctx context.Context, name string) {
 		if c.cfg.Quirks && try == startRetries {
 			return // upstream's agent refuses to start
 		}
-		if c.cfg.Clock.Wait(ctx, pause) != nil {
+		if sim.WaitAgain(ctx, c.cfg.Clock, pause) != nil {
 			return
 		}
 		pause = min(2*pause, reportPeriod)
 		err = c.ReportHost(ctx, name)
 	}
-	for c.cfg.Clock.Wait(ctx, reportPeriod) == nil {
+	for sim.WaitAgain(ctx, c.cfg.Clock, reportPeriod) == nil {
 		_ = c.ReportHost(ctx, name) // kept for DriverReports; the next one tries again
 	}
 }
