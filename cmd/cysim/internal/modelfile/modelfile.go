@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
@@ -40,8 +41,9 @@ type CheckCommand struct {
 	File string `arg:"" help:"Model in JSON."`
 }
 
-// Run implements the command.
-func (c *CheckCommand) Run(_ context.Context, p *command.Process) error {
+// Run implements the command. A cloud of the model is built, unless that would read the hardware
+// of this machine.
+func (c *CheckCommand) Run(ctx context.Context, p *command.Process) error {
 	drivers := simcloud.WithDriver(discover.ProgramDriver, programs.Loader(p.Log, false))
 	data, err := command.ReadFile(c.File, MaxSize)
 	if err != nil {
@@ -51,8 +53,24 @@ func (c *CheckCommand) Run(_ context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(fmt.Errorf("%s: %w", c.File, err))
 	}
+	if isSynthetic(model) {
+		cloud, err := simcloud.New(ctx, model, drivers)
+		if err != nil {
+			return command.BadInput(fmt.Errorf("%s: %w", c.File, err))
+		}
+		if err := cloud.Close(); err != nil {
+			return err
+		}
+	}
 	_, err = fmt.Fprintf(p.Stdout, "valid: %s, %s, %s\n", count(model.Hosts, "host"), count(model.DeviceProfiles, "device profile"), count(model.Flavors, "flavor"))
 	return err
+}
+
+// isSynthetic reports whether no host has a directory or a program.
+func isSynthetic(m simcloud.Model) bool {
+	return !slices.ContainsFunc(m.Hosts, func(h simcloud.Host) bool {
+		return h.Sysfs != nil && h.Sysfs.Dir != "" || h.Drivers != nil && slices.Contains(h.Drivers.EnabledDrivers, discover.ProgramDriver)
+	})
 }
 
 // count names the amount of a list of the model.
