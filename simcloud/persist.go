@@ -86,7 +86,7 @@ func newKept(ctx context.Context, m Model, set settings) (*Cloud, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.rediscover(ctx); err != nil {
+		if err := c.rediscover(ctx, set.logger); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 		return c, c.Save()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 
@@ -285,19 +286,20 @@ func (s State) diff(after State, align func(before, after []sim.Record) ([]sim.R
 }
 
 // rediscover lets the agents look at their hardware again, as they do when they start. Their
-// findings are in Findings; with an agent loop they do it by themselves. No fault rule
-// applies meanwhile.
-func (c *Cloud) rediscover(ctx context.Context) error {
+// findings are in Findings; with an agent loop they do it by themselves. Clients may have
+// changed what a report needs: as in a running cloud, its errors are logged and the next
+// report tries again. No fault rule applies meanwhile.
+func (c *Cloud) rediscover(ctx context.Context, logger *slog.Logger) error {
 	if c.agentLoop {
 		return nil
 	}
 	defer c.faults.Pause()()
 	for i, err := range c.reportErrors(c.Cyborg.Report(ctx)) {
-		if !errors.Is(err, fakecyborg.ErrAgentDown) {
-			return fmt.Errorf("simcloud: the agent of host %s starts: %w", c.machines[i].host.Name, err)
+		if logger != nil && !errors.Is(err, fakecyborg.ErrAgentDown) {
+			logger.Warn("the agent of a host cannot report", "host", c.machines[i].host.Name, "error", err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // getState is the whole cloud, as Dump gives it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -261,6 +262,41 @@ func changed(t *testing.T, cloud *simcloud.Cloud, before []byte) []byte {
 		}
 	}
 	return after
+}
+
+// A client may change what the report of a host needs. The cloud starts again from its file, as
+// the process of a real agent does, and logs that the host cannot report.
+func TestACloudStartsAgainWhoseHostCannotReport(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state")
+	var log bytes.Buffer
+	open := func() (*simcloud.Cloud, error) {
+		return simcloud.New(t.Context(), oneHost(givenBy(t, "nvidia-vgpu")), simcloud.WithClock(manual()), simcloud.WithStateFile(file),
+			simcloud.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	}
+	first, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	login(t, first, "admin", "admin").do("PUT", "/placement/resource_providers/"+first.ProviderUUID("cn0"), "",
+		map[string]string{"name": "renamed"}, 200, nil)
+	devices := first.Cyborg.Devices()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		log.Reset()
+		again := closing(t)(open())
+		if diff := cmp.Diff(devices, again.Cyborg.Devices()); diff != "" {
+			t.Errorf("devices (-before +after):\n%s", diff)
+		}
+		if !strings.Contains(log.String(), "host=cn0") {
+			t.Errorf("the log does not name the host: %s", log.String())
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestACloudGoesOnInItsFile(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 // JSON object per service.
 const SchemaVersion = 2
 
-// maxLine is how long the header or a record of a document may be, in bytes. A document may
-// have any number of them.
-const maxLine = 256 << 20
+// maxLine is how long the header or a record of a document may be, in bytes: that of an image
+// of 256 MiB is base64. A document may have any number of them.
+const maxLine = 384 << 20
 
 // Header is the first line of a document.
 type Header struct {
