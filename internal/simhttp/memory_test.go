@@ -60,6 +60,13 @@ func TestTheRecordHasABoundInBytes(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, fmt.Sprint("/do?", n, "=", strings.Repeat("a", 60<<10)), nil)
 			h.ServeHTTP(httptest.NewRecorder(), r)
 		}, func(context.Context, int) {}},
+		{"tokens of changes", func(h http.Handler, n int) {
+			r := httptest.NewRequest(http.MethodPost, "/do", nil)
+			r.Header.Set("X-Auth-Token", fmt.Sprint(n, long))
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}, func(ctx context.Context, _ int) {
+			ChangeLogOf(ctx).Add(sim.Change{Kind: "thing", Action: sim.Created, ID: "1"})
+		}},
 		{"changes of long rows", func(h http.Handler, _ int) { post(h) }, func(ctx context.Context, n int) {
 			row := struct{ Name, Text string }{fmt.Sprint(n), strings.Repeat("a", 1<<20)}
 			ChangeLogOf(ctx).Record([]sim.RecordChange{{Table: "t", Key: "k", Kind: "thing", Before: row}})

@@ -25,7 +25,7 @@ func TestPagesAreTheRecord(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(t, "requests") {
 			first, second := recorder.begin(), recorder.begin()
 			for _, n := range []uint64{second, first} {
-				recorder.add(n, sim.Exchange{RequestID: fmt.Sprint(n)}, nil)
+				recorder.add(n, sim.Exchange{RequestID: fmt.Sprint(n)}, nil, nil)
 				ended = append(ended, n)
 			}
 		}
@@ -51,7 +51,7 @@ func TestPagesAreTheRecord(t *testing.T) {
 			if page.Older > 0 {
 				path = fmt.Sprintf("/_sim/requests?limit=%d&before=%d", limit, page.Older)
 				if len(recorder.Exchanges()) < recorder.limit {
-					recorder.add(recorder.begin(), sim.Exchange{}, nil) // is in no page before
+					recorder.add(recorder.begin(), sim.Exchange{}, nil, nil) // is in no page before
 				}
 			}
 		}

@@ -50,14 +50,15 @@ type numbered struct {
 	sim.Exchange
 	log      *tables.ChangeLog // describes the changes when they are read; nil: Changes has them
 	touched  int               // what log says
-	logBytes int64             // that log takes
+	secrets  secrets           // that are masked in the changes of log
+	logBytes int64             // that log and secrets take
 }
 
 // described is the exchange with its changes.
 func (e *numbered) described() sim.Exchange {
 	exchange := e.Exchange
 	if e.log != nil {
-		exchange.Changes = e.log.Changes()
+		exchange.Changes = e.secrets.changes(e.log.Changes())
 	}
 	return exchange
 }
@@ -89,13 +90,13 @@ func (r *Recorder) begin() uint64 {
 
 // add keeps an exchange. It is called when a request ends, so nested requests
 // arrive before the one that caused them; Exchanges sorts by start.
-func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog) {
+func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog, hidden secrets) {
 	touched, logBytes := log.End()
 	if r == nil {
 		return
 	}
-	if touched == 0 {
-		log, logBytes = nil, 0
+	if logBytes += hidden.size(); touched == 0 {
+		log, hidden, logBytes = nil, nil, 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +105,7 @@ func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog) {
 		r.unknown++
 	}
 	page := r.room()
-	*page = append(*page, numbered{number, e, log, touched, logBytes})
+	*page = append(*page, numbered{number, e, log, touched, hidden, logBytes})
 	r.bytes += (*page)[len(*page)-1].size()
 	if r.count++; r.count > r.limit {
 		r.dropOldest()
@@ -146,7 +147,7 @@ func (r *Recorder) trim(target int64) {
 			return
 		}
 		if e.log != nil {
-			e.Changes, e.log = []sim.Change{tables.MoreChanges(e.touched)}, nil
+			e.Changes, e.log, e.secrets = []sim.Change{tables.MoreChanges(e.touched)}, nil, nil
 			r.bytes -= e.logBytes
 			e.logBytes = 0
 		}

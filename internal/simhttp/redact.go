@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -44,9 +45,8 @@ func hasSecretName(text string) bool {
 	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// redact removes secrets from what is recorded of a request.
-func redact(e *sim.Exchange, r *http.Request) {
-	s := secrets(r.Header)
+// redact removes the secrets of its request from what is recorded of an exchange.
+func (s secrets) redact(e *sim.Exchange) {
 	e.Path = s.path(e.Path)
 	if query := s.query(e.Query); query != e.Query { // the line that they are parts of would stay in memory with any of them
 		e.Query, e.Method, e.Path, e.Subject = query, strings.Clone(e.Method), strings.Clone(e.Path), strings.Clone(e.Subject)
@@ -57,8 +57,52 @@ func redact(e *sim.Exchange, r *http.Request) {
 	}
 }
 
-// secrets are the headers of a request, some of which have secrets.
-type secrets http.Header
+// changes masks the secrets in what a request changed. The list stays as it is.
+func (s secrets) changes(list []sim.Change) []sim.Change {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].ID, list[i].What = s.cut(s.text(list[i].ID)), s.cut(s.text(list[i].What))
+	}
+	return list
+}
+
+// cut masks the beginning of a secret where a text was shortened.
+func (s secrets) cut(text string) string {
+	kept, ok := strings.CutSuffix(text, "…")
+	if !ok {
+		return text
+	}
+	for _, value := range s {
+		for n := len(value) - 1; n >= minSecret/2; n-- {
+			if rest, found := strings.CutSuffix(kept, value[:n]); found {
+				return rest + mask + "…"
+			}
+		}
+	}
+	return text
+}
+
+// secrets are the values of the headers of a request whose names indicate a secret.
+type secrets []string
+
+func secretsOf(header http.Header) (s secrets) {
+	for name, values := range header {
+		for _, value := range values {
+			if value = lastWord(value); len(value) >= minSecret && isSecretName(name) {
+				s = append(s, strings.Clone(value)) // the record may keep it, and not the line that it is part of
+			}
+		}
+	}
+	return s
+}
+
+// size is about how much memory the secrets take, in bytes.
+func (s secrets) size() (n int64) {
+	for _, value := range s {
+		n += int64(unsafe.Sizeof(value)) + int64(len(value))
+	}
+	return n
+}
 
 // text masks the secrets in any text.
 func (s secrets) text(text string) string {
@@ -82,16 +126,8 @@ func containsFold(text, lower string) bool { return strings.Contains(strings.ToL
 
 // sent masks the secrets of the headers.
 func (s secrets) sent(text string) string {
-	if len(text) < minSecret {
-		return text
-	}
-	for name, values := range s {
-		for _, value := range values {
-			value = lastWord(value)
-			if len(value) >= minSecret && strings.Contains(text, value) && isSecretName(name) {
-				text = strings.ReplaceAll(text, value, mask)
-			}
-		}
+	for _, value := range s {
+		text = strings.ReplaceAll(text, value, mask)
 	}
 	return text
 }

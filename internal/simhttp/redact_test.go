@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -70,6 +71,38 @@ func TestUnrecognizedMembersThatAreTokensAreNotRecorded(t *testing.T) {
 	want := []string{"body ***", "body passwd", "body passwd=***"}
 	if diff := cmp.Diff(want, recorder.Exchanges()[0].Unrecognized); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A client may choose the names of what it makes.
+func TestTheChangesHaveNoSecrets(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		Name string `json:"name"`
+	}
+	service := notingService(func(ctx context.Context) {
+		log := ChangeLogOf(ctx)
+		log.Record([]sim.RecordChange{{Table: "t", Key: "1", Kind: "thing", ID: opaque, Label: opaque, Before: row{opaque}, After: row{"x password=hunter2"}}})
+		log.Add(
+			sim.Change{Action: sim.Created, Kind: "thing", ID: "2", What: "Bearer hunter2 " + fernet},
+			sim.Change{Action: sim.Created, Kind: "thing", ID: "3", What: strings.Repeat("a", 480) + opaque}, // which is cut
+			sim.Change{Action: sim.Created, Kind: "thing", ID: "4", What: "PGPU on gpu0: total 1 -> 2"},
+		)
+	})
+	want := []sim.Change{
+		{Action: sim.Changed, Kind: "thing", ID: "***", What: "***: name *** -> x password=***"},
+		{Action: sim.Created, Kind: "thing", ID: "2", What: "Bearer *** ***"},
+		{Action: sim.Created, Kind: "thing", ID: "3", What: strings.Repeat("a", 480) + "***…"},
+		{Action: sim.Created, Kind: "thing", ID: "4", What: "PGPU on gpu0: total 1 -> 2"},
+	}
+	var observed sim.Exchange
+	service.Observe = func(e sim.Exchange) { observed = e }
+	recorder := NewRecorder(1)
+	ask(Recording(service, recorder), http.MethodPost, "/do", "", "X-Auth-Token", opaque)
+	for name, got := range map[string]sim.Exchange{"recorded": recorder.Exchanges()[0], "observed": observed} {
+		if diff := cmp.Diff(want, got.Changes); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

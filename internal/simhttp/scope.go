@@ -16,6 +16,7 @@ type scope struct {
 	recorder *Recorder
 	taken    bool
 	log      *tables.ChangeLog
+	secrets  secrets // of the request, if it has a log
 }
 
 type scopeKey struct{}

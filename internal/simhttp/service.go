@@ -90,7 +90,8 @@ func (s *Service) answer(out *statusWriter, r *http.Request) {
 	}
 	refused := len(exchange.Unrecognized) > 0 && scope.recorder.RefusesUnrecognized
 	if scope.log != nil { // else nothing keeps the exchange
-		redact(&exchange, r)
+		scope.secrets = secretsOf(r.Header)
+		scope.secrets.redact(&exchange)
 	}
 	if rule.Action == fault.Late && !refused {
 		late := exchange // only this copy outlives the call
@@ -139,9 +140,9 @@ func (s *Service) begin(c *Call) sim.Exchange {
 func (s *Service) end(scope *scope, number uint64, exchange sim.Exchange, status int, answer http.Header) {
 	exchange.Status, exchange.Duration = status, s.Clock.Now().Sub(exchange.Started)
 	exchange.Microversion = lastWord(answer.Get(s.VersionHeader))
-	scope.recorder.add(number, exchange, scope.log)
+	scope.recorder.add(number, exchange, scope.log, scope.secrets)
 	if s.Observe != nil {
-		exchange.Changes = scope.log.Changes()
+		exchange.Changes = scope.secrets.changes(scope.log.Changes())
 		s.Observe(exchange)
 	}
 }
