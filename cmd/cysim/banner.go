@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // printBanner says where a server is, and what is switched on, for people.
@@ -49,13 +50,14 @@ func switchedOn(line *kong.Context) []string {
 	return list
 }
 
-// logged logs each request when it was answered.
+// logged logs each request when it was answered, without its secrets.
 func logged(handler http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		answer := &countedAnswer{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			log.Info("request", "method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "status", answer.status,
+			path, query := simhttp.RedactedURL(r)
+			log.Info("request", "method", r.Method, "path", path, "query", query, "status", answer.status,
 				"bytes", answer.bytes, "took", time.Since(began).Round(time.Microsecond), "from", r.RemoteAddr)
 		}()
 		handler.ServeHTTP(answer, r)

@@ -189,6 +189,18 @@ func TestVerboseLogsEachRequest(t *testing.T) {
 	}
 }
 
+func TestTheLogHasNoSecrets(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdef0123456789abcdef"
+	served := start(t, "placement", "-v")
+	get(t, served.env["CYSIM_PLACEMENT_URL"]+"/resource_providers/"+token+"?password=hunter2&limit=3", token)
+	served.stop()
+	text := served.stderr.String()
+	if want := `path=/resource_providers/*** query="password=***&limit=3"`; !strings.Contains(text, want) || strings.Contains(text, token) || strings.Contains(text, "hunter2") {
+		t.Errorf("got %s, want %s and no secret", text, want)
+	}
+}
+
 func TestReady(t *testing.T) {
 	t.Parallel()
 	answers := func(status int) string {

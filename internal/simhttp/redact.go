@@ -57,6 +57,12 @@ func (s secrets) redact(e *sim.Exchange) {
 	}
 }
 
+// RedactedURL is the path and the query of a request as the record shows them.
+func RedactedURL(r *http.Request) (path, query string) {
+	s := secretsOf(r.Header)
+	return s.path(r.URL.Path), s.query(r.URL.RawQuery)
+}
+
 // changes masks the secrets in what a request changed. The list stays as it is.
 func (s secrets) changes(list []sim.Change) []sim.Change {
 	list = slices.Clone(list)
