@@ -33,7 +33,7 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 	}
 	limit := ceiling.New(c.MaxMemory)
 	drivers := c.drivers(p.Log)
-	model, err := c.model(line, drivers, limit, p.Log)
+	model, err := c.model(ctx, line, drivers, limit, p.Log)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 	if err := locks.take(model.Hosts); err != nil {
 		return err
 	}
-	faults, err := c.newSet(model.Cyborg.Seed, fakecyborg.Operations())
+	faults, err := c.newSet(ctx, model.Cyborg.Seed, fakecyborg.Operations())
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *cyborgCommand) model(line *kong.Context, drivers simcloud.Option, limit *ceiling.Ceiling, log *slog.Logger) (simcloud.Model, error) {
-	model, err := readModel(c.Model, limit, drivers)
+func (c *cyborgCommand) model(ctx context.Context, line *kong.Context, drivers simcloud.Option, limit *ceiling.Ceiling, log *slog.Logger) (simcloud.Model, error) {
+	model, err := readModel(ctx, c.Model, limit, drivers)
 	if err != nil {
 		return model, err
 	}
@@ -95,5 +95,5 @@ func (c *cyborgCommand) model(line *kong.Context, drivers simcloud.Option, limit
 	if model.DeviceProfiles == nil && c.Sysfs == "" { // a real machine has those of its operator
 		model.DeviceProfiles = simcloud.DefaultModel().DeviceProfiles
 	}
-	return c.apply(model, log)
+	return c.apply(ctx, model, log)
 }

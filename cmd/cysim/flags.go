@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -139,18 +140,18 @@ type faultsFlag struct {
 }
 
 // newSet is a set of the rules of the file for a service's operations.
-func (f faultsFlag) newSet(seed uint64, operations []sim.OperationName) (*fault.Set, error) {
+func (f faultsFlag) newSet(ctx context.Context, seed uint64, operations []sim.OperationName) (*fault.Set, error) {
 	faults := fault.NewSet(operations...)
 	faults.Seed(seed)
-	return faults, f.set(faults)
+	return faults, f.set(ctx, faults)
 }
 
 // set puts the rules of the file into a set.
-func (f faultsFlag) set(faults *fault.Set) error {
+func (f faultsFlag) set(ctx context.Context, faults *fault.Set) error {
 	if f.Faults == "" {
 		return nil
 	}
-	rules, err := command.ParseFile("faults", f.Faults, maxFaults, fault.ParseRules)
+	rules, err := command.ParseFile(ctx, "faults", f.Faults, maxFaults, fault.ParseRules)
 	if err != nil {
 		return err
 	}

@@ -26,15 +26,15 @@ type lintCommand struct {
 const maxLintFile = 1 << 20
 
 // Run implements the command.
-func (c *lintCommand) Run(_ context.Context, p *command.Process) error {
+func (c *lintCommand) Run(ctx context.Context, p *command.Process) error {
 	if len(c.Flavor)+len(c.Profile) == 0 {
 		return command.BadInput(errors.New("lint: give --flavor or --profile, or both"))
 	}
-	flavors, err := readAll("flavor", c.Flavor, requestspec.ParseFlavorFile)
+	flavors, err := readAll(ctx, "flavor", c.Flavor, requestspec.ParseFlavorFile)
 	if err != nil {
 		return err
 	}
-	profiles, err := readAll("profile", c.Profile, requestspec.ReadProfile)
+	profiles, err := readAll(ctx, "profile", c.Profile, requestspec.ReadProfile)
 	if err != nil {
 		return err
 	}
@@ -65,10 +65,10 @@ type report struct {
 }
 
 // readAll reads the files of a flag.
-func readAll[T any](flag string, names []string, parse func([]byte) (T, error)) ([]T, error) {
+func readAll[T any](ctx context.Context, flag string, names []string, parse func([]byte) (T, error)) ([]T, error) {
 	var list []T
 	for _, name := range names {
-		parsed, err := command.ParseFile(flag, name, maxLintFile, parse)
+		parsed, err := command.ParseFile(ctx, flag, name, maxLintFile, parse)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,11 +20,11 @@ import (
 )
 
 // readModel reads a model from a JSON file, for which there is memory; without a file it is the default model.
-func readModel(name string, limit *ceiling.Ceiling, drivers simcloud.Option) (simcloud.Model, error) {
+func readModel(ctx context.Context, name string, limit *ceiling.Ceiling, drivers simcloud.Option) (simcloud.Model, error) {
 	if name == "" {
 		return simcloud.Model{}, nil
 	}
-	return command.ParseFile("model", name, modelfile.MaxSize, func(data []byte) (simcloud.Model, error) {
+	return command.ParseFile(ctx, "model", name, modelfile.MaxSize, func(data []byte) (simcloud.Model, error) {
 		if err := limit.Fits(data); err != nil {
 			return simcloud.Model{}, err
 		}
@@ -47,7 +48,7 @@ func (f hardwareFlags) drivers(log *slog.Logger) simcloud.Option {
 }
 
 // apply replaces the hosts of the model.
-func (f hardwareFlags) apply(model simcloud.Model, log *slog.Logger) (simcloud.Model, error) {
+func (f hardwareFlags) apply(ctx context.Context, model simcloud.Model, log *slog.Logger) (simcloud.Model, error) {
 	if f.Sysfs == "" {
 		if f.DriverConfig != "" || f.Host != "" || f.SysfsWrite || f.BitstreamLoader != "" {
 			return model, command.BadInput(errors.New("--driver-config, --host, --sysfs-write and --bitstream-loader need --sysfs"))
@@ -57,7 +58,7 @@ func (f hardwareFlags) apply(model simcloud.Model, log *slog.Logger) (simcloud.M
 	var config builtin.Config
 	if f.DriverConfig != "" {
 		var err error
-		if config, err = command.ParseFile("driver-config", f.DriverConfig, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
+		if config, err = command.ParseFile(ctx, "driver-config", f.DriverConfig, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
 			return model, err
 		}
 	}

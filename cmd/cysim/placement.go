@@ -35,7 +35,7 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *ko
 	if c.Daemon {
 		return daemon.Start(ctx, p, line.Args, c.Log)
 	}
-	faults, err := c.newSet(c.Config.Seed, placementsim.Operations())
+	faults, err := c.newSet(ctx, c.Config.Seed, placementsim.Operations())
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	}
 	limit := ceiling.New(c.MaxMemory)
 	drivers := c.drivers(p.Log)
-	model, err := c.model(line, drivers, limit, p.Log)
+	model, err := c.model(ctx, line, drivers, limit, p.Log)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 		}
 		return command.BadInput(err)
 	}
-	if err := c.set(cloud.Faults()); err != nil {
+	if err := c.set(ctx, cloud.Faults()); err != nil {
 		return errors.Join(err, cloud.Close())
 	}
 	err = c.run(ctx, p, service{
@@ -102,14 +102,14 @@ func (c *serveCommand) options() ([]simcloud.Option, error) {
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *serveCommand) model(line *kong.Context, drivers simcloud.Option, limit *ceiling.Ceiling, log *slog.Logger) (_ simcloud.Model, err error) {
-	if c.World, err = readModel(c.Model, limit, drivers); err != nil {
+func (c *serveCommand) model(ctx context.Context, line *kong.Context, drivers simcloud.Option, limit *ceiling.Ceiling, log *slog.Logger) (_ simcloud.Model, err error) {
+	if c.World, err = readModel(ctx, c.Model, limit, drivers); err != nil {
 		return c.World, err
 	}
 	if _, err := line.Apply(); err != nil {
 		return c.World, command.BadInput(err)
 	}
-	return c.apply(c.World, log)
+	return c.apply(ctx, c.World, log)
 }
 
 // facts are lines of the banner.

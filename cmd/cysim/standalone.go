@@ -28,8 +28,8 @@ type standalone struct {
 	services  *services
 	agents    *simcloud.Agents
 	faults    *fault.Set
-	setFaults func(*fault.Set) error // those of the command line
-	kept      *keptState             // nil: in memory only
+	setFaults func(context.Context, *fault.Set) error // those of the command line
+	kept      *keptState                              // nil: in memory only
 	waiting   readiness
 
 	api    atomic.Pointer[fakecyborg.Server] // nil until the services are known
@@ -85,7 +85,7 @@ func (s *standalone) prepare(ctx context.Context, base string) ([]variable, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := s.fill(server); err != nil {
+	if err := s.fill(ctx, server); err != nil {
 		server.Close()
 		return nil, command.BadInput(err)
 	}
@@ -98,7 +98,7 @@ func (s *standalone) prepare(ctx context.Context, base string) ([]variable, erro
 }
 
 // fill loads the state or creates the model's device profiles, and then starts the agents.
-func (s *standalone) fill(server *fakecyborg.Server) error {
+func (s *standalone) fill(ctx context.Context, server *fakecyborg.Server) error {
 	if !s.kept.hasRecords() {
 		for _, profile := range s.model.DeviceProfiles {
 			if _, err := server.CreateDeviceProfile(profile.Name, profile.Groups); err != nil {
@@ -114,7 +114,7 @@ func (s *standalone) fill(server *fakecyborg.Server) error {
 			return err
 		}
 		s.keeper.Store(keeper)
-		if err := s.setFaults(s.faults); err != nil {
+		if err := s.setFaults(ctx, s.faults); err != nil {
 			return err
 		}
 	}

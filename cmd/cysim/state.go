@@ -41,7 +41,7 @@ func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []s
 	case f.From != "" && hasModel:
 		return nil, command.BadInput(errors.New("--from: the state contains a model; remove the flags of the model"))
 	case f.From != "":
-		data, err := readState(f.From)
+		data, err := readState(ctx, f.From)
 		if err != nil {
 			return nil, command.BadInput(fmt.Errorf("--from: %w", err))
 		}
@@ -89,8 +89,8 @@ type stateShowCommand struct {
 }
 
 // Run implements the command.
-func (c *stateShowCommand) Run(_ context.Context, p *command.Process) error {
-	data, err := readState(c.File)
+func (c *stateShowCommand) Run(ctx context.Context, p *command.Process) error {
+	data, err := readState(ctx, c.File)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -109,12 +109,12 @@ type stateDiffCommand struct {
 }
 
 // Run implements the command.
-func (c *stateDiffCommand) Run(_ context.Context, p *command.Process) error {
-	before, err := readState(c.Before)
+func (c *stateDiffCommand) Run(ctx context.Context, p *command.Process) error {
+	before, err := readState(ctx, c.Before)
 	if err != nil {
 		return command.BadInput(err)
 	}
-	after, err := readState(c.After)
+	after, err := readState(ctx, c.After)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -139,20 +139,22 @@ func (c *stateDiffCommand) Run(_ context.Context, p *command.Process) error {
 }
 
 // readState reads a document, or the state in a file of serve --state.
-func readState(name string) (simcloud.State, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	var first [1]byte
-	if _, err := io.ReadFull(file, first[:]); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if first[0] != '{' {
-		return simcloud.ReadStateFile(name)
-	}
-	return command.ReadAll(io.MultiReader(bytes.NewReader(first[:]), file), name, maxState)
+func readState(ctx context.Context, name string) (simcloud.State, error) {
+	return command.Read(ctx, name, func() (simcloud.State, error) {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		var first [1]byte
+		if _, err := io.ReadFull(file, first[:]); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if first[0] != '{' {
+			return simcloud.ReadStateFile(name)
+		}
+		return command.ReadAll(io.MultiReader(bytes.NewReader(first[:]), file), name, maxState)
+	})
 }
 
 var _ kong.HelpProvider = (*stateCommand)(nil)

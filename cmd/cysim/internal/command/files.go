@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,14 +14,34 @@ import (
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
-// ReadFile reads a file of at most limit bytes.
-func ReadFile(name string, limit int64) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
+// ReadFile reads a file of at most limit bytes; see Read.
+func ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
+	return Read(ctx, name, func() ([]byte, error) {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return ReadAll(file, name, limit)
+	})
+}
+
+// Read calls a function that opens and reads a file, and returns an error when the context ends before that: a pipe may
+// have no writer. The function goes on then.
+func Read[T any](ctx context.Context, name string, read func() (T, error)) (data T, err error) {
+	ended := make(chan error, 1)
+	var result T
+	go func() {
+		var err error
+		result, err = read()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return result, err
+	case <-ctx.Done():
+		return data, fmt.Errorf("%s: interrupted while it was read", name)
 	}
-	defer file.Close()
-	return ReadAll(file, name, limit)
 }
 
 // ReadAll reads to the end, which must come within limit bytes; the name is for errors.
@@ -34,8 +55,8 @@ func ReadAll(from io.Reader, name string, limit int64) ([]byte, error) {
 
 // ParseFile reads the file that a flag names and parses it. The error is bad input and
 // names the flag and the file.
-func ParseFile[T any](flag, name string, limit int64, parse func([]byte) (T, error)) (value T, err error) {
-	data, err := ReadFile(name, limit)
+func ParseFile[T any](ctx context.Context, flag, name string, limit int64, parse func([]byte) (T, error)) (value T, err error) {
+	data, err := ReadFile(ctx, name, limit)
 	if err != nil {
 		return value, BadInput(fmt.Errorf("--%s: %w", flag, err))
 	}

@@ -78,7 +78,7 @@ func failure(err error, log string) error {
 	if ended := new(exec.ExitError); errors.As(err, &ended) {
 		status = cmp.Or(max(0, ended.ExitCode()), command.StatusFailed)
 	}
-	data, _ := command.ReadFile(log, 1<<20) // else it has no lines
+	data, _ := command.ReadFile(context.Background(), log, 1<<20) // else it has no lines
 	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 	last := strings.TrimPrefix(string(lines[len(lines)-1]), "cysim: ")
 	return command.WithStatus(errors.New(cmp.Or(last, "the server ended before it was ready; its log is "+log)), status)

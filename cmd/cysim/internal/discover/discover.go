@@ -38,13 +38,13 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	if c.Watch < 0 || c.Watch > 0 && (c.Output != "table" || c.NovaConf != "") {
 		return command.BadInput(errors.New("--watch: it needs a positive interval, and excludes -o and --nova-conf"))
 	}
-	config, err := c.config()
+	config, err := c.config(ctx)
 	if err != nil {
 		return err
 	}
 	var nova *novaClaims
 	if c.NovaConf != "" {
-		if nova, err = command.ParseFile("nova-conf", c.NovaConf, osloconf.MaxSize, parseNovaConf); err != nil {
+		if nova, err = command.ParseFile(ctx, "nova-conf", c.NovaConf, osloconf.MaxSize, parseNovaConf); err != nil {
 			return err
 		}
 	}
@@ -76,9 +76,9 @@ func (c *Command) configSource() string {
 }
 
 // config is the configuration of the file, completed with what this machine knows.
-func (c *Command) config() (config builtin.Config, err error) {
+func (c *Command) config(ctx context.Context) (config builtin.Config, err error) {
 	if c.DriverConfig != "" {
-		if config, err = command.ParseFile("driver-config", c.DriverConfig, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
+		if config, err = command.ParseFile(ctx, "driver-config", c.DriverConfig, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
 			return config, err
 		}
 	}

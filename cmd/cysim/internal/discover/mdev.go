@@ -99,7 +99,7 @@ func (a mdevArgs) run(ctx context.Context, p *command.Process, do func(*machine,
 		return command.BadInput(err)
 	}
 	reader := Command{Sysfs: a.Sysfs, DriverConfig: a.DriverConfig}
-	config, err := reader.config()
+	config, err := reader.config(ctx)
 	if err != nil {
 		return err
 	}

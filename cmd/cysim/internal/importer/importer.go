@@ -66,7 +66,7 @@ func (c *Command) check() error {
 // listing reads the file, or the cloud into the file.
 func (c *Command) listing(ctx context.Context, p *command.Process, limit *ceiling.Ceiling) (listing transfer.Listing, err error) {
 	if c.FromListing != "" {
-		return command.ParseFile("from-listing", c.FromListing, maxListing, transfer.ParseListing)
+		return command.ParseFile(ctx, "from-listing", c.FromListing, maxListing, transfer.ParseListing)
 	}
 	cloud, err := openCloud(ctx, c.Cloud, limit, p.Log)
 	if err != nil {

@@ -45,7 +45,7 @@ type CheckCommand struct {
 // of this machine.
 func (c *CheckCommand) Run(ctx context.Context, p *command.Process) error {
 	drivers := simcloud.WithDriver(discover.ProgramDriver, programs.Loader(p.Log, false))
-	data, err := command.ReadFile(c.File, MaxSize)
+	data, err := command.ReadFile(ctx, c.File, MaxSize)
 	if err != nil {
 		return command.BadInput(err)
 	}
