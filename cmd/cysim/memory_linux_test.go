@@ -126,6 +126,12 @@ func TestTheMemoryOfAServerHasACeiling(t *testing.T) {
 			row := `{"table":"compute.guests","key":"1","row":{"uuid":"` + strings.Repeat("a", 1000) + "\"}}\n"
 			return newRequest(t, "PUT", url+"/_sim/state", io.MultiReader(strings.NewReader(header+"\n"), endless(row)))
 		}},
+		{"late requests", 8, 1000, func(url, token string, _, n int) *http.Request {
+			if n == 0 {
+				return newRequest(t, "PUT", url+"/_sim/faults", strings.NewReader(`[{"operation":"accelerator.arq.delete","action":"late","delay":"1h","times":-1}]`))
+			}
+			return newRequest(t, "DELETE", url+"/accelerator/v2/accelerator_requests?instance=x", nil, "X-Auth-Token", token, "X-Long", strconv.Itoa(n)+strings.Repeat("a", 60<<10))
+		}},
 		{"images", 4, 4, func(url, token string, client, n int) *http.Request {
 			return newRequest(t, "PUT", fmt.Sprintf("%s/image/v2/images/%s/file", url, imageOf(t, url, token)), bytes.NewReader(bytes.Repeat([]byte(fmt.Sprintf("%d/%4d ", client, n)), 8<<20)),
 				"Content-Type", "application/octet-stream", "X-Auth-Token", token)

@@ -48,6 +48,7 @@ type answer struct {
 
 // serve serves a request. The answers to those that only read may be long.
 func (c *Ceiling) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	r = simhttp.WithLateCount(r, c.countLate)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		next.ServeHTTP(w, r)
 		return
@@ -55,6 +56,14 @@ func (c *Ceiling) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	a := &answer{ResponseWriter: w, c: c, r: r, endTurn: func() {}}
 	defer func() { c.answers.kept.Release(a.length) }()
 	next.ServeHTTP(a, simhttp.WithTurn(r, a.begin))
+}
+
+// countLate counts a request that waits to be applied after its connection ended.
+func (c *Ceiling) countLate(bytes int64) (release func(), err error) {
+	if !c.late.TryAcquire(bytes) {
+		return nil, simhttp.Refuse(http.StatusInsufficientStorage, "the late requests that wait use the memory that is for them; raise --max-memory")
+	}
+	return func() { c.late.Release(bytes) }, nil
 }
 
 // begin waits for a turn: while half of the memory is allocated, one answer is made after the other.

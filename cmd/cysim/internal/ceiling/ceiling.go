@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
 )
 
@@ -24,6 +26,7 @@ type Ceiling struct {
 	bodies  *bodies
 	control *bodies // of short requests to the control routes
 	answers *answers
+	late    *semaphore.Weighted // requests that are applied after their connection ended, by their memory
 }
 
 // New bounds the memory of the process: its garbage is collected in time for that.
@@ -31,7 +34,7 @@ func New(size Size) *Ceiling {
 	if int64(size) < debug.SetMemoryLimit(-1) { // which GOMEMLIMIT may have set
 		debug.SetMemoryLimit(int64(size))
 	}
-	return &Ceiling{size, newBodies(int64(size) / 8), newBodies(int64(size) / 64), newAnswers(int64(size))}
+	return &Ceiling{size, newBodies(int64(size) / 8), newBodies(int64(size) / 64), newAnswers(int64(size)), semaphore.NewWeighted(int64(size) / 16)}
 }
 
 // The shares of the size.

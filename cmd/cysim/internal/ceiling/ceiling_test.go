@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
@@ -46,11 +47,11 @@ func TestSizes(t *testing.T) {
 
 // full is a ceiling whose memory is used up.
 func full() *Ceiling {
-	return &Ceiling{size: 1, bodies: newBodies(64 << 20), control: newBodies(8 << 20), answers: newAnswers(512 << 20)}
+	return &Ceiling{size: 1, bodies: newBodies(64 << 20), control: newBodies(8 << 20), answers: newAnswers(512 << 20), late: semaphore.NewWeighted(32 << 20)}
 }
 
 func spacious() *Ceiling {
-	return &Ceiling{size: math.MaxInt64 / 4, bodies: newBodies(64 << 20), control: newBodies(8 << 20), answers: newAnswers(512 << 20)}
+	return &Ceiling{size: math.MaxInt64 / 4, bodies: newBodies(64 << 20), control: newBodies(8 << 20), answers: newAnswers(512 << 20), late: semaphore.NewWeighted(32 << 20)}
 }
 
 // echo answers with the body, and tells how many requests it serves at once.
@@ -163,6 +164,50 @@ func TestControlRequestsWaitForNoOthers(t *testing.T) {
 	if !c.control.received.TryAcquire(c.control.half) || !c.control.decoded.TryAcquire(c.control.half) {
 		t.Error("shares are not given back")
 	}
+}
+
+// What is kept of requests after their connections ended is bounded, whether or not they have a body.
+func TestLateRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := fault.NewSet("things.delete")
+		if err := faults.Set(fault.Rule{Operation: "things.delete", Action: fault.Late, Status: http.StatusBadGateway, Delay: time.Hour, Times: -1}); err != nil {
+			t.Fatal(err)
+		}
+		applied := 0
+		service := &simhttp.Service{
+			Name: "test", Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(1, "test"), Faults: faults,
+			Router:     simhttp.NewRouter(simhttp.Route{Operation: "things.delete", Method: "DELETE", Pattern: "/things"}),
+			Handler:    func(c *simhttp.Call) error { applied++; return c.Empty(http.StatusNoContent) },
+			WriteError: func(c *simhttp.Call, err error) { http.Error(c.W, err.Error(), simhttp.AsError(err).Status) },
+		}
+		defer service.Close()
+		for _, tt := range []struct{ header, query, body int }{{header: 60 << 10}, {query: 60 << 10}, {body: 60 << 10}, {}} {
+			c, kept := spacious(), 0
+			send := func() int {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/things?a="+strings.Repeat("a", tt.query), strings.NewReader(strings.Repeat("a", tt.body)))
+				r.Header.Set("X-Long", strings.Repeat("a", tt.header))
+				w := httptest.NewRecorder()
+				c.Handler(service).ServeHTTP(w, r)
+				return w.Code
+			}
+			for kept < 10_000 && send() == http.StatusBadGateway {
+				kept++
+			}
+			if most := (32 << 20) / (tt.header + tt.query + tt.body + 1<<10); kept < most/20 || kept > most {
+				t.Errorf("%+v: %d requests wait, want at most %d", tt, kept, most)
+			}
+			if code := send(); code != http.StatusInsufficientStorage {
+				t.Errorf("%+v: one more got %d", tt, code)
+			}
+			applied = 0
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			if applied != kept || !c.late.TryAcquire(32<<20) {
+				t.Errorf("%+v: %d of %d are applied, or a share is not given back", tt, applied, kept)
+			}
+		}
+	})
 }
 
 func TestAClientThatIsGoneWaitsForNothing(t *testing.T) {
