@@ -148,6 +148,7 @@ type claimState struct {
 // createState is that of the last create of ARQs.
 type createState struct {
 	lost    bool // it was sent and its outcome is unknown
+	sought  bool // what it may have made was looked for
 	began   time.Time
 	since   time.Time // began by the server's clock, or earlier
 	missing int       // how many ARQs it may still have made

@@ -17,8 +17,11 @@ import (
 // that it created. ARQs that a reschedule kept are used again.
 func (a *Attempt) CreateARQs(ctx context.Context) error {
 	return a.deviceStep(ctx, StepCreate, a.claimed, StepClaim, func(ctx context.Context) (string, error) {
-		if len(a.ARQs) > 0 {
+		switch {
+		case len(a.ARQs) > 0:
 			return count(len(a.ARQs), "ARQ") + " kept", nil
+		case a.create.lost && !a.create.sought:
+			return "", fmt.Errorf("%w: the reply of the create was lost; Unwind looks for its ARQs", ErrOrder)
 		}
 		if err := a.createSpares(ctx); err != nil {
 			return "", err

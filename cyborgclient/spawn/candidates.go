@@ -130,9 +130,13 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 		return fmt.Errorf("%w: a running instance has an allocation in Placement, this one has none", ErrRequest)
 	}
 	a.before = held
+	node, err := a.onlyNode(ctx, held.Resources)
+	if err != nil {
+		return err
+	}
 	groups := a.deviceGroups()
 	for i := range groups {
-		groups[i].InTree = placement.NodeProvider(held.Resources)
+		groups[i].InTree = node
 	}
 	a.Spec.Groups = groups
 	if len(groups) < 2 {
@@ -141,6 +145,26 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 		a.Spec.GroupPolicy = cmp.Or(a.Spec.GroupPolicy, requestspec.GroupPolicyNone)
 	}
 	return nil
+}
+
+// onlyNode returns a provider of the instance's compute node. An instance that holds compute
+// resources of two, as after an evacuation whose source is not given up, is refused: which of them
+// it runs on is not known.
+func (a *Attempt) onlyNode(ctx context.Context, held placement.Resources) (string, error) {
+	nodes := placement.NodeProviders(held)
+	if len(nodes) < 2 {
+		return placement.NodeProvider(held), nil
+	}
+	tree, err := a.flow.placement.Tree(ctx, nodes[0], "")
+	if err != nil {
+		return "", err
+	}
+	for _, other := range nodes[1:] {
+		if _, same := tree[other]; !same {
+			return "", fmt.Errorf("%w: the instance holds compute resources of two hosts, of providers %s and %s", ErrRequest, nodes[0], other)
+		}
+	}
+	return nodes[0], nil
 }
 
 // readCandidates sets a.Candidates and returns the providers of those that were left

@@ -122,6 +122,8 @@ func (h Handover) check() error {
 		switch {
 		case seen[bound.ARQ]:
 			return fmt.Errorf("%w: handover of instance %s names ARQ %s twice", ErrRequest, h.Instance, bound.ARQ)
+		case len(h.Claimed[bound.DeviceRP]) == 0:
+			return fmt.Errorf("%w: handover of instance %s: nothing of provider %s of ARQ %s is claimed", ErrRequest, h.Instance, bound.DeviceRP, bound.ARQ)
 		case !ofPort:
 			ofFlavor++
 		case !slices.ContainsFunc(h.Ports, func(p Port) bool { return p.UUID == port }):

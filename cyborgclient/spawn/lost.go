@@ -24,6 +24,7 @@ func (a *Attempt) findLostARQs(ctx context.Context) {
 	if !a.create.lost {
 		return
 	}
+	a.create.sought = true
 	lost := lostCreate{attempt: a, createState: &a.create, owner: a.flow.tokenOwner(), seen: map[string]int{}}
 	if a.flow.config.ExclusiveProject && lost.owner.project != "" {
 		a.flow.arqs.beginSearch()
@@ -180,8 +181,12 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 		seen = seen || ours
 		next := a.before
 		claimed := placement.Subtract(a.claim.wanted.Resources, a.before.Resources)
-		if !restored && len(placement.Subtract(claimed, held.Resources)) == 0 { // it has this claim, and not that on an earlier host
+		switch {
+		case restored:
+		case len(placement.Subtract(claimed, held.Resources)) == 0: // it has this claim, and not that on an earlier host
 			next.Resources = placement.Subtract(held.Resources, claimed) // what others have changed meanwhile stays
+		case a.claim.certain: // another client has replaced it
+			return held, leave
 		}
 		return next, replace
 	})

@@ -246,7 +246,8 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 // Rescue starts the guest with a rescue domain and returns its saved domain for
 // [Operations.Unrescue]. The ARQs are kept, and their devices are left out of the
 // rescue domain, as in Nova. When the rescue domain does not start, the guest is
-// off with its old domain.
+// off with its old domain. If that fails, too, only the caller has the saved domain:
+// it is returned with the error.
 //
 // Cyborg is asked for the devices only if the rescue domain has any host device.
 func (o *Operations) Rescue(ctx context.Context, i Instance, domain []byte) (saved []byte, err error) {
@@ -260,10 +261,7 @@ func (o *Operations) Rescue(ctx context.Context, i Instance, domain []byte) (sav
 		}
 		return o.exchange(ctx, i, nil, saved, bare)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return saved, nil
+	return saved, err
 }
 
 // withoutDevices removes the devices of the ARQs from a domain.

@@ -233,7 +233,15 @@ func (a *Attempt) keepForGuest() {
 func (a *Attempt) unbindARQs(ctx context.Context) bool {
 	uuids := uuidsOf(a.ARQs)
 	isPart := slices.ContainsFunc(a.sources(), func(from source) bool { return len(a.matchingARQs(from)) < arqCount(from.profile) })
-	if len(uuids) == 0 || isPart || a.flow.retry(ctx, func(ctx context.Context) error { return a.flow.cyborg.UnbindARQs(ctx, uuids) }) != nil {
+	if len(uuids) == 0 || isPart {
+		return false
+	}
+	tries := 0
+	err := a.flow.retry(ctx, func(ctx context.Context) error {
+		tries++
+		return a.flow.cyborg.UnbindARQs(ctx, uuids)
+	})
+	if err != nil || tries > 1 { // one that failed may arrive when they are bound again
 		return false
 	}
 	for _, uuid := range uuids {

@@ -101,14 +101,16 @@ func onNode(resources map[string]int) bool {
 	return resources["VCPU"] > 0 || resources["PCPU"] > 0 || resources["MEMORY_MB"] > 0
 }
 
+// NodeProviders returns, of the providers that an instance uses, those of compute resources, sorted.
+func NodeProviders(held Resources) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(held)), func(provider string) bool { return !onNode(held[provider]) })
+}
+
 // NodeProvider returns, of the providers that an instance uses, one in the tree of
 // its compute node.
 func NodeProvider(held Resources) string {
-	providers := slices.Sorted(maps.Keys(held))
-	for _, provider := range providers {
-		if onNode(held[provider]) {
-			return provider
-		}
+	if nodes := NodeProviders(held); len(nodes) > 0 {
+		return nodes[0]
 	}
-	return providers[0]
+	return slices.Sorted(maps.Keys(held))[0]
 }

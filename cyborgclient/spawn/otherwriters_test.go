@@ -1,0 +1,191 @@
+package spawn_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+func onHost(s *world, host string) func([]spawn.Candidate) []spawn.Candidate {
+	return func(c []spawn.Candidate) []spawn.Candidate {
+		return slices.DeleteFunc(c, func(c spawn.Candidate) bool { return c.Root != s.cloud.ProviderUUID(host) })
+	}
+}
+
+// alsoOn adds resources of another node to an allocation, as after an evacuation whose source
+// could not be given up (or as Nova leaves it until the source is back).
+func (s *world) alsoOn(t *testing.T, host string) {
+	t.Helper()
+	held := slices.DeleteFunc(s.cloud.Placement.Allocations(), func(a placementsim.Allocation) bool { return a.Consumer != instance })
+	held = append(held, placementsim.Allocation{Consumer: instance, Provider: s.cloud.ProviderUUID(host), Class: "VCPU", Used: 2})
+	s.write(t, held)
+}
+
+func (s *world) write(t *testing.T, held []placementsim.Allocation) {
+	t.Helper()
+	if err := s.cloud.Placement.Release(instance); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: s.cloud.ProjectID("admin"), User: "u", Allocations: held}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hypervisorDies lets the hypervisor of a host be down from its first "start" on.
+func (s *site) hypervisorDies(host string) (back func()) {
+	s.guests.hook = func(int) {
+		if s.guests.calls[len(s.guests.calls)-1] == "start" {
+			s.guests.down[host] = true
+		}
+	}
+	return func() { s.guests.hook, s.guests.down = nil, map[string]bool{} }
+}
+
+// An evacuated instance holds compute resources of two hosts until the source is given up. Which one
+// it runs on is not known, so that it gets no device of the other.
+// ---- H7
+func TestADeviceIsAttachedOnlyWhereTheInstanceRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		result, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor(), Order: onHost(s.world, "cn1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.alsoOn(t, "cn0")
+		s.loseHost(t, "cn0")
+		req := request("gpu")
+		req.Running = true
+		if got, err := s.flow.Run(t.Context(), req); err == nil && got.Host != result.Host {
+			t.Errorf("the guest is on %s; its device is one of %s, which is down", result.Host, got.Host)
+		}
+	})
+}
+
+// Nova may move the allocation of a running instance while it gets a device.
+// ---- M2
+func TestUnwindLeavesAnAllocationThatWasReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor(), Order: onHost(w, "cn0")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var migrated []string
+		req := request("gpu")
+		req.Running = true
+		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { // meanwhile Nova migrates it
+			var held []placementsim.Allocation
+			for _, a := range w.cloud.Placement.Allocations() {
+				if a.Provider == w.cloud.ProviderUUID("cn0") {
+					a.Provider = w.cloud.ProviderUUID("cn1")
+					held = append(held, a)
+				}
+			}
+			w.write(t, held)
+			migrated = w.held(instance)
+			return fmt.Errorf("%w: it migrates", spawn.ErrAbort)
+		}
+		_, err = w.flow.Run(t.Context(), req)
+		if now := w.held(instance); !slices.Equal(migrated, now) {
+			t.Errorf("%v; Nova wrote %v, now it holds %v", err, migrated, now)
+		}
+	})
+}
+
+// A hypervisor that dies between two calls leaves the guest with its rescue domain.
+// ---- M4
+func TestRescueReturnsTheDomainThatItCouldNotRestore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		original := s.guests.saved[placeOf(i)]
+		rescue := []byte(`<domain type="kvm"><name>rescue</name><memory>1</memory><os><type>hvm</type></os><devices/></domain>`)
+		back := s.hypervisorDies(i.Host)
+		lost, err := s.ops.Rescue(t.Context(), i, rescue)
+		if err == nil {
+			t.Fatal("no error")
+		}
+		back()
+		saved, again := s.ops.Rescue(t.Context(), i, rescue)
+		if len(lost) == 0 && string(saved) != original {
+			t.Errorf("first: %q, %v; second: %v, saved %s", lost, err, again, saved)
+		}
+	})
+}
+
+// ---- M6
+func TestAHandoverHasTheClaimOfItsARQs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		a, err := w.flow.Begin(request("gpu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind); err != nil {
+			t.Fatal(err)
+		}
+		h, err := a.Handover()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Claimed = nil
+		text, _ := json.Marshal(h)
+		if json.Unmarshal(text, &h) != nil {
+			return
+		}
+		b, err := w.flow.Resume(h, nil)
+		if err != nil {
+			return
+		}
+		if undone, left := b.Unwind(t.Context()); len(left) == 0 && len(w.cloud.Leaks()) > 0 {
+			t.Errorf("undone %v, left %v; %v", undone, left, w.cloud.Leaks())
+		}
+	})
+}
+
+// The ARQs of a create whose reply was lost are looked for by Unwind.
+// ---- M7
+func TestCreateARQsIsNotRepeatedBeforeUnwind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: alone})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
+		a, err := w.flow.Begin(request("gpu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs) == nil {
+			t.Fatal("no error")
+		}
+		err = walk(t.Context(), a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose)
+		if undone, left := a.Unwind(t.Context()); len(left) == 0 && len(w.cloud.Leaks()) > 0 {
+			t.Errorf("second try: %v; undone %v, left %v; %v", err, undone, left, w.cloud.Leaks())
+		}
+	})
+}
+
+// An unbind that is sent twice may arrive after the ARQs are bound on the next host.
+// ---- M8
+func TestALateUnbindUnbindsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: spawn.Config{Compat: spawn.Compat{Rebind: true}}})
+		w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 404},
+			fault.Rule{Operation: fault.ARQBind, Nth: 2, Action: fault.Late, Delay: 5 * time.Second}) // the unbind
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		time.Sleep(10 * time.Minute)
+		w.checkPromise(t, result, err)
+	})
+}
