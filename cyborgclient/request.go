@@ -100,11 +100,17 @@ func (c *Client) do(ctx context.Context, r request) error {
 	return call.Err
 }
 
+// requestTimeout bounds a request with its repetitions. A PATCH that binds may program a device,
+// for which Cyborg waits minutes.
+const requestTimeout = 10 * time.Minute
+
 // send performs the request and records status, date and attempts in call.
 func (c *Client) send(ctx context.Context, r request, minor int, call *Call) error {
 	if err := ctx.Err(); err != nil {
 		return r.failed(ErrUnavailable, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	ctx, tries := withAttempts(ctx, r.method)
 	ctx, tokens := session.Watch(ctx)
 	answer, err := c.service.Request(ctx, r.method, r.url, &gophercloud.RequestOpts{

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,5 +190,42 @@ func TestALateUnbindUnbindsNothing(t *testing.T) {
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		time.Sleep(10 * time.Minute)
 		w.checkPromise(t, result, err)
+	})
+}
+
+// behind connects the world's flow through a proxy; it returns the user's token.
+func (w *world) behind(t *testing.T, config spawn.Config, proxy func(next http.RoundTripper, r *http.Request) (*http.Response, error)) string {
+	t.Helper()
+	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := provider.HTTPClient.Transport
+	provider.HTTPClient.Transport = roundTripper(func(r *http.Request) (*http.Response, error) { return proxy(next, r) })
+	w.connect(t, provider, spawn.WithConfig(config))
+	return provider.Token()
+}
+
+// A server that accepts a request and never answers holds up nobody for ever.
+// ---- M15
+func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
+		w.behind(t, spawn.Config{MaxAttempts: 1}, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+			if r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/accelerator_requests") {
+				select {
+				case <-r.Context().Done():
+				case <-time.After(1000 * time.Hour):
+				}
+				return nil, io.ErrUnexpectedEOF
+			}
+			return next.RoundTrip(r)
+		})
+		began := time.Now()
+		_, err := w.flow.Run(context.Background(), request("gpu")) // as in the README
+		if took := time.Since(began); took > time.Hour {
+			t.Errorf("after %s: %v", took, err)
+		}
 	})
 }

@@ -114,10 +114,15 @@ func Observe(ctx context.Context, observe func(Call)) context.Context {
 	return context.WithValue(ctx, observerKey{}, observe)
 }
 
+// requestTimeout bounds a request.
+const requestTimeout = 2 * time.Minute
+
 // call runs one call, reports it and decodes its error.
 func call(ctx context.Context, op, subject string, success int, send func(context.Context) error) error {
 	started := time.Now()
-	watched, tokens := session.Watch(ctx)
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	watched, tokens := session.Watch(limited)
 	err := send(watched)
 	status := success
 	if err != nil {
