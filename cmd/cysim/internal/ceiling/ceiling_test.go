@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,11 +175,11 @@ func TestLateRequestsAreBounded(t *testing.T) {
 		if err := faults.Set(fault.Rule{Operation: "things.delete", Action: fault.Late, Status: http.StatusBadGateway, Delay: time.Hour, Times: -1}); err != nil {
 			t.Fatal(err)
 		}
-		applied := 0
+		var applied atomic.Int64
 		service := &simhttp.Service{
 			Name: "test", Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(1, "test"), Faults: faults,
 			Router:     simhttp.NewRouter(simhttp.Route{Operation: "things.delete", Method: "DELETE", Pattern: "/things"}),
-			Handler:    func(c *simhttp.Call) error { applied++; return c.Empty(http.StatusNoContent) },
+			Handler:    func(c *simhttp.Call) error { applied.Add(1); return c.Empty(http.StatusNoContent) },
 			WriteError: func(c *simhttp.Call, err error) { http.Error(c.W, err.Error(), simhttp.AsError(err).Status) },
 		}
 		defer service.Close()
@@ -200,11 +201,11 @@ func TestLateRequestsAreBounded(t *testing.T) {
 			if code := send(); code != http.StatusInsufficientStorage {
 				t.Errorf("%+v: one more got %d", tt, code)
 			}
-			applied = 0
+			applied.Store(0)
 			time.Sleep(2 * time.Hour)
 			synctest.Wait()
-			if applied != kept || !c.late.TryAcquire(32<<20) {
-				t.Errorf("%+v: %d of %d are applied, or a share is not given back", tt, applied, kept)
+			if applied.Load() != int64(kept) || !c.late.TryAcquire(32<<20) {
+				t.Errorf("%+v: %d of %d are applied, or a share is not given back", tt, applied.Load(), kept)
 			}
 		}
 	})
