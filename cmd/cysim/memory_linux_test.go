@@ -88,7 +88,7 @@ func userToken(t *testing.T, base string) string {
 
 func TestTheMemoryOfAServerHasACeiling(t *testing.T) {
 	const ceiling = 256 << 20
-	empty := "[" + strings.Repeat("[],", 4<<20/3-2) + "[]]" // the longest body of JSON, and what takes most
+	empty := listOf("[]", 3<<19) // about the longest that is not refused
 	for _, tt := range []struct {
 		name          string
 		clients, each int
@@ -108,7 +108,7 @@ func TestTheMemoryOfAServerHasACeiling(t *testing.T) {
 			return newRequest(t, "POST", url+"/compute/v2.1/os-server-external-events", strings.NewReader(empty), "Content-Type", "application/json", "X-Auth-Token", token)
 		}},
 		{"fault rules", 12, 1, func(url, _ string, _, _ int) *http.Request {
-			return newRequest(t, "PUT", url+"/_sim/faults", strings.NewReader(strings.ReplaceAll(empty, "[]", "{}")))
+			return newRequest(t, "PUT", url+"/_sim/faults", strings.NewReader(listOf("{}", 384<<10)))
 		}},
 		{"bodies of unknown length", 12, 1, func(url, _ string, _, _ int) *http.Request {
 			return newRequest(t, "POST", url+"/v3/auth/tokens", struct{ io.Reader }{strings.NewReader(empty)}, "Content-Type", "application/json")
@@ -154,6 +154,40 @@ func TestTheMemoryOfAServerHasACeiling(t *testing.T) {
 				t.Errorf("the record: %d %.200s", status, text)
 			}
 		})
+	}
+}
+
+// listOf is a list of equal elements in JSON, with about so many bytes.
+func listOf(element string, length int) string {
+	return "[" + strings.Repeat(element+",", length/(len(element)+1)-1) + element + "]"
+}
+
+// The parts of a body may take many times its length.
+func TestTheMemoryOfABodyHasACeiling(t *testing.T) {
+	const ceiling = 64 << 20
+	for name, one := range map[string]string{
+		"nested objects": strings.Repeat(`{"":`, 2000) + "0" + strings.Repeat("}", 2000), "objects": `{"":[]}`, "empty lists": "[]", "numbers": "0",
+	} {
+		for _, length := range []int{4<<20 - 20, 1 << 20, 200 << 10} {
+			for _, chunked := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%d/%t", name, length, chunked), func(t *testing.T) {
+					served := startProcess(t, "serve", "--max-memory", "64MiB")
+					text := `{"auth":` + listOf(one, length) + "}"
+					statuses := crowd(t, 2, 2, func(int, int) *http.Request {
+						var body io.Reader = strings.NewReader(text)
+						if chunked {
+							body = struct{ io.Reader }{body}
+						}
+						return newRequest(t, "POST", served.url+"/identity/v3/auth/tokens", body, "Content-Type", "application/json")
+					})
+					most := peak(served.command.Process.Pid)
+					t.Logf("%d MiB at most, answers by status: %v", most>>20, statuses)
+					if most > ceiling+40<<20 {
+						t.Errorf("the process took %d MiB, want at most %d", most>>20, (ceiling+40<<20)>>20)
+					}
+				})
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package ceiling
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// decoded is how many times its length a body takes in memory while it is served: lists of empty lists as
-	// JSON, above all.
+	// decoded is how many times its length a body takes in memory while it is served, as far as it has no objects: lists
+	// of empty lists as JSON, above all.
 	decoded = 32
 	// short is the length up to which bodies of unknown length are read before they are counted, in bytes.
 	short = 64 << 10
@@ -27,6 +28,7 @@ const (
 // bodies are the bodies of requests that are in memory, in three counts, so that one that comes slowly holds up no other.
 type bodies struct {
 	half     int64               // the size of each of the first two counts, in bytes
+	most     int64               // what a single body may take, in bytes, one at a time beyond half
 	received *semaphore.Weighted // their lengths
 	decoded  *semaphore.Weighted // what is made of those that are served
 	long     *semaphore.Weighted // one longer than services read as JSON: the data of an image, or a state
@@ -34,11 +36,11 @@ type bodies struct {
 
 func newBodies(bytes int64) *bodies {
 	half := bytes / 2
-	return &bodies{half, semaphore.NewWeighted(half), semaphore.NewWeighted(half), semaphore.NewWeighted(1)}
+	return &bodies{half, 2 * bytes, semaphore.NewWeighted(half), semaphore.NewWeighted(half), semaphore.NewWeighted(1)}
 }
 
 // Handler serves requests while there is memory for their bodies and their answers. Others wait, and get 503 after a
-// while. While memory is used up it refuses what could add to it with 507, but not logins: who frees memory needs one.
+// while, or 413 if the body alone takes too much. While memory is used up it refuses what could add to it with 507, but not logins: who frees memory needs one.
 func (c *Ceiling) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
@@ -52,14 +54,17 @@ func (c *Ceiling) Handler(next http.Handler) http.Handler {
 			refuse(w, r, http.StatusInsufficientStorage, err.Error())
 			return
 		}
-		release, ok := counts.admit(r, c)
+		release, status := counts.admit(r, c)
 		defer release()
-		if !ok {
+		switch status {
+		case http.StatusServiceUnavailable:
 			w.Header().Set("Retry-After", "1")
-			refuse(w, r, http.StatusServiceUnavailable, "the bodies of other requests use the memory that is for them")
-			return
+			refuse(w, r, status, "the bodies of other requests use the memory that is for them")
+		case http.StatusRequestEntityTooLarge:
+			refuse(w, r, status, fmt.Sprintf("the body has more parts than the --max-memory of %v allows; raise it", c.size))
+		default:
+			c.serve(w, r, next)
 		}
-		c.serve(w, r, next)
 	})
 }
 
@@ -81,8 +86,9 @@ func controls(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/_sim/") && r.ContentLength > 0 && r.ContentLength <= short
 }
 
-// admit counts the body of a request until it is released, and reads it unless it is long.
-func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), ok bool) {
+// admit counts the body of a request until it is released, and reads it unless it is long. The status is 0 if the request
+// can be served.
+func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), status int) {
 	release = func() {}
 	take := func(from *semaphore.Weighted, n int64) bool {
 		if !take(r.Context(), from, n, patience) {
@@ -92,7 +98,7 @@ func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), ok bool) {
 		release = func() { before(); from.Release(n) }
 		return true
 	}
-	length := r.ContentLength
+	length, read := r.ContentLength, int64(simhttp.MaxBody+1)
 	if length < 0 {
 		data, err := io.ReadAll(io.LimitReader(r.Body, short))
 		if err == nil && len(data) < short {
@@ -100,24 +106,48 @@ func (b *bodies) admit(r *http.Request, c *Ceiling) (release func(), ok bool) {
 		}
 		r.Body = joined{io.MultiReader(bytes.NewReader(data), &rest{r.Body, err}), r.Body}
 	}
-	if length < 0 || length > simhttp.MaxBody {
+	switch {
+	case length < 0 || length > simhttp.MaxBody:
 		if !take(b.long, 1) {
-			return release, false
+			return release, http.StatusServiceUnavailable
 		}
 		r.Body = gatedBody{r.Body, c}
-		return release, true
+		if length >= 0 {
+			return release, 0
+		}
+	case !take(b.received, length):
+		return release, http.StatusServiceUnavailable
+	default:
+		read = length + 1
 	}
-	if !take(b.received, length) {
-		return release, false
-	}
-	data, err := httpbounds.ReadAll(r.Body, length)
-	if err != nil {
+	data, err := httpbounds.ReadAll(io.LimitReader(r.Body, read), length)
+	if err != nil || len(data) > simhttp.MaxBody {
 		r.Body = joined{io.MultiReader(bytes.NewReader(data), &rest{r.Body, err}), r.Body}
 	} else {
 		r.Body = simhttp.Received(data, r.Body)
 	}
-	ok = take(b.decoded, min(decoded*length, b.half))
-	return release, ok
+	switch need := decodedSize(data); {
+	case len(data) > simhttp.MaxBody:
+		return release, 0 // no service decodes it
+	case need > b.most:
+		return release, http.StatusRequestEntityTooLarge
+	case !take(b.decoded, min(max(need, decoded*int64(len(data))), b.half)):
+		return release, http.StatusServiceUnavailable
+	}
+	return release, 0
+}
+
+// The least that parts of a body take when it is decoded as JSON into maps and lists, in bytes.
+const (
+	perMap   = 384
+	perValue = 48
+	perByte  = 4
+)
+
+// decodedSize is about how much memory a body takes when it is decoded as JSON, in bytes.
+func decodedSize(data []byte) int64 {
+	count := func(part string) int { return bytes.Count(data, []byte(part)) }
+	return int64(perMap*count("{") + perValue*(count("[")+count(",")) + perByte*len(data))
 }
 
 // joined is a body whose begin was read.

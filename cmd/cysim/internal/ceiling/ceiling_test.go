@@ -148,6 +148,44 @@ func TestBodiesWaitForMemory(t *testing.T) {
 	}
 }
 
+// A body is refused if what is made of it takes more than there is, and not for its length alone.
+func TestBodiesOfManyPartsAreRefused(t *testing.T) {
+	t.Parallel()
+	list := func(one string, length int) string {
+		return "[" + strings.Repeat(one+",", length/(len(one)+1)-1) + one + "]"
+	}
+	nested := strings.Repeat(`{"":`, 2000) + "0" + strings.Repeat("}", 2000)
+	for _, tt := range []struct {
+		name, body string
+		want       int
+	}{
+		{"nested objects", list(nested, 1<<20), 413},
+		{"objects", list(`{"":0}`, 1<<20), 413},
+		{"empty lists", list("[]", 1<<20), 413},
+		{"longest", list(nested, simhttp.MaxBody), 413},
+		{"few nested objects", list(nested, 128<<10), 200},
+		{"one long name", `{"name":"` + strings.Repeat("a", 3<<20) + `"}`, 200},
+		{"allocations", list(`{"allocations":{"2f7d3a52-0000-4000-8000-000000000000":{"resources":{"VCPU":1,"MEMORY_MB":512}}}}`, 512<<10), 200},
+		{"longer than services decode", list(nested, 5<<20), 200},
+	} {
+		for _, chunked := range []bool{false, true} {
+			c, w := spacious(), httptest.NewRecorder()
+			c.bodies = newBodies(64 << 20 / 8)
+			var from io.Reader = strings.NewReader(tt.body)
+			if chunked {
+				from = struct{ io.Reader }{from}
+			}
+			c.Handler(&echo{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v3/auth/tokens", from))
+			if w.Code != tt.want || tt.want == 200 && w.Body.String() != tt.body || tt.want != 200 && !strings.Contains(w.Body.String(), "--max-memory") {
+				t.Errorf("%s, chunked %t: %d %.200s, want %d", tt.name, chunked, w.Code, w.Body, tt.want)
+			}
+			if !c.bodies.received.TryAcquire(c.bodies.half) || !c.bodies.decoded.TryAcquire(c.bodies.half) || !c.bodies.long.TryAcquire(1) {
+				t.Errorf("%s, chunked %t: shares are not given back", tt.name, chunked)
+			}
+		}
+	}
+}
+
 // Requests that are delayed keep their shares; what would end the delay is served all the same.
 func TestControlRequestsWaitForNoOthers(t *testing.T) {
 	t.Parallel()
