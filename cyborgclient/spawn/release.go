@@ -16,6 +16,8 @@ type cleanup struct {
 	undone    []string
 	leftovers []Leftover
 
+	foreign error // names ARQs that are left alone, because they are another instance's
+
 	reported int      // how many of undone the observers know
 	told     []string // texts of the leftovers that they know
 }
@@ -74,18 +76,22 @@ func (c *cleanup) addARQs(uuids []string, failed map[string]error) {
 }
 
 // cleanUp gives things back as one step. If something is left behind, the error is an
-// [*Error] with the given cause.
+// [*Error] with the given cause, or that of the ARQs of others.
 func (r *recorder) cleanUp(ctx context.Context, cause string, work func(ctx context.Context, c *cleanup)) error {
 	ctx, end := r.open(ctx, StepUnwind)
 	var c cleanup
 	work(ctx, &c)
 	r.reportCleanup(ctx, &c)
 	end(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
-	if len(c.leftovers) == 0 {
+	if len(c.leftovers) == 0 && c.foreign == nil {
 		return nil
 	}
+	err := c.foreign
+	if err == nil {
+		err = errors.New(cause)
+	}
 	return &Error{
-		Instance: r.instance, Step: StepUnwind, Err: errors.New(cause), Undone: c.undone, Leftovers: c.leftovers, Trace: r.trace(),
+		Instance: r.instance, Step: StepUnwind, Err: err, Undone: c.undone, Leftovers: c.leftovers, Trace: r.trace(),
 	}
 }
 
@@ -131,7 +137,7 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 	if how == noARQs {
 		return
 	}
-	left, failed, err := f.deleteInstanceARQs(ctx, i.UUID, how, slices.Sorted(maps.Keys(i.portARQs()))...)
+	left, failed, err := f.deleteInstanceARQs(ctx, i, how, c)
 	switch {
 	case len(left) > 0:
 		c.addARQs(uuidsOf(left), failed)
@@ -144,20 +150,59 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 	}
 }
 
-// deleteInstanceARQs deletes all ARQs of an instance and others of which it is known to
-// have had them. It returns those that are left with their errors. Err is set if they are
-// unknown.
-func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string, how deletion, others ...string) (left []cyborgclient.ARQ, failed map[string]error, err error) {
-	if left, err = f.instanceARQs(ctx, instance); err != nil {
+// deleteInstanceARQs deletes all ARQs of an instance and those that its ports name, unless
+// they are another instance's: a binding profile may be stale. It returns those that are
+// left with their errors. Err is set if they are unknown.
+func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion, c *cleanup) (left []cyborgclient.ARQ, failed map[string]error, err error) {
+	var arqs, unread []cyborgclient.ARQ
+	known := false
+	others := slices.Sorted(maps.Keys(i.portARQs()))
+	err = f.retry(ctx, func(ctx context.Context) (err error) {
+		if arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID}); err != nil {
+			return err
+		}
+		known, unread, c.foreign = true, nil, nil
+		for _, uuid := range others {
+			if slices.Contains(uuidsOf(arqs), uuid) {
+				continue
+			}
+			switch arq, readErr := f.findARQ(ctx, uuid); {
+			case errors.Is(readErr, cyborgclient.ErrNotFound):
+			case readErr != nil:
+				unread, err = append(unread, cyborgclient.ARQ{UUID: uuid}), readErr
+			case arq.InstanceUUID != "" && arq.InstanceUUID != i.UUID:
+				c.foreign = errors.Join(c.foreign, fmt.Errorf("ARQ %s is left alone: it belongs to instance %s", uuid, arq.InstanceUUID))
+			default:
+				arqs = append(arqs, *arq)
+			}
+		}
+		return err
+	})
+	if !known {
 		return nil, nil, err
 	}
-	for _, uuid := range others {
-		if !slices.Contains(uuidsOf(left), uuid) {
-			left = append(left, cyborgclient.ARQ{UUID: uuid, InstanceUUID: instance})
-		}
+	left, failed = f.deleteKnown(ctx, arqs, how)
+	for _, arq := range unread {
+		failed[arq.UUID] = err
 	}
-	left, failed = f.deleteKnown(ctx, left, how)
-	return left, failed, nil
+	return append(left, unread...), failed, nil
+}
+
+// findARQ reads one ARQ. Cyborg of Zed lets only administrators read one.
+func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, error) {
+	arq, err := f.cyborg.GetARQ(ctx, uuid)
+	if !errors.Is(err, cyborgclient.ErrForbidden) {
+		return arq, err
+	}
+	arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
+	if err != nil {
+		return nil, err
+	}
+	n := slices.IndexFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.UUID == uuid })
+	if n < 0 {
+		return nil, cyborgclient.ErrNotFound
+	}
+	return &arqs[n], nil
 }
 
 // instanceARQs lists the ARQs of an instance.
