@@ -177,6 +177,11 @@ func checkPorts(ports []Port) error {
 		if err := checkUUID("port", port.UUID); err != nil {
 			return err
 		}
+		if arq := port.ARQ(); arq != "" {
+			if err := checkUUID("ARQ of port "+port.UUID, arq); err != nil {
+				return err
+			}
+		}
 		if port.Accelerated() && port.DeviceProfile == "" {
 			return fmt.Errorf("%w: no device profile for port %s", ErrRequest, port.UUID)
 		}

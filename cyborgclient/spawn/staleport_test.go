@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,5 +43,18 @@ func TestAStalePortDoesNotFreeTheARQOfAnotherInstance(t *testing.T) {
 				t.Errorf("the second instance still has %v", left)
 			}
 		}
+	})
+}
+
+func TestAPortWithAMalformedARQIsRefusedBeforeAnything(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		i.Ports = portWithARQ("stale")
+		if err := s.ops.Delete(t.Context(), i); !errors.Is(err, spawn.ErrRequest) || len(s.guests.calls) > 0 {
+			t.Errorf("error %v after %v, want ErrRequest before anything", err, s.guests.calls)
+		}
+		s.running(t, i, true)
 	})
 }
