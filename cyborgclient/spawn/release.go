@@ -120,8 +120,8 @@ const (
 	noARQs                     // there are none
 )
 
-// release deletes first the ARQs that Cyborg lists of the instance and those of its ports,
-// then the allocation. Nova deletes by instance only those of a flavor
+// release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
+// of its ports, then the allocation. Nova deletes by instance only those of a flavor
 // (nova/accelerator/cyborg.py, delete_arqs_if_needed), and leaks the ARQ of a port whose
 // binding profile Neutron has cleared. The error is an [*Error].
 func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
@@ -150,13 +150,14 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 	}
 }
 
-// deleteInstanceARQs deletes all ARQs of an instance and those that its ports name, unless
-// they are another instance's: a binding profile may be stale. It returns those that are
-// left with their errors. Err is set if they are unknown.
+// deleteInstanceARQs deletes all ARQs of an instance, and those that the caller or a port
+// names and Cyborg does not list for it, such as unbound ones, unless they are another
+// instance's: a binding profile may be stale. It returns those that are left with their
+// errors. Err is set if they are unknown.
 func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion, c *cleanup) (left []cyborgclient.ARQ, failed map[string]error, err error) {
 	var arqs, unread []cyborgclient.ARQ
 	known := false
-	others := slices.Sorted(maps.Keys(i.portARQs()))
+	others := slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Clone(i.ARQs), maps.Keys(i.portARQs())))))
 	err = f.retry(ctx, func(ctx context.Context) (err error) {
 		if arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID}); err != nil {
 			return err

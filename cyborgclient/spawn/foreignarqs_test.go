@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -57,4 +58,37 @@ func TestAPortWithAMalformedARQIsRefusedBeforeAnything(t *testing.T) {
 		}
 		s.running(t, i, true)
 	})
+}
+
+func TestADeletedInstanceLeavesNoARQThatWasUnbound(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} { // another instance has got it since
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "gpu")
+			provider := s.arqs(t, i)[0].DeviceRPUUID
+			if err := s.cyborg.UnbindARQs(t.Context(), i.ARQs); err != nil { // an operator
+				t.Fatal(err)
+			}
+			if !again {
+				if err := s.ops.Delete(t.Context(), i); err != nil {
+					t.Error(err)
+				}
+				s.sound(t)
+				return
+			}
+			err := s.cyborg.BindARQs(t.Context(), []cyborgclient.Binding{{
+				ARQ: i.ARQs[0], Host: i.Host, DeviceRP: provider, Instance: secondInstance,
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.ops.Delete(t.Context(), i); err == nil || !strings.Contains(err.Error(), secondInstance) {
+				t.Errorf("error %v, want one that names the other instance", err)
+			}
+			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 1 {
+				t.Errorf("%d ARQs, want that of the other instance", len(arqs))
+			}
+		})
+	}
 }
