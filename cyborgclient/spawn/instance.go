@@ -58,10 +58,6 @@ func (i Instance) hasProfile() bool {
 
 func (i Instance) hasPort() bool { return slices.ContainsFunc(i.Ports, Port.Accelerated) }
 
-// mayHaveARQs reports whether Cyborg may have ARQs of the instance. A port may have had
-// one that its binding profile names no more.
-func (i Instance) mayHaveARQs() bool { return i.hasProfile() || len(i.Ports)+len(i.ARQs) > 0 }
-
 func (i Instance) accelerated() bool { return i.hasProfile() || i.hasPort() }
 
 // portARQs returns the accelerated ports by their ARQ.

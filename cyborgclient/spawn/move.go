@@ -132,12 +132,18 @@ func (o *Operations) noGuestOf(ctx context.Context, i Instance, arqs []cyborgcli
 // operations ignore it; delete it (cyborgclient's DeleteARQs) when the host is back, and
 // Reconcile that host.
 //
+// An instance with ARQs whose flavor names no device profile is refused (ErrRequest) before
+// anything is changed: it would lose them. After a TakeOver give its new flavor.
+//
 // An instance that has been evacuated already, which the caller may not know, has a guest
 // with its ARQs on another host: it is left alone, and the error matches ErrRequest and
 // names that host.
 func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	var result *Result
-	err := o.do(OpEvacuate, i, func() error {
+	err := o.do(OpEvacuate, i, func() (err error) {
+		if i, err = o.withKnownProfile(ctx, i); err != nil {
+			return err
+		}
 		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) { return o.evacuate(ctx, a, i) })
 		if err != nil {
 			return err
@@ -152,6 +158,24 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		return err
 	})
 	return result, err
+}
+
+// withKnownProfile refuses an instance that has ARQs and whose flavor names no device
+// profile, such as the old one of an instance whose vGPU was taken over: it would move
+// without its devices. The ARQs tell whether a Rocky flavor was converted.
+func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance, error) {
+	if i.hasProfile() {
+		return i, nil
+	}
+	arqs, err := o.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+	if err != nil {
+		return i, err
+	}
+	i.ARQs = uuidsOf(arqs)
+	if len(arqs) > 0 && !i.hasProfile() {
+		return i, fmt.Errorf("%w: the instance has ARQ %s, and its flavor names no device profile", ErrRequest, arqs[0].UUID)
+	}
+	return i, nil
 }
 
 // withoutOldHost is what the instance holds, which others may have changed meanwhile, without

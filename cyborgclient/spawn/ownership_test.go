@@ -337,3 +337,43 @@ func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {
 		}
 	})
 }
+
+// The caller still has the instance of before, whose flavor names no device profile.
+func TestAfterATakeOverTheOldInstanceLosesNoDevice(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"evacuate", "delete", "shelve offload", "local delete", "delete by UUID and host"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: novaVGPUModel()})
+				i := novaVGPU(t, s)
+				if _, err := s.ops.TakeOver(t.Context(), change(i)); err != nil {
+					t.Fatal(err)
+				}
+				switch name {
+				case "evacuate":
+					s.loseHost(t, i.Host)
+					before := s.usage(t, i)
+					result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+					if result != nil || !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), before.ARQs[0].UUID) {
+						t.Errorf("got %v, %v; want ErrRequest with the ARQ", result, err)
+					}
+					if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
+						t.Errorf("usage changed (-before +after):\n%s", diff)
+					}
+					return
+				case "delete":
+					settled(t, s.ops.Delete(t.Context(), i))
+				case "shelve offload":
+					settled(t, s.ops.ShelveOffload(t.Context(), i))
+				case "local delete":
+					settled(t, s.ops.LocalDelete(t.Context(), i))
+					s.cloud.RemoveGuest(i.UUID)
+				default:
+					settled(t, s.ops.Delete(t.Context(), spawn.Instance{UUID: i.UUID, Host: i.Host}))
+				}
+				s.sound(t)
+			})
+		})
+	}
+}

@@ -117,7 +117,6 @@ type deletion int
 const (
 	listed     deletion = iota // those that Cyborg lists, by UUID
 	ofDeadHost                 // likewise, and Cyborg cannot reach the agent
-	noARQs                     // there are none
 )
 
 // release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
@@ -134,9 +133,6 @@ func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 }
 
 func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cleanup) {
-	if how == noARQs {
-		return
-	}
 	left, failed, err := f.deleteInstanceARQs(ctx, i, how, c)
 	switch {
 	case len(left) > 0:
@@ -299,8 +295,5 @@ func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
 func (o *Operations) release(ctx context.Context, i Instance, how deletion) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	if !i.mayHaveARQs() && !o.flow.config.RockyFlavors.Convert {
-		how = noARQs
-	}
 	return o.flow.release(ctx, i, how)
 }
