@@ -1013,3 +1013,41 @@ func TestAMoveThatIsRepeatedLeavesTheGuestAlone(t *testing.T) {
 		}
 	}
 }
+
+// An agent that does not know the end of an evacuation deletes the instance with its host of
+// before, where there is nothing: the guest on the new host keeps its devices.
+func TestADeletionWithTheOldHostLeavesTheGuestItsDevices(t *testing.T) {
+	t.Parallel()
+	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
+		"delete": (*spawn.Operations).Delete, "shelve offload": (*spawn.Operations).ShelveOffload, "local delete": (*spawn.Operations).LocalDelete,
+	} {
+		for _, answers := range []bool{true, false} { // the new host
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				i := s.spawn(t, "gpu")
+				s.loseHost(t, i.Host)
+				result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				settled(t, s.cloud.StartHost(t.Context(), i.Host))
+				delete(s.guests.saved, placeOf(i))
+				s.guests.down = map[string]bool{result.Host: !answers}
+				moved := spawn.InstanceOf(request("gpu"), result)
+				before := s.usage(t, i)
+				s.guests.calls = nil
+				err = free(s.ops, t.Context(), i)
+				if err == nil || errors.Is(err, spawn.ErrRequest) != answers || !strings.Contains(err.Error(), result.Host) {
+					t.Errorf("%s: got %v, want a refusal that names host %s", name, err, result.Host)
+				}
+				if diff := cmp.Diff(before, s.usage(t, i)); diff != "" || slices.Contains(s.guests.calls, "destroy") {
+					t.Errorf("%s: calls %v, usage changed (-before +after):\n%s", name, s.guests.calls, diff)
+				}
+				s.guests.down = nil
+				s.running(t, moved, true)
+				settled(t, s.ops.Delete(t.Context(), moved))
+				s.sound(t)
+			})
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	return f.release(ctx, Instance{UUID: instance}, listed)
+	return f.release(ctx, Instance{UUID: instance}, listed, nil)
 }
 
 // deletion says how the ARQs of an instance are deleted.
@@ -122,18 +122,24 @@ const (
 // release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
 // of its ports, then the allocation. Nova deletes by instance only those of a flavor
 // (nova/accelerator/cyborg.py, delete_arqs_if_needed), and leaks the ARQ of a port whose
-// binding profile Neutron has cleared. The error is an [*Error].
-func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
+// binding profile Neutron has cleared. It deletes no ARQ if they could not be listed, with the
+// error given. The error is an [*Error].
+func (f *Flow) release(ctx context.Context, i Instance, how deletion, unlisted error) error {
 	record := f.newRecorder(i.UUID, i.Host)
 	return record.cleanUp(ctx, "not everything could be released", func(ctx context.Context, c *cleanup) {
-		f.releaseARQs(ctx, i, how, c)
+		f.releaseARQs(ctx, i, how, unlisted, c)
 		record.reportCleanup(ctx, c)
 		c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
 	})
 }
 
-func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cleanup) {
-	left, failed, err := f.deleteInstanceARQs(ctx, i, how, c)
+func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, unlisted error, c *cleanup) {
+	var left []cyborgclient.ARQ
+	var failed map[string]error
+	err := unlisted
+	if err == nil {
+		left, failed, err = f.deleteInstanceARQs(ctx, i, how, c)
+	}
 	switch {
 	case len(left) > 0:
 		c.addARQs(uuidsOf(left), failed)
@@ -250,6 +256,9 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // some retries, nothing is freed, because the guest may still use its devices. The
 // rest is done whatever fails, also when the caller's context ends; what could not
 // be freed is named in the [*Error], and Delete may be called again.
+//
+// An instance that was moved since, which the caller may not know, has a guest with its ARQs on
+// another host: nothing is done, and the error matches ErrRequest and names that host.
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
 	return o.do(OpDelete, i, func() error { return o.remove(ctx, i) })
 }
@@ -263,23 +272,55 @@ func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
 
 // LocalDelete frees ARQs and allocation of an instance without a host, or whose host
 // is down. It does not touch the guest: when the host comes back, the guest must be
-// removed first, as nova-compute does at its start.
+// removed first, as nova-compute does at its start. A guest on another host is one of an
+// instance that was moved: see [Operations.Delete].
 //
 // No released Cyborg deletes an ARQ with a mediated device while the agent of its host is
 // down. LocalDelete frees the rest and returns an error that matches ErrLeftover and names
 // the ARQ; call it again, or Reconcile, when the host is back. Nova forgets it.
 func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
-	return o.do(OpLocalDelete, i, func() error { return o.release(ctx, i, ofDeadHost) })
+	return o.do(OpLocalDelete, i, func() error {
+		unlisted, err := o.notMoved(ctx, i)
+		if err != nil {
+			return err
+		}
+		return o.release(ctx, i, ofDeadHost, unlisted)
+	})
 }
 
 func (o *Operations) remove(ctx context.Context, i Instance) error {
-	err := o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
+	unlisted, err := o.notMoved(ctx, i)
+	if err != nil {
+		return err
+	}
+	err = o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
 		return "the guest is removed", o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) })
 	})
 	if err != nil {
 		return err
 	}
-	return o.release(ctx, i, listed)
+	return o.release(ctx, i, listed, unlisted)
+}
+
+// notMoved returns an error if an instance has ARQs on another host than its own, and a guest
+// there: the deletion would free the devices of that guest. Unlisted is set if Cyborg does not
+// list the ARQs. A host that does not answer may also be the old one, whose ARQ with a
+// mediated device stayed: the instance is then where its other ARQs are.
+func (o *Operations) notMoved(ctx context.Context, i Instance) (unlisted, moved error) {
+	ctx, cancel := o.flow.detached(ctx)
+	defer cancel()
+	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
+	if err != nil {
+		return err, nil
+	}
+	err = o.noGuestOf(ctx, i, arqs)
+	isHere := i.Host == "" || slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
+		return arq.State == cyborgclient.StateBound && sameHost(arq.Hostname, i.Host)
+	})
+	if isHere && !errors.Is(err, ErrRequest) {
+		return nil, nil
+	}
+	return nil, err
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
@@ -292,8 +333,8 @@ func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
 	return nil
 }
 
-func (o *Operations) release(ctx context.Context, i Instance, how deletion) error {
+func (o *Operations) release(ctx context.Context, i Instance, how deletion, unlisted error) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	return o.flow.release(ctx, i, how)
+	return o.flow.release(ctx, i, how, unlisted)
 }
