@@ -253,7 +253,8 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 
 // Delete removes an instance: guest, ARQs (which frees handles and mediated
 // devices), allocation, in this order. When the guest cannot be destroyed, after
-// some retries, nothing is freed, because the guest may still use its devices. The
+// some retries, nothing is freed, because the guest may still use its devices, and the
+// error, which matches ErrLeftover, names the guest and what it keeps. The
 // rest is done whatever fails, also when the caller's context ends; what could not
 // be freed is named in the [*Error], and Delete may be called again.
 //
@@ -280,7 +281,7 @@ func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
 // the ARQ; call it again, or Reconcile, when the host is back. Nova forgets it.
 func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 	return o.do(OpLocalDelete, i, func() error {
-		unlisted, err := o.notMoved(ctx, i)
+		_, unlisted, err := o.notMoved(ctx, i)
 		if err != nil {
 			return err
 		}
@@ -289,38 +290,57 @@ func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 }
 
 func (o *Operations) remove(ctx context.Context, i Instance) error {
-	unlisted, err := o.notMoved(ctx, i)
+	arqs, unlisted, err := o.notMoved(ctx, i)
 	if err != nil {
 		return err
 	}
-	err = o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
+	record := o.flow.newRecorder(i.UUID, i.Host)
+	err = record.step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
 		return "the guest is removed", o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) })
 	})
 	if err != nil {
-		return err
+		return record.cleanUp(ctx, "nothing is freed before the guest is removed", func(_ context.Context, c *cleanup) {
+			i.keepForGuest(c, arqs, unlisted, err)
+		})
 	}
 	return o.release(ctx, i, listed, unlisted)
 }
 
+// keepForGuest names a guest that could not be removed, and what it may still use.
+func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, err error) {
+	c.add(LeftoverGuest, i.UUID, err)
+	kept := uuidsOf(arqs)
+	if unlisted != nil {
+		kept = i.ARQs
+	}
+	for _, uuid := range kept {
+		c.add(LeftoverARQ, uuid, errGuestStays)
+	}
+	if unlisted != nil && len(kept) == 0 {
+		c.add(LeftoverARQs, i.UUID, unlisted)
+	}
+	c.add(LeftoverAllocation, i.UUID, errGuestStays)
+}
+
 // notMoved returns an error if an instance has ARQs on another host than its own, and a guest
-// there: the deletion would free the devices of that guest. Unlisted is set if Cyborg does not
-// list the ARQs. A host that does not answer may also be the old one, whose ARQ with a
+// there: the deletion would free the devices of that guest. It returns the ARQs that Cyborg
+// lists; unlisted is set if it does not. A host that does not answer may also be the old one, whose ARQ with a
 // mediated device stayed: the instance is then where its other ARQs are.
-func (o *Operations) notMoved(ctx context.Context, i Instance) (unlisted, moved error) {
+func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, unlisted, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
 	if err != nil {
-		return err, nil
+		return nil, err, nil
 	}
 	err = o.noGuestOf(ctx, i, arqs)
 	isHere := i.Host == "" || slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
 		return arq.State == cyborgclient.StateBound && sameHost(arq.Hostname, i.Host)
 	})
 	if isHere && !errors.Is(err, ErrRequest) {
-		return nil, nil
+		return arqs, nil, nil
 	}
-	return nil, err
+	return arqs, nil, err
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {

@@ -323,3 +323,30 @@ func TestAGuestThatStaysKeepsItsDevices(t *testing.T) {
 		w.cloud.CheckNoLeaks(t)
 	})
 }
+
+func TestADeletionNamesWhatAGuestThatStaysKeeps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		s.guests.fail["destroy"] = 1 << 30
+		for name, free := range map[string]func(context.Context, spawn.Instance) error{"delete": s.ops.Delete, "shelve offload": s.ops.ShelveOffload} {
+			before := s.usage(t, i)
+			err := free(t.Context(), i)
+			var failure *spawn.Error
+			if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || !errors.Is(err, errHypervisor) {
+				t.Fatalf("%s: got %v", name, err)
+			}
+			wantKinds(t, failure.Leftovers, spawn.LeftoverGuest, spawn.LeftoverARQ, spawn.LeftoverAllocation)
+			if !strings.Contains(err.Error(), i.ARQs[0]) {
+				t.Errorf("%s: %v does not name ARQ %s", name, err, i.ARQs[0])
+			}
+			if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
+				t.Errorf("%s: usage changed (-before +after):\n%s", name, diff)
+			}
+		}
+		s.guests.fail["destroy"] = 0
+		settled(t, s.ops.Delete(t.Context(), i))
+		s.sound(t)
+	})
+}
