@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -37,11 +38,26 @@ func ReadCloud(name string) (Cloud, error) {
 	if name != "" {
 		opts = append(opts, clouds.WithCloudName(name))
 	}
-	auth, endpoint, tlsConfig, err := clouds.Parse(opts...)
+	cloud, err := parse(opts...)
 	if err != nil {
-		return Cloud{}, fmt.Errorf("read cloud %q from clouds.yaml: %w", name, err)
+		return Cloud{}, fmt.Errorf("read cloud %q from clouds.yaml: %w", cmp.Or(name, os.Getenv("OS_CLOUD")), err)
 	}
-	return Cloud{Endpoint: endpoint, auth: auth, tls: tlsConfig}, nil
+	return cloud, nil
+}
+
+// errNoAuth: neither clouds.yaml nor secure.yaml tells how to log in.
+var errNoAuth = errors.New("the cloud has no auth section")
+
+// parse reads a cloud. gophercloud takes for granted that it has an auth section, and
+// panics without one.
+func parse(opts ...clouds.ParseOption) (cloud Cloud, err error) {
+	defer func() {
+		if recover() != nil {
+			cloud, err = Cloud{}, errNoAuth
+		}
+	}()
+	cloud.auth, cloud.Endpoint, cloud.tls, err = clouds.Parse(opts...)
+	return cloud, err
 }
 
 // olderVariables are variables whose names differ from those of the fields of clouds.yaml.
@@ -72,12 +88,12 @@ func environment() (Cloud, error) {
 		return Cloud{}, err
 	}
 	availability := strings.TrimSuffix(fields["interface"], "URL") // internalURL is an older form
-	auth, endpoint, tlsConfig, err := clouds.Parse(clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(document)), clouds.WithEndpointType(availability))
+	cloud, err := parse(clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(document)), clouds.WithEndpointType(availability))
 	if err != nil {
 		return Cloud{}, fmt.Errorf("read the cloud of OS_AUTH_URL: %w", err)
 	}
-	auth.Passcode = fields["passcode"]
-	return Cloud{Endpoint: endpoint, auth: auth, tls: tlsConfig}, nil
+	cloud.auth.Passcode = fields["passcode"]
+	return cloud, nil
 }
 
 // LogIn logs in. The provider logs in again when its token expires, reads bounded

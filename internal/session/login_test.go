@@ -28,3 +28,36 @@ func TestTransportTrustsTheAuthoritiesOfOSCACERT(t *testing.T) {
 		}
 	}
 }
+
+func TestACloudWithoutAuthIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	for _, text := range []string{"clouds: {x: {region_name: r}}", "clouds: {x: }", "clouds: {x: {}}", "clouds: {x: {auth: }}", "clouds: &c {x: *c}"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for name, variable := range map[string]string{"x": "", "": "x"} {
+			t.Setenv("OS_CLOUD", variable)
+			_, err := session.ReadCloud(name)
+			if err == nil || !strings.Contains(err.Error(), `"x" from clouds.yaml`) {
+				t.Errorf("%s: got %v, want an error that names the cloud and its file", text, err)
+			}
+		}
+	}
+}
+
+func TestTheAuthOfACloudMayStandInSecureYAML(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
+	for name, text := range map[string]string{
+		"clouds.yaml": "clouds: {x: {region_name: r}}",
+		"secure.yaml": "clouds: {x: {auth: {auth_url: http://keystone.example/v3}}}",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cloud, err := session.ReadCloud("x"); err != nil || cloud.Endpoint.Region != "r" {
+		t.Errorf("region %q, %v", cloud.Endpoint.Region, err)
+	}
+}
