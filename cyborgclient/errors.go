@@ -196,7 +196,7 @@ func (e *callError) Error() string {
 	if unsent, ok := cause.(*url.Error); ok { //nolint:errorlint // its text repeats method and URL
 		cause = unsent.Err
 	}
-	text := fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], redact(cause.Error(), e.hidden))
+	text := fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], session.Redact(cause.Error(), e.hidden))
 	return terminal.Line(strings.ReplaceAll(text, "\n", "; "))
 }
 
@@ -230,14 +230,4 @@ func clip(text string, n int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:n], "") + "..."
-}
-
-// redact removes the secrets from text, in case a server or a proxy quotes one.
-func redact(text string, secrets []string) string {
-	for _, secret := range secrets {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
-	return text
 }

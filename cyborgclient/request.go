@@ -164,7 +164,7 @@ func (c *Client) failure(r request, err error, tries *attempts, tokens *session.
 
 // newAPIError decodes an error answer.
 func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string) error {
-	answer.Body = []byte(redact(string(answer.Body), secrets))
+	answer.Body = []byte(session.Redact(string(answer.Body), secrets))
 	decoded := decodeFault(answer.Body)
 	if answer.Actual/100 == 3 && decoded.detail == "" {
 		decoded.detail = redirection(answer, secrets)
@@ -181,7 +181,7 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 
 // redirection tells an answer of status 3xx without a message. A 304 leads nowhere, whatever its Location.
 func redirection(answer gophercloud.ErrUnexpectedResponseCode, secrets []string) string {
-	location := clip(redact(answer.ResponseHeader.Get("Location"), secrets), 500)
+	location := clip(session.Redact(answer.ResponseHeader.Get("Location"), secrets), 500)
 	if location == "" || answer.Actual == http.StatusNotModified {
 		return "answered without a redirect"
 	}

@@ -40,12 +40,13 @@ func Send(ctx context.Context, compute *gophercloud.ServiceClient, events []Even
 	}
 	client.Type, client.Microversion = "compute", Microversion
 	url := client.ServiceURL("os-server-external-events")
+	ctx, tokens := session.Watch(ctx)
 	resp, err := client.Post(ctx, url, map[string]any{"events": sent}, nil, &gophercloud.RequestOpts{
 		OkCodes:          []int{http.StatusOK, http.StatusMultiStatus},
 		KeepResponseBody: true,
 	})
 	if err != nil {
-		return nil, refused(err, sent)
+		return nil, refused(tokens.Redacted(err), sent)
 	}
 	defer resp.Body.Close()
 	answered, err := answeredEvents(resp.Body)

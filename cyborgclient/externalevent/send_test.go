@@ -146,6 +146,27 @@ func TestSendClassifiesTheAnswerAsCyborgDoes(t *testing.T) {
 	}
 }
 
+// A proxy may answer with the request, as some do for debugging.
+func TestSendDoesNotTellATokenThatNovaQuotes(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"token %s refused", `{"forbidden": {"code": 403, "message": "token %s refused"}}`} {
+		client := compute(inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprintf(w, body, r.Header.Get("X-Auth-Token"))
+		})})
+		_, err := externalevent.Send(t.Context(), client, []externalevent.Event{completed(arq1)})
+		var answered gophercloud.ErrUnexpectedResponseCode
+		if !errors.As(err, &answered) {
+			t.Fatalf("Send = %v; want the answer", err)
+		}
+		for _, text := range []string{err.Error(), answered.Error()} {
+			if strings.Contains(text, "secret-token") || !strings.Contains(text, "token *** refused") {
+				t.Errorf("error %q; want it without the token", text)
+			}
+		}
+	}
+}
+
 func TestSendWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	_, err := externalevent.Send(t.Context(), compute(noRoute{}), []externalevent.Event{completed(arq1)})

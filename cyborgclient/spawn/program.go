@@ -157,6 +157,7 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 
 // imagesWith returns the images with the value of a property; of several, two or more.
 func imagesWith(ctx context.Context, client *gophercloud.ServiceClient, property, value string) (found []string, err error) {
+	ctx, tokens := session.Watch(ctx)
 	err = images.List(client, imageQuery{property: {value}}).EachPage(ctx, func(_ context.Context, page pagination.Page) (more bool, err error) {
 		known := len(found)
 		all, err := images.ExtractImages(page)
@@ -167,7 +168,7 @@ func imagesWith(ctx context.Context, client *gophercloud.ServiceClient, property
 		}
 		return len(found) == 1 && known == 0, err // a page without one is no answer to the query
 	})
-	return found, err
+	return found, tokens.Redacted(err)
 }
 
 // imageQuery selects images by a property, which gophercloud's own options cannot.

@@ -32,12 +32,14 @@ func (e *Error) Error() string { return line(e.text) }
 func (e *Error) Unwrap() error { return e.cause }
 
 // decodeError names the operation, such as "GET allocations", and the consumer or
-// provider. A renewal of the token that failed before is part of the cause.
-func decodeError(op, subject string, err, renewal error) error {
-	what := strings.TrimSpace("placement: " + op + " " + subject)
+// provider. A renewal of the token that failed before is part of the cause. Tokens that the
+// answer quotes are left out.
+func decodeError(op, subject string, err error, tokens *session.Outcome) error {
+	what, renewal := strings.TrimSpace("placement: "+op+" "+subject), tokens.Err
+	err = tokens.Redacted(err)
 	var unexpected gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &unexpected) {
-		return &unanswered{what, err}
+		return &unanswered{what, err, tokens.Sent}
 	}
 	e := &Error{Status: unexpected.Actual, cause: errors.Join(err, renewal)}
 	var body struct {
@@ -56,13 +58,15 @@ func decodeError(op, subject string, err, renewal error) error {
 	if renewal != nil {
 		e.text += ": reauthenticate: " + renewal.Error()
 	}
+	e.text = session.Redact(e.text, tokens.Sent)
 	return e
 }
 
 // unanswered is a call without an error answer.
 type unanswered struct {
-	what  string
-	cause error
+	what   string
+	cause  error
+	hidden []string // tokens, in case the cause quotes one
 }
 
 // Error leaves out what net/url adds: method and URL, with the whole query.
@@ -72,7 +76,7 @@ func (e *unanswered) Error() string {
 	if errors.As(cause, &failed) {
 		cause = failed.Err
 	}
-	return line(e.what + ": " + cause.Error())
+	return line(session.Redact(e.what+": "+cause.Error(), e.hidden))
 }
 
 // line is a text in one line.

@@ -126,7 +126,7 @@ func call(ctx context.Context, op, subject string, success int, send func(contex
 	err := send(watched)
 	status := success
 	if err != nil {
-		err = decodeError(op, subject, err, tokens.Err)
+		err = decodeError(op, subject, err, tokens)
 		status = StatusOf(err)
 	}
 	if observe, ok := ctx.Value(observerKey{}).(func(Call)); ok {

@@ -1,0 +1,72 @@
+package spawn_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+)
+
+// quoting is a proxy that answers requests to a path with their token. It keeps that of the
+// last one.
+type quoting struct {
+	next http.RoundTripper
+	path string
+	body string
+	last *string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (q quoting) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(req.URL.Path, q.path) {
+		return q.next.RoundTrip(req)
+	}
+	*q.last = req.Header.Get("X-Auth-Token")
+	return answer(req, http.StatusForbidden, fmt.Sprintf(q.body, *q.last)), nil
+}
+
+func TestAQuotedTokenIsNotTold(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, worldOpts{model: programModel()})
+	i := s.spawn(t, "fpga")
+	program := func() error {
+		_, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "gzip"})
+		return err
+	}
+	run := func() error {
+		req := request("fpga")
+		req.Instance = secondInstance
+		_, err := s.flow.Run(t.Context(), req)
+		return err
+	}
+	const placementBody = `{"errors": [{"status": 403, "detail": "X-Auth-Token: %s"}]}`
+	for _, test := range []struct {
+		path, body string
+		call       func() error
+	}{
+		{"/allocation_candidates", placementBody, run},
+		{"/allocation_candidates", "X-Auth-Token: %s", run},
+		{"/allocations/" + secondInstance, placementBody, run},
+		{"/images", "X-Auth-Token: %s", program},
+	} {
+		var token string
+		s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			return quoting{next, test.path, test.body, &token}
+		})
+		err := test.call()
+		var answered gophercloud.ErrUnexpectedResponseCode
+		if token == "" || !errors.As(err, &answered) {
+			t.Fatalf("%s: token %q, %v; want the answer", test.path, token, err)
+		}
+		for _, text := range []string{err.Error(), answered.Error(), string(answered.Body)} {
+			if strings.Contains(text, token) {
+				t.Errorf("%s: the token stands in %s", test.path, text)
+			}
+		}
+	}
+}
