@@ -333,10 +333,12 @@ func TestDeleteARQsNamesAllWhenCyborgIsAway(t *testing.T) {
 // A list that ignores the instance, a proxy's perhaps, would have others' requests deleted.
 func TestAListOfAnotherInstanceIsMalformed(t *testing.T) {
 	t.Parallel()
-	client, _ := newClient(t, fixed(200, `{"arqs": [{"uuid": "`+arq1+`", "instance_uuid": "`+server2+`"}]}`))
-	arqs, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
-	if arqs != nil {
-		t.Errorf("got %v", arqs)
+	for _, of := range []string{server2, ""} {
+		client, _ := newClient(t, fixed(200, `{"arqs": [{"uuid": "`+arq1+`", "instance_uuid": "`+of+`"}]}`))
+		arqs, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
+		if arqs != nil {
+			t.Errorf("of %q: got %v", of, arqs)
+		}
+		wantIs(t, err, cyborgclient.ErrMalformed, arq1, server1, `"`+of+`"`)
 	}
-	wantIs(t, err, cyborgclient.ErrMalformed, arq1, server1, server2)
 }

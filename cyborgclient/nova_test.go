@@ -24,7 +24,7 @@ const novaProfile = `{"uuid": "307076c2-5aed-4f72-81e8-1b42f9aa2ec6", "name": "m
 
 // novaARQ is an accelerator request of group 0 in some state.
 func novaARQ(uuid, state string) string {
-	return fmt.Sprintf(`{"uuid": %q, "state": %q, "device_profile_name": "mydp", "device_profile_group_id": 0}`, uuid, state)
+	return fmt.Sprintf(`{"uuid": %q, "state": %q, "instance_uuid": %q, "device_profile_name": "mydp", "device_profile_group_id": 0}`, uuid, state, server1)
 }
 
 func novaARQs(arqs ...string) string { return `{"arqs": [` + strings.Join(arqs, ", ") + `]}` }

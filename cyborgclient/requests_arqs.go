@@ -49,8 +49,8 @@ type ListARQsOpts struct {
 
 // ListARQs lists the accelerator requests of the token's project, or all of
 // them for an admin, oldest first (GET /accelerator_requests). An answer with one of
-// another instance than was asked for matches [ErrMalformed]: whoever deletes what is
-// listed would delete that one.
+// another instance than was asked for, or of none, matches [ErrMalformed]: whoever deletes
+// what is listed would delete that one.
 func (c *Client) ListARQs(ctx context.Context, opts ListARQsOpts) ([]ARQ, error) {
 	r := request{op: "accelerator.arq.list"}
 	var query pairs
@@ -76,7 +76,7 @@ func (c *Client) ListARQs(ctx context.Context, opts ListARQsOpts) ([]ARQ, error)
 
 func checkInstance(arqs []ARQ, instance string) error {
 	for _, arq := range arqs {
-		if instance != "" && arq.InstanceUUID != "" && !strings.EqualFold(arq.InstanceUUID, instance) {
+		if instance != "" && !strings.EqualFold(arq.InstanceUUID, instance) {
 			return fmt.Errorf("accelerator request %s of the answer is of instance %q, not %s", arq.UUID, arq.InstanceUUID, instance)
 		}
 	}
