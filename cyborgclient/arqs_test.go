@@ -293,6 +293,38 @@ func TestDeleteOfOneMissingARQIsDoneAtOnce(t *testing.T) {
 	}
 }
 
+// An ingress without a backend answers 404, too; the ARQ stays.
+func TestDeleteARQsTakesOnlyCyborgsWordThatAnARQIsGone(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		body string
+		gone bool
+	}{
+		{`{"error_message": "{\"debuginfo\": null, \"faultcode\": \"Client\", \"faultstring\": \"ExtArq not found\"}"}`, true},
+		{`{"error_message": {"debuginfo": null, "faultcode": "Client", "faultstring": "ExtArq not found"}}`, true},
+		{string(answer(t, "error_404_router")), false},
+		{"default backend - 404", false},
+		{"<html><title>404 Not Found</title></html>", false},
+		{`{"message": "no Route matched with those values"}`, false},
+		{"", false},
+	} {
+		for _, first := range []int{0, http.StatusServiceUnavailable} {
+			synctest.Test(t, func(t *testing.T) {
+				steps := []step{{status: http.StatusNotFound, body: test.body}}
+				if first != 0 {
+					steps = append([]step{{status: first}}, steps...)
+				}
+				transport, _ := script(t, steps...)
+				client, _ := newClient(t, nil, cyborgclient.WithTransport(transport))
+				err := client.DeleteARQs(t.Context(), []string{arq1})
+				if deleteErr := new(cyborgclient.DeleteError); test.gone != (err == nil) || !test.gone && !errors.As(err, &deleteErr) {
+					t.Errorf("%d, then 404 with %q: got %v; want it gone: %v", first, test.body, err, test.gone)
+				}
+			})
+		}
+	}
+}
+
 func TestDeleteARQsSendsManyInBatches(t *testing.T) {
 	t.Parallel()
 	server := &store{arqs: map[string]bool{}}

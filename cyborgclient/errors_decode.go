@@ -33,6 +33,18 @@ func decodeFault(body []byte) fault {
 	return f
 }
 
+// tellsMissing reports whether the body of a 404 is Cyborg's word that a resource does not
+// exist: a wrapped message. The router's 404 for an unknown path has a title, and that of a
+// proxy without a backend is not wrapped.
+func tellsMissing(body []byte) bool {
+	var wrapper faultBody
+	if json.Unmarshal(body, &wrapper) != nil {
+		return false
+	}
+	f := decodeFault(wrapper.ErrorMessage)
+	return f.title == "" && f.detail != ""
+}
+
 // faultBody is the union of the members that carry a message.
 type faultBody struct {
 	ErrorMessage json.RawMessage   `json:"error_message"`

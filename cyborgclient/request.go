@@ -146,7 +146,7 @@ func (c *Client) failure(r request, err error, tries *attempts, tokens *session.
 	}
 	call.Status = answer.Actual
 	call.Date = c.readHeader(answer.ResponseHeader)
-	if r.gone && tries.uncertain && answer.Actual == http.StatusNotFound {
+	if r.gone && tries.uncertain && answer.Actual == http.StatusNotFound && tellsMissing(answer.Body) {
 		return nil
 	}
 	apiErr := newAPIError(r, answer, tokens.Sent)

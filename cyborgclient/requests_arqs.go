@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
 )
 
 // CreateARQsOpts describes the accelerator requests to make.
@@ -287,8 +289,8 @@ func (p patches) MarshalJSON() ([]byte, error) {
 const deleteBatch = 100
 
 // DeleteARQs deletes accelerator requests; Cyborg unbinds them first. UUIDs that
-// do not exist count as deleted, and duplicates are ignored. Without UUIDs it
-// does nothing.
+// do not exist count as deleted, if Cyborg says so and not a proxy, and duplicates are
+// ignored. Without UUIDs it does nothing.
 //
 // When one of several UUIDs is unknown, Cyborg answers 404 and, since 2026,
 // deletes nothing (Nova relies on the rest being deleted, and leaks them). It
@@ -309,7 +311,7 @@ func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 			if oneByOne {
 				err = c.deleteARQs(ctx, []string{uuid})
 			}
-			if err != nil && !errors.Is(err, ErrNotFound) {
+			if err != nil && !isMissing(err) {
 				failed[uuid] = err
 			}
 		}
@@ -318,6 +320,12 @@ func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 		return &DeleteError{Failed: failed}
 	}
 	return nil
+}
+
+// isMissing reports that Cyborg does not know what was to be deleted.
+func isMissing(err error) bool {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	return errors.Is(err, ErrNotFound) && errors.As(err, &answer) && tellsMissing(answer.Body)
 }
 
 // causedByOne reports that Cyborg refused a list because of the first entry that

@@ -67,7 +67,7 @@ func seconds(values ...float64) []time.Duration {
 
 func TestRetryPolicy(t *testing.T) {
 	t.Parallel()
-	empty := `{"arqs": []}`
+	empty, missing := `{"arqs": []}`, quoted("Attribute not found")
 	tests := []struct {
 		name  string
 		call  func(context.Context, *cyborgclient.Client) error
@@ -113,8 +113,10 @@ func TestRetryPolicy(t *testing.T) {
 		{"bind is never repeated: 504", bind, cyborgclient.RetryOpts{}, []step{{status: 504}}, seconds(0), cyborgclient.ErrReplyLost},
 
 		{"delete is repeated", deleteOne, cyborgclient.RetryOpts{}, []step{{status: 502}, {status: 204}}, seconds(0, 0.5), nil},
-		{"delete done before the reply was lost", deleteOne, cyborgclient.RetryOpts{}, []step{{}, {status: 404}}, seconds(0, 0.5), nil},
-		{"delete done behind a gateway that gave up", deleteOne, cyborgclient.RetryOpts{}, []step{{status: 504}, {status: 404}}, seconds(0, 0.5), nil},
+		{"delete done before the reply was lost", deleteOne, cyborgclient.RetryOpts{}, []step{{}, {status: 404, body: missing}}, seconds(0, 0.5), nil},
+		{"delete done behind a gateway that gave up", deleteOne, cyborgclient.RetryOpts{}, []step{{status: 504}, {status: 404, body: missing}}, seconds(0, 0.5), nil},
+		{"delete behind a gateway without a backend", deleteOne, cyborgclient.RetryOpts{},
+			[]step{{status: 503}, {status: 404, body: "default backend - 404"}}, seconds(0, 0.5), cyborgclient.ErrNotFound},
 		{"delete of a missing ARQ", deleteOne, cyborgclient.RetryOpts{}, []step{{status: 404}}, seconds(0), cyborgclient.ErrNotFound},
 		{"delete refused before it was done", deleteOne, cyborgclient.RetryOpts{},
 			[]step{{status: 429, header: after("1")}, {status: 404}}, seconds(0, 1), cyborgclient.ErrNotFound},
