@@ -298,6 +298,9 @@ func (o *Operations) remove(ctx context.Context, i Instance) error {
 	err = record.step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
 		return "the guest is removed", o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) })
 	})
+	if ctxErr := ctx.Err(); ctxErr != nil && errors.Is(err, ctxErr) {
+		return err
+	}
 	if err != nil {
 		return record.cleanUp(ctx, "nothing is freed before the guest is removed", func(_ context.Context, c *cleanup) {
 			i.keepForGuest(c, arqs, unlisted, err)
@@ -324,8 +327,8 @@ func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, er
 
 // notMoved returns an error if an instance has ARQs on another host than its own, and a guest
 // there: the deletion would free the devices of that guest. It returns the ARQs that Cyborg
-// lists; unlisted is set if it does not. A host that does not answer may also be the old one, whose ARQ with a
-// mediated device stayed: the instance is then where its other ARQs are.
+// lists; unlisted is set if it does not. A host that does not answer may also be the old one,
+// whose ARQ with a mediated device stayed: the instance is then where its other ARQs are.
 func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, unlisted, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
