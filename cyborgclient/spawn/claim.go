@@ -174,6 +174,9 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 	if a.claim.certain = err == nil; placement.Refused(err) {
 		a.claim = earlier
 	}
+	if placement.ConsumerConflict(err) {
+		a.suspectRepeated(ctx, want, err)
+	}
 	if err == nil {
 		a.flow.suspects.remove(func(l Leftover) bool { // it has arrived
 			return generation != nil && l.Kind == LeftoverAllocation && l.ID == a.Request.Instance
@@ -182,6 +185,20 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 	}
 	a.claimed = err == nil
 	return err
+}
+
+// suspectRepeated names the allocation after a conflict of consumer generations, if it is what
+// was claimed. A proxy that sends a claim again when its upstream dies, as nginx does, returns
+// the answer to the second one, which the first has made outdated. It may as well be another
+// agent's, which spawns the same instance, and is left.
+func (a *Attempt) suspectRepeated(ctx context.Context, want placement.Allocation, conflict error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
+	defer cancel()
+	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
+	if err == nil && !placement.Equal(held.Resources, want.Resources) {
+		return
+	}
+	a.cleanup.suspect(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: conflict})
 }
 
 // mapGroups finds the provider of each group of the device profiles before any ARQ

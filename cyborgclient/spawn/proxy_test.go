@@ -3,12 +3,17 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/gophercloud/gophercloud/v2"
+
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
 )
 
 // The ARQs that another client has made and not bound yet have no instance.
@@ -57,5 +62,76 @@ func TestA404OfAnIngressLeavesTheARQsNamed(t *testing.T) {
 		if len(left) != 1 || len(arqs) != 1 || left[0].ID != arqs[0].UUID {
 			t.Errorf("got error %v; left are %v, named %v", err, arqs, left)
 		}
+	})
+}
+
+// nginx (proxy_next_upstream) sends a PUT to the next worker when the first one dies before
+// its answer.
+func TestAClaimThatAProxyRepeatedIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, running := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			req := request("gpu")
+			if req.Running = running; running {
+				if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.through(t, alone, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if req.Method != http.MethodPut {
+						return next.RoundTrip(req)
+					}
+					body, err := io.ReadAll(req.Body)
+					if err != nil {
+						return nil, err
+					}
+					for range 2 {
+						req.Body = io.NopCloser(strings.NewReader(string(body)))
+						res, err := next.RoundTrip(req)
+						if err != nil || res.StatusCode == http.StatusConflict {
+							return res, err
+						}
+						res.Body.Close()
+					}
+					return nil, errors.New("the second PUT is accepted")
+				})
+			})
+			_, err := w.flow.Run(t.Context(), req)
+			var failure *spawn.Error
+			if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrClaim) || len(failure.Leftovers) != 1 ||
+				failure.Leftovers[0].Kind != spawn.LeftoverAllocation || failure.Leftovers[0].Certain {
+				t.Errorf("running: %v: got error %v, want the allocation as a suspect", running, err)
+			}
+		})
+	}
+}
+
+func TestRetryFuncOfTheProviderDoesNotRepeatAClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		provider := w.cloud.Provider(t)
+		reads, writes := 0, 0
+		provider.RetryFunc = func(_ context.Context, method, _ string, _ *gophercloud.RequestOpts, err error, n uint) error {
+			if method == http.MethodGet {
+				reads++
+			} else {
+				writes++
+			}
+			if n < 3 && !gophercloud.ResponseCodeIs(err, http.StatusConflict) {
+				return nil
+			}
+			return err
+		}
+		w.connect(t, provider)
+		w.fail(t, fault.Rule{Operation: fault.AllocationCandidatesList, Action: fault.Status, Status: http.StatusServiceUnavailable},
+			fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After})
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		if reads == 0 || writes > 0 {
+			t.Errorf("%d reads and %d writes may be repeated, want reads only", reads, writes)
+		}
+		w.checkPromise(t, result, err)
 	})
 }

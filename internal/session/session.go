@@ -54,7 +54,8 @@ func Provider(tokens Tokens, endpoint string, transport http.RoundTripper) (*gop
 }
 
 // Service returns a copy of a client of one service whose provider is that of Provider,
-// with bounded answers. What the given provider does to retry is kept.
+// with bounded answers. What the given provider does to retry is kept for reads: a write that
+// is sent again meets what the first one has changed, which hides that it was applied.
 func Service(client *gophercloud.ServiceClient) (*gophercloud.ServiceClient, error) {
 	given := client.ProviderClient
 	bounded := httpbounds.Transport(given.HTTPClient.Transport, httpbounds.AnswerLimit)
@@ -62,10 +63,23 @@ func Service(client *gophercloud.ServiceClient) (*gophercloud.ServiceClient, err
 	if err != nil {
 		return nil, err
 	}
-	provider.RetryFunc, provider.RetryBackoffFunc, provider.MaxBackoffRetries = given.RetryFunc, given.RetryBackoffFunc, given.MaxBackoffRetries
+	provider.RetryFunc, provider.RetryBackoffFunc, provider.MaxBackoffRetries = forReads(given.RetryFunc), given.RetryBackoffFunc, given.MaxBackoffRetries
 	own := *client
 	own.ProviderClient = provider
 	return &own, nil
+}
+
+// forReads retries reads only.
+func forReads(retry gophercloud.RetryFunc) gophercloud.RetryFunc {
+	if retry == nil {
+		return nil
+	}
+	return func(ctx context.Context, method, url string, options *gophercloud.RequestOpts, err error, failCount uint) error {
+		if method != http.MethodGet {
+			return err
+		}
+		return retry(ctx, method, url, options, err, failCount)
+	}
 }
 
 // Outcome is what happened to the tokens of one call.
