@@ -138,7 +138,8 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 		client, err = session.Service(client)
 	}
 	if err != nil {
-		return "", fmt.Errorf("spawn: program: image service: %w", err)
+		sent := session.Outcome{Sent: []string{f.provider.Token()}} // discovery asks with the given provider
+		return "", fmt.Errorf("spawn: program: image service: %w", sent.Redacted(err))
 	}
 	var found []string
 	for _, value := range values {

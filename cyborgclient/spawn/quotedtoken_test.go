@@ -53,6 +53,7 @@ func TestAQuotedTokenIsNotTold(t *testing.T) {
 		{"/allocation_candidates", "X-Auth-Token: %s", run},
 		{"/allocations/" + secondInstance, placementBody, run},
 		{"/images", "X-Auth-Token: %s", program},
+		{"/image/", "X-Auth-Token: %s", program}, // discovery
 	} {
 		var token string
 		s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
