@@ -16,8 +16,8 @@ import (
 )
 
 // View is a Tree that reads each file, directory and link of another at most once, and
-// knows from a directory it has read what is not in it. It is made for one discovery and
-// thrown away, so every discovery sees the tree as it is then. WriteFile is refused with
+// knows from a directory it has read what is not in it. It is made for one discovery, or kept
+// by a tree while nothing changes that, so every discovery sees the tree as it is then. WriteFile is refused with
 // fs.ErrPermission. What a view returns is shared and must not be changed.
 type View struct {
 	tree   Tree
@@ -29,21 +29,22 @@ type View struct {
 	links     map[string]*cell[string]
 	states    map[PCIAddress]func() (PCIState, []Problem)
 	listed    map[string][]fs.DirEntry // the directories that were read
-	functions *pciBus
+	functions []PCIFunction            // nil: not read
+	problems  []Problem                // with them
 }
 
 var _ Tree = (*View)(nil)
 
-// pciBus is what the view's PCIFunctions returns.
-type pciBus struct {
-	functions []PCIFunction
-	problems  []Problem
-}
-
-// NewView returns a view of a tree. A view of a view is the view itself.
+// NewView returns a view of a tree: the tree itself if it is one, and the view that a tree with a
+// method View keeps while nothing changes it; that method returns nil when the tree has to be read.
 func NewView(tree Tree) *View {
 	if v, ok := tree.(*View); ok {
 		return v
+	}
+	if keeper, ok := tree.(interface{ View() *View }); ok {
+		if v := keeper.View(); v != nil {
+			return v
+		}
 	}
 	v := &View{
 		tree: tree, files: make(map[string]*cell[[]byte]), dirs: make(map[string]*cell[[]fs.DirEntry]),
@@ -179,19 +180,18 @@ func (v *View) ReadCount(path string, limit int) (int, error) {
 // is that of ctx, or that of a bus that cannot be read.
 func (v *View) PCIFunctions(ctx context.Context) ([]PCIFunction, []Problem, error) {
 	v.mu.Lock()
-	known := v.functions
+	functions, problems := v.functions, v.problems
 	v.mu.Unlock()
-	if known == nil {
-		functions, problems, err := v.readFunctions(ctx)
-		if err != nil {
+	if functions == nil {
+		var err error
+		if functions, problems, err = v.readFunctions(ctx); err != nil {
 			return nil, nil, err
 		}
-		known = &pciBus{functions, problems}
 		v.mu.Lock()
-		v.functions = known
+		v.functions, v.problems = functions, problems
 		v.mu.Unlock()
 	}
-	return slices.Clone(known.functions), slices.Clone(known.problems), ctx.Err()
+	return slices.Clone(functions), slices.Clone(problems), ctx.Err()
 }
 
 // PCIState reads the directory of a function. Only files that are there are read, since

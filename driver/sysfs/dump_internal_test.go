@@ -20,7 +20,7 @@ func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
 			"functions": "the described ones, and the virtual ones, which are dumped", "mdevs": "dumped", "reserved": "derived from the description",
 			"lastGroup": "derived from the description", "parents": "derived from functions and the description",
 			"fpgas": "derived from the description", "ports": "derived from the description", "lastFPGA": "derived from the description",
-			"numbers": "derived from the description",
+			"numbers": "derived from the description", "viewed": "derived", "view": "derived from the description",
 		}},
 		{function{}, map[string]string{
 			"address": "the description's", "dir": "the description's", "id": "the description's", "kernel": "the description's", "numa": "the description's",
@@ -29,7 +29,7 @@ func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
 			"makesVGPU": "the description's", "vgpu": "dumped", "held": "dumped",
 		}},
 		{node{}, map[string]string{
-			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived", "listed": "derived", "refusal": "derived",
+			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived", "refusal": "derived",
 		}},
 		{DirTree{}, map[string]string{"tree": "the files or the overlay", "files": "configuration", "overlay": "dumped", "udev": "configuration"}},
 		{overlay{}, map[string]string{"base": "configuration", "mu": "a lock", "made": "dumped", "removed": "dumped", "vgpus": "dumped", "log": "dumped"}},

@@ -98,6 +98,9 @@ type hardware struct {
 	ports     map[int]bool               // numbers of dfl-port described
 	lastFPGA  int                        // the highest of those described
 	numbers   map[string]int             // how many devices of a kind there are
+
+	viewed sync.Once
+	view   *driver.View // of what nothing changes
 }
 
 var _ driver.Tree = (*Memory)(nil)
@@ -132,8 +135,12 @@ func newHardware() *hardware {
 func (m *Memory) ReadFile(name string) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	return m.current().readFile(name)
+}
+
+func (m *hardware) readFile(name string) ([]byte, error) {
 	return at("read", name, func() ([]byte, error) {
-		n, err := m.current().root.walk(name, true)
+		n, err := m.root.walk(name, true)
 		switch {
 		case err != nil:
 			return nil, err
@@ -154,8 +161,12 @@ func (m *Memory) ReadFile(name string) ([]byte, error) {
 func (m *Memory) ReadDir(name string) ([]fs.DirEntry, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	return m.current().readDir(name)
+}
+
+func (m *hardware) readDir(name string) ([]fs.DirEntry, error) {
 	return at("readdir", name, func() ([]fs.DirEntry, error) {
-		n, err := m.current().root.walk(name, true)
+		n, err := m.root.walk(name, true)
 		switch {
 		case err != nil:
 			return nil, err
@@ -163,9 +174,6 @@ func (m *Memory) ReadDir(name string) ([]fs.DirEntry, error) {
 			return nil, syscall.ENOTDIR
 		case n.hidden:
 			return nil, fs.ErrPermission
-		}
-		if m.changed == nil {
-			return n.list(), nil
 		}
 		return n.entries(), nil
 	})
@@ -175,8 +183,12 @@ func (m *Memory) ReadDir(name string) ([]fs.DirEntry, error) {
 func (m *Memory) Readlink(name string) (string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	return m.current().readlink(name)
+}
+
+func (m *hardware) readlink(name string) (string, error) {
 	return at("readlink", name, func() (string, error) {
-		n, err := m.current().root.walk(name, false)
+		n, err := m.root.walk(name, false)
 		if err == nil && !n.isLink() {
 			err = fs.ErrInvalid
 		}
@@ -185,6 +197,37 @@ func (m *Memory) Readlink(name string) (string, error) {
 		}
 		return n.target, nil
 	})
+}
+
+// DescribedView returns the view that all trees with one description have which nothing has changed,
+// and nil for one that something has. A type that embeds a Memory and reads as it does returns it from its method View
+// (see driver.NewView).
+func (m *Memory) DescribedView() *driver.View {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.changed != nil {
+		return nil
+	}
+	h := m.described.tree()
+	h.viewed.Do(func() { h.view = driver.NewView(unchanged{h}) })
+	return h.view
+}
+
+// unchanged is the tree of hardware that nothing changes.
+type unchanged struct{ *hardware }
+
+// ReadFile implements driver.Tree.
+func (u unchanged) ReadFile(name string) ([]byte, error) { return u.readFile(name) }
+
+// ReadDir implements driver.Tree.
+func (u unchanged) ReadDir(name string) ([]fs.DirEntry, error) { return u.readDir(name) }
+
+// Readlink implements driver.Tree.
+func (u unchanged) Readlink(name string) (string, error) { return u.readlink(name) }
+
+// WriteFile implements driver.Tree by refusing.
+func (u unchanged) WriteFile(name string, _ []byte) error {
+	return &fs.PathError{Op: "write", Path: name, Err: fs.ErrPermission}
 }
 
 // WriteFile implements driver.Tree. Files that the kernel would not let change refuse

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -361,5 +362,26 @@ func TestTwinsShareOnlyTheirDescription(t *testing.T) {
 		if got := read(t, m, vfs0); got != want {
 			t.Errorf("%q virtual functions, want %q", got, want)
 		}
+	}
+}
+
+func TestTwinsShareAViewUntilOneIsChanged(t *testing.T) {
+	t.Parallel()
+	first := generate(t, machine())
+	second := first.Twin()
+	view := first.DescribedView()
+	if view == nil || view != second.DescribedView() {
+		t.Fatal("twins that nothing has changed have different views")
+	}
+	functions, _, err := view.PCIFunctions(t.Context())
+	if want, _, _ := driver.NewView(first).PCIFunctions(t.Context()); err != nil || !slices.Equal(functions, want) {
+		t.Errorf("the view has the functions %v, want %v; %v", functions, want, err)
+	}
+	write(t, second, vfs0, "2")
+	if second.DescribedView() != nil || first.DescribedView() != view {
+		t.Error("a change of one twin is in the view of the other, or not in its own")
+	}
+	if err := view.WriteFile(vfs0, []byte("1")); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a write through the view: %v", err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -41,18 +40,6 @@ type node struct {
 	hidden   bool             // reading is refused
 	refusal  error            // of reading
 	write    func(data []byte) error
-	listed   atomic.Pointer[[]fs.DirEntry] // of a directory in a tree that nothing changes
-}
-
-// list is entries for a tree that nothing changes, which is read for every host that is like it.
-func (n *node) list() []fs.DirEntry {
-	listed := n.listed.Load()
-	if listed == nil {
-		list := n.entries()
-		listed = &list
-		n.listed.Store(listed)
-	}
-	return slices.Clone(*listed)
 }
 
 func newDir() *node { return &node{children: make(map[string]*node)} }

@@ -52,6 +52,9 @@ type Tree struct {
 	names map[string]bool
 }
 
+// View makes drivers read hosts with the same hardware once, while nothing has changed it.
+func (t *Tree) View() *driver.View { return t.DescribedView() }
+
 // WriteFile implements driver.Tree. The vGPU of a running guest is not cleared.
 func (t *Tree) WriteFile(name string, data []byte) error {
 	if function, isVGPU := vgpuFunction(name); isVGPU && t.Has != nil {
