@@ -48,7 +48,7 @@ func novaHalf() []Package {
 			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec", "internal/osloconf", "internal/session", "internal/terminal"},
 			Others:  []string{gophercloud, libvirtxml},
 		},
-		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
+		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/jsonread", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
 		{Pattern: "internal/session", Ours: []string{"internal/httpbounds", "internal/uuids"}, Others: []string{gophercloud}},
 	}
 }
@@ -71,6 +71,7 @@ func foundations() []Package {
 		{Pattern: "internal/plural"},
 		{Pattern: "internal/scale"}, // for benchmarks only
 		{Pattern: "internal/strictjson"},
+		{Pattern: "internal/jsonread"}, // also the library's
 		{Pattern: "internal/terminal"}, // also the library's
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/pythonjson"},
@@ -122,7 +123,7 @@ func cyborg() []Package {
 			Others:  []string{uuid},
 			Never:   []string{"net/http", "context", "os"},
 		},
-		{Pattern: "fakecyborg/internal/layout", Ours: []string{"fakecyborg/internal/store", "driver", "sim", "internal/simhttp"}},
+		{Pattern: "fakecyborg/internal/layout", Ours: []string{"fakecyborg/internal/store", "driver", "sim", "internal/jsonread", "internal/simhttp"}},
 		{
 			Pattern: "fakecyborg/internal/agent",
 			Ours:    []string{"fakecyborg/internal/store", "fakecyborg/internal/layout", "driver", "fault", "sim", "internal/ordered", "internal/simhttp"},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/jsonread"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -106,11 +107,46 @@ func (p *Client) Parent(ctx context.Context, host string) (Provider, error) {
 
 // List lists the resource providers that a query selects.
 func (p *Client) List(ctx context.Context, query, version string) ([]Provider, error) {
-	var body struct {
-		Providers []Provider `json:"resource_providers"`
+	got, err := p.Must(ctx, http.MethodGet, "/resource_providers?"+query, version, nil)
+	if err != nil {
+		return nil, err
 	}
-	err := p.Get(ctx, "/resource_providers?"+query, version, &body)
-	return body.Providers, err
+	list, err := readProviders(got.Body)
+	if err != nil {
+		return nil, fmt.Errorf("answer %d is not the JSON expected: %w", got.Status, err)
+	}
+	return list, nil
+}
+
+// readProviders reads a list of providers. Each report needs one, most of which is links.
+func readProviders(text []byte) (list []Provider, err error) {
+	r := jsonread.New(text)
+	r.Object(func(key []byte) {
+		if string(key) != "resource_providers" {
+			r.Skip()
+			return
+		}
+		r.Array(func() { list = append(list, readProvider(&r)) })
+	})
+	return list, r.End()
+}
+
+func readProvider(r *jsonread.Reader) (p Provider) {
+	r.Object(func(key []byte) {
+		switch string(key) {
+		case "uuid":
+			p.UUID = string(r.Optional())
+		case "name":
+			p.Name = string(r.Optional())
+		case "generation":
+			p.Generation = r.Int()
+		case "parent_provider_uuid":
+			p.Parent = string(r.Optional())
+		default:
+			r.Skip()
+		}
+	})
+	return p
 }
 
 // ProviderPath is the path of a resource provider.

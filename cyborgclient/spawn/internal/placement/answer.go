@@ -3,6 +3,8 @@ package placement
 import (
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/jsonread"
 )
 
 // summaryLength is about the length of a summary in bytes, maxRepeated how many texts are
@@ -15,7 +17,7 @@ const (
 // answerReader reads an answer. The answer has no part of the document, whose memory is
 // used again.
 type answerReader struct {
-	reader
+	jsonread.Reader
 	Candidates
 	names       strings.Builder // memory of the strings of the answer
 	words       []string        // names of groups and classes
@@ -27,29 +29,29 @@ type answerReader struct {
 // decodeCandidates reads an answer. A member that is missing or null is empty, of one that
 // is given twice the last counts, and others are ignored.
 func decodeCandidates(text []byte) (*Candidates, error) {
-	r := &answerReader{reader: reader{text: text}}
+	r := &answerReader{Reader: jsonread.New(text)}
 	providers := len(text) / summaryLength
 	r.Providers.index = make(map[string]int32, providers)
 	r.Providers.uuids, r.Providers.rows = make([]string, 0, providers), make([]row, 0, providers)
 	r.names.Grow(len(text) / 8)
-	r.object(func(key []byte) {
+	r.Object(func(key []byte) {
 		switch string(key) {
 		case "allocation_requests":
 			r.Requests = nil
-			r.array(func() { r.Requests = append(r.Requests, r.allocationRequest()) })
+			r.Array(func() { r.Requests = append(r.Requests, r.allocationRequest()) })
 		case "provider_summaries":
 			for i := range r.Providers.rows {
 				r.Providers.rows[i] = row{}
 			}
-			r.object(func(uuid []byte) {
+			r.Object(func(uuid []byte) {
 				i := r.provider(uuid) - 1
 				r.Providers.rows[i] = r.summary()
 			})
 		default:
-			r.skip()
+			r.Skip()
 		}
 	})
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return nil, err
 	}
 	answer := r.Candidates // without the memory of the reader
@@ -89,11 +91,11 @@ func (r *answerReader) word(name []byte) string {
 
 // allocationRequest reads a candidate.
 func (r *answerReader) allocationRequest() (request AllocationRequest) {
-	r.object(func(key []byte) {
+	r.Object(func(key []byte) {
 		switch string(key) {
 		case "allocations":
 			request.Allocations = Resources{}
-			r.object(func(provider []byte) {
+			r.Object(func(provider []byte) {
 				uuid := r.Providers.uuids[r.provider(provider)-1]
 				n := r.sharedText(&r.amountTexts, func() { r.amounts = append(r.amounts, r.readAmounts()) })
 				request.Allocations[uuid] = r.amounts[n-1]
@@ -101,7 +103,7 @@ func (r *answerReader) allocationRequest() (request AllocationRequest) {
 		case "mappings":
 			request.Mappings = r.mappings()
 		default:
-			r.skip()
+			r.Skip()
 		}
 	})
 	return request
@@ -110,39 +112,38 @@ func (r *answerReader) allocationRequest() (request AllocationRequest) {
 // sharedText reads an object or an array whose text may have been read lately; if not, the
 // function reads it. It returns the number of the text, from 1 on.
 func (r *answerReader) sharedText(texts *[]string, read func()) int32 {
-	r.next()
+	begin := r.Begin()
 	for i := len(*texts); i > max(0, len(*texts)-maxRepeated); i-- {
-		if r.repeats((*texts)[i-1]) {
+		if r.Repeats((*texts)[i-1]) {
 			return int32(i)
 		}
 	}
-	begin := r.at
 	read()
-	*texts = append(*texts, string(r.text[begin:r.at]))
+	*texts = append(*texts, string(r.Since(begin)))
 	return int32(len(*texts))
 }
 
 // readAmounts reads {"resources": {"PGPU": 1}}.
 func (r *answerReader) readAmounts() (amounts map[string]int) {
-	r.object(func(key []byte) {
+	r.Object(func(key []byte) {
 		if string(key) != "resources" {
-			r.skip()
+			r.Skip()
 			return
 		}
 		amounts = map[string]int{}
-		r.object(func(class []byte) { amounts[r.word(class)] = r.int() })
+		r.Object(func(class []byte) { amounts[r.word(class)] = r.Int() })
 	})
 	return amounts
 }
 
 func (r *answerReader) mappings() map[string][]string {
-	if r.null() {
+	if r.Null() {
 		return nil
 	}
 	mappings := map[string][]string{}
-	r.object(func(group []byte) {
+	r.Object(func(group []byte) {
 		name, begin := r.word(group), len(r.lists)
-		r.array(func() { r.lists = append(r.lists, r.Providers.uuids[r.provider(r.string())-1]) })
+		r.Array(func() { r.lists = append(r.lists, r.Providers.uuids[r.provider(r.String())-1]) })
 		mappings[name] = slices.Clip(r.lists[begin:])
 	})
 	return mappings
@@ -150,7 +151,7 @@ func (r *answerReader) mappings() map[string][]string {
 
 func (r *answerReader) summary() row {
 	p, s := &r.Providers, row{given: true}
-	r.object(func(key []byte) {
+	r.Object(func(key []byte) {
 		switch string(key) {
 		case "parent_provider_uuid":
 			s.parent = r.optionalProvider()
@@ -159,9 +160,9 @@ func (r *answerReader) summary() row {
 		case "traits":
 			s.traits = r.sharedText(&p.traits, func() { p.owners = append(p.owners, r.readTraits()) })
 		case "resources":
-			s.resources = r.sharedText(&p.resources, func() { r.object(func([]byte) { r.inventory() }) })
+			s.resources = r.sharedText(&p.resources, func() { r.Object(func([]byte) { inventory(&r.Reader) }) })
 		default:
-			r.skip()
+			r.Skip()
 		}
 	})
 	return s
@@ -169,15 +170,15 @@ func (r *answerReader) summary() row {
 
 // optionalProvider reads a UUID; a null is 0.
 func (r *answerReader) optionalProvider() int32 {
-	if uuid := r.optional(); len(uuid) > 0 {
+	if uuid := r.Optional(); len(uuid) > 0 {
 		return r.provider(uuid)
 	}
 	return 0
 }
 
 func (r *answerReader) readTraits() (o owner) {
-	r.array(func() {
-		trait := r.string()
+	r.Array(func() {
+		trait := r.String()
 		o.nova = o.nova || string(trait) == TraitOwnerNova
 		o.shares = o.shares || string(trait) == "MISC_SHARES_VIA_AGGREGATE"
 	})
@@ -185,15 +186,15 @@ func (r *answerReader) readTraits() (o owner) {
 }
 
 // inventory reads {"capacity": 8, "used": 1}.
-func (r *reader) inventory() (capacity, used int) {
-	r.object(func(key []byte) {
+func inventory(r *jsonread.Reader) (capacity, used int) {
+	r.Object(func(key []byte) {
 		switch string(key) {
 		case "capacity":
-			capacity = r.int()
+			capacity = r.Int()
 		case "used":
-			used = r.int()
+			used = r.Int()
 		default:
-			r.skip()
+			r.Skip()
 		}
 	})
 	return capacity, used

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/gocyborg/gocyborg/internal/jsonread"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -105,8 +106,8 @@ type Details struct {
 func (d *Details) Traits(s Summary) []string {
 	names, known := d.traits[s.traits]
 	if !known && s.traits > 0 {
-		r := reader{text: []byte(d.Providers.traits[s.traits-1])}
-		r.array(func() { names = append(names, string(r.string())) })
+		r := jsonread.New([]byte(d.Providers.traits[s.traits-1]))
+		r.Array(func() { names = append(names, string(r.String())) })
 		if d.traits == nil {
 			d.traits = map[int32][]string{}
 		}
@@ -121,8 +122,8 @@ func (d *Details) Resources(s Summary) (capacity, used map[string]int) {
 	if !known {
 		amounts = [2]map[string]int{{}, {}}
 		if s.resources > 0 {
-			r := reader{text: []byte(d.Providers.resources[s.resources-1])}
-			r.object(func(class []byte) { amounts[0][string(class)], amounts[1][string(class)] = r.inventory() })
+			r := jsonread.New([]byte(d.Providers.resources[s.resources-1]))
+			r.Object(func(class []byte) { amounts[0][string(class)], amounts[1][string(class)] = inventory(&r) })
 		}
 		if d.resources == nil {
 			d.resources = map[int32][2]map[string]int{}

@@ -1,4 +1,4 @@
-package placement
+package jsonread
 
 import (
 	"encoding/json"
@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// reader walks one JSON document once, and reads what it is asked for. What is skipped is
+// Reader walks one JSON document once, and reads what it is asked for. What is skipped is
 // checked, so that a document that encoding/json refuses is refused here. What it returns
-// are parts of the document, without a copy.
-type reader struct {
+// are parts of the document, without a copy. After an error it returns zero values, until End.
+type Reader struct {
 	text  []byte
 	at    int
 	depth int
@@ -20,15 +20,27 @@ type reader struct {
 // maxDepth is that of encoding/json.
 const maxDepth = 10000
 
+// New returns the reader of a document.
+func New(text []byte) Reader { return Reader{text: text} }
+
+// Since returns the document from a position on, up to where the reader is.
+func (r *Reader) Since(begin int) []byte { return r.text[begin:r.at] }
+
 // fail ends the walk.
-func (r *reader) fail(format string, args ...any) {
+func (r *Reader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("malformed JSON at byte %d: %s", r.at, fmt.Sprintf(format, args...))
 	}
 }
 
+// Begin skips spaces and returns the position of the next value.
+func (r *Reader) Begin() int {
+	r.next()
+	return r.at
+}
+
 // next returns the next character that is no space, and 0 at the end and after an error.
-func (r *reader) next() byte {
+func (r *Reader) next() byte {
 	if r.err != nil {
 		return 0
 	}
@@ -49,7 +61,7 @@ func (r *reader) next() byte {
 }
 
 // expect reads one character, which may follow spaces.
-func (r *reader) expect(want byte) {
+func (r *Reader) expect(want byte) {
 	if got := r.next(); got != want {
 		r.unexpected(string(want))
 		return
@@ -57,7 +69,7 @@ func (r *reader) expect(want byte) {
 	r.at++
 }
 
-func (r *reader) unexpected(wanted string) {
+func (r *Reader) unexpected(wanted string) {
 	if r.at >= len(r.text) {
 		r.fail("unexpected end, want %s", wanted)
 		return
@@ -65,16 +77,16 @@ func (r *reader) unexpected(wanted string) {
 	r.fail("%q, want %s", r.text[r.at], wanted)
 }
 
-// end refuses more than the document.
-func (r *reader) end() error {
+// End refuses more than the document.
+func (r *Reader) End() error {
 	if r.next(); r.err == nil && r.at < len(r.text) {
 		r.fail("%q after the document", r.text[r.at])
 	}
 	return r.err
 }
 
-// null reads a null, if that is the next value.
-func (r *reader) null() bool {
+// Null reads a null, if that is the next value.
+func (r *Reader) Null() bool {
 	if r.next() != 'n' {
 		return false
 	}
@@ -82,14 +94,14 @@ func (r *reader) null() bool {
 	return true
 }
 
-func (r *reader) literal(want string) {
-	if !r.repeats(want) {
+func (r *Reader) literal(want string) {
+	if !r.Repeats(want) {
 		r.unexpected(want)
 	}
 }
 
-// repeats reads a text, if that comes next.
-func (r *reader) repeats(text string) bool {
+// Repeats reads a text, if that comes next.
+func (r *Reader) Repeats(text string) bool {
 	if len(r.text)-r.at < len(text) || string(r.text[r.at:r.at+len(text)]) != text {
 		return false
 	}
@@ -97,14 +109,14 @@ func (r *reader) repeats(text string) bool {
 	return true
 }
 
-// object reads an object, whose values the function reads by their keys. A null has no
+// Object reads an object, whose values the function reads by their keys. A null has no
 // members.
-func (r *reader) object(value func(key []byte)) {
-	if r.null() {
+func (r *Reader) Object(value func(key []byte)) {
+	if r.Null() {
 		return
 	}
 	r.members('{', '}', func() {
-		key := r.string()
+		key := r.String()
 		r.expect(':')
 		if r.err == nil {
 			value(key)
@@ -112,15 +124,15 @@ func (r *reader) object(value func(key []byte)) {
 	})
 }
 
-// array reads an array, whose elements the function reads. A null has none.
-func (r *reader) array(element func()) {
-	if !r.null() {
+// Array reads an array, whose elements the function reads. A null has none.
+func (r *Reader) Array(element func()) {
+	if !r.Null() {
 		r.members('[', ']', element)
 	}
 }
 
 // members reads what stands between two brackets, separated by commas.
-func (r *reader) members(opening, closing byte, member func()) {
+func (r *Reader) members(opening, closing byte, member func()) {
 	r.expect(opening)
 	if r.depth++; r.depth > maxDepth {
 		r.fail("exceeded the depth of %d", maxDepth)
@@ -143,8 +155,8 @@ func (r *reader) members(opening, closing byte, member func()) {
 	}
 }
 
-// string reads a string.
-func (r *reader) string() []byte {
+// String reads a string.
+func (r *Reader) String() []byte {
 	if r.next() != '"' {
 		r.unexpected("a string")
 		return nil
@@ -164,7 +176,7 @@ func (r *reader) string() []byte {
 }
 
 // quoted reads a string that is not plain ASCII.
-func (r *reader) quoted(begin int) []byte {
+func (r *Reader) quoted(begin int) []byte {
 	for ; r.at < len(r.text); r.at++ {
 		switch r.text[r.at] {
 		case '"':
@@ -183,17 +195,17 @@ func (r *reader) quoted(begin int) []byte {
 	return nil
 }
 
-// optional reads a string; a null is empty.
-func (r *reader) optional() []byte {
-	if r.null() {
+// Optional reads a string; a null is empty.
+func (r *Reader) Optional() []byte {
+	if r.Null() {
 		return nil
 	}
-	return r.string()
+	return r.String()
 }
 
-// int reads a whole number; a null is 0.
-func (r *reader) int() int {
-	if r.null() {
+// Int reads a whole number; a null is 0.
+func (r *Reader) Int() int {
+	if r.Null() {
 		return 0
 	}
 	begin := r.at
@@ -210,7 +222,7 @@ func (r *reader) int() int {
 }
 
 // number reads a number.
-func (r *reader) number() {
+func (r *Reader) number() {
 	if r.next() == '-' {
 		r.at++
 	}
@@ -233,7 +245,7 @@ func (r *reader) number() {
 }
 
 // digits reads at least one digit.
-func (r *reader) digits() {
+func (r *Reader) digits() {
 	begin := r.at
 	for r.at < len(r.text) && r.text[r.at] >= '0' && r.text[r.at] <= '9' {
 		r.at++
@@ -243,15 +255,15 @@ func (r *reader) digits() {
 	}
 }
 
-// skip reads any value.
-func (r *reader) skip() {
+// Skip reads any value.
+func (r *Reader) Skip() {
 	switch r.next() {
 	case '{':
-		r.object(func([]byte) { r.skip() })
+		r.Object(func([]byte) { r.Skip() })
 	case '[':
-		r.array(func() { r.skip() })
+		r.Array(func() { r.Skip() })
 	case '"':
-		r.string()
+		r.String()
 	case 't':
 		r.literal("true")
 	case 'f':
