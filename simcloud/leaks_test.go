@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -76,6 +78,16 @@ func TestEachLeakIsFound(t *testing.T) {
 			"guest: guest {gpu} runs on host cn1, but its ARQ {gpu.arq} (Bound, device profile gpu) is on host cn0",
 			"guest: guest {gpu} has PCI 0000:3b:00.0 of provider cn1_0000:3b:00.0 in its domain XML, but no accelerator request for it",
 		}},
+		{"more bound than allocated", func(u *user, _, _ spawned) {
+			s := spawned{uuid: instance(3)}
+			s.provider, s.host = u.claim(s.uuid, "VGPU:1", "CUSTOM_GPU_NVIDIA")
+			s.define(u, domainOf(u.t, u.bindDirectly(s, s.host, append(u.createARQs("vgpu"), u.createARQs("vgpu")...)...)...))
+		}, []string{"guest: guest " + instance(3) + " has 2 bound accelerator requests on provider cn0_0000:af:00.0, but has allocated VGPU:1 there"}},
+		{"device of another host", func(u *user, _, _ spawned) {
+			s := spawned{uuid: instance(3), host: "cn1"}
+			s.provider, _ = u.claim(s.uuid, "FPGA:1", "CUSTOM_FAKE_DEVICE")
+			s.define(u, domainOf(u.t, u.bindDirectly(s, s.host, u.createARQs("fake")...)...))
+		}, []string{"guest: guest " + instance(3) + " has ARQ (Bound, device profile fake) on host cn1, but its attach handle is one of host cn0"}},
 		{"bind that failed", func(u *user, _, _ spawned) {
 			s := spawned{uuid: instance(3)}
 			s.provider, s.host = u.claim(s.uuid, "VGPU:1", "CUSTOM_GPU_NVIDIA")
@@ -147,6 +159,46 @@ func (u *user) claimDirectly(consumer, provider, class string) {
 	if err != nil {
 		u.t.Fatal(err)
 	}
+}
+
+// bindDirectly binds requests on the provider of an instance, as if they were on a host.
+func (u *user) bindDirectly(s spawned, host string, arqs ...string) (bound []fakecyborg.ARQ) {
+	u.t.Helper()
+	var bindings []fakecyborg.Binding
+	for _, arq := range arqs {
+		bindings = append(bindings, fakecyborg.Binding{ARQ: arq, Host: host, Provider: s.provider, Instance: s.uuid})
+	}
+	if err := u.cloud.Cyborg.Bind(u.t.Context(), bindings...); err != nil {
+		u.t.Fatal(err)
+	}
+	for _, a := range u.cloud.Cyborg.ARQs() {
+		if a.InstanceUUID == s.uuid {
+			bound = append(bound, a)
+		}
+	}
+	return bound
+}
+
+// On a flat host all classes are on one provider.
+func TestAnAllocationOfAnotherClassIsNoneForADevice(t *testing.T) {
+	t.Parallel()
+	gpu := sysfs.PCIDevice{Address: "0000:3b:00.0", Vendor: "10de", Product: "15f8", Class: "0302", Driver: "vfio-pci"}
+	u := login(t, simcloud.Run(t, simcloud.Model{
+		Hosts:  []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Devices: []sysfs.PCIDevice{gpu}}}},
+		Cyborg: fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat},
+	}), "admin", "admin")
+	s := spawned{uuid: instance(1), provider: u.cloud.ProviderUUID("cn0"), host: "cn0"}
+	allocated := func(generation any, resources map[string]int) {
+		u.do("PUT", "/placement/allocations/"+s.uuid, placement, map[string]any{
+			"allocations": map[string]any{s.provider: map[string]any{"resources": resources}},
+			"project_id":  u.cloud.ProjectID("admin"), "user_id": "u", "consumer_generation": generation,
+		}, 204, nil)
+	}
+	allocated(nil, map[string]int{"VCPU": 1})
+	s.define(u, domainOf(t, u.bindDirectly(s, "cn0", u.createARQs("gpu")...)...))
+	checkLeaks(t, u.cloud.Leaks(), []string{"guest: guest " + s.uuid + " has ARQ on provider cn0, but no allocation of PGPU there"}, strings.NewReplacer())
+	allocated(1, map[string]int{"VCPU": 1, "PGPU": 1})
+	u.cloud.CheckNoLeaks(t)
 }
 
 // checkLeaks compares word by word and skips words of a leak that the case does not have,

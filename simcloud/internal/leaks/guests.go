@@ -25,7 +25,31 @@ func (s *indexed) checkGuest(g *guest) {
 				g.UUID, a.Class, a.Used, s.providerText(a.Provider), plural.Count(n, "accelerator request"))
 		}
 	}
+	s.checkAmounts(g)
 	s.checkForeignDevices(g)
+}
+
+// checkAmounts finds units of which a guest holds more than it has allocated. If it has allocated none, that was found with
+// the request.
+func (s *indexed) checkAmounts(g *guest) {
+	held := make(map[unit]int)
+	var units []unit // in the order of the requests
+	for _, r := range g.requests {
+		if r.State != fakecyborg.StateBound || r.handle == nil {
+			continue
+		}
+		u := s.unit(r)
+		if held[u]++; held[u] == 1 {
+			units = append(units, u)
+		}
+	}
+	for _, u := range units {
+		used := g.allocated(u)
+		if used > 0 && held[u] > used && held[u] > used*s.requestsPerUnit(u) {
+			s.leak(KindGuest, g.UUID, "guest %s has %s on provider %s, but has allocated %s:%d there",
+				g.UUID, plural.Count(held[u], "bound accelerator request"), s.providerText(u.provider), u.class, used)
+		}
+	}
 }
 
 // isLeft reports whether a provider is on a host that the guest was evacuated from.
@@ -50,8 +74,14 @@ func (s *indexed) checkRequest(g *guest, r *request) {
 	if r.handle == nil || !r.handle.InUse || r.handle.ARQ != r.UUID {
 		lacks(", but its attach handle %s is not in use by it", r.AttachHandleUUID)
 	}
-	if !g.hasAllocation(r.DeviceRPUUID) {
-		lacks(" on provider %s, but no allocation there", s.providerText(r.DeviceRPUUID))
+	if r.handle != nil && r.handle.Hostname != r.Hostname && s.hasDevices[r.Hostname] {
+		lacks(" on host %s, but its attach handle is one of host %s", r.Hostname, r.handle.Hostname)
+	}
+	switch u := s.unit(r); {
+	case !g.hasAllocation(u.provider):
+		lacks(" on provider %s, but no allocation there", s.providerText(u.provider))
+	case r.handle != nil && u.class != "" && g.allocated(u) == 0:
+		lacks(" on provider %s, but no allocation of %s there", s.providerText(u.provider), u.class)
 	}
 	if r.AttachHandleType == driver.HandleMDEV && !s.hasMdev[[2]string{r.Hostname, r.AttachHandleUUID}] {
 		lacks(", but host %s has no mediated device %s", r.Hostname, r.AttachHandleUUID)

@@ -25,11 +25,14 @@ type indexed struct {
 	firstOf   map[hostDevice]*handle // without TEST_PCI
 	classes   map[string][]string    // Cyborg's resource classes by provider; on a flat host there may be several
 	class     map[string]string      // and by deployable; nil until it is needed
+	doubled   map[string]bool        // providers of cards of Xilinx; nil until it is needed
 	consumers []consumer
-	names     map[string]string  // of providers; nil until a text needs one
-	hasMdev   map[[2]string]bool // by host and uuid
-	hasVGPU   map[VGPU]bool
-	leaks     []Leak
+	names     map[string]string // of providers; nil until a text needs one
+	// hasDevices are the hosts with devices of Cyborg's.
+	hasDevices map[string]bool
+	hasMdev    map[[2]string]bool // by host and uuid
+	hasVGPU    map[VGPU]bool
+	leaks      []Leak
 }
 
 // guest is a guest with what belongs to it.
@@ -78,8 +81,9 @@ func index(state State) *indexed {
 	}
 	s.addServers()
 	s.indexRequests()
-	s.classes = make(map[string][]string, len(s.Deployables))
+	s.classes, s.hasDevices = make(map[string][]string, len(s.Deployables)), make(map[string]bool)
 	for _, d := range s.Deployables {
+		s.hasDevices[d.Hostname] = true
 		class := d.ResourceClass()
 		if all := s.classes[d.ProviderUUID]; !slices.Contains(all, class) {
 			s.classes[d.ProviderUUID] = append(all, class)
@@ -179,6 +183,35 @@ func (s *indexed) unit(r *request) unit {
 
 func (g *guest) hasAllocation(provider string) bool {
 	return slices.ContainsFunc(g.allocations, func(a placementsim.Allocation) bool { return a.Provider == provider })
+}
+
+// allocated is how much the guest has allocated of a resource class of a provider.
+func (g *guest) allocated(u unit) (used int) {
+	for _, a := range g.allocations {
+		if a.Provider == u.provider && a.Class == u.class {
+			used += a.Used
+		}
+	}
+	return used
+}
+
+// xilinxTrait is that of cards of which Cyborg makes two requests for a unit, one for each function.
+const xilinxTrait = "CUSTOM_FPGA_XILINX"
+
+// requestsPerUnit is how many requests a guest may have for a unit that it has allocated.
+func (s *indexed) requestsPerUnit(u unit) int {
+	if s.doubled == nil {
+		s.doubled = make(map[string]bool)
+		for _, d := range s.Deployables {
+			if slices.Contains(d.Traits(), xilinxTrait) {
+				s.doubled[d.ProviderUUID] = true
+			}
+		}
+	}
+	if s.doubled[u.provider] {
+		return 2
+	}
+	return 1
 }
 
 // deviceOf is the device of an attach handle. A TEST_PCI handle has none, nor has a handle

@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -114,4 +115,35 @@ func TestForeignDevicesAreThoseOfAWalk(t *testing.T) {
 			t.Fatalf("leaks (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// Cyborg makes two requests for a unit of a card of Xilinx, which has two functions.
+func TestBothFunctionsOfACardBelongToItsUnit(t *testing.T) {
+	t.Parallel()
+	state := State{
+		Guests: []nova.Guest{{Guest: sim.Guest{UUID: "vm", Host: "cn0"}}},
+		Deployables: []fakecyborg.Deployable{
+			{UUID: "card", Hostname: "cn0", ProviderUUID: "rp", NumAccelerators: 1, Attributes: []driver.Attribute{
+				{Key: "rc", Value: "FPGA"}, {Key: "trait0", Value: "CUSTOM_FPGA_XILINX"},
+			}},
+		},
+		Allocations: []placementsim.Allocation{{Consumer: "vm", Provider: "rp", Class: "FPGA", Used: 1}},
+	}
+	for _, function := range []string{"management", "user", "third"} {
+		state.Handles = append(state.Handles, fakecyborg.AttachHandle{
+			UUID: function, DeployableUUID: "card", ProviderUUID: "rp", Hostname: "cn0", Type: driver.HandleTestPCI, InUse: true, ARQ: "arq of " + function,
+		})
+		state.ARQs = append(state.ARQs, fakecyborg.ARQ{
+			UUID: "arq of " + function, State: fakecyborg.StateBound, InstanceUUID: "vm", Hostname: "cn0", DeviceRPUUID: "rp",
+			AttachHandleType: driver.HandleTestPCI, AttachHandleUUID: function,
+		})
+	}
+	all := state
+	state.Handles, state.ARQs = state.Handles[:2], state.ARQs[:2]
+	if diff := cmp.Diff([]Leak(nil), Check(state)); diff != "" {
+		t.Errorf("two functions of one card (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Leak{{KindGuest, "vm", "guest vm has 3 bound accelerator requests on provider rp, but has allocated FPGA:1 there"}}, Check(all)); diff != "" {
+		t.Errorf("three functions of one card (-want +got):\n%s", diff)
+	}
 }
