@@ -20,7 +20,15 @@ type pastView struct {
 // KeepPast makes ViewPast show the rows as they were a time ago on a clock. It is called
 // once, before the first transaction.
 func (db *DB) KeepPast(lag time.Duration, now func() time.Time) {
-	db.past = past{lag: lag, now: now, views: []pastView{{now(), db.snapshot()}}}
+	db.past = past{lag: lag, now: now}
+	db.forgetPast()
+}
+
+// forgetPast makes the present view the only one. The mutex is held.
+func (db *DB) forgetPast() {
+	if db.past.lag > 0 {
+		db.past.views = []pastView{{db.past.now(), db.snapshot()}}
+	}
 }
 
 // ViewPast is View with the rows as they were a time ago, if KeepPast was called.
@@ -42,12 +50,21 @@ func (db *DB) keep() {
 		return
 	}
 	db.past.trim()
-	db.past.views = append(db.past.views, pastView{db.past.now(), db.snapshot()})
+	p, view := &db.past, pastView{db.past.now(), db.snapshot()}
+	if last := len(p.views) - 1; last > 0 && p.views[last].since.Equal(view.since) { // which nobody will see
+		p.views[last] = view
+		return
+	}
+	p.views = append(p.views, view)
 }
 
 // trim drops the views that nobody sees any more.
 func (p *past) trim() {
-	seen := p.now().Add(-p.lag)
+	now := p.now()
+	for i := len(p.views) - 1; i >= 0 && p.views[i].since.After(now); i-- { // the clock was set back
+		p.views[i].since = now
+	}
+	seen := now.Add(-p.lag)
 	first := slices.IndexFunc(p.views, func(v pastView) bool { return v.since.After(seen) })
 	if first < 0 {
 		first = len(p.views)

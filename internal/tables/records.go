@@ -55,6 +55,7 @@ func (db *DB) replace(tx *Tx) {
 	})
 	db.live.trees = tx.trees
 	db.live.loads++
+	db.forgetPast()
 }
 
 type decoded struct {
