@@ -113,24 +113,29 @@ func arrange[R any](l listing, rows []R, text func(row R, key string) (string, b
 	if !l.filtered {
 		return rows, nil
 	}
-	sortKey := cmp.Or(l.sortKey, "created_at")
+	type sorted struct {
+		row     R
+		key, id string
+	}
+	sortKey, list := cmp.Or(l.sortKey, "created_at"), make([]sorted, 0, len(rows))
 	for _, row := range rows {
-		if _, ok := text(row, sortKey); !ok {
+		key, ok := text(row, sortKey)
+		if !ok {
 			return nil, store.Refuse(store.Invalid, "The sort_key value \"%s\" is an invalid field for sorting", sortKey)
 		}
+		id, _ := text(row, "id")
+		list = append(list, sorted{row, key, id})
 	}
-	compare := func(a, b R, key string) int {
-		left, _ := text(a, key)
-		right, _ := text(b, key)
-		return cmp.Compare(left, right)
-	}
-	slices.SortFunc(rows, func(a, b R) int {
-		order := cmp.Or(compare(a, b, sortKey), compare(a, b, "id"))
+	slices.SortFunc(list, func(a, b sorted) int {
+		order := cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id))
 		if l.sortDir != "asc" {
 			return -order
 		}
 		return order
 	})
+	for i := range list {
+		rows[i] = list[i].row
+	}
 	if l.limit > 0 && l.limit < len(rows) {
 		rows = rows[:l.limit]
 	}
