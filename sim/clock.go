@@ -25,7 +25,7 @@ type ManualClock struct {
 	waiting []*waiter       // ordered by due time
 	added   chan<- struct{} // receives when a waiter is added; nil unless Advance listens
 
-	advancing sync.Mutex // one Advance follows the other, and begins where that one ended
+	advancing chan struct{} // one Advance follows the other, and begins where that one ended; see turns
 
 	listeners []func([]RecordChange)
 }
@@ -154,11 +154,24 @@ const (
 // wait again. What else a woken caller does runs beside Advance. A negative duration changes nothing. The error is for one that ends after the year 9998,
 // which changes nothing either.
 func (c *ManualClock) Advance(d time.Duration) error {
+	return c.AdvanceContext(context.Background(), d)
+}
+
+// AdvanceContext is Advance that ends with the context, and with its error. The clock then stands at the
+// time that it has come to.
+func (c *ManualClock) AdvanceContext(ctx context.Context, d time.Duration) error {
 	if d < 0 {
 		return nil
 	}
-	c.advancing.Lock()
-	defer c.advancing.Unlock()
+	turns := c.turns()
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	end := c.Now().Add(d)
 	if err := checkManual(end); err != nil {
 		return err
@@ -168,10 +181,24 @@ func (c *ManualClock) Advance(d time.Duration) error {
 		select {
 		case <-added:
 		case <-timer.C:
+		case <-ctx.Done():
 		}
 		timer.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	return nil
+}
+
+// turns has room for the one Advance that may go on.
+func (c *ManualClock) turns() chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.advancing == nil {
+		c.advancing = make(chan struct{}, 1)
+	}
+	return c.advancing
 }
 
 // wakeNext moves on to the next due time and wakes its waiter. It returns a channel that

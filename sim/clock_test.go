@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -155,6 +156,72 @@ func TestALoopWorksInEveryPeriod(t *testing.T) {
 		}
 		if worked != 10 {
 			t.Errorf("the loop worked %d times in 10 periods", worked)
+		}
+	})
+}
+
+// A year of a loop takes long. Who does not wait for it does not keep the clock from others.
+func TestAnAdvanceEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := sim.NewManualClock(start)
+		ctx, cancel := context.WithCancel(t.Context())
+		loop, end := context.WithCancel(t.Context())
+		defer end()
+		periods := 0
+		go func() {
+			for sim.WaitAgain(loop, clock, time.Minute) == nil {
+				if periods++; periods == 3 {
+					cancel()
+				}
+			}
+		}()
+		synctest.Wait()
+		if err := clock.AdvanceContext(ctx, 365*24*time.Hour); !errors.Is(err, context.Canceled) {
+			t.Errorf("the advance ended with %v, want that its context was canceled", err)
+		}
+		synctest.Wait()
+		if now := clock.Now(); now.Before(start.Add(3*time.Minute)) || now.After(start.Add(4*time.Minute)) {
+			t.Errorf("the clock stands at %s, want about 3 minutes after the start", now)
+		}
+		if err := clock.AdvanceContext(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+			t.Errorf("an advance whose context has ended: %v", err)
+		}
+		from := clock.Now()
+		if err := clock.Advance(time.Hour); err != nil || !clock.Now().Equal(from.Add(time.Hour)) {
+			t.Errorf("the next advance: %v, from %s to %s", err, from, clock.Now())
+		}
+	})
+}
+
+func TestAnAdvanceThatWaitsForAnotherEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := new(sim.ManualClock)
+		if err := clock.Set(start); err != nil {
+			t.Fatal(err)
+		}
+		first, endFirst := context.WithCancel(t.Context())
+		go func() {
+			_ = sim.WaitAgain(t.Context(), clock, time.Minute)
+		}()
+		synctest.Wait()
+		ended := make(chan error, 2)
+		go func() { ended <- clock.AdvanceContext(first, time.Hour) }() // it waits 10 s for the work of the loop
+		synctest.Wait()
+		second, endSecond := context.WithCancel(t.Context())
+		go func() { ended <- clock.AdvanceContext(second, time.Hour) }()
+		synctest.Wait()
+		endSecond()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the second ended with %v", err)
+		}
+		endFirst()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first ended with %v", err)
+		}
+		if now := clock.Now(); !now.Equal(start.Add(time.Minute)) {
+			t.Errorf("the clock stands at %s", now)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package simcloud_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -140,4 +141,30 @@ func TestRunTakesAModelAndOptions(t *testing.T) {
 	if cloud.Model().Region != "north" || !cloud.Cyborg.DeviceProfiles()[0].CreatedAt.Equal(start) {
 		t.Errorf("got region %s, device profiles %v", cloud.Model().Region, cloud.Cyborg.DeviceProfiles())
 	}
+}
+
+// A client that gives up does not leave an advance behind, for which the next would wait.
+func TestAnAdvanceEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		cloud := simcloud.Run(t, simcloud.WithClock(clock))
+		ctx, giveUp := context.WithCancel(t.Context())
+		go func() {
+			_ = sim.WaitAgain(t.Context(), clock, time.Minute)
+			giveUp()
+		}()
+		synctest.Wait()
+		for path, body := range map[string]string{"/_sim/clock": `{"advance": "24h"}`, "/_sim/": "do=advance&by=24h"} {
+			r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader(body))
+			if path != "/_sim/clock" {
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			}
+			w := httptest.NewRecorder()
+			cloud.Handler().ServeHTTP(w, r)
+			if !strings.Contains(w.Body.String(), "context canceled; it is at 2026-01-01T00:01:00Z") {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+	})
 }

@@ -137,7 +137,7 @@ func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, "clock", &change); err != nil {
 		return err
 	}
-	if err := change.Apply(c.clock); err != nil {
+	if err := change.Apply(r.Context(), c.clock); err != nil {
 		return err
 	}
 	c.showClock()(w, r)

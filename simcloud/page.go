@@ -1,6 +1,7 @@
 package simcloud
 
 import (
+	"context"
 	"iter"
 	"math"
 	"net/http"
@@ -160,9 +161,9 @@ func (c pageCloud) AddFault(rule fault.Rule) error { return c.faults.Add(rule) }
 func (c pageCloud) RemoveFault(rule fault.Rule) { c.faults.Remove(rule) }
 
 // Advance implements statuspage.Cloud.
-func (c pageCloud) Advance(by time.Duration) error {
+func (c pageCloud) Advance(ctx context.Context, by time.Duration) error {
 	advance := strictjson.Duration(by)
-	return clockapi.Change{Advance: &advance}.Apply(c.clock)
+	return clockapi.Change{Advance: &advance}.Apply(ctx, c.clock)
 }
 
 // Flavors implements statuspage.Cloud.

@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,7 +29,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request) {
 	case "remove-fault":
 		do = p.removeFault
 	case "advance":
-		section, do = Now, p.advance
+		section, do = Now, func(form url.Values) error { return p.advance(r.Context(), form) }
 	default:
 		http.Error(w, "the form does not say what to do", http.StatusBadRequest)
 		return
@@ -40,12 +41,12 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, address(r.URL.Query()).with(section), http.StatusSeeOther)
 }
 
-func (p *Page) advance(form url.Values) error {
+func (p *Page) advance(ctx context.Context, form url.Values) error {
 	by, err := time.ParseDuration(form.Get("by"))
 	if err != nil || by < 0 {
 		return fmt.Errorf("by: %q is not a duration such as 90s", form.Get("by"))
 	}
-	return p.cloud.Advance(by)
+	return p.cloud.Advance(ctx, by)
 }
 
 // setFault adds a rule to those that are set.

@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"context"
 	"iter"
 	"time"
 
@@ -38,8 +39,8 @@ type Cloud interface {
 	// AddFault adds a rule, RemoveFault removes one.
 	AddFault(fault.Rule) error
 	RemoveFault(fault.Rule)
-	// Advance advances a manual clock.
-	Advance(time.Duration) error
+	// Advance advances a manual clock, until the context ends.
+	Advance(context.Context, time.Duration) error
 	// Flavors and DeviceProfiles are what can be asked for, and Explain says why hosts are no candidates for a query of
 	// allocation candidates.
 	Flavors() []requestspec.Flavor

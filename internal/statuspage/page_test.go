@@ -54,7 +54,7 @@ func search[T any](q statuspage.Query, list []T, text func(T) string) (found []T
 
 func (w *world) Now() (time.Time, bool) { return start, w.manual }
 
-func (w *world) Advance(by time.Duration) error {
+func (w *world) Advance(_ context.Context, by time.Duration) error {
 	if !w.manual {
 		return errors.New("not a manual clock")
 	}

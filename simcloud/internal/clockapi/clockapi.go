@@ -1,6 +1,7 @@
 package clockapi
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -25,8 +26,8 @@ type Change struct {
 	Now     *time.Time           `json:"now"`
 }
 
-// Apply changes the clock. The error is an *[simhttp.Error].
-func (c Change) Apply(clock sim.Clock) error {
+// Apply changes the clock. If the context ends before, the clock stands where it has come to. The error is an *[simhttp.Error].
+func (c Change) Apply(ctx context.Context, clock sim.Clock) error {
 	manual, ok := clock.(*sim.ManualClock)
 	if !ok {
 		return simhttp.Refuse(http.StatusConflict, "only a manual clock can be changed (cysim serve --manual-clock)")
@@ -36,11 +37,15 @@ func (c Change) Apply(clock sim.Clock) error {
 	case (c.Advance == nil) == (c.Now == nil) || c.Advance != nil && *c.Advance < 0:
 		return simhttp.Refuse(http.StatusBadRequest, `clock: want {"advance": "90s"}, a duration that is not negative, or {"now": "2026-01-01T00:00:00Z"}`)
 	case c.Advance != nil:
-		err = manual.Advance(time.Duration(*c.Advance))
+		err = manual.AdvanceContext(ctx, time.Duration(*c.Advance))
 	default:
 		err = manual.Set(*c.Now)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return simhttp.Refuse(http.StatusServiceUnavailable, "clock: %v; it is at %s", err, clock.Now().UTC().Format(time.RFC3339))
+	default:
 		return simhttp.Refuse(http.StatusBadRequest, "clock: %v", err)
 	}
 	return nil
