@@ -115,7 +115,7 @@ type attribute struct {
 type deviceProfile struct {
 	UUID        string              `json:"uuid"`
 	Name        string              `json:"name"`
-	Description string              `json:"description"`
+	Description *string             `json:"description"`
 	Groups      []map[string]string `json:"groups"`
 	times
 }

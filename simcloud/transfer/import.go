@@ -122,7 +122,11 @@ func (o *original) model() simcloud.Model {
 		m.Cyborg.Release = fakecyborg.ReleaseZed
 	}
 	for _, p := range o.Cyborg.Profiles {
-		m.DeviceProfiles = append(m.DeviceProfiles, simcloud.DeviceProfile{Name: p.Name, Description: p.Description, Groups: p.Groups})
+		profile := simcloud.DeviceProfile{Name: p.Name, Groups: p.Groups}
+		if p.Description != nil {
+			profile.Description = *p.Description
+		}
+		m.DeviceProfiles = append(m.DeviceProfiles, profile)
 	}
 	return m
 }

@@ -140,6 +140,21 @@ func TestAnImportedCloudListsWhatTheOriginalLists(t *testing.T) {
 	}
 }
 
+func TestADescriptionThatIsAbsentStaysAbsent(t *testing.T) {
+	t.Parallel()
+	original := simcloud.Run(t, simcloud.Model{DeviceProfiles: []simcloud.DeviceProfile{
+		{Name: "without", Groups: []map[string]string{{"resources:PGPU": "1"}}},
+		{Name: "with", Description: "some text", Groups: []map[string]string{{"resources:PGPU": "1"}}},
+	}})
+	cloud := imported(t, listingOf(t, original))
+	got, _ := login(t, cloud).send("GET", "/accelerator/v2/device_profiles", accelerator, nil, 200)
+	for _, want := range []string{`"name":"without","description":null`, `"name":"with","description":"some text"`} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("the imported profiles lack %s: %s", want, got)
+		}
+	}
+}
+
 // groupQuery asks for candidates of a group.
 func groupQuery(group map[string]string) string {
 	var resources, required []string
