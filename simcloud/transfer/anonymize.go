@@ -19,7 +19,8 @@ import (
 // information are left out with either.
 type Anonymization struct {
 	// Names replaces the names of hosts, resource providers, deployables and device
-	// profiles, and the ids of projects and users that are no UUIDs.
+	// profiles, those of images and physical networks, and the ids of projects and users that are no
+	// UUIDs.
 	Names bool
 	// IDs replaces all UUIDs but those of FPGA regions and functions, which belong to the
 	// hardware and are parts of names of traits.
@@ -91,10 +92,11 @@ func eachText(field string, value any, replace func(field, text string) string) 
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) { // in order, since new names are numbered
-			switch field {
-			case "allocations":
+			_, named := namesOf(name)
+			switch {
+			case field == "allocations":
 				out[replace(field, name)] = v[name]
-			case "attach_handle_info", "attributes_list", "resource_classes":
+			case !named && slices.Contains([]string{"attach_handle_info", "attributes_list", "resource_classes"}, field):
 				out[name] = eachText(field, v[name], replace)
 			default:
 				out[name] = eachText(name, v[name], replace)
@@ -103,6 +105,17 @@ func eachText(field string, value any, replace func(field, text string) string) 
 		return out
 	}
 	return value
+}
+
+// namesOf is the format of new names for the values of a field that has names of images or networks.
+func namesOf(field string) (format string, ok bool) {
+	switch field {
+	case "accel:bitstream_name", "accel:function_name":
+		return "image-%d", true
+	case "physical_network":
+		return "network-%d", true
+	}
+	return "", false
 }
 
 // isID tells whether the field of a listing holds a UUID.
@@ -117,7 +130,7 @@ func isID(field string) bool {
 type anonymizer struct {
 	Anonymization
 	names  map[string]string // of hosts, resource providers and deployables
-	labels map[string]string // names of device profiles, and ids of projects and users
+	labels map[string]string // names of device profiles, images and networks, and ids of projects and users
 	ids    map[string]string // new UUIDs by old ones without dashes
 	used   map[string]bool   // texts of the listing and new names
 	last   map[string]int    // the number of the newest name, by format
@@ -186,7 +199,10 @@ func (x *anonymizer) below(name string, prefixes map[string]string) string {
 // learn chooses the new form of each UUID, and of the id of each project and user.
 func (x *anonymizer) learn(field, text string) string {
 	bare, owner := bareHex(text), field == "project_id" || field == "user_id"
+	format, named := namesOf(field)
 	switch {
+	case named && x.Names && text != "" && x.names[text] == "" && x.labels[text] == "" && (bare == "" || !x.IDs):
+		x.labels[text] = x.fresh(format)
 	case !isID(field) && !owner || text == "" || x.ids[bare] != "" || x.labels[text] != "":
 	case bare != "" && x.IDs:
 		x.ids[bare] = newUUID(x.Seed, bare)
@@ -208,6 +224,9 @@ func (x *anonymizer) replace(field, text string) string {
 		return cmp.Or(x.labels[text], x.id(text))
 	case "name", "device_profile_name":
 		return cmp.Or(x.names[text], x.labels[text], text)
+	}
+	if _, named := namesOf(field); named {
+		return cmp.Or(x.names[text], x.labels[text], x.id(text))
 	}
 	if isID(field) || strings.HasPrefix(field, "accel:") || slices.Contains([]string{"hostname", "value", "attributes_list", "attach_handle_info"}, field) {
 		return cmp.Or(x.names[text], x.id(text))

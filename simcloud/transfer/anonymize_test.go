@@ -258,6 +258,38 @@ func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 	}
 }
 
+func TestNamesOfImagesAndNetworksAreReplaced(t *testing.T) {
+	t.Parallel()
+	l := listingOf(t, named(t, "cn1"))
+	l.answers.Cyborg.Profiles[0].Groups = []map[string]string{
+		{"resources:FPGA": "1", "accel:bitstream_name": "secret bitstream"},
+		{"resources:FPGA": "1", "accel:function_name": "secret function"},
+		{"resources:FPGA": "1", "accel:bitstream_name": "secret bitstream"},
+	}
+	arq := slices.IndexFunc(l.answers.Cyborg.ARQs, func(a *arq) bool { return a.HandleInfo["bus"] != "" })
+	info := maps.Clone(l.answers.Cyborg.ARQs[arq].HandleInfo)
+	info["physical_network"] = "secret network"
+	l.answers.Cyborg.ARQs[arq].HandleInfo = info
+	got, err := l.Anonymize(Anonymization{Names: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []map[string]string{
+		{"resources:FPGA": "1", "accel:bitstream_name": "image-1"},
+		{"resources:FPGA": "1", "accel:function_name": "image-2"},
+		{"resources:FPGA": "1", "accel:bitstream_name": "image-1"},
+	}
+	if diff := cmp.Diff(want, got.answers.Cyborg.Profiles[0].Groups); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+	if network := got.answers.Cyborg.ARQs[arq].HandleInfo["physical_network"]; network != "network-1" {
+		t.Errorf("the network is %q", network)
+	}
+	if kept, err := l.Anonymize(Anonymization{IDs: true}); err != nil || kept.answers.Cyborg.ARQs[arq].HandleInfo["physical_network"] != "secret network" {
+		t.Errorf("with the names kept: %v", err)
+	}
+}
+
 func TestNewNamesAreNoNamesOfTheListing(t *testing.T) {
 	t.Parallel()
 	got, err := listingOf(t, named(t, "host-2", "host-1")).Anonymize(Anonymization{Names: true})
