@@ -81,13 +81,17 @@ type errorBody struct {
 	MinVersion string `json:"min_version,omitempty"`
 }
 
-// writeError answers in the representation that the caller accepts.
-func writeError(c *simhttp.Call, err error) {
+// writeError answers in the representation that the caller accepts. A 401 is that of keystonemiddleware in
+// front of Placement, or of its "noauth2".
+func (s *Server) writeError(c *simhttp.Call, err error) {
 	e := simhttp.AsError(err)
 	var refused *engine.Error
 	switch {
 	case errors.As(err, &refused):
 		e = fromEngine(refused)
+	case e.Status == http.StatusUnauthorized && s.verifier != nil:
+		c.WriteUnauthorized(c.BaseURL())
+		return
 	case e.Status == http.StatusUnauthorized:
 		writeUnauthorized(c)
 		return
@@ -205,7 +209,7 @@ func htmlPage(status int, title, text string) string {
 		"</h1>\n  " + text + "\n </body>\n</html>"
 }
 
-// writeUnauthorized answers 401, whose body is of another shape than that of
+// writeUnauthorized answers the 401 of "noauth2", whose body is of another shape than that of
 // all other errors.
 func writeUnauthorized(c *simhttp.Call) {
 	simhttp.WriteJSON(c.W, http.StatusUnauthorized, map[string]string{

@@ -161,6 +161,32 @@ func TestTokenVerifierReplacesTheConventions(t *testing.T) {
 	}
 }
 
+// Behind Keystone it is keystonemiddleware that refuses tokens, those of services on every route but the first.
+func TestTokensAreRefusedAsByKeystonemiddleware(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, Config{}, WithTokenVerifier(verifier{"t-admin": {"X-Roles": {"admin"}}, "t-demo": {"X-Roles": {"member"}}}))
+	for _, tt := range []struct {
+		path, token, service string
+		want                 int
+	}{
+		{"/traits", "stale", "", 401},
+		{"/traits", "", "", 401},
+		{"/traits", "t-admin", "stale", 401},
+		{"/nowhere", "t-admin", "stale", 401},
+		{"/traits", "t-admin", "t-demo", 200}, // service_token_roles_required is false by default
+		{"/traits", "t-admin", "t-admin", 200},
+		{"/", "", "stale", 200},
+	} {
+		got := send(t, s, "1.39", "GET", tt.path, "", "X-Auth-Token", tt.token, "X-Service-Token", tt.service)
+		if got.status != tt.want {
+			t.Errorf("%+v: got %d", tt, got.status)
+		}
+		if tt.want == http.StatusUnauthorized && (got.at(t, "error", "title") != "Unauthorized" || !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Keystone uri=")) {
+			t.Errorf("%+v: got %v %s", tt, got.header, got.body)
+		}
+	}
+}
+
 func TestNewRefusesAnUnknownPolicy(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Config{Policy: "lax"}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "lax") {

@@ -151,7 +151,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		config: cfg, standard: standard, clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
 	}
 	s.service = &simhttp.Service{
-		Name: "placement", Router: s.router(), Handler: s.serve, WriteError: writeError,
+		Name: "placement", Router: s.router(), Handler: s.serve, WriteError: s.writeError,
 		VersionHeader: versionHeader, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(cfg.Seed, "placement request"),
 	}
 	for _, opt := range opts {

@@ -561,3 +561,21 @@ func TestTheModelsSeedDecidesAboutProbabilities(t *testing.T) {
 		t.Errorf("the same seed repeats: %t, another differs: %t", one == same, one != two)
 	}
 }
+
+// An agent whose service token has expired is refused by every service, as by a real one.
+func TestEveryServiceRefusesAnInvalidServiceToken(t *testing.T) {
+	t.Parallel()
+	u := login(t, simcloud.Run(t), "admin", "admin")
+	valid := u.service
+	for path, version := range map[string]string{
+		"/placement/resource_providers": placement, "/accelerator/v2/devices": accelerator, "/compute/v2.1/flavors": "", "/image/v2/images": "",
+	} {
+		for service, want := range map[string]int{valid: 200, "": 200, "expired": 401} {
+			u.service = service
+			got := u.send("GET", path, version, "")
+			if got.status != want || (want == 401) != strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Keystone uri=") {
+				t.Errorf("GET %s with the service token %q: %d %v, want %d", path, service, got.status, got.header, want)
+			}
+		}
+	}
+}

@@ -115,9 +115,9 @@ func TestTokensExpireAtARequest(t *testing.T) {
 	}
 	want("before", 200, 200)
 	expire(fault.DeviceList, fault.ExpireServiceToken)
-	want("the service token expires", 401, 200)
+	want("the service token expires", 401, 401)
 	cloud.Faults().Clear()
-	want("the service token has expired", 401, 200)
+	want("the service token has expired", 401, 401)
 	u = login(t, cloud, "admin", "admin") // with a new service token of the cloud
 	want("renewed", 200, 200)
 	expire(fault.ResourceProviderList, fault.ExpireToken)
