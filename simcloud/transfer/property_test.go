@@ -90,7 +90,7 @@ func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 			rt.Fatalf("still in use: %v", left)
 		}
 	})
-	if seen < 50 {
+	if seen < 50 && !testing.Short() { // which makes rapid try less
 		t.Errorf("only %d attach handles were in use", seen)
 	}
 }
