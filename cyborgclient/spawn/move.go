@@ -1,10 +1,12 @@
 package spawn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -118,7 +120,8 @@ func (o *Operations) noGuestOf(ctx context.Context, i Instance, arqs []cyborgcli
 	return nil
 }
 
-// Evacuate moves an instance from a host that is down: it claims another host,
+// Evacuate moves an instance from a host that is down: it claims another host, of which
+// it holds no compute resources, as it may after an earlier evacuation,
 // then deletes the old ARQs, because Cyborg refuses to bind more for the instance,
 // creates and binds new ones, starts the guest, and gives up the claim on the old
 // host. The caller makes sure that the old host is really down.
@@ -189,9 +192,10 @@ func (a *Attempt) withoutOldHost(held placement.Resources) placement.Resources {
 
 // evacuate runs the steps on the new host.
 func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step, error) {
+	var old []string // providers of hosts that the instance leaves
 	order := a.Request.Order
 	a.Request.Order = func(candidates []Candidate) []Candidate {
-		candidates = a.elsewhere(candidates)
+		candidates = elsewhere(candidates, old)
 		if order != nil {
 			candidates = order(candidates)
 		}
@@ -200,11 +204,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 	return a.walk(ctx, StepProfile, StepStart, func(next Step) (err error) {
 		switch next {
 		case StepSelect:
-			a.before, err = o.flow.placement.Allocation(a.record.reopen(ctx), i.UUID)
-		case StepClaim:
-			if i.Host != "" && sameHost(a.Host, i.Host) {
-				err = fmt.Errorf("%w: the instance's allocation is on another host than %s", ErrRequest, i.Host)
-			}
+			old, err = a.readOld(a.record.reopen(ctx), i)
 		case StepCreate:
 			err = o.freeOld(a.record.reopen(ctx), a, i)
 		}
@@ -212,25 +212,34 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 	})
 }
 
-// elsewhere leaves out the host whose resources the instance holds.
-func (a *Attempt) elsewhere(candidates []Candidate) []Candidate {
-	if len(a.before.Resources) == 0 {
-		return candidates
+// readOld reads what the instance holds. It returns the providers of compute resources that it
+// holds, on several hosts after an evacuation whose source is not given up, and that of its host.
+func (a *Attempt) readOld(ctx context.Context, i Instance) (old []string, err error) {
+	if a.before, err = a.flow.placement.Allocation(ctx, i.UUID); err != nil {
+		return nil, err
 	}
-	node := placement.NodeProvider(a.before.Resources)
-	var others []Candidate
-	for _, c := range candidates {
-		if _, same := c.Allocations[node]; !same && c.Root != node {
-			others = append(others, c)
-		}
+	old = placement.NodeProviders(a.before.Resources)
+	if i.Host == "" {
+		return old, nil
 	}
-	return others
+	root, err := a.flow.placement.Named(ctx, i.Host)
+	return append(old, root), err
+}
+
+// elsewhere leaves out the candidates on hosts with some providers.
+func elsewhere(candidates []Candidate, old []string) []Candidate {
+	return slices.DeleteFunc(candidates, func(c Candidate) bool {
+		return slices.ContainsFunc(old, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
+	})
 }
 
 // freeOld deletes the ARQs on the old host. From then on the instance does not
 // hold their devices either, whatever follows. The deletion is not interrupted
 // once it has begun, because it must be known which ARQs are gone.
 func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error {
+	if i.Host != "" && sameHost(a.Host, i.Host) { // of a short name, without an allocation there
+		return fmt.Errorf("%w: the instance's allocation is on another host than %s", ErrRequest, i.Host)
+	}
 	if !i.hasProfile() {
 		return nil
 	}
