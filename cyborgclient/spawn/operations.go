@@ -197,7 +197,8 @@ func (o *Operations) HardReboot(ctx context.Context, i Instance, domain []byte) 
 // Rebuild shuts the guest down and starts it with the domain of another image on the
 // same host. The ARQs are kept and used again. An instance without ARQs is an error. A
 // guest that is off gets the domain and stays off. After a failure the guest has the old
-// domain, and runs if it ran.
+// domain, and runs if it ran; an error that matches ErrLeftover says that it could not be
+// restored: start it after the next Rebuild.
 func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) error {
 	return o.do(OpRebuild, i, func() error {
 		accel, err := o.accelerators(ctx, i)

@@ -32,6 +32,9 @@ type OwnershipChange struct {
 	// started without it, as Nova's libvirt driver does. Nil leaves the device. It may be
 	// called again for a device that is gone.
 	Release func(ctx context.Context, mdev string) error
+	// Stopped says, when TakeOver is called again, that the guest is off because it was stopped,
+	// and not because it did not start.
+	Stopped bool
 	// Options shape the request to Placement.
 	Options requestspec.Options
 }
@@ -50,7 +53,9 @@ type OwnershipChange struct {
 // was: the same domain, running if it ran, and nothing of Cyborg's; the error is a
 // [*Error]. When only the release of Nova's vGPU failed, both the result and an
 // error that matches ErrLeftover are returned. TakeOver then releases it when it is called
-// again with the same Mdev.
+// again with the same Mdev. That is refused (ErrRequest) while the guest is off, unless
+// change.Stopped is set: if it ran before, and neither started nor could be restored, start it
+// first, with [Operations.Start] and the new flavor.
 func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Result, error) {
 	i := change.Instance
 	change.Mdev = strings.ToLower(change.Mdev)
@@ -60,7 +65,7 @@ func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Res
 		if err != nil {
 			return err
 		}
-		if result, err = o.takenOver(ctx, &change, saved); err != nil {
+		if result, err = o.takenOver(ctx, &change, saved, running); err != nil {
 			return err
 		}
 		if result == nil {
@@ -74,8 +79,8 @@ func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Res
 }
 
 // takenOver returns the result of an earlier TakeOver, whose guest has Cyborg's device in
-// place of Nova's, or nil.
-func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, saved []byte) (*Result, error) {
+// place of Nova's, or nil. Nothing tells whether a guest that is off ran before that one.
+func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, saved []byte, running bool) (*Result, error) {
 	arqs, err := o.flow.instanceARQs(ctx, change.Instance.UUID)
 	if err != nil || len(arqs) != 1 || arqs[0].State != cyborgclient.StateBound {
 		return nil, err
@@ -87,6 +92,8 @@ func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, sav
 		return nil, err
 	case change.Mdev == "" && change.Release != nil:
 		return nil, fmt.Errorf("%w: the domain has Cyborg's mediated device %s already; set OwnershipChange.Mdev", ErrRequest, handle.UUID)
+	case !running && !change.Stopped:
+		return nil, fmt.Errorf("%w: the guest is off with Cyborg's mediated device %s; start it, or set OwnershipChange.Stopped", ErrRequest, handle.UUID)
 	}
 	devices, _, err := domainxml.Hostdevs([]domainxml.Handle{handle})
 	if err != nil {
