@@ -243,7 +243,11 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	if !i.hasProfile() {
 		return nil
 	}
-	devices, err := o.flow.cyborgProviders(ctx)
+	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
+	if err != nil {
+		return fmt.Errorf("list the ARQs on host %s: %w", i.Host, err)
+	}
+	devices, err := o.flow.devices(ctx, arqs)
 	if err != nil {
 		return err
 	}
@@ -252,10 +256,6 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
-	if err != nil {
-		return fmt.Errorf("list the ARQs on host %s: %w", i.Host, err)
-	}
 	if err := o.noGuestOf(ctx, i, arqs); err != nil {
 		return err
 	}

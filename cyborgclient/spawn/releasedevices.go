@@ -3,14 +3,17 @@ package spawn
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/requestspec"
 )
 
 // ReleaseDevices gives back the accelerators of an instance that goes on, as one that
 // got them with Request.Running: its ARQs, and then in its allocation the resources of
-// their providers and of others that Cyborg lists. The rest of the allocation is kept.
+// their providers and of others that Cyborg lists: of a flat host (Compat.FlatProviders) only
+// those of the classes of Cyborg's devices. The rest of the allocation is kept.
 // Take the devices out of the domain before. It is idempotent; a failure is an [*Error]
 // that matches ErrLeftover, as that of Release. The token must be one that may list
 // deployables.
@@ -30,29 +33,58 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	})
 }
 
-// heldDevices returns the providers that an instance's devices may be on. Those without an
-// ARQ are left from a release that failed half-way.
-func (f *Flow) heldDevices(ctx context.Context, instance string) (devices map[string]bool, err error) {
+// heldDevices returns what an instance's devices may hold. Those without an ARQ are left from a
+// release that failed half-way.
+func (f *Flow) heldDevices(ctx context.Context, instance string) (devices placement.Devices, err error) {
 	err = f.retry(ctx, func(ctx context.Context) error {
-		if devices, err = f.cyborgProviders(ctx); err != nil {
-			return err
-		}
 		arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
-		for _, arq := range arqs {
-			devices[arq.DeviceRPUUID] = true // its device may be gone
+		if err == nil {
+			devices, err = f.devices(ctx, arqs)
 		}
 		return err
 	})
 	return devices, err
 }
 
-// cyborgProviders returns the resource providers of Cyborg's devices. The trait OWNER_CYBORG
-// does not tell: most drivers do not report it.
-func (f *Flow) cyborgProviders(ctx context.Context) (map[string]bool, error) {
+// attributeClass is the attribute of a deployable that has its resource class.
+const attributeClass = "rc"
+
+// devices returns the resource providers of Cyborg's devices with their classes. The trait
+// OWNER_CYBORG does not tell: most drivers do not report it. The classes of an ARQ whose provider
+// Cyborg does not list, because its device is gone or was on a flat host, are those that its
+// profile requests.
+func (f *Flow) devices(ctx context.Context, arqs []cyborgclient.ARQ) (placement.Devices, error) {
 	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
-	providers := make(map[string]bool, len(deployables))
-	for _, deployable := range deployables {
-		providers[deployable.RPUUID] = true
+	if err != nil {
+		return nil, err
 	}
-	return providers, err
+	listed := make(placement.Devices, len(deployables))
+	for _, deployable := range deployables {
+		attributes, _ := deployable.Attributes() // without malformed ones
+		for _, a := range attributes {
+			if a.Key == attributeClass {
+				listed.Add(deployable.RPUUID, a.Value)
+			}
+		}
+	}
+	devices := maps.Clone(listed)
+	for _, arq := range arqs {
+		if arq.DeviceRPUUID == "" || listed[arq.DeviceRPUUID] != nil {
+			continue
+		}
+		profile, err := f.readProfile(ctx, arq.DeviceProfileName)
+		if err != nil {
+			return nil, fmt.Errorf("the devices of ARQ %s: %w", arq.UUID, err)
+		}
+		groups, err := requestspec.ParseProfile(profile.Name, profile.Groups)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the devices of ARQ %s: %w", ErrProfile, arq.UUID, err)
+		}
+		for _, group := range groups {
+			for class := range group.Resources {
+				devices.Add(arq.DeviceRPUUID, class)
+			}
+		}
+	}
+	return devices, nil
 }

@@ -2,63 +2,161 @@ package spawn_test
 
 import (
 	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
+// flatModel has two hosts whose devices are on the compute node's provider. The first node offers
+// encrypted memory, too.
+func flatModel() *simcloud.Model {
+	model := raceModel(2, 2)
+	model.Cyborg.PlacementMode = fakecyborg.ModeFlat
+	return model
+}
+
+const classEncryption = "MEM_ENCRYPTION_CONTEXT"
+
+// encrypt makes the nodes of the hosts offer encrypted memory.
+func (w *world) encrypt(t *testing.T) {
+	t.Helper()
+	for _, host := range w.cloud.HostNames() {
+		node, err := w.cloud.Placement.ResourceProvider(w.cloud.ProviderUUID(host))
+		settled(t, err)
+		node.Inventories[classEncryption] = placementsim.Inventory{Total: 4}
+		settled(t, w.cloud.Placement.SetInventory(node.UUID, node.Inventories))
+	}
+}
+
+// encrypted makes a flavor request encrypted memory.
+func encrypted(flavor requestspec.Flavor) requestspec.Flavor {
+	flavor.ExtraSpecs = maps.Clone(flavor.ExtraSpecs)
+	if flavor.ExtraSpecs == nil {
+		flavor.ExtraSpecs = map[string]string{}
+	}
+	flavor.ExtraSpecs["resources:"+classEncryption] = "1"
+	return flavor
+}
+
+// Most drivers of upstream report no trait that names the owner, so that nothing but Cyborg's
+// own list tells its providers once the ARQs are deleted. On a flat host the rest of what the
+// instance holds of the compute node is not Cyborg's.
 func TestARunningInstanceGivesItsDevicesBackAndGoesOn(t *testing.T) {
 	t.Parallel()
-	for name, profile := range map[string]string{"OWNER_CYBORG": "mixed", "no trait": "fake"} {
+	quirks := simcloud.DefaultModel()
+	quirks.Cyborg.UpstreamQuirks = true
+	flat := spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: true}}
+	for name, tt := range map[string]struct {
+		model    *simcloud.Model
+		config   spawn.Config
+		profile  string
+		unlisted bool // Cyborg lists the devices no more
+	}{
+		"OWNER_CYBORG":            {model: &quirks, profile: "mixed"},
+		"no trait":                {model: &quirks, profile: "fake"},
+		"flat host":               {model: flatModel(), config: flat, profile: "two"},
+		"flat host, devices gone": {model: flatModel(), config: flat, profile: "two", unlisted: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { runningInstanceGivesBack(t, profile) })
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: tt.model, config: tt.config})
+				w.encrypt(t)
+				_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: encrypted(plainFlavor())})
+				settled(t, err)
+				held := w.held(instance)
+				req := request(tt.profile)
+				req.Running = true
+				_, err = w.flow.Run(t.Context(), req)
+				settled(t, err)
+				if tt.unlisted {
+					w.through(t, tt.config, func(next http.RoundTripper) http.RoundTripper {
+						return &rewrite{next: next, method: http.MethodGet, path: "/deployables", change: func(int, []byte) []byte { return []byte(`{"deployables":[]}`) }}
+					})
+				} else {
+					w.releaseWithoutPlacement(t)
+				}
+				for range 2 {
+					settled(t, w.flow.ReleaseDevices(t.Context(), instance))
+					if diff := cmp.Diff(held, w.held(instance)); diff != "" || len(w.cloud.Cyborg.ARQs()) > 0 {
+						t.Errorf("%d ARQs; allocations (-want +got):\n%s", len(w.cloud.Cyborg.ARQs()), diff)
+					}
+				}
+			})
 		})
 	}
 }
 
-// Most drivers of upstream report no trait that names the owner, so that nothing but Cyborg's
-// own list tells its providers once the ARQs are deleted.
-func runningInstanceGivesBack(t *testing.T, profile string) {
-	model := simcloud.DefaultModel()
-	model.Cyborg.UpstreamQuirks = true
-	w := newWorld(t, worldOpts{model: &model})
-	plain := flavor("gpu")
-	plain.ExtraSpecs = nil
-	if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain}); err != nil {
-		t.Fatal(err)
-	}
-	held := w.cloud.Placement.Allocations()
-	req := request(profile)
-	req.Running = true
-	if _, err := w.flow.Run(t.Context(), req); err != nil {
-		t.Fatal(err)
-	}
-
-	// Its ARQs are deleted, but Placement does not answer.
-	if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 403, Times: -1}); err != nil {
-		t.Fatal(err)
-	}
+// releaseWithoutPlacement deletes the ARQs and not their part of the allocation.
+func (w *world) releaseWithoutPlacement(t *testing.T) {
+	t.Helper()
+	w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 403, Times: -1})
 	var failure *spawn.Error
 	err := w.flow.ReleaseDevices(t.Context(), instance)
-	if !errors.As(err, &failure) || len(failure.Leftovers) != 1 || failure.Leftovers[0].Kind != spawn.LeftoverAllocation {
-		t.Fatalf("err = %v", err)
+	if !errors.As(err, &failure) {
+		t.Fatalf("got %v", err)
 	}
+	wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
 	w.cloud.Faults().Clear()
+}
 
-	for range 2 {
-		if err := w.flow.ReleaseDevices(t.Context(), instance); err != nil {
-			t.Fatal(err)
+// Where neither Cyborg's devices nor the profile of an ARQ tell what to give back, nothing is.
+func TestDevicesOfAnUnknownClassAreNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: flatModel(), config: spawn.Config{Compat: spawn.Compat{FlatProviders: true}}})
+		_, err := w.flow.Run(t.Context(), request("two"))
+		settled(t, err)
+		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			next = &rewrite{next: next, method: http.MethodGet, path: "/device_profiles", change: func(int, []byte) []byte { return []byte(`{"device_profiles":[]}`) }}
+			return &rewrite{next: next, method: http.MethodGet, path: "/deployables", change: func(int, []byte) []byte { return []byte(`{"deployables":[]}`) }}
+		})
+		held, arqs := w.held(instance), w.cloud.Cyborg.ARQs()
+		err = w.flow.ReleaseDevices(t.Context(), instance)
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrProfile) {
+			t.Fatalf("got %v, want ErrProfile", err)
 		}
-		if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" || len(w.cloud.Cyborg.ARQs()) > 0 {
-			t.Errorf("%d ARQs; allocations (-want +got):\n%s", len(w.cloud.Cyborg.ARQs()), diff)
+		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
+		if diff := cmp.Diff(held, w.held(instance)); diff != "" || len(w.cloud.Cyborg.ARQs()) != len(arqs) {
+			t.Errorf("%d ARQs of %d; allocations (-before +after):\n%s", len(w.cloud.Cyborg.ARQs()), len(arqs), diff)
 		}
-	}
+	})
+}
+
+// An evacuation that fails after the deletion of the old ARQs gives up their devices, and nothing
+// else of a flat host.
+func TestAFailedEvacuationKeepsTheRestOfAFlatHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: flatModel(), config: spawn.Config{Compat: spawn.Compat{FlatProviders: true}}})
+		s.encrypt(t)
+		req := request("two")
+		req.Flavor = encrypted(req.Flavor)
+		i := s.launchOn(t, "cn0", req)
+		want := slices.DeleteFunc(s.held(instance), func(held string) bool { return strings.Contains(held, "PGPU") })
+		s.loseHost(t, i.Host)
+		s.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 403, Times: -1})
+		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); !errors.Is(err, cyborgclient.ErrForbidden) {
+			t.Fatalf("got %v, want the refusal of the create", err)
+		}
+		if diff := cmp.Diff(want, s.held(instance)); diff != "" {
+			t.Errorf("allocations (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestARunningInstanceThatHoldsNothingIsRefused(t *testing.T) {

@@ -60,23 +60,32 @@ func Equal(a, b Resources) bool {
 	return maps.EqualFunc(a, b, func(x, y map[string]int) bool { return maps.Equal(x, y) })
 }
 
-// Without returns resources without those of device providers. On a flat host the
-// device provider is the compute node, which keeps its basic resources.
-func Without(held Resources, devices map[string]bool) Resources {
-	kept := make(Resources, len(held))
-	for provider, resources := range held {
-		if !devices[provider] {
-			kept[provider] = resources
-			continue
-		}
-		basics := map[string]int{}
-		for _, class := range []string{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"} {
-			if n := resources[class]; n > 0 {
-				basics[class] = n
-			}
-		}
-		if len(basics) > 0 {
-			kept[provider] = basics
+// Devices are the resource classes of devices by their provider.
+type Devices map[string]map[string]bool
+
+// Add adds a class to those of a provider.
+func (d Devices) Add(provider, class string) {
+	if d[provider] == nil {
+		d[provider] = map[string]bool{}
+	}
+	d[provider][class] = true
+}
+
+// memoryClass is the prefix of the resource classes of device memory.
+const memoryClass = "CUSTOM_ACCELERATOR_MEMORY_"
+
+// Without returns resources without those of devices. On a flat host the device provider is
+// the compute node, of which the rest is kept.
+func Without(held Resources, devices Devices) Resources {
+	kept := maps.Clone(held)
+	for provider, classes := range devices {
+		resources := maps.Clone(held[provider])
+		isNode := onNode(resources) || resources["DISK_GB"] > 0
+		maps.DeleteFunc(resources, func(class string, _ int) bool {
+			return !isNode || classes[class] || strings.HasPrefix(class, memoryClass)
+		})
+		if kept[provider] = resources; len(resources) == 0 {
+			delete(kept, provider)
 		}
 	}
 	return kept

@@ -24,7 +24,7 @@ func TestNodeProviderIsNotTheSharedStorage(t *testing.T) {
 	}
 }
 
-func TestAddAndWithout(t *testing.T) {
+func TestAdd(t *testing.T) {
 	t.Parallel()
 	held := placement.Resources{"node": {"VCPU": 2, "PGPU": 1}, "device": {"VGPU": 1}}
 	sum := placement.Add(held, placement.Resources{"device": {"VGPU": 1}})
@@ -34,9 +34,29 @@ func TestAddAndWithout(t *testing.T) {
 	if held["device"]["VGPU"] != 1 || placement.Equal(held, sum) {
 		t.Error("Add changed its argument")
 	}
-	kept := placement.Without(sum, map[string]bool{"node": true, "device": true})
-	if diff := cmp.Diff(placement.Resources{"node": {"VCPU": 2}}, kept); diff != "" {
+}
+
+func TestWithout(t *testing.T) {
+	t.Parallel()
+	held := placement.Resources{
+		"node":    {"VCPU": 2, "MEM_ENCRYPTION_CONTEXT": 1, "PGPU": 1, "CUSTOM_ACCELERATOR_MEMORY_DDR4": 64},
+		"root":    {"DISK_GB": 20, "PGPU": 1}, // of a node whose processors are below it
+		"device":  {"VGPU": 1},
+		"another": {"VGPU": 1},
+	}
+	want := placement.Resources{
+		"node": {"VCPU": 2, "MEM_ENCRYPTION_CONTEXT": 1}, "root": {"DISK_GB": 20}, "another": {"VGPU": 1},
+	}
+	devices := placement.Devices{"device": {"PGPU": true}} // its class has changed
+	for _, node := range []string{"node", "root", "unused"} {
+		devices.Add(node, "PGPU")
+	}
+	before := placement.Clone(held)
+	if diff := cmp.Diff(want, placement.Without(held, devices)); diff != "" {
 		t.Errorf("without devices (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, held); diff != "" {
+		t.Errorf("the argument (-before +after):\n%s", diff)
 	}
 }
 
