@@ -112,17 +112,17 @@ type Attempt struct {
 	PortProfiles map[string]requestspec.DeviceProfile
 	PortOf       map[string]string
 
-	flow     *Flow
-	record   *recorder
-	stuck    []cyborgclient.ARQ // of the host before an evacuation, which Cyborg cannot delete
-	spares   []cyborgclient.ARQ // to bind beside them
-	stuckErr map[string]error
-	before   placement.Allocation // that of the instance before, with Request.Running
-	claim    claimState
-	create   createState
-	waiter   *externalevent.Waiter
-	bound    time.Time // when the bind request ended
-	ended    bool
+	flow    *Flow
+	record  *recorder
+	avoided []string // providers of hosts that are not chosen
+	stuck   stuckARQs
+	spares  []cyborgclient.ARQ   // to bind beside them
+	before  placement.Allocation // that of the instance before, with Request.Running
+	claim   claimState
+	create  createState
+	waiter  *externalevent.Waiter
+	bound   time.Time // when the bind request ended
+	ended   bool
 
 	claimed  bool // on Host
 	bindLost bool // the outcome of the bind is unknown

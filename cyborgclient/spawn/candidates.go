@@ -49,7 +49,7 @@ const askedPerHost = 8
 func (a *Attempt) nextLimit() int {
 	all := a.Spec.Limit
 	switch {
-	case all == 0, a.Request.Options.Limit != 0, a.Request.Order != nil, len(a.flow.config.Weighers) > 0, a.flow.config.MaxAttempts > all:
+	case all == 0, a.Request.Options.Limit != 0, a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.avoided) > 0, a.flow.config.MaxAttempts > all:
 		return all
 	case a.asked == 0:
 		alternates := a.flow.config.MaxAttempts - 1
@@ -366,8 +366,12 @@ func OrderBy(weighers ...matching.Weigher) func([]Candidate) []Candidate {
 	}
 }
 
-// order applies Request.Order or, without one, the weighers of the configuration.
+// order leaves out the hosts that are avoided, and applies Request.Order or, without one, the
+// weighers of the configuration.
 func (a *Attempt) order() error {
+	a.Candidates = slices.DeleteFunc(a.Candidates, func(c Candidate) bool {
+		return slices.ContainsFunc(a.avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
+	})
 	order := a.Request.Order
 	if order == nil && len(a.flow.config.Weighers) > 0 {
 		var profile requestspec.DeviceProfile

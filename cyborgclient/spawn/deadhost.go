@@ -62,10 +62,16 @@ func (f *Flow) tryDelete(ctx context.Context, try func(context.Context) error) e
 	}
 }
 
+// stuckARQs are ARQs on hosts of before an evacuation, which Cyborg cannot delete.
+type stuckARQs struct {
+	arqs []cyborgclient.ARQ
+	errs map[string]error // by UUID
+}
+
 // createSpares creates the ARQs that [Attempt.bind] begins with, if it has to bind beside
 // ARQs that Cyborg cannot delete.
 func (a *Attempt) createSpares(ctx context.Context) error {
-	if len(a.stuck) == 0 || len(a.spares) > 0 {
+	if len(a.stuck.arqs) == 0 || len(a.spares) > 0 {
 		return nil
 	}
 	err := a.createOf(ctx, a.sources()[0])
@@ -76,19 +82,19 @@ func (a *Attempt) createSpares(ctx context.Context) error {
 // bind sends the bindings, also for an instance that still has ARQs which Cyborg cannot
 // delete.
 func (a *Attempt) bind(ctx context.Context, bindings []cyborgclient.Binding) error {
-	if len(a.stuck) == 0 {
+	if len(a.stuck.arqs) == 0 {
 		return a.flow.cyborg.BindARQs(ctx, bindings)
 	}
 	err := a.flow.cyborg.BindAdditionalARQs(ctx, bindings, a.spares[0].UUID)
 	if err != nil {
-		err = fmt.Errorf("beside ARQ %s on host %s, whose agent is down: %w", a.stuck[0].UUID, a.stuck[0].Hostname, err)
+		err = fmt.Errorf("beside ARQ %s on host %s, which could not be deleted: %w", a.stuck.arqs[0].UUID, a.stuck.arqs[0].Hostname, err)
 	}
 	return err
 }
 
 // leaveStuck names the ARQs that Cyborg could not delete, and deletes the spares.
 func (a *Attempt) leaveStuck(ctx context.Context, c *cleanup) {
-	if len(a.stuck) == 0 {
+	if len(a.stuck.arqs) == 0 {
 		return
 	}
 	spares := uuidsOf(a.spares)
@@ -99,9 +105,7 @@ func (a *Attempt) leaveStuck(ctx context.Context, c *cleanup) {
 }
 
 func (a *Attempt) nameStuck(c *cleanup) {
-	for _, arq := range a.stuck {
-		c.add(LeftoverARQ, arq.UUID, a.stuckErr[arq.UUID])
-	}
+	c.addARQs(uuidsOf(a.stuck.arqs), a.stuck.errs)
 }
 
 // onHost leaves out ARQs of other hosts that are not expected: those of an instance that

@@ -60,6 +60,9 @@ func (i Instance) hasPort() bool { return slices.ContainsFunc(i.Ports, Port.Acce
 
 func (i Instance) accelerated() bool { return i.hasProfile() || i.hasPort() }
 
+// isOn reports whether a host is that of the instance.
+func (i Instance) isOn(host string) bool { return i.Host != "" && sameHost(host, i.Host) }
+
 // portARQs returns the accelerated ports by their ARQ.
 func (i Instance) portARQs() map[string]Port {
 	ports := make(map[string]Port, len(i.Ports))

@@ -1,7 +1,6 @@
 package spawn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,10 @@ type MoveOpts struct {
 	// Options and Order are those of [Request].
 	Options requestspec.Options
 	Order   func([]Candidate) []Candidate
+	// Down are the names of compute nodes, other than that of the instance, that are down: none is
+	// chosen, and none is asked whether an ARQ that is bound there belongs to a guest. The caller
+	// makes sure that they are down.
+	Down []string
 }
 
 // request is that of a spawn on another host, whose guest the hypervisor starts.
@@ -54,19 +57,40 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // ARQs bound, and Cyborg refuses the next bind. If they belong to a guest, that of an
 // earlier Unshelve whose end the caller does not know, nothing is done, and the error
 // matches ErrRequest and names the host.
+//
+// After an evacuation Cyborg may still not be able to delete the ARQ of a mediated device, because
+// its host is down. New ones are bound beside it, as in [Operations.Evacuate]: both the result and an
+// error that matches ErrLeftover and names the ARQ are returned. A host that does not answer has to be
+// named in opts.Down.
 func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	if i.Host != "" {
 		return nil, o.powerOn(ctx, OpUnshelve, i, o.start)
 	}
 	var result *Result
-	err := o.do(OpUnshelve, i, func() (err error) {
+	err := o.do(OpUnshelve, i, func() error {
 		if i.hasPort() { // Nova blocks the shelving of such an instance
 			return &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: http.StatusBadRequest, Text: portsBlocked}
 		}
-		if err := o.freeLeftovers(ctx, i); err != nil {
+		stuck, err := o.freeLeftovers(ctx, i, opts.Down)
+		if err != nil {
 			return err
 		}
-		result, err = o.flow.Run(ctx, o.request(i, opts))
+		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) {
+			a.stuck = stuck
+			if err := a.avoid(ctx, opts.Down, nil); err != nil {
+				return StepCandidates, err
+			}
+			return a.run(ctx)
+		})
+		if err != nil {
+			return err
+		}
+		if len(stuck.arqs) > 0 {
+			ctx, cancel := o.flow.detached(ctx)
+			defer cancel()
+			err = a.record.cleanUp(ctx, "not everything of an earlier host could be given up", a.leaveStuck)
+		}
+		result = a.Result()
 		return err
 	})
 	return result, err
@@ -74,50 +98,73 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 
 // freeLeftovers deletes the ARQs and the allocation that an offloaded instance still has,
 // after a failure that named them: Cyborg would refuse to bind others. The claim may have
-// come true since.
-func (o *Operations) freeLeftovers(ctx context.Context, i Instance) error {
+// come true since. It returns the ARQs that need the agent of a host that is down.
+func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []string) (stuck stuckARQs, err error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	var refused error
-	err := o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
+	err = o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
 		arqs, err := o.flow.instanceARQs(ctx, i.UUID)
 		if err != nil {
 			c.add(LeftoverARQs, i.UUID, err)
 			return
 		}
-		if refused = o.noGuestOf(ctx, i, arqs); refused != nil {
+		if _, refused = o.oldGuests(ctx, i, arqs, down); refused != nil {
 			return
 		}
-		if left, failed := o.flow.deleteKnown(ctx, arqs, ofDeadHost); len(left) > 0 {
-			c.addARQs(uuidsOf(left), failed)
+		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true})
+		if slices.ContainsFunc(stuck.arqs, func(arq cyborgclient.ARQ) bool { return !mayBeMediated(arq) }) {
+			c.addARQs(uuidsOf(stuck.arqs), stuck.errs)
 			return
 		}
-		c.add(LeftoverARQs, i.UUID, nil)
 		c.add(LeftoverAllocation, i.UUID, o.flow.deleteAllocation(ctx, i.UUID))
 	})
-	return errors.Join(refused, err)
+	return stuck, errors.Join(refused, err)
 }
 
-// noGuestOf returns an error if ARQs of an instance that are bound on another host than its own
-// belong to a guest there: one that an earlier operation has started, whose end the caller
-// does not know.
-func (o *Operations) noGuestOf(ctx context.Context, i Instance, arqs []cyborgclient.ARQ) error {
-	asked := map[string]bool{}
+// oldGuests asks the other hosts on which an instance has ARQs, but for those that are down, for
+// its guest. ARQs that were created before the last one on its own host were left by an evacuation:
+// it returns the host of those whose guest is still there. With a guest, or no answer, of the host
+// of another ARQ it returns an error: an operation whose end the caller does not know has moved the
+// instance there.
+func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgclient.ARQ, down []string) (old map[string]string, err error) {
+	moved := i.movedAt(arqs)
+	old = map[string]string{}
+	answers := map[string]error{}
 	for _, arq := range arqs {
-		if arq.State != cyborgclient.StateBound || asked[arq.Hostname] || i.Host != "" && sameHost(arq.Hostname, i.Host) {
+		isDown := slices.ContainsFunc(down, func(host string) bool { return sameHost(arq.Hostname, host) })
+		if arq.State != cyborgclient.StateBound || i.isOn(arq.Hostname) || isDown {
 			continue
 		}
-		asked[arq.Hostname] = true
-		there := i
-		there.Host = arq.Hostname
-		switch _, _, err := o.hypervisor.Domain(ctx, there); {
-		case err == nil:
-			return fmt.Errorf("%w: the instance has a guest on host %s, with ARQ %s", ErrRequest, arq.Hostname, arq.UUID)
-		case !errors.Is(err, ErrNoGuest):
-			return fmt.Errorf("ask for the guest on host %s, which has ARQ %s: %w", arq.Hostname, arq.UUID, err)
+		answer, asked := answers[arq.Hostname]
+		if !asked {
+			there := i
+			there.Host = arq.Hostname
+			_, _, answer = o.hypervisor.Domain(ctx, there)
+			answers[arq.Hostname] = answer
+		}
+		isOld := !arq.CreatedAt.IsZero() && arq.CreatedAt.Before(moved.Time)
+		switch {
+		case errors.Is(answer, ErrNoGuest), isOld && answer != nil:
+		case isOld:
+			old[arq.UUID] = arq.Hostname
+		case answer == nil:
+			return nil, fmt.Errorf("%w: the instance has a guest on host %s, with ARQ %s", ErrRequest, arq.Hostname, arq.UUID)
+		default:
+			return nil, fmt.Errorf("ask for the guest on host %s, which has ARQ %s: %w", arq.Hostname, arq.UUID, answer)
 		}
 	}
-	return nil
+	return old, nil
+}
+
+// movedAt is the creation time of the last ARQ on the instance's host; zero without one.
+func (i Instance) movedAt(arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
+	for _, arq := range arqs {
+		if i.isOn(arq.Hostname) && arq.CreatedAt.After(last.Time) {
+			last = arq.CreatedAt
+		}
+	}
+	return last
 }
 
 // Evacuate moves an instance from a host that is down: it claims another host, of which
@@ -140,14 +187,15 @@ func (o *Operations) noGuestOf(ctx context.Context, i Instance, arqs []cyborgcli
 //
 // An instance that has been evacuated already, which the caller may not know, has a guest
 // with its ARQs on another host: it is left alone, and the error matches ErrRequest and
-// names that host.
+// names that host. An ARQ that is older than those on the instance's host is of a host from
+// which it was evacuated before; with a guest there it is bound beside, too.
 func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	var result *Result
 	err := o.do(OpEvacuate, i, func() (err error) {
 		if i, err = o.withKnownProfile(ctx, i); err != nil {
 			return err
 		}
-		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) { return o.evacuate(ctx, a, i) })
+		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) { return o.evacuate(ctx, a, i, opts.Down) })
 		if err != nil {
 			return err
 		}
@@ -191,53 +239,46 @@ func (a *Attempt) withoutOldHost(held placement.Resources) placement.Resources {
 }
 
 // evacuate runs the steps on the new host.
-func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step, error) {
-	var old []string // providers of hosts that the instance leaves
-	order := a.Request.Order
-	a.Request.Order = func(candidates []Candidate) []Candidate {
-		candidates = elsewhere(candidates, old)
-		if order != nil {
-			candidates = order(candidates)
-		}
-		return candidates
-	}
+func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance, down []string) (Step, error) {
 	return a.walk(ctx, StepProfile, StepStart, func(next Step) (err error) {
 		switch next {
-		case StepSelect:
-			old, err = a.readOld(a.record.reopen(ctx), i)
+		case StepCandidates:
+			ctx := a.record.reopen(ctx)
+			if a.before, err = o.flow.placement.Allocation(ctx, i.UUID); err == nil {
+				err = a.avoid(ctx, append(slices.Clip(down), i.Host), placement.NodeProviders(a.before.Resources))
+			}
 		case StepCreate:
-			err = o.freeOld(a.record.reopen(ctx), a, i)
+			err = o.freeOld(a.record.reopen(ctx), a, i, down)
 		}
 		return err
 	})
 }
 
-// readOld reads what the instance holds. It returns the providers of compute resources that it
-// holds, on several hosts after an evacuation whose source is not given up, and that of its host.
-func (a *Attempt) readOld(ctx context.Context, i Instance) (old []string, err error) {
-	if a.before, err = a.flow.placement.Allocation(ctx, i.UUID); err != nil {
-		return nil, err
+// avoid leaves out the candidates on some hosts, by their names, which may be empty or unknown to
+// Placement, or by providers there: after an evacuation whose source is not given up an instance
+// holds compute resources of several.
+func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
+	a.avoided = providers
+	for _, host := range hosts {
+		if host == "" {
+			continue
+		}
+		root, err := a.flow.placement.Named(ctx, host)
+		if err != nil {
+			return err
+		}
+		if root != "" {
+			a.avoided = append(a.avoided, root)
+		}
 	}
-	old = placement.NodeProviders(a.before.Resources)
-	if i.Host == "" {
-		return old, nil
-	}
-	root, err := a.flow.placement.Named(ctx, i.Host)
-	return append(old, root), err
-}
-
-// elsewhere leaves out the candidates on hosts with some providers.
-func elsewhere(candidates []Candidate, old []string) []Candidate {
-	return slices.DeleteFunc(candidates, func(c Candidate) bool {
-		return slices.ContainsFunc(old, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
-	})
+	return nil
 }
 
 // freeOld deletes the ARQs on the old host. From then on the instance does not
 // hold their devices either, whatever follows. The deletion is not interrupted
 // once it has begun, because it must be known which ARQs are gone.
-func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error {
-	if i.Host != "" && sameHost(a.Host, i.Host) { // of a short name, without an allocation there
+func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance, down []string) error {
+	if i.isOn(a.Host) { // of a short name, without an allocation there
 		return fmt.Errorf("%w: the instance's allocation is on another host than %s", ErrRequest, i.Host)
 	}
 	if !i.hasProfile() {
@@ -256,17 +297,17 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	if err := o.noGuestOf(ctx, i, arqs); err != nil {
+	old, err := o.oldGuests(ctx, i, arqs, down)
+	if err != nil {
 		return err
 	}
-	stuck, failed := o.flow.deleteKnown(ctx, arqs, ofDeadHost)
-	for _, arq := range stuck {
+	a.stuck.arqs, a.stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true, old: old})
+	for _, arq := range a.stuck.arqs {
 		delete(devices, arq.DeviceRPUUID) // the instance still has it
 		if !mayBeMediated(arq) {
-			err = fmt.Errorf("delete ARQ %s on host %s: %w", arq.UUID, i.Host, failed[arq.UUID])
+			err = fmt.Errorf("delete ARQ %s on host %s: %w", arq.UUID, arq.Hostname, a.stuck.errs[arq.UUID])
 		}
 	}
-	a.stuck, a.stuckErr = stuck, failed
 	a.before.Resources = placement.Without(a.before.Resources, devices)
 	return err
 }

@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -9,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // launchOn is launch on a host.
@@ -101,4 +104,176 @@ func TestAnEvacuationToTheLostHostIsRefused(t *testing.T) {
 			t.Errorf("ARQs (-before +after):\n%s", diff)
 		}
 	})
+}
+
+// The weighers of the configuration choose the new host, too.
+func TestAnEvacuationIsWeighed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: raceModel(3, 1), config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherNUMA}}})
+		i := s.spawn(t, "gpu")
+		s.loseHost(t, i.Host)
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		settled(t, err)
+		if got := rankOf(t, result); !strings.HasSuffix(got, ": no NUMA node is known") {
+			t.Errorf("decision %q", got)
+		}
+	})
+}
+
+// threeHosts is the default cloud with a third host like the second.
+func threeHosts() *simcloud.Model {
+	model := simcloud.DefaultModel()
+	third := model.Hosts[1]
+	third.Name, third.Devices, third.Providers = "cn2", nil, nil
+	model.Hosts = append(model.Hosts, third)
+	return &model
+}
+
+// evacuatedVGPU is an instance with a vGPU that was evacuated from a host that is down, and whose ARQ
+// there is left.
+func evacuatedVGPU(t *testing.T, s *site) (before, moved spawn.Instance) {
+	t.Helper()
+	before = s.spawn(t, "vgpu")
+	old := s.arqs(t, before)
+	s.loseHost(t, before.Host)
+	result, err := s.ops.Evacuate(t.Context(), before, spawn.MoveOpts{})
+	onlyMdev(t, err, old)
+	s.guests.calls = nil
+	return before, spawn.InstanceOf(request("vgpu"), result)
+}
+
+// leftARQs are the ARQs that an error names.
+func leftARQs(err error) (left []string) {
+	for _, l := range certainlyLeft(err) {
+		if l.Kind == spawn.LeftoverARQ {
+			left = append(left, l.ID)
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// The ARQ that stays on the first host tells nothing about where the instance is: it is older than
+// those on its host. It is not in the way of another evacuation while the first host is down.
+func TestAnEvacuatedVGPUIsEvacuatedAgain(t *testing.T) {
+	t.Parallel()
+	for n, opts := range []spawn.MoveOpts{{Down: []string{"cn0"}}, {}} {
+		known := n == 0 // the ARQs
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: threeHosts()})
+			_, moved := evacuatedVGPU(t, s)
+			want := uuidsOf(s.arqs(t, moved)) // of both hosts
+			s.loseHost(t, moved.Host)
+			if !known {
+				moved.ARQs = nil
+				opts.Order = onHost(s.world, "cn2") // the caller's scheduler knows which hosts are up
+			}
+			result, err := s.ops.Evacuate(t.Context(), moved, opts)
+			if result == nil || !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("known %t: got %v, want a result and what is left", known, err)
+			}
+			if diff := cmp.Diff(want, leftARQs(err)); diff != "" {
+				t.Errorf("known %t: ARQs left behind (-want +got):\n%s", known, diff)
+			}
+			again := spawn.InstanceOf(request("vgpu"), result)
+			s.running(t, again, true)
+			settled(t, s.ops.HardReboot(t.Context(), again, nil))
+			for _, host := range []string{"cn0", "cn1"} {
+				settled(t, s.cloud.StartHost(t.Context(), host))
+			}
+			settled(t, s.cyborg.DeleteARQs(t.Context(), want))
+			s.checkMoved(t, again, result, "cn2")
+		})
+	}
+}
+
+// The first host is back, and still has the guest of then: it keeps its ARQ.
+func TestAnotherEvacuationLeavesTheFirstGuestItsDevice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: threeHosts()})
+		before, moved := evacuatedVGPU(t, s)
+		want := uuidsOf(s.arqs(t, moved)) // of both hosts
+		settled(t, s.cloud.StartHost(t.Context(), before.Host))
+		delete(s.guests.down, before.Host)
+		s.loseHost(t, moved.Host)
+		result, err := s.ops.Evacuate(t.Context(), moved, spawn.MoveOpts{Order: onHost(s.world, "cn2")})
+		if diff := cmp.Diff(want, leftARQs(err)); diff != "" || result == nil || !strings.Contains(err.Error(), "the guest on host "+before.Host+" may use it") {
+			t.Errorf("got a result: %t, and %v; ARQs left behind (-want +got):\n%s", result != nil, err, diff)
+		}
+		if left := uuidsOf(s.arqs(t, moved)); len(left) != 3 {
+			t.Errorf("ARQs %v, want those of the three hosts", left)
+		}
+	})
+}
+
+func uuidsOf(arqs []cyborgclient.ARQ) (uuids []string) {
+	for _, arq := range arqs {
+		uuids = append(uuids, arq.UUID)
+	}
+	slices.Sort(uuids)
+	return uuids
+}
+
+// An offloaded instance has no host of its own, so that only the caller knows that a host with one
+// of its ARQs, which may have its guest, is down.
+func TestAnEvacuatedVGPUIsUnshelvedWhileItsFirstHostIsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: threeHosts()})
+		before, moved := evacuatedVGPU(t, s)
+		if err := s.ops.ShelveOffload(t.Context(), moved); !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("offload: %v", err)
+		}
+		stuck := s.arqs(t, moved)
+		moved.Host, moved.ARQs = "", nil
+		result, err := s.ops.Unshelve(t.Context(), moved, spawn.MoveOpts{})
+		if result != nil || err == nil || !strings.Contains(err.Error(), before.Host) {
+			t.Errorf("got a result: %t, and %v; want an error that names host %s", result != nil, err, before.Host)
+		}
+		result, err = s.ops.Unshelve(t.Context(), moved, spawn.MoveOpts{Down: []string{before.Host}})
+		if result == nil {
+			t.Fatal(err)
+		}
+		onlyMdev(t, err, stuck)
+		again := spawn.InstanceOf(request("vgpu"), result)
+		s.running(t, again, true)
+		settled(t, s.ops.HardReboot(t.Context(), again, nil))
+		settled(t, s.cloud.StartHost(t.Context(), before.Host))
+		settled(t, s.cyborg.DeleteARQs(t.Context(), uuidsOf(stuck)))
+		s.checkMoved(t, again, result, again.Host)
+	})
+}
+
+// With the host of before an evacuation everything is refused, whether or not the new host answers:
+// its guest has the newer ARQ.
+func TestAnOldARQDoesNotTellWhereAnInstanceIs(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*site, context.Context, spawn.Instance) error{
+		"delete":         func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.Delete(ctx, i) },
+		"local delete":   func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.LocalDelete(ctx, i) },
+		"shelve offload": func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.ShelveOffload(ctx, i) },
+		"evacuate": func(s *site, ctx context.Context, i spawn.Instance) error {
+			_, err := s.ops.Evacuate(ctx, i, spawn.MoveOpts{})
+			return err
+		},
+	} {
+		for _, answers := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: threeHosts()})
+				before, moved := evacuatedVGPU(t, s)
+				s.guests.down = map[string]bool{moved.Host: !answers}
+				usage := s.usage(t, before)
+				err := run(s, t.Context(), before)
+				if err == nil || errors.Is(err, spawn.ErrRequest) != answers || !strings.Contains(err.Error(), moved.Host) {
+					t.Errorf("%s: got %v, want a refusal that names host %s", name, err, moved.Host)
+				}
+				if diff := cmp.Diff(usage, s.usage(t, before)); diff != "" || slices.Contains(s.guests.calls, "destroy") {
+					t.Errorf("%s: calls %v, usage (-before +after):\n%s", name, s.guests.calls, diff)
+				}
+				s.running(t, moved, true)
+			})
+		}
+	}
 }

@@ -108,35 +108,33 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	return f.release(ctx, Instance{UUID: instance}, listed, nil)
+	return f.release(ctx, Instance{UUID: instance}, deletion{})
 }
 
 // deletion says how the ARQs of an instance are deleted.
-type deletion int
-
-const (
-	listed     deletion = iota // those that Cyborg lists, by UUID
-	ofDeadHost                 // likewise, and Cyborg cannot reach the agent
-)
+type deletion struct {
+	deadHost bool              // Cyborg cannot reach the agent
+	unlisted error             // Cyborg does not list them: none is deleted
+	old      map[string]string // ARQs that are left to a guest of before an evacuation: its host
+}
 
 // release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
 // of its ports, then the allocation. Nova deletes by instance only those of a flavor
 // (nova/accelerator/cyborg.py, delete_arqs_if_needed), and leaks the ARQ of a port whose
-// binding profile Neutron has cleared. It deletes no ARQ if they could not be listed, with the
-// error given. The error is an [*Error].
-func (f *Flow) release(ctx context.Context, i Instance, how deletion, unlisted error) error {
+// binding profile Neutron has cleared. The error is an [*Error].
+func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 	record := f.newRecorder(i.UUID, i.Host)
 	return record.cleanUp(ctx, "not everything could be released", func(ctx context.Context, c *cleanup) {
-		f.releaseARQs(ctx, i, how, unlisted, c)
+		f.releaseARQs(ctx, i, how, c)
 		record.reportCleanup(ctx, c)
 		c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
 	})
 }
 
-func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, unlisted error, c *cleanup) {
+func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cleanup) {
 	var left []cyborgclient.ARQ
 	var failed map[string]error
-	err := unlisted
+	err := how.unlisted
 	if err == nil {
 		left, failed, err = f.deleteInstanceARQs(ctx, i, how, c)
 	}
@@ -219,7 +217,10 @@ func (f *Flow) instanceARQs(ctx context.Context, instance string) (arqs []cyborg
 
 // deleteKnown deletes ARQs and returns those that are left with their errors.
 func (f *Flow) deleteKnown(ctx context.Context, arqs []cyborgclient.ARQ, how deletion) (left []cyborgclient.ARQ, failed map[string]error) {
-	failed = f.deleteEach(ctx, arqs, how == listed)
+	failed = f.deleteEach(ctx, slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool { return how.old[arq.UUID] != "" }), !how.deadHost)
+	for uuid, host := range how.old {
+		failed[uuid] = fmt.Errorf("the guest on host %s may use it", host)
+	}
 	return slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil }), failed
 }
 
@@ -281,16 +282,17 @@ func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
 // the ARQ; call it again, or Reconcile, when the host is back. Nova forgets it.
 func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 	return o.do(OpLocalDelete, i, func() error {
-		_, unlisted, err := o.notMoved(ctx, i)
+		_, how, err := o.notMoved(ctx, i)
 		if err != nil {
 			return err
 		}
-		return o.release(ctx, i, ofDeadHost, unlisted)
+		how.deadHost = true
+		return o.release(ctx, i, how)
 	})
 }
 
 func (o *Operations) remove(ctx context.Context, i Instance) error {
-	arqs, unlisted, err := o.notMoved(ctx, i)
+	arqs, how, err := o.notMoved(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -303,10 +305,10 @@ func (o *Operations) remove(ctx context.Context, i Instance) error {
 	}
 	if err != nil {
 		return record.cleanUp(ctx, "nothing is freed before the guest is removed", func(_ context.Context, c *cleanup) {
-			i.keepForGuest(c, arqs, unlisted, err)
+			i.keepForGuest(c, arqs, how.unlisted, err)
 		})
 	}
-	return o.release(ctx, i, listed, unlisted)
+	return o.release(ctx, i, how)
 }
 
 // keepForGuest names a guest that could not be removed, and what it may still use.
@@ -327,23 +329,23 @@ func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, er
 
 // notMoved returns an error if an instance has ARQs on another host than its own, and a guest
 // there: the deletion would free the devices of that guest. It returns the ARQs that Cyborg
-// lists; unlisted is set if it does not. A host that does not answer may also be the old one,
-// whose ARQ with a mediated device stayed: the instance is then where its other ARQs are.
-func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, unlisted, moved error) {
+// lists, and how to delete them. Of an instance without a host, another one that does not answer may
+// be the one from which it was evacuated.
+func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, how deletion, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
-	if err != nil {
-		return nil, err, nil
+	arqs, how.unlisted = o.flow.instanceARQs(ctx, i.UUID)
+	if how.unlisted != nil {
+		return nil, how, nil
 	}
-	err = o.noGuestOf(ctx, i, arqs)
-	isHere := i.Host == "" || slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
-		return arq.State == cyborgclient.StateBound && sameHost(arq.Hostname, i.Host)
-	})
-	if isHere && !errors.Is(err, ErrRequest) {
-		return arqs, nil, nil
+	how.old, moved = o.oldGuests(ctx, i, arqs, nil)
+	if i.Host == "" && !errors.Is(moved, ErrRequest) {
+		moved = nil
 	}
-	return arqs, nil, err
+	for uuid, host := range how.old {
+		moved = fmt.Errorf("%w: the instance has a guest on host %s, with ARQ %s", ErrRequest, host, uuid)
+	}
+	return arqs, how, moved
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
@@ -356,8 +358,8 @@ func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
 	return nil
 }
 
-func (o *Operations) release(ctx context.Context, i Instance, how deletion, unlisted error) error {
+func (o *Operations) release(ctx context.Context, i Instance, how deletion) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	return o.flow.release(ctx, i, how, unlisted)
+	return o.flow.release(ctx, i, how)
 }

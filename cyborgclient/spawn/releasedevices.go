@@ -27,7 +27,7 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 			c.add(LeftoverAllocation, instance, fmt.Errorf("find the device providers: %w", err))
 			return
 		}
-		if f.releaseARQs(ctx, Instance{UUID: instance}, listed, nil, c); len(c.leftovers) == 0 {
+		if f.releaseARQs(ctx, Instance{UUID: instance}, deletion{}, c); len(c.leftovers) == 0 {
 			f.reduceAllocation(ctx, instance, c, func(held placement.Resources) placement.Resources { return placement.Without(held, devices) })
 		}
 	})
