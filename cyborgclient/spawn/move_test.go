@@ -277,3 +277,37 @@ func TestAnOldARQDoesNotTellWhereAnInstanceIs(t *testing.T) {
 		}
 	}
 }
+
+// The host of before an evacuation is back, and still has the guest of then with the ARQ of its
+// mediated device. The instance is deleted all the same; what the old guest has is named, and freed with it.
+func TestADeletionNamesAGuestThatAnEvacuationLeft(t *testing.T) {
+	t.Parallel()
+	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
+		"delete": (*spawn.Operations).Delete, "shelve offload": (*spawn.Operations).ShelveOffload, "local delete": (*spawn.Operations).LocalDelete,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			before, moved := evacuatedVGPU(t, s)
+			settled(t, s.cloud.StartHost(t.Context(), before.Host))
+			s.guests.down = nil
+			stuck := slices.DeleteFunc(s.arqs(t, before), func(arq cyborgclient.ARQ) bool { return arq.Hostname != before.Host })
+			err := free(s.ops, t.Context(), moved)
+			wantKinds(t, certainlyLeft(err), spawn.LeftoverGuest, spawn.LeftoverARQ)
+			if diff := cmp.Diff(uuidsOf(stuck), leftARQs(err)); diff != "" || !errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "guest on host "+before.Host) {
+				t.Errorf("%s: got %v; ARQs left behind (-want +got):\n%s", name, err, diff)
+			}
+			if left := uuidsOf(s.arqs(t, moved)); !slices.Equal(left, uuidsOf(stuck)) || len(s.held(instance)) > 0 {
+				t.Errorf("%s: left are ARQs %v and %v, want %v", name, left, s.held(instance), stuck)
+			}
+			if _, there := s.guests.saved[placeOf(before)]; !there {
+				t.Errorf("%s: the guest on host %s, which the caller did not name, is removed", name, before.Host)
+			}
+			if name == "local delete" {
+				delete(s.guests.saved, placeOf(moved)) // as nova-compute removes it
+				delete(s.guests.runs, placeOf(moved))
+			}
+			settled(t, s.ops.Delete(t.Context(), before)) // with the host of the old guest
+			s.sound(t)
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -125,6 +126,9 @@ type deletion struct {
 func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 	record := f.newRecorder(i.UUID, i.Host)
 	return record.cleanUp(ctx, "not everything could be released", func(ctx context.Context, c *cleanup) {
+		if hosts := slices.Compact(slices.Sorted(maps.Values(how.old))); len(hosts) > 0 {
+			c.add(LeftoverGuest, i.UUID, fmt.Errorf("on host %s, from before an evacuation", strings.Join(hosts, ", ")))
+		}
 		f.releaseARQs(ctx, i, how, c)
 		record.reportCleanup(ctx, c)
 		c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
@@ -260,7 +264,10 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // be freed is named in the [*Error], and Delete may be called again.
 //
 // An instance that was moved since, which the caller may not know, has a guest with its ARQs on
-// another host: nothing is done, and the error matches ErrRequest and names that host.
+// another host: nothing is done, and the error matches ErrRequest and names that host. A guest
+// on a host from which it was evacuated, with an ARQ that is older than those on its own host,
+// is left with that ARQ, and the error, which matches ErrLeftover, names both. Delete with that
+// host removes them.
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
 	return o.do(OpDelete, i, func() error { return o.remove(ctx, i) })
 }
@@ -275,7 +282,7 @@ func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
 // LocalDelete frees ARQs and allocation of an instance without a host, or whose host
 // is down. It does not touch the guest: when the host comes back, the guest must be
 // removed first, as nova-compute does at its start. A guest on another host is one of an
-// instance that was moved: see [Operations.Delete].
+// instance that was moved, or is left from before: see [Operations.Delete].
 //
 // No released Cyborg deletes an ARQ with a mediated device while the agent of its host is
 // down. LocalDelete frees the rest and returns an error that matches ErrLeftover and names
@@ -341,9 +348,6 @@ func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgcli
 	how.old, moved = o.oldGuests(ctx, i, arqs, nil)
 	if i.Host == "" && !errors.Is(moved, ErrRequest) {
 		moved = nil
-	}
-	for uuid, host := range how.old {
-		moved = fmt.Errorf("%w: the instance has a guest on host %s, with ARQ %s", ErrRequest, host, uuid)
 	}
 	return arqs, how, moved
 }
