@@ -12,7 +12,8 @@ import (
 // no event announces its return (the Wallaby vGPU specification). The timeout is
 // Config.ARQBindingTimeout.
 //
-// The error is a [*NotBoundError] or matches ErrNoARQs; nothing was changed.
+// The error is a [*NotBoundError], matches ErrNoARQs, or ErrRequest if it is not known which ARQ
+// is that of a port; nothing was changed.
 func (o *Operations) accelerators(ctx context.Context, i Instance) (accelerators, error) {
 	return o.acceleratorsBy(ctx, i, o.deadline())
 }
@@ -34,5 +35,9 @@ func (o *Operations) acceleratorsBy(ctx context.Context, i Instance, deadline ti
 	if err != nil {
 		return accelerators{}, err
 	}
-	return acceleratorsOf(w.arqs, i.portARQs())
+	ports, err := i.portsOf(w.arqs)
+	if err != nil {
+		return accelerators{}, err
+	}
+	return acceleratorsOf(w.arqs, ports)
 }

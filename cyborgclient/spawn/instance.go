@@ -1,8 +1,11 @@
 package spawn
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -17,7 +20,8 @@ type Instance struct {
 	Flavor requestspec.Flavor
 	// Image is that of [Request].
 	Image string
-	// Ports are its network ports, with their binding profiles as Neutron keeps them.
+	// Ports are its network ports, with their binding profiles as Neutron keeps them. A port
+	// whose profile no longer names its ARQ has the only one of its device profile.
 	Ports []Port
 	// ARQs are the UUIDs of all its ARQs, those of ports included. Empty means
 	// those that Cyborg lists.
@@ -72,6 +76,36 @@ func (i Instance) portARQs() map[string]Port {
 		}
 	}
 	return ports
+}
+
+// portsOf returns the ports by their ARQs. Neutron clears the binding profile of a port that is unbound, and
+// others may write it: a port whose profile names none of the ARQs has the one that was made of
+// its device profile. The error matches ErrRequest if there is another number of these, or if they
+// may be the flavor's or that of another port whose MAC differs.
+func (i Instance) portsOf(arqs []cyborgclient.ARQ) (map[string]Port, error) {
+	ports := i.portARQs()
+	lost := map[string][]Port{} // by device profile
+	for _, port := range i.Ports {
+		if port.Accelerated() && !slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.UUID == port.ARQ() }) {
+			lost[port.DeviceProfile] = append(lost[port.DeviceProfile], port)
+		}
+	}
+	flavors, _ := i.Flavor.DeviceProfile()
+	for _, profile := range slices.Sorted(maps.Keys(lost)) {
+		candidates := slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool {
+			_, named := ports[arq.UUID]
+			return named || arq.DeviceProfileName != profile
+		})
+		isAlike := !slices.ContainsFunc(lost[profile], func(port Port) bool { return port.MAC != "" })
+		if profile == flavors || len(candidates) != len(lost[profile]) || len(candidates) > 1 && !isAlike {
+			return nil, fmt.Errorf("%w: the binding profile of port %s names no ARQ of the instance, and of %s of device profile %s it is not known which is its",
+				ErrRequest, lost[profile][0].UUID, count(len(candidates), "ARQ"), profile)
+		}
+		for n, arq := range candidates {
+			ports[arq.UUID] = lost[profile][n]
+		}
+	}
+	return ports, nil
 }
 
 func (i Instance) check() error {

@@ -1,0 +1,78 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+)
+
+const mac1, mac2 = "52:54:00:1e:59:c3", "52:54:00:1e:59:c4"
+
+// Neutron clears the binding profile of a port that is unbound, or another writer replaces it. The
+// device is the port's all the same: it is neither added as a host device nor lost, and where two
+// ports may have it the guest is left alone.
+func TestAPortWithoutItsARQKeepsItsDevice(t *testing.T) {
+	t.Parallel()
+	const stale = "0b1d6c4e-6a9f-4d1c-8a55-2f1b6f0a9d77"
+	cleared, other := map[string]any{"trusted": true}, map[string]any{"arq_uuid": stale}
+	for name, tt := range map[string]struct {
+		flavor  string
+		ports   []spawn.Port
+		profile map[string]any
+		want    string // the error; empty: none
+	}{
+		"with a MAC":               {"gpu", []spawn.Port{acceleratedPort(port1, "nic", mac1)}, cleared, ""},
+		"without a MAC":            {"gpu", []spawn.Port{acceleratedPort(port1, "nic", "")}, cleared, ""},
+		"no flavor's device":       {"", []spawn.Port{acceleratedPort(port1, "nic", mac1)}, cleared, ""},
+		"another ARQ":              {"gpu", []spawn.Port{acceleratedPort(port1, "nic", mac1)}, other, ""},
+		"two ports without a MAC":  {"", []spawn.Port{acceleratedPort(port1, "nic", ""), acceleratedPort(port2, "nic", "")}, cleared, ""},
+		"two ports with MACs":      {"", []spawn.Port{acceleratedPort(port1, "nic", mac1), acceleratedPort(port2, "nic", mac2)}, cleared, port1},
+		"the flavor's profile too": {"nic", []spawn.Port{acceleratedPort(port1, "nic", "")}, cleared, port1},
+	} {
+		for how, run := range map[string]func(*site, context.Context, spawn.Instance) error{
+			"start":       func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.Start(ctx, i) },
+			"hard reboot": func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.HardReboot(ctx, i, nil) },
+			"regenerated": func(s *site, ctx context.Context, i spawn.Instance) error {
+				return s.ops.HardReboot(ctx, i, domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"}))
+			},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: portModel()})
+				i, err := s.launch(t.Context(), tt.flavor, tt.ports...)
+				settled(t, err)
+				settled(t, s.ops.Stop(t.Context(), i))
+				saved := s.guests.saved[placeOf(i)]
+				for n := range i.Ports {
+					i.Ports[n].BindingProfile = tt.profile
+				}
+				err = run(s, t.Context(), i)
+				if tt.want != "" {
+					if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), tt.want) {
+						t.Errorf("%s, %s: got %v, want ErrRequest with port %s", name, how, err, tt.want)
+					}
+					if diff := cmp.Diff(saved, s.guests.saved[placeOf(i)]); diff != "" {
+						t.Errorf("%s, %s: domain (-before +after):\n%s", name, how, diff)
+					}
+					s.running(t, i, false)
+					return
+				}
+				if err != nil {
+					t.Fatalf("%s, %s: %v", name, how, err)
+				}
+				for _, kind := range []string{"<hostdev ", "<interface "} {
+					if got, want := strings.Count(s.guests.saved[placeOf(i)], kind), strings.Count(saved, kind); got != want {
+						t.Errorf("%s, %s: %d of %s, want %d", name, how, got, kind, want)
+					}
+				}
+				s.running(t, i, true)
+			})
+		}
+	}
+}
