@@ -315,7 +315,7 @@ func TestImportNamesWhatWentWrong(t *testing.T) {
 				return false
 			}
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(`{"errors": [{"detail": "broken"}]}`))
+			_, _ = fmt.Fprintf(w, `{"errors": [{"detail": "broken: %s"}]}`, r.Header.Get("X-Auth-Token"))
 			return true
 		}
 	}

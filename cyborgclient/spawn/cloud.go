@@ -93,7 +93,7 @@ func (f *Flow) connect(provider *gophercloud.ProviderClient) (*Flow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	placement, err := openstack.NewPlacementV1(provider, endpoint)
+	placement, err := session.Discover(openstack.NewPlacementV1, provider, endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("%w: find the placement endpoint in the catalog: %w", ErrConfig, err)
 	}

@@ -133,13 +133,12 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	case r.FunctionName != "":
 		property, values = propertyFunctionName, []string{r.FunctionName}
 	}
-	client, err := openstack.NewImageV2(f.provider, f.endpoint)
+	client, err := session.Discover(openstack.NewImageV2, f.provider, f.endpoint)
 	if err == nil {
 		client, err = session.Service(client)
 	}
 	if err != nil {
-		sent := session.Outcome{Sent: []string{f.provider.Token()}} // discovery asks with the given provider
-		return "", fmt.Errorf("spawn: program: image service: %w", sent.Redacted(err))
+		return "", fmt.Errorf("spawn: program: image service: %w", err)
 	}
 	var found []string
 	for _, value := range values {

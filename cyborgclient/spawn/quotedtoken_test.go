@@ -30,6 +30,35 @@ func (q quoting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer(req, http.StatusForbidden, fmt.Sprintf(q.body, *q.last)), nil
 }
 
+// A provider asks for the versions of Placement before the flow has a client of its own.
+func TestATokenThatTheDiscoveryQuotesIsNotTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
+	settled(t, err)
+	var token string
+	provider.HTTPClient.Transport = quoting{provider.HTTPClient.Transport, "/placement/", "X-Auth-Token: %s", &token}
+	_, err = spawn.NewFromProvider(provider)
+	checkQuoted(t, "/placement/", token, err)
+	if !errors.Is(err, spawn.ErrConfig) {
+		t.Errorf("got %v, want ErrConfig", err)
+	}
+}
+
+// checkQuoted checks that an error has the answer with a token, but not the token.
+func checkQuoted(t *testing.T, path, token string, err error) {
+	t.Helper()
+	var answered gophercloud.ErrUnexpectedResponseCode
+	if token == "" || !errors.As(err, &answered) {
+		t.Fatalf("%s: token %q, %v; want the answer", path, token, err)
+	}
+	for _, text := range []string{err.Error(), answered.Error(), string(answered.Body)} {
+		if strings.Contains(text, token) {
+			t.Errorf("%s: the token stands in %s", path, text)
+		}
+	}
+}
+
 func TestAQuotedTokenIsNotTold(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, worldOpts{model: programModel()})
@@ -60,14 +89,6 @@ func TestAQuotedTokenIsNotTold(t *testing.T) {
 			return quoting{next, test.path, test.body, &token}
 		})
 		err := test.call()
-		var answered gophercloud.ErrUnexpectedResponseCode
-		if token == "" || !errors.As(err, &answered) {
-			t.Fatalf("%s: token %q, %v; want the answer", test.path, token, err)
-		}
-		for _, text := range []string{err.Error(), answered.Error(), string(answered.Body)} {
-			if strings.Contains(text, token) {
-				t.Errorf("%s: the token stands in %s", test.path, text)
-			}
-		}
+		checkQuoted(t, test.path, token, err)
 	}
 }

@@ -36,6 +36,18 @@ func (o *Outcome) Redacted(err error) error {
 	return err
 }
 
+// Discover makes a client of a service with one of gophercloud's functions, which asks the service for
+// its versions with the token of the provider. The error does not have the token.
+func Discover(
+	find func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error),
+	provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts,
+) (*gophercloud.ServiceClient, error) {
+	sent := Outcome{Sent: []string{provider.Token()}}
+	client, err := find(provider, endpoint)
+	sent.Sent = append(sent.Sent, provider.Token()) // it may have been renewed
+	return client, sent.Redacted(err)
+}
+
 // redacted is an error whose own text has a secret.
 type redacted struct {
 	text  string

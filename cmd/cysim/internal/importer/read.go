@@ -67,7 +67,10 @@ func openCloud(ctx context.Context, name string, limit *ceiling.Ceiling, log *sl
 		return nil, err
 	}
 	r := &reader{log: log, region: endpoint.Region, pause: retryPause}
-	if r.placement, err = openstack.NewPlacementV1(provider, endpoint); err != nil {
+	if r.placement, err = session.Discover(openstack.NewPlacementV1, provider, endpoint); err == nil {
+		r.placement, err = session.Service(r.placement)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("placement: find its endpoint: %w", err)
 	}
 	r.placement.Type = "placement"
@@ -220,14 +223,15 @@ var transient = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.St
 // get is one GET, tried again while the service cannot answer.
 func (r *reader) get(ctx context.Context, service *gophercloud.ServiceClient, path string) (answer object, err error) {
 	opts := &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}, MoreHeaders: map[string]string{"OpenStack-API-Version": service.Type + " latest"}}
+	watched, tokens := session.Watch(ctx)
 	for attempt := 1; ; attempt++ {
-		_, err = service.Get(ctx, strings.TrimSuffix(service.Endpoint, "/")+"/"+path, &answer, opts)
+		_, err = service.Get(watched, strings.TrimSuffix(service.Endpoint, "/")+"/"+path, &answer, opts)
 		if err == nil && answer == nil {
 			err = errors.New("the answer is null")
 		}
 		var refused gophercloud.ErrUnexpectedResponseCode
 		if !errors.As(err, &refused) || !slices.Contains(transient, refused.Actual) || attempt == readAttempts {
-			return answer, err
+			return answer, tokens.Redacted(err)
 		}
 		if err := (simhttp.Wall{}).Wait(ctx, r.pause); err != nil {
 			return nil, err
