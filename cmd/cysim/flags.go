@@ -112,7 +112,7 @@ func regroup(flag *kong.Flag) {
 // clockFlags select the clock of a cloud.
 type clockFlags struct {
 	ManualClock bool      `help:"Stop the time of the cloud; POST /_sim/clock {\"advance\": \"90s\"} advances it, {\"now\": TIME} sets it."`
-	ClockStart  time.Time `placeholder:"TIME" help:"Start of a manual clock, such as 2026-01-01T00:00:00Z. Default: now."`
+	ClockStart  time.Time `placeholder:"TIME" help:"Start of a manual clock, such as 2026-01-01T00:00:00Z. A state has its own. Default: now."`
 }
 
 func (c clockFlags) options() ([]simcloud.Option, error) {

@@ -39,7 +39,10 @@ type listenFlags struct {
 
 // open listens, and warns of what it exposes if other machines can reach it.
 func (f listenFlags) open(ctx context.Context, log *slog.Logger, exposes string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(f.Listen)
+	host, port, err := net.SplitHostPort(f.Listen)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	}
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--listen: %w", err))
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -50,6 +51,9 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 		return report(stderr, err)
 	}
 	parsed, err := parser.Parse(args)
+	if err == nil && !helped {
+		err = refuseEmpty(parsed)
+	}
 	switch {
 	case helped:
 		return 0
@@ -61,6 +65,16 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 		return report(stderr, err)
 	}
 	return 0
+}
+
+// refuseEmpty returns an error if a flag has an empty text, as that of a shell variable that is not set.
+func refuseEmpty(parsed *kong.Context) error {
+	for _, step := range parsed.Path {
+		if step.Flag != nil && step.Flag.Target.Kind() == reflect.String && parsed.FlagValue(step.Flag) == reflect.Zero(step.Flag.Target.Type()).Interface() {
+			return fmt.Errorf("--%s: the text is empty", step.Flag.Name)
+		}
+	}
+	return nil
 }
 
 // helpFor is the command that describes what an error of the parser is about.
