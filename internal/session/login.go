@@ -98,7 +98,8 @@ func environment() (Cloud, error) {
 
 // LogIn logs in. The provider logs in again when its token expires, reads bounded
 // answers, and follows no redirect to another server, which would carry the password
-// there. Prepare, unless nil, may change the HTTP client before.
+// there. Prepare, unless nil, may change the HTTP client before. No error has the password, also if
+// Keystone or a proxy quotes it.
 func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercloud.ProviderClient, error) {
 	client := http.Client{Transport: transport(c.tls)}
 	if prepare != nil {
@@ -107,9 +108,12 @@ func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercl
 	auth := c.auth
 	auth.AllowReauth = true
 	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(httpbounds.Client(client, httpbounds.AnswerLimit)))
+	sent := Outcome{Sent: []string{auth.Password, auth.Passcode, auth.ApplicationCredentialSecret}}
 	if err != nil {
-		return nil, fmt.Errorf("log in at %s: %w", auth.IdentityEndpoint, err)
+		return nil, fmt.Errorf("log in at %s: %w", auth.IdentityEndpoint, sent.Redacted(err))
 	}
+	again := provider.ReauthFunc
+	provider.ReauthFunc = func(ctx context.Context) error { return sent.Redacted(again(ctx)) }
 	return provider, nil
 }
 

@@ -1,11 +1,17 @@
 package session_test
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/internal/session"
 )
@@ -59,5 +65,48 @@ func TestTheAuthOfACloudMayStandInSecureYAML(t *testing.T) {
 	}
 	if cloud, err := session.ReadCloud("x"); err != nil || cloud.Endpoint.Region != "r" {
 		t.Errorf("region %q, %v", cloud.Endpoint.Region, err)
+	}
+}
+
+func TestNoErrorOfALoginHasThePassword(t *testing.T) {
+	const password = "correct-horse"
+	tokens := 0
+	keystone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Method != http.MethodPost || tokens == 0 {
+			http.Error(w, "cannot route "+string(body), http.StatusBadGateway)
+			return
+		}
+		tokens--
+		w.Header().Set("X-Subject-Token", "a-token")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"token": {"expires_at": "2099-01-01T00:00:00.000000Z", "catalog": []}}`)
+	}))
+	t.Cleanup(keystone.Close)
+	t.Setenv("OS_AUTH_URL", keystone.URL+"/v3")
+	t.Setenv("OS_USERNAME", "u")
+	t.Setenv("OS_PASSWORD", password)
+	t.Setenv("OS_PROJECT_NAME", "p")
+	t.Setenv("OS_USER_DOMAIN_NAME", "d")
+	t.Setenv("OS_PROJECT_DOMAIN_NAME", "d")
+	t.Setenv("OS_CLOUD", "")
+	cloud, err := session.ReadCloud("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refused := cloud.LogIn(t.Context(), nil)
+	tokens = 1
+	provider, err := cloud.LogIn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step, err := range map[string]error{"log in": refused, "log in again": provider.Reauthenticate(t.Context(), "a-token")} {
+		var answer gophercloud.ErrUnexpectedResponseCode
+		if !errors.As(err, &answer) || !strings.Contains(err.Error(), "cannot route") {
+			t.Fatalf("%s: %v, want what the server says", step, err)
+		}
+		if text := err.Error() + string(answer.Body); strings.Contains(text, password) {
+			t.Errorf("%s: the error has the password: %s", step, text)
+		}
 	}
 }
