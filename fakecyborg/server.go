@@ -129,10 +129,7 @@ func (s *Server) handle(c *simhttp.Call) error {
 		return c.Dispatch()
 	}
 	if !public {
-		if err := c.Authenticate(s.verifier); err != nil {
-			return err
-		}
-		if err := c.CheckServiceToken(s.verifier, s.serviceRoles()...); err != nil {
+		if err := c.Authenticate(s.verifier, s.serviceRoles()...); err != nil {
 			return err
 		}
 	}

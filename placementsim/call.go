@@ -34,9 +34,6 @@ func (s *Server) serve(c *simhttp.Call) error {
 		if err := c.Authenticate(s.verifier); err != nil {
 			return err
 		}
-		if err := c.CheckServiceToken(s.verifier); err != nil {
-			return err
-		}
 	}
 	v, err := parseVersion(c.Header)
 	if err != nil {

@@ -82,9 +82,6 @@ func (s *Server) serve(c *simhttp.Call) error {
 		if err := c.Authenticate(s.cfg.Verifier); err != nil {
 			return err
 		}
-		if err := c.CheckServiceToken(s.cfg.Verifier); err != nil {
-			return err
-		}
 	}
 	return c.Dispatch()
 }

@@ -113,8 +113,8 @@ const textUnauthorized = "The request you have made requires authentication."
 // Authenticate sets the identity of the call: that of its X-Auth-Token, or, without a verifier,
 // the one that it claims by the conventions of Placement's "noauth2". The error has status 401, also
 // where the access rules of an application credential do not allow the request, or is that of a
-// verifier that cannot tell.
-func (c *Call) Authenticate(verifier sim.TokenVerifier) (err error) {
+// verifier that cannot tell. An X-Service-Token is checked, too: see checkServiceToken.
+func (c *Call) Authenticate(verifier sim.TokenVerifier, serviceRoles ...string) (err error) {
 	if verifier == nil {
 		if c.Header.Get("X-Auth-Token") == "" {
 			return unauthorized()
@@ -131,10 +131,11 @@ func (c *Call) Authenticate(verifier sim.TokenVerifier) (err error) {
 	if err == nil && !id.mayAsk(c.service, c.Request) && !c.isByService(verifier) { // a service may ask for its user
 		err = unauthorized()
 	}
-	if err == nil {
-		c.Identity = id
+	if err != nil {
+		return err
 	}
-	return err
+	c.Identity = id
+	return c.checkServiceToken(verifier, serviceRoles...)
 }
 
 // unauthorized is the error of a caller without a valid token.
@@ -151,13 +152,13 @@ func (c *Call) WriteUnauthorized(uri string) {
 
 // isByService reports whether the request has the valid token of a service.
 func (c *Call) isByService(verifier sim.TokenVerifier) bool {
-	return c.Header.Get("X-Service-Token") != "" && c.CheckServiceToken(verifier, "service") == nil
+	return c.Header.Get("X-Service-Token") != "" && c.checkServiceToken(verifier, "service") == nil
 }
 
-// CheckServiceToken refuses an X-Service-Token that is invalid, or whose user has none of the
+// checkServiceToken refuses an X-Service-Token that is invalid, or whose user has none of the
 // roles if there are any, as keystonemiddleware does on every route: the error has status 401.
 // A request without one is not refused.
-func (c *Call) CheckServiceToken(verifier sim.TokenVerifier, roles ...string) error {
+func (c *Call) checkServiceToken(verifier sim.TokenVerifier, roles ...string) error {
 	token := c.Header.Get("X-Service-Token")
 	if token == "" || verifier == nil {
 		return nil

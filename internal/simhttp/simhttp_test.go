@@ -336,33 +336,34 @@ func TestAuthenticateAsksTheVerifierIfThereIsOne(t *testing.T) {
 	t.Parallel()
 	known := simhttp.Identity{User: "demo", Roles: []string{"member", "reader"}}
 	tests := []struct {
-		name      string
-		verifier  sim.TokenVerifier
-		header    http.Header
-		user      simhttp.Identity
-		userOK    bool
-		roles     []string
-		serviceOK bool
+		name     string
+		verifier sim.TokenVerifier
+		header   http.Header
+		roles    []string // of services
+		user     simhttp.Identity
+		ok       bool
 	}{
-		{"no verifier", nil, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, simhttp.Identity{User: "demo", Project: "demo", Roles: []string{"admin"}}, true, nil, true},
-		{"no token", keys{}, http.Header{"X-Roles": {"admin"}}, simhttp.Identity{}, false, nil, true},
-		{"bad tokens", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"stale"}}, simhttp.Identity{}, false, nil, false},
-		{"the verifier's roles count", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, known, true, []string{"service"}, true},
-		{"service token", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"demo"}}, simhttp.Identity{}, false, nil, true},
-		{"service token with a role", keys{}, http.Header{"X-Service-Token": {"demo"}}, simhttp.Identity{}, false, []string{"x", "member"}, true},
-		{"service token without the role", keys{}, http.Header{"X-Service-Token": {"demo"}}, simhttp.Identity{}, false, []string{"service"}, false},
+		{"no verifier", nil, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, nil, simhttp.Identity{User: "demo", Project: "demo", Roles: []string{"admin"}}, true},
+		{"no token", keys{}, http.Header{"X-Roles": {"admin"}}, nil, simhttp.Identity{}, false},
+		{"bad tokens", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"stale"}}, nil, simhttp.Identity{}, false},
+		{"the verifier's roles count", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, []string{"service"}, known, true},
+		{"bad token of a service's user", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"demo"}}, nil, simhttp.Identity{}, false},
+		{"service token alone", keys{}, http.Header{"X-Service-Token": {"demo"}}, []string{"member"}, simhttp.Identity{}, false},
+		{"service token", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Service-Token": {"demo"}}, nil, known, true},
+		{"bad service token", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Service-Token": {"stale"}}, nil, known, false},
+		{"service token with a role", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Service-Token": {"demo"}}, []string{"x", "member"}, known, true},
+		{"service token without the role", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Service-Token": {"demo"}}, []string{"service"}, known, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := &http.Request{Header: tt.header}
-			call := simhttp.Call{Request: r}
-			userOK := call.Authenticate(tt.verifier) == nil
-			if diff := gocmp.Diff(tt.user, call.Identity); diff != "" || userOK != tt.userOK {
-				t.Errorf("user, ok %v (-want +got):\n%s", userOK, diff)
+			call := simhttp.Call{Request: &http.Request{Header: tt.header}}
+			err := call.Authenticate(tt.verifier, tt.roles...)
+			if (err == nil) != tt.ok || err != nil && simhttp.AsError(err).Status != http.StatusUnauthorized {
+				t.Errorf("got %v, want success: %t", err, tt.ok)
 			}
-			if err := call.CheckServiceToken(tt.verifier, tt.roles...); (err == nil) != tt.serviceOK || err != nil && simhttp.AsError(err).Status != http.StatusUnauthorized {
-				t.Errorf("service token: %v, want none: %t", err, tt.serviceOK)
+			if diff := gocmp.Diff(tt.user, call.Identity); diff != "" {
+				t.Errorf("user (-want +got):\n%s", diff)
 			}
 		})
 	}
