@@ -390,3 +390,48 @@ func TestErrorTextsDoNotActOnATerminal(t *testing.T) {
 		t.Errorf("the detail is %q, want it as it was sent", answered.Detail)
 	}
 }
+
+// A proxy in maintenance answers with its page and 200.
+func TestOnlyTheStatusOfCyborgConfirmsACall(t *testing.T) {
+	t.Parallel()
+	const page = "<html><body>Down for maintenance.</body></html>"
+	deletes, patches := set("Malformed"), set("Malformed", "ReplyLost")
+	for _, call := range []struct {
+		name    string
+		run     func(context.Context, *cyborgclient.Client) error
+		answers map[int]string // status and body
+		want    map[string]bool
+	}{
+		{"bind", bind, map[int]string{200: page, 201: page, 204: ""}, patches},
+		{"unbind", func(ctx context.Context, c *cyborgclient.Client) error {
+			return c.UnbindARQs(ctx, []string{arq1})
+		}, map[int]string{200: page, 201: page, 204: ""}, patches},
+		{"delete ARQs", func(ctx context.Context, c *cyborgclient.Client) error {
+			return c.DeleteARQs(ctx, []string{arq1, arq2})
+		}, map[int]string{200: page, 201: "", 202: page}, deletes},
+		{"delete the ARQs of an instance", func(ctx context.Context, c *cyborgclient.Client) error {
+			return c.DeleteARQsForInstance(ctx, server1)
+		}, map[int]string{200: page, 201: "", 202: page}, deletes},
+		{"delete a device profile", func(ctx context.Context, c *cyborgclient.Client) error {
+			return c.DeleteDeviceProfile(ctx, "gpu")
+		}, map[int]string{200: page, 201: "", 202: page}, deletes},
+		{"delete an attribute", func(ctx context.Context, c *cyborgclient.Client) error {
+			return c.DeleteAttribute(ctx, arq1)
+		}, map[int]string{200: page, 201: "", 202: page}, deletes},
+		{"disable a device", func(ctx context.Context, c *cyborgclient.Client) error {
+			return c.DisableDevice(ctx, arq1)
+		}, map[int]string{200: page, 201: "", 202: ""}, patches},
+	} {
+		for status, body := range call.answers {
+			client, _ := newClient(t, fixed(status, body))
+			err := call.run(t.Context(), client)
+			if diff := cmp.Diff(call.want, kinds(err)); diff != "" {
+				t.Errorf("%s: %d: %v; sentinels (-want +got):\n%s", call.name, status, err, diff)
+			}
+		}
+	}
+	client, _ := newClient(t, fixed(200, ""))
+	if err := client.EnableDevice(t.Context(), arq1); err != nil {
+		t.Errorf("enable a device: 200, as documented: %v", err)
+	}
+}

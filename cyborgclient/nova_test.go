@@ -379,8 +379,8 @@ func checkResolved(t *testing.T, client *cyborgclient.Client, all, resolved int)
 	}
 }
 
-// TestBindTakesBothAnswers: the real service answers a PATCH with nothing, the
-// specifications with the requests, and what is in front of a service with anything.
+// TestBindTakesBothAnswers: the real service answers a PATCH with 202 and nothing, the
+// specifications with the requests; the body is not read.
 func TestBindTakesBothAnswers(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
@@ -389,8 +389,6 @@ func TestBindTakesBothAnswers(t *testing.T) {
 		"no requests":        fixed(202, novaARQs()),
 		"null":               fixed(202, "null"),
 		"no JSON":            fixed(202, "accepted"),
-		"200 with a body":    fixed(200, novaARQs(novaARQ(arq1, "Bound"))),
-		"204":                func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
 		"a cut off answer":   fixed(202, `{"arqs": [{"uuid"`),
 		"without a type set": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202); io.WriteString(w, novaARQs()) },
 	} {

@@ -72,9 +72,7 @@ func call[T any](ctx context.Context, c *Client, r request, decode func(body []b
 	return answer, nil
 }
 
-// successes are the statuses of success. The API reference and the server
-// disagree about some calls (enable and disable answer 204, documented as 200),
-// so all of them are accepted for every call.
+// successes are the statuses that may mean success; see read.
 func successes() []int {
 	return []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
 }
@@ -124,7 +122,7 @@ func (c *Client) send(ctx context.Context, r request, minor int, call *Call) err
 	defer answer.Body.Close()
 	call.Status = answer.StatusCode
 	call.Date = c.readHeader(answer.Header)
-	return r.read(tries.answer)
+	return r.read(answer.StatusCode, tries.answer)
 }
 
 // readHeader stores the maximum version of an answer and returns its date.
@@ -203,12 +201,15 @@ func (r request) unanswered(err error, secrets []string) error {
 	return failure
 }
 
-// read decodes a successful answer.
-func (r request) read(answer []byte) error {
-	if r.decode == nil {
-		return nil
+// read decodes a successful answer. One without content is known by its status alone: that of a
+// proxy in maintenance is a page with 200.
+func (r request) read(status int, answer []byte) error {
+	var err error
+	if r.decode != nil {
+		err = r.decode(answer)
+	} else if !r.confirms(status, answer) {
+		err = fmt.Errorf("%d %s is not an answer of Cyborg to this request", status, http.StatusText(status))
 	}
-	err := r.decode(answer)
 	if err == nil {
 		return nil
 	}
@@ -217,6 +218,18 @@ func (r request) read(answer []byte) error {
 		failure.kinds = []error{ErrReplyLost, ErrMalformed}
 	}
 	return failure
+}
+
+// confirms reports whether Cyborg answers a call whose answer has no content with this status.
+// Enabling and disabling a device is documented with 200 and answered with 204.
+func (r request) confirms(status int, answer []byte) bool {
+	switch r.method {
+	case http.MethodPatch:
+		return status == http.StatusAccepted
+	case http.MethodPost:
+		return status == http.StatusNoContent || status == http.StatusOK && len(answer) == 0
+	}
+	return status == http.StatusNoContent
 }
 
 // changes reports whether sending r twice differs from sending it once.

@@ -39,28 +39,55 @@ func TestAReleaseLeavesTheARQsOfAListWithoutItsFilter(t *testing.T) {
 	})
 }
 
-func TestA404OfAnIngressLeavesTheARQsNamed(t *testing.T) {
+// An ingress without a backend, and a proxy in maintenance.
+func TestTheAnswerOfAProxyLeavesTheARQsNamed(t *testing.T) {
+	t.Parallel()
+	for status, page := range map[int]string{http.StatusNotFound: "default backend - 404", http.StatusOK: "<html>Down for maintenance.</html>"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			away := false
+			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if away && req.Method == http.MethodDelete {
+						return answer(req, status, page), nil
+					}
+					return next.RoundTrip(req)
+				})
+			})
+			req := request("gpu")
+			req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error {
+				away = true
+				return errors.New("no network")
+			}
+			_, err := w.flow.Run(t.Context(), req)
+			for _, err := range []error{err, w.flow.Release(t.Context(), instance)} {
+				left, arqs := certainlyLeft(err), w.cloud.Cyborg.ARQs()
+				if len(left) != 1 || len(arqs) != 1 || left[0].ID != arqs[0].UUID {
+					t.Errorf("%d: got error %v; left are %v, named %v", status, err, arqs, left)
+				}
+			}
+		})
+	}
+}
+
+func TestAnAnswerOfAProxyIsNoEmptyAllocation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		away := false
+		if _, err := w.flow.Run(t.Context(), request("gpu")); err != nil {
+			t.Fatal(err)
+		}
 		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(req *http.Request) (*http.Response, error) {
-				if away && req.Method == http.MethodDelete {
-					return answer(req, http.StatusNotFound, "default backend - 404"), nil
+				if strings.Contains(req.URL.Path, "/allocations/") {
+					return answer(req, http.StatusOK, `{"message": "Down for maintenance."}`), nil
 				}
 				return next.RoundTrip(req)
 			})
 		})
-		req := request("gpu")
-		req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error {
-			away = true
-			return errors.New("no network")
-		}
-		_, err := w.flow.Run(t.Context(), req)
-		left, arqs := certainlyLeft(err), w.cloud.Cyborg.ARQs()
-		if len(left) != 1 || len(arqs) != 1 || left[0].ID != arqs[0].UUID {
-			t.Errorf("got error %v; left are %v, named %v", err, arqs, left)
+		err := w.flow.Release(t.Context(), instance)
+		if left := certainlyLeft(err); len(left) != 1 || left[0].Kind != spawn.LeftoverAllocation {
+			t.Errorf("got error %v; named %v, want the allocation", err, left)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -276,6 +277,9 @@ func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocati
 	err = c.typed(func(client *gophercloud.ServiceClient, _ bool) error {
 		return call(ctx, "GET allocations", "", http.StatusOK, func(ctx context.Context) (err error) {
 			answer, err = getJSON[allocationDocument](ctx, c, client, "allocations", consumer)
+			if err == nil && answer.Allocations == nil {
+				err = errors.New("the answer has no allocations")
+			}
 			return err
 		})
 	})
