@@ -23,8 +23,9 @@ type Instance struct {
 	// Ports are its network ports, with their binding profiles as Neutron keeps them. A port
 	// whose profile no longer names its ARQ has the only one of its device profile.
 	Ports []Port
-	// ARQs are the UUIDs of all its ARQs, those of ports included. Empty means
-	// those that Cyborg lists.
+	// ARQs are the UUIDs of all its ARQs, those of ports included, and those that it got while
+	// it ran ([Request].Running). Empty means those that Cyborg lists, of an instance
+	// whose flavor or port has a device profile.
 	ARQs []string
 	// ServiceVersion is the version of the nova-compute service and RPC the minor
 	// version of its RPC API 5; some operations need a minimum. 0 means current.
@@ -62,7 +63,19 @@ func (i Instance) hasProfile() bool {
 
 func (i Instance) hasPort() bool { return slices.ContainsFunc(i.Ports, Port.Accelerated) }
 
-func (i Instance) accelerated() bool { return i.hasProfile() || i.hasPort() }
+// hasDevice reports an accelerator that is not that of a port: of the flavor, or one that the
+// instance got while it ran.
+func (i Instance) hasDevice() bool {
+	ports := 0
+	for _, port := range i.Ports {
+		if port.Accelerated() {
+			ports++
+		}
+	}
+	return i.hasProfile() || len(i.ARQs) > ports
+}
+
+func (i Instance) accelerated() bool { return i.hasDevice() || i.hasPort() }
 
 // isOn reports whether a host is that of the instance.
 func (i Instance) isOn(host string) bool { return i.Host != "" && sameHost(host, i.Host) }

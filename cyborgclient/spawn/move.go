@@ -62,6 +62,9 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // its host is down. New ones are bound beside it, as in [Operations.Evacuate]: both the result and an
 // error that matches ErrLeftover and names the ARQ are returned. A host that does not answer has to be
 // named in opts.Down.
+//
+// An offloaded instance with ARQs, also with some in Instance.ARQs that no longer exist, whose
+// flavor names no device profile is refused, as by Evacuate.
 func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	if i.Host != "" {
 		return nil, o.powerOn(ctx, OpUnshelve, i, o.start)
@@ -70,6 +73,10 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 	err := o.do(OpUnshelve, i, func() error {
 		if i.hasPort() { // Nova blocks the shelving of such an instance
 			return &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: http.StatusBadRequest, Text: portsBlocked}
+		}
+		i, err := o.withKnownProfile(ctx, i)
+		if err != nil {
+			return err
 		}
 		stuck, err := o.freeLeftovers(ctx, i, opts.Down)
 		if err != nil {
@@ -218,13 +225,15 @@ func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance
 	if i.hasProfile() {
 		return i, nil
 	}
-	arqs, err := o.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
-	if err != nil {
-		return i, err
+	if len(i.ARQs) == 0 {
+		arqs, err := o.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		if err != nil {
+			return i, err
+		}
+		i.ARQs = uuidsOf(arqs)
 	}
-	i.ARQs = uuidsOf(arqs)
-	if len(arqs) > 0 && !i.hasProfile() {
-		return i, fmt.Errorf("%w: the instance has ARQ %s, and its flavor names no device profile", ErrRequest, arqs[0].UUID)
+	if len(i.ARQs) > 0 && !i.hasProfile() {
+		return i, fmt.Errorf("%w: the instance has ARQ %s, and its flavor names no device profile", ErrRequest, i.ARQs[0])
 	}
 	return i, nil
 }

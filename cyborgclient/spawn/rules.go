@@ -73,7 +73,7 @@ func (e *BlockedError) Error() string {
 func (e *BlockedError) Unwrap() error { return ErrBlocked }
 
 // rule says whether Nova allows an operation on instances with a device profile in
-// the flavor and with an accelerated port, and from which service version and RPC
+// the flavor, or with ARQs that no port has, and with an accelerated port, and from which service version and RPC
 // version of nova-compute it allows the former.
 type rule struct {
 	profile, port      bool
@@ -125,7 +125,7 @@ func Permit(op Operation, i Instance) error {
 	if !ok {
 		return fmt.Errorf("%w: unknown operation %q", ErrRequest, op)
 	}
-	profile, port := i.hasProfile(), i.hasPort()
+	profile, port := i.hasDevice(), i.hasPort()
 	blocked := &BlockedError{Operation: op, Instance: i.UUID, Code: http.StatusBadRequest}
 	switch {
 	case op == OpHealAllocations && profile:
