@@ -260,8 +260,9 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // devices), allocation, in this order. When the guest cannot be destroyed, after
 // some retries, nothing is freed, because the guest may still use its devices, and the
 // error, which matches ErrLeftover, names the guest and what it keeps. The
-// rest is done whatever fails, also when the caller's context ends; what could not
-// be freed is named in the [*Error], and Delete may be called again.
+// rest is done whatever fails, also when the caller's context ends after it has begun to
+// destroy the guest; what could not be freed is named in the [*Error], and Delete may be
+// called again.
 //
 // An instance that was moved since, which the caller may not know, has a guest with its ARQs on
 // another host: nothing is done, and the error matches ErrRequest and names that host. A guest
@@ -303,13 +304,15 @@ func (o *Operations) remove(ctx context.Context, i Instance) error {
 	if err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := o.flow.detached(ctx)
+	defer cancel()
 	record := o.flow.newRecorder(i.UUID, i.Host)
 	err = record.step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
 		return "the guest is removed", o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) })
 	})
-	if ctxErr := ctx.Err(); ctxErr != nil && errors.Is(err, ctxErr) {
-		return err
-	}
 	if err != nil {
 		return record.cleanUp(ctx, "nothing is freed before the guest is removed", func(_ context.Context, c *cleanup) {
 			i.keepForGuest(c, arqs, how.unlisted, err)

@@ -324,6 +324,40 @@ func TestAGuestThatStaysKeepsItsDevices(t *testing.T) {
 	})
 }
 
+func TestADeletionGoesOnWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
+	for name, free := range map[string]func(*site) func(context.Context, spawn.Instance) error{
+		"delete":         func(s *site) func(context.Context, spawn.Instance) error { return s.ops.Delete },
+		"shelve offload": func(s *site) func(context.Context, spawn.Instance) error { return s.ops.ShelveOffload },
+	} {
+		for _, call := range []string{"", "destroy", "undefine"} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				i := s.spawn(t, "gpu")
+				ctx, cancel := context.WithCancel(t.Context())
+				if call == "" {
+					cancel()
+					err := s.unchanged(t, i, func() error { return free(s)(ctx, i) })
+					if !errors.Is(err, context.Canceled) || len(s.guests.calls) > 0 {
+						t.Errorf("%s before it begins: got %v after the calls %v", name, err, s.guests.calls)
+					}
+					return
+				}
+				s.guests.hook = func(n int) {
+					if s.guests.calls[n-1] == call {
+						cancel()
+					}
+				}
+				settled(t, free(s)(ctx, i))
+				if arqs := s.arqs(t, i); ctx.Err() == nil || len(arqs) > 0 {
+					t.Errorf("%s at %s: %v; the ARQs are %v", name, call, ctx.Err(), arqs)
+				}
+				s.sound(t)
+			})
+		}
+	}
+}
+
 func TestADeletionNamesWhatAGuestThatStaysKeeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
