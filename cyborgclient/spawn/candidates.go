@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -99,7 +98,7 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 func (a *Attempt) sendQuery(ctx context.Context, spec *requestspec.RequestSpec) (*placement.Candidates, error) {
 	p := a.flow.placement
 	answer, err := p.Candidates(ctx, *spec)
-	if spec.Numeric || placement.StatusOf(err) != http.StatusNotAcceptable {
+	if spec.Numeric || !placement.VersionRefused(err) {
 		return answer, err
 	}
 	p.SetOld()

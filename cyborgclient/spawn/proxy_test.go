@@ -3,12 +3,14 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -43,7 +45,7 @@ func TestAReleaseLeavesTheARQsOfAListWithoutItsFilter(t *testing.T) {
 func TestTheAnswerOfAProxyLeavesTheARQsNamed(t *testing.T) {
 	t.Parallel()
 	for status, page := range map[int]string{http.StatusNotFound: "default backend - 404", http.StatusOK: "<html>Down for maintenance.</html>"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, fmt.Sprint(status), func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
 			away := false
 			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
@@ -63,7 +65,7 @@ func TestTheAnswerOfAProxyLeavesTheARQsNamed(t *testing.T) {
 			for _, err := range []error{err, w.flow.Release(t.Context(), instance)} {
 				left, arqs := certainlyLeft(err), w.cloud.Cyborg.ARQs()
 				if len(left) != 1 || len(arqs) != 1 || left[0].ID != arqs[0].UUID {
-					t.Errorf("%d: got error %v; left are %v, named %v", status, err, arqs, left)
+					t.Errorf("got error %v; left are %v, named %v", err, arqs, left)
 				}
 			}
 		})
@@ -90,6 +92,45 @@ func TestAnAnswerOfAProxyIsNoEmptyAllocation(t *testing.T) {
 			t.Errorf("got error %v; named %v, want the allocation", err, left)
 		}
 	})
+}
+
+// The page of a web application firewall tells nothing of the microversions of Placement, which
+// serves the groups of flavors and forbidden traits also later.
+func TestA406OfAFirewallDoesNotMakePlacementOld(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"GET /placement/allocation_candidates", "GET /placement/allocations/", "PUT /placement/allocations/", "GET /placement/resource_providers"} {
+		bubble(t, page, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			refused := false
+			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if !refused && strings.HasPrefix(req.Method+" "+req.URL.Path, page) {
+						refused = true
+						return answer(req, http.StatusNotAcceptable, "<html>Not Acceptable!</html>"), nil
+					}
+					return next.RoundTrip(req)
+				})
+			})
+			result, err := w.flow.Run(t.Context(), request("gpu"))
+			w.checkPromise(t, result, err)
+			w.cloud.ForgetRequests()
+			req := request("gpu")
+			req.Instance = secondInstance
+			result, err = w.flow.Run(t.Context(), req)
+			w.checkPromise(t, result, err)
+			want := map[string]string{"GET allocation_candidates": "1.36", "GET allocations": "1.38", "PUT allocations": "1.38", "GET resource_providers": "1.36"}
+			got := map[string]string{}
+			for _, r := range w.cloud.Requests() {
+				if rest, of := strings.CutPrefix(r.Path, "/placement/"); of {
+					resource, _, _ := strings.Cut(rest, "/")
+					got[r.Method+" "+resource] = r.Microversion
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" || !refused {
+				t.Errorf("microversions (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // nginx (proxy_next_upstream) sends a PUT to the next worker when the first one dies before

@@ -330,16 +330,16 @@ func TestADeletionGoesOnWhenItsContextEnds(t *testing.T) {
 		"delete":         func(s *site) func(context.Context, spawn.Instance) error { return s.ops.Delete },
 		"shelve offload": func(s *site) func(context.Context, spawn.Instance) error { return s.ops.ShelveOffload },
 	} {
-		for _, call := range []string{"", "destroy", "undefine"} {
-			synctest.Test(t, func(t *testing.T) {
+		for _, call := range []string{"begin", "destroy", "undefine"} {
+			bubble(t, name+" at "+call, func(t *testing.T) {
 				s := newSite(t, worldOpts{})
 				i := s.spawn(t, "gpu")
 				ctx, cancel := context.WithCancel(t.Context())
-				if call == "" {
+				if call == "begin" {
 					cancel()
 					err := s.unchanged(t, i, func() error { return free(s)(ctx, i) })
 					if !errors.Is(err, context.Canceled) || len(s.guests.calls) > 0 {
-						t.Errorf("%s before it begins: got %v after the calls %v", name, err, s.guests.calls)
+						t.Errorf("got %v after the calls %v", err, s.guests.calls)
 					}
 					return
 				}
@@ -350,7 +350,7 @@ func TestADeletionGoesOnWhenItsContextEnds(t *testing.T) {
 				}
 				settled(t, free(s)(ctx, i))
 				if arqs := s.arqs(t, i); ctx.Err() == nil || len(arqs) > 0 {
-					t.Errorf("%s at %s: %v; the ARQs are %v", name, call, ctx.Err(), arqs)
+					t.Errorf("%v; the ARQs are %v", ctx.Err(), arqs)
 				}
 				s.sound(t)
 			})

@@ -201,7 +201,8 @@ type newestPlacement struct {
 func (o newestPlacement) RoundTrip(req *http.Request) (*http.Response, error) {
 	minor, asked := 0, strings.TrimPrefix(req.Header.Get("OpenStack-API-Version"), "placement 1.")
 	if _, err := fmt.Sscan(asked, &minor); err == nil && strings.Contains(req.URL.Path, "/placement/") && minor > o.newest {
-		return answer(req, http.StatusNotAcceptable, `{"errors": [{"status": 406, "title": "Not Acceptable", "detail": "Unacceptable version header"}]}`), nil
+		return answer(req, http.StatusNotAcceptable, fmt.Sprintf(`{"errors": [{"status": 406, "title": "Not Acceptable", "detail": "Unacceptable version header: 1.%d", "max_version": "1.%d", "min_version": "1.0"}]}`,
+			minor, o.newest)), nil
 	}
 	return o.next.RoundTrip(req)
 }

@@ -21,8 +21,9 @@ type Error struct {
 	Code   string // such as "placement.concurrent_update"
 	Detail string
 
-	text  string // operation, subject, request id
-	cause error
+	maxVersion string // of an answer that refuses a microversion
+	text       string // operation, subject, request id
+	cause      error
 }
 
 // Error names the operation, the subject and the server's message.
@@ -43,10 +44,13 @@ func decodeError(op, subject string, err error, tokens *session.Outcome) error {
 	}
 	e := &Error{Status: unexpected.Actual, cause: errors.Join(err, renewal)}
 	var body struct {
-		Errors []struct{ Detail, Code string } `json:"errors"`
+		Errors []struct {
+			Detail, Code string
+			MaxVersion   string `json:"max_version"`
+		} `json:"errors"`
 	}
 	if json.Unmarshal(unexpected.Body, &body) == nil && len(body.Errors) > 0 {
-		e.Detail, e.Code = body.Errors[0].Detail, body.Errors[0].Code
+		e.Detail, e.Code, e.maxVersion = body.Errors[0].Detail, body.Errors[0].Code, body.Errors[0].MaxVersion
 	}
 	e.text = fmt.Sprintf("%s: %d %s", what, e.Status, http.StatusText(e.Status))
 	if e.Detail != "" {
@@ -104,6 +108,13 @@ func DetailOf(err error) string { return answer(err).Detail }
 // Refused reports that Placement certainly did not apply a change: it answered with
 // a 4xx, or there was no token to send it with. Otherwise the outcome is unknown.
 func Refused(err error) bool { return StatusOf(err)/100 == 4 || errors.Is(err, session.ErrNoToken) }
+
+// VersionRefused reports that Placement does not support the microversion. A 406 of a proxy, such as
+// that of a web application firewall, names no version.
+func VersionRefused(err error) bool {
+	e := answer(err)
+	return e.Status == http.StatusNotAcceptable && e.maxVersion != ""
+}
 
 // ConcurrentUpdate reports a conflict of generations.
 func ConcurrentUpdate(err error) bool { return answer(err).Code == "placement.concurrent_update" }

@@ -81,7 +81,7 @@ func (c *Client) typed(send func(client *gophercloud.ServiceClient, typed bool) 
 		client := c.service()
 		client.Microversion = typeMicroversion
 		err := send(client, true)
-		if StatusOf(err) != http.StatusNotAcceptable {
+		if !VersionRefused(err) {
 			return err
 		}
 		c.untyped.Store(true)
@@ -94,7 +94,7 @@ func (c *Client) typed(send func(client *gophercloud.ServiceClient, typed bool) 
 func (c *Client) supported(send func() error) error {
 	old := c.Old()
 	err := send()
-	if old || StatusOf(err) != http.StatusNotAcceptable {
+	if old || !VersionRefused(err) {
 		return err
 	}
 	c.SetOld()
