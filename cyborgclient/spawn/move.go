@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 		}
 		c.add(LeftoverAllocation, i.UUID, o.flow.deleteAllocation(ctx, i.UUID))
 	})
-	return stuck, errors.Join(refused, err)
+	return stuck, cmp.Or(refused, err)
 }
 
 // oldGuests asks the other hosts on which an instance has ARQs, but for those that are down, for

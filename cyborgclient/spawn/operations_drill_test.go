@@ -383,6 +383,29 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 }
 
 // What cannot be freed is named, and freed by the next try.
+// Its guest is gone and its ARQs are not, as after an Unshelve that could not be undone.
+func TestAnUnshelveNamesWhatItCouldNotFree(t *testing.T) {
+	t.Parallel()
+	for operation, want := range map[sim.OperationName]spawn.LeftoverKind{
+		fault.ARQList: spawn.LeftoverARQs, fault.ARQDelete: spawn.LeftoverARQ, fault.AllocationsPut: spawn.LeftoverAllocation,
+	} {
+		bubble(t, string(operation), func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "gpu")
+			settled(t, s.guests.Destroy(t.Context(), i))
+			settled(t, s.guests.Undefine(t.Context(), i))
+			i.Host = ""
+			s.fail(t, fault.Rule{Operation: operation, Action: fault.Status, Status: 500, Times: -1})
+			_, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
+			var failure *spawn.Error
+			if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got %v, want ErrLeftover", err)
+			}
+			wantKinds(t, failure.Leftovers, want)
+		})
+	}
+}
+
 func TestAnOperationNamesWhatItCouldNotFree(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []fault.Rule{
