@@ -25,7 +25,7 @@ type Request struct {
 	// Train); no released Cyborg reads it.
 	Image string
 	// Domain is the libvirt domain into which the devices are merged. Empty means a
-	// minimal domain of the flavor's size.
+	// minimal domain of the flavor's size, whose name is "instance-" and the UUID.
 	Domain []byte
 	// ProjectID and UserID own the allocation, and ProjectID the ARQs. Empty means
 	// those of the token. Another project needs a token with the role admin.

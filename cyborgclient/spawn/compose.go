@@ -69,7 +69,7 @@ func (a *Attempt) baseDomain() []byte {
 		return a.Request.Domain
 	}
 	return domainxml.NewDomain(domainxml.DomainOpts{
-		Name: "instance-" + a.Request.Instance[:8], UUID: a.Request.Instance,
+		Name: "instance-" + a.Request.Instance, UUID: a.Request.Instance,
 		MemoryMiB: a.Request.Flavor.MemoryMB, VCPUs: a.Request.Flavor.VCPUs,
 	})
 }
