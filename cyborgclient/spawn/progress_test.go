@@ -168,6 +168,42 @@ func TestAnUnknownStepIsItsNumber(t *testing.T) {
 }
 
 // An observer that panics does not keep the unwinding from its work.
+// A guest that runs must not lose its devices: the stage that destroys it is the first.
+func TestAnObserverThatPanicsDoesNotSpareTheGuest(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []string{"guest and lost ARQs", "ARQs", "allocation"} {
+		for way, leave := range departures() {
+			t.Run(stage+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, worldOpts{})
+				w.observed(t, spawn.WithObserver(func(_ context.Context, p spawn.Progress) {
+					if p.Event == spawn.ProgressStage && p.Text == stage {
+						leave()
+					}
+				}))
+				req := request("gpu")
+				bound := 0 // ARQs while the guest is destroyed
+				req.Hooks = spawn.Hooks{
+					Start: func(_ context.Context, result *spawn.Result) error {
+						w.define(t, result)
+						return errHook
+					},
+					Destroy: func(_ context.Context, result *spawn.Result) error {
+						bound += len(w.cloud.Cyborg.ARQs())
+						w.cloud.RemoveGuest(result.Instance)
+						return nil
+					},
+				}
+				depart(t, way, func() { _, _ = w.flow.Run(t.Context(), req) })
+				if bound != 1 {
+					t.Errorf("%d ARQs while the guest was destroyed, want 1", bound)
+				}
+				w.cloud.CheckNoLeaks(t)
+			})
+		}
+	}
+}
+
 func TestAnObserverThatPanicsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, at := range []spawn.ProgressEvent{spawn.ProgressBegin, spawn.ProgressEnd, spawn.ProgressStage, spawn.ProgressUndone} {

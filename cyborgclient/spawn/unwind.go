@@ -189,8 +189,8 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 			limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
 			defer cancel()
 			defer a.record.reportCleanup(ctx, c)
+			defer stage(limited) // also after an observer that panics
 			a.record.report(ctx, Progress{Step: StepUnwind, Event: ProgressStage, Text: stageNames[i]})
-			stage(limited)
 		}()
 	}
 }
