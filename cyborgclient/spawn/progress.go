@@ -35,15 +35,22 @@ type Progress struct {
 
 // WithObserver calls a function for everything that happens to an instance, in order,
 // with the context of the call. It is called from the goroutine of the call, so it must not
-// block, and for several instances at once. Each option adds an observer.
+// block, and for several instances at once. Each option adds an observer, unless it is nil.
 func WithObserver(observe func(context.Context, Progress)) Option {
-	return func(f *Flow) { f.observers = append(f.observers, observe) }
+	return func(f *Flow) {
+		if observe != nil {
+			f.observers = append(f.observers, observe)
+		}
+	}
 }
 
 // WithLogger logs what an observer gets: the begin of a step and looks for a late effect at
 // level debug, failures, retries and suspects as warnings, what is certainly left behind as
-// an error, the rest as information.
+// an error, the rest as information. With nil nothing is logged.
 func WithLogger(logger *slog.Logger) Option {
+	if logger == nil {
+		return WithObserver(nil)
+	}
 	return WithObserver(func(ctx context.Context, p Progress) { p.log(ctx, logger) })
 }
 

@@ -77,6 +77,16 @@ func TestAnObserverSeesEachStep(t *testing.T) {
 }
 
 // An unwinding that cannot delete the ARQs tells so as it goes.
+func TestWithoutALoggerNothingIsLogged(t *testing.T) {
+	t.Parallel()
+	for _, option := range []spawn.Option{spawn.WithLogger(nil), spawn.WithObserver(nil)} {
+		w := newWorld(t, worldOpts{})
+		w.observed(t, option)
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		w.checkPromise(t, result, err)
+	}
+}
+
 func TestAnObserverSeesTheUnwinding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
