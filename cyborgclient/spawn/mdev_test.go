@@ -65,7 +65,9 @@ func TestTheAgentCreatesMdevsAgain(t *testing.T) {
 				return err
 			},
 			"soft reboot": func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.SoftReboot(ctx, i) },
-			"unrescue":    func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.Unrescue(ctx, i, nil) },
+			"unrescue": func(s *site, ctx context.Context, i spawn.Instance) error {
+				return s.ops.Unrescue(ctx, i, []byte(s.guests.saved[placeOf(i)]))
+			},
 			"rebuild of a stopped guest, and start": func(s *site, ctx context.Context, i spawn.Instance) error {
 				fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
 				return errors.Join(s.ops.Rebuild(ctx, i, fresh), s.ops.Start(ctx, i))

@@ -214,9 +214,15 @@ func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) err
 }
 
 // Unrescue ends a rescue: it starts the domain that [Operations.Rescue] returned,
-// with missing devices added.
+// with missing devices added. Without it the error matches ErrRequest: the hypervisor has
+// only the rescue domain.
 func (o *Operations) Unrescue(ctx context.Context, i Instance, saved []byte) error {
-	return o.do(OpUnrescue, i, func() error { return o.startDomain(ctx, i, saved) })
+	return o.do(OpUnrescue, i, func() error {
+		if len(saved) == 0 {
+			return fmt.Errorf("%w: no saved domain", ErrRequest)
+		}
+		return o.startDomain(ctx, i, saved)
+	})
 }
 
 // SoftReboot shuts the guest down and starts it again with its domain unchanged.

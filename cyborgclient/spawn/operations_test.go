@@ -404,6 +404,10 @@ func opRescue(t *testing.T) {
 		if _, err := s.ops.Rescue(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "rescue"})); err != nil || s.lists() > 0 {
 			t.Errorf("error %v, %d lists of ARQs; want success without Cyborg", err, s.lists())
 		}
+		s.guests.calls = nil
+		if err := s.ops.Unrescue(t.Context(), i, nil); !errors.Is(err, spawn.ErrRequest) || len(s.guests.calls) > 0 {
+			t.Errorf("without the saved domain: got %v after the calls %v, want ErrRequest", err, s.guests.calls)
+		}
 	})
 }
 
