@@ -18,8 +18,8 @@ import (
 //   - The document must have one root element domain without a name space, be UTF-8,
 //     at most 4 MiB, without a document type declaration, and readable by libvirtxml;
 //     otherwise the error is [ErrNotDomain].
-//   - A device that the domain has already, as a host device or as a network
-//     interface of type hostdev, or that is in the list twice, is a
+//   - A device that the domain has already, as a host device, a network
+//     interface of type hostdev or an NVMe disk, or that is in the list twice, is a
 //     [*DuplicateError]: libvirt refuses such a domain. Addresses are compared as
 //     numbers, UUIDs without regard to case or dashes.
 //   - A device without a name or with two different ones is [ErrDevice].
@@ -34,6 +34,9 @@ func Merge(domain []byte, devices []Device) ([]byte, error) {
 	}
 	for _, d := range p.devices {
 		holders[d.String()] = "a hostdev of the domain"
+	}
+	for _, d := range p.disks {
+		holders[d.String()] = "an NVMe disk of the domain"
 	}
 	added, err := completeAll(devices, holders)
 	if err != nil {

@@ -182,6 +182,8 @@ func TestMergeRefusesADeviceThatIsPresentAlready(t *testing.T) {
 		{"mdev without dashes", mdev(strings.ReplaceAll(mdevUUID, "-", ""))},
 		{"as a network interface", `<interface type="hostdev"><mac address="52:54:00:1e:59:c3"/>` +
 			`<source><address type="pci" domain="0x0000" bus="0x0c" slot="0x00" function="0x1"/></source></interface>`},
+		{"as an NVMe disk", `<disk type="nvme" device="disk"><source type="pci" managed="yes" namespace="1">` +
+			`<address domain="0x0000" bus="0x0c" slot="0x00" function="0x1"/></source><target dev="vda" bus="virtio"/></disk>`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,6 +211,7 @@ func TestMergeAcceptsADeviceThatOnlyLooksPresent(t *testing.T) {
 		"in another name space":      `<domain type="kvm"><devices xmlns="urn:x">` + same + `</devices></domain>`,
 		"in an unknown element":      `<domain type="kvm"><devices><new>` + same + `</new></devices></domain>`,
 		"outside devices":            `<domain type="kvm">` + same + `</domain>`,
+		"NVMe disks without it":      `<domain type="kvm"><devices><disk type="nvme"><source type="pci"/><target dev="vda"/></disk><disk type="nvme"/></devices></domain>`,
 		"as a guest address":         `<domain type="kvm"><devices><disk><address type="pci" bus="0x0c" function="0x1"/></disk></devices></domain>`,
 		"at a higher PCI domain":     `<domain type="kvm"><devices>` + strings.Replace(same, "<address", `<address domain="0x10000"`, 1) + `</devices></domain>`,
 		"as a capabilities host dev": `<domain type="kvm"><devices><hostdev mode="capabilities" type="misc"><source><char>/dev/x</char></source></hostdev></devices></domain>`,

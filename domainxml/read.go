@@ -12,8 +12,8 @@ import (
 )
 
 // Read returns the PCI and mediated host devices of a domain, in the order of the
-// document. It ignores other host devices (USB, SCSI, capabilities, unknown types)
-// and network interfaces of type hostdev.
+// document. It ignores other host devices (USB, SCSI, capabilities, unknown types),
+// network interfaces of type hostdev and NVMe disks.
 //
 // Addresses and UUIDs may have any form; Device.MDEV is always lower case with dashes.
 // A document that is not a domain, or has a malformed PCI or mediated device, is
@@ -40,6 +40,7 @@ type parsed struct {
 	devices    []Device
 	places     []*element // elements of devices
 	interfaces []Device   // host functions given as network interfaces
+	disks      []Device   // host functions given as NVMe disks
 }
 
 // parse reads a document once: libvirtxml reads all but the hostdev elements from the
@@ -59,7 +60,7 @@ func parse(doc []byte) (*parsed, error) {
 	if err := cmp.Or(p.readHostdevs(doc), unreadable); err != nil {
 		return nil, notDomain(err)
 	}
-	p.interfaces = interfaceDevices(&whole)
+	p.interfaces, p.disks = interfaceDevices(&whole), diskDevices(&whole)
 	return p, nil
 }
 
@@ -114,6 +115,24 @@ func interfaceDevices(d *libvirtxml.Domain) []Device {
 		read, err := Device{Interface: &d.Devices.Interfaces[i]}.complete()
 		if err == nil {
 			devices = append(devices, read)
+		}
+	}
+	return devices
+}
+
+// diskDevices returns the PCI functions of NVMe disks and ignores malformed ones.
+func diskDevices(d *libvirtxml.Domain) []Device {
+	if d.Devices == nil {
+		return nil
+	}
+	var devices []Device
+	for i := range d.Devices.Disks {
+		source := d.Devices.Disks[i].Source
+		if source == nil || source.NVME == nil || source.NVME.PCI == nil {
+			continue
+		}
+		if address, err := addressOf(source.NVME.PCI.Address); err == nil {
+			devices = append(devices, Device{PCI: &address})
 		}
 	}
 	return devices
