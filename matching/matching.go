@@ -41,8 +41,7 @@ func Providers(groups []requestspec.Group, mappings map[string][]string) (map[st
 			continue
 		}
 		if _, twice := providers[g.RequesterID]; twice {
-			return nil, &Error{RequesterID: g.RequesterID, Group: i, Err: ErrAmbiguous,
-				Want: "one group of this requester id", Got: "a second"}
+			return nil, secondGroup(i, g.RequesterID)
 		}
 		provider, err := onlyProvider(mappings, i, g.RequesterID)
 		if err != nil {
@@ -51,6 +50,11 @@ func Providers(groups []requestspec.Group, mappings map[string][]string) (map[st
 		providers[g.RequesterID] = provider
 	}
 	return providers, nil
+}
+
+// secondGroup is the error of a group whose requester id another one has.
+func secondGroup(group int, id string) error {
+	return &Error{RequesterID: id, Group: group, Err: ErrAmbiguous, Want: "one group of this requester id", Got: "a second"}
 }
 
 // onlyProvider returns the provider of a group.

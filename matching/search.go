@@ -34,10 +34,10 @@ type Allocated struct {
 // after 1,000,000 steps, and when ctx is done.
 //
 // Errors are of type [*Error]: [ErrUnsupported] for a group without UseSameProvider or
-// with aggregates or forbidden traits, [ErrTraits] for a provider without an entry in
-// traits, [ErrSearchLimit] for a search that was stopped after its steps, [ErrNoMatch]
-// when there is no solution. The error of ctx is wrapped. As upstream, Search ignores
-// ForbiddenAggregates and InTree.
+// with aggregates or forbidden traits, [ErrAmbiguous] for a requester id that occurs twice,
+// [ErrTraits] for a provider without an entry in traits, [ErrSearchLimit] for a search that
+// was stopped after its steps, [ErrNoMatch] when there is no solution. The error of ctx is
+// wrapped. As upstream, Search ignores ForbiddenAggregates and InTree.
 func Search(ctx context.Context, groups []requestspec.Group, allocated []Allocated, traits map[string][]string) (map[string]string, error) {
 	if len(groups) == 0 {
 		return map[string]string{}, nil
@@ -57,7 +57,12 @@ func Search(ctx context.Context, groups []requestspec.Group, allocated []Allocat
 }
 
 func searchable(groups []requestspec.Group, allocated []Allocated, traits map[string][]string) error {
+	seen := make(map[string]bool, len(groups))
 	for i, group := range groups {
+		if seen[group.RequesterID] {
+			return secondGroup(i, group.RequesterID)
+		}
+		seen[group.RequesterID] = true
 		got := ""
 		switch {
 		case !group.UseSameProvider:

@@ -129,6 +129,8 @@ func TestSearchErrorsNameTheGroupOrProvider(t *testing.T) {
 		{"spread", spread, nil, unsupported("a group that may have several providers")},
 		{"aggregates", aggregates, nil, unsupported("aggregates")},
 		{"forbidden", forbidden, nil, unsupported("forbidden traits")},
+		{"twice", group(0, resources{"FPGA": 1}), nil,
+			&matching.Error{RequesterID: "g0", Group: 1, Err: matching.ErrAmbiguous, Want: "one group of this requester id", Got: "a second"}},
 		{"traits", fpga, nil, &matching.Error{Group: -1, Err: matching.ErrTraits, Want: "traits of every provider", Got: "none of dev"}},
 		{"no match", group(1, resources{"FPGA": 2}), noTraits(device),
 			&matching.Error{Group: -1, Err: matching.ErrNoMatch, Want: "all of it in the groups", Got: "[{dev map[FPGA:2]}]"}},
