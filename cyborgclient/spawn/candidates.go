@@ -137,6 +137,7 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	for i := range groups {
 		groups[i].InTree = node
 	}
+	a.Spec.SameSubtree = subtreesOf(groups, a.Spec.SameSubtree)
 	a.Spec.Groups = groups
 	if len(groups) < 2 {
 		a.Spec.GroupPolicy = ""
@@ -144,6 +145,19 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 		a.Spec.GroupPolicy = cmp.Or(a.Spec.GroupPolicy, requestspec.GroupPolicyNone)
 	}
 	return nil
+}
+
+// subtreesOf returns the lists of requester ids without those of other groups, which Placement refuses.
+func subtreesOf(groups []requestspec.Group, lists [][]string) (subtrees [][]string) {
+	for _, list := range lists {
+		list = slices.DeleteFunc(slices.Clone(list), func(id string) bool {
+			return !slices.ContainsFunc(groups, func(group requestspec.Group) bool { return group.RequesterID == id })
+		})
+		if len(list) > 0 {
+			subtrees = append(subtrees, list)
+		}
+	}
+	return subtrees
 }
 
 // onlyNode returns a provider of the instance's compute node. An instance that holds compute

@@ -1,10 +1,44 @@
 package spawn_test
 
 import (
+	"errors"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
+
+// Placement refuses a same_subtree of groups that are not requested.
+func TestARunningInstanceHasNoSubtreeOfOtherGroups(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ given, want [][]string }{
+		"another group":    {[][]string{{"_net", "device_profile_0"}}, [][]string{{"device_profile_0"}}},
+		"no device":        {[][]string{{"_net", "_disk"}, {"device_profile_0", "device_profile_1"}}, [][]string{{"device_profile_0", "device_profile_1"}}},
+		"only the devices": {[][]string{{"device_profile_0", "device_profile_1"}}, [][]string{{"device_profile_0", "device_profile_1"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{})
+			_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
+			settled(t, err)
+			req := request("mixed")
+			req.Running, req.Options.SameSubtree = true, tt.given
+			req.Flavor.ExtraSpecs["resources_net:SRIOV_NET_VF"] = "1"
+			a, err := w.flow.Begin(req)
+			settled(t, err)
+			defer a.Unwind(t.Context())
+			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest))
+			var none *spawn.NoCandidatesError
+			if err := a.FindCandidates(t.Context()); err != nil && !errors.As(err, &none) {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(tt.want, a.Spec.SameSubtree); diff != "" {
+				t.Errorf("same_subtree (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
 
 // Placement refuses a group_policy for fewer than two groups in some releases, and the
 // groups of the flavor that it was for are not requested again.
