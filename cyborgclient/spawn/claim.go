@@ -145,7 +145,11 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 		return nil, err
 	}
 	switch {
-	case len(held.Resources) == 0, a.claim.certain, a.flow.suspects.claimed(a.Request.Instance, held.Resources):
+	case len(held.Resources) == 0, a.flow.suspects.claimed(a.Request.Instance, held.Resources):
+		return held.Generation, nil
+	case a.claim.certain && (!a.hasClaim(held) || a.othersHaveIt(ctx)):
+		return nil, fmt.Errorf("%w: %w", ErrClaim, errOthersClaim)
+	case a.claim.certain:
 		return held.Generation, nil
 	case len(a.before.Resources) == 0:
 		return nil, fmt.Errorf("%w: the instance already has an allocation", ErrClaim)

@@ -33,6 +33,8 @@ type Handover struct {
 	// provider -> resource class -> amount.
 	Claimed map[string]map[string]int `json:"claimed"`
 	Before  map[string]map[string]int `json:"before,omitempty"`
+	// Generation is that of the consumer which the claim replaced; nil for one that held nothing.
+	Generation *int `json:"generation,omitempty"`
 	// Ports are the instance's ports, as in the request.
 	Ports []Port `json:"ports,omitempty"`
 	// Alternates are the candidates of the hosts that may still be tried, in this order, as
@@ -55,7 +57,7 @@ func (a *Attempt) Handover() (Handover, error) {
 	}
 	h := Handover{
 		Instance: a.Request.Instance, Host: a.Host, ARQs: slices.Clone(a.Bindings), PortOf: maps.Clone(a.PortOf),
-		Flavor: a.Request.Flavor, Ports: a.Request.Ports, Claimed: a.claim.wanted.Resources, Before: a.before.Resources,
+		Flavor: a.Request.Flavor, Ports: a.Request.Ports, Claimed: a.claim.wanted.Resources, Before: a.before.Resources, Generation: a.claim.wanted.Generation,
 		ProjectID: a.claim.wanted.Project, UserID: a.claim.wanted.User, Image: a.Request.Image,
 	}
 	if a.Profile != nil {
@@ -183,7 +185,7 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{}, passed: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
 		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(),
 		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
-		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed}, sent: true, certain: true},
+		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed, Generation: h.Generation}, sent: true, certain: true},
 	}
 	for _, bound := range h.ARQs {
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group})

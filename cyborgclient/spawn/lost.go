@@ -124,7 +124,7 @@ func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 var (
 	errReplyLost   = errors.New("the reply was lost")
 	errLostCreate  = errors.New("another client may have created it")
-	errOthersClaim = errors.New("the reply was lost, and another agent has ARQs of the instance")
+	errOthersClaim = errors.New("another agent has claimed for the instance")
 )
 
 // arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.
@@ -140,14 +140,39 @@ func arqCount(profile requestspec.DeviceProfile) int {
 	return total
 }
 
-// othersHaveIt reports whether an instance that held nothing before has ARQs that are not the
-// attempt's: then another agent has spawned it, and the allocation is that agent's.
+// othersHaveIt reports whether the instance has ARQs that are not the attempt's: then another agent has
+// spawned it, and the allocation is that agent's. Of a running instance only those count whose
+// providers it did not hold before the claim. After a claim that was answered Cyborg is asked only
+// once, because the claim has to be given back also while Cyborg is down.
 func (a *Attempt) othersHaveIt(ctx context.Context) bool {
-	if a.claim.wanted.Generation != nil {
+	var arqs []cyborgclient.ARQ
+	var err error
+	switch {
+	case !a.claim.certain:
+		arqs, err = a.flow.instanceARQs(ctx, a.Request.Instance)
+	case a.accelerated():
+		ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+		defer cancel()
+		arqs, err = a.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
+	}
+	known := slices.Concat(uuidsOf(a.ARQs), uuidsOf(a.spares), uuidsOf(a.stuck.arqs))
+	before, claimed := a.before.Resources, placement.Subtract(a.claim.wanted.Resources, a.before.Resources)
+	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
+		isLater := len(before) == 0 || len(before[arq.DeviceRPUUID]) == 0 && len(claimed[arq.DeviceRPUUID]) > 0
+		return isLater && !a.cleanup.had(arq.UUID) && !slices.Contains(known, arq.UUID)
+	})
+}
+
+// hasClaim reports whether an instance holds what was certainly claimed. What else a running one
+// holds may change. A consumer whose generation is not beyond that of the claim was deleted and
+// created again, for a later attempt.
+func (a *Attempt) hasClaim(held placement.Allocation) bool {
+	sent, wanted, before := a.claim.wanted.Generation, a.claim.wanted.Resources, a.before.Resources
+	if sent != nil && (held.Generation == nil || *held.Generation <= *sent) {
 		return false
 	}
-	arqs, err := a.flow.instanceARQs(ctx, a.Request.Instance)
-	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return !a.cleanup.had(arq.UUID) })
+	return placement.Equal(held.Resources, wanted) ||
+		len(before) > 0 && len(placement.Subtract(placement.Subtract(wanted, before), held.Resources)) == 0
 }
 
 // releaseClaim gives the allocation back: the instance holds what it held before.
@@ -155,41 +180,46 @@ func (a *Attempt) othersHaveIt(ctx context.Context) bool {
 // A claim with a lost reply may be another client's allocation, and may still arrive.
 // The claim of an instance that held something before is settled at once, because
 // writing that again changes the generation that the claim needs. That of a new
-// instance needs none, so it is looked for.
+// instance needs none, so it is looked for. The allocation of a later attempt is left.
 func (a *Attempt) releaseClaim(ctx context.Context) {
 	if !a.claim.sent {
 		return
 	}
-	if !a.claim.certain && a.othersHaveIt(ctx) {
-		a.cleanup.suspect(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: errOthersClaim})
+	certain := a.claim.certain
+	if a.othersHaveIt(ctx) {
+		a.leaveClaim()
 		return
 	}
-	seen := a.claim.certain
+	seen, replaced := certain, false
 	settled, released, err := a.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, verdict) {
 		restored := placement.Equal(held.Resources, a.before.Resources)
-		ours := a.claim.certain || placement.Equal(held.Resources, a.claim.wanted.Resources)
+		ours := placement.Equal(held.Resources, a.claim.wanted.Resources)
+		if certain {
+			ours = a.hasClaim(held)
+		}
 		late := a.claim.wanted.Generation
-		refused := late == nil || held.Generation == nil || *late != *held.Generation // a claim that is under way
+		refused := certain || late == nil || held.Generation == nil || *late != *held.Generation // a claim that is under way
 		switch {
 		case len(held.Resources) == 0 && (seen || late != nil):
 			return held, leave
 		case len(held.Resources) == 0:
 			return held, await
 		case refused && (restored || !ours): // not ours: another client's
+			replaced = certain && !restored
 			return held, leave
 		}
 		seen = seen || ours
 		next := a.before
 		claimed := placement.Subtract(a.claim.wanted.Resources, a.before.Resources)
-		switch {
-		case restored:
-		case len(placement.Subtract(claimed, held.Resources)) == 0: // it has this claim, and not that on an earlier host
+		if !restored && len(placement.Subtract(claimed, held.Resources)) == 0 { // it has this claim, and not that on an earlier host
 			next.Resources = placement.Subtract(held.Resources, claimed) // what others have changed meanwhile stays
-		case a.claim.certain: // another client has replaced it
-			return held, leave
 		}
 		return next, replace
 	})
+	if replaced && !released {
+		a.leaveClaim()
+		return
+	}
 	l := Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Certain: seen, Err: err}
 	switch {
 	case settled:
@@ -205,5 +235,13 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 		if !seen {
 			a.flow.suspects.addClaim(l, a.claim.wanted.Resources)
 		}
+	}
+}
+
+// leaveClaim names the allocation of another agent. What was certainly claimed is gone.
+func (a *Attempt) leaveClaim() {
+	l := Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: errOthersClaim}
+	if a.cleanup.suspect(l); a.claim.certain {
+		a.claim = claimState{}
 	}
 }

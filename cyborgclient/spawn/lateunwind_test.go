@@ -1,0 +1,163 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+)
+
+// handOver walks an attempt up to its handover, and returns both sides of it.
+func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *spawn.Attempt) {
+	t.Helper()
+	conductor, err := w.flow.Begin(req)
+	settled(t, err)
+	settled(t, walk(t.Context(), conductor.ReadProfile, conductor.BuildRequest, conductor.FindCandidates, conductor.Select,
+		conductor.Claim, conductor.CreateARQs, conductor.Match, conductor.Bind))
+	handover, err := conductor.Handover()
+	settled(t, err)
+	compute, err = w.flow.Resume(handover, nil)
+	settled(t, err)
+	return conductor, compute
+}
+
+// notTaken checks that an unwinding left the allocation of a later attempt, and names it.
+func (w *world) notTaken(t *testing.T, held []string, left []spawn.Leftover) {
+	t.Helper()
+	wantKinds(t, left, spawn.LeftoverAllocation)
+	if len(left) > 0 && (left[0].Certain || left[0].Err == nil) {
+		t.Errorf("left behind: %+v, want a suspect with its cause", left[0])
+	}
+	if diff := cmp.Diff(held, w.held(instance)); diff != "" {
+		t.Errorf("allocation (-before +after):\n%s", diff)
+	}
+}
+
+// A consumer that is created again begins with the same generation, and the same candidate is free again:
+// only the ARQs tell that the allocation is that of a later attempt.
+func TestALateUnwindLeavesTheAllocationOfALaterAttempt(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*testing.T, *world) (late *spawn.Attempt){
+		"a handover that was given up": func(t *testing.T, w *world) *spawn.Attempt {
+			conductor, compute := w.handOver(t, request("gpu"))
+			if _, left := conductor.Unwind(t.Context()); len(left) > 0 {
+				t.Error(left)
+			}
+			return compute
+		},
+		"an attempt whose instance another agent released": func(t *testing.T, w *world) *spawn.Attempt {
+			a := w.begin(t, instance)
+			settled(t, walk(t.Context(), a.Match, a.Bind))
+			w.restart(t)
+			settled(t, w.flow.Release(t.Context(), instance))
+			return a
+		},
+		"an attempt without ARQs yet": func(t *testing.T, w *world) *spawn.Attempt {
+			a := w.beginCreate(t, instance)
+			w.restart(t)
+			settled(t, w.flow.Release(t.Context(), instance))
+			return a
+		},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			late := begin(t, w)
+			result, err := w.flow.Run(t.Context(), request("gpu"))
+			settled(t, err)
+			held := w.held(instance)
+			for range 2 {
+				_, left := late.Unwind(t.Context())
+				w.notTaken(t, held, left)
+			}
+			w.checkPromise(t, result, nil)
+		})
+	}
+}
+
+// The later attempt has the same host, but not the same devices, or no ARQs yet.
+func TestALateUnwindTakesOnlyWhatIsLikeItsClaim(t *testing.T) {
+	t.Parallel()
+	bubble(t, "more resources", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		a := w.begin(t, instance)
+		w.restart(t)
+		settled(t, w.flow.Release(t.Context(), instance))
+		req := request("gpu")
+		req.Flavor.VCPUs++
+		result, err := w.flow.Run(t.Context(), req)
+		settled(t, err)
+		held := w.held(instance)
+		_, left := a.Unwind(t.Context())
+		w.notTaken(t, held, left)
+		w.checkPromise(t, result, nil)
+	})
+	bubble(t, "an older generation", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
+		settled(t, err)
+		req := request("gpu")
+		req.Running = true
+		conductor, compute := w.handOver(t, req)
+		same := w.cloud.Placement.Allocations()
+		if _, left := conductor.Unwind(t.Context()); len(left) > 0 {
+			t.Error(left)
+		}
+		w.write(t, same) // the claim of a later attempt
+		held := w.held(instance)
+		_, left := compute.Unwind(t.Context())
+		w.notTaken(t, held, left)
+	})
+}
+
+func TestARescheduleLeavesTheAllocationOfAnotherAgent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		slow := w.flow
+		w.restart(t)
+		req := request("gpu")
+		var result *spawn.Result
+		req.Hooks.Claim = func(ctx context.Context, _ *spawn.Attempt) (err error) {
+			settled(t, w.flow.Release(ctx, instance))
+			result, err = w.flow.Run(ctx, request("gpu"))
+			settled(t, err)
+			return errHook
+		}
+		_, err := slow.Run(t.Context(), req)
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrClaim) || result == nil {
+			t.Fatalf("got %v, want ErrClaim", err)
+		}
+		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
+		w.checkPromise(t, result, nil)
+	})
+}
+
+// Two agents attach a device to a running instance: the one whose bind is refused gives back its own.
+func TestARefusedAttachmentLeavesThatOfAnotherAgent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: raceModel(1, 2)})
+		_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
+		settled(t, err)
+		req := request("gpu")
+		req.Running = true
+		a, err := w.flow.Begin(req)
+		settled(t, err)
+		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match))
+		w.restart(t)
+		result, err := w.flow.Run(t.Context(), req)
+		settled(t, err)
+		if err := a.Bind(t.Context()); err == nil {
+			t.Fatal("the second bind is accepted")
+		}
+		if _, left := a.Unwind(t.Context()); len(left) > 0 {
+			t.Error(left)
+		}
+		w.checkPromise(t, result, nil)
+	})
+}
