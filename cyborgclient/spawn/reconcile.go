@@ -59,8 +59,8 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 //
 //   - ARQs that are bound to one of the hosts, of instances that are not living;
 //   - allocations from Cyborg's providers on the hosts, of consumers that are not living:
-//     of one that has resources of a compute node elsewhere, such as an evacuated
-//     instance's, only the part on the hosts.
+//     of one that has resources of another host, such as an evacuated instance's, only the
+//     part on the hosts.
 //     A consumer has to be of type INSTANCE, as this package writes it from Placement
 //     1.38 on, or to have an ARQ on the hosts, or to be one of [Flow.Suspects]. What Nova
 //     holds for a migration is left alone;
@@ -332,15 +332,29 @@ func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (g
 	if gone, err = r.gone(ctx, consumer); err != nil || !gone {
 		return gone, err
 	}
+	var unread error
 	_, _, err = r.flow.changeAllocation(ctx, consumer, func(held placement.Allocation) (placement.Allocation, verdict) {
 		next := held
-		next.Resources = placement.Elsewhere(held.Resources, r.trees)
-		if gone = !r.flow.instances.has(consumer); !gone || placement.Equal(held.Resources, next.Resources) {
+		next.Resources, unread = r.elsewhere(ctx, held.Resources)
+		if gone = !r.flow.instances.has(consumer); unread != nil || !gone || placement.Equal(held.Resources, next.Resources) {
 			return held, leave
 		}
 		return next, replace
 	})
-	return gone, err
+	return gone, errors.Join(err, unread)
+}
+
+// elsewhere returns what a consumer holds on other hosts than those of the caller. Resources of
+// sharing providers alone, such as a disk, belong to what it has on the caller's.
+func (r *reconciliation) elsewhere(ctx context.Context, held placement.Resources) (placement.Resources, error) {
+	rest := placement.Elsewhere(held, r.trees)
+	for _, provider := range slices.Sorted(maps.Keys(rest)) {
+		traits, err := r.flow.placement.Traits(ctx, provider)
+		if err != nil || !slices.Contains(traits, placement.TraitShares) {
+			return rest, err
+		}
+	}
+	return nil, nil
 }
 
 // freeUnchanged deletes the ARQs without an instance that are the same after a minute.

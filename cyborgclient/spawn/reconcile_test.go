@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -530,40 +531,64 @@ func TestReconcileLeavesWhatIsBuiltMeanwhile(t *testing.T) {
 	}
 }
 
+// withoutCompute is a flavor whose instances hold nothing of the compute node.
+func withoutCompute(profile string) requestspec.Flavor {
+	f := flavor(profile)
+	for _, class := range []string{"VCPU", "MEMORY_MB", "DISK_GB"} {
+		f.ExtraSpecs["resources:"+class] = "0"
+	}
+	return f
+}
+
 // The agent of a host that comes back frees what an evacuated instance still has there, and
 // nothing of what it has on its new host.
 func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{})
-		i := s.spawn(t, "gpu")
-		s.loseHost(t, i.Host)
-		s.guests.hook = func(int) {
-			if s.guests.calls[len(s.guests.calls)-1] == "start" { // what follows is the release of the old host
-				s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 503, Times: -1})
+	for name, f := range map[string]requestspec.Flavor{"with compute resources": flavor("gpu"), "only a device": withoutCompute("gpu")} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.launchOn(t, "cn0", spawn.Request{Instance: instance, Flavor: f})
+			s.loseHost(t, i.Host)
+			s.guests.hook = func(int) {
+				if s.guests.calls[len(s.guests.calls)-1] == "start" { // what follows is the release of the old host
+					s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 503, Times: -1})
+				}
 			}
-		}
-		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-		if result == nil || !errors.Is(err, spawn.ErrLeftover) {
-			t.Fatalf("got %v, %v; want a result and what was left", result, err)
-		}
-		s.cloud.Faults().Clear()
-		settled(t, s.cloud.StartHost(t.Context(), i.Host))
-		delete(s.guests.saved, placeOf(i)) // as nova-compute removes an evacuated guest
-		s.connect(t, s.cloud.Provider(t))
-		orphans, err := s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
-			Hosts: []string{i.Host}, Free: true,
-			Living: func(context.Context, string) (bool, error) { return false, nil }, // on the old host
+			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			if result == nil || !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got %v, %v; want a result and what was left", result, err)
+			}
+			s.cloud.Faults().Clear()
+			settled(t, s.cloud.StartHost(t.Context(), i.Host))
+			delete(s.guests.saved, placeOf(i)) // as nova-compute removes an evacuated guest
+			s.connect(t, s.cloud.Provider(t))
+			orphans, err := s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
+				Hosts: []string{i.Host}, Free: true,
+				Living: func(context.Context, string) (bool, error) { return false, nil }, // on the old host
+			})
+			if err != nil || len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation {
+				t.Errorf("got %v, %v; want the allocation", orphans, err)
+			}
+			s.checkMoved(t, i, result, "cn1")
 		})
-		if err != nil || len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation {
-			t.Errorf("got %v, %v; want the allocation", orphans, err)
-		}
-		old := s.cloud.ProviderUUID(i.Host)
-		for _, a := range s.cloud.Placement.Allocations() {
-			if a.Provider == old {
-				t.Errorf("still on the old host: %+v", a)
-			}
-		}
-		s.sound(t)
+	}
+}
+
+// The disk of a sharing provider, which is in no host's tree, is freed with the rest.
+func TestReconcileFreesASharedDiskWithTheRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		storage, err := w.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
+			Name: "storage", Traits: []string{"MISC_SHARES_VIA_AGGREGATE"}, Inventories: map[string]placementsim.Inventory{"DISK_GB": {Total: 100}},
+		})
+		settled(t, err)
+		_, err = w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: withoutCompute("gpu")})
+		settled(t, err)
+		w.write(t, append(w.cloud.Placement.Allocations(), placementsim.Allocation{Consumer: instance, Provider: storage.UUID, Class: "DISK_GB", Used: 20}))
+		_, err = w.flow.Reconcile(t.Context(), w.freeing())
+		settled(t, err)
+		w.cloud.CheckNoLeaks(t)
+		w.cloud.Placement.CheckNoAllocations(t, instance)
 	})
 }

@@ -180,7 +180,7 @@ func (r *answerReader) readTraits() (o owner) {
 	r.Array(func() {
 		trait := r.String()
 		o.nova = o.nova || string(trait) == TraitOwnerNova
-		o.shares = o.shares || string(trait) == "MISC_SHARES_VIA_AGGREGATE"
+		o.shares = o.shares || string(trait) == TraitShares
 	})
 	return o
 }

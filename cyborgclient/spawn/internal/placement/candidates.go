@@ -46,8 +46,12 @@ type row struct {
 // owner is what traits tell of a provider.
 type owner struct{ nova, shares bool }
 
-// TraitOwnerNova is on the compute node and on the providers of Nova's devices.
-const TraitOwnerNova = "OWNER_NOVA"
+const (
+	// TraitOwnerNova is on the compute node and on the providers of Nova's devices.
+	TraitOwnerNova = "OWNER_NOVA"
+	// TraitShares is on the providers that share their inventory with other trees.
+	TraitShares = "MISC_SHARES_VIA_AGGREGATE"
+)
 
 // Summary is what an answer tells of a provider.
 type Summary struct {

@@ -91,17 +91,11 @@ func Without(held Resources, devices Devices) Resources {
 	return kept
 }
 
-// Elsewhere returns resources without those of the providers of some compute nodes. Nothing
-// remains without a compute node: a sharing provider's resources belong to what is on one.
-func Elsewhere(held Resources, nodes map[string]bool) Resources {
+// Elsewhere returns resources without those of some providers.
+func Elsewhere(held Resources, providers map[string]bool) Resources {
 	rest := maps.Clone(held)
-	maps.DeleteFunc(rest, func(provider string, _ map[string]int) bool { return nodes[provider] })
-	for _, resources := range rest {
-		if onNode(resources) {
-			return rest
-		}
-	}
-	return Resources{}
+	maps.DeleteFunc(rest, func(provider string, _ map[string]int) bool { return providers[provider] })
+	return rest
 }
 
 // onNode reports resources that are those of a compute node: disk and addresses may come
