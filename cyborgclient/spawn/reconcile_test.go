@@ -592,3 +592,33 @@ func TestReconcileFreesASharedDiskWithTheRest(t *testing.T) {
 		w.cloud.Placement.CheckNoAllocations(t, instance)
 	})
 }
+
+// A proxy that loses the query, as nginx does with proxy_pass and $uri, lets Placement list all providers.
+func TestReconcileBelievesNoListWithoutItsFilter(t *testing.T) {
+	t.Parallel()
+	for _, filter := range []string{"name", "in_tree"} {
+		bubble(t, filter, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			req := request("gpu")
+			req.Order = onHost(w, "cn1")
+			result, err := w.flow.Run(t.Context(), req)
+			settled(t, err)
+			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if req.URL.Query().Has(filter) {
+						req.URL.RawQuery = ""
+					}
+					return next.RoundTrip(req)
+				})
+			})
+			found, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
+				Hosts: []string{"cn0"}, Free: true,
+				Living: func(context.Context, string) (bool, error) { return false, nil },
+			})
+			if err == nil || !strings.Contains(err.Error(), filter) || len(found) > 0 {
+				t.Errorf("freed %v, error %v; want an error about the filter", found, err)
+			}
+			w.checkPromise(t, result, nil)
+		})
+	}
+}

@@ -202,24 +202,43 @@ func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) 
 // Named returns the UUID of the provider with a name; "" for an unknown one.
 func (c *Client) Named(ctx context.Context, name string) (string, error) {
 	found, err := c.providers(ctx, "GET resource_providers name", name, resourceproviders.ListOpts{Name: name})
+	if err == nil {
+		err = checkFilter("name "+name, found, func(p resourceproviders.ResourceProvider) bool { return p.Name == name })
+	}
 	if err != nil || len(found) == 0 {
 		return "", err
 	}
 	return found[0].UUID, nil
 }
 
-// Tree returns the names of the providers of a root's tree by UUID: of all, or of those
+// Tree returns the names of the providers of a provider's tree by UUID: of all, or of those
 // with a trait, none for a Placement that does not know it.
-func (c *Client) Tree(ctx context.Context, root, trait string) (map[string]string, error) {
-	found, err := c.providers(ctx, "GET resource_providers in_tree", root, resourceproviders.ListOpts{InTree: root, Required: trait})
+func (c *Client) Tree(ctx context.Context, provider, trait string) (map[string]string, error) {
+	found, err := c.providers(ctx, "GET resource_providers in_tree", provider, resourceproviders.ListOpts{InTree: provider, Required: trait})
 	if trait != "" && StatusOf(err) == http.StatusBadRequest {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	root := provider
 	names := make(map[string]string, len(found))
 	for _, p := range found {
-		names[p.UUID] = p.Name
+		if names[p.UUID] = p.Name; p.UUID == provider {
+			root = p.RootProviderUUID
+		}
 	}
-	return names, err
+	return names, checkFilter("in_tree "+provider, found, func(p resourceproviders.ResourceProvider) bool { return p.RootProviderUUID == root })
+}
+
+// checkFilter refuses a list with a provider that a filter leaves out: a proxy may lose the query.
+func checkFilter(filter string, found []resourceproviders.ResourceProvider, matches func(resourceproviders.ResourceProvider) bool) error {
+	for _, p := range found {
+		if !matches(p) {
+			return fmt.Errorf("placement: GET resource_providers %s: the answer is not filtered: it has provider %s (%s)", filter, p.UUID, p.Name)
+		}
+	}
+	return nil
 }
 
 func (c *Client) providers(ctx context.Context, op, subject string, opts resourceproviders.ListOpts) (found []resourceproviders.ResourceProvider, err error) {
