@@ -48,6 +48,8 @@ const askedPerHost = 8
 func (a *Attempt) nextLimit() int {
 	all := a.Spec.Limit
 	switch {
+	case len(a.avoided) > 0 && len(a.Candidates) == 0 && a.asked >= all && all > 0 && a.Request.Options.Limit == 0:
+		return 4 * a.asked // all were of hosts that are avoided
 	case all == 0, a.Request.Options.Limit != 0, a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.avoided) > 0, a.flow.config.MaxAttempts > all:
 		return all
 	case a.asked == 0:
@@ -76,6 +78,7 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 			return err
 		}
 		flat := a.dropFlat()
+		a.dropAvoided()
 		a.asked, a.passed = spec.Limit, map[string]bool{}
 		a.cut = spec.Limit > 0 && len(answer.Requests) >= spec.Limit && a.nextLimit() > spec.Limit
 		switch {
@@ -85,7 +88,11 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 			return flat
 		case len(a.Candidates) == 0:
 			slices.Sort(novaOwned)
-			return &NoCandidatesError{Query: spec.Query(), Groups: groupsText(spec.Groups), NovaOwnedProviders: slices.Compact(novaOwned)}
+			err := &NoCandidatesError{Query: spec.Query(), Groups: groupsText(spec.Groups), NovaOwnedProviders: slices.Compact(novaOwned)}
+			if len(a.avoided) > 0 {
+				return fmt.Errorf("%w; hosts that are avoided do not count", err)
+			}
+			return err
 		case !a.flow.config.PlacementOrder:
 			spread(a.Candidates, a.Request.Instance)
 		}
@@ -289,6 +296,13 @@ func (a *Attempt) dropFlat() error {
 	return flat
 }
 
+// dropAvoided leaves out the candidates on the hosts that are avoided.
+func (a *Attempt) dropAvoided() {
+	a.Candidates = slices.DeleteFunc(a.Candidates, func(c Candidate) bool {
+		return slices.ContainsFunc(a.avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
+	})
+}
+
 func checkNested(groups []requestspec.Group, c Candidate) error {
 	for _, group := range groups {
 		if slices.Contains(c.Mappings[group.RequesterID], c.Root) {
@@ -379,12 +393,8 @@ func OrderBy(weighers ...matching.Weigher) func([]Candidate) []Candidate {
 	}
 }
 
-// order leaves out the hosts that are avoided, and applies Request.Order or, without one, the
-// weighers of the configuration.
+// order applies Request.Order or, without one, the weighers of the configuration.
 func (a *Attempt) order() error {
-	a.Candidates = slices.DeleteFunc(a.Candidates, func(c Candidate) bool {
-		return slices.ContainsFunc(a.avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
-	})
 	order := a.Request.Order
 	if order == nil && len(a.flow.config.Weighers) > 0 {
 		var profile requestspec.DeviceProfile

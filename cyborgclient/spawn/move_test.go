@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -119,6 +120,27 @@ func TestAnEvacuationIsWeighed(t *testing.T) {
 			t.Errorf("decision %q", got)
 		}
 	})
+}
+
+// The candidates of the lost host, which come first, are more than are requested at once.
+func TestAnEvacuationFindsAHostBehindManyCandidates(t *testing.T) {
+	t.Parallel()
+	for limit, wantErr := range map[int]error{0: nil, 1000: spawn.ErrNoCandidates} { // of the caller
+		synctest.Test(t, func(t *testing.T) {
+			model := raceModel(2, 12)
+			model.DeviceProfiles[1] = simcloud.DeviceProfile{Name: "four", Groups: slices.Repeat(model.DeviceProfiles[0].Groups, 4)}
+			s := newSite(t, worldOpts{model: model})
+			i := s.launchOn(t, "cn0", request("four"))
+			s.loseHost(t, i.Host)
+			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{Options: requestspec.Options{Limit: limit}})
+			if !errors.Is(err, wantErr) {
+				t.Fatalf("limit %d: got %v, want %v", limit, err, wantErr)
+			}
+			if err == nil {
+				s.checkMoved(t, i, result, "cn1")
+			}
+		})
+	}
 }
 
 // threeHosts is the default cloud with a third host like the second.
