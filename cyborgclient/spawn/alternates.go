@@ -57,7 +57,7 @@ func (a *Attempt) nextHost() (Candidate, bool) {
 // the candidates were listed, so that every candidate with it would be refused as well.
 type refusals struct {
 	room     map[inventory]int // smallest refused amount
-	owned    map[string]bool   // providers whose card Nova has
+	unusable map[string]bool   // providers that are gone, or whose card Nova has
 	busy     map[string]bool   // roots of hosts whose claims meet changes by others
 	hosts    map[string]bool   // roots of hosts that refuse without naming what is missing
 	outdated bool              // another answer may have other candidates
@@ -78,7 +78,7 @@ type refusedDevices struct {
 type inventory struct{ provider, class string }
 
 func newRefusals() *refusals {
-	r := &refusals{owned: map[string]bool{}, hosts: map[string]bool{}, tries: map[string]int{}}
+	r := &refusals{unusable: map[string]bool{}, hosts: map[string]bool{}, tries: map[string]int{}}
 	r.forget()
 	return r
 }
@@ -104,9 +104,13 @@ func refusedInventory(err error) (missing inventory, named bool) {
 	return inventory{provider: found[2], class: found[1]}, true
 }
 
+// goneProvider matches the refusal of a claim on a device that was removed.
+var goneProvider = regexp.MustCompile(`resource provider '([0-9a-f-]{36})' that does not exist`)
+
 // add adds a refusal. It reports false when no other candidate may succeed: a conflict of
 // the consumer fails on every host (nova/scheduler/client/report.py), and so does what is
-// no conflict. When Placement does not name what is missing, the next host is tried.
+// no conflict, but for a provider that is gone. When Placement does not name what is missing,
+// the next host is tried.
 func (r *refusals) add(host string, c Candidate, err error) bool {
 	r.err = err
 	if r.tries[host]++; r.tries[host] == 1 {
@@ -114,10 +118,13 @@ func (r *refusals) add(host string, c Candidate, err error) bool {
 	}
 	missing, named := refusedInventory(err)
 	var conflict *OwnerConflictError
+	gone := goneProvider.FindStringSubmatch(placement.DetailOf(err))
 	switch {
 	case errors.As(err, &conflict):
-		r.owner, r.owned[conflict.provider] = err, true
+		r.owner, r.unusable[conflict.provider] = err, true
 		return true
+	case placement.StatusOf(err) == http.StatusBadRequest && gone != nil:
+		r.unusable[gone[1]] = true
 	case placement.StatusOf(err) != http.StatusConflict || placement.ConsumerConflict(err):
 		return false
 	case named:
@@ -149,7 +156,7 @@ func (r *refusals) ruleOut(c Candidate) bool {
 		return true
 	}
 	for provider, resources := range c.Allocations {
-		if r.owned[provider] {
+		if r.unusable[provider] {
 			return true
 		}
 		for class, amount := range resources {
@@ -169,7 +176,7 @@ func (r *refusals) text() string {
 	case r.owner != nil:
 		return "; not claimed before: " + r.owner.Error()
 	}
-	return "; other instances were faster on " + r.hostsText()
+	return "; refused before on " + r.hostsText()
 }
 
 // hostsText names the hosts with the number of candidates that were refused.

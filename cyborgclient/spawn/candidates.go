@@ -354,12 +354,29 @@ func (a *Attempt) Select(ctx context.Context) error {
 		if err := a.order(); err != nil {
 			return "", err
 		}
-		decision, err := a.choose(ctx, a.Candidates[0])
-		if reason := a.Candidates[0].Reason; reason != "" {
-			decision += ": " + reason
+		decision, err := a.chooseFrom(ctx, a.Candidates[0])
+		if err == nil && a.Chosen.Reason != "" {
+			decision += ": " + a.Chosen.Reason
 		}
 		return decision, err
 	})
+}
+
+// chooseFrom chooses a candidate or, when its host was removed meanwhile, the first one of the next
+// host.
+func (a *Attempt) chooseFrom(ctx context.Context, candidate Candidate) (decision string, err error) {
+	for {
+		decision, err = a.choose(ctx, candidate)
+		if !placement.UnknownProvider(err) {
+			return decision, err
+		}
+		a.passed[candidate.Root] = true
+		next, more := a.nextHost()
+		if !more {
+			return "", fmt.Errorf("%w: %w", ErrNoCandidates, err)
+		}
+		candidate = next
+	}
 }
 
 func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {

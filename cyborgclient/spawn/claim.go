@@ -17,7 +17,7 @@ import (
 const maxAnswers = 8
 
 // Claim is step 5: it writes the allocation and finds the provider of each group of
-// the device profiles. When another client took a device meanwhile, the next candidate of
+// the device profiles. When a device was taken or removed meanwhile, the next candidate of
 // the host without it is tried, up to 16 of them, then those of the next host, up to
 // Config.MaxAttempts hosts. A candidate with a card that Nova has, too, is left out. When
 // all are refused, Placement is asked for candidates again, up to seven times, unless they
@@ -67,7 +67,12 @@ func (a *Attempt) claimAny(ctx context.Context, generation *int) (decision strin
 func (a *Attempt) claimOneOf(ctx context.Context, refused *refusals, generation *int) (claimed *Candidate, decision string, err error) {
 	for candidate := range a.alternates(refused) {
 		if candidate.Root != a.Chosen.Root {
-			if _, err := a.choose(ctx, candidate); err != nil {
+			_, err := a.choose(ctx, candidate)
+			if placement.UnknownProvider(err) {
+				refused.hosts[candidate.Root] = true
+				continue
+			}
+			if err != nil {
 				return nil, "", err
 			}
 		}
@@ -97,7 +102,7 @@ func (a *Attempt) askAgain(ctx context.Context, refused *refusals) (more bool, e
 	if i < 0 {
 		return false, nil
 	}
-	_, err = a.choose(ctx, a.Candidates[i])
+	_, err = a.chooseFrom(ctx, a.Candidates[i])
 	return err == nil, err
 }
 
@@ -171,6 +176,10 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 	var err error
 	for range 4 {
 		err = a.flow.setAllocation(ctx, a.Request.Instance, want)
+		if placement.EmptyConsumer(err) {
+			want.Generation = new(int)
+			continue
+		}
 		if !placement.ConcurrentUpdate(err) || placement.ConsumerConflict(err) {
 			break
 		}

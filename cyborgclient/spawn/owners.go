@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -50,7 +49,7 @@ func (a *Attempt) readHost(ctx context.Context, c Candidate) (host string, err e
 	}
 	names, err := a.flow.placement.Tree(ctx, c.Root, "")
 	if err == nil && names[c.Root] == "" {
-		err = fmt.Errorf("placement: the tree of provider %s is without it", c.Root)
+		return a.flow.placement.ProviderName(ctx, c.Root) // it is gone
 	}
 	if err != nil {
 		return "", err

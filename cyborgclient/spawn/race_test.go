@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -145,5 +146,88 @@ func TestARaceForAllDevices(t *testing.T) {
 			})
 		}
 		done.Wait()
+	}
+}
+
+// remove removes a provider and what is below it, as Cyborg does with a card that broke, and an operator with a host.
+func (w *world) remove(t *testing.T, provider string) {
+	t.Helper()
+	for _, p := range w.cloud.Placement.ResourceProviders() {
+		if p.Parent == provider {
+			w.remove(t, p.UUID)
+		}
+	}
+	settled(t, w.cloud.Placement.DeleteProvider(provider))
+}
+
+// What was removed since the candidates were listed is passed by.
+func TestARemovedDeviceOrHostMovesOnToTheNext(t *testing.T) {
+	t.Parallel()
+	nova := simcloud.DefaultModel() // the trees are read, because Nova has devices there
+	device := func(c spawn.Candidate) string { return c.Mappings["device_profile_0"][0] }
+	host := func(c spawn.Candidate) string { return c.Root }
+	for name, tt := range map[string]struct {
+		model    *simcloud.Model
+		selected bool // before the removal
+		what     func(spawn.Candidate) string
+		all      bool // hosts or devices
+		wantHost string
+		wantErr  error
+	}{
+		"the device of many":        {raceModel(2, 2), true, device, false, "cn0", nil},
+		"the only device":           {raceModel(2, 1), true, device, false, "cn1", nil},
+		"all devices":               {raceModel(2, 2), true, device, true, "", spawn.ErrClaim},
+		"the host":                  {raceModel(2, 1), false, host, false, "cn1", nil},
+		"the host of Nova's":        {&nova, false, host, false, "cn1", nil},
+		"the host that was chosen":  {raceModel(2, 1), true, host, false, "cn1", nil},
+		"all hosts":                 {raceModel(2, 1), false, host, true, "", spawn.ErrNoCandidates},
+		"all hosts after the first": {raceModel(3, 1), true, host, true, "", spawn.ErrClaim},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{model: tt.model})
+			a, err := w.flow.Begin(request("gpu"))
+			settled(t, err)
+			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates))
+			steps := []func(context.Context) error{a.Select, a.Claim}
+			if tt.selected {
+				settled(t, a.Select(t.Context()))
+				steps = steps[1:]
+			}
+			removed := map[string]bool{}
+			for _, c := range a.Candidates {
+				if p := tt.what(c); !removed[p] && (tt.all || len(removed) == 0) {
+					removed[p] = true
+					w.remove(t, p)
+				}
+			}
+			err = walk(t.Context(), steps...)
+			if !errors.Is(err, tt.wantErr) || err == nil && a.Host != tt.wantHost {
+				t.Errorf("on host %q with error %v, want host %q and %v", a.Host, err, tt.wantHost, tt.wantErr)
+			}
+			if err == nil {
+				settled(t, walk(t.Context(), a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose))
+			}
+			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
+				t.Error(leftovers)
+			}
+		})
+	}
+}
+
+// An ingress without a backend answers 404, too.
+func TestA404OfAnIngressDoesNotPassAHostBy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(2, 1)})
+	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if strings.Contains(req.URL.Path, "/resource_providers/") {
+				return answer(req, http.StatusNotFound, "default backend - 404"), nil
+			}
+			return next.RoundTrip(req)
+		})
+	})
+	if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil || errors.Is(err, spawn.ErrNoCandidates) {
+		t.Errorf("got %v, want the 404", err)
 	}
 }

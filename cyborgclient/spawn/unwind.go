@@ -58,7 +58,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	return a.record.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
-		return a.choose(ctx, next)
+		return a.chooseFrom(ctx, next)
 	})
 }
 

@@ -105,6 +105,12 @@ func StatusOf(err error) int { return answer(err).Status }
 // DetailOf is the message of an error answer of Placement.
 func DetailOf(err error) string { return answer(err).Detail }
 
+// UnknownProvider reports that Placement does not know the resource provider of a request. The
+// 404 of an ingress does not say so.
+func UnknownProvider(err error) bool {
+	return StatusOf(err) == http.StatusNotFound && strings.Contains(DetailOf(err), "No resource provider with uuid")
+}
+
 // Refused reports that Placement certainly did not apply a change: it answered with
 // a 4xx, or there was no token to send it with. Otherwise the outcome is unknown.
 func Refused(err error) bool { return StatusOf(err)/100 == 4 || errors.Is(err, session.ErrNoToken) }
@@ -122,4 +128,10 @@ func ConcurrentUpdate(err error) bool { return answer(err).Code == "placement.co
 // ConsumerConflict reports that another client changed the consumer itself.
 func ConsumerConflict(err error) bool {
 	return ConcurrentUpdate(err) && strings.Contains(DetailOf(err), "consumer generation conflict")
+}
+
+// EmptyConsumer reports that Placement has a consumer without allocations, of generation 0: it keeps
+// that of a first claim on a provider that does not exist.
+func EmptyConsumer(err error) bool {
+	return ConsumerConflict(err) && strings.Contains(DetailOf(err), "expected 0 but got None")
 }
