@@ -154,6 +154,7 @@ type createState struct {
 	since   time.Time // began by the server's clock, or earlier
 	missing int       // how many ARQs it may still have made
 	from    source    // the profile of the create
+	project string    // of the ARQs that it made; empty for a Cyborg that does not tell
 }
 
 // Begin returns an attempt at its first step. The error matches ErrRequest.

@@ -52,6 +52,9 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 		return err
 	}
 	a.holdARQs(arqs, from)
+	if len(arqs) > 0 {
+		a.create.project = arqs[0].ProjectID
+	}
 	switch {
 	case len(arqs) == 0:
 		return fmt.Errorf("device profile %s: no accelerator requests were created", from.profile.Name)
@@ -134,13 +137,15 @@ func (a *Attempt) Bind(ctx context.Context) error {
 
 // sendBindings sends the PATCH. An admin's token moves the ARQs to the project of the
 // instance; Cyborg would else give them to that of the token. A member may not name
-// a project. A Cyborg before microversion 2.1 has no projects in bindings.
+// a project. Of a token whose project and role are unknown, because the caller has set it, the
+// ARQs tell the project. A Cyborg before microversion 2.1 has no projects in bindings.
 func (a *Attempt) sendBindings(ctx context.Context) error {
 	owner := a.flow.tokenOwner()
+	moves := a.create.project != "" && a.create.project != a.Request.ProjectID
 	bindings := make([]cyborgclient.Binding, len(a.Bindings))
 	for i, b := range a.Bindings {
 		bindings[i] = cyborgclient.Binding{ARQ: b.ARQ, Host: a.Host, DeviceRP: b.DeviceRP, Instance: a.Request.Instance}
-		if owner.admin {
+		if owner.admin || moves {
 			bindings[i].Project = a.Request.ProjectID
 		}
 	}
