@@ -60,9 +60,9 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // matches ErrRequest and names the host.
 //
 // After an evacuation Cyborg may still not be able to delete the ARQ of a mediated device, because
-// its host is down. New ones are bound beside it, as in [Operations.Evacuate]: both the result and an
-// error that matches ErrLeftover and names the ARQ are returned. A host that does not answer has to be
-// named in opts.Down.
+// its host is down. If opts.Down names that host, new ones are bound beside it, as in
+// [Operations.Evacuate]: both the result and an error that matches ErrLeftover and names the ARQ
+// are returned.
 //
 // An offloaded instance with ARQs, also with some in Instance.ARQs that no longer exist, whose
 // flavor names no device profile is refused, as by Evacuate.
@@ -121,7 +121,7 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 			return
 		}
 		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true})
-		if slices.ContainsFunc(stuck.arqs, func(arq cyborgclient.ARQ) bool { return !mayBeMediated(arq) }) {
+		if slices.ContainsFunc(stuck.arqs, func(arq cyborgclient.ARQ) bool { return !mayBeMediated(arq) || !isAmong(down, arq.Hostname) }) {
 			c.addARQs(uuidsOf(stuck.arqs), stuck.errs)
 			return
 		}
@@ -140,8 +140,7 @@ func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgcli
 	old = map[string]string{}
 	answers := map[string]error{}
 	for _, arq := range arqs {
-		isDown := slices.ContainsFunc(down, func(host string) bool { return sameHost(arq.Hostname, host) })
-		if arq.State != cyborgclient.StateBound || i.isOn(arq.Hostname) || isDown {
+		if arq.State != cyborgclient.StateBound || i.isOn(arq.Hostname) || isAmong(down, arq.Hostname) {
 			continue
 		}
 		answer, asked := answers[arq.Hostname]
@@ -163,6 +162,11 @@ func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgcli
 		}
 	}
 	return old, nil
+}
+
+// isAmong reports whether a host is one of a list.
+func isAmong(hosts []string, host string) bool {
+	return slices.ContainsFunc(hosts, func(other string) bool { return sameHost(host, other) })
 }
 
 // movedAt is the creation time of the last ARQ on the instance's host; zero without one.
