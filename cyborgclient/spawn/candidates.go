@@ -48,9 +48,11 @@ const askedPerHost = 8
 func (a *Attempt) nextLimit() int {
 	all := a.Spec.Limit
 	switch {
-	case len(a.avoided) > 0 && len(a.Candidates) == 0 && a.asked >= all && all > 0 && a.Request.Options.Limit == 0:
-		return 4 * a.asked // all were of hosts that are avoided
-	case all == 0, a.Request.Options.Limit != 0, a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.avoided) > 0, a.flow.config.MaxAttempts > all:
+	case all == 0, a.Request.Options.Limit != 0:
+		return all
+	case len(a.avoided) > 0 && len(a.Candidates) == 0 && a.asked >= all:
+		return 4 * a.asked // those found were of hosts that are avoided
+	case a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.avoided) > 0, a.flow.config.MaxAttempts > all:
 		return all
 	case a.asked == 0:
 		alternates := a.flow.config.MaxAttempts - 1

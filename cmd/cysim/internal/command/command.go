@@ -70,7 +70,7 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 // refuseEmpty returns an error if a flag has an empty text, as that of a shell variable that is not set.
 func refuseEmpty(parsed *kong.Context) error {
 	for _, step := range parsed.Path {
-		if step.Flag != nil && step.Flag.Target.Kind() == reflect.String && parsed.FlagValue(step.Flag) == reflect.Zero(step.Flag.Target.Type()).Interface() {
+		if step.Flag != nil && step.Flag.Target.Kind() == reflect.String && fmt.Sprint(parsed.FlagValue(step.Flag)) == "" {
 			return fmt.Errorf("--%s: the text is empty", step.Flag.Name)
 		}
 	}
