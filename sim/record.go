@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,8 @@ type Recorded interface {
 	Records() iter.Seq2[Record, error]
 	// Prepare checks records that are to be the whole state, and returns the function that makes
 	// them so, in place of all that was committed before it is called. It is called at most once,
-	// in a [Pauser] while it is paused. The error matches [ErrRecords] and names the table and the key.
+	// in a [Pauser] while it is paused. The records may lose their rows, which need much memory. The
+	// error matches [ErrRecords] and names the table and the key.
 	Prepare(records []Record) (commit func(), err error)
 	// OnCommit adds a function that is called with the changes of each transaction, those of
 	// Prepare included. It is called in commit order, under the component's lock: it must not block
@@ -89,7 +91,7 @@ type Pauser interface {
 // Replace makes records the whole state of a component, which it pauses meanwhile. On an error,
 // that of Prepare or of Pause, the state is as before.
 func Replace(ctx context.Context, state Recorded, records []Record) error {
-	commit, err := state.Prepare(records)
+	commit, err := state.Prepare(slices.Clone(records))
 	if err != nil {
 		return err
 	}

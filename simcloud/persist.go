@@ -96,18 +96,14 @@ func newKept(ctx context.Context, m Model, set settings) (*Cloud, error) {
 // ReadStateFile returns the state in a file of [WithStateFile] as [Cloud.Dump] gives it.
 // The error matches [ErrState] for a file that holds none, and names a file that another
 // process has open.
-func ReadStateFile(path string) (s State, err error) {
-	file, err := tables.OpenFile(path, true)
+func ReadStateFile(path string) (State, error) {
+	var records []sim.Record
+	model, err := readStateFile(path, func(file *tables.File) (model json.RawMessage, err error) {
+		model, records, err = file.Read()
+		return model, err
+	})
 	if err != nil {
-		return nil, stateError(err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	model, records, err := file.Read()
-	if err == nil && model == nil {
-		err = fmt.Errorf("%w: %s", tables.ErrEmpty, path)
-	}
-	if err != nil {
-		return nil, stateError(err)
+		return nil, err
 	}
 	var out bytes.Buffer
 	err = tables.WriteDocument(&out, model, func(yield func(sim.Record, error) bool) {
@@ -118,6 +114,32 @@ func ReadStateFile(path string) (s State, err error) {
 		}
 	})
 	return out.Bytes(), err
+}
+
+// ReadStateFileModel returns the model of the state in a file of [WithStateFile], without
+// reading the state. The errors are those of [ReadStateFile].
+func ReadStateFileModel(path string) (Model, error) {
+	model, err := readStateFile(path, (*tables.File).Model)
+	if err != nil {
+		return Model{}, err
+	}
+	return document{model: model}.parseModel()
+}
+
+// readStateFile opens a file, which must not be new, to read it.
+func readStateFile(path string, read func(*tables.File) (json.RawMessage, error)) (model json.RawMessage, err error) {
+	file, err := tables.OpenFile(path, true)
+	if err != nil {
+		return nil, stateError(err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if model, err = read(file); err == nil && model == nil {
+		err = fmt.Errorf("%w: %s", tables.ErrEmpty, path)
+	}
+	if err != nil {
+		return nil, stateError(err)
+	}
+	return model, nil
 }
 
 // Save waits until the state is in the file of [WithStateFile]. It is for what is done in Go

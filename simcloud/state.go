@@ -294,12 +294,16 @@ func (c *Cloud) rediscover(ctx context.Context, logger *slog.Logger) error {
 		return nil
 	}
 	defer c.faults.Pause()()
-	for i, err := range c.reportErrors(c.Cyborg.Report(ctx)) {
+	found := c.reportErrors(c.Cyborg.Report(ctx))
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("simcloud: let the agents report: %w", err)
+	}
+	for i, err := range found {
 		if logger != nil && !errors.Is(err, fakecyborg.ErrAgentDown) {
 			logger.Warn("the agent of a host cannot report", "host", c.machines[i].host.Name, "error", err)
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // getState is the whole cloud, as Dump gives it.

@@ -325,6 +325,10 @@ func TestACloudGoesOnInItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameState(t, "in the file", before, kept)
+	model, err := simcloud.ReadStateFileModel(file)
+	if diff := cmp.Diff(first.Model(), model); err != nil || diff != "" {
+		t.Errorf("the model of the file: error %v, (-want +got):\n%s", err, diff)
+	}
 
 	if _, err := open(simcloud.Model{}); !errors.Is(err, simcloud.ErrState) || !strings.Contains(err.Error(), "another model: ") {
 		t.Errorf("another model: got %v, want ErrState", err)
@@ -350,6 +354,9 @@ func TestWhatIsNoStateFileIsLeftAlone(t *testing.T) {
 		}
 		if _, err := simcloud.ReadStateFile(file); !errors.Is(err, simcloud.ErrState) {
 			t.Errorf("read %s: got %v, want ErrState", name, err)
+		}
+		if _, err := simcloud.ReadStateFileModel(file); !errors.Is(err, simcloud.ErrState) {
+			t.Errorf("read the model of %s: got %v, want ErrState", name, err)
 		}
 		if got := read(t, file); got != content {
 			t.Errorf("%s: the file has changed", name)
@@ -557,12 +564,13 @@ func TestALoadThatWaitsForAnAgentChangesNothing(t *testing.T) {
 }
 
 // A start that does not come to its end loses none of what the file has, the rules of faults,
-// which its agents' first report does not meet, included.
+// which its agents' first report does not meet, included. It logs nothing about the agents.
 func TestAStartThatIsEndedLosesNoFaultRule(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state")
+	var log bytes.Buffer
 	open := func(ctx context.Context) (*simcloud.Cloud, error) {
-		return simcloud.New(ctx, oneHost(givenBy(t, "nvidia-vgpu")), simcloud.WithStateFile(file))
+		return simcloud.New(ctx, oneHost(givenBy(t, "nvidia-vgpu")), simcloud.WithStateFile(file), simcloud.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	}
 	cloud, err := open(t.Context())
 	if err != nil {
@@ -576,6 +584,9 @@ func TestAStartThatIsEndedLosesNoFaultRule(t *testing.T) {
 	end()
 	if _, err := open(ended); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the start: %v, want it ended", err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log: %s", &log)
 	}
 	cloud, err = open(t.Context())
 	if err != nil {

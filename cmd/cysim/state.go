@@ -50,15 +50,12 @@ func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []s
 		}
 		return simcloud.FromState(ctx, data, options...)
 	case f.State != "" && !hasModel:
-		data, err := simcloud.ReadStateFile(f.State)
+		own, err := simcloud.ReadStateFileModel(f.State)
 		switch {
-		case errors.Is(err, simcloud.ErrEmptyState), errors.Is(err, fs.ErrNotExist):
-		case err != nil:
+		case err == nil:
+			model = own
+		case !errors.Is(err, simcloud.ErrEmptyState) && !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("--state: %w", err)
-		default:
-			if model, err = data.Model(); err != nil {
-				return nil, fmt.Errorf("--state: %w", err)
-			}
 		}
 	}
 	if err := lock(model.Hosts); err != nil {

@@ -72,6 +72,21 @@ func (s *sum) put(tx *bbolt.Tx, at place, row []byte) error {
 	return bucket.Put(key, sealed)
 }
 
+// putBatch writes rows of about batchBytes, and reports whether there may be more.
+func (s *sum) putBatch(tx *bbolt.Tx, next func() (sim.Record, error, bool)) (more bool, err error) {
+	for length := 0; length < batchBytes; {
+		r, err, ok := next()
+		if err != nil || !ok {
+			return false, err
+		}
+		if err := s.put(tx, place{r.Table, r.Key}, r.Row); err != nil {
+			return false, err
+		}
+		length += len(r.Row)
+	}
+	return true, nil
+}
+
 // delete deletes a row.
 func (s *sum) delete(tx *bbolt.Tx, at place) error {
 	bucket := tx.Bucket([]byte(rowsBucket)).Bucket([]byte(at.table))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"runtime/debug"
 	"syscall"
@@ -83,28 +84,59 @@ func (f *File) Close() error { return f.db.Close() }
 // Read returns the model and the records. There is no model in a new file. The error matches
 // [sim.ErrRecords] if anything is not as it was written.
 func (f *File) Read() (model json.RawMessage, records []sim.Record, err error) {
+	err = f.view(func(tx *bbolt.Tx) (err error) {
+		if model, err = readModel(tx); err == nil && model != nil {
+			records, err = readRows(tx)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return model, records, nil
+}
+
+// Model is [File.Read] without the records.
+func (f *File) Model() (model json.RawMessage, err error) {
+	err = f.view(func(tx *bbolt.Tx) (err error) {
+		model, err = readModel(tx)
+		return err
+	})
+	return model, err
+}
+
+// view reads a file whose pages are in order.
+func (f *File) view(read func(tx *bbolt.Tx) error) (err error) {
 	defer guard(f.db.Path(), &err)()
 	err = f.db.View(func(tx *bbolt.Tx) error {
 		if err := checkPages(f.db.Path(), f.db.Info().PageSize, uint64(tx.Cursor().Bucket().Root())); err != nil {
 			return err
 		}
-		if tx.Bucket([]byte(firstBucket)) != nil {
-			return Header{SchemaVersion: 1}.check()
-		}
-		bucket := tx.Bucket([]byte(headerBucket))
-		if bucket == nil {
-			return nil
-		}
-		if model, err = readHeader(bucket.Get([]byte(headerBucket))); err != nil {
-			return err
-		}
-		records, err = readRows(tx)
-		return err
+		return read(tx)
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("state file %s: %w", f.db.Path(), err)
+		return fmt.Errorf("state file %s: %w", f.db.Path(), err)
 	}
-	return model, records, nil
+	return nil
+}
+
+func readModel(tx *bbolt.Tx) (json.RawMessage, error) {
+	if tx.Bucket([]byte(firstBucket)) != nil {
+		return nil, Header{SchemaVersion: 1}.check()
+	}
+	bucket := tx.Bucket([]byte(headerBucket))
+	if bucket == nil {
+		return nil, checkUnwritten(tx)
+	}
+	return readHeader(bucket.Get([]byte(headerBucket)))
+}
+
+// checkUnwritten checks that a file without a header is one that [File.Init] has not completed.
+func checkUnwritten(tx *bbolt.Tx) error {
+	if sums := tx.Bucket([]byte(sumBucket)); sums != nil && sums.Get([]byte(sumBucket)) != nil {
+		return sim.Record{Table: headerBucket}.Errorf("it is missing")
+	}
+	return nil
 }
 
 func readHeader(sealed []byte) (model json.RawMessage, err error) {
@@ -153,33 +185,59 @@ func readRows(tx *bbolt.Tx) (records []sim.Record, err error) {
 	return records, err
 }
 
-// Init makes a new file that of a model, with the records of a component.
+// batchBytes is about the length of the rows that Init writes in one transaction, which is in memory several times.
+const batchBytes = 8 << 20
+
+// Init makes a new file that of a model, with the records of a component. It writes them in
+// parts and the header last: without one, the file of a process that was ended meanwhile is new.
 func (f *File) Init(model json.RawMessage, from sim.Recorded) error {
 	header, err := json.Marshal(Header{SchemaVersion, model})
 	if err != nil {
 		return err
 	}
-	return f.update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{headerBucket, rowsBucket, sumBucket} {
-			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+	next, stop := iter.Pull2(from.Records())
+	defer stop()
+	var total sum
+	for first, more := true, true; more; first = false {
+		err := f.update(func(tx *bbolt.Tx) (err error) {
+			if first {
+				err = newBuckets(tx)
+			}
+			if err == nil {
+				more, err = total.putBatch(tx, next)
+			}
+			if err != nil || more {
 				return err
 			}
-		}
-		at := place{headerBucket, headerBucket}
-		if err := tx.Bucket([]byte(headerBucket)).Put([]byte(headerBucket), at.seal(header)); err != nil {
+			return errors.Join(writeHeader(tx, header), total.write(tx))
+		})
+		if err != nil {
 			return err
 		}
-		var total sum
-		for r, err := range from.Records() {
-			if err != nil {
-				return err
-			}
-			if err := total.put(tx, place{r.Table, r.Key}, r.Row); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// newBuckets makes the buckets of the rows, in place of those that an Init did not complete.
+func newBuckets(tx *bbolt.Tx) error {
+	for _, name := range []string{rowsBucket, sumBucket} {
+		if err := tx.DeleteBucket([]byte(name)); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
+			return err
 		}
-		return total.write(tx)
-	})
+		if _, err := tx.CreateBucket([]byte(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeHeader(tx *bbolt.Tx, header []byte) error {
+	bucket, err := tx.CreateBucket([]byte(headerBucket))
+	if err != nil {
+		return err
+	}
+	at := place{headerBucket, headerBucket}
+	return bucket.Put([]byte(headerBucket), at.seal(header))
 }
 
 // write writes rows, nil for those to be deleted, and returns when they are on the disk.

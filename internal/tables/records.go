@@ -101,7 +101,8 @@ type piece[T any] struct {
 }
 
 // Decoded decodes records side by side, ahead of yielding the rows in order. The first error is the
-// last that it yields.
+// last that it yields. The records lose their rows: all texts and all that is made of them would need
+// twice the memory.
 func Decoded[T any](records []sim.Record, decode func(sim.Record) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		pieces, stop := make(chan chan piece[T], piecesAhead), make(chan struct{})
@@ -141,13 +142,14 @@ func Decoded[T any](records []sim.Record, decode func(sim.Record) (T, error)) it
 
 func decodePiece[T any](records []sim.Record, decode func(sim.Record) (T, error)) (p piece[T]) {
 	p.rows = make([]T, 0, len(records))
-	for _, r := range records {
+	for i, r := range records {
 		row, err := decode(r)
 		if err != nil {
 			p.err = err
 			return p
 		}
 		p.rows = append(p.rows, row)
+		records[i].Row = nil
 	}
 	return p
 }
