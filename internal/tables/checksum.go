@@ -72,6 +72,10 @@ func (s *sum) put(tx *bbolt.Tx, at place, row []byte) error {
 	return bucket.Put(key, sealed)
 }
 
+// inOrder is the part of a page that is filled by rows in the order of their keys. bbolt fills
+// half of each, for rows that may come between.
+const inOrder = 0.95
+
 // putBatch writes rows of about batchBytes, and reports whether there may be more.
 func (s *sum) putBatch(tx *bbolt.Tx, next func() (sim.Record, error, bool)) (more bool, err error) {
 	for length := 0; length < batchBytes; {
@@ -82,6 +86,7 @@ func (s *sum) putBatch(tx *bbolt.Tx, next func() (sim.Record, error, bool)) (mor
 		if err := s.put(tx, place{r.Table, r.Key}, r.Row); err != nil {
 			return false, err
 		}
+		tx.Bucket([]byte(rowsBucket)).Bucket([]byte(r.Table)).FillPercent = inOrder
 		length += len(r.Row)
 	}
 	return true, nil

@@ -1,8 +1,10 @@
 package tables_test
 
 import (
+	"cmp"
 	"errors"
 	"iter"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -17,8 +19,9 @@ import (
 // large is a component with many rows, made as they are read. It watches the memory meanwhile.
 type large struct {
 	sim.Recorded
-	rows, fail int // fail: the row that cannot be read; 0: none
-	most       uint64
+	rows, length int // of a row, in bytes; 0: 16 KiB
+	fail         int // the row that cannot be read; 0: none
+	most         uint64
 }
 
 var errUnreadable = errors.New("unreadable")
@@ -26,7 +29,7 @@ var errUnreadable = errors.New("unreadable")
 // Records implements [sim.Recorded].
 func (l *large) Records() iter.Seq2[sim.Record, error] {
 	return func(yield func(sim.Record, error) bool) {
-		row := make([]byte, 16<<10)
+		row := make([]byte, cmp.Or(l.length, 16<<10))
 		for i := range l.rows {
 			if i%1000 == 0 {
 				runtime.GC()
@@ -61,6 +64,26 @@ func TestANewFileIsWrittenInLittleMemory(t *testing.T) {
 	}
 	if _, records, err := file.Read(); err != nil || len(records) != from.rows {
 		t.Errorf("%d rows, error %v", len(records), err)
+	}
+}
+
+func TestANewFileIsNotMuchLargerThanItsRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	file, err := tables.OpenFile(path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	from := &large{rows: 40_000, length: 200} // 7.6 MiB; a file grows to twice its size
+	if err := file.Init([]byte(`{}`), from); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if length := int64(from.rows * from.length); info.Size() > length*5/2 {
+		t.Errorf("%d KiB of rows are in %d KiB", length>>10, info.Size()>>10)
 	}
 }
 
