@@ -276,21 +276,28 @@ func TestWhatIsNotListedIsMarkedAsUnknown(t *testing.T) {
 	}
 }
 
+// nameless is a listing of devices whose addresses are unknown, with so many accelerators each.
+func nameless(hosts, devices, accelerators int) Listing {
+	l := Listing{answers{SchemaVersion: listingSchema, ReadAt: time.Unix(1e9, 0)}}
+	for h := range hosts {
+		host, root := fmt.Sprint("cn", h), instance(1e6+h)
+		l.answers.Placement.Providers = append(l.answers.Placement.Providers, &provider{UUID: root, Name: host})
+		for range devices {
+			n := len(l.answers.Cyborg.Devices)
+			name := fmt.Sprint("nameless", n)
+			l.answers.Cyborg.Devices = append(l.answers.Cyborg.Devices, &device{UUID: instance(n), Hostname: host, Type: "GPU", Vendor: "v"})
+			l.answers.Cyborg.Deployables = append(l.answers.Cyborg.Deployables, &deployable{UUID: instance(1e3 + n), Name: name, NumAccelerators: accelerators,
+				DeviceID: n + 1, ProviderUUID: driver.ProviderUUID(name), DriverName: []string{"nvidia", "fake", "x"}[n%3], Attributes: pairs{{"rc": "PGPU"}}})
+			l.answers.Placement.Providers = append(l.answers.Placement.Providers, &provider{UUID: driver.ProviderUUID(name), Name: name, Parent: root})
+		}
+	}
+	return l
+}
+
 func TestUnknownHandlesOfAHostAllDiffer(t *testing.T) {
 	t.Parallel()
-	l := Listing{answers{SchemaVersion: listingSchema, ReadAt: time.Unix(1e9, 0)}}
-	for n := range 3 {
-		name := fmt.Sprint("nameless", n)
-		l.answers.Cyborg.Devices = append(l.answers.Cyborg.Devices, &device{UUID: instance(n), Hostname: "cn0", Type: "GPU", Vendor: "v"})
-		l.answers.Cyborg.Deployables = append(l.answers.Cyborg.Deployables, &deployable{UUID: instance(100 + n), Name: name, NumAccelerators: 400,
-			DeviceID: n + 1, ProviderUUID: driver.ProviderUUID(name), DriverName: []string{"nvidia", "fake", "x"}[n], Attributes: pairs{{"rc": "PGPU"}}})
-	}
-	l.answers.Placement.Providers = []*provider{{UUID: instance(50), Name: "cn0"}}
-	for _, p := range l.answers.Cyborg.Deployables {
-		l.answers.Placement.Providers = append(l.answers.Placement.Providers, &provider{UUID: p.ProviderUUID, Name: p.Name, Parent: instance(50)})
-	}
 	seen := make(map[string]bool)
-	for _, h := range imported(t, l).Cyborg.AttachHandles() {
+	for _, h := range imported(t, nameless(1, 3, 400)).Cyborg.AttachHandles() {
 		key := driver.Info(h.Info).Key()
 		if seen[key] {
 			t.Fatalf("two handles have %s", key)
@@ -299,5 +306,21 @@ func TestUnknownHandlesOfAHostAllDiffer(t *testing.T) {
 	}
 	if len(seen) != 1200 {
 		t.Errorf("%d handles", len(seen))
+	}
+}
+
+// A cloud of 10,000 hosts has more unknown devices and handles than there are addresses in PCI domain ffff.
+func TestUnknownAddressesAreThoseOfAHost(t *testing.T) {
+	t.Parallel()
+	cloud := imported(t, nameless(2, 2, 3))
+	handles, devices := make(map[string][]string), make(map[string][]string)
+	for _, h := range cloud.Cyborg.AttachHandles() {
+		handles[h.Hostname] = append(handles[h.Hostname], driver.Info(h.Info).Key())
+	}
+	for _, d := range cloud.Cyborg.Devices() {
+		devices[d.Hostname] = append(devices[d.Hostname], d.ControlPath.Address().String())
+	}
+	if diff := cmp.Diff(handles["cn0"], handles["cn1"]) + cmp.Diff(devices["cn0"], devices["cn1"]); diff != "" || len(handles) != 2 {
+		t.Errorf("addresses of two hosts (-first +second):\n%s", diff)
 	}
 }

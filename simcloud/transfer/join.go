@@ -264,8 +264,8 @@ func totals(p *provider, but string) map[string]int {
 	return list
 }
 
-// unknownAddress is another PCI address for each n. Its domain is ffff or above, which no
-// machine has.
+// unknownAddress is another PCI address for each n of a host. Its domain is ffff, which no
+// machine has, or above for more than QEMU can have.
 func unknownAddress(n int) driver.PCIAddress {
 	return driver.PCIAddress{Domain: 0xffff + uint32(n>>16), Bus: uint8(n >> 8), Device: uint8(n >> 3 & 0x1f), Function: uint8(n & 7)}
 }
@@ -281,12 +281,13 @@ func (d *deployable) address() (driver.PCIAddress, bool) {
 // findDevices finds what the drivers report of the devices. The control path is the PCI
 // address in the name of a deployable, or an unknown one; no two of a host are the same.
 func (o *original) findDevices() {
-	taken := make(map[string]bool)
-	for n, d := range o.Cyborg.Devices {
+	taken, ofHost := make(map[string]bool), make(map[string]int) // addresses, devices
+	for _, d := range o.Cyborg.Devices {
 		d.reported = driver.Device{
 			Vendor: d.Vendor, Model: d.Model, Type: d.Type, StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo, Deployables: []driver.Deployable{},
 		}
-		address := unknownAddress(n)
+		address := unknownAddress(ofHost[d.Hostname])
+		ofHost[d.Hostname]++
 		for _, each := range d.deployables {
 			if named, ok := each.address(); ok && !taken[d.Hostname+"_"+named.String()] {
 				address = named
@@ -306,11 +307,15 @@ func (o *original) findDevices() {
 // findHandles gives the deployables the handles of bound requests as they are shown, and as
 // many unknown ones as they have accelerators left.
 func (o *original) findHandles() error {
+	byProvider := make(map[string][]*deployable)
+	for _, d := range o.Cyborg.Deployables {
+		byProvider[d.ProviderUUID] = append(byProvider[d.ProviderUUID], d)
+	}
 	for _, a := range o.Cyborg.ARQs {
 		if fakecyborg.State(a.State) != fakecyborg.StateBound {
 			continue
 		}
-		d := o.holder(a)
+		d := o.holder(a, byProvider[a.ProviderUUID])
 		if d == nil {
 			return fmt.Errorf("accelerator request %s is Bound to resource provider %q, and no deployable of that is listed", a.UUID, a.ProviderUUID)
 		}
@@ -318,29 +323,26 @@ func (o *original) findHandles() error {
 		d.arqs = append(d.arqs, a)
 		d.reported.AttachHandles = append(d.reported.AttachHandles, driver.AttachHandle{Type: a.HandleType, Info: a.HandleInfo})
 	}
-	n := 0
+	ofHost := make(map[string]int) // unknown handles
 	for _, d := range o.Cyborg.Deployables {
 		if d.NumAccelerators > maxUnits {
 			return fmt.Errorf("deployable %s: num_accelerators %d, want at most %d", d.Name, d.NumAccelerators, maxUnits)
 		}
-		for ; len(d.reported.AttachHandles) < d.NumAccelerators; n++ {
-			d.reported.AttachHandles = append(d.reported.AttachHandles, d.unknownHandle(n))
+		for ; len(d.reported.AttachHandles) < d.NumAccelerators; ofHost[d.device.Hostname]++ {
+			d.reported.AttachHandles = append(d.reported.AttachHandles, d.unknownHandle(ofHost[d.device.Hostname]))
 		}
 	}
 	return nil
 }
 
-// holder is the deployable that the handle of a bound request belongs to, nil for none.
-// Where several have one provider, as on flat hosts, it is the one whose name tells the
+// holder is the deployable that the handle of a bound request belongs to, nil for none. Of
+// several with the request's provider, as on flat hosts, it is the one whose name tells the
 // address of the handle; if there is none, it is unknown, and the first one counts that has
 // the class which the request asks for and an accelerator left.
-func (o *original) holder(a *arq) (best *deployable) {
+func (o *original) holder(a *arq, of []*deployable) (best *deployable) {
 	at, err := driver.PCIAddressOf(a.HandleInfo)
 	rank := 0
-	for _, d := range o.Cyborg.Deployables {
-		if d.ProviderUUID != a.ProviderUUID {
-			continue
-		}
+	for _, d := range of {
 		this := 1
 		if address, ok := d.address(); ok && err == nil && address == at {
 			this = 3
