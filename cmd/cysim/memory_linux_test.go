@@ -307,10 +307,10 @@ func TestTheMemoryOfAnImportHasACeiling(t *testing.T) {
 		name, want string
 		answer     func(w http.ResponseWriter)
 	}{
-		{"an endless body", "the answer is too large: more than 16 MiB", func(w http.ResponseWriter) {
+		{"an endless body", "the answer is too large: more than 16 MiB, a sixteenth of --max-memory 256MiB; raise --max-memory", func(w http.ResponseWriter) {
 			_, _ = io.Copy(w, io.MultiReader(strings.NewReader(`{"a":"`), endless(strings.Repeat("a", 1000))))
 		}},
-		{"a gzip bomb", "the answer is too large: more than 16 MiB", func(w http.ResponseWriter) {
+		{"a gzip bomb", "the answer is too large: more than 16 MiB, a sixteenth of --max-memory 256MiB; raise --max-memory", func(w http.ResponseWriter) {
 			w.Header().Set("Content-Encoding", "gzip")
 			packed := gzip.NewWriter(w)
 			_, _ = io.Copy(packed, io.LimitReader(endless(strings.Repeat(" ", 1<<20)), 4<<30))

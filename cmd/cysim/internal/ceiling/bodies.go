@@ -3,6 +3,7 @@ package ceiling
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -181,7 +182,11 @@ func (b gatedBody) Read(p []byte) (int, error) {
 	if err := b.c.Err(); err != nil {
 		return 0, err
 	}
-	return b.ReadCloser.Read(p)
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, httpbounds.ErrTooLarge) {
+		err = fmt.Errorf("%w, a sixteenth of --max-memory %v; raise --max-memory", err, b.c.size)
+	}
+	return n, err
 }
 
 // take waits for a part of what is shared, for a while and while the context lasts. Who waits is served in turn.
