@@ -140,7 +140,7 @@ func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgcli
 	old = map[string]string{}
 	answers := map[string]error{}
 	for _, arq := range arqs {
-		if arq.State != cyborgclient.StateBound || i.isOn(arq.Hostname) || isAmong(down, arq.Hostname) {
+		if !mayHaveGuest(arq.State) || i.isOn(arq.Hostname) || isAmong(down, arq.Hostname) {
 			continue
 		}
 		answer, asked := answers[arq.Hostname]
@@ -162,6 +162,12 @@ func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgcli
 		}
 	}
 	return old, nil
+}
+
+// mayHaveGuest reports whether a guest may use the device of an ARQ. The states of the Wallaby
+// specification, such as unknown, tell of the agent only.
+func mayHaveGuest(state cyborgclient.State) bool {
+	return state == cyborgclient.StateBound || !state.Known()
 }
 
 // isAmong reports whether a host is one of a list.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -297,6 +298,51 @@ func TestAnOldARQDoesNotTellWhereAnInstanceIs(t *testing.T) {
 				s.running(t, moved, true)
 			})
 		}
+	}
+}
+
+// The agent of the new host is silent, and its guest runs: Cyborg shows the ARQ as unknown.
+func TestASilentAgentDoesNotTellThatItsGuestIsGone(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*site, context.Context, spawn.Instance) error{
+		"delete":         func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.Delete(ctx, i) },
+		"local delete":   func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.LocalDelete(ctx, i) },
+		"shelve offload": func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.ShelveOffload(ctx, i) },
+		"evacuate": func(s *site, ctx context.Context, i spawn.Instance) error {
+			_, err := s.ops.Evacuate(ctx, i, spawn.MoveOpts{})
+			return err
+		},
+		"unshelve": func(s *site, ctx context.Context, i spawn.Instance) error {
+			i.Host, i.ARQs = "", nil
+			_, err := s.ops.Unshelve(ctx, i, spawn.MoveOpts{})
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			model := threeHosts()
+			model.Cyborg.BindingStates = true
+			s := newSite(t, worldOpts{model: model})
+			before := s.spawn(t, "gpu")
+			s.loseHost(t, before.Host)
+			result, err := s.ops.Evacuate(t.Context(), before, spawn.MoveOpts{})
+			settled(t, err)
+			moved := spawn.InstanceOf(request("gpu"), result)
+			settled(t, s.cloud.StartHost(t.Context(), before.Host))
+			s.guests.down = nil
+			settled(t, s.cloud.StopHost(moved.Host)) // only Cyborg's agent
+			time.Sleep(time.Minute)
+			usage := s.usage(t, moved)
+			if usage.ARQs[0].State != "unknown" {
+				t.Fatalf("the ARQ is %s", usage.ARQs[0].State)
+			}
+			if err := run(s, t.Context(), before); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), moved.Host) {
+				t.Errorf("%s: got %v, want a refusal that names host %s", name, err, moved.Host)
+			}
+			if diff := cmp.Diff(usage, s.usage(t, moved)); diff != "" {
+				t.Errorf("%s: usage (-before +after):\n%s", name, diff)
+			}
+			s.running(t, moved, true)
+		})
 	}
 }
 
