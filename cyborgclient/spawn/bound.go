@@ -67,6 +67,9 @@ func problemsOf(expected, others []cyborgclient.ARQ, host string, providers map[
 	}
 	for _, arq := range others {
 		problems[arq.UUID] = "not among those that the instance was given"
+		if arq.Hostname != "" && host != "" && !sameHost(arq.Hostname, host) {
+			problems[arq.UUID] += ", on host " + arq.Hostname
+		}
 	}
 	return problems
 }

@@ -136,7 +136,7 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 // of another ARQ it returns an error: an operation whose end the caller does not know has moved the
 // instance there.
 func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgclient.ARQ, down []string) (old map[string]string, err error) {
-	moved := i.movedAt(arqs)
+	moved := newestOn(i.Host, arqs)
 	old = map[string]string{}
 	answers := map[string]error{}
 	for _, arq := range arqs {
@@ -175,10 +175,10 @@ func isAmong(hosts []string, host string) bool {
 	return slices.ContainsFunc(hosts, func(other string) bool { return sameHost(host, other) })
 }
 
-// movedAt is the creation time of the last ARQ on the instance's host; zero without one.
-func (i Instance) movedAt(arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
+// newestOn is the creation time of the last ARQ on a host; zero without one.
+func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 	for _, arq := range arqs {
-		if i.isOn(arq.Hostname) && arq.CreatedAt.After(last.Time) {
+		if host != "" && sameHost(arq.Hostname, host) && arq.CreatedAt.After(last.Time) {
 			last = arq.CreatedAt
 		}
 	}

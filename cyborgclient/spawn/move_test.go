@@ -301,6 +301,38 @@ func TestAnOldARQDoesNotTellWhereAnInstanceIs(t *testing.T) {
 	}
 }
 
+// The host of before an evacuation is back and resumes the guests that it knows: that of then, whose ARQ
+// Cyborg could not delete, would run beside the one on the new host.
+func TestTheHostOfBeforeAnEvacuationDoesNotStartTheGuest(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*site, context.Context, spawn.Instance) error{
+		"host reboot": func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.ResumeAfterHostReboot(ctx, i) },
+		"start":       func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.Start(ctx, i) },
+		"hard reboot": func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.HardReboot(ctx, i, nil) },
+	} {
+		for _, known := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				before, moved := evacuatedVGPU(t, s)
+				if !known {
+					before.ARQs = nil
+				}
+				settled(t, s.cloud.StartHost(t.Context(), before.Host))
+				s.guests.down = nil
+				usage := s.usage(t, moved)
+				if err := run(s, t.Context(), before); !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "host "+moved.Host) {
+					t.Errorf("%s, known %t: got %v, want an error that names host %s", name, known, err, moved.Host)
+				}
+				if diff := cmp.Diff(usage, s.usage(t, moved)); diff != "" {
+					t.Errorf("%s: usage (-before +after):\n%s", name, diff)
+				}
+				s.running(t, before, false)
+				s.running(t, moved, true)
+			})
+		}
+	}
+}
+
 // The agent of the new host is silent, and its guest runs: Cyborg shows the ARQ as unknown.
 func TestASilentAgentDoesNotTellThatItsGuestIsGone(t *testing.T) {
 	t.Parallel()
