@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -389,6 +390,113 @@ func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {
 			t.Errorf("the guest does not run with the device of %v", arqs)
 		}
 	})
+}
+
+// hold changes what the instance holds of Nova's card.
+func (s *site) hold(t *testing.T, i spawn.Instance, vgpus int) {
+	t.Helper()
+	held := s.cloud.Placement.Allocations()
+	for n := range held {
+		if held[n].Class == "VGPU" && held[n].Provider == s.novaProviderOf(i.Host) {
+			held[n].Used = vgpus
+		}
+	}
+	settled(t, s.cloud.Placement.Release(i.UUID))
+	settled(t, s.cloud.Placement.Claim(placementsim.Claim{Consumer: i.UUID, Project: s.cloud.ProjectID("admin"), User: "u", Allocations: held}))
+}
+
+// The allocation does not tell which of two vGPUs is whose: both were given up, and one was still used.
+func TestATakeOverOfOneOfTwoVGPUsIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: novaVGPUModel()})
+		i := novaVGPU(t, s)
+		const second = "bbbbbbbb-0000-4000-8000-00000000bbbb"
+		s.guests.own[second] = true
+		domain, err := domainxml.Merge([]byte(s.guests.saved[placeOf(i)]), []domainxml.Device{{MDEV: second}})
+		settled(t, err)
+		settled(t, s.guests.Define(t.Context(), i, domain))
+		s.hold(t, i, 2)
+		before := s.usage(t, i)
+		c := change(i)
+		c.Mdev = novasMdev
+		if _, err := s.ops.TakeOver(t.Context(), c); !errors.Is(err, spawn.ErrRequest) {
+			t.Errorf("got %v, want ErrRequest", err)
+		}
+		if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
+			t.Errorf("usage (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// A process ends at each call of a TakeOver. Whatever that leaves, the next one takes over, and nothing more
+// is held than its vGPU. Called again with Nova's provider, TakeOver claimed a second one, which no ARQ had.
+func TestATakeOverIsRepeatedAfterACrash(t *testing.T) {
+	t.Parallel()
+	for n, crashed := 1, true; crashed; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: novaVGPUModel()})
+			i := novaVGPU(t, s)
+			calls := 0
+			gone := func() bool { calls++; return calls >= n }
+			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if gone() {
+						return nil, errors.New("the process has ended")
+					}
+					return next.RoundTrip(req)
+				})
+			})
+			s.renew(t)
+			s.guests.hook = func(int) { s.guests.down[i.Host] = gone() }
+			_, err := s.ops.TakeOver(t.Context(), change(i))
+			crashed = calls >= n
+			if err != nil && !crashed {
+				t.Fatal(err)
+			}
+			s.guests.hook, s.guests.down = nil, nil
+			s.connect(t, s.cloud.Provider(t))
+			s.renew(t)
+			s.takeOverAgain(t, i)
+			time.Sleep(time.Hour)
+			if _, err := s.flow.Reconcile(t.Context(), s.freeing()); err != nil { // of ARQs that were not bound
+				t.Error(err)
+			}
+			var held int
+			for _, a := range s.cloud.Placement.Allocations() {
+				if a.Class == "VGPU" {
+					held += a.Used
+				}
+			}
+			if arqs := s.arqs(t, i); len(arqs) != 1 || held != 1 {
+				t.Errorf("crash at call %d: %d ARQs, %d VGPU held; want 1 and 1", n, len(arqs), held)
+			}
+			s.running(t, i, true)
+			s.sound(t)
+		})
+	}
+}
+
+// takeOverAgain does what the errors of TakeOver say.
+func (s *site) takeOverAgain(t *testing.T, i spawn.Instance) {
+	t.Helper()
+	c := change(i)
+	c.Mdev, c.Provider = novasMdev, s.novaProviderOf(i.Host)
+	_, err := s.ops.TakeOver(t.Context(), c)
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "ReleaseDevices"):
+		settled(t, s.flow.ReleaseDevices(t.Context(), i.UUID))
+		settled(t, s.ops.Start(t.Context(), i))
+		_, err = s.ops.TakeOver(t.Context(), c)
+	case strings.Contains(err.Error(), "the guest is off"):
+		again := i
+		again.Flavor = c.Flavor
+		settled(t, s.ops.Start(t.Context(), again))
+		_, err = s.ops.TakeOver(t.Context(), c)
+	}
+	settled(t, err)
+	settled(t, s.ops.Start(t.Context(), i))
 }
 
 // The caller still has the instance of before, whose flavor names no device profile.

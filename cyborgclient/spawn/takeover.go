@@ -3,7 +3,6 @@ package spawn
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -56,6 +55,10 @@ type OwnershipChange struct {
 // again with the same Mdev. That is refused (ErrRequest) while the guest is off, unless
 // change.Stopped is set: if it ran before, and neither started nor could be restored, start it
 // first, with [Operations.Start] and the new flavor.
+//
+// A process that ended during a TakeOver leaves what that one had claimed and bound. While the domain
+// has Nova's device, TakeOver is refused then (ErrRequest): [Flow.ReleaseDevices] gives it back. It is
+// refused as well for an instance that holds several vGPUs of one provider.
 func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Result, error) {
 	i := change.Instance
 	change.Mdev = strings.ToLower(change.Mdev)
@@ -103,8 +106,7 @@ func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, sav
 	if err != nil {
 		return nil, err
 	}
-	others := maps.Clone(held.Resources)
-	delete(others, arqs[0].DeviceRPUUID)
+	others := placement.Subtract(held.Resources, placement.Resources{arqs[0].DeviceRPUUID: {classVGPU: 1}})
 	if len(novaProviders(others, change.Provider)) > 0 { // it is not released yet
 		if change.Provider, err = novaProvider(others, change.Provider); err != nil {
 			return nil, err
@@ -164,7 +166,7 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change *Ownership
 	step, err := a.walk(ctx, StepProfile, StepPrepare, func(next Step) (err error) {
 		switch {
 		case next == StepSelect:
-			change.Provider, err = novaProvider(a.before.Resources, change.Provider)
+			change.Provider, err = o.chooseNovas(ctx, a, change.Provider)
 		case next == StepClaim && change.Instance.Host != "" && !sameHost(a.Host, change.Instance.Host):
 			err = fmt.Errorf("%w: the instance is on host %s, its allocation on %s", ErrRequest, change.Instance.Host, a.Host)
 		}
@@ -187,11 +189,32 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change *Ownership
 	return 0, nil
 }
 
+// chooseNovas returns the provider of Nova's vGPU. The instance may hold one of Cyborg's as well, which a
+// TakeOver claimed that was interrupted: then nothing would give that one back.
+func (o *Operations) chooseNovas(ctx context.Context, a *Attempt, provider string) (string, error) {
+	held := a.before.Resources
+	providers := novaProviders(held, "")
+	if len(providers) > 1 {
+		devices, err := o.flow.heldDevices(ctx, a.Request.Instance)
+		if err != nil {
+			return "", err
+		}
+		if i := slices.IndexFunc(providers, func(p string) bool { return devices[p][classVGPU] }); i >= 0 {
+			return "", fmt.Errorf("%w: the instance holds %s of Cyborg's provider %s, as after a TakeOver that was interrupted; call ReleaseDevices first",
+				ErrRequest, classVGPU, providers[i])
+		}
+	}
+	return novaProvider(held, provider)
+}
+
 // novaProvider returns the provider of Nova's vGPU among what the instance holds.
 func novaProvider(held placement.Resources, provider string) (string, error) {
 	found := novaProviders(held, provider)
 	if len(found) != 1 {
 		return "", fmt.Errorf("%w: the instance holds %s of %s; set OwnershipChange.Provider", ErrRequest, classVGPU, count(len(found), "provider"))
+	}
+	if amount := held[found[0]][classVGPU]; amount > 1 {
+		return "", fmt.Errorf("%w: the instance holds %d %s of provider %s; only one can be taken over", ErrRequest, amount, classVGPU, found[0])
 	}
 	return found[0], nil
 }
