@@ -429,6 +429,16 @@ func TestATakeOverOfOneOfTwoVGPUsIsRefused(t *testing.T) {
 	})
 }
 
+// Cyborg binds the devices of an instance at once, or none.
+func TestTheVGPUBesideAnAcceleratedPortIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, worldOpts{model: portModel()})
+	i := s.spawn(t, "", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
+	_, err := s.ops.TakeOver(t.Context(), change(i))
+	blocked(t, err, 400, forbiddenPorts)
+	s.sound(t)
+}
+
 // A process ends at each call of a TakeOver. Whatever that leaves, the next one takes over, and nothing more
 // is held than its vGPU. Called again with Nova's provider, TakeOver claimed a second one, which no ARQ had.
 func TestATakeOverIsRepeatedAfterACrash(t *testing.T) {

@@ -113,7 +113,7 @@ var rules = map[Operation]rule{
 	OpDetachPort:      {profile: true},
 	OpHealAllocations: {port: true},
 	OpHostReboot:      {profile: true, port: true},
-	OpTakeOver:        {profile: true, port: true},
+	OpTakeOver:        {profile: true}, // Cyborg refuses to bind a second device
 }
 
 // Permit tells whether Nova's rule allows an operation on an instance, without a
