@@ -228,19 +228,48 @@ func (f *Flow) deleteKnown(ctx context.Context, arqs []cyborgclient.ARQ, how del
 	return slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil }), failed
 }
 
-// deleteARQs deletes ARQs and returns the errors of those that are left.
+// deleteARQs deletes ARQs and returns the errors of those that are left. After a request without an
+// answer each is asked for alone: Cyborg may wait for the agent of one of them, and does not come to the next.
 func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error {
 	if f.config.Compat.UnbindFirst {
 		_ = f.cyborg.UnbindARQs(ctx, uuids) // if it fails, the deletion unbinds
 	}
-	err := f.retry(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, uuids) })
+	left, atOnce := uuids, max(1, len(uuids))
+	failed := map[string]error{}
+	_ = f.retry(ctx, func(ctx context.Context) error {
+		clear(failed)
+		for part := range slices.Chunk(left, atOnce) {
+			maps.Copy(failed, f.deleteOnce(ctx, part, len(left)))
+		}
+		if len(failed) == 0 {
+			return nil
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(uuid string) bool { return failed[uuid] == nil })
+		if ctx.Err() != nil {
+			atOnce = 1
+		}
+		return &cyborgclient.DeleteError{Failed: failed}
+	})
+	return failed
+}
+
+// deleteOnce asks once for the deletion of some ARQs out of a number of them, for their part of the time.
+func (f *Flow) deleteOnce(ctx context.Context, part []string, of int) map[string]error {
+	if deadline, ok := ctx.Deadline(); ok && len(part) < of {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*time.Duration(len(part))/time.Duration(of))
+		defer cancel()
+	}
+	err := f.cyborg.DeleteARQs(ctx, part)
 	var partial *cyborgclient.DeleteError
 	if errors.As(err, &partial) {
 		return partial.Failed
 	}
 	failed := map[string]error{}
-	for _, uuid := range uuids {
-		failed[uuid] = err
+	for _, uuid := range part {
+		if err != nil {
+			failed[uuid] = err
+		}
 	}
 	return failed
 }

@@ -1,0 +1,90 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+)
+
+// silentAgent is a Cyborg whose agent of the mediated devices does not answer: a deletion waits a minute for
+// it when it comes to one, and does not come to the ARQs after that.
+type silentAgent struct {
+	t     *testing.T
+	next  http.RoundTripper
+	mdevs func() []string // ARQs
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a silentAgent) RoundTrip(req *http.Request) (*http.Response, error) {
+	if arqCall(a.t, req) != "delete" {
+		return a.next.RoundTrip(req)
+	}
+	query := req.URL.Query()
+	arqs := strings.Split(query.Get("arqs"), ",")
+	n := slices.IndexFunc(arqs, func(arq string) bool { return slices.Contains(a.mdevs(), arq) })
+	if n < 0 {
+		return a.next.RoundTrip(req)
+	}
+	if n > 0 {
+		before := req.Clone(req.Context())
+		query.Set("arqs", strings.Join(arqs[:n], ","))
+		before.URL.RawQuery = query.Encode()
+		if resp, err := a.next.RoundTrip(before); err != nil || resp.StatusCode != http.StatusNoContent {
+			return resp, err
+		}
+	}
+	select {
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	case <-time.After(time.Minute):
+		return answer(req, http.StatusInternalServerError, `{"error_message": "{\"faultcode\": \"Server\", \"faultstring\": \"Timed out\"}"}`), nil
+	}
+}
+
+// Of several devices a silent agent keeps its mediated ones, and nothing else, in a deletion and in an unwinding.
+func TestASilentAgentKeepsOnlyItsMediatedDevices(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"delete", "unwind", "release"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			mdevs := func() (list []string) {
+				for _, arq := range s.cloud.Cyborg.ARQs() {
+					if arq.AttachHandleType == string(cyborgclient.HandleMDEV) {
+						list = append(list, arq.UUID)
+					}
+				}
+				return list
+			}
+			s.through(t, spawn.Config{MaxAttempts: 1}, func(next http.RoundTripper) http.RoundTripper { return silentAgent{t, next, mdevs} })
+			s.renew(t)
+			var err error
+			switch operation {
+			case "unwind":
+				req := request("mixed")
+				req.Hooks.Start = func(context.Context, *spawn.Result) error { return errors.New("it does not start") }
+				_, err = s.flow.Run(t.Context(), req)
+			case "delete":
+				err = s.ops.Delete(t.Context(), s.spawn(t, "mixed"))
+			default:
+				err = s.flow.Release(t.Context(), s.spawn(t, "mixed").UUID)
+			}
+			left := mdevs()
+			if diff := cmp.Diff(left, leftARQs(err)); diff != "" || len(left) != 1 {
+				t.Errorf("%s: error %v; ARQs left behind (-want +got):\n%s", operation, err, diff)
+			}
+			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 1 {
+				t.Errorf("%s: %d ARQs are left, want that of the mediated device", operation, len(arqs))
+			}
+		})
+	}
+}
