@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -84,7 +85,7 @@ func newRetry(base http.RoundTripper, opts RetryOpts, logger *slog.Logger) http.
 		},
 		RetryMax: opts.Max, RetryWaitMin: opts.WaitMin, RetryWaitMax: opts.WaitMax,
 		CheckRetry:   opts.check,
-		Backoff:      retryablehttp.DefaultBackoff,
+		Backoff:      backoff,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	if logger != nil { // a nil *slog.Logger in the interface would not be a nil interface
@@ -147,14 +148,25 @@ func handshakeFailed(err error) bool {
 		errors.As(err, &hostname) || errors.As(err, &record)
 }
 
-// retryAfter reads the Retry-After header: seconds or a date.
+// backoff is the wait before a retry. The library's own reads other forms of Retry-After than retryAfter,
+// and would wait for what check could not read.
+func backoff(least, most time.Duration, attempt int, resp *http.Response) time.Duration {
+	if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable) {
+		if wait, asked := retryAfter(resp.Header); asked {
+			return wait
+		}
+	}
+	return retryablehttp.DefaultBackoff(least, most, attempt, nil)
+}
+
+// retryAfter reads the Retry-After header: seconds, of any number, or a date.
 func retryAfter(header http.Header) (wait time.Duration, ok bool) {
 	value := header.Get("Retry-After")
 	if value == "" {
 		return 0, false
 	}
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, true
+	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(math.MaxInt64/time.Second))) * time.Second, true
 	}
 	date, err := http.ParseTime(value)
 	if err != nil {
