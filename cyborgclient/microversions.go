@@ -58,7 +58,7 @@ func (c *Client) negotiate(ctx context.Context, r request) (int, error) {
 		return minorBase, nil
 	}
 	highest, ok := c.known()
-	if !ok {
+	if !ok || highest < r.need { // it may have been an old worker's answer, or the server is a newer one by now
 		if _, err := c.GetVersion(ctx); err != nil && ctx.Err() != nil {
 			return 0, err
 		}
@@ -76,8 +76,8 @@ func (c *Client) negotiate(ctx context.Context, r request) (int, error) {
 }
 
 // GetVersion returns Cyborg's version document (GET on the endpoint). It needs
-// no token. The client itself calls it once, before the first operation that
-// needs more than 2.0.
+// no token. The client itself calls it before an operation that needs more than 2.0, unless
+// an earlier answer named a maximum that suffices.
 func (c *Client) GetVersion(ctx context.Context) (*APIVersion, error) {
 	r := request{op: "accelerator.version.get", url: strings.TrimSuffix(c.service.Endpoint, "/")}
 	version, err := call(ctx, c, r, decodeVersion)

@@ -95,8 +95,22 @@ func TestTheMaximumVersionIsReadFromEveryAnswer(t *testing.T) {
 	if !errorsIs(err, cyborgclient.ErrMicroversion) || !strings.Contains(err.Error(), "2.2") || !strings.Contains(err.Error(), "2.1") {
 		t.Errorf("err = %v", err)
 	}
-	if got := transport.lines(); len(got) != 1 {
-		t.Errorf("requests = %q, want only the list", got)
+	if diff := cmp.Diff([]string{"GET /accelerator_requests?instance=" + server1 + "&bind_state=resolved", "GET "}, transport.lines()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// Behind one endpoint the workers are upgraded one after the other, and a client lives longer.
+func TestAnUpgradeOfTheServerIsNoticed(t *testing.T) {
+	t.Parallel()
+	highest := "2.0"
+	client, _ := newClient(t, func(w http.ResponseWriter, r *http.Request) { upTo(t, highest)(w, r) })
+	if err := bindToProject(t.Context(), client); !errorsIs(err, cyborgclient.ErrMicroversion) {
+		t.Errorf("before: %v, want ErrMicroversion", err)
+	}
+	highest = "2.3"
+	if err := bindToProject(t.Context(), client); err != nil {
+		t.Errorf("after: %v", err)
 	}
 }
 

@@ -275,6 +275,9 @@ func TestAnOldCyborgBindsWithoutAProject(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.through(t, spawn.Config{}, func(next httpTransport) httpTransport {
 			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(req.URL.Path, "/accelerator/v2") {
+					return answer(req, http.StatusOK, `{"id": "v2.0", "max_version": "2.0", "min_version": "2.0", "status": "CURRENT"}`), nil
+				}
 				res, err := next.RoundTrip(req)
 				if err == nil && strings.Contains(req.URL.Path, "/accelerator") {
 					res.Header.Set("OpenStack-API-Maximum-Version", "2.0")
