@@ -1055,3 +1055,34 @@ func TestADeletionWithTheOldHostLeavesTheGuestItsDevices(t *testing.T) {
 		}
 	}
 }
+
+// Cyborg does not list the ARQs, so that only Placement tells that the instance was moved.
+func TestADeletionWithTheOldHostWhileCyborgIsDownLeavesTheAllocation(t *testing.T) {
+	t.Parallel()
+	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
+		"delete": (*spawn.Operations).Delete, "shelve offload": (*spawn.Operations).ShelveOffload, "local delete": (*spawn.Operations).LocalDelete,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "gpu")
+			s.loseHost(t, i.Host)
+			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			settled(t, err)
+			moved := spawn.InstanceOf(request("gpu"), result)
+			settled(t, s.cloud.StartHost(t.Context(), i.Host))
+			s.guests.down = nil
+			before := s.usage(t, moved)
+			s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 503, Times: -1})
+			s.guests.calls = nil
+			if err := free(s.ops, t.Context(), i); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "host "+i.Host) || len(s.guests.calls) > 0 {
+				t.Errorf("%s: got %v after %v; want a refusal that names host %s", name, err, s.guests.calls, i.Host)
+			}
+			settled(t, s.cloud.Faults().Set())
+			if diff := cmp.Diff(before, s.usage(t, moved)); diff != "" {
+				t.Errorf("%s: usage changed (-before +after):\n%s", name, diff)
+			}
+			s.running(t, moved, true)
+			s.sound(t)
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
 // cleanup collects what was given back and what could not be.
@@ -368,20 +369,42 @@ func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, er
 
 // notMoved returns an error if an instance has ARQs on another host than its own, and a guest
 // there: the deletion would free the devices of that guest. It returns the ARQs that Cyborg
-// lists, and how to delete them. Of an instance without a host, another one that does not answer may
+// lists, and how to delete them. While Cyborg lists none Placement tells where the instance is. Of an instance without a host, another one that does not answer may
 // be the one from which it was evacuated.
 func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, how deletion, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	arqs, how.unlisted = o.flow.instanceARQs(ctx, i.UUID)
 	if how.unlisted != nil {
-		return nil, how, nil
+		return nil, how, o.heldElsewhere(ctx, i)
 	}
 	how.old, moved = o.oldGuests(ctx, i, arqs, nil)
 	if i.Host == "" && !errors.Is(moved, ErrRequest) {
 		moved = nil
 	}
 	return arqs, how, moved
+}
+
+// heldElsewhere returns an error if an instance holds compute resources, and none of its host: it was
+// moved, or is moved just now. Without an answer of Placement that is not known.
+func (o *Operations) heldElsewhere(ctx context.Context, i Instance) error {
+	if i.Host == "" {
+		return nil
+	}
+	held, err := o.flow.placement.Allocation(ctx, i.UUID)
+	nodes := placement.NodeProviders(held.Resources)
+	if err != nil || len(nodes) == 0 {
+		return nil
+	}
+	root, err := o.flow.placement.Named(ctx, i.Host)
+	if err != nil || root == "" { // a short name
+		return nil
+	}
+	tree, err := o.flow.placement.Tree(ctx, root, "")
+	if err != nil || slices.ContainsFunc(nodes, func(node string) bool { return tree[node] != "" }) {
+		return nil
+	}
+	return fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of provider %s", ErrRequest, i.Host, nodes[0])
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
