@@ -281,7 +281,7 @@ func failedUnshelve(t *testing.T, config spawn.Config) string {
 		t.Fatal(err)
 	}
 	i.Host, i.ARQs = "", nil
-	s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 404, Nth: 2})
+	s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Nth: 2})
 	if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err == nil {
 		t.Fatal("no error")
 	}

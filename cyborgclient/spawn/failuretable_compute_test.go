@@ -446,7 +446,7 @@ func checkLeftARQs(t *testing.T, failure *spawn.Error, arqs []cyborgclient.ARQ) 
 
 func rowUnshelveFails(t *testing.T) {
 	for name, rule := range map[string]fault.Rule{
-		"the wait fails":  {Operation: fault.ARQList, Action: fault.Status, Status: 404, Nth: 2},
+		"the wait fails":  {Operation: fault.ARQList, Action: fault.Status, Status: 403, Nth: 2},
 		"the start fails": {},
 	} {
 		bubble(t, name+", a second unshelve is not blocked", func(t *testing.T) {
@@ -489,7 +489,7 @@ func rowEvacuateFails(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "gpu")
 		s.loseHost(t, i.Host)
-		s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 404, Nth: 2})
+		s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Nth: 2})
 		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v", err)
 		}

@@ -156,9 +156,10 @@ func (w *arqWait) wait(ctx context.Context) error {
 	}
 }
 
-// passing reports whether an error may not occur when Cyborg is asked again.
+// passing reports whether an error may not occur when Cyborg is asked again. Cyborg answers no list
+// with 404: that is an ingress while Cyborg is restarted.
 func passing(err error) bool {
-	return errors.Is(err, cyborgclient.ErrUnavailable) || errors.Is(err, cyborgclient.ErrMalformed) ||
+	return errors.Is(err, cyborgclient.ErrUnavailable) || errors.Is(err, cyborgclient.ErrNotFound) || errors.Is(err, cyborgclient.ErrMalformed) ||
 		errors.Is(err, cyborgclient.ErrNotResolved)
 }
 

@@ -329,3 +329,37 @@ func TestACancelledWaitReportsTheStates(t *testing.T) {
 		w.checkPromise(t, result, err)
 	})
 }
+
+// An ingress without a backend answers 404, where a proxy answers 503.
+func TestAWaitOutlastsAnIngressWithoutABackend(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"spawn", "start"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: slowModel(30 * time.Second)})
+			i := s.spawn(t, "gpu")
+			settled(t, s.ops.Stop(t.Context(), i))
+			began := time.Now()
+			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/accelerator_requests") && time.Since(began) < 10*time.Second {
+						return answer(req, http.StatusNotFound, "default backend - 404"), nil
+					}
+					return next.RoundTrip(req)
+				})
+			})
+			s.renew(t)
+			if operation == "start" {
+				settled(t, s.ops.Start(t.Context(), i))
+				s.running(t, i, true)
+				return
+			}
+			req := request("gpu")
+			req.Instance = secondInstance
+			result, err := s.flow.Run(t.Context(), req)
+			settled(t, err)
+			if len(result.Devices) != 1 {
+				t.Errorf("got %v", result.Devices)
+			}
+		})
+	}
+}
