@@ -34,8 +34,8 @@ type Request struct {
 	Options requestspec.Options
 	// Running is for an existing instance: its allocation is kept, and only the
 	// device groups are requested, on its host; Options.SameSubtree does not apply to the
-	// others. One without an allocation is an ErrRequest. ReleaseDevices gives back
-	// what it gets.
+	// others. One without an allocation, or with a device of Cyborg's, which an attempt may have left that
+	// was interrupted, is an ErrRequest. ReleaseDevices gives back what it gets.
 	Running bool
 	// Order, if set, reorders or filters the candidates before one is chosen, as
 	// Nova's weighers do. The first candidate of each host is tried first, another one of

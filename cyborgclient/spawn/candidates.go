@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -138,6 +139,9 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 		return fmt.Errorf("%w: a running instance has an allocation in Placement, this one has none", ErrRequest)
 	}
 	a.before = held
+	if err := a.refuseLeft(ctx); err != nil {
+		return err
+	}
 	node, err := a.onlyNode(ctx, held.Resources)
 	if err != nil {
 		return err
@@ -154,6 +158,37 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 		a.Spec.GroupPolicy = cmp.Or(a.Spec.GroupPolicy, requestspec.GroupPolicyNone)
 	}
 	return nil
+}
+
+// refuseLeft returns an error if a running instance holds a device of Cyborg's on a provider of its own,
+// which an attempt may have claimed that was interrupted: with another one claimed beside it nothing
+// would give it back.
+func (a *Attempt) refuseLeft(ctx context.Context) error {
+	nodes := placement.NodeProviders(a.before.Resources)
+	for _, provider := range slices.Sorted(maps.Keys(a.before.Resources)) {
+		if slices.Contains(nodes, provider) {
+			continue
+		}
+		name, err := a.flow.placement.ProviderName(ctx, provider)
+		if err != nil {
+			return err
+		}
+		isCyborgs, err := a.flow.isCyborgs(ctx, provider, name)
+		switch {
+		case err != nil:
+			return err
+		case isCyborgs:
+			return fmt.Errorf("%w: the instance holds a device of provider %s (%s) already; if its domain lacks it, an attempt was interrupted, and ReleaseDevices gives it back",
+				ErrRequest, provider, name)
+		}
+	}
+	return nil
+}
+
+// isCyborgs reports whether a provider is that of a device of Cyborg's.
+func (f *Flow) isCyborgs(ctx context.Context, provider, name string) (bool, error) {
+	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
+	return slices.ContainsFunc(deployables, func(d cyborgclient.Deployable) bool { return d.RPUUID == provider }), err
 }
 
 // subtreesOf returns the lists of requester ids without those of other groups, which Placement refuses.

@@ -148,10 +148,14 @@ func TestARefusedAttachmentLeavesThatOfAnotherAgent(t *testing.T) {
 		req.Running = true
 		a, err := w.flow.Begin(req)
 		settled(t, err)
-		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match))
+		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select))
 		w.restart(t)
-		result, err := w.flow.Run(t.Context(), req)
+		b, err := w.flow.Begin(req)
 		settled(t, err)
+		settled(t, walk(t.Context(), b.ReadProfile, b.BuildRequest, b.FindCandidates, b.Select))
+		settled(t, walk(t.Context(), a.Claim, a.CreateARQs, a.Match))
+		settled(t, walk(t.Context(), b.Claim, b.CreateARQs, b.Match, b.Bind, b.WaitBound, b.Compose))
+		result := b.Result()
 		if err := a.Bind(t.Context()); err == nil {
 			t.Fatal("the second bind is accepted")
 		}

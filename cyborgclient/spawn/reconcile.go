@@ -289,8 +289,7 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 			return false, err
 		}
 	}
-	deployables, err := r.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
-	return slices.ContainsFunc(deployables, func(d cyborgclient.Deployable) bool { return d.RPUUID == provider }), err
+	return r.flow.isCyborgs(ctx, provider, name)
 }
 
 // free frees each orphan, also after one could not be freed, and returns those that are

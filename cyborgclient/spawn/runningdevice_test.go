@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 )
@@ -86,5 +88,38 @@ func TestAnInstanceIsNotMovedWithoutTheDeviceThatItGotWhileItRan(t *testing.T) {
 			t.Errorf("with another flavor: got %v, %v; want one ARQ", result, err)
 		}
 		s.sound(t)
+	})
+}
+
+// The process ended behind the claim: the next one would claim a second device beside the first, which no
+// ARQ has and nothing gives back.
+func TestADeviceThatACrashLeftARunningInstanceIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "")
+		plain := s.held(i.UUID)
+		req := request("gpu")
+		req.Running, req.Domain = true, []byte(s.guests.saved[placeOf(i)])
+		a, err := s.flow.Begin(req)
+		settled(t, err)
+		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
+		s.restart(t)
+		claimed := s.held(i.UUID)
+		if _, err := s.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "ReleaseDevices") {
+			t.Errorf("got %v, want ErrRequest that names ReleaseDevices", err)
+		}
+		if diff := cmp.Diff(claimed, s.held(i.UUID)); diff != "" {
+			t.Errorf("held (-before +after):\n%s", diff)
+		}
+		settled(t, s.flow.ReleaseDevices(t.Context(), i.UUID))
+		if diff := cmp.Diff(plain, s.held(i.UUID)); diff != "" {
+			t.Errorf("held after the release (-want +got):\n%s", diff)
+		}
+		result, err := s.flow.Run(t.Context(), req)
+		settled(t, err)
+		if held := s.held(i.UUID); len(held) != len(plain)+1 || len(result.ARQs) != 1 {
+			t.Errorf("held %v with %d ARQs", held, len(result.ARQs))
+		}
 	})
 }

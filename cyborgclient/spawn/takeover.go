@@ -57,8 +57,9 @@ type OwnershipChange struct {
 // first, with [Operations.Start] and the new flavor.
 //
 // A process that ended during a TakeOver leaves what that one had claimed and bound. While the domain
-// has Nova's device, TakeOver is refused then (ErrRequest): [Flow.ReleaseDevices] gives it back. It is
-// refused as well for an instance that holds several vGPUs of one provider.
+// has Nova's device and none of Cyborg's, TakeOver is refused then (ErrRequest), and
+// [Flow.ReleaseDevices] gives it back. It is refused as well for an instance that has another device of
+// Cyborg's, or several vGPUs of one provider.
 func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Result, error) {
 	i := change.Instance
 	change.Mdev = strings.ToLower(change.Mdev)
@@ -166,7 +167,7 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change *Ownership
 	step, err := a.walk(ctx, StepProfile, StepPrepare, func(next Step) (err error) {
 		switch {
 		case next == StepSelect:
-			change.Provider, err = o.chooseNovas(ctx, a, change.Provider)
+			change.Provider, err = novaProvider(a.before.Resources, change.Provider)
 		case next == StepClaim && change.Instance.Host != "" && !sameHost(a.Host, change.Instance.Host):
 			err = fmt.Errorf("%w: the instance is on host %s, its allocation on %s", ErrRequest, change.Instance.Host, a.Host)
 		}
@@ -187,24 +188,6 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change *Ownership
 		return StepStart, err
 	}
 	return 0, nil
-}
-
-// chooseNovas returns the provider of Nova's vGPU. The instance may hold one of Cyborg's as well, which a
-// TakeOver claimed that was interrupted: then nothing would give that one back.
-func (o *Operations) chooseNovas(ctx context.Context, a *Attempt, provider string) (string, error) {
-	held := a.before.Resources
-	providers := novaProviders(held, "")
-	if len(providers) > 1 {
-		devices, err := o.flow.heldDevices(ctx, a.Request.Instance)
-		if err != nil {
-			return "", err
-		}
-		if i := slices.IndexFunc(providers, func(p string) bool { return devices[p][classVGPU] }); i >= 0 {
-			return "", fmt.Errorf("%w: the instance holds %s of Cyborg's provider %s, as after a TakeOver that was interrupted; call ReleaseDevices first",
-				ErrRequest, classVGPU, providers[i])
-		}
-	}
-	return novaProvider(held, provider)
 }
 
 // novaProvider returns the provider of Nova's vGPU among what the instance holds.
