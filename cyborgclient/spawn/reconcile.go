@@ -85,7 +85,7 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, e
 	}
 	r := &reconciliation{
 		flow: f, opts: opts, hosts: map[string]bool{}, living: map[string]bool{}, onHosts: map[string]bool{},
-		known: map[string]bool{}, trees: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{},
+		known: map[string]bool{}, trees: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{}, silent: map[string]error{},
 	}
 	for _, host := range opts.Hosts {
 		r.hosts[host] = true
@@ -131,7 +131,8 @@ type reconciliation struct {
 	onHosts map[string]bool             // instances that have an ARQ on the hosts
 	known   map[string]bool             // hosts that Placement or an ARQ has
 	trees   map[string]bool             // providers of the hosts, the compute nodes included
-	arqs    map[string]cyborgclient.ARQ // orphans without an instance
+	arqs    map[string]cyborgclient.ARQ // orphans
+	silent  map[string]error            // of deletions that an agent did not answer, by host
 	// suspects are the consumers whose allocations are suspects.
 	suspects map[string]bool
 }
@@ -158,6 +159,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 				return nil, err
 			}
 			if gone {
+				r.arqs[arq.UUID] = arq
 				bound = append(bound, Leftover{
 					Kind: LeftoverARQ, ID: arq.UUID, Instance: arq.InstanceUUID, Certain: true,
 					Reason: fmt.Sprintf("%s on host %s, and instance %s does not exist", arq.State, arq.Hostname, arq.InstanceUUID),
@@ -297,15 +299,15 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftover {
 	var waiting, done []Leftover
 	for _, orphan := range orphans {
-		if _, without := r.arqs[orphan.ID]; without {
+		gone := true
+		switch {
+		case orphan.Kind != LeftoverARQ:
+			gone, orphan.Err = r.freeAllocation(ctx, orphan.ID)
+		case r.arqs[orphan.ID].InstanceUUID == "":
 			waiting = append(waiting, orphan)
 			continue
-		}
-		gone := true
-		if orphan.Kind == LeftoverARQ {
-			orphan.Err = r.flow.deleteARQs(ctx, []string{orphan.ID})[orphan.ID]
-		} else {
-			gone, orphan.Err = r.freeAllocation(ctx, orphan.ID)
+		default:
+			orphan.Err = r.deleteBound(ctx, r.arqs[orphan.ID])
 		}
 		if gone || orphan.Err != nil {
 			done = append(done, orphan)
@@ -322,6 +324,18 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 	}
 	r.flow.suspects.remove(func(l Leftover) bool { return freed[subject{l.Kind, l.ID}] })
 	return done
+}
+
+// deleteBound deletes an ARQ of an instance. Of an agent that has not answered no other deletion waits.
+func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ) error {
+	if err := r.silent[arq.Hostname]; err != nil && mayBeMediated(arq) {
+		return err
+	}
+	err := r.flow.deleteEach(ctx, []cyborgclient.ARQ{arq}, false)[arq.UUID]
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && mayBeMediated(arq) {
+		r.silent[arq.Hostname] = fmt.Errorf("not asked for after ARQ %s: %w", arq.UUID, err)
+	}
+	return err
 }
 
 // freeAllocation takes the hosts' resources from a consumer that is still gone: since the

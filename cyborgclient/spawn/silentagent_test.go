@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -87,4 +88,42 @@ func TestASilentAgentKeepsOnlyItsMediatedDevices(t *testing.T) {
 			}
 		})
 	}
+}
+
+// At the start of a host Cyborg's agent may be the last to come. Nothing waits for it once for each ARQ.
+func TestAReconciliationWaitsOnceForASilentAgent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		const orphans = 4
+		for n := range orphans {
+			req := request("vgpu")
+			req.Instance = fmt.Sprintf("%s%d", instance[:len(instance)-1], n)
+			_, err := s.flow.Run(t.Context(), req)
+			settled(t, err)
+		}
+		arqs, err := s.cyborg.ListARQs(t.Context(), cyborgclient.ListARQsOpts{})
+		settled(t, err)
+		mdevs := uuidsOf(arqs)
+		s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			return silentAgent{t, next, func() []string { return mdevs }}
+		})
+		began := time.Now()
+		found, err := s.flow.Reconcile(t.Context(), s.freeing())
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it took %s", took)
+		}
+		for _, l := range found {
+			if (l.Kind == spawn.LeftoverARQ) != (l.Err != nil) {
+				t.Errorf("%s %s: %v", l.Kind, l.ID, l.Err)
+			}
+		}
+		if len(found) != 2*orphans || !errors.Is(err, spawn.ErrLeftover) {
+			t.Errorf("%d found, %v", len(found), err)
+		}
+		s.restart(t)
+		_, err = s.flow.Reconcile(t.Context(), s.freeing())
+		settled(t, err)
+		s.sound(t)
+	})
 }
