@@ -213,7 +213,8 @@ func (t Tx) checkHolders() error {
 			continue
 		}
 		d, _ := t.s.deployables.byUUID.Get(t.tx, h.Deployable)
-		if h.HeldBy != a.UUID || d.Provider != a.Provider {
+		moved := t.s.cfg.Layout == LayoutFlat // see Displace
+		if h.HeldBy != a.UUID || d.Provider != a.Provider && !moved {
 			return t.s.arqs.Errorf(a.ID, "attach handle %s is held by %q, on provider %s", h.UUID, h.HeldBy, d.Provider)
 		}
 	}

@@ -137,8 +137,8 @@ func (s *State) restoreProviders(list []sim.RecordChange, last *SequencesRow) er
 		if err := checkID(row, r.ID, last.Providers); err != nil {
 			return err
 		}
-		if r.UUID == "" || r.Name == "" || s.providers[r.UUID] != nil || s.names[r.Name] != nil {
-			return invalidRow(row, "resource provider %q %q is there twice, or has no name", r.UUID, r.Name)
+		if r.UUID == "" || s.providers[r.UUID] != nil || s.names[r.Name] != nil { // PUT takes an empty name
+			return invalidRow(row, "resource provider %q %q is there twice, or has no uuid", r.UUID, r.Name)
 		}
 		p := &provider{uuid: r.UUID, name: r.Name, generation: r.Generation, seq: r.ID, traits: s.traits.none, created: r.Created, updated: r.Updated}
 		s.traits.none.users++
