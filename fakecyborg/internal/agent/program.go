@@ -176,9 +176,9 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 	return nil
 }
 
-// SetStatus enables or disables a device, in Placement first, so that a failure changes nothing.
-// Upstream stores the status first, uses the deployable that has the device's number, and loses
-// max_unit.
+// SetStatus enables or disables a device, in Placement first. What a failed disabling may have reserved is freed: at once,
+// or when the device is enabled. Upstream stores the status first, uses the deployable that has the device's number, and
+// loses max_unit.
 func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	d, err := store.Find(c.db, func(tx store.Tx) (store.Device, error) { return tx.Device(uuid) })
 	if err != nil {
@@ -194,13 +194,27 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	if c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat { // upstream has no flat hosts, which that would wipe
 		return c.setStatusAsUpstream(ctx, d, status)
 	}
+	disabling := d.Status == store.StatusEnabled && status == store.StatusMaintaining
+	if disabling {
+		c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, true) })
+	}
+	if err := c.reserve(ctx, d, status); err != nil {
+		if d.Reserving = true; disabling && c.reserve(ctx, d, store.StatusEnabled) == nil {
+			c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, false) })
+		}
+		return store.Refuse(store.Internal, "Device %s: set status %s: %v", uuid, status, err)
+	}
+	c.update(ctx, func(tx store.Tx) { tx.SetDeviceStatus(uuid, status, c.now()) })
+	return nil
+}
+
+// reserve writes the inventories of a device for a status to Placement.
+func (c *Conductor) reserve(ctx context.Context, d store.Device, status string) error {
 	var wants []layout.Want
-	wasDisabled := d.Status == store.StatusMaintaining
 	c.db.View(func(tx store.Tx) {
-		d.Status = status
 		for _, deployable := range tx.DeviceDeployables(d.UUID) {
 			want := c.rules.Want(d, deployable, tx.Reported(deployable), "")
-			want.Reserved, want.Disabled = 0, wasDisabled
+			want.Reserved, want.Disabled = 0, d.Status == store.StatusMaintaining || d.Reserving
 			if status == store.StatusMaintaining {
 				want.Reserved = want.Total
 			}
@@ -209,10 +223,9 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	})
 	for _, want := range wants {
 		if err := c.layout.Reserve(ctx, want); err != nil {
-			return store.Refuse(store.Internal, "Device %s: set status %s: %v", uuid, status, err)
+			return err
 		}
 	}
-	c.update(ctx, func(tx store.Tx) { tx.SetDeviceStatus(uuid, status, c.now()) })
 	return nil
 }
 

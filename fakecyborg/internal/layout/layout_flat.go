@@ -190,8 +190,11 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 		}
 		return body, err
 	}})
-	if err == nil {
+	switch {
+	case err == nil:
 		f.setInventory(provider, class, amount, false)
+	case ours: // it may be either, and no amount is without a largest unit: the next call writes it
+		f.setInventory(provider, class, store.Inventory{Total: written.Total, Reserved: max(written.Reserved, amount.Reserved)}, false)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ type Want struct {
 	UUID, Name, Parent string
 	Class              string
 	Total, Reserved    int
-	// Disabled: Cyborg has reserved the total already.
+	// Disabled: Cyborg has reserved the total already, or may have.
 	Disabled bool
 	Traits   []string
 	// Memory is the local memory on the provider, MiB by resource class; Shared is that on
@@ -62,6 +62,7 @@ func (r Rules) Want(device store.Device, d store.Deployable, spec driver.Deploya
 	if device.Status == store.StatusMaintaining && !r.Quirks {
 		w.Reserved, w.Disabled = w.Total, true
 	}
+	w.Disabled = w.Disabled || device.Reserving
 	return w
 }
 

@@ -34,7 +34,12 @@ func (t Tx) Device(uuid string) (Device, error) {
 
 // SetDeviceStatus stores the status of a device.
 func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
-	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.UpdatedAt = status, now })
+	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.Reserving, d.UpdatedAt = status, false, now })
+}
+
+// SetReserving stores that a device is being disabled, or that this was undone.
+func (t Tx) SetReserving(uuid string, reserving bool) {
+	t.s.devices.edit(t, uuid, func(d *Device) { d.Reserving = reserving })
 }
 
 // IsAsReported reports whether Merge changes nothing.

@@ -31,6 +31,8 @@ type Device struct {
 	ControlPath     ControlPath    `json:"controlpath_id"`
 	Resources       map[string]int `json:"resources,omitempty"` // shared by its deployables, MiB by class
 	Status          string         `json:"status"`
+	// Reserving is set of an enabled device whose inventory may be reserved in Placement: its disabling has not ended, or failed.
+	Reserving bool `json:"reserving,omitempty"`
 	// Nested is set for a device with a provider of its own, above those of its
 	// deployables.
 	Nested    bool      `json:"nested,omitempty"`

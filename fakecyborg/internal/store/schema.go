@@ -154,7 +154,7 @@ const (
 
 func (s *Store) addHardware() {
 	s.devices = addNumbered(s.db, tables.Spec[int64, Device]{
-		Name: "devices", Kind: "device", Hidden: []string{"updated_at"},
+		Name: "devices", Kind: "device", Hidden: []string{"updated_at", "reserving"},
 		Key: func(d Device) int64 { return d.ID }, ID: func(d Device) string { return d.UUID }, Check: Device.check,
 	})
 	s.deviceByHost = s.devices.Index(func(d Device) string { return d.Host })
