@@ -70,7 +70,7 @@ const settle = 30 * time.Minute
 // is bound and in its domain XML (handles of type TEST_PCI have no device), a flow that
 // succeeded left fewer guests or accelerators than without a fault, or one that failed left a
 // new guest. Unnamed: something belongs to no guest, and Config.Names does not know it.
-// Leaked: it is still there after Config.Recover.
+// Leaked: it is still there after Config.Recover, which takes nothing from guests.
 //
 // Run first runs the flow without faults, twice to see whether it repeats itself, and
 // records which requests, events and operations of the hosts occur. It then makes one run

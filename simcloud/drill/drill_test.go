@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -172,6 +173,35 @@ func TestADrillWantsLeftoversToBeNamedAndRecovered(t *testing.T) {
 			got, want := [3]bool{o.lost, o.unnamed, o.leaked}, [3]bool{tt.lost, tt.unnamed, tt.leaked}
 			if got != want || (o.problem != "") != (want != [3]bool{}) {
 				t.Errorf("%s: lost, unnamed, leaked: %v, want %v; problem %q", tt.name, got, want, o.problem)
+			}
+		})
+	}
+}
+
+// A recovery that takes what a guest has, or the guest, is a problem, as a flow is that does.
+func TestADrillFailsForARecoveryThatTakesFromGuests(t *testing.T) {
+	t.Parallel()
+	spawn := func(ctx context.Context, cloud *simcloud.Cloud) error {
+		provider, err := cloud.ProviderClient(ctx, "admin")
+		if err != nil {
+			return err
+		}
+		f := &filler{cloud: cloud, token: provider.Token(), of: cloud.Cyborg.Deployables()[0], n: 1, instance: drillGuest}
+		return f.take(ctx)
+	}
+	release := func(_ context.Context, cloud *simcloud.Cloud) error { return cloud.Placement.Release(drillGuest) }
+	for want, take := range map[string]Flow{
+		"after the recovery: guest " + drillGuest: release,
+		"the recovery left 0 guests with 0 bound accelerators instead of 1 guest with 1 bound accelerator": func(ctx context.Context, cloud *simcloud.Cloud) error {
+			cloud.RemoveGuest(drillGuest)
+			return errors.Join(release(ctx, cloud), cloud.Cyborg.DeleteARQs(ctx, cloud.Cyborg.ARQs()[0].UUID))
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDrill(spawn, Config{Recover: take})
+			d.want = &usage{1, 1}
+			if o := d.runOn(t.Context(), simcloud.Run(t), nil); !o.lost || !strings.Contains(o.problem, want) {
+				t.Errorf("lost %t, problem %q, want one with %q", o.lost, o.problem, want)
 			}
 		})
 	}

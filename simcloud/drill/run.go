@@ -171,7 +171,7 @@ func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []strin
 			problems = append(problems, fmt.Sprintf("the flow failed, but the guest %s is on host %q", g.UUID, g.Host))
 		}
 	}
-	if o.err == nil && d.want != nil && o.usage.less(*d.want) {
+	if d.misses(o, o.usage) {
 		o.lost = true
 		problems = append(problems, fmt.Sprintf("the flow succeeded, but left %s instead of %s", o.usage, *d.want))
 	}
@@ -218,12 +218,26 @@ func (d *drill) checkLeaks(ctx context.Context, cloud *simcloud.Cloud, o *outcom
 		problems = append(problems, "the recovery failed: "+err.Error())
 	}
 	for _, l := range cloud.Leaks() {
-		if l.Kind != simcloud.LeakGuest {
+		switch {
+		case l.Kind != simcloud.LeakGuest:
 			o.leaked = true
-			problems = append(problems, "after the recovery: "+l.Text)
+		case slices.Contains(problems, l.Text):
+			continue
+		default:
+			o.lost = true
 		}
+		problems = append(problems, "after the recovery: "+l.Text)
+	}
+	if left := usageOf(cloud); d.misses(o, left) && !d.misses(o, o.usage) {
+		o.lost = true
+		problems = append(problems, fmt.Sprintf("the recovery left %s instead of %s", left, *d.want))
 	}
 	return problems
+}
+
+// misses reports whether something is missing of what a flow that succeeded leaves.
+func (d *drill) misses(o *outcome, left usage) bool {
+	return o.err == nil && d.want != nil && left.less(*d.want)
 }
 
 // writable are the only files that a driver writes: they make and remove mediated devices, and set the
