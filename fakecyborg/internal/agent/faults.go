@@ -114,36 +114,50 @@ func (c *Conductor) applyFault(ctx context.Context, rule fault.Rule, subject str
 
 // silence stops an agent for a time, or until it is started.
 func (c *Conductor) silence(host string, away time.Duration) error {
-	if err := c.StopAgent(host); err != nil {
+	if err := c.stopFor(host, away); err != nil {
 		return err
-	}
-	if away > 0 {
-		c.startLater(host, away)
 	}
 	return fmt.Errorf("%w on host %s: %w", ErrAgentDown, host, errInjected)
 }
 
 // reboot stops a host, and starts it again after a time.
 func (c *Conductor) reboot(name string, away time.Duration) error {
-	if err := c.StopAgent(name); err != nil {
+	if err := c.stopFor(name, away); err != nil {
 		return err
 	}
 	if h, err := c.host(name); err == nil && h.Reboot != nil {
 		h.Reboot()
 	}
-	c.startLater(name, away)
 	return fmt.Errorf("%w on host %s, which reboots: %w", ErrAgentDown, name, errInjected)
 }
 
-// startLater starts an agent again after a time.
-func (c *Conductor) startLater(host string, away time.Duration) {
-	c.db.Update(nil, func(tx store.Tx) { tx.SetReturn(host, c.now().Add(away)) })
-	c.start(func(ctx context.Context) { c.comeBack(ctx, host, away) })
+// stopFor stops an agent for a time, or until it is started if that is 0. One that is stopped until then stays so.
+func (c *Conductor) stopFor(host string, away time.Duration) error {
+	if _, err := c.host(host); err != nil {
+		return err
+	}
+	returns := false
+	c.db.Update(nil, func(tx store.Tx) {
+		a, _ := tx.Agent(host)
+		returns = away > 0 && (!a.Down || !a.ReturnsAt.IsZero())
+		tx.StopAgent(host, c.now(), c.cfg.HeartbeatPeriod)
+		if returns {
+			tx.SetReturn(host, c.now().Add(away))
+		}
+	})
+	if returns {
+		c.start(func(ctx context.Context) { c.comeBack(ctx, host, away) })
+	}
+	return nil
 }
 
-// comeBack starts the agent of a host after a time.
+// comeBack starts the agent of a host after a time, unless it was started since, or stopped for another time.
 func (c *Conductor) comeBack(ctx context.Context, host string, after time.Duration) {
-	if c.cfg.Clock.Wait(ctx, after) == nil && !c.replaced(ctx) {
+	if c.cfg.Clock.Wait(ctx, after) != nil || c.replaced(ctx) {
+		return
+	}
+	at := store.Read(c.db, func(tx store.Tx) time.Time { a, _ := tx.Agent(host); return a.ReturnsAt })
+	if !at.IsZero() && !at.After(c.now()) {
 		_ = c.StartAgent(ctx, host) // kept for DriverReports; the next report tries again
 	}
 }

@@ -11,7 +11,7 @@ import (
 // stored.
 const StateUnknown = "unknown"
 
-// StopAgent stops the agent of a host, if it runs. The error matches ErrHost.
+// StopAgent stops the agent of a host until it is started. The error matches ErrHost.
 func (c *Conductor) StopAgent(host string) error {
 	if _, err := c.host(host); err != nil {
 		return err

@@ -68,10 +68,10 @@ func (a Agent) LastBeat(now time.Time, period time.Duration) time.Time {
 	return a.StartedAt.Add(now.Sub(a.StartedAt) / period * period)
 }
 
-// StopAgent stores that an agent has stopped.
+// StopAgent stores that an agent has stopped, until it is started or SetReturn is called.
 func (t Tx) StopAgent(host string, now time.Time, period time.Duration) {
-	if a, ok := t.Agent(host); ok && !a.Down {
-		a.BeatAt, a.Down = a.LastBeat(now, period), true
+	if a, ok := t.Agent(host); ok && (!a.Down || !a.ReturnsAt.IsZero()) {
+		a.BeatAt, a.Down, a.ReturnsAt = a.LastBeat(now, period), true, time.Time{}
 		t.s.agents.Put(t.tx, a)
 	}
 }

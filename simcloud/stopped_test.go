@@ -1,0 +1,71 @@
+package simcloud_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// A host that is stopped stays so until it is started, also if a fault rule had stopped its agent for a while before.
+func TestAStoppedHostStaysStopped(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]bool{"stopped while the agent is silent": false, "started and stopped again": true} {
+		for _, action := range []fault.Action{fault.Drop, fault.Reboot} {
+			t.Run(name+", "+string(action), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					cloud := simcloud.Run(t)
+					if err := cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: action, Delay: time.Minute}); err != nil {
+						t.Fatal(err)
+					}
+					if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+						t.Fatalf("the rule did not apply: %v", err)
+					}
+					if start {
+						if err := cloud.StartHost(t.Context(), "cn0"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := cloud.StopHost("cn0"); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+						t.Errorf("the agent of the stopped host runs: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A rule that stops the agent for a while does not start one that was stopped before.
+func TestARuleDoesNotStartAStoppedHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := simcloud.Run(t)
+		u := login(t, cloud, "admin", "admin")
+		if err := cloud.StopHost("cn0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Drop, Delay: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		body := bindBody(cloud, u.createARQs("vgpu")[0], spawned{uuid: instance(1), host: "cn0", provider: driver.ProviderUUID("cn0_0000:af:00.0")})
+		if answer := u.send("PATCH", "/accelerator/v2/accelerator_requests", accelerator, body); answer.status != 500 || cloud.Faults().Rules()[0].Hits != 1 {
+			t.Fatalf("%d %s, rules %+v", answer.status, answer.body, cloud.Faults().Rules())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+			t.Errorf("the agent of the stopped host runs: %v", err)
+		}
+	})
+}
