@@ -13,6 +13,9 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
+// nvmeDisk is a disk of a domain that stands for the GPU of cn0.
+const nvmeDisk = "<disk type='nvme' device='disk'><source type='pci' managed='yes' namespace='1'><address domain='0x0000' bus='0x3b' slot='0x00' function='0x0'/></source></disk>"
+
 // Each case breaks one thing in a consistent cloud and expects exactly the leaks that follow
 // from it.
 func TestEachLeakIsFound(t *testing.T) {
@@ -67,6 +70,14 @@ func TestEachLeakIsFound(t *testing.T) {
 		{"another's device in the domain", func(u *user, gpu, vgpu spawned) { vgpu.define(u, domainOf(u.t, vgpu.arq, gpu.arq)) }, []string{
 			"guest: guest {vgpu} has PCI 0000:3b:00.0 of provider cn0_0000:3b:00.0 in its domain XML, but no accelerator request for it",
 		}},
+		{"another's device in the domain as an NVMe disk", func(u *user, gpu, vgpu spawned) {
+			vgpu.define(u, strings.Replace(domainOf(u.t, vgpu.arq), "</devices>", nvmeDisk+"</devices>", 1))
+		}, []string{
+			"guest: guest {vgpu} has PCI 0000:3b:00.0 of provider cn0_0000:3b:00.0 in its domain XML, but no accelerator request for it",
+		}},
+		{"its own device in the domain as an NVMe disk", func(u *user, gpu, _ spawned) {
+			gpu.define(u, strings.Replace(domainOf(u.t), "</devices>", nvmeDisk+"</devices>", 1))
+		}, nil},
 		{"devices of its own in the domain are its affair", func(u *user, gpu, _ spawned) {
 			own := "<hostdev type='usb'/><hostdev type='pci'><source><address bus='0x77'/></source></hostdev></devices>"
 			gpu.define(u, strings.Replace(domainOf(u.t, gpu.arq), "</devices>", own, 1))

@@ -92,7 +92,7 @@ func readDomain(text string) (domain, error) {
 // add reads an element of the devices to its end.
 func (d *domain) add(dec *xml.Decoder, start xml.StartElement) error {
 	kind := start.Name.Local
-	if kind != "hostdev" && kind != "interface" {
+	if kind != "hostdev" && kind != "interface" && kind != "disk" {
 		return dec.Skip()
 	}
 	var e passedThrough
@@ -103,7 +103,8 @@ func (d *domain) add(dec *xml.Decoder, start xml.StartElement) error {
 	switch {
 	case kind == "hostdev" && e.Type == "mdev" && e.Address.UUID != "":
 		device.Mdev = uuids.Canonical(e.Address.UUID)
-	case kind == "hostdev" && e.Type == "pci", kind == "interface" && e.Type == "hostdev": // the device of a port
+	case kind == "hostdev" && e.Type == "pci", kind == "interface" && e.Type == "hostdev", // the device of a port
+		kind == "disk" && e.Type == "nvme":
 		device = Device{
 			Domain: uint32(number(e.Address.Domain, 32)), Bus: uint8(number(e.Address.Bus, 8)),
 			Slot: uint8(number(e.Address.Slot, 8)), Function: uint8(number(e.Address.Function, 8)),
