@@ -578,3 +578,26 @@ func TestABindInTheBackgroundSendsNoEventIntoAnotherState(t *testing.T) {
 		}
 	})
 }
+
+func TestADelayedEventIsNotSentIntoAnotherState(t *testing.T) {
+	t.Parallel()
+	for _, async := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			faults := fault.NewSet()
+			w, _ := vgpuWorld(t, fakecyborg.Config{AsyncBind: async}, 2, 1, fakecyborg.WithFaults(faults))
+			arq := w.arqs("v")[0]
+			before := dumped(t, w.server)
+			if err := faults.Set(fault.Rule{Operation: fault.EventSend, Action: fault.Delay, Delay: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			go w.patch(binding(instanceA, vgpuProvider(), arq))
+			synctest.Wait()
+			loaded(t, w.server, before)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if posts := w.nova.sent(); len(posts) > 0 {
+				t.Errorf("async %t: events %v", async, posts)
+			}
+		})
+	}
+}

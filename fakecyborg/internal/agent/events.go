@@ -114,7 +114,7 @@ func (e *eventBatch) send(ctx context.Context) {
 
 // sendEvents posts the events of one PATCH to Nova, in one request and without a second try, as
 // upstream does. The error is the refusal for a client that waits for the bind. Deferred events
-// were not sent: a rule puts them after all others of the PATCH. Those of a state that was replaced are not sent.
+// were not sent: a rule puts them after all others of the PATCH.
 func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferred bool, err error) {
 	if len(events) == 0 || c.replaced(ctx) {
 		return false, nil
@@ -155,9 +155,9 @@ func novaRefusal(details string) error {
 	return store.Refuse(store.Invalid, "Bad API response from Nova for os-server-external-events API. Details: %s", details)
 }
 
-// postEvents sends events, if there is a Nova to send them to.
+// postEvents sends events, if there is a Nova to send them to. Those of a state that was replaced are not sent.
 func (c *Conductor) postEvents(ctx context.Context, events []sim.Event) error {
-	if c.cfg.Nova == nil {
+	if c.cfg.Nova == nil || c.replaced(ctx) {
 		return nil
 	}
 	got, err := c.cfg.Nova.Do(ctx, simhttp.PeerCall{
