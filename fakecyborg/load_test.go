@@ -601,3 +601,33 @@ func TestADelayedEventIsNotSentIntoAnotherState(t *testing.T) {
 		})
 	}
 }
+
+// A device that vanishes while an image is written to it stays until that has ended.
+func TestAStateWithAProgrammingOfADeviceThatVanishedIsLoaded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := fault.NewSet()
+		card := newHardware("test", fpgaCard("FPGA"))
+		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
+		if err := faults.Set(
+			fault.Rule{Operation: fault.DeployableWrite, Action: fault.Delay, Delay: time.Minute},
+			fault.Rule{Operation: fault.DeviceFind, Action: fault.Drop, Times: 2},
+		); err != nil {
+			t.Fatal(err)
+		}
+		var programming sync.WaitGroup
+		programming.Go(func() { w.programAPI(imageOne, "") })
+		synctest.Wait()
+		if err := w.server.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "is being programmed") || len(w.server.Devices()) != 1 {
+			t.Errorf("the report during the programming: %v, devices %v", err, w.server.Devices())
+		}
+		during := dumped(t, w.server)
+		programming.Wait()
+		if err := w.server.Report(t.Context()); err != nil || len(w.server.Devices()) > 0 {
+			t.Errorf("the report after the programming: %v, devices %v", err, w.server.Devices())
+		}
+		if err := load(w.server, during); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -170,11 +170,15 @@ func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
 	})
 }
 
-// Withdraw stops offering deployables, all or none of them: the error names the users of one.
+// Withdraw stops offering deployables, all or none of them: the error names the users of one, or says that an image is being
+// written to it.
 func (t Tx) Withdraw(deployables []Deployable) error {
 	for _, d := range deployables {
 		if users := t.users(d.UUID, nil); len(users) > 0 {
 			return fmt.Errorf("deployable %s is in use by %s", d.Name, strings.Join(users, ", "))
+		}
+		if t.Programming(d.UUID) {
+			return fmt.Errorf("deployable %s is being programmed", d.Name)
 		}
 	}
 	for _, d := range deployables {
