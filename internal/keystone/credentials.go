@@ -136,6 +136,7 @@ func (s *Server) createCredential(c *simhttp.Call, who session) error {
 			return
 		}
 		if made.AccessRules, err = s.putRules(tx, made.User, sent.AccessRules); err != nil {
+			tx.Rollback()
 			return
 		}
 		made.Number = s.state.credentialNumbers.Next(tx)

@@ -259,6 +259,10 @@ func TestAccessRules(t *testing.T) {
 	create("own", `[{"id":"mine","service":"image","method":"GET","path":"/"}]`, 201, `"id":"mine"`)
 	create("x", `[{"id":"nope"}]`, 400, "service in access_rules/0")
 	create("x", `[{"service":"image","method":"GET"}]`, 400, "path in access_rules/0")
+	create("x", `[{"service":"image","method":"HEAD","path":"/refused"},{"id":"nope"}]`, 400, "service in access_rules/1")
+	if list := ask(token, "GET", rules, "", 200, ""); strings.Contains(list.body, "/refused") {
+		t.Errorf("a refused creation leaves a rule: %s", list.body)
+	}
 	create("x", `[{"service":"image","method":"FETCH","path":"/"}]`, 400, "Invalid input for field 'access_rules/0/method': 'FETCH' does not match '^(POST|GET|HEAD|PATCH|PUT|DELETE)$'")
 	create("x", `[{"service":"image","method":"GET","path":"x"}]`, 400, "field 'access_rules/0/path'")
 	create("x", `[{"service":"image","method":"GET","path":"/","a":1}]`, 400, "('a' was unexpected)")
