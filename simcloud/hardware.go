@@ -60,7 +60,10 @@ func (c *Cloud) agents() iter.Seq[made] {
 				each.agent.Changed = func() { c.hardware.commit(m) }
 				each.agent.Reboot = func() { _ = c.reboot(m) } // what a driver leaves is a leak
 				if m.written != nil {
-					m.written.Has = func(at driver.PCIAddress) bool { return c.compute.Has(m.host.Name, leaks.DeviceAt(at)) }
+					m.written.Has = func(at driver.PCIAddress) bool {
+						fallback := m.host.Fallback
+						return c.compute.Has(m.host.Name, leaks.DeviceAt(at)) || fallback != "" && c.compute.Has(fallback, leaks.DeviceAt(at))
+					}
 				}
 			}
 			if !yield(each) {

@@ -33,31 +33,38 @@ func (c *Cloud) snapshot(servers []client.Server) *snapshot {
 	if err != nil {
 		s.unread("placement", "Placement cannot be read: %v", err)
 	}
-	ofNova := c.novaRoots(s.Providers)
+	ofNova, stored := c.novaRoots(s.Providers), make(map[string]bool)
+	for _, d := range s.Deployables {
+		stored[d.Hostname] = true
+	}
 	for _, m := range c.machines {
-		s.Roots[cmp.Or(m.provider, ofNova[m.host.Name])] = true
-		s.readMdevs(m)
-		s.readVGPUs(m)
+		name := m.host.Name
+		if stored[m.host.Fallback] {
+			name = m.host.Fallback
+		}
+		s.Roots[cmp.Or(m.provider, ofNova[name])] = true
+		s.readMdevs(m, name)
+		s.readVGPUs(m, name)
 	}
 	s.Events = c.compute.Events()
 	return s
 }
 
-// readMdevs leaves out the mediated devices that are older than the cloud.
-func (s *snapshot) readMdevs(m *machine) {
+// readMdevs leaves out the mediated devices that are older than the cloud. Cyborg knows the host by the name.
+func (s *snapshot) readMdevs(m *machine, name string) {
 	mdevs, err := m.mdevs()
 	if err != nil {
 		s.unread(m.host.Name, "host %s: its mediated devices cannot be read: %v", m.host.Name, err)
 	}
 	for _, mdev := range mdevs {
 		if !m.older[mdev.UUID] {
-			s.Mdevs = append(s.Mdevs, leaks.Mdev{Host: m.host.Name, Mdev: mdev})
+			s.Mdevs = append(s.Mdevs, leaks.Mdev{Host: name, Mdev: mdev})
 		}
 	}
 }
 
 // readVGPUs leaves out the vGPUs that are older than the cloud.
-func (s *snapshot) readVGPUs(m *machine) {
+func (s *snapshot) readVGPUs(m *machine, name string) {
 	if m.tree == nil {
 		return
 	}
@@ -67,7 +74,7 @@ func (s *snapshot) readVGPUs(m *machine) {
 	}
 	for _, function := range slices.SortedFunc(maps.Keys(types), driver.PCIAddress.Compare) {
 		if !m.older[function.String()] {
-			s.VGPUs = append(s.VGPUs, leaks.VGPU{Host: m.host.Name, VGPU: driver.VGPU{Function: function, Type: types[function]}})
+			s.VGPUs = append(s.VGPUs, leaks.VGPU{Host: name, VGPU: driver.VGPU{Function: function, Type: types[function]}})
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestAnUnreadableHostIsALeak(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 	s := new(snapshot)
-	s.readMdevs(m)
+	s.readMdevs(m, m.host.Name)
 	if len(s.Unread) != 1 || s.Unread[0].Kind != LeakHost || s.Unread[0].Subject != "cn0" {
 		t.Errorf("leaks: %+v", s.Unread)
 	}
