@@ -421,6 +421,12 @@ func withReserved(amount store.Inventory, others int) store.Inventory {
 	return amount
 }
 
+// eitherOf is what is known of an inventory after a write that failed, and may have been done all the same. It has no largest
+// unit, as no inventory that is written, so that the next call writes it again.
+func eitherOf(before, written store.Inventory) store.Inventory {
+	return store.Inventory{Total: before.Total, Reserved: max(before.Reserved, written.Reserved)}
+}
+
 // ChangeTraits adds and removes traits of a provider and leaves all others.
 func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []string) error {
 	_, err := p.changeTraits(ctx, existing(uuid), add, drop)

@@ -193,8 +193,8 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 	switch {
 	case err == nil:
 		f.setInventory(provider, class, amount, false)
-	case ours: // it may be either, and no amount is without a largest unit: the next call writes it
-		f.setInventory(provider, class, store.Inventory{Total: written.Total, Reserved: max(written.Reserved, amount.Reserved)}, false)
+	case ours:
+		f.setInventory(provider, class, eitherOf(written, amount), false)
 	}
 	return err
 }

@@ -140,6 +140,12 @@ func (n nested) syncMemory(ctx context.Context, want Want) error {
 		return err
 	}
 	if err := n.client.PutInventories(ctx, want.Parent, amounts, written, ""); err != nil {
+		either := make(map[string]store.Inventory, len(amounts))
+		maps.Copy(either, written)
+		for class, amount := range amounts {
+			either[class] = eitherOf(written[class], amount)
+		}
+		n.update(want.Device, func(p *store.DeviceProvider) { p.Inventories = either })
 		return err
 	}
 	n.update(want.Device, func(p *store.DeviceProvider) { p.Inventories = amounts })

@@ -26,6 +26,7 @@ type peer struct {
 	writes    []string
 	conflicts int // writes to be refused for their generation
 	lost      int // creations of providers whose answer is lost
+	untold    int // the write of inventories whose answer is lost, from 1 on
 }
 
 type provider struct {
@@ -115,6 +116,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case what == "inventories":
 		p.log(r, amounts(body.Inventories))
 		target.inventories = body.Inventories
+		p.tell()
 	default:
 		p.serveInventory(w, r, target, path[3], body.Inventory)
 	}
@@ -146,6 +148,7 @@ func (p *peer) serveInventory(w http.ResponseWriter, r *http.Request, target *pr
 	case r.Method == http.MethodPut:
 		p.log(r, amounts(map[string]store.Inventory{class: amount}))
 		target.inventories[class] = amount
+		p.tell()
 	case !ok:
 		w.WriteHeader(http.StatusNotFound)
 	case r.Method == http.MethodDelete:
@@ -153,6 +156,13 @@ func (p *peer) serveInventory(w http.ResponseWriter, r *http.Request, target *pr
 		delete(target.inventories, class)
 	default:
 		simhttp.WriteJSON(w, http.StatusOK, have)
+	}
+}
+
+// tell ends a write of inventories.
+func (p *peer) tell() {
+	if p.untold--; p.untold == 0 {
+		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -387,6 +397,40 @@ func TestReservedByOthersStaysReserved(t *testing.T) {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A write whose answer was lost is undone by the next one.
+func TestAReservationWhoseAnswerIsLostIsUndone(t *testing.T) {
+	t.Parallel()
+	card := layout.Want{UUID: "card", Name: "cn0_card", Parent: "host", Class: "PGPU", Total: 2, Memory: map[string]int{"CUSTOM_M": 8}}
+	onHost := with(card, func(w *layout.Want) { w.UUID, w.Parent = "host", "" })
+	region := layout.Want{UUID: "r1", Name: "cn0_r1", Parent: "board", Device: "cn0_FPGA_3b", Root: "host", Class: "FPGA", Total: 1, Shared: map[string]int{"CUSTOM_M": 8}}
+	for name, want := range map[string]layout.Want{store.LayoutTree: card, store.LayoutFlat: onHost, store.LayoutNested: region} {
+		for _, untold := range []int{1, 2} {
+			if name == store.LayoutTree && untold == 2 {
+				continue // there is one write
+			}
+			p := newPeer()
+			l := layout.New(name, p.client(), store.New(store.Config{Layout: name}))
+			if _, err := addDeployable(t.Context(), l, want); err != nil {
+				t.Fatal(err)
+			}
+			p.untold = untold
+			if err := l.Reserve(t.Context(), with(want, func(w *layout.Want) { w.Reserved = w.Total })); err == nil {
+				t.Errorf("%s: the answer to write %d is not lost", name, untold)
+			}
+			if err := l.Reserve(t.Context(), with(want, func(w *layout.Want) { w.Disabled = true })); err != nil {
+				t.Error(err)
+			}
+			for _, there := range p.providers {
+				for class, amount := range there.inventories {
+					if amount.Reserved > 0 {
+						t.Errorf("%s, answer %d lost: %d of %s on %s are reserved", name, untold, amount.Reserved, class, there.Name)
+					}
+				}
+			}
+		}
 	}
 }
 
