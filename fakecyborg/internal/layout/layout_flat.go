@@ -166,7 +166,6 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 	if ours && (written == amount || f.expects(provider, class) == written.Total && amount.Total < written.Total) {
 		return nil // or the rest of what was adopted is still to be reported
 	}
-	method, path := http.MethodPut, "/inventories/"+class
 	if !ours {
 		taken, err := f.takeOver(ctx, provider, class)
 		if err != nil {
@@ -175,6 +174,14 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 		if taken {
 			return f.putClass(ctx, provider, class, amount)
 		}
+	} else if written.MaxUnit == 0 { // see eitherOf
+		var err error
+		if _, ours, err = f.inventory(ctx, provider, class); err != nil {
+			return err
+		}
+	}
+	method, path := http.MethodPut, "/inventories/"+class
+	if !ours {
 		method, path = http.MethodPost, "/inventories"
 	}
 	t := existing(provider)
@@ -193,7 +200,7 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 	switch {
 	case err == nil:
 		f.setInventory(provider, class, amount, false)
-	case ours:
+	case ours, f.mayHaveMade(ctx, provider, class, amount):
 		f.setInventory(provider, class, eitherOf(written, amount), false)
 	}
 	return err
@@ -215,12 +222,8 @@ func (f *flat) takeOver(ctx context.Context, provider, class string) (bool, erro
 	if err := f.client.ensureClasses(ctx, class); err != nil {
 		return false, err
 	}
-	got, err := f.client.Must(ctx, http.MethodGet, InventoryPath(provider, class), "1.26", nil, http.StatusNotFound)
-	if err != nil || !got.OK() {
-		return false, err
-	}
-	var there store.Inventory
-	if err := got.Decode(&there); err != nil {
+	there, found, err := f.inventory(ctx, provider, class)
+	if err != nil || !found {
 		return false, err
 	}
 	if class == "VGPU" || there.Total != f.expects(provider, class) || there.MaxUnit != there.Total {
@@ -228,6 +231,23 @@ func (f *flat) takeOver(ctx context.Context, provider, class string) (bool, erro
 	}
 	f.setInventory(provider, class, there, true)
 	return true, nil
+}
+
+// inventory reads an inventory of a provider, if it is there.
+func (f *flat) inventory(ctx context.Context, provider, class string) (there store.Inventory, found bool, err error) {
+	got, err := f.client.Must(ctx, http.MethodGet, InventoryPath(provider, class), "1.26", nil, http.StatusNotFound)
+	if err != nil || !got.OK() {
+		return there, false, err
+	}
+	return there, true, got.Decode(&there)
+}
+
+// mayHaveMade reports whether a request with a lost answer may have made an inventory, which was not there before.
+func (f *flat) mayHaveMade(ctx context.Context, provider, class string, amount store.Inventory) bool {
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
+	defer end()
+	there, found, err := f.inventory(ctx, provider, class)
+	return err != nil || found && there.Total == amount.Total && there.MaxUnit == amount.MaxUnit
 }
 
 // putTraits adds missing traits and removes those that were added here and are no longer wanted.

@@ -111,6 +111,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case what == "inventories" && r.Method == http.MethodPost:
 		p.log(r, amounts(map[string]store.Inventory{body.Class: body.Inventory}))
 		target.inventories[body.Class] = body.Inventory
+		p.tell()
 	case what == "inventories" && r.Method == http.MethodGet:
 		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"inventories": target.inventories, "resource_provider_generation": target.Generation})
 	case what == "inventories":
@@ -555,4 +556,36 @@ func addDeployable(ctx context.Context, l layout.Layout, want layout.Want) (made
 		err = fill(ctx)
 	}
 	return made, err
+}
+
+// The first of the devices of a flat host is on its provider, and the answer is lost.
+func TestALostCreationOfAnInventoryIsLookedInto(t *testing.T) {
+	t.Parallel()
+	first := layout.Want{UUID: "host", Name: "cn0_a", Class: "PGPU", Total: 1}
+	second := with(first, func(w *layout.Want) { w.Name = "cn0_b" })
+	for name, undone := range map[string]bool{"taken back": true, "tried again": false} {
+		p := newPeer()
+		l := layout.New(store.LayoutFlat, p.client(), store.New(store.Config{Layout: store.LayoutFlat}))
+		l.BeginReport("host", map[string]int{"PGPU": 2})
+		p.untold = 1
+		if _, err := addDeployable(t.Context(), l, first); err == nil {
+			t.Errorf("%s: the answer is not lost", name)
+		}
+		if undone {
+			if err := l.Remove(t.Context(), first); err != nil {
+				t.Error(err)
+			}
+			if diff := p.difference(); diff != "" {
+				t.Errorf("%s: left behind (-want +got):\n%s", name, diff)
+			}
+		}
+		for _, want := range []layout.Want{first, second} {
+			if _, err := addDeployable(t.Context(), l, want); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if got := p.providers["host"].inventories["PGPU"]; got.Total != 2 || got.MaxUnit != 2 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
