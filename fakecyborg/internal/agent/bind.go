@@ -329,16 +329,16 @@ func (c *Conductor) release(ctx context.Context, uuid string, scope store.Scope,
 		if err != nil || !mdev {
 			return err
 		}
-		if err := c.removeHandle(ctx, work); err != nil {
-			return err
-		}
 		done := false
-		c.update(ctx, func(tx store.Tx) {
+		err = c.removeHandle(ctx, work, func(tx store.Tx) {
 			a, err := tx.ARQ(uuid, store.Everything())
 			if done = err != nil || a.Attempt == attempt; err == nil && done {
 				finish(tx, a)
 			}
 		})
+		if err != nil {
+			return err
+		}
 		if done { // else another caller has unbound it, and it may be bound again
 			return nil
 		}
@@ -346,10 +346,15 @@ func (c *Conductor) release(ctx context.Context, uuid string, scope store.Scope,
 	}
 }
 
-// removeHandle removes the mediated device of a handle that is being released.
-func (c *Conductor) removeHandle(ctx context.Context, w store.HandleWork) error {
+// removeHandle removes the mediated device of a handle that is being released, and then calls finish, unless nil, in the
+// transaction that frees the handle.
+func (c *Conductor) removeHandle(ctx context.Context, w store.HandleWork, finish func(store.Tx)) error {
 	err := c.removeDevice(ctx, w)
-	c.update(ctx, func(tx store.Tx) { tx.EndRemoval(w, err == nil, c.now()) })
+	c.update(ctx, func(tx store.Tx) {
+		if tx.EndRemoval(w, err == nil, c.now()); err == nil && finish != nil {
+			finish(tx)
+		}
+	})
 	if err != nil && c.cfg.Quirks {
 		return store.Refuse(store.Internal, "'UnbindFailed'")
 	}

@@ -233,7 +233,7 @@ func (r *report) settleMdevs(ctx context.Context) {
 func (r *report) removeOrphans(ctx context.Context, handles []string) {
 	for _, handle := range handles {
 		if work, ok := r.c.begin(ctx, store.WorkRemove, handle); ok {
-			r.fail(work.Device, "remove a "+deviceOf(work)+" left over", r.c.removeHandle(ctx, work))
+			r.fail(work.Device, "remove a "+deviceOf(work)+" left over", r.c.removeHandle(ctx, work, nil))
 		}
 	}
 }
@@ -260,7 +260,7 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 		held := false
 		c.db.Update(nil, func(tx store.Tx) { ended, held = tx.EndRestore(work, err, patch, c.now()) })
 		if !held { // unbound or deleted meanwhile
-			err = c.removeHandle(ctx, work)
+			err = c.removeHandle(ctx, work, nil)
 		}
 		for _, b := range ended {
 			resolved, patch = append(resolved, b), b.Patch

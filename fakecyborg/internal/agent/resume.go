@@ -66,7 +66,7 @@ func (c *Conductor) Resume() {
 	for _, handle := range work.Orphans {
 		c.start(func(ctx context.Context) {
 			if w, ok := c.begin(ctx, store.WorkRemove, handle); ok {
-				_ = c.removeHandle(ctx, w) // the next report tries again
+				_ = c.removeHandle(ctx, w, nil) // the next report tries again
 			}
 		})
 	}
