@@ -17,7 +17,6 @@ require (
 	golang.org/x/mod v0.31.0
 	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.47.0
-	gopkg.in/ini.v1 v1.67.3
 	libvirt.org/go/libvirtxml v1.12005.0
 	pgregory.net/rapid v1.3.0
 )

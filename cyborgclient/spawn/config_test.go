@@ -45,7 +45,7 @@ func TestReadNovaConf(t *testing.T) {
 		{"last one wins", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\n", spawn.Config{ARQBindingTimeout: 90 * time.Second}, ""},
 		{"last one wins, a value of before, too", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\narq_binding_timeout = 60\n", spawn.Config{ARQBindingTimeout: 60 * time.Second}, ""},
 		{"a backslash continues nothing", "[DEFAULT]\nhost = a\\\narq_binding_timeout = 90\n", spawn.Config{ARQBindingTimeout: 90 * time.Second}, ""},
-		{"no option", "[DEFAULT]\nnonsense\n", spawn.Config{}, "nonsense"},
+		{"no option", "[DEFAULT]\nnonsense\n", spawn.Config{}, "line 2: it is neither [SECTION] nor OPTION = VALUE"},
 		{"others passed over", "[libvirt]\nvirt_type = kvm\narq_binding_timeout = 5\n[vnc]\nserver_listen = $my_ip\n", spawn.Config{}, ""},
 		{"empty", "", spawn.Config{}, ""},
 		{"zero", "[DEFAULT]\narq_binding_timeout = 0\n", spawn.Config{}, "arq_binding_timeout"},

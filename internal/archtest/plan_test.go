@@ -9,7 +9,6 @@ const (
 	uuid        = "github.com/google/uuid"
 	bbolt       = "go.etcd.io/bbolt"
 	btree       = "github.com/tidwall/btree"
-	ini         = "gopkg.in/ini.v1"
 	kong        = "github.com/alecthomas/kong"
 	pretty      = "github.com/jedib0t/go-pretty/v6"
 	yaml        = "go.yaml.in/yaml/v3"
@@ -65,7 +64,7 @@ func foundations() []Package {
 		{Pattern: "sim", Ours: []string{"internal/strictjson"}},
 		{Pattern: "fault", Ours: []string{"internal/strictjson", "sim"}},
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
-		{Pattern: "internal/osloconf", Others: []string{ini}, Never: inputOutput()},
+		{Pattern: "internal/osloconf", Never: inputOutput()},
 		{Pattern: "internal/httpbounds"}, // also the library's
 		{Pattern: "internal/ordered"},
 		{Pattern: "internal/plural"},

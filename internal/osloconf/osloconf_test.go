@@ -1,6 +1,7 @@
 package osloconf_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/internal/osloconf"
@@ -42,9 +43,49 @@ func TestOptionsFollowOsloConfig(t *testing.T) {
 	}
 }
 
-func TestALineWithoutAnOptionIsRefused(t *testing.T) {
+func TestContinuedLinesOfAnyLength(t *testing.T) {
 	t.Parallel()
-	if _, err := osloconf.Parse([]byte("[a]\nnonsense\n")); err == nil {
-		t.Error("accepted")
+	for width := range 8 {
+		text, many := "[a]\nlist =\n", 1000
+		for i := range many {
+			text += fmt.Sprintf("%*s0000:%02x:%02x.%d,\n", width+1, "", i>>8, i>>3&0x1f, i&7)
+		}
+		conf, err := osloconf.Parse([]byte(text + "[b]\nx = 1\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := conf.List("a", "list"); len(list) != many || list[many-1] != "0000:03:1c.7" {
+			t.Errorf("indented by %d: %d parts, want %d", width+1, len(list), many)
+		}
+	}
+}
+
+func TestLinesAreThoseOfOsloConfig(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"\uFEFF[a]\nx=1":                        "1",
+		"[A]\nx=1\r\n":                          "1", // the case of a section does not count
+		"[a]\nx=1\n[b]\nx=2\n[a]\n":             "1",
+		"[a]\nx=\n  1\n\n#\ny=2":                "1",
+		"[a]\nx = 'a' \n":                       "a",
+		"[a]\nx = {\n  # 1\n  }\n":              "{\n# 1\n}", // as oslo.config
+		"[a]\nx: a=b\n":                         "a=b",
+		"[a]\nx = %(y)s $y ${y} `y` \"\"\"y\n":  "%(y)s $y ${y} `y` \"\"\"y",
+		"[a]\nnonsense\n":                       "line 2: it is neither [SECTION] nor OPTION = VALUE",
+		"[a]\n= 1\n":                            "line 2: it is neither [SECTION] nor OPTION = VALUE",
+		"[a\n":                                  "line 1: it is not [SECTION]",
+		"[]\n":                                  "line 1: it is not [SECTION]",
+		"[a]\n  x = 1\n":                        "line 2: it is indented and continues no option",
+		"[a]\nx = 1\n\n  password = secret\n":   "line 4: it is indented and continues no option",
+		"[a]\nx = 1\n# more\n\tpassword\nx = 2": "line 4: it is indented and continues no option",
+	} {
+		conf, err := osloconf.Parse([]byte(text))
+		got, _ := conf.Last("a", "x")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }
