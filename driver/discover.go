@@ -20,10 +20,10 @@ func DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 	return new(Guard).DiscoverAll(ctx, drivers)
 }
 
-// viewOf returns the view of a tree among those that there are, or a new one.
-func viewOf(views []*View, tree Tree) *View {
-	for _, v := range views {
-		if v != nil && same(v.tree, tree) {
+// viewOf returns the view that an earlier driver of the tree has, or a new one.
+func viewOf(drivers []Driver, views []*View, tree Tree) *View {
+	for i, v := range views {
+		if t, ok := drivers[i].(TreeDriver); v != nil && ok && same(t.Tree(), tree) {
 			return v
 		}
 	}

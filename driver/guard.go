@@ -38,7 +38,7 @@ func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 	reports, views := make([]Report, len(drivers)), make([]*View, len(drivers))
 	for i, d := range drivers {
 		if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
-			views[i] = viewOf(views[:i], t.Tree())
+			views[i] = viewOf(drivers, views[:i], t.Tree())
 		}
 		reports[i] = g.discover(ctx, d, views[i])
 	}

@@ -270,3 +270,34 @@ func TestNothingIsNewlyOfferedBesideADriverThatFailed(t *testing.T) {
 		}
 	}
 }
+
+// kept is a tree that keeps its view while nothing changes it.
+type kept struct{ *sysfs.Memory }
+
+func (k kept) View() *driver.View { return k.DescribedView() }
+
+// watched is a driver that is told when it has discovered.
+type watched struct {
+	claiming
+	discovered func()
+}
+
+func (w watched) DiscoverIn(ctx context.Context, view *driver.View) (driver.Report, error) {
+	defer w.discovered()
+	return w.claiming.DiscoverIn(ctx, view)
+}
+
+func TestDriversOfATreeThatIsChangedMeanwhileHaveOneView(t *testing.T) {
+	t.Parallel()
+	divided := p100("0000:50:00.0", func(d *sysfs.PCIDevice) { d.VFs = &sysfs.VFs{Total: 1} })
+	tree := kept{drivertest.Tree(t, divided, grouped(30, "0000:40:00.0", "10de", "15f8", "0302", "vfio-pci"), grouped(30, "0000:41:00.0", "8086", "1520", "0200", "vfio-pci"))}
+	gpus := watched{gpusOf(t, tree, driver.Policy{}).(claiming), func() {
+		if err := tree.WriteFile("bus/pci/devices/0000:50:00.0/sriov_numvfs", []byte("1")); err != nil {
+			t.Error(err)
+		}
+	}}
+	reports := driver.DiscoverAll(t.Context(), []driver.Driver{gpus, passthrough(t, tree, driver.Policy{}, pci.Spec{VendorID: "8086"})})
+	if len(reports[1].Devices) > 0 || len(reports[1].LeftOut) != 1 || reports[1].LeftOut[0].Reason != "group 30 with 0000:40:00.0" {
+		t.Errorf("beside a device of its group is reported %+v", reports[1])
+	}
+}
