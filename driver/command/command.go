@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -77,10 +78,15 @@ func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 	return report, nil
 }
 
-// decode reads the answer of discover in either form.
+// decode reads the answer of discover in either form. What is not known to be about a device makes
+// the answer unusable: the agent removes what is not in it.
 func (d *Driver) decode(answer []byte) (devices []driver.Device, err error) {
-	if answer = bytes.TrimSpace(answer); len(answer) == 0 || answer[0] != '{' {
-		return devices, strictjson.Decode(answer, &devices)
+	if answer = bytes.TrimSpace(answer); bytes.HasPrefix(answer, []byte("[")) {
+		err = strictjson.Decode(answer, &devices)
+		if at := slices.IndexFunc(devices, func(d driver.Device) bool { return len(d.ControlPath.Info) == 0 }); err == nil && at >= 0 {
+			err = fmt.Errorf("device %d has no controlpath_id", at)
+		}
+		return devices, err
 	}
 	var wrapped struct {
 		Rocky json.RawMessage `json:"rocky"`

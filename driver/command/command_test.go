@@ -183,6 +183,9 @@ func TestAnswersThatAreRefused(t *testing.T) {
 		"":                     "EOF",
 		"x":                    "invalid character",
 		"{}":                   "neither a list of devices nor an object with rocky",
+		"null":                 "neither a list of devices nor an object with rocky", // jq prints it for a key that is not there
+		`[null]`:               "device 0 has no controlpath_id",
+		`{"rocky": null}`:      "rocky: null is no dictionary",
 		`[{"vendr": ""}]`:      "vendr",
 		`{"rocky": []}`:        "rocky: ",
 		`{"rocky": {"x": {}}}`: `rocky: "x": `,

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,7 +29,11 @@ type rockyRegion struct {
 // devicesOf are the devices of a dictionary, in the order of addresses.
 func (c Config) devicesOf(dictionary []byte) ([]driver.Device, error) {
 	var entries map[string]json.RawMessage
-	if err := json.Unmarshal(dictionary, &entries); err != nil {
+	err := json.Unmarshal(dictionary, &entries)
+	if err == nil && entries == nil {
+		err = errors.New("null is no dictionary")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("rocky: %w", err)
 	}
 	devices := make([]driver.Device, 0, len(entries))
