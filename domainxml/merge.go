@@ -16,10 +16,11 @@ import (
 //   - A domain without a devices element gets one, before its end. An empty tag
 //     <devices/> or <domain/> becomes a pair of tags.
 //   - The document must have one root element domain without a name space, be UTF-8,
-//     at most 4 MiB, without a document type declaration, and readable by libvirtxml;
-//     otherwise the error is [ErrNotDomain].
+//     at most 4 MiB, without a document type declaration, and libvirt's PCI and mediated
+//     host devices, interfaces of type hostdev and disks must be readable in it; otherwise
+//     the error is [ErrNotDomain]. Other elements may be newer than this package.
 //   - A device that the domain has already, as a host device, a network
-//     interface of type hostdev or an NVMe disk, or that is in the list twice, is a
+//     interface of type hostdev, or an NVMe disk or image behind a disk, or that is in the list twice, is a
 //     [*DuplicateError]: libvirt refuses such a domain. Addresses are compared as
 //     numbers, UUIDs without regard to case or dashes.
 //   - A device without a name or with two different ones is [ErrDevice].

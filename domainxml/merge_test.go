@@ -184,6 +184,10 @@ func TestMergeRefusesADeviceThatIsPresentAlready(t *testing.T) {
 			`<source><address type="pci" domain="0x0000" bus="0x0c" slot="0x00" function="0x1"/></source></interface>`},
 		{"as an NVMe disk", `<disk type="nvme" device="disk"><source type="pci" managed="yes" namespace="1">` +
 			`<address domain="0x0000" bus="0x0c" slot="0x00" function="0x1"/></source><target dev="vda" bus="virtio"/></disk>`},
+		{"as the image behind a disk", `<disk type="file"><source file="/new"/><backingStore type="file"><format type="qcow2"/><source file="/old"/>` +
+			`<backingStore type="nvme"><format type="raw"/><source type="pci" namespace="1"><address bus="0x0c" function="0x1"/></source></backingStore></backingStore></disk>`},
+		{"as the copy of a disk", `<disk type="file"><source file="/old"/><mirror type="nvme" job="copy"><format type="raw"/>` +
+			`<source type="pci" namespace="1"><address bus="0x0c" function="0x1"/></source></mirror></disk>`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

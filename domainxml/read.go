@@ -2,7 +2,6 @@ package domainxml
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -43,24 +42,27 @@ type parsed struct {
 	disks      []Device   // host functions given as NVMe disks
 }
 
-// parse reads a document once: libvirtxml reads all but the hostdev elements from the
-// scanner. These are read one by one.
+// parse reads the parts of a document that may have devices of the host.
 func parse(doc []byte) (*parsed, error) {
-	s, err := newScanner(doc)
-	if err != nil {
-		return nil, notDomain(err)
-	}
-	var whole libvirtxml.Domain
-	unreadable := xml.NewTokenDecoder(s).Decode(&whole)
-	l, err := s.rest()
+	l, err := scan(doc)
 	if err != nil {
 		return nil, notDomain(err)
 	}
 	p := &parsed{layout: l}
-	if err := cmp.Or(p.readHostdevs(doc), unreadable); err != nil {
+	if err := p.readHostdevs(doc); err != nil {
 		return nil, notDomain(err)
 	}
-	p.interfaces, p.disks = interfaceDevices(&whole), diskDevices(&whole)
+	for _, e := range l.children {
+		switch kind, _ := attribute(e.attrs, "type"); {
+		case e.name == "interface" && kind == "hostdev":
+			err = p.readInterface(doc[e.open:e.end])
+		case e.name == "disk":
+			err = p.readDisk(doc[e.open:e.end])
+		}
+		if err != nil {
+			return nil, notDomain(err)
+		}
+	}
 	return p, nil
 }
 
@@ -104,38 +106,49 @@ func readHostdev(text []byte, hasMode bool) (Device, error) {
 	return fromElement(h)
 }
 
-// interfaceDevices returns the PCI functions of network interfaces of type hostdev and
-// ignores malformed ones.
-func interfaceDevices(d *libvirtxml.Domain) []Device {
-	if d.Devices == nil {
-		return nil
+// readInterface reads an interface of type hostdev. One without a valid PCI function has
+// no device.
+func (p *parsed) readInterface(text []byte) error {
+	var i libvirtxml.DomainInterface
+	if err := xml.Unmarshal(text, &i); err != nil {
+		return fmt.Errorf("interface of type hostdev: %w", err)
 	}
-	var devices []Device
-	for i := range d.Devices.Interfaces {
-		read, err := Device{Interface: &d.Devices.Interfaces[i]}.complete()
-		if err == nil {
-			devices = append(devices, read)
-		}
+	if d, err := (Device{Interface: &i}).complete(); err == nil {
+		p.interfaces = append(p.interfaces, d)
 	}
-	return devices
+	return nil
 }
 
-// diskDevices returns the PCI functions of NVMe disks and ignores malformed ones.
-func diskDevices(d *libvirtxml.Domain) []Device {
-	if d.Devices == nil {
-		return nil
+// image is a disk, the copy of it that is being made, or what is behind either, as far as
+// it may be an NVMe disk.
+type image struct {
+	Type   string `xml:"type,attr"`
+	Source struct {
+		Address *libvirtxml.DomainAddressPCI `xml:"address"`
+	} `xml:"source"`
+	BackingStore *image `xml:"backingStore"`
+	Mirror       *image `xml:"mirror"`
+}
+
+// readDisk reads the PCI functions of a disk. An invalid one is no device.
+func (p *parsed) readDisk(text []byte) error {
+	var disk image
+	if err := xml.Unmarshal(text, &disk); err != nil {
+		return fmt.Errorf("disk: %w", err)
 	}
-	var devices []Device
-	for i := range d.Devices.Disks {
-		source := d.Devices.Disks[i].Source
-		if source == nil || source.NVME == nil || source.NVME.PCI == nil {
-			continue
-		}
-		if address, err := addressOf(source.NVME.PCI.Address); err == nil {
-			devices = append(devices, Device{PCI: &address})
-		}
+	p.addImage(&disk)
+	return nil
+}
+
+func (p *parsed) addImage(i *image) {
+	if i == nil {
+		return
 	}
-	return devices
+	if address, err := addressOf(i.Source.Address); err == nil && i.Type == "nvme" {
+		p.disks = append(p.disks, Device{PCI: &address})
+	}
+	p.addImage(i.BackingStore)
+	p.addImage(i.Mirror)
 }
 
 func attribute(attrs []xml.Attr, name string) (string, bool) {

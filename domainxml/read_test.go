@@ -97,7 +97,8 @@ func TestInvalidDomainsAreRefused(t *testing.T) {
 		{"an attribute twice", `<domain type="kvm" type="qemu"/>`, "attribute type twice"},
 		{"nested too deep", nested(257), "nested more than 256 deep"},
 		{"huge", sized(4<<20 + 1), "4194305 bytes"},
-		{"a number that is none", `<domain><vcpu>two</vcpu></domain>`, "two"},
+		{"an interface without a type of its source", hostdev(`<interface type="hostdev"><source><address/></source></interface>`), "interface of type hostdev: Missing hostdev address type"},
+		{"an NVMe disk with a bad bus", hostdev(`<disk type="nvme"><source type="pci"><address bus="3b"/></source></disk>`), "disk: "},
 		{"PCI without source", hostdev(`<hostdev mode="subsystem" type="pci"/>`), "hostdev 1 (type pci)"},
 		{"PCI without address", hostdev(`<hostdev mode="subsystem" type="pci"><source/></hostdev>`), "no PCI source address"},
 		{"PCI with a bad bus", hostdev(`<hostdev mode="subsystem" type="pci"><source><address bus="3b"/></source></hostdev>`), "3b"},
@@ -128,10 +129,14 @@ func TestOddButValidDomainsAreAccepted(t *testing.T) {
 	for name, text := range map[string]string{
 		"declaration and byte order mark": "\uFEFF<?xml version='1.0' encoding='utf-8'?>\n<domain/>\n",
 		"comments round it":               "<!-- a --><domain/><!-- b --> <?pi x?>",
-		"unknown elements":                "<domain><brand-new/><devices><brand-new/></devices></domain>",
-		"undeclared prefix":               "<domain><x:y/></domain>",
-		"as deep as libxml2 takes":        nested(256),
-		"as long as libvirt takes":        sized(4 << 20),
+		"a number that is none":           "<domain><vcpu>two</vcpu></domain>",
+		"types that are not known": `<domain><devices><disk type="new"><source new="x"/></disk><interface type="new"/><interface/><controller/><graphics type="new"/>` +
+			`<serial type="new"><source/></serial><channel type="unix"><target type="new"/></channel><tpm><backend type="new"/></tpm><hostdev type="new"/></devices></domain>`,
+		"a copy to an NVMe disk of no PCI function": `<domain><devices><disk type="file"><mirror type="nvme"><source type="new"/></mirror></disk></devices></domain>`,
+		"unknown elements":                          "<domain><brand-new/><devices><brand-new/></devices></domain>",
+		"undeclared prefix":                         "<domain><x:y/></domain>",
+		"as deep as libxml2 takes":                  nested(256),
+		"as long as libvirt takes":                  sized(4 << 20),
 	} {
 		if devices, err := domainxml.Read([]byte(text)); err != nil || len(devices) != 0 {
 			t.Errorf("%s: Read = %v, %v; want no devices", name, devices, err)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -46,13 +45,29 @@ type layout struct {
 }
 
 // scan finds the elements of a domain and refuses a document with another root
-// element.
+// element. What else is in the document may be newer than this package.
 func scan(doc []byte) (*layout, error) {
-	s, err := newScanner(doc)
-	if err != nil {
+	if err := plausible(doc); err != nil {
 		return nil, err
 	}
-	return s.rest()
+	s := &scanner{doc: doc}
+	for dec := xml.NewDecoder(bytes.NewReader(doc)); ; {
+		from := int(dec.InputOffset())
+		tok, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = s.token(tok, from, int(dec.InputOffset()))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if s.domain == nil {
+		return nil, errors.New("it has no root element")
+	}
+	return &s.layout, nil
 }
 
 // plausible checks a document before parsing.
@@ -68,77 +83,12 @@ func plausible(doc []byte) error {
 	return nil
 }
 
-// scanner finds the elements of a domain while its tokens are read: it is the reader of
-// tokens for libvirtxml, so that a document is parsed once. It leaves out the hostdev
-// elements: libvirtxml refuses unknown types and elements without the mode attribute,
-// which libvirt accepts.
+// scanner finds the elements of a domain while its tokens are read.
 type scanner struct {
 	layout
 	doc   []byte
-	dec   *xml.Decoder
 	depth int         // of open elements
 	open  [3]*element // the first of them; what is deeper has no place
-	err   error       // the first one, io.EOF at the end
-}
-
-func newScanner(doc []byte) (*scanner, error) {
-	if err := plausible(doc); err != nil {
-		return nil, err
-	}
-	return &scanner{doc: doc, dec: xml.NewDecoder(bytes.NewReader(doc))}, nil
-}
-
-// rest reads the rest of the document and returns what was found.
-func (s *scanner) rest() (*layout, error) {
-	for s.err == nil {
-		s.read()
-	}
-	switch {
-	case !errors.Is(s.err, io.EOF):
-		return nil, s.err
-	case s.domain == nil:
-		return nil, errors.New("it has no root element")
-	}
-	return &s.layout, nil
-}
-
-// Token implements [xml.TokenReader] for a decoder. Names are without prefixes already;
-// so are attributes that declare one, which would be applied again.
-func (s *scanner) Token() (xml.Token, error) {
-	for s.err == nil {
-		inside := s.inHostdev()
-		tok := s.read()
-		if s.err != nil || inside || s.inHostdev() {
-			continue
-		}
-		if t, ok := tok.(xml.StartElement); ok && slices.ContainsFunc(t.Attr, declares) {
-			t.Attr = slices.DeleteFunc(slices.Clone(t.Attr), declares)
-			return t, nil
-		}
-		return tok, nil
-	}
-	return nil, s.err
-}
-
-// declares reports whether an attribute declares a name space.
-func declares(a xml.Attr) bool {
-	return a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns"
-}
-
-// inHostdev reports whether the scanner is inside a hostdev element.
-func (s *scanner) inHostdev() bool {
-	return s.depth > 2 && s.open[1].name == "devices" && s.open[2].name == "hostdev"
-}
-
-// read reads one token.
-func (s *scanner) read() xml.Token {
-	from := int(s.dec.InputOffset())
-	tok, err := s.dec.Token()
-	if err == nil {
-		err = s.token(tok, from, int(s.dec.InputOffset()))
-	}
-	s.err = err
-	return tok
 }
 
 func (s *scanner) token(tok xml.Token, from, to int) error {
