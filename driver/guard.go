@@ -33,8 +33,9 @@ type stuckCall struct {
 }
 
 // DiscoverAll is the function DiscoverAll. A driver that panics, or that has not returned within
-// 30 seconds, has failed, and is not called again before it returns.
-func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver) []Report {
+// 30 seconds, has failed, and is not called again before it returns. Held are functions that guests
+// have: of their IOMMU groups no other is offered.
+func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver, held ...PCIAddress) []Report {
 	reports, views := make([]Report, len(drivers)), make([]*View, len(drivers))
 	for i, d := range drivers {
 		if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
@@ -44,7 +45,7 @@ func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 	}
 	g.keepBesideFailed(ctx, drivers, reports, views)
 	refuseDoubleClaims(drivers, reports)
-	leaveOneOfEachGroup(drivers, reports, views)
+	leaveOneOfEachGroup(drivers, reports, views, held)
 	dropRepeatedProblems(reports)
 	return reports
 }

@@ -107,23 +107,21 @@ func (k groupKey) has(at PCIAddress) bool {
 	return slices.Contains(members, at.String())
 }
 
-// leaveOneOfEachGroup leaves one function of each IOMMU group, that at the lowest address, in the
-// reports: two guests cannot have functions of one group. A function with a problem counts, since an
-// agent keeps what was reported of it. Views are those of the reports, nil for a driver without a tree.
-func leaveOneOfEachGroup(drivers []Driver, reports []Report, views []*View) {
-	lowest := make(map[groupKey]PCIAddress)
-	shared := false
+// leaveOneOfEachGroup leaves one function of each IOMMU group, that which a guest has or else that at the
+// lowest address, in the reports: two guests cannot have functions of one group. A function with a problem
+// counts, since an agent keeps what was reported of it. Views are those of the reports, nil for a driver
+// without a tree.
+func leaveOneOfEachGroup(drivers []Driver, reports []Report, views []*View, held []PCIAddress) {
+	kept := make(map[groupKey]PCIAddress)
+	shared := len(held) > 0
 	for i, report := range reports {
-		if views[i] == nil {
-			continue
-		}
 		for _, d := range report.Devices {
 			for _, p := range d.Deployables {
 				for at, key := range p.groups(views[i]) {
-					least, known := lowest[key]
+					least, known := kept[key]
 					shared = shared || known && at != least
 					if !known || at.Compare(least) < 0 {
-						lowest[key] = at
+						kept[key] = at
 					}
 				}
 			}
@@ -132,19 +130,23 @@ func leaveOneOfEachGroup(drivers []Driver, reports []Report, views []*View) {
 	for i, report := range reports {
 		for _, p := range report.Problems {
 			at, err := ParsePCIAddress(p.Address)
-			if views[i] == nil || err != nil || errors.Is(p, ErrConfig) {
-				continue
-			}
-			for key, least := range lowest {
-				if key.view == views[i] && at.Compare(least) < 0 && key.has(at) {
-					lowest[key], shared = at, true
+			for key, least := range kept {
+				if err == nil && key.view == views[i] && at.Compare(least) < 0 && !errors.Is(p, ErrConfig) && key.has(at) {
+					kept[key], shared = at, true
 				}
+			}
+		}
+	}
+	for _, at := range held {
+		for key := range kept {
+			if name := key.view.groupOf(at); name == key.name || name == "" && key.has(at) {
+				kept[key] = at
 			}
 		}
 	}
 	for i := range reports {
 		if shared && views[i] != nil {
-			reports[i].leaveLowest(drivers[i].Name(), views[i], lowest)
+			reports[i].leaveOthers(drivers[i].Name(), views[i], kept)
 		}
 	}
 }
@@ -153,7 +155,7 @@ func leaveOneOfEachGroup(drivers []Driver, reports []Report, views []*View) {
 func (d Deployable) groups(view *View) iter.Seq2[PCIAddress, groupKey] {
 	return func(yield func(PCIAddress, groupKey) bool) {
 		for _, h := range d.AttachHandles {
-			if h.Type != HandlePCI {
+			if h.Type != HandlePCI || view == nil {
 				continue
 			}
 			if at, err := PCIAddressOf(h.Info); err == nil {
@@ -165,13 +167,13 @@ func (d Deployable) groups(view *View) iter.Seq2[PCIAddress, groupKey] {
 	}
 }
 
-// leaveLowest leaves out the handles that are not at the lowest addresses of their groups.
-func (r *Report) leaveLowest(driver string, view *View, lowest map[groupKey]PCIAddress) {
+// leaveOthers leaves out the handles that are not those kept of their groups.
+func (r *Report) leaveOthers(driver string, view *View, kept map[groupKey]PCIAddress) {
 	devices := r.Devices[:0:0]
 	for _, d := range r.Devices {
 		deployables := d.Deployables[:0:0]
 		for _, p := range d.Deployables {
-			handles := r.leaveLowestHandles(driver, p, view, lowest)
+			handles := r.leaveOtherHandles(driver, p, view, kept)
 			if p.NumAccelerators -= len(p.AttachHandles) - len(handles); p.NumAccelerators > 0 {
 				p.AttachHandles = handles
 				deployables = append(deployables, p)
@@ -185,23 +187,19 @@ func (r *Report) leaveLowest(driver string, view *View, lowest map[groupKey]PCIA
 	r.Devices = devices
 }
 
-// leaveLowestHandles is leaveLowest for one deployable. Handles that stand for one accelerator go to
+// leaveOtherHandles is leaveOthers for one deployable. Handles that stand for one accelerator go to
 // one guest, all or none of them.
-func (r *Report) leaveLowestHandles(driver string, p Deployable, view *View, lowest map[groupKey]PCIAddress) []AttachHandle {
+func (r *Report) leaveOtherHandles(driver string, p Deployable, view *View, kept map[groupKey]PCIAddress) []AttachHandle {
 	whole := p.NumAccelerators < len(p.AttachHandles)
-	own := func(key groupKey) bool {
-		for at, other := range p.groups(view) {
-			if whole && other == key && lowest[key] == at {
-				return true
-			}
-		}
-		return false
+	own := make(map[groupKey]bool) // groups of which a handle of such an accelerator is kept
+	for at, key := range p.groups(view) {
+		own[key] = own[key] || whole && kept[key] == at
 	}
 	left := make(map[PCIAddress]bool)
 	for at, key := range p.groups(view) {
-		if lowest[key] != at && !own(key) {
+		if kept[key] != at && !own[key] {
 			left[at] = true
-			r.LeftOut = append(r.LeftOut, Notice{Address: at.String(), Driver: driver, Reason: fmt.Sprintf("group %s with %s", key.name, lowest[key])})
+			r.LeftOut = append(r.LeftOut, Notice{Address: at.String(), Driver: driver, Reason: fmt.Sprintf("group %s with %s", key.name, kept[key])})
 		}
 	}
 	if whole && len(left) > 0 {
