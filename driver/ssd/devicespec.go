@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/internal/pciid"
@@ -16,8 +17,8 @@ type Spec struct {
 	// VendorID and ProductID are four hexadecimal digits; empty or "*": any.
 	VendorID  string `json:"vendor_id,omitempty"`
 	ProductID string `json:"product_id,omitempty"`
-	// Address is a PCI address, or a pattern in the form of path.Match: 0000:3b:*.*. A virtual
-	// function is named by the address of its physical function, too.
+	// Address is a PCI address, or a pattern in the form of path.Match: 0000:3b:*.*, in either case. A
+	// virtual function is named by the address of its physical function, too.
 	Address string `json:"address,omitempty"`
 }
 
@@ -63,7 +64,7 @@ func (s Spec) matcher() (m matcher, err error) {
 	if _, err := path.Match(s.Address, ""); err != nil {
 		return m, fmt.Errorf("address %q: %w", s.Address, err)
 	}
-	m.address = s.Address
+	m.address = strings.ToLower(s.Address)
 	if m == (matcher{}) {
 		return m, errors.New("it names no vendor, product or address")
 	}

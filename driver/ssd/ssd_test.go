@@ -97,6 +97,7 @@ func TestWhatIsOffered(t *testing.T) {
 		{Name: "not a disk that is not named", New: with(ssd.Config{DeviceSpec: []ssd.Spec{}}), Devices: []sysfs.PCIDevice{disk()}, LeftOut: map[string]string{at: "no entry of device_spec names the disk"}},
 		{Name: "not a disk at another address", New: with(ssd.Config{DeviceSpec: []ssd.Spec{{Address: "0000:3b:*.*"}}}), Devices: []sysfs.PCIDevice{disk()}, LeftOut: map[string]string{at: "no entry of device_spec names the disk"}},
 		{Name: "a disk by its address", New: with(ssd.Config{DeviceSpec: []ssd.Spec{{Address: at}}}), Devices: []sysfs.PCIDevice{disk()}, Offered: map[string]string{at: inspur}},
+		{Name: "a disk by its address in capitals", New: with(ssd.Config{DeviceSpec: []ssd.Spec{{Address: strings.ToUpper(at)}}}), Devices: []sysfs.PCIDevice{disk()}, Offered: map[string]string{at: inspur}},
 		{Name: "a disk by a pattern and its product", New: with(ssd.Config{DeviceSpec: []ssd.Spec{{Address: "0000:d?:*", VendorID: "*", ProductID: "1001"}}}), Devices: []sysfs.PCIDevice{disk()}, Offered: map[string]string{at: inspur}},
 		{Name: "a disk while another is mounted", New: with(mounts("259:7", "sda1")), Devices: []sysfs.PCIDevice{disk()}, Offered: map[string]string{at: inspur}},
 		{Name: "not a disk with a mounted partition", New: with(mounts("259:2")), Devices: []sysfs.PCIDevice{disk(partitioned())}, LeftOut: map[string]string{at: "nvme0n1p2 is mounted"}},
