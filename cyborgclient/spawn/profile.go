@@ -76,14 +76,23 @@ func (f *Flow) findProfile(ctx context.Context, name string) (profile requestspe
 }
 
 // BuildRequest is step 2: flavor and profile become request groups. A profile
-// that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest.
+// that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest. The decision
+// names the extra specs that are ignored.
 func (a *Attempt) BuildRequest(ctx context.Context) error {
 	return a.record.step(ctx, StepRequest, func(context.Context) (string, error) {
 		if err := a.buildSpec(); err != nil {
 			return "", err
 		}
-		return groupsText(a.Spec.Groups), nil
+		return groupsText(a.Spec.Groups) + warningsText(a.Spec.Warnings), nil
 	})
+}
+
+// warningsText describes what of the flavor or the image is ignored, or refused later.
+func warningsText(warnings []requestspec.Warning) (text string) {
+	for _, w := range warnings {
+		text += fmt.Sprintf("; %s=%q: %s", w.Key, w.Value, w.Message)
+	}
+	return text
 }
 
 func (a *Attempt) buildSpec() error {

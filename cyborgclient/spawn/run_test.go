@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -226,5 +227,19 @@ func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 			}
 			w.checkPromise(t, result, err)
 		})
+	}
+}
+
+func TestTheTraceNamesExtraSpecsThatAreIgnored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	req := request("gpu")
+	req.Flavor.ExtraSpecs = maps.Clone(req.Flavor.ExtraSpecs)
+	req.Flavor.ExtraSpecs["resources:GPU"] = "1"
+	result, err := w.flow.Run(t.Context(), req)
+	w.checkPromise(t, result, err)
+	i := slices.IndexFunc(result.Trace, func(step spawn.StepTrace) bool { return step.Step == spawn.StepRequest })
+	if want := `; resources:GPU="1": Received an invalid ResourceClass 'GPU' in extra_specs.`; i < 0 || !strings.HasSuffix(result.Trace[i].Decision, want) {
+		t.Errorf("trace %v, want a decision that ends in %s", result.Trace, want)
 	}
 }
