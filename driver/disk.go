@@ -209,10 +209,8 @@ func (r *stateReader) ownDisks(name string) (dirs []string) {
 // disk reads one disk and its partitions, which are directories with a file partition.
 func (r *stateReader) disk(dir string) {
 	entries, err := r.tree.ReadDir(dir)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			r.problemAt(dir, err)
-		}
+	if err != nil { // also if it is gone, or has no path that is alive: what is on it is not known
+		r.problemAt(dir, err)
 		return
 	}
 	d := r.blockDevice(dir)

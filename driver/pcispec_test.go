@@ -126,6 +126,8 @@ func TestPCIDriversDoNotOfferBrokenFunctions(t *testing.T) {
 		{"physfn no address", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../nonsense") }, dir + "/physfn", driver.ErrGarbled},
 		{"physfn to itself", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../"+damaged) }, dir + "/physfn", driver.ErrGarbled},
 		{"driver no link", func(m *sysfs.Memory) { m.SetFile(dir+"/driver", nil) }, dir + "/driver", fs.ErrInvalid},
+		{"an interface that goes meanwhile", func(m *sysfs.Memory) { m.SetFile(dir+"/net/eth0/mtu", []byte("1500\n")) }, dir + "/net/eth0/flags", fs.ErrNotExist},
+		{"a path of a disk that no path leads to", func(m *sysfs.Memory) { m.SetFile(dir+"/nvme/nvme0/nvme0c0n1/size", []byte("1\n")) }, "class/block/nvme0n1", fs.ErrNotExist},
 		{"flags of an interface garbled", func(m *sysfs.Memory) { m.SetFile(dir+"/net/eth0/flags", []byte("up\n")) }, dir + "/net/eth0/flags", driver.ErrGarbled},
 		{"IOMMU group garbled", func(m *sysfs.Memory) { m.SetLink(dir+"/iommu_group", "../../x") }, dir + "/iommu_group", driver.ErrGarbled},
 		{"IOMMU group denied", func(m *sysfs.Memory) {

@@ -1,9 +1,7 @@
 package driver
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -184,10 +182,7 @@ func (r *stateReader) interfaces(dir string) {
 	for _, name := range r.list(dir) {
 		r.state.Interfaces = append(r.state.Interfaces, name)
 		file := dir + "/" + name + "/flags"
-		text, err := r.tree.ReadText(r.path(file))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		text, err := r.tree.ReadText(r.path(file)) // without it the interface went to another network namespace
 		number, _ := strings.CutPrefix(text, "0x")
 		flags, parseErr := parseHex(number, 8)
 		if err == nil && parseErr != nil {
