@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
@@ -63,7 +64,9 @@ func (p Policy) Check() error {
 		if err := m.check(); err != nil {
 			fault("local_memory entry %d: %w", i, err)
 		}
-		same := func(o LocalMemory) bool { return o.Type == m.Type && o.Address == m.Address && o.Shared == m.Shared }
+		same := func(o LocalMemory) bool {
+			return strings.EqualFold(o.Type, m.Type) && strings.EqualFold(o.Address, m.Address) && o.Shared == m.Shared
+		}
 		if slices.ContainsFunc(p.LocalMemory[:i], same) {
 			fault("local_memory entry %d: memory of type %s appears twice", i, m.Type)
 		}

@@ -88,6 +88,7 @@ func TestPolicyCheckNamesTheOption(t *testing.T) {
 		"local_memory entry 0: 0 MiB":         {LocalMemory: []driver.LocalMemory{{Type: "DDR4"}}},
 		"bad PCI address":                     {LocalMemory: []driver.LocalMemory{{Type: "DDR4", MiB: 1, Address: "x"}}},
 		"memory of type HBM appears twice":    {LocalMemory: []driver.LocalMemory{{Type: "HBM", MiB: 1}, {Type: "HBM", MiB: 2}}},
+		"memory of type DDR4 appears twice":   {LocalMemory: []driver.LocalMemory{{Type: "ddr4", MiB: 1, Address: "0000:3b:00.0"}, {Type: "DDR4", MiB: 2, Address: "0000:3B:00.0"}}},
 		`mounts: "/dev/sda" is neither MAJOR`: {Mounts: []string{"/dev/sda"}},
 	} {
 		if err := p.Check(); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
