@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -103,5 +104,26 @@ func TestAGarbledDiskIsAProblem(t *testing.T) {
 	report, err := passthrough(t, m, driver.Policy{}, pci.Spec{}).Discover(t.Context())
 	if err != nil || len(report.Devices) != 0 || len(report.Problems) != 1 || !strings.HasSuffix(report.Problems[0].File, "nvme0n1/dev") {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestAVirtualFunctionOfAContainer has its interface in another network namespace: the directory net is seen from
+// everywhere, what is in it is not.
+func TestAVirtualFunctionOfAContainer(t *testing.T) {
+	t.Parallel()
+	const vf = "0000:05:00.1"
+	m := drivertest.Tree(t, sysfs.PCIDevice{Address: "0000:05:00.0", Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb",
+		VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "1520", Driver: "igbvf"}})
+	m.SetFile("bus/pci/devices/"+vf+"/net/eth1/flags", nil)
+	m.Remove("bus/pci/devices/" + vf + "/net/eth1")
+	for _, allowed := range [][]string{nil, {"igbvf"}} {
+		report, err := passthrough(t, m, driver.Policy{AllowedDrivers: allowed}, pci.Spec{ProductID: "1520"}).Discover(t.Context())
+		offered := 2 - len(report.LeftOut)
+		if err != nil || offered != 1+len(allowed) || len(report.Devices) != offered {
+			t.Errorf("drivers %q allowed: %+v, %v", allowed, report, err)
+		}
+		if allowed == nil && !strings.Contains(fmt.Sprint(report.LeftOut), vf+" pci its network interface is in another network namespace") {
+			t.Errorf("left out: %v", report.LeftOut)
+		}
 	}
 }

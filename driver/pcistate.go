@@ -44,9 +44,10 @@ type PCIState struct {
 	// HasVGPUTypes is set for a virtual function that is given the type of a vGPU. It must keep its
 	// kernel driver.
 	HasVGPUTypes bool
-	// Interfaces are the network interfaces of the function, InterfacesUp those that an
-	// administrator has set up.
+	// Interfaces are the network interfaces of the function, InterfacesUp those that an administrator has set
+	// up. InterfacesHidden is set if all are in other network namespaces, as those of containers are.
 	Interfaces, InterfacesUp []string
+	InterfacesHidden         bool
 	// IOMMUGroup is nil on a machine without an IOMMU.
 	IOMMUGroup *int
 	// TotalVFs is sriov_totalvfs, 0 where that file is absent.
@@ -124,8 +125,9 @@ func (r *stateReader) entry(name string) {
 	case name == "boot_vga":
 		on := r.count(name, 1) == 1
 		s.BootVGA = &on
-	case name == "net":
+	case name == "net": // this directory is there in every namespace
 		r.interfaces(name)
+		s.InterfacesHidden = len(s.Interfaces) == 0
 	case strings.HasPrefix(name, "virtio"): // such a device stands between function and interface
 		r.interfaces(name + "/net")
 	case name == vgpuDir:

@@ -192,6 +192,9 @@ func (p Policy) HostUse(f PCIFunction, s PCIState) string {
 	if reason := s.hostUse(f); reason != "" {
 		return reason
 	}
+	if s.InterfacesHidden && !slices.Contains(p.AllowedDrivers, s.Driver) {
+		return "its network interface is in another network namespace, and may be up there"
+	}
 	for _, d := range s.Disks {
 		for _, part := range d.parts() {
 			if slices.Contains(p.Mounts, part.Name) || part.Number != "" && slices.Contains(p.Mounts, part.Number) {

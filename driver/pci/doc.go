@@ -2,8 +2,9 @@
 // address, under the resource class CUSTOM_PCI.
 //
 // A whitelist entry admits a function with any kernel driver. Bridges, the display of the
-// host, functions whose network interface is up, and physical functions with virtual
-// functions or mediated devices are never offered, and are listed as left out.
+// host, functions whose network interface is up or in another network namespace, and
+// physical functions with virtual functions or mediated devices are never offered, and are
+// listed as left out.
 //
 // It follows cyborg/accelerator/drivers/pci/base.py, pci/pci.py and
 // cyborg/accelerator/common/utils of Cyborg 2026.2, and the whitelist of Nova's

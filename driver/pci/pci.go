@@ -27,8 +27,9 @@ type Config struct {
 	// PassthroughWhitelist lists what is offered ([pci] passthrough_whitelist). An empty
 	// one offers nothing.
 	PassthroughWhitelist Whitelist `json:"passthrough_whitelist,omitempty"`
-	// Policy has the options that all drivers have. AllowedDrivers says nothing here: an
-	// entry of the whitelist admits a function whatever kernel driver is bound to it.
+	// Policy has the options that all drivers have. An entry of the whitelist admits a function
+	// whatever kernel driver is bound to it; AllowedDrivers are only for functions whose network
+	// interfaces are all in other network namespaces.
 	driver.Policy
 }
 
