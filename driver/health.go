@@ -11,7 +11,7 @@ import (
 )
 
 // Health is what the kernel tells of the state of a PCI function. Members of which the tree has no file
-// are zero: a function without PCI Express has no link, a kernel without AER counts no errors.
+// are zero: without PCI Express there is no link, without AER no errors are counted. The link of a virtual function is its card's.
 type Health struct {
 	// PowerState is D0, D3hot and the like.
 	PowerState string `json:"power_state,omitempty"`
@@ -21,8 +21,7 @@ type Health struct {
 	// LinkWidth is the number of lanes.
 	LinkWidth    int `json:"link_width,omitempty"`
 	MaxLinkWidth int `json:"max_link_width,omitempty"`
-	// Correctable, NonFatal and Fatal are the errors of Advanced Error Reporting since the start
-	// of the host.
+	// Correctable, NonFatal and Fatal are the errors of Advanced Error Reporting since the host started.
 	Correctable int `json:"aer_correctable,omitempty"`
 	NonFatal    int `json:"aer_nonfatal,omitempty"`
 	Fatal       int `json:"aer_fatal,omitempty"`
@@ -35,10 +34,15 @@ const maxErrors = 1<<63 - 1
 // read or understood; what could be read is returned.
 func ReadHealth(view *View, address PCIAddress) (Health, error) {
 	r := &healthReader{view: view, function: PCIFunction{Address: address}}
+	width := func(name string) int { return r.count(name, r.text(name)) }
+	link := "" // virtual functions do not have the state of theirs
+	if _, err := view.Readlink(r.function.Dir() + "/physfn"); err == nil {
+		link = "physfn/"
+	}
 	h := Health{
 		PowerState: r.text("power_state"),
-		LinkSpeed:  r.text("current_link_speed"), MaxLinkSpeed: r.text("max_link_speed"),
-		LinkWidth: r.count("current_link_width"), MaxLinkWidth: r.count("max_link_width"),
+		LinkSpeed:  r.text(link + "current_link_speed"), MaxLinkSpeed: r.text(link + "max_link_speed"),
+		LinkWidth: width(link + "current_link_width"), MaxLinkWidth: width(link + "max_link_width"),
 		Correctable: r.errors("aer_dev_correctable", "TOTAL_ERR_COR"),
 		NonFatal:    r.errors("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),
 		Fatal:       r.errors("aer_dev_fatal", "TOTAL_ERR_FATAL"),
@@ -80,12 +84,8 @@ func (r *healthReader) problem(name string, err error) {
 	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: r.function.Dir() + "/" + name, Err: file.Cause(err)})
 }
 
-func (r *healthReader) count(name string) int {
-	return r.number(name, r.text(name))
-}
-
-// number reads a count; the width of a link that is down is not known.
-func (r *healthReader) number(name, text string) int {
+// count reads a count; the width of a link that is down is not known.
+func (r *healthReader) count(name, text string) int {
 	if text == "" || text == "Unknown" {
 		return 0
 	}
@@ -100,7 +100,7 @@ func (r *healthReader) number(name, text string) int {
 func (r *healthReader) errors(name, total string) int {
 	for line := range strings.Lines(r.text(name)) {
 		if kind, count, found := strings.Cut(strings.TrimSpace(line), " "); found && kind == total {
-			return r.number(name, count)
+			return r.count(name, count)
 		}
 	}
 	return 0

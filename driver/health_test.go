@@ -65,3 +65,18 @@ func TestHealth(t *testing.T) {
 		})
 	}
 }
+
+// TestTheLinkOfAVirtualFunctionIsThatOfItsCard: the state of a link is not implemented in virtual functions.
+func TestTheLinkOfAVirtualFunctionIsThatOfItsCard(t *testing.T) {
+	t.Parallel()
+	tree := drivertest.Tree(t, sysfs.PCIDevice{Address: "0000:05:00.0", Vendor: "8086", Product: "1521", Class: "0200", VFs: &sysfs.VFs{Total: 1, Enabled: 1},
+		Files: map[string]string{"current_link_speed": "5.0 GT/s PCIe\n", "max_link_speed": "5.0 GT/s PCIe\n", "current_link_width": "4\n", "max_link_width": "4\n"}})
+	for name, text := range map[string]string{"power_state": "D3hot", "current_link_speed": "Unknown", "max_link_speed": "5.0 GT/s PCIe", "current_link_width": "0", "max_link_width": "4"} {
+		tree.SetFile("bus/pci/devices/0000:05:00.1/"+name, []byte(text+"\n"))
+	}
+	got, err := driver.ReadHealth(driver.NewView(tree), driver.PCIAddress{Bus: 5, Function: 1})
+	want := driver.Health{PowerState: "D3hot", LinkSpeed: "5.0 GT/s PCIe", MaxLinkSpeed: "5.0 GT/s PCIe", LinkWidth: 4, MaxLinkWidth: 4}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(got.Troubles()) > 0 {
+		t.Errorf("%v, %q, health (-want +got):\n%s", err, got.Troubles(), diff)
+	}
+}
