@@ -143,14 +143,19 @@ func (a *Attempt) deviceProviders(candidate Candidate) []string {
 
 // consumerGeneration reads what the instance holds already. An allocation other than
 // the claim on an earlier host, or of an earlier attempt that arrived late, is an error
-// unless Request.Running is set, because the claim would overwrite it.
+// unless Request.Running is set, because the claim would overwrite it. So is that of an instance
+// that was deleted or moved since the candidates were requested for its host.
 func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case len(held.Resources) == 0, a.flow.suspects.claimed(a.Request.Instance, held.Resources):
+	case a.flow.suspects.claimed(a.Request.Instance, held.Resources):
+		return held.Generation, nil
+	case len(a.before.Resources) > 0 && !sameNodes(held.Resources, a.before.Resources):
+		return nil, fmt.Errorf("%w: the instance was deleted or moved meanwhile", ErrClaim)
+	case len(held.Resources) == 0:
 		return held.Generation, nil
 	case a.claim.certain && (!a.hasClaim(held) || a.othersHaveIt(ctx)):
 		return nil, fmt.Errorf("%w: %w", ErrClaim, errOthersClaim)
@@ -161,6 +166,12 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	}
 	a.before = held
 	return held.Generation, nil
+}
+
+// sameNodes reports whether an instance holds something, and compute resources of the same providers
+// as before.
+func sameNodes(held, before placement.Resources) bool {
+	return len(held) > 0 && slices.Equal(placement.NodeProviders(held), placement.NodeProviders(before))
 }
 
 // put writes the candidate beside what the instance held before. A conflict of

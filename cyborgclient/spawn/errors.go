@@ -26,7 +26,7 @@ var (
 	// ErrClaim: Placement refused the claim on every host that was tried, because other
 	// instances were faster, or the devices have two owners (also an ErrOwnerConflict), or
 	// the instance already has an allocation and Request.Running is not set, or another agent
-	// has claimed for it since.
+	// has claimed for it, or has deleted or moved it since.
 	ErrClaim = errors.New("claim refused")
 	// ErrNotBound: at least one ARQ is not Bound with a handle; see [NotBoundError].
 	ErrNotBound = errors.New("not every accelerator is bound")

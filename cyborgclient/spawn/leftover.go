@@ -172,7 +172,7 @@ func (s *suspectList) claimed(instance string, held placement.Resources) bool {
 	defer s.mu.Unlock()
 	s.expire()
 	return slices.ContainsFunc(s.list, func(known suspect) bool {
-		return known.Kind == LeftoverAllocation && known.ID == instance && placement.Equal(known.claim, held)
+		return known.Kind == LeftoverAllocation && known.ID == instance && len(held) > 0 && placement.Equal(known.claim, held)
 	})
 }
 

@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
@@ -87,20 +90,84 @@ func TestUnwindLeavesAnAllocationThatWasReplaced(t *testing.T) {
 		req := request("gpu")
 		req.Running = true
 		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { // meanwhile Nova migrates it
-			var held []placementsim.Allocation
-			for _, a := range w.cloud.Placement.Allocations() {
-				if a.Provider == w.cloud.ProviderUUID("cn0") {
-					a.Provider = w.cloud.ProviderUUID("cn1")
-					held = append(held, a)
-				}
-			}
-			w.write(t, held)
+			w.moveTo(t, "cn0", "cn1")
 			migrated = w.held(instance)
 			return fmt.Errorf("%w: it migrates", spawn.ErrAbort)
 		}
 		_, err = w.flow.Run(t.Context(), req)
 		if now := w.held(instance); !slices.Equal(migrated, now) {
 			t.Errorf("%v; Nova wrote %v, now it holds %v", err, migrated, now)
+		}
+	})
+}
+
+// moveTo writes the resources of a host that the instance holds as those of another one, as a
+// migration does.
+func (w *world) moveTo(t *testing.T, from, to string) {
+	t.Helper()
+	var held []placementsim.Allocation
+	for _, a := range w.cloud.Placement.Allocations() {
+		if a.Provider == w.cloud.ProviderUUID(from) {
+			a.Provider = w.cloud.ProviderUUID(to)
+			held = append(held, a)
+		}
+	}
+	w.write(t, held)
+}
+
+// Another client may delete or migrate a running instance after its candidates were requested. A claim
+// beside what it held then would allocate that again, or take a device of a host where it is no more.
+func TestADeviceIsNotClaimedForAnInstanceThatIsDeletedOrMovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*testing.T, *world){
+		"deleted": func(t *testing.T, w *world) { settled(t, w.cloud.Placement.Release(instance)) },
+		"moved":   func(t *testing.T, w *world) { w.moveTo(t, "cn0", "cn1") },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor(), Order: onHost(w, "cn0")})
+			settled(t, err)
+			var held []string
+			req := request("gpu")
+			req.Running = true
+			req.Order = func(c []spawn.Candidate) []spawn.Candidate {
+				change(t, w)
+				held = w.held(instance)
+				return c
+			}
+			if _, err = w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrClaim) || errors.Is(err, spawn.ErrLeftover) {
+				t.Errorf("got %v, want ErrClaim", err)
+			}
+			if diff := cmp.Diff(held, w.held(instance)); diff != "" {
+				t.Errorf("allocation (-before +after):\n%s", diff)
+			}
+			if arqs := w.cloud.Cyborg.ARQs(); len(arqs) > 0 {
+				t.Errorf("ARQs %v", arqs)
+			}
+		})
+	}
+}
+
+// The same of an evacuation: nothing is allocated again, and the ARQs stay as they are.
+func TestAnInstanceThatIsDeletedMeanwhileIsNotEvacuated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		s.loseHost(t, i.Host)
+		before := s.cloud.Cyborg.ARQs()
+		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{Order: func(c []spawn.Candidate) []spawn.Candidate {
+			settled(t, s.cloud.Placement.Release(instance))
+			return c
+		}})
+		if !errors.Is(err, spawn.ErrClaim) || errors.Is(err, spawn.ErrLeftover) {
+			t.Errorf("got %v, want ErrClaim", err)
+		}
+		if held := s.held(instance); len(held) > 0 {
+			t.Errorf("it holds %v", held)
+		}
+		if diff := cmp.Diff(before, s.cloud.Cyborg.ARQs()); diff != "" {
+			t.Errorf("ARQs (-before +after):\n%s", diff)
 		}
 	})
 }
