@@ -131,18 +131,16 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	if !a.Request.Running {
 		return nil
 	}
-	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
-	if err != nil {
+	if err := a.readBefore(ctx); err != nil {
 		return err
 	}
-	if len(held.Resources) == 0 {
+	if len(a.before.Resources) == 0 {
 		return fmt.Errorf("%w: a running instance has an allocation in Placement, this one has none", ErrRequest)
 	}
-	a.before = held
 	if err := a.refuseLeft(ctx); err != nil {
 		return err
 	}
-	node, err := a.onlyNode(ctx, held.Resources)
+	node, err := a.onlyNode(ctx, a.before.Resources)
 	if err != nil {
 		return err
 	}
@@ -189,6 +187,15 @@ func (a *Attempt) refuseLeft(ctx context.Context) error {
 func (f *Flow) isCyborgs(ctx context.Context, provider, name string) (bool, error) {
 	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
 	return slices.ContainsFunc(deployables, func(d cyborgclient.Deployable) bool { return d.RPUUID == provider }), err
+}
+
+// readBefore reads what the instance holds, without a lost claim of an earlier attempt that has arrived
+// since: this one replaces it.
+func (a *Attempt) readBefore(ctx context.Context) (err error) {
+	if a.before, err = a.flow.placement.Allocation(ctx, a.Request.Instance); err == nil {
+		a.before.Resources = a.flow.suspects.withoutClaim(a.Request.Instance, a.before.Resources)
+	}
+	return err
 }
 
 // subtreesOf returns the lists of requester ids without those of other groups, which Placement refuses.

@@ -148,6 +148,52 @@ func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 	})
 }
 
+// Of a running instance, too: it would keep the device of the first attempt beside that of the next, and
+// an evacuated one the resources of a host where it never was.
+func TestALateClaimOfARunningInstanceIsReplaced(t *testing.T) {
+	t.Parallel()
+	// unsettled runs what loses its claim, which is done, while Placement does not tell.
+	unsettled := func(t *testing.T, w *world, run func() error) {
+		t.Helper()
+		w.fail(t,
+			fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After},
+			fault.Rule{Operation: fault.AllocationsGet, Nth: 3, Action: fault.Status, Status: 500, Times: -1})
+		if err := run(); !errors.Is(err, spawn.ErrLeftover) || len(certainlyLeft(err)) > 0 || len(w.flow.Suspects()) != 1 {
+			t.Fatalf("got error %v, want the claim as a suspect", err)
+		}
+		w.cloud.Faults().Clear()
+	}
+	bubble(t, "attach", func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: raceModel(1, 3)})
+		w.spawned(t, spawn.Request{Instance: instance, Flavor: plainFlavor()})
+		req := request("gpu")
+		req.Running = true
+		unsettled(t, w, func() error {
+			_, err := w.flow.Run(t.Context(), req)
+			return err
+		})
+		result, err := w.flow.Run(t.Context(), req)
+		w.checkPromise(t, result, err)
+		if suspects := w.flow.Suspects(); len(suspects) > 0 {
+			t.Errorf("suspected: %v", suspects)
+		}
+	})
+	bubble(t, "evacuate", func(t *testing.T) {
+		s := newSite(t, worldOpts{model: raceModel(2, 2)})
+		i := s.launchOn(t, "cn0", request("gpu"))
+		s.loseHost(t, i.Host)
+		unsettled(t, s.world, func() error {
+			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			return err
+		})
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.checkMoved(t, i, result, "cn1")
+	})
+}
+
 // A claim that may still arrive stays a suspect, although the instance has been tried again.
 func TestALateClaimIsSuspectedUntilItArrives(t *testing.T) {
 	t.Parallel()

@@ -110,8 +110,8 @@ type suspectList struct {
 
 type suspect struct {
 	Leftover
-	until time.Time
-	claim placement.Resources // of a claim
+	until         time.Time
+	claim, before placement.Resources // of a claim, and what the instance held before
 
 	generation int // that a change needs
 }
@@ -129,13 +129,13 @@ func (s *suspectList) add(leftovers []Leftover) {
 }
 
 // addClaim adds a claim that may still arrive.
-func (s *suspectList) addClaim(l Leftover, claim placement.Resources) {
+func (s *suspectList) addClaim(l Leftover, claim, before placement.Resources) {
 	s.add([]Leftover{l})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, known := range s.list {
 		if known.same(l) {
-			s.list[i].claim = placement.Clone(claim)
+			s.list[i].claim, s.list[i].before = placement.Clone(claim), placement.Clone(before)
 		}
 	}
 }
@@ -168,12 +168,30 @@ func (s *suspectList) newestChange(instance string) (generation int, found bool)
 
 // claimed reports whether what an instance holds is such a claim.
 func (s *suspectList) claimed(instance string, held placement.Resources) bool {
+	_, found := s.findClaim(instance, held)
+	return found
+}
+
+// withoutClaim returns what an instance held before such a claim, if it held something, or what it
+// holds.
+func (s *suspectList) withoutClaim(instance string, held placement.Resources) placement.Resources {
+	if claim, found := s.findClaim(instance, held); found && len(claim.before) > 0 {
+		return claim.before
+	}
+	return held
+}
+
+func (s *suspectList) findClaim(instance string, held placement.Resources) (claim suspect, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
-	return slices.ContainsFunc(s.list, func(known suspect) bool {
+	i := slices.IndexFunc(s.list, func(known suspect) bool {
 		return known.Kind == LeftoverAllocation && known.ID == instance && len(held) > 0 && placement.Equal(known.claim, held)
 	})
+	if i < 0 {
+		return suspect{}, false
+	}
+	return s.list[i], true
 }
 
 // remove removes what a function reports as settled.

@@ -233,7 +233,7 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 		}
 		a.cleanup.suspect(l)
 		if !seen {
-			a.flow.suspects.addClaim(l, a.claim.wanted.Resources)
+			a.flow.suspects.addClaim(l, a.claim.wanted.Resources, a.before.Resources)
 		}
 	}
 }

@@ -264,7 +264,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance, down 
 		switch next {
 		case StepCandidates:
 			ctx := a.record.reopen(ctx)
-			if a.before, err = o.flow.placement.Allocation(ctx, i.UUID); err == nil {
+			if err = a.readBefore(ctx); err == nil {
 				err = a.avoid(ctx, append(slices.Clip(down), i.Host), placement.NodeProviders(a.before.Resources))
 			}
 		case StepCreate:
