@@ -267,6 +267,25 @@ func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 	w.cloud.CheckNoLeaks(t)
 }
 
+// While Placement is upgraded its workers have two versions. An old one refuses mappings.
+func TestAnOldPlacementGetsTheClaimOfANewCandidate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	w.through(t, spawn.Config{}, func(next httpTransport) httpTransport {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodPut {
+				return newestPlacement{next, 31}.RoundTrip(req)
+			}
+			return next.RoundTrip(req)
+		})
+	})
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	w.checkPromise(t, result, err)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // A Cyborg of Ussuri has no projects in bindings: its ARQs get that of the token, which has
 // to be the one of the instance.
 func TestAnOldCyborgBindsWithoutAProject(t *testing.T) {

@@ -318,7 +318,7 @@ func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocati
 func (c *Client) SetAllocation(ctx context.Context, consumer string, want Allocation) error {
 	body := allocationDocument{
 		Allocations: make(map[string]providerAllocation, len(want.Resources)), Generation: want.Generation,
-		Mappings: want.Mappings, Project: want.Project, User: want.User,
+		Project: want.Project, User: want.User,
 	}
 	for provider, resources := range want.Resources {
 		body.Allocations[provider] = providerAllocation{resources}
@@ -326,6 +326,9 @@ func (c *Client) SetAllocation(ctx context.Context, consumer string, want Alloca
 	return c.typed(func(client *gophercloud.ServiceClient, typed bool) error {
 		if body.Type = ""; typed {
 			body.Type = TypeInstance
+		}
+		if body.Mappings = want.Mappings; client.Microversion == oldMicroversion {
+			body.Mappings = nil
 		}
 		return call(ctx, "PUT allocations", "", http.StatusNoContent, func(ctx context.Context) error {
 			_, err := client.Put(ctx, client.ServiceURL("allocations", consumer), body, nil,
