@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -267,6 +268,38 @@ func TestAnEvacuatedVGPUIsUnshelvedWhileItsFirstHostIsDown(t *testing.T) {
 		settled(t, s.cyborg.DeleteARQs(t.Context(), uuidsOf(stuck)))
 		s.checkMoved(t, again, result, again.Host)
 	})
+}
+
+// The ARQs to begin the bind with are those of a lost create that were found: on the next host there
+// are none of them any more.
+func TestFoundARQsToBindBesideAreNotKept(t *testing.T) {
+	t.Parallel()
+	for _, rebind := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			config := alone
+			config.Compat.Rebind = rebind
+			model := threeHosts()
+			model.Hosts = append(model.Hosts, model.Hosts[2])
+			model.Hosts[3].Name = "cn3"
+			s := newSite(t, worldOpts{model: model, config: config})
+			before, moved := evacuatedVGPU(t, s)
+			if err := s.ops.ShelveOffload(t.Context(), moved); !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("offload: %v", err)
+			}
+			stuck := s.arqs(t, moved)
+			moved.Host, moved.ARQs = "", nil
+			s.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After, Times: 1})
+			result, err := s.ops.Unshelve(t.Context(), moved, spawn.MoveOpts{Down: []string{before.Host}})
+			if result == nil {
+				t.Fatal(err)
+			}
+			onlyMdev(t, err, stuck)
+			s.running(t, spawn.InstanceOf(request("vgpu"), result), true)
+			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != len(stuck)+len(result.ARQs) {
+				t.Errorf("ARQs %v, want the old one and that of the result", arqs)
+			}
+		})
+	}
 }
 
 // With the host of before an evacuation everything is refused, whether or not the new host answers:

@@ -233,7 +233,8 @@ func (a *Attempt) keepForGuest() {
 func (a *Attempt) unbindARQs(ctx context.Context) bool {
 	uuids := uuidsOf(a.ARQs)
 	isPart := slices.ContainsFunc(a.sources(), func(from source) bool { return len(a.matchingARQs(from)) < arqCount(from.profile) })
-	if len(uuids) == 0 || isPart {
+	areSpares := len(a.stuck.arqs) > 0 && len(a.spares) == 0 // of a lost create
+	if len(uuids) == 0 || isPart || areSpares {
 		return false
 	}
 	tries := 0
