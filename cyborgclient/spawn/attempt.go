@@ -116,6 +116,7 @@ type Attempt struct {
 	flow    *Flow
 	record  *recorder
 	avoided []string // providers of hosts that are not chosen
+	down    []string // names of hosts, which may be short, that are not chosen
 	stuck   stuckARQs
 	spares  []cyborgclient.ARQ   // to bind beside them
 	before  placement.Allocation // that of the instance before, with Request.Running

@@ -3,6 +3,7 @@ package spawn
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -406,12 +407,12 @@ func (a *Attempt) Select(ctx context.Context) error {
 	})
 }
 
-// chooseFrom chooses a candidate or, when its host was removed meanwhile, the first one of the next
-// host.
+// chooseFrom chooses a candidate or, when its host was removed meanwhile or is down, the first one of
+// the next host.
 func (a *Attempt) chooseFrom(ctx context.Context, candidate Candidate) (decision string, err error) {
 	for {
 		decision, err = a.choose(ctx, candidate)
-		if !placement.UnknownProvider(err) {
+		if !passesBy(err) {
 			return decision, err
 		}
 		a.passed[candidate.Root] = true
@@ -423,10 +424,19 @@ func (a *Attempt) chooseFrom(ctx context.Context, candidate Candidate) (decision
 	}
 }
 
+// errDown is the error of a host that the caller names as down.
+var errDown = errors.New("the host is down")
+
+// passesBy reports whether a host cannot be chosen, and the next one may.
+func passesBy(err error) bool { return placement.UnknownProvider(err) || errors.Is(err, errDown) }
+
 func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {
 	host, err := a.readHost(ctx, candidate)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
+	case isAmong(a.down, host): // of a short name
+		return "", fmt.Errorf("host %s: %w", host, errDown)
 	}
 	a.Chosen, a.Host, a.record.host = &candidate, host, host
 	a.hosts = append(slices.Clip(a.hosts), host)

@@ -68,7 +68,7 @@ func (a *Attempt) claimOneOf(ctx context.Context, refused *refusals, generation 
 	for candidate := range a.alternates(refused) {
 		if candidate.Root != a.Chosen.Root {
 			_, err := a.choose(ctx, candidate)
-			if placement.UnknownProvider(err) {
+			if passesBy(err) {
 				refused.hosts[candidate.Root] = true
 				continue
 			}

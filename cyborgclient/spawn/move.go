@@ -21,9 +21,9 @@ type MoveOpts struct {
 	// Options and Order are those of [Request].
 	Options requestspec.Options
 	Order   func([]Candidate) []Candidate
-	// Down are the names of compute nodes, other than that of the instance, that are down: none is
-	// chosen, and none is asked whether an ARQ that is bound there belongs to a guest. The caller
-	// makes sure that they are down.
+	// Down are the names of compute nodes, or their short names, other than that of the instance, that
+	// are down: none is chosen, and none is asked whether an ARQ that is bound there belongs to a
+	// guest. The caller makes sure that they are down.
 	Down []string
 }
 
@@ -84,7 +84,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 			return err
 		}
 		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) {
-			a.stuck = stuck
+			a.stuck, a.down = stuck, opts.Down
 			if err := a.avoid(ctx, opts.Down, nil); err != nil {
 				return StepCandidates, err
 			}
@@ -213,7 +213,10 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		if i, err = o.withKnownProfile(ctx, i); err != nil {
 			return err
 		}
-		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) { return o.evacuate(ctx, a, i, opts.Down) })
+		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) {
+			a.down = opts.Down
+			return o.evacuate(ctx, a, i)
+		})
 		if err != nil {
 			return err
 		}
@@ -259,23 +262,23 @@ func (a *Attempt) withoutOldHost(held placement.Resources) placement.Resources {
 }
 
 // evacuate runs the steps on the new host.
-func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance, down []string) (Step, error) {
+func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step, error) {
 	return a.walk(ctx, StepProfile, StepStart, func(next Step) (err error) {
 		switch next {
 		case StepCandidates:
 			ctx := a.record.reopen(ctx)
 			if err = a.readBefore(ctx); err == nil {
-				err = a.avoid(ctx, append(slices.Clip(down), i.Host), placement.NodeProviders(a.before.Resources))
+				err = a.avoid(ctx, append(slices.Clip(a.down), i.Host), placement.NodeProviders(a.before.Resources))
 			}
 		case StepCreate:
-			err = o.freeOld(a.record.reopen(ctx), a, i, down)
+			err = o.freeOld(a.record.reopen(ctx), a, i)
 		}
 		return err
 	})
 }
 
 // avoid leaves out the candidates on some hosts, by their names, which may be empty or unknown to
-// Placement, or by providers there: after an evacuation whose source is not given up an instance
+// Placement, as short ones, or by providers there: after an evacuation whose source is not given up an instance
 // holds compute resources of several.
 func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
 	a.avoided = providers
@@ -297,7 +300,7 @@ func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
 // freeOld deletes the ARQs on the old host. From then on the instance does not
 // hold their devices either, whatever follows. The deletion is not interrupted
 // once it has begun, because it must be known which ARQs are gone.
-func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance, down []string) error {
+func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error {
 	if i.isOn(a.Host) { // of a short name, without an allocation there
 		return fmt.Errorf("%w: the instance's allocation is on another host than %s", ErrRequest, i.Host)
 	}
@@ -317,7 +320,7 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance, down [
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	old, err := o.oldGuests(ctx, i, arqs, down)
+	old, err := o.oldGuests(ctx, i, arqs, a.down)
 	if err != nil {
 		return err
 	}

@@ -109,6 +109,36 @@ func TestAnEvacuationToTheLostHostIsRefused(t *testing.T) {
 	})
 }
 
+// The hosts that are down may have short names, as that of the instance.
+func TestAHostThatIsDownByItsShortNameIsNotChosen(t *testing.T) {
+	t.Parallel()
+	for _, hosts := range []int{2, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			model := raceModel(hosts, 1)
+			for n := range model.Hosts {
+				model.Hosts[n].Name += ".example.com"
+			}
+			s := newSite(t, worldOpts{model: model})
+			i := s.launchOn(t, "cn0.example.com", request("gpu"))
+			s.loseHost(t, i.Host)
+			opts := spawn.MoveOpts{Down: []string{"cn1"}, Order: func(c []spawn.Candidate) []spawn.Candidate {
+				down := slices.IndexFunc(c, func(c spawn.Candidate) bool { return c.Root == s.cloud.ProviderUUID("cn1.example.com") })
+				c[0], c[down] = c[down], c[0]
+				return c
+			}}
+			result, err := s.ops.Evacuate(t.Context(), i, opts)
+			if hosts == 2 {
+				if !errors.Is(err, spawn.ErrNoCandidates) || !strings.Contains(err.Error(), "host cn1.example.com: the host is down") {
+					t.Errorf("got %v, want ErrNoCandidates", err)
+				}
+				return
+			}
+			settled(t, err)
+			s.checkMoved(t, i, result, "cn2.example.com")
+		})
+	}
+}
+
 // The weighers of the configuration choose the new host, too.
 func TestAnEvacuationIsWeighed(t *testing.T) {
 	t.Parallel()
