@@ -160,8 +160,7 @@ func (a *Attempt) sendBindings(ctx context.Context) error {
 }
 
 // prepareEvents registers the events before the PATCH, because Cyborg sends them
-// before its answer. ARQs of a handover have no profile; events for any profile
-// match them.
+// before its answer.
 func (a *Attempt) prepareEvents() error {
 	if a.flow.events == nil || a.waiter != nil {
 		return nil

@@ -188,9 +188,14 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed, Generation: h.Generation}, sent: true, certain: true},
 	}
 	for _, bound := range h.ARQs {
-		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group})
+		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group, DeviceProfileName: h.DeviceProfile})
 	}
 	maps.Copy(a.PortOf, h.PortOf)
+	for n, arq := range a.ARQs {
+		if port, ofPort := a.portARQs()[arq.UUID]; ofPort {
+			a.ARQs[n].DeviceProfileName = port.DeviceProfile
+		}
+	}
 	if err := a.resumeProfiles(h); err != nil {
 		return nil, err
 	}

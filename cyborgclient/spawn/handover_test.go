@@ -183,11 +183,12 @@ func TestABadHandoverIsRefused(t *testing.T) {
 // The compute side has all that it needs to go to the next host by itself.
 func TestTheComputeSideGoesToAnAlternate(t *testing.T) {
 	t.Parallel()
-	bubble(t, "mapped by Placement", func(t *testing.T) { goToAlternate(t, spawn.Compat{}) })
-	bubble(t, "without mappings", func(t *testing.T) { goToAlternate(t, spawn.Compat{NumericSuffixes: true}) })
+	bubble(t, "mapped by Placement", func(t *testing.T) { goToAlternate(t, spawn.Compat{}, spawn.Compat{}) })
+	bubble(t, "without mappings", func(t *testing.T) { goToAlternate(t, spawn.Compat{NumericSuffixes: true}, spawn.Compat{}) })
+	bubble(t, "with the same ARQs", func(t *testing.T) { goToAlternate(t, spawn.Compat{}, spawn.Compat{Rebind: true}) })
 }
 
-func goToAlternate(t *testing.T, conductor spawn.Compat) {
+func goToAlternate(t *testing.T, conductor, compute spawn.Compat) {
 	w := newWorld(t, worldOpts{model: portModel(), config: spawn.Config{Compat: conductor}})
 	req := request("mixed")
 	req.Ports = []spawn.Port{acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}
@@ -195,7 +196,7 @@ func goToAlternate(t *testing.T, conductor spawn.Compat) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.restart(t) // the compute side is another process
+	w.connect(t, w.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: compute})) // another process
 	a, err := w.flow.Resume(handover, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func goToAlternate(t *testing.T, conductor spawn.Compat) {
 	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose); err != nil {
 		t.Fatal(err)
 	}
-	if a.Host == handover.Host || len(a.ARQs) != len(old) || len(a.Ports) != 1 || a.ARQs[0].UUID == old[0].UUID {
+	if a.Host == handover.Host || len(a.ARQs) != len(old) || len(a.Ports) != 1 || (a.ARQs[0].UUID == old[0].UUID) != compute.Rebind {
 		t.Errorf("on host %s with %d ARQs and %d ports, before %s with %d", a.Host, len(a.ARQs), len(a.Ports), handover.Host, len(old))
 	}
 	w.checkPromise(t, a.Result(), nil)
