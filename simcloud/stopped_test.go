@@ -9,6 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -66,6 +67,29 @@ func TestARuleDoesNotStartAStoppedHost(t *testing.T) {
 		synctest.Wait()
 		if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("the agent of the stopped host runs: %v", err)
+		}
+	})
+}
+
+// The time for which a rule stops an agent passes on a clock that is set back, too.
+func TestASilentAgentReturnsOnAClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := sim.NewManualClock(time.Now())
+		cloud := simcloud.Run(t, simcloud.WithClock(clock))
+		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: fault.Drop, Delay: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+			t.Fatalf("the rule did not apply: %v", err)
+		}
+		synctest.Wait()
+		if err := errors.Join(clock.Set(clock.Now().Add(-time.Hour)), clock.Advance(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := cloud.Cyborg.Report(t.Context()); err != nil {
+			t.Errorf("the agent is still silent: %v", err)
 		}
 	})
 }

@@ -136,28 +136,27 @@ func (c *Conductor) stopFor(host string, away time.Duration) error {
 	if _, err := c.host(host); err != nil {
 		return err
 	}
-	returns := false
+	returns, at := false, c.now().Add(away)
 	c.db.Update(nil, func(tx store.Tx) {
 		a, _ := tx.Agent(host)
 		returns = away > 0 && (!a.Down || !a.ReturnsAt.IsZero())
 		tx.StopAgent(host, c.now(), c.cfg.HeartbeatPeriod)
 		if returns {
-			tx.SetReturn(host, c.now().Add(away))
+			tx.SetReturn(host, at)
 		}
 	})
 	if returns {
-		c.start(func(ctx context.Context) { c.comeBack(ctx, host, away) })
+		c.start(func(ctx context.Context) { c.comeBack(ctx, host, at) })
 	}
 	return nil
 }
 
-// comeBack starts the agent of a host after a time, unless it was started since, or stopped for another time.
-func (c *Conductor) comeBack(ctx context.Context, host string, after time.Duration) {
-	if c.cfg.Clock.Wait(ctx, after) != nil || c.replaced(ctx) {
+// comeBack starts the agent of a host at a time, unless it was started since, or stopped for another time.
+func (c *Conductor) comeBack(ctx context.Context, host string, at time.Time) {
+	if c.cfg.Clock.Wait(ctx, at.Sub(c.now())) != nil || c.replaced(ctx) {
 		return
 	}
-	at := store.Read(c.db, func(tx store.Tx) time.Time { a, _ := tx.Agent(host); return a.ReturnsAt })
-	if !at.IsZero() && !at.After(c.now()) {
+	if returns := store.Read(c.db, func(tx store.Tx) time.Time { a, _ := tx.Agent(host); return a.ReturnsAt }); returns.Equal(at) {
 		_ = c.StartAgent(ctx, host) // kept for DriverReports; the next report tries again
 	}
 }

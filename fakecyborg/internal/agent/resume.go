@@ -82,7 +82,6 @@ func (c *Conductor) Resume() {
 // resumeHosts starts the hosts whose restart was due, and finishes the start of those that were
 // starting.
 func (c *Conductor) resumeHosts() {
-	now := c.now()
 	for _, name := range c.Hosts() {
 		var a store.Agent
 		provisioning := false
@@ -92,7 +91,7 @@ func (c *Conductor) resumeHosts() {
 		})
 		switch {
 		case a.Down && !a.ReturnsAt.IsZero():
-			c.start(func(ctx context.Context) { c.comeBack(ctx, name, a.ReturnsAt.Sub(now)) })
+			c.start(func(ctx context.Context) { c.comeBack(ctx, name, a.ReturnsAt) })
 		case !a.Down && provisioning:
 			c.work.Start(func(ctx context.Context) { _ = c.ReportHost(ctx, name) }) // kept for DriverReports
 		}
