@@ -236,7 +236,7 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 // profile, such as the old one of an instance whose vGPU was taken over: it would move
 // without its devices. The ARQs tell whether a Rocky flavor was converted.
 func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance, error) {
-	if i.hasProfile() {
+	if o.givesProfile(i) {
 		return i, nil
 	}
 	if len(i.ARQs) == 0 {
@@ -246,10 +246,17 @@ func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance
 		}
 		i.ARQs = uuidsOf(arqs)
 	}
-	if len(i.ARQs) > 0 && !i.hasProfile() {
+	if len(i.ARQs) > 0 && !o.givesProfile(i) {
 		return i, fmt.Errorf("%w: the instance has ARQ %s, and its flavor names no device profile", ErrRequest, i.ARQs[0])
 	}
 	return i, nil
+}
+
+// givesProfile reports whether a spawn of the instance reads a device profile: it converts a Rocky
+// flavor only if the configuration says so.
+func (o *Operations) givesProfile(i Instance) bool {
+	_, named := i.Flavor.DeviceProfile()
+	return named || o.flow.config.RockyFlavors.Convert && i.hasProfile()
 }
 
 // withoutOldHost is what the instance holds, which others may have changed meanwhile, without

@@ -282,3 +282,43 @@ func TestOperationsKnowTheAcceleratorsOfARockyFlavor(t *testing.T) {
 		})
 	}
 }
+
+// Without the conversion, which another process had done, its flavor gives it no device on another host.
+func TestARockyFlavorThatIsNotConvertedMovesNoAccelerator(t *testing.T) {
+	t.Parallel()
+	for name, move := range map[string]func(*testing.T, *site, spawn.Instance) error{
+		"evacuate": func(t *testing.T, s *site, i spawn.Instance) error {
+			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			return err
+		},
+		"unshelve": func(t *testing.T, s *site, i spawn.Instance) error {
+			i.Host = ""
+			_, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{Down: []string{"cn0"}})
+			return err
+		},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			model := rockyModel(1)
+			other := rockyModel(1).Hosts[0]
+			other.Name = "cn1"
+			model.Hosts = append(model.Hosts, other)
+			s := newSite(t, worldOpts{model: model, config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
+			req := spawn.Request{Instance: instance, Flavor: rockyFlavor(), Order: onHost(s.world, "cn0")}
+			result, err := s.flow.Run(t.Context(), req)
+			settled(t, err)
+			i := spawn.InstanceOf(req, result)
+			i.Flavor = req.Flavor
+			settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
+			s.loseHost(t, "cn0")
+			s.restart(t)
+			s.renew(t)
+			before := s.cloud.Cyborg.ARQs()
+			if err := move(t, s, i); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), i.ARQs[0]) {
+				t.Errorf("got %v, want ErrRequest with the ARQ", err)
+			}
+			if after := s.cloud.Cyborg.ARQs(); len(after) != len(before) {
+				t.Errorf("ARQs %v, before %v", after, before)
+			}
+		})
+	}
+}
