@@ -153,10 +153,10 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	switch {
 	case a.flow.suspects.claimed(a.Request.Instance, held.Resources):
 		return held.Generation, nil
-	case len(a.before.Resources) > 0 && !sameNodes(held.Resources, a.before.Resources):
-		return nil, fmt.Errorf("%w: the instance was deleted or moved meanwhile", ErrClaim)
-	case len(held.Resources) == 0:
+	case len(held.Resources) == 0 && len(a.before.Resources) == 0 && !a.claim.certain:
 		return held.Generation, nil
+	case len(held.Resources) == 0, len(a.before.Resources) > 0 && !sameNodes(held.Resources, a.before.Resources):
+		return nil, fmt.Errorf("%w: the instance was deleted or moved meanwhile", ErrClaim)
 	case a.claim.certain && (!a.hasClaim(held) || a.othersHaveIt(ctx)):
 		return nil, fmt.Errorf("%w: %w", ErrClaim, errOthersClaim)
 	case a.claim.certain:
@@ -168,10 +168,9 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	return held.Generation, nil
 }
 
-// sameNodes reports whether an instance holds something, and compute resources of the same providers
-// as before.
+// sameNodes reports whether an instance holds compute resources of the same providers as before.
 func sameNodes(held, before placement.Resources) bool {
-	return len(held) > 0 && slices.Equal(placement.NodeProviders(held), placement.NodeProviders(before))
+	return slices.Equal(placement.NodeProviders(held), placement.NodeProviders(before))
 }
 
 // put writes the candidate beside what the instance held before. A conflict of

@@ -137,6 +137,27 @@ func TestARescheduleLeavesTheAllocationOfAnotherAgent(t *testing.T) {
 	})
 }
 
+// An instance whose claim another agent has given back was deleted meanwhile: it gets no devices of
+// the next host.
+func TestARescheduleLeavesAnInstanceThatWasReleased(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		slow := w.flow
+		w.restart(t)
+		req := request("gpu")
+		req.Hooks.Claim = func(ctx context.Context, _ *spawn.Attempt) error {
+			settled(t, w.flow.Release(ctx, instance))
+			return errHook
+		}
+		result, err := slow.Run(t.Context(), req)
+		if !errors.Is(err, spawn.ErrClaim) || errors.Is(err, spawn.ErrLeftover) {
+			t.Errorf("got %v, want ErrClaim", err)
+		}
+		w.checkPromise(t, result, err)
+	})
+}
+
 // Two agents attach a device to a running instance: the one whose bind is refused gives back its own.
 func TestARefusedAttachmentLeavesThatOfAnotherAgent(t *testing.T) {
 	t.Parallel()
