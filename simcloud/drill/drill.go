@@ -164,6 +164,7 @@ func (d *drill) runAll(t *testing.T, group string, cases [][]fault.Rule) []outco
 				t.Parallel()
 				d.run(t, rules, &outcomes[i])
 				done.add(outcomes[i].problem != "")
+				outcomes[i].shrink()
 			})
 		}
 	})

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -383,5 +386,37 @@ func TestADrillFailsForAWriteToAnotherFile(t *testing.T) {
 		if problems := checkWrites("cn0", append(allowed, name)); len(problems) != 1 || !strings.Contains(problems[0], "host cn0 wrote "+name) {
 			t.Errorf("%s: %q", name, problems)
 		}
+	}
+}
+
+// heldCloud is an error that has its cloud, as those of clients have.
+type heldCloud struct{ *simcloud.Cloud }
+
+func (heldCloud) Error() string { return "refused" }
+
+func TestACaseThatHasEndedKeepsNoCloud(t *testing.T) {
+	var mu sync.Mutex
+	var clouds []weak.Pointer[simcloud.Cloud]
+	d := newDrill(func(_ context.Context, cloud *simcloud.Cloud) error {
+		mu.Lock()
+		defer mu.Unlock()
+		clouds = append(clouds, weak.Make(cloud))
+		return heldCloud{cloud}
+	}, Config{Model: bare()})
+	d.want = new(usage)
+	outcomes := d.runAll(t, "single", [][]fault.Rule{
+		{{Operation: fault.AllocationsPut, Action: fault.Drop}},
+		{{Operation: fault.AllocationsPut, Action: fault.Status}},
+	})
+	for range 2 {
+		runtime.GC()
+	}
+	for i, cloud := range clouds {
+		if cloud.Value() != nil {
+			t.Errorf("the cloud of case %d is in memory", i)
+		}
+	}
+	if len(clouds) != 2 || outcomes[0].err == nil || outcomes[0].err.Error() != "refused" {
+		t.Errorf("%d clouds, the first error is %v", len(clouds), outcomes[0].err)
 	}
 }

@@ -40,6 +40,14 @@ type outcome struct {
 	filled      map[string]int // how many devices of each deployable can be in use
 }
 
+// shrink drops what nobody asks for when a case has ended. The flow's error may have its cloud.
+func (o *outcome) shrink() {
+	if o.err != nil {
+		o.err = errors.New(o.err.Error())
+	}
+	o.summary, o.actions, o.changes, o.filled = "", nil, nil, nil
+}
+
 // usage is how much the guests of a cloud have.
 type usage struct{ guests, accelerators int }
 
