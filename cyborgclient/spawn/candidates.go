@@ -138,7 +138,7 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	if len(a.before.Resources) == 0 {
 		return fmt.Errorf("%w: a running instance has an allocation in Placement, this one has none", ErrRequest)
 	}
-	if err := a.refuseLeft(ctx); err != nil {
+	if err := a.refuseSecondDevice(ctx); err != nil {
 		return err
 	}
 	node, err := a.onlyNode(ctx, a.before.Resources)
@@ -159,10 +159,10 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	return nil
 }
 
-// refuseLeft returns an error if a running instance holds a device of Cyborg's on a provider of its own,
+// refuseSecondDevice returns an error if a running instance holds a device of Cyborg's on a provider of its own,
 // which an attempt may have claimed that was interrupted: with another one claimed beside it nothing
 // would give it back.
-func (a *Attempt) refuseLeft(ctx context.Context) error {
+func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
 	nodes := placement.NodeProviders(a.before.Resources)
 	for _, provider := range slices.Sorted(maps.Keys(a.before.Resources)) {
 		if slices.Contains(nodes, provider) {

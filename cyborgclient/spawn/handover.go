@@ -191,8 +191,9 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group, DeviceProfileName: h.DeviceProfile})
 	}
 	maps.Copy(a.PortOf, h.PortOf)
+	ports := a.portARQs()
 	for n, arq := range a.ARQs {
-		if port, ofPort := a.portARQs()[arq.UUID]; ofPort {
+		if port, ofPort := ports[arq.UUID]; ofPort {
 			a.ARQs[n].DeviceProfileName = port.DeviceProfile
 		}
 	}

@@ -369,8 +369,9 @@ func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, er
 
 // notMoved returns an error if an instance has ARQs on another host than its own, and a guest
 // there: the deletion would free the devices of that guest. It returns the ARQs that Cyborg
-// lists, and how to delete them. While Cyborg lists none Placement tells where the instance is. Of an instance without a host, another one that does not answer may
-// be the one from which it was evacuated.
+// lists, and how to delete them. While Cyborg does not list them, Placement tells where the instance
+// is. Of an instance without a host, another one that does not answer may be the one from which it
+// was evacuated.
 func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, how deletion, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
