@@ -106,6 +106,9 @@ func (db *DB) Update(log *ChangeLog, do func(tx *Tx)) {
 // Loads counts how often the rows were replaced by others, see [DB.Prepare].
 func (tx *Tx) Loads() int { return tx.loads }
 
+// Version increases with each write and each load.
+func (tx *Tx) Version() int { return tx.version + tx.loads }
+
 // Rollback makes Update undo the transaction's writes when it ends.
 func (tx *Tx) Rollback() { tx.aborted = true }
 

@@ -37,32 +37,15 @@ type discovery struct {
 // reading is what the drivers of a host found in its hardware before its turn, if anything.
 type reading struct {
 	drivers []driver.Report
-	changes uint64              // the version of the hardware
-	held    []driver.PCIAddress // what guests had
+	changes uint64     // the version of the hardware
+	rows    storedRows // that say what guests had
 }
 
 // read asks the drivers of a host.
 func (c *Conductor) read(ctx context.Context, h *host) reading {
-	r := reading{changes: c.hardwareVersion(h), held: c.held(h)}
-	r.drivers = h.guard.DiscoverAll(ctx, h.Drivers, r.held...)
+	r := reading{changes: c.hardwareVersion(h), rows: c.readRows(h.storedName, storedRows{})}
+	r.drivers = h.guard.DiscoverAll(ctx, h.Drivers, r.rows.held()...)
 	return r
-}
-
-// held are the functions of a host that requests have, in the order of their handles.
-func (c *Conductor) held(h *host) (list []driver.PCIAddress) {
-	c.db.View(func(tx store.Tx) {
-		for d := range tx.HostDeployables(h.storedName(tx)) {
-			for handle := range tx.Handles(d.UUID) {
-				if !handle.InUse || handle.Type != driver.HandlePCI {
-					continue
-				}
-				if at, err := driver.PCIAddressOf(handle.Info.Map()); err == nil {
-					list = append(list, at)
-				}
-			}
-		}
-	})
-	return list
 }
 
 // readAhead reads the hardware of hosts side by side, while those before them report. Fault rules act
@@ -99,7 +82,9 @@ func (v discovery) gone(d storedDevice) bool {
 func (r *report) discover(ctx context.Context, ahead reading) discovery {
 	v := discovery{present: make(map[string]bool), failed: make(map[string]bool)}
 	now := r.c.now()
-	if ahead.drivers == nil || ahead.changes != r.c.hardwareVersion(r.host) || !slices.Equal(ahead.held, r.c.held(r.host)) {
+	r.rows = ahead.rows
+	r.stored()
+	if ahead.drivers == nil || ahead.changes != r.c.hardwareVersion(r.host) || !slices.Equal(ahead.rows.held(), r.rows.held()) {
 		ahead = r.c.read(ctx, r.host)
 	}
 	all := ahead.drivers

@@ -9,6 +9,30 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
+// storedRows is what is stored of a host at a version of the store.
+type storedRows struct {
+	read    bool // false for the zero value
+	version int
+	devices []storedDevice
+}
+
+// held are the functions that requests have, in the order of their handles.
+func (r storedRows) held() (list []driver.PCIAddress) {
+	for _, device := range r.devices {
+		for _, deployable := range device.deployables {
+			for _, h := range deployable.handles {
+				if !h.InUse || h.Type != driver.HandlePCI {
+					continue
+				}
+				if at, err := driver.PCIAddressOf(h.Info.Map()); err == nil {
+					list = append(list, at)
+				}
+			}
+		}
+	}
+	return list
+}
+
 // storedDevice is a device of the store.
 type storedDevice struct {
 	store.Device

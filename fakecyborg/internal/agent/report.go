@@ -146,6 +146,7 @@ type report struct {
 	// renewed is set if the provider of the host was deleted since the last report, and made again under its UUID.
 	renewed bool
 	errs    []error
+	rows    storedRows // as they were read last
 	// behind fills the providers of earlier hosts; nil if nothing runs beside the report.
 	behind  *ordered.Queue
 	created []newDevice // whose providers are to be filled
@@ -198,14 +199,24 @@ func (r *report) alone() {
 	r.behind = nil
 }
 
-// stored is what is stored of the host.
-func (r *report) stored() (list []storedDevice) {
-	r.c.db.View(func(tx store.Tx) {
-		for d := range tx.HostDevices(r.name) {
-			list = append(list, storedDevice{d, d.ControlPath.Key(), loadDeployables(tx, d.UUID)})
+// stored is what is stored of the host now.
+func (r *report) stored() []storedDevice {
+	r.rows = r.c.readRows(func(store.Tx) string { return r.name }, r.rows)
+	return r.rows.devices
+}
+
+// readRows reads what is stored of a host, unless nothing changed since it was read before.
+func (c *Conductor) readRows(name func(store.Tx) string, before storedRows) (rows storedRows) {
+	c.db.View(func(tx store.Tx) {
+		if rows = before; rows.read && rows.version == tx.Version() {
+			return
+		}
+		rows = storedRows{read: true, version: tx.Version()}
+		for d := range tx.HostDevices(name(tx)) {
+			rows.devices = append(rows.devices, storedDevice{d, d.ControlPath.Key(), loadDeployables(tx, d.UUID)})
 		}
 	})
-	return list
+	return rows
 }
 
 func loadDeployables(tx store.Tx, device string) (list []storedDeployable) {

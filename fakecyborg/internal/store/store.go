@@ -30,6 +30,9 @@ func (s *Store) ViewPast(read func(Tx)) {
 // Loads counts how often the state was replaced by another.
 func (t Tx) Loads() int { return t.tx.Loads() }
 
+// Version increases with each change.
+func (t Tx) Version() int { return t.tx.Version() }
+
 // Read returns what read finds in a view of the database.
 func Read[T any](s *Store, read func(Tx) T) (found T) {
 	s.View(func(t Tx) { found = read(t) })
