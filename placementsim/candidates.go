@@ -2,11 +2,9 @@ package placementsim
 
 import (
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -14,29 +12,19 @@ import (
 // several providers of one tree.
 const sinceNestedCandidates version = 29
 
-// maxKeptBuffer is the longest answer whose memory is reused, in bytes.
-const maxKeptBuffer = 4 << 20
-
 func listCandidates(c *call) error {
 	query, err := c.knownQuery(c.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	buffer, _ := c.server.buffers.Get().(*[]byte)
-	if buffer == nil {
-		buffer = new([]byte)
-	}
-	body, err := c.searchCandidates((*buffer)[:0], query)
-	if err != nil {
-		return prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
-	}
-	c.modified()
-	simhttp.WriteBody(c.W, http.StatusOK, "application/json", body)
-	if cap(body) <= maxKeptBuffer {
-		*buffer = body
-		c.server.buffers.Put(buffer)
-	}
-	return nil
+	return c.written(func(b []byte) ([]byte, error) {
+		b, err := c.searchCandidates(b, query)
+		if err != nil {
+			return b, prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
+		}
+		c.modified()
+		return b, nil
+	})
 }
 
 // A scheduler sends the same query strings again, one for each flavor. The parsed ones are kept,
@@ -99,20 +87,6 @@ func (c *call) appendCandidates(b []byte, query engine.CandidateQuery, found eng
 		i++
 	}
 	return append(b, "}}"...)
-}
-
-func comma(b []byte, i int) []byte {
-	if i > 0 {
-		return append(b, ", "...)
-	}
-	return b
-}
-
-// appendName writes a name in quotes and what follows it.
-func appendName(b []byte, name, next string) []byte {
-	b = append(b, '"')
-	b = append(b, name...)
-	return append(b, next...)
 }
 
 func requestedClasses(query engine.CandidateQuery) []string {

@@ -14,6 +14,11 @@ import (
 // exists instead of renaming it.
 const sinceEnsureClass version = 7
 
+type linkBody struct {
+	Rel  string `json:"rel"`
+	Href string `json:"href"`
+}
+
 type classBody struct {
 	Name  string     `json:"name"`
 	Links []linkBody `json:"links"`

@@ -90,17 +90,6 @@ type addition struct {
 	name  string
 }
 
-// names returns the names that a microversion has.
-func (v version) names(additions ...addition) []string {
-	var names []string
-	for _, a := range additions {
-		if v >= a.since {
-			names = append(names, a.name)
-		}
-	}
-	return names
-}
-
 // parseVersion reads the microversion header: absent is the oldest, the last
 // entry for the service counts.
 func parseVersion(h http.Header) (version, error) {

@@ -1,0 +1,62 @@
+package placementsim
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// maxKeptBuffer is the longest answer whose memory is reused, in bytes.
+const maxKeptBuffer = 4 << 20
+
+// written answers with the JSON that write appends to memory that is used again.
+func (c *call) written(write func(b []byte) ([]byte, error)) error {
+	buffer, _ := c.server.buffers.Get().(*[]byte)
+	if buffer == nil {
+		buffer = new([]byte)
+	}
+	body, err := write((*buffer)[:0])
+	if err != nil {
+		return err
+	}
+	simhttp.WriteBody(c.W, http.StatusOK, "application/json", body)
+	if cap(body) <= maxKeptBuffer {
+		*buffer = body
+		c.server.buffers.Put(buffer)
+	}
+	return nil
+}
+
+func comma(b []byte, i int) []byte {
+	if i > 0 {
+		return append(b, ", "...)
+	}
+	return b
+}
+
+// appendName writes a name that needs no escapes in quotes, and what follows it.
+func appendName(b []byte, name, next string) []byte {
+	b = append(b, '"')
+	b = append(b, name...)
+	return append(b, next...)
+}
+
+// appendText writes any text.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return appendEscaped(b, text)
+		}
+	}
+	return appendName(b, text, `"`)
+}
+
+func appendEscaped(b []byte, text string) []byte {
+	w := bytes.NewBuffer(b)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a text always encodes
+	return bytes.TrimSuffix(w.Bytes(), []byte("\n"))
+}
