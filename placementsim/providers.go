@@ -48,7 +48,7 @@ func (c *call) appendProvider(b []byte, p *engine.Provider) []byte {
 
 // provider answers with a provider.
 func (c *call) provider(p engine.Provider) error {
-	return c.Raw(http.StatusOK, c.appendProvider(nil, &p))
+	return c.written(func(b []byte) ([]byte, error) { return c.appendProvider(b, &p), nil })
 }
 
 func listProviders(c *call) error {

@@ -222,7 +222,7 @@ func (s *Server) post(ctx context.Context, to target, events []sim.Event) outcom
 	peer := simhttp.Peer{Endpoint: sim.Endpoint{URL: to.url, Client: to.client, Token: s.cfg.Token}, Agent: "cyborg-conductor"}
 	answer, err := peer.Do(ctx, simhttp.PeerCall{
 		Method: http.MethodPost, Body: map[string]any{"events": events},
-		Header: map[string]string{headerVersion: "compute " + v, headerLegacyVersion: v},
+		Version: "compute " + v, Header: map[string]string{headerLegacyVersion: v},
 	})
 	switch {
 	case err != nil:

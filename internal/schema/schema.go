@@ -8,10 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Set is compiled schemas by name.
-type Set struct{ compiled map[string]*node }
+type Set struct {
+	compiled map[string]*node
+	runs     sync.Pool // of *run that found nothing
+}
 
 // Load compiles the schemas DIR/NAME.json of a file system. Values of the format uuid are
 // checked by isUUID. The keywords are those that OpenStack's schemas use; others are errors.
@@ -66,9 +70,13 @@ func (s *Set) Validate(name string, value any) error {
 	if n == nil {
 		return fmt.Errorf("there is no schema %s", name)
 	}
-	r := run{path: make([]any, 0, 8), place: make([]any, 0, 16)}
-	n.check(&r, value)
+	r, _ := s.runs.Get().(*run)
+	if r == nil {
+		r = &run{path: make([]any, 0, 8), place: make([]any, 0, 16)}
+	}
+	n.check(r, value)
 	if r.found == nil {
+		s.runs.Put(r)
 		return nil
 	}
 	failed := bestMatch(r.found)

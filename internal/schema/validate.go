@@ -18,7 +18,7 @@ type node struct {
 
 // rule is a keyword with what it demands.
 type rule struct {
-	keyword string
+	keyword any // a string, as a place holds it
 	check   func(r *run, n *node, value any)
 }
 
@@ -198,7 +198,8 @@ func (c compiler) properties(want any) (check, error) {
 		}
 		for _, key := range doc.Keys {
 			if item, sent := object.Values[key]; sent {
-				r.descend(nodes[key], item, key, key)
+				step := any(key)
+				r.descend(nodes[key], item, step, step)
 			}
 		}
 	}, nil

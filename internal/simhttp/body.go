@@ -88,11 +88,14 @@ type failingReader struct{ err error }
 // Read implements io.Reader.
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
+// usualBody is more than most answers are long, in bytes.
+const usualBody = 512
+
 // WriteJSON answers with a JSON body and its length. In the body <, > and & are written as
 // they are, as Python does: clients search the texts of errors for them.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
+	buf := bytes.NewBuffer(make([]byte, 0, usualBody))
+	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

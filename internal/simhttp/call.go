@@ -55,6 +55,9 @@ func AsError(err error) Error {
 	return Error{Status: http.StatusInternalServerError, Text: err.Error()}
 }
 
+// PathValue is the value of a variable of the path, unescaped.
+func (c *Call) PathValue(name string) string { return c.Match.PathValue(name) }
+
 // JSON answers with a JSON body. It returns nil.
 func (c *Call) JSON(status int, value any) error {
 	WriteJSON(c.W, status, value)

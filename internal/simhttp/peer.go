@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
@@ -42,6 +43,7 @@ func (a Answer) Decode(into any) error {
 // PeerCall is one request to a peer.
 type PeerCall struct {
 	Method, Path string
+	Version      string // the value of VersionHeader; "" for none
 	Header       map[string]string
 	Body         any  // nil: none
 	Data         bool // the answer is the data of an image, which may be long
@@ -64,16 +66,7 @@ func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	client := http.DefaultClient
-	if p.Endpoint.Client != nil {
-		client = p.Endpoint.Client
-	}
-	limit := int64(httpbounds.AnswerLimit)
-	if c.Data {
-		limit = maxData
-	}
-	bounded := httpbounds.Client(*client, limit)
-	res, err := bounded.Do(req)
+	res, err := p.roundTrip(req, c.Data)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -83,6 +76,28 @@ func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
 		return Answer{}, fmt.Errorf("%s %s: read the answer: %w", c.Method, c.Path, err)
 	}
 	return Answer{Status: res.StatusCode, Body: body}, nil
+}
+
+// roundTrip sends a request. A service of the simulator itself needs no http.Client: it redirects
+// nowhere, and its answers have bounds of their own.
+func (p *Peer) roundTrip(req *http.Request, data bool) (*http.Response, error) {
+	client := http.DefaultClient
+	if p.Endpoint.Client != nil {
+		client = p.Endpoint.Client
+	}
+	if inside, ok := client.Transport.(internalTransport); ok && client.Timeout == 0 {
+		res, err := inside.RoundTrip(req)
+		if err != nil {
+			err = &url.Error{Op: req.Method, URL: req.URL.String(), Err: err}
+		}
+		return res, err
+	}
+	limit := int64(httpbounds.AnswerLimit)
+	if data {
+		limit = maxData
+	}
+	bounded := httpbounds.Client(*client, limit)
+	return bounded.Do(req)
 }
 
 func (p *Peer) request(ctx context.Context, c PeerCall) (*http.Request, error) {
@@ -102,6 +117,9 @@ func (p *Peer) request(ctx context.Context, c PeerCall) (*http.Request, error) {
 	req.Header.Set("User-Agent", p.Agent)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.Version != "" {
+		req.Header.Set(VersionHeader, c.Version)
 	}
 	for name, value := range c.Header {
 		req.Header.Set(name, value)

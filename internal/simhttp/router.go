@@ -14,7 +14,7 @@ type Route struct {
 	Operation sim.OperationName
 	Method    string
 	// Pattern is a path below the service's root; a segment in braces is a
-	// variable, available through http.Request.PathValue:
+	// variable, available through Call.PathValue:
 	// "/resource_providers/{uuid}/traits". A pattern matches segment by
 	// segment and exactly: nothing is cleaned and nothing redirected, unlike
 	// in http.ServeMux, because clients refuse the redirects.
@@ -25,18 +25,6 @@ type Route struct {
 	Subject func(*http.Request) string
 	// Input is what the route reads of a request.
 	Input
-}
-
-func (r *Route) subject(req *http.Request) string {
-	if r.Subject != nil {
-		return r.Subject(req)
-	}
-	for segment := range strings.SplitSeq(r.Pattern, "/") {
-		if name, ok := variable(segment); ok {
-			return req.PathValue(name)
-		}
-	}
-	return ""
 }
 
 // Match is what a Router found for a request.
@@ -128,16 +116,32 @@ func matches(pattern, path []string) bool {
 	return true
 }
 
-// setPathValues gives a request the variables of its path, unescaped.
-func (m Match) setPathValues(r *http.Request) {
+// PathValue is the value of a variable of the path, unescaped; "" without one of the name.
+func (m Match) PathValue(name string) string {
+	return m.value(func(variable string) bool { return variable == name })
+}
+
+// subject is what the request is about, for faults and records.
+func (m Match) subject(r *http.Request) string {
+	if m.Route.Subject != nil {
+		return m.Route.Subject(r)
+	}
+	return m.value(func(string) bool { return true })
+}
+
+func (m Match) value(of func(variable string) bool) string {
+	if m.Route == nil {
+		return ""
+	}
 	i := 0
 	for segment := range strings.SplitSeq(m.path, "/") {
-		if name, ok := variable(m.pattern[i]); ok {
+		if name, ok := variable(m.pattern[i]); ok && of(name) {
 			value, _ := url.PathUnescape(segment)
-			r.SetPathValue(name, value)
+			return value
 		}
 		i++
 	}
+	return ""
 }
 
 func variable(segment string) (string, bool) {

@@ -117,8 +117,7 @@ func (s *Service) take(r *http.Request) (*http.Request, *scope) {
 	return r, scope
 }
 
-// begin sets the variables of the path and the headers that every answer has, and returns
-// what is known of the exchange.
+// begin sets the headers that every answer has, and returns what is known of the exchange.
 func (s *Service) begin(c *Call) sim.Exchange {
 	exchange := sim.Exchange{
 		Service: s.Name, From: c.UserAgent(), Method: c.Method, Path: c.URL.Path, Query: c.URL.RawQuery,
@@ -130,8 +129,7 @@ func (s *Service) begin(c *Call) sim.Exchange {
 	c.W.Header().Set(RequestIDHeader, exchange.RequestID)
 	c.W.Header().Set("Date", exchange.Started.Add(s.ClockSkew).UTC().Format(http.TimeFormat)) // net/http would use its own clock
 	if c.Route != nil {
-		c.setPathValues(c.Request)
-		exchange.Operation, exchange.Subject = c.Route.Operation, c.Route.subject(c.Request)
+		exchange.Operation, exchange.Subject = c.Route.Operation, c.subject(c.Request)
 	}
 	return exchange
 }

@@ -2,6 +2,7 @@ package simhttp
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -61,22 +62,17 @@ func (t *Transport) roundTrip(req *http.Request, internal bool) (*http.Response,
 	if err != nil {
 		return nil, err
 	}
-	done := t.start(server)
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case call := <-done:
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if call.panicked != nil {
-			panic(call.panicked)
-		}
-		if call.dropped && call.answer.status == 0 {
-			return nil, fmt.Errorf("%s %s: %w: %w", req.Method, req.URL.Path, errReset, io.ErrUnexpectedEOF)
-		}
-		return t.response(req, call), nil
+	call, err := t.serve(server)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return nil, err
 	}
+	if call.panicked != nil {
+		panic(call.panicked)
+	}
+	if call.dropped && call.answer.status == 0 {
+		return nil, fmt.Errorf("%s %s: %w: %w", req.Method, req.URL.Path, errReset, io.ErrUnexpectedEOF)
+	}
+	return t.response(req, call), nil
 }
 
 // call is what became of a request.
@@ -86,18 +82,24 @@ type call struct {
 	panicked any
 }
 
-// start lets the handler work. A caller that can never leave, or need not, needs no goroutine for it.
-func (t *Transport) start(req *http.Request) <-chan call {
-	done := make(chan call, 1)
-	if req.Context().Done() == nil || t.Prompt != nil && t.Prompt(req) {
-		done <- t.call(req)
-		return done
+// serve lets the handler work, and waits no longer than the context lasts. A caller that can never leave, or
+// need not, needs no goroutine for it.
+func (t *Transport) serve(req *http.Request) (call, error) {
+	ctx := req.Context()
+	if ctx.Done() == nil || t.Prompt != nil && t.Prompt(req) {
+		return t.call(req), nil
 	}
+	done := make(chan call, 1)
 	go func() {
 		growStack(-1)
 		done <- t.call(req)
 	}()
-	return done
+	select {
+	case <-ctx.Done():
+		return call{}, ctx.Err()
+	case c := <-done:
+		return c, nil
+	}
 }
 
 // growStack makes the stack of a new goroutine as large as most handlers need. It would

@@ -162,10 +162,7 @@ func (c *Conductor) postEvents(ctx context.Context, events []sim.Event) error {
 	}
 	got, err := c.cfg.Nova.Do(ctx, simhttp.PeerCall{
 		Method: http.MethodPost, Path: "/os-server-external-events",
-		Header: map[string]string{
-			"OpenStack-API-Version":        "compute " + computeVersion,
-			"X-OpenStack-Nova-API-Version": computeVersion,
-		},
+		Version: "compute " + computeVersion, Header: map[string]string{"X-OpenStack-Nova-API-Version": computeVersion},
 		Body: map[string]any{"events": events},
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ const maxConflicts = 5
 func (p *Client) send(ctx context.Context, method, path, version string, body any) (simhttp.Answer, error) {
 	c := simhttp.PeerCall{Method: method, Path: path, Body: body}
 	if version != "" {
-		c.Header = map[string]string{"OpenStack-API-Version": "placement " + version}
+		c.Version = "placement " + version
 	}
 	return p.Do(ctx, c)
 }

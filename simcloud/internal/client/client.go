@@ -177,7 +177,7 @@ func (c *Client) call(ctx context.Context, method, path, version string, body an
 
 // exchange sends a request that has to succeed and returns the answer.
 func (c *Client) exchange(ctx context.Context, method, path, version string, body any) (simhttp.Answer, error) {
-	answer, err := c.Do(ctx, simhttp.PeerCall{Method: method, Path: path, Header: map[string]string{simhttp.VersionHeader: version}, Body: body})
+	answer, err := c.Do(ctx, simhttp.PeerCall{Method: method, Path: path, Version: version, Body: body})
 	if err == nil && !answer.OK() {
 		err = fmt.Errorf("%s %s: %d %s: %s", method, path, answer.Status, http.StatusText(answer.Status), bytes.TrimSpace(answer.Body))
 	}
