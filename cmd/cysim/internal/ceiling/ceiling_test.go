@@ -48,6 +48,7 @@ func TestSizes(t *testing.T) {
 
 // full is a ceiling whose memory is used up.
 func full() *Ceiling {
+	runtime.GC() // until the first one nothing is known to be in use
 	return &Ceiling{size: 1, bodies: newBodies(64 << 20), control: newBodies(8 << 20), answers: newAnswers(512 << 20), late: semaphore.NewWeighted(32 << 20)}
 }
 
