@@ -12,7 +12,8 @@ import (
 // Device is one host device of a domain: a PCI function or a mediated device, or
 // the PCI function behind a network interface.
 type Device struct {
-	// ARQ is the accelerator request it came from; empty when read from a domain.
+	// ARQ is the accelerator request it came from. Of a device that was read from a domain it is the one that its alias names,
+	// see [Hostdevs]; empty without one.
 	ARQ string
 	// PCI is the host address of a PCI device, nil for a mediated one.
 	PCI *PCIAddress
@@ -39,9 +40,34 @@ func (d Device) String() string {
 	return "no device"
 }
 
+// aliasPrefix begins the alias of a host device of an accelerator request. libvirt keeps aliases
+// that begin with "ua-".
+const aliasPrefix = "ua-arq-"
+
+// aliasOf is the alias of a device of an accelerator request. Without a UUID there is none.
+func aliasOf(arq string) *libvirtxml.DomainAlias {
+	uuid, err := canonicalUUID(arq)
+	if err != nil {
+		return nil
+	}
+	return &libvirtxml.DomainAlias{Name: aliasPrefix + uuid}
+}
+
+// requestOf is the accelerator request that an alias names, "" if it names none.
+func requestOf(alias *libvirtxml.DomainAlias) string {
+	if alias == nil {
+		return ""
+	}
+	uuid, named := strings.CutPrefix(alias.Name, aliasPrefix)
+	if !named {
+		return ""
+	}
+	return uuid
+}
+
 func pciDevice(arq string, a PCIAddress, managed string) Device {
 	return Device{ARQ: arq, PCI: &a, Hostdev: libvirtxml.DomainHostdev{
-		Managed: managed,
+		Managed: managed, Alias: aliasOf(arq),
 		SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
 			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: a.element()},
 		},
@@ -50,7 +76,7 @@ func pciDevice(arq string, a PCIAddress, managed string) Device {
 
 func mdevDevice(arq, uuid string) Device {
 	return Device{ARQ: arq, MDEV: uuid, Hostdev: libvirtxml.DomainHostdev{
-		Managed: "no",
+		Managed: "no", Alias: aliasOf(arq),
 		SubsysMDev: &libvirtxml.DomainHostdevSubsysMDev{
 			Model:  "vfio-pci",
 			Source: &libvirtxml.DomainHostdevSubsysMDevSource{Address: &libvirtxml.DomainAddressMDev{UUID: uuid}},
@@ -133,10 +159,10 @@ func fromElement(h libvirtxml.DomainHostdev) (Device, error) {
 		return Device{}, errors.New("its element is both a PCI and a mediated device")
 	case h.SubsysPCI != nil && h.SubsysPCI.Source != nil:
 		a, err := addressOf(h.SubsysPCI.Source.Address)
-		return Device{PCI: &a, Hostdev: h}, err
+		return Device{ARQ: requestOf(h.Alias), PCI: &a, Hostdev: h}, err
 	case h.SubsysMDev != nil && h.SubsysMDev.Source != nil && h.SubsysMDev.Source.Address != nil:
 		uuid, err := lenientUUID(h.SubsysMDev.Source.Address.UUID)
-		return Device{MDEV: uuid, Hostdev: h}, err
+		return Device{ARQ: requestOf(h.Alias), MDEV: uuid, Hostdev: h}, err
 	}
 	return Device{}, errors.New("no source address")
 }

@@ -1,14 +1,20 @@
 package domainxml
 
+import "slices"
+
 // Difference compares a domain with a list of devices.
 type Difference struct {
 	// Missing are the devices of the list that the domain lacks, in the list's order.
 	Missing []Device
 	// Present are those that it has, as given in the list.
 	Present []Device
-	// Foreign are the PCI and mediated host devices of the domain that are not in
-	// the list: Nova's own, which Nova has to keep when it regenerates the domain, or
-	// those of deleted accelerators.
+	// Stale are the PCI and mediated host devices of the domain whose alias names an
+	// accelerator request, see [Hostdevs], and that are not in the list, or for another
+	// request: it has another device now, or is deleted.
+	Stale []Device
+	// Foreign are the others of the domain that are not in the list: Nova's own, which
+	// Nova has to keep when it regenerates the domain, or those of deleted accelerators
+	// without an alias.
 	Foreign []Device
 }
 
@@ -34,7 +40,12 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 		}
 	}
 	for _, d := range p.devices {
-		if _, ours := holders[d.String()]; !ours {
+		i := slices.IndexFunc(wanted, func(w Device) bool { return w.Interface == nil && w.String() == d.String() })
+		switch {
+		case i >= 0 && wanted[i].is(d):
+		case d.ARQ != "":
+			diff.Stale = append(diff.Stale, d)
+		case i < 0:
 			diff.Foreign = append(diff.Foreign, d)
 		}
 	}
@@ -42,11 +53,14 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 }
 
 // Complete is [Merge] for a domain that may have some of the devices: it adds the
-// missing ones. When Nova regenerates the domain of a guest, it keeps the mediated
+// missing ones and removes stale ones. When Nova regenerates the domain of a guest, it keeps the mediated
 // devices of the old domain, so Merge would find Cyborg's already present.
 func Complete(domain []byte, devices []Device) ([]byte, error) {
 	diff, err := Diff(domain, devices)
 	if err != nil {
+		return nil, err
+	}
+	if domain, err = Remove(domain, diff.Stale); err != nil {
 		return nil, err
 	}
 	return Merge(domain, diff.Missing)

@@ -3,10 +3,13 @@ package domainxml_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/domainxml"
 )
@@ -331,6 +334,43 @@ func TestScenarios(t *testing.T) {
 		})
 		if diff := cmp.Diff(map[string]any{"foreign": "kept"}, got); diff != "" {
 			t.Errorf("profile (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestCompleteFollowsTheRequests gives accelerator requests other devices, of which earlier domains have some.
+func TestCompleteFollowsTheRequests(t *testing.T) {
+	t.Parallel()
+	input := inputs(t)["nova-order"]
+	rapid.Check(t, func(t *rapid.T) {
+		domain := bytes.Clone(input)
+		foreign, err := domainxml.Read(domain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			var handles []domainxml.Handle
+			devices := rapid.Permutation([]int{1, 2, 3, 4}).Draw(t, "devices")
+			for n := range rapid.IntRange(0, 3).Draw(t, "requests") {
+				handles = append(handles, domainxml.Handle{
+					ARQ: fmt.Sprintf("4b1e7a2c-0000-4000-8000-00000000000%d", n), Type: domainxml.HandlePCI,
+					Info: map[string]any{"domain": "0", "bus": "a", "device": fmt.Sprint(devices[n]), "function": "0"},
+				})
+			}
+			want, _, err := domainxml.Hostdevs(handles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if domain, err = domainxml.Complete(domain, want); err != nil {
+				t.Fatal(err)
+			}
+			have, err := domainxml.Read(domain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(slices.Sorted(slices.Values(names(slices.Concat(foreign, want)))), slices.Sorted(slices.Values(names(have)))); diff != "" {
+				t.Fatalf("devices of the domain (-want +got):\n%s", diff)
+			}
 		}
 	})
 }

@@ -43,6 +43,8 @@ type Handle struct {
 //     function that must keep its vfio variant driver; Nova up to release 34 ignores that.
 //   - MDEV gives a mediated device hostdev (model vfio-pci, not managed) with the
 //     handle's UUID, as in the Wallaby vGPU specification.
+//   - The alias of either is "ua-arq-" and the UUID of the accelerator request, which
+//     libvirt keeps: it tells devices of accelerator requests from others.
 //   - TEST_PCI gives no device, as there is no hardware, and is returned in skipped.
 //
 // Any other type, a missing or malformed value, and a device that two handles name

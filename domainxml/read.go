@@ -30,7 +30,12 @@ func (p *parsed) has(want Device) bool {
 	if want.Interface != nil {
 		list = p.interfaces
 	}
-	return slices.ContainsFunc(list, func(have Device) bool { return have.String() == want.String() })
+	return slices.ContainsFunc(list, want.is)
+}
+
+// is reports whether a device of a domain is this one, and not there for another accelerator request.
+func (d Device) is(have Device) bool {
+	return have.String() == d.String() && (have.ARQ == "" || d.ARQ == "" || have.ARQ == d.ARQ)
 }
 
 // parsed is a valid domain.

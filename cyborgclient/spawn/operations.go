@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -128,7 +129,8 @@ func (o *Operations) powerOff(ctx context.Context, i Instance) error {
 }
 
 // Start powers an instance on: it waits until every ARQ is Bound, adds missing
-// devices to the saved domain, and starts the guest. When an ARQ is not Bound in
+// devices to the saved domain, removes those that its ARQs have no more (see
+// [domainxml.Complete]), and starts the guest. When an ARQ is not Bound in
 // time, or the guest does not start, the guest stays off with its old XML, and its
 // ARQs stay. Nova starts the guest with whatever Cyborg lists. A running guest is
 // left alone.
@@ -238,7 +240,7 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 		if err != nil {
 			return err
 		}
-		if diff, err := domainxml.Diff(saved, accel.devices()); err == nil && len(diff.Missing) == 0 && running {
+		if diff, err := domainxml.Diff(saved, accel.devices()); err == nil && len(diff.Missing)+len(diff.Stale) == 0 && running {
 			if err = o.hypervisor.Shutdown(ctx, i); err == nil {
 				err = o.hypervisor.Start(ctx, i)
 			}
@@ -285,7 +287,7 @@ func (o *Operations) withoutDevices(ctx context.Context, i Instance, domain []by
 	if err != nil {
 		return nil, err
 	}
-	return domainxml.Remove(domain, diff.Present)
+	return domainxml.Remove(domain, slices.Concat(diff.Present, diff.Stale))
 }
 
 // domain returns the saved XML and whether the guest runs.
