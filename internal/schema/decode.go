@@ -20,7 +20,7 @@ type Object struct {
 // Set sets the value of a key; a new key is the last.
 func (o *Object) Set(key string, value any) {
 	if o.Values == nil {
-		o.Values = make(map[string]any)
+		o.Keys, o.Values = make([]string, 0, 4), make(map[string]any)
 	}
 	if _, known := o.Values[key]; !known {
 		o.Keys = append(o.Keys, key)

@@ -1,13 +1,11 @@
 package simhttp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
@@ -62,11 +60,7 @@ func (p *Peer) Do(ctx context.Context, c PeerCall) (Answer, error) {
 }
 
 func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
-	req, err := p.request(ctx, c)
-	if err != nil {
-		return Answer{}, err
-	}
-	res, err := p.roundTrip(req, c.Data)
+	res, err := p.roundTrip(ctx, c)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -78,44 +72,62 @@ func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
 	return Answer{Status: res.StatusCode, Body: body}, nil
 }
 
-// roundTrip sends a request. A service of the simulator itself needs no http.Client: it redirects
-// nowhere, and its answers have bounds of their own.
-func (p *Peer) roundTrip(req *http.Request, data bool) (*http.Response, error) {
+func (p *Peer) roundTrip(ctx context.Context, c PeerCall) (*http.Response, error) {
 	client := http.DefaultClient
 	if p.Endpoint.Client != nil {
 		client = p.Endpoint.Client
 	}
 	if inside, ok := client.Transport.(internalTransport); ok && client.Timeout == 0 {
-		res, err := inside.RoundTrip(req)
-		if err != nil {
-			err = &url.Error{Op: req.Method, URL: req.URL.String(), Err: err}
-		}
-		return res, err
+		return p.ask(ctx, inside, c)
+	}
+	req, err := p.request(ctx, c)
+	if err != nil {
+		return nil, err
 	}
 	limit := int64(httpbounds.AnswerLimit)
-	if data {
+	if c.Data {
 		limit = maxData
 	}
 	bounded := httpbounds.Client(*client, limit)
 	return bounded.Do(req)
 }
 
-func (p *Peer) request(ctx context.Context, c PeerCall) (*http.Request, error) {
-	var body io.Reader
-	if c.Body != nil {
-		data, err := json.Marshal(c.Body)
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: encode: %w", c.Method, c.Path, err)
-		}
-		body = bytes.NewReader(data)
+// ask sends a request to a service of the simulator itself. That needs no http.Client, since it redirects nowhere and its
+// answers have bounds of their own, and no second request for the server's side.
+func (p *Peer) ask(ctx context.Context, inside internalTransport, c PeerCall) (*http.Response, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", c.Method, c.Path, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, c.Method, strings.TrimSuffix(p.Endpoint.URL, "/")+c.Path, body)
+	ctx, s := newScope(ctx)
+	s.internal = true
+	req, err := p.request(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := complete(req); err != nil {
+		return nil, err
+	}
+	res, err := inside.exchange(req, req)
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", c.Method, c.Path, err)
+	}
+	return res, err
+}
+
+func (p *Peer) request(ctx context.Context, c PeerCall) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, c.Method, strings.TrimSuffix(p.Endpoint.URL, "/")+c.Path, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", p.Agent)
-	if body != nil {
+	if c.Body != nil {
+		data, err := json.Marshal(c.Body)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: encode: %w", c.Method, c.Path, err)
+		}
+		req.Body, req.ContentLength = newReceived(data), int64(len(data))
+		req.GetBody = func() (io.ReadCloser, error) { return newReceived(data), nil }
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if c.Version != "" {

@@ -62,6 +62,12 @@ func (t *Transport) roundTrip(req *http.Request, internal bool) (*http.Response,
 	if err != nil {
 		return nil, err
 	}
+	return t.exchange(server, req)
+}
+
+// exchange lets the handler answer a request.
+func (t *Transport) exchange(server, req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
 	call, err := t.serve(server)
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err
@@ -70,7 +76,7 @@ func (t *Transport) roundTrip(req *http.Request, internal bool) (*http.Response,
 		panic(call.panicked)
 	}
 	if call.dropped && call.answer.status == 0 {
-		return nil, fmt.Errorf("%s %s: %w: %w", req.Method, req.URL.Path, errReset, io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("%w: %w", errReset, io.ErrUnexpectedEOF)
 	}
 	return t.response(req, call), nil
 }
@@ -148,24 +154,34 @@ func serverRequest(req *http.Request, internal bool) (*http.Request, error) {
 	ctx, s := newScope(req.Context())
 	s.internal = s.internal || internal
 	server := req.WithContext(ctx)
-	server.Header, server.Body = req.Header.Clone(), http.NoBody // the handler may change its own
-	if req.Body != nil {
-		body, err := httpbounds.ReadAll(req.Body, req.ContentLength)
-		if err = errors.Join(err, req.Body.Close()); err != nil {
-			return nil, fmt.Errorf("%s %s: read the request's body: %w", req.Method, req.URL.Path, err)
+	server.Header = req.Header.Clone() // the handler may change its own
+	server.URL = &url.URL{Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery, Host: req.URL.Host}
+	return server, complete(server)
+}
+
+// complete makes a client's request one that a server has read. Nobody else may have it.
+func complete(server *http.Request) error {
+	switch server.Body.(type) {
+	case nil:
+		server.Body = http.NoBody
+	case *received:
+	default:
+		body, err := httpbounds.ReadAll(server.Body, server.ContentLength)
+		if err = errors.Join(err, server.Body.Close()); err != nil {
+			return fmt.Errorf("%s %s: read the request's body: %w", server.Method, server.URL.Path, err)
 		}
 		server.Body = newReceived(body)
 	}
-	server.URL = &url.URL{Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
+	if server.Host == "" {
+		server.Host = server.URL.Host
+	}
+	server.URL.Scheme, server.URL.Host = "", ""
 	if server.URL.Path == "" {
 		server.URL.Path = "/"
 	}
 	server.RequestURI = server.URL.RequestURI()
 	server.RemoteAddr = "127.0.0.1:0"
 	server.Proto, server.ProtoMajor, server.ProtoMinor = "HTTP/1.1", 1, 1
-	if server.Host == "" {
-		server.Host = req.URL.Host
-	}
 	if server.Header == nil {
 		server.Header = make(http.Header)
 	}
@@ -175,7 +191,7 @@ func serverRequest(req *http.Request, internal bool) (*http.Request, error) {
 	if server.Header.Get("User-Agent") == "" {
 		server.Header.Set("User-Agent", "Go-http-client/1.1")
 	}
-	return server, nil
+	return nil
 }
 
 func (t *Transport) response(req *http.Request, c call) *http.Response {

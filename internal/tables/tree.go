@@ -22,7 +22,8 @@ func digestOf(value string) digest {
 	if value == "" {
 		return digest{}
 	}
-	sum := sha256.Sum256([]byte(value))
+	var room [64]byte // a conversion of more than 32 bytes would allocate
+	sum := sha256.Sum256(append(room[:0], value...))
 	return digest{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
 }
 

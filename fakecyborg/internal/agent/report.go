@@ -286,6 +286,9 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 
 // apply applies the difference, in Placement and in the store.
 func (r *report) apply(ctx context.Context, d difference) {
+	if r.behind != nil {
+		r.created = make([]newDevice, 0, len(d.devices))
+	}
 	if len(d.vanished) > 0 || slices.ContainsFunc(d.devices, func(change deviceChange) bool { return change.stored != nil }) {
 		r.alone()
 	}

@@ -220,8 +220,7 @@ func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made
 		}
 	}
 	const path = "/resource_providers"
-	got, err := p.send(ctx, http.MethodPost, path, "1.20",
-		map[string]string{"uuid": want.UUID, "name": want.Name, "parent_provider_uuid": want.Parent})
+	got, err := p.send(ctx, http.MethodPost, path, "1.20", newProvider{want.Name, want.Parent, want.UUID})
 	switch {
 	case err != nil:
 		return t, p.maybeMade(ctx, want.UUID), err
@@ -234,6 +233,13 @@ func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made
 		}
 	}
 	return t, false, placementError(http.MethodPost, path, got)
+}
+
+// newProvider is the body of a request for a provider.
+type newProvider struct {
+	Name   string `json:"name"`
+	Parent string `json:"parent_provider_uuid"`
+	UUID   string `json:"uuid"`
 }
 
 // lookTime is how long a lost answer is looked into.
