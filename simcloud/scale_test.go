@@ -118,10 +118,12 @@ func BenchmarkScaleState(b *testing.B) {
 		})
 		b.Run("start", func(b *testing.B) {
 			b.ReportAllocs()
+			dump = nil // no part of a start, as the cloud before
 			for b.Loop() {
 				if err := cloud.Close(); err != nil {
 					b.Fatal(err)
 				}
+				cloud = nil
 				if cloud, err = simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices), simcloud.WithStateFile(path)); err != nil {
 					b.Fatal(err)
 				}
