@@ -176,11 +176,13 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 	return nil
 }
 
-// SetStatus enables or disables a device, in Placement first. What a failed disabling may have reserved is freed: at once,
-// or when the device is enabled. Upstream stores the status first, uses the deployable that has the device's number, and
-// loses max_unit.
+// SetStatus enables or disables a device, in Placement first. What a failed change may have done there is undone: at once,
+// or by the next one. Upstream stores the status first, uses the deployable that has the device's number, and loses max_unit.
 func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
-	d, err := store.Find(c.db, func(tx store.Tx) (store.Device, error) { return tx.Device(uuid) })
+	find := func() (store.Device, error) {
+		return store.Find(c.db, func(tx store.Tx) (store.Device, error) { return tx.Device(uuid) })
+	}
+	d, err := find()
 	if err != nil {
 		return err
 	}
@@ -189,17 +191,20 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 		return err
 	}
 	defer leave()
+	if d, err = find(); err != nil { // who had the turn before may have changed it
+		return err
+	}
 	ctx, end := c.work.Detach(ctx)
 	defer end()
 	if c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat { // upstream has no flat hosts, which that would wipe
 		return c.setStatusAsUpstream(ctx, d, status)
 	}
-	disabling := d.Status == store.StatusEnabled && status == store.StatusMaintaining
-	if disabling {
+	changes := d.Status != status
+	if changes && status == store.StatusMaintaining {
 		c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, true) })
 	}
 	if err := c.reserve(ctx, d, status); err != nil {
-		if d.Reserving = true; disabling && c.reserve(ctx, d, store.StatusEnabled) == nil {
+		if d.Reserving = true; changes && c.reserve(ctx, d, d.Status) == nil {
 			c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, false) })
 		}
 		return store.Refuse(store.Internal, "Device %s: set status %s: %v", uuid, status, err)
