@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -36,8 +37,20 @@ type standalone struct {
 	keeper atomic.Pointer[tables.Keeper]
 }
 
-// control is the API with the simulator's own routes beside it.
+// control is the API with the simulator's own routes beside it. No change is answered before the disk has it, and none is
+// taken before the state is loaded, which would replace it.
 func (s *standalone) control(limit *ceiling.Ceiling, routes []sim.Route) http.Handler {
+	synced := simhttp.Synced(s.routes(limit, routes), func() error { return s.keeper.Load().Sync() })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.kept != nil && s.api.Load() == nil && r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.Error(w, cmp.Or(s.waiting.String(), "not ready: the state is not loaded"), http.StatusServiceUnavailable)
+			return
+		}
+		synced.ServeHTTP(w, r)
+	})
+}
+
+func (s *standalone) routes(limit *ceiling.Ceiling, routes []sim.Route) http.Handler {
 	return withControl(http.HandlerFunc(s.serve), limit, simhttp.Control{
 		Faults: s.faults, Routes: routes,
 		More: []simhttp.ControlRoute{
@@ -53,7 +66,7 @@ func (s *standalone) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, s.waiting.String(), http.StatusServiceUnavailable)
 		return
 	}
-	simhttp.Synced(server, func() error { return s.keeper.Load().Sync() }).ServeHTTP(w, r)
+	server.ServeHTTP(w, r)
 }
 
 // report makes the agents report now.
