@@ -225,10 +225,11 @@ func checkKnown[T ~string](field string, value T, known ...T) error {
 	return fmt.Errorf("%w: %s %q (known: %s)", ErrConfig, field, value, strings.Join(names, ", "))
 }
 
-// withDefaults fills what the zero value stands for.
-func (c Config) withDefaults() Config {
+// WithDefaults returns the configuration with its defaults written out.
+func (c Config) WithDefaults() Config {
 	c.Release = cmp.Or(c.Release, Release20262)
 	c.PlacementMode = cmp.Or(c.PlacementMode, ModeTree)
+	c.EventForm = cmp.Or(c.EventForm, EventFormShipped)
 	c.BindTimeout = cmp.Or(c.BindTimeout, defaultBindTimeout)
 	c.HeartbeatPeriod = cmp.Or(c.HeartbeatPeriod, defaultHeartbeat)
 	c.MissedBeats = cmp.Or(c.MissedBeats, defaultMissedBeats)

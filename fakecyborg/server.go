@@ -42,7 +42,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	s := &Server{cfg: cfg, release: cfg.Release.traits(), clock: simhttp.Wall{}}
 	for _, opt := range opts {
 		opt(s)

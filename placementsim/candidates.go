@@ -62,7 +62,7 @@ func (c *call) knownQuery(raw string) (engine.CandidateQuery, error) {
 // searchCandidates appends the answer to a query.
 func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, error) {
 	cfg := c.server.config
-	query.Most, query.BreadthFirst = max(0, cfg.MaxAllocationCandidates), cfg.GenerationStrategy == StrategyBreadthFirst
+	query.Most, query.BreadthFirst = cfg.MaxAllocationCandidates, cfg.GenerationStrategy == StrategyBreadthFirst
 	query.SumsIgnoreUse = cfg.OptimizeForWideProviderTrees
 	err := c.server.state.Candidates(query, func(found engine.Candidates) { b = c.appendCandidates(b, query, found) })
 	return b, err

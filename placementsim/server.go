@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -46,6 +47,18 @@ type Config struct {
 	// OSTraits is the release of os-traits whose traits are the standard ones: 2.9.0, 3.4.0 or 3.9.0. Empty
 	// means the newest.
 	OSTraits string `json:"os_traits,omitempty"`
+}
+
+// WithDefaults returns the configuration with its defaults written out.
+func (c Config) WithDefaults() Config {
+	c.Policy = cmp.Or(c.Policy, PolicyDefault)
+	c.Release = cmp.Or(c.Release, Release20262)
+	c.OSTraits = cmp.Or(c.OSTraits, newestTraits)
+	c.MaxAllocationCandidates = max(0, c.MaxAllocationCandidates)
+	if c.Release != ReleaseZed { // which does not have the option
+		c.GenerationStrategy = cmp.Or(c.GenerationStrategy, StrategyDepthFirst)
+	}
+	return c
 }
 
 // Release is a release of Placement.
@@ -122,9 +135,8 @@ var _ http.Handler = (*Server)(nil)
 
 // New returns a service with the standard resource classes and traits only. The error matches [ErrConfig].
 func New(cfg Config, opts ...Option) (*Server, error) {
+	cfg = cfg.WithDefaults()
 	switch cfg.Policy {
-	case "":
-		cfg.Policy = PolicyDefault
 	case PolicyDefault, PolicySecure, PolicyOpen:
 	default:
 		return nil, fmt.Errorf("%w: unknown policy %q (known: default, secure, open)", ErrConfig, cfg.Policy)
@@ -135,7 +147,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		return nil, fmt.Errorf("%w: unknown generation strategy %q (known: depth-first, breadth-first)", ErrConfig, cfg.GenerationStrategy)
 	}
 	switch cfg.Release {
-	case "", Release20262:
+	case Release20262:
 	case ReleaseZed:
 		if cfg.MaxAllocationCandidates > 0 || cfg.GenerationStrategy != "" || cfg.OptimizeForWideProviderTrees {
 			return nil, fmt.Errorf("%w: release zed has no options of the generation of candidates", ErrConfig)

@@ -11,17 +11,20 @@ import (
 //go:embed traits.txt
 var traitsFile string
 
-// oldestTraits is the release of the names of the file that have none behind them.
-const oldestTraits = "2.9.0"
+// oldestTraits is the release of the names of the file that have none behind them, newestTraits the last one in it.
+const (
+	oldestTraits = "2.9.0"
+	newestTraits = "3.9.0"
+)
 
 // StandardTraits lists the standard traits of the newest release of os-traits that is known, sorted. Those of
 // [Config] may be of an older one.
 func StandardTraits() []string {
-	names, _ := standardTraits("")
+	names, _ := standardTraits(newestTraits)
 	return names
 }
 
-// standardTraits lists the traits of a release; empty means the newest. The error matches [ErrConfig].
+// standardTraits lists the traits of a release. The error matches [ErrConfig].
 func standardTraits(release string) (names []string, err error) {
 	releases := []string{oldestTraits}
 	since := make(map[string]string)
@@ -38,9 +41,6 @@ func standardTraits(release string) (names []string, err error) {
 		names, since[name] = append(names, name), from
 	}
 	slices.Sort(releases)
-	if release == "" {
-		return names, nil
-	}
 	last := slices.Index(releases, release)
 	if last < 0 {
 		return nil, fmt.Errorf("%w: unknown release %q of os-traits (known: %s)", ErrConfig, release, strings.Join(releases, ", "))

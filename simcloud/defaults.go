@@ -1,14 +1,17 @@
 package simcloud
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/keystone"
 	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
 )
 
@@ -96,6 +99,17 @@ func (m Model) withDefaults() Model {
 	}
 	if m.Placement.Seed == 0 {
 		m.Placement.Seed = m.Seed
+	}
+	return m
+}
+
+// settled returns the model with the defaults written out that withDefaults leaves to the services.
+func (m Model) settled() Model {
+	m.TokenLifetime = cmp.Or(m.TokenLifetime, keystone.DefaultTokenLifetime)
+	m.Cyborg, m.Placement = m.Cyborg.WithDefaults(), m.Placement.WithDefaults()
+	m.Users = slices.Clone(m.Users)
+	for i := range m.Users {
+		m.Users[i].Password = cmp.Or(m.Users[i].Password, Password)
 	}
 	return m
 }

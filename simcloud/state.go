@@ -108,19 +108,22 @@ func (st document) parseModel() (Model, error) {
 // isOf refuses a state of another model than one with its defaults. The model of a large cloud
 // is read only if its text differs.
 func (st document) isOf(m Model) error {
-	want, err := json.Marshal(m)
-	if err != nil || bytes.Equal(st.model, want) {
+	if text, err := json.Marshal(m); err != nil || bytes.Equal(st.model, text) {
 		return err
 	}
 	own, err := st.parseModel()
 	if err != nil {
 		return err
 	}
-	model, err := json.Marshal(own)
+	was, err := json.Marshal(own.settled())
 	if err != nil {
 		return err
 	}
-	found, err := tables.DiffJSON(model, want)
+	is, err := json.Marshal(m.settled())
+	if err != nil {
+		return err
+	}
+	found, err := tables.DiffJSON(was, is)
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("%w: it belongs to another model: %s", ErrState, found[0])
 	}

@@ -600,3 +600,38 @@ func TestAStartThatIsEndedLosesNoFaultRule(t *testing.T) {
 		t.Error("no device: the rule applied to the first report")
 	}
 }
+
+// A model is the same, whatever of its defaults is spelled out, as by a flag of cysim serve.
+func TestAStateBelongsToItsModelHoweverThatIsSpelled(t *testing.T) {
+	t.Parallel()
+	required := true // is X-Service-Token, in 2026.2
+	spelled := simcloud.Model{
+		Hosts: []simcloud.Host{}, Region: "RegionOne", TokenLifetime: time.Hour, Users: simcloud.DefaultModel().Users,
+		Cyborg: fakecyborg.Config{
+			Release: fakecyborg.Release20262, PlacementMode: fakecyborg.ModeTree, EventForm: fakecyborg.EventFormShipped,
+			BindTimeout: time.Minute, HeartbeatPeriod: 10 * time.Second, MissedBeats: 3, RequireServiceToken: &required,
+		},
+		Placement: placementsim.Config{
+			Release: placementsim.Release20262, Policy: placementsim.PolicyDefault, GenerationStrategy: placementsim.StrategyDepthFirst,
+			MaxAllocationCandidates: -1, OSTraits: "3.9.0",
+		},
+	}
+	for i := range spelled.Users {
+		spelled.Users[i].Password = simcloud.Password
+	}
+	for name, models := range map[string][2]simcloud.Model{
+		"with the defaults":    {{Hosts: []simcloud.Host{}}, spelled},
+		"without the defaults": {spelled, {Hosts: []simcloud.Host{}}},
+	} {
+		file := filepath.Join(t.TempDir(), "state")
+		for _, model := range models {
+			cloud, err := simcloud.New(t.Context(), model, simcloud.WithStateFile(file))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := cloud.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -29,7 +29,7 @@ func openCyborgState(name string, model simcloud.Model, agents *simcloud.Agents)
 		return nil, nil
 	}
 	k = &keptState{name: name}
-	of := simcloud.Model{Hosts: []simcloud.Host{}, Cyborg: fakecyborg.Config{Release: model.Cyborg.Release, PlacementMode: model.Cyborg.PlacementMode}}
+	of := simcloud.Model{Hosts: []simcloud.Host{}, Cyborg: fakecyborg.Config{PlacementMode: model.Cyborg.WithDefaults().PlacementMode}}
 	for _, host := range agents.Hosts {
 		of.Hosts = append(of.Hosts, simcloud.Host{Name: host.Name, Fallback: host.Fallback})
 	}
@@ -50,8 +50,17 @@ func openCyborgState(name string, model simcloud.Model, agents *simcloud.Agents)
 	return k, nil
 }
 
-// check refuses the state of another Cyborg.
+// check refuses the state of another Cyborg. The model of an older file may name a release, or not name the placement mode.
 func (k *keptState) check(old json.RawMessage) error {
+	var of simcloud.Model
+	if err := json.Unmarshal(old, &of); err != nil {
+		return fmt.Errorf("%s: model: %w", k.name, err)
+	}
+	of.Cyborg.Release, of.Cyborg.PlacementMode = "", of.Cyborg.WithDefaults().PlacementMode
+	old, err := json.Marshal(of)
+	if err != nil {
+		return err
+	}
 	found, err := tables.DiffJSON(old, k.model)
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("%s belongs to another Cyborg: %s", k.name, found[0])
