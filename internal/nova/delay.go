@@ -74,7 +74,7 @@ func (s *Server) forwardAt(due time.Time, numbers ...int64) {
 		}
 		for _, number := range numbers {
 			if s.takeDelayed(number, due) {
-				s.deliver(ctx, []int64{number}, nil)
+				s.deliver(ctx, []int64{number})
 			}
 		}
 	})

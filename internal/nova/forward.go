@@ -53,7 +53,6 @@ func (s *Server) ForwardTo(urls ...string) error {
 // drops, delays or moves behind the others.
 func (s *Server) forward(ctx context.Context, numbers []int64) {
 	var now, last []int64
-	failed := map[int64]bool{}
 	for _, number := range numbers {
 		row, _ := s.rowOf(number)
 		rule, _ := s.Faults.Decide(fault.ExternalEventForward, tagOf(row.Event))
@@ -66,20 +65,18 @@ func (s *Server) forward(ctx context.Context, numbers []int64) {
 			s.forwardAt(due, number)
 		case fault.Reorder:
 			last = append(last, number)
-		case fault.Duplicate:
-			now = append(now, number, number)
-		case fault.Status:
-			failed[number] = true
+		case fault.Duplicate, fault.Status:
+			s.update(number, func(e *eventRow) { e.Fault = rule.Action })
 			now = append(now, number)
 		default:
 			s.update(number, func(e *eventRow) { e.Problems = append(slices.Clone(e.Problems), "lost on purpose") })
 		}
 	}
 	if len(now) > 0 {
-		s.deliver(ctx, now, failed)
+		s.deliver(ctx, now)
 	}
 	for _, number := range slices.Backward(last) {
-		s.deliver(ctx, []int64{number}, nil)
+		s.deliver(ctx, []int64{number})
 	}
 }
 
@@ -110,14 +107,11 @@ func (s *Server) targets() []target {
 
 // deliver posts the events to every target, or again to those that an event waits for. Trouble is
 // kept with the events: as Nova casts them to the host, the sender never learns of it.
-func (s *Server) deliver(ctx context.Context, numbers []int64, failed map[int64]bool) {
+func (s *Server) deliver(ctx context.Context, numbers []int64) {
 	rows := make([]eventRow, 0, len(numbers))
 	for _, number := range numbers {
 		if row, kept := s.rowOf(number); kept { // not dropped for newer ones since it was delayed
-			if failed[number] {
-				row.Status = statusFailed
-			}
-			rows = append(rows, row)
+			rows = append(rows, row.arriving()...)
 		}
 	}
 	for _, to := range s.targets() {
@@ -133,6 +127,17 @@ func (s *Server) deliver(ctx context.Context, numbers []int64, failed map[int64]
 		}
 	}
 	s.tryAgain(numbers)
+}
+
+// arriving is what a post has of an event.
+func (e eventRow) arriving() []eventRow {
+	switch e.Fault {
+	case fault.Status:
+		e.Status = statusFailed
+	case fault.Duplicate:
+		return []eventRow{e, e}
+	}
+	return []eventRow{e}
 }
 
 // outcome is what became of a post: an error for all events, or one for some of them.
@@ -153,6 +158,9 @@ func (o outcome) of(i int) error {
 // keep notes with the events what became of their post.
 func (s *Server) keep(to target, numbers []int64, result outcome) {
 	for i, number := range numbers {
+		if result.err != nil && i > 0 && numbers[i-1] == number {
+			continue // a duplicate of a post that failed as a whole
+		}
 		var lost sim.Event
 		err := result.of(i)
 		s.update(number, func(e *eventRow) {
@@ -202,7 +210,7 @@ const (
 // tryAgain forwards the events later that a target is to have again.
 func (s *Server) tryAgain(numbers []int64) {
 	due := make(map[time.Time][]int64)
-	for _, number := range slices.Compact(slices.Sorted(slices.Values(numbers))) {
+	for _, number := range numbers {
 		if row, kept := s.rowOf(number); kept && len(row.Tries) > 0 {
 			due[row.ForwardAt] = append(due[row.ForwardAt], number)
 		}

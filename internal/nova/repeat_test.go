@@ -3,6 +3,7 @@ package nova_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
@@ -27,6 +29,7 @@ type api struct {
 	*httptest.Server
 	mu    sync.Mutex
 	posts []string // the token of each
+	got   []string // the statuses of the events of each
 }
 
 func (a *api) tokens() []string {
@@ -43,6 +46,15 @@ func newAPI(t *testing.T, answers ...string) *api {
 		defer a.mu.Unlock()
 		answer := answers[min(len(a.posts), len(answers)-1)]
 		a.posts = append(a.posts, r.Header.Get("X-Auth-Token"))
+		var sent struct{ Events []sim.Event }
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+			t.Error(err)
+		}
+		var statuses []string
+		for _, e := range sent.Events {
+			statuses = append(statuses, e.Status)
+		}
+		a.got = append(a.got, strings.Join(statuses, " "))
 		status := 0
 		_, _ = fmt.Sscan(answer, &status)
 		_, body, _ := strings.Cut(answer, " ")
@@ -133,6 +145,28 @@ func TestAPostOfEventsIsRepeatedWhereThatHelps(t *testing.T) {
 				t.Errorf("log: %s", log.String())
 			}
 		})
+	}
+}
+
+// An event that a rule lets arrive as failed, or twice, arrives so with each post.
+func TestARepeatedPostIsAsTheRuleOfItsEventSays(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[fault.Action]string{fault.Status: "failed", fault.Duplicate: "completed completed"} {
+		for last, posts := range map[string]int{"200": 3, "503": 6} {
+			faults := fault.NewSet()
+			faults.RegisterWork(fault.Operation{Name: fault.ExternalEventForward, Actions: []fault.Action{action}})
+			if err := faults.Set(fault.Rule{Operation: fault.ExternalEventForward, Action: action}); err != nil {
+				t.Fatal(err)
+			}
+			a := newAPI(t, "503", "503", last)
+			server, _ := forwarded(t, a, nova.Config{Faults: faults})
+			if diff := cmp.Diff(slices.Repeat([]string{want}, posts), a.got); diff != "" {
+				t.Errorf("%s, %s in the end: the posts (-want +got):\n%s", action, last, diff)
+			}
+			if n := len(server.Events()[0].Problems); last == "503" && n != 1 {
+				t.Errorf("%s: %d problems, want 1", action, n)
+			}
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/internal/uuids"
@@ -20,6 +21,8 @@ type eventRow struct {
 	sim.ReceivedEvent
 	// ForwardAt is when the event is to be forwarded, if that was delayed and is not done.
 	ForwardAt time.Time `json:"forward_at,omitzero"`
+	// Fault is how a rule has the event arrive: as failed (status), or twice (duplicate).
+	Fault fault.Action `json:"fault,omitempty"`
 	// Tries are how often a post to a URL failed that is repeated then.
 	Tries map[string]int `json:"tries,omitempty"`
 }
@@ -35,6 +38,8 @@ func (e eventRow) check() error {
 		return errors.New("name or status is missing")
 	case !codes[e.Code]:
 		return fmt.Errorf("code %d is none of %v", e.Code, slices.Sorted(maps.Keys(codes)))
+	case !slices.Contains([]fault.Action{"", fault.Status, fault.Duplicate}, e.Fault):
+		return fmt.Errorf("fault %q is none with which an event arrives", e.Fault)
 	case e.ForwardAt.IsZero():
 		return simhttp.CheckTime("at", e.At)
 	case e.Code != 200:
