@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -92,7 +94,34 @@ func decodeRow(r sim.Record) (any, error) {
 	case r.Table == idsTable && r.Key == idsKey:
 		row = new(idsRow)
 	}
-	return row, r.Decode(row)
+	err := r.Decode(row)
+	if name, bad := refusedName(row); err == nil && bad {
+		err = r.Errorf("no request can give the uuid or name %q", name)
+	}
+	return row, err
+}
+
+// anyName is the form of the names of traits and resource classes, also of those of newer releases.
+var anyName = regexp.MustCompile(`^[A-Z0-9_]+$`)
+
+// refusedName finds a uuid or a name in a row that no request can give: most answers are written without escapes.
+func refusedName(row any) (name string, bad bool) {
+	var given []string // uuids
+	switch r := row.(type) {
+	case *engine.NameRow:
+		return r.Name, !anyName.MatchString(r.Name) || len(r.Name) > maxName
+	case *engine.ProviderRow:
+		given = []string{r.UUID}
+	case *engine.ConsumerRow:
+		given = []string{r.UUID}
+	case *engine.AggregatesRow:
+		given = r.Aggregates
+	}
+	i := slices.IndexFunc(given, func(uuid string) bool { return !uuids.Like(uuid) })
+	if i < 0 {
+		return "", false
+	}
+	return given[i], true
 }
 
 // state returns the state for transitions whose changes the record of the request lists.

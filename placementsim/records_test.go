@@ -115,12 +115,30 @@ func TestBadRecordsChangeNothing(t *testing.T) {
 	}
 }
 
+// Answers are written without escapes: what a request cannot name is in no state.
+func TestRecordsHaveNoNameThatARequestCannotGive(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	before := recorded(t, s)
+	gpu := s.ResourceProviders()[1]
+	for _, name := range []string{gpu.UUID, gpu.Parent, gpu.Aggregates[0], s.Allocations()[0].Consumer, "CUSTOM_A", "CUSTOM_PGPU"} {
+		bad := slices.Clone(before)
+		for i, r := range bad {
+			bad[i].Key = strings.ReplaceAll(r.Key, name, `x"y`)
+			bad[i].Row = bytes.ReplaceAll(r.Row, []byte(name), []byte(`x\"y`))
+		}
+		if err := sim.Replace(t.Context(), s, bad); !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), `no request can give the uuid or name "x\"y"`) {
+			t.Errorf("%s: got %v, want ErrRecords", name, err)
+		}
+	}
+}
+
 func FuzzReplace(f *testing.F) {
 	f.Add([]byte(`[]`))
 	f.Add([]byte(`[{"table": "placement.sequences", "key": "ids", "row": {"name": "ids"}}, {"table": "placement.sequences", "key": "placement", "row": {"name": "placement", "resource_providers": 2, "trees": 1}},
-		{"table": "placement.resource_providers", "key": "0000000001", "row": {"id": 1, "uuid": "a", "name": "a", "tree": 1}}, {"table": "placement.resource_providers", "key": "0000000002", "row": {"id": 2, "uuid": "b", "name": "b", "parent_provider_uuid": "a"}},
-		{"table": "placement.inventories", "key": "0000000001.000000", "row": {"resource_provider": "a", "resource_class": "VCPU", "total": 4, "max_unit": 4, "allocation_ratio": 1e300}},
-		{"table": "placement.consumers", "key": "c", "row": {"uuid": "c"}}, {"table": "placement.allocations", "key": "c.0000000001.000000", "row": {"consumer": "c", "resource_provider": "a", "resource_class": "VCPU", "used": 3}}]`))
+		{"table": "placement.resource_providers", "key": "0000000001", "row": {"id": 1, "uuid": "00000000-0000-4000-8000-00000000000a", "name": "a", "tree": 1}}, {"table": "placement.resource_providers", "key": "0000000002", "row": {"id": 2, "uuid": "00000000-0000-4000-8000-00000000000b", "name": "b", "parent_provider_uuid": "00000000-0000-4000-8000-00000000000a"}},
+		{"table": "placement.inventories", "key": "0000000001.000000", "row": {"resource_provider": "00000000-0000-4000-8000-00000000000a", "resource_class": "VCPU", "total": 4, "max_unit": 4, "allocation_ratio": 1e300}},
+		{"table": "placement.consumers", "key": "00000000-0000-4000-8000-00000000000c", "row": {"uuid": "00000000-0000-4000-8000-00000000000c"}}, {"table": "placement.allocations", "key": "00000000-0000-4000-8000-00000000000c.0000000001.000000", "row": {"consumer": "00000000-0000-4000-8000-00000000000c", "resource_provider": "00000000-0000-4000-8000-00000000000a", "resource_class": "VCPU", "used": 3}}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var records []sim.Record
 		if json.Unmarshal(data, &records) != nil {
