@@ -2,12 +2,15 @@ package spawn_test
 
 import (
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -91,4 +94,31 @@ func TestADeletedInstanceLeavesNoARQThatWasUnbound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Cyborg goes down between the list of the ARQs and the reading of one that only the caller names: what was
+// listed is deleted, or named.
+func TestADeletionNamesWhatCyborgListedBeforeItWentDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "mixed")
+		stale := "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2bfff"
+		i.ARQs = append(slices.Clone(i.ARQs), stale)
+		down := fault.Rule{Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable}
+		get, list := down, down
+		get.Operation, list.Operation, list.Nth = fault.ARQGet, fault.ARQList, 3
+		s.fail(t, get, list)
+		err := s.ops.Delete(t.Context(), i)
+		settled(t, s.cloud.Faults().Set())
+		named := leftARQs(err)
+		for _, arq := range s.arqs(t, i) {
+			if !slices.Contains(named, arq.UUID) {
+				t.Errorf("error %v does not name ARQ %s, which is %s on host %s", err, arq.UUID, arq.State, arq.Hostname)
+			}
+		}
+		if !slices.Contains(named, stale) {
+			t.Errorf("error %v does not name ARQ %s, which could not be read", err, stale)
+		}
+	})
 }

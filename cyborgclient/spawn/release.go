@@ -158,16 +158,17 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 // deleteInstanceARQs deletes all ARQs of an instance, and those that the caller or a port
 // names and Cyborg does not list for it, such as unbound ones, unless they are another
 // instance's: a binding profile may be stale. It returns those that are left with their
-// errors. Err is set if they are unknown.
+// errors. Err is set if they are unknown: Cyborg has never listed them.
 func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion, c *cleanup) (left []cyborgclient.ARQ, failed map[string]error, err error) {
 	var arqs, unread []cyborgclient.ARQ
 	known := false
 	others := slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Clone(i.ARQs), maps.Keys(i.portARQs())))))
-	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		if arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID}); err != nil {
+	err = f.retry(ctx, func(ctx context.Context) error {
+		listed, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		if err != nil {
 			return err
 		}
-		known, unread, c.foreign = true, nil, nil
+		arqs, known, unread, c.foreign = listed, true, nil, nil
 		for _, uuid := range others {
 			if slices.Contains(uuidsOf(arqs), uuid) {
 				continue
