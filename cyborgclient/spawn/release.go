@@ -398,15 +398,13 @@ func (o *Operations) heldElsewhere(ctx context.Context, i Instance) error {
 	if err != nil || len(nodes) == 0 {
 		return nil
 	}
-	root, err := o.flow.placement.Named(ctx, i.Host)
-	if err != nil || root == "" { // a short name
-		return nil
+	var other string
+	for _, node := range nodes {
+		if other, err = o.flow.placement.NodeName(ctx, node); err != nil || i.isOn(other) {
+			return nil
+		}
 	}
-	tree, err := o.flow.placement.Tree(ctx, root, "")
-	if err != nil || slices.ContainsFunc(nodes, func(node string) bool { return tree[node] != "" }) {
-		return nil
-	}
-	return fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of provider %s", ErrRequest, i.Host, nodes[0])
+	return fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of host %s", ErrRequest, i.Host, other)
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {

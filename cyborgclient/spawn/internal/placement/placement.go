@@ -193,6 +193,19 @@ func (c *Client) ProviderName(ctx context.Context, provider string) (string, err
 	return answer.Name, err
 }
 
+// NodeName returns the name of the root of a resource provider's tree, which is that of its
+// compute node.
+func (c *Client) NodeName(ctx context.Context, provider string) (string, error) {
+	answer, err := get[struct {
+		Name string
+		Root string `json:"root_provider_uuid"`
+	}](ctx, c, "GET resource_providers", provider, pathProviders, provider)
+	if err != nil || answer.Root == "" || answer.Root == provider {
+		return answer.Name, err
+	}
+	return c.ProviderName(ctx, answer.Root)
+}
+
 // Traits returns the traits of a resource provider.
 func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) {
 	answer, err := get[struct{ Traits []string }](ctx, c, "GET resource_providers traits", provider, pathProviders, provider, "traits")

@@ -1,0 +1,66 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// deletions are the operations that free what an instance holds.
+func deletions() map[string]func(*spawn.Operations, context.Context, spawn.Instance) error {
+	return map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
+		"delete": (*spawn.Operations).Delete, "shelve offload": (*spawn.Operations).ShelveOffload, "local delete": (*spawn.Operations).LocalDelete,
+	}
+}
+
+// silence takes Cyborg's list of ARQs away.
+func (s *site) silence(t *testing.T) {
+	t.Helper()
+	s.fail(t, fault.Rule{Operation: fault.ARQList, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
+}
+
+// refused checks that a deletion is refused with an error that names a host, and that the guest there
+// keeps what it holds.
+func (s *site) refused(t *testing.T, there spawn.Instance, run func() error) {
+	t.Helper()
+	before := s.held(there.UUID)
+	if err := run(); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "host "+there.Host) {
+		t.Errorf("got %v, want a refusal that names host %s", err, there.Host)
+	}
+	settled(t, s.cloud.Faults().Set())
+	s.running(t, there, true)
+	if diff := cmp.Diff(before, s.held(there.UUID)); diff != "" {
+		t.Errorf("the allocation of the guest on host %s (-before +after):\n%s", there.Host, diff)
+	}
+}
+
+// The host of before a move may have a short name, by which Placement does not know it.
+func TestADeletionWithAnyNameOfTheOldHostLeavesTheAllocationWhileCyborgIsDown(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		for _, name := range []string{"cn.example.org", "cn"} {
+			bubble(t, op+" with "+name, func(t *testing.T) {
+				model := simcloud.ScaleModel(2, 2)
+				model.Hosts[0].Name, model.Hosts[1].Name = "cn.example.org", "other.example.org"
+				s := newSite(t, worldOpts{model: &model})
+				i := s.launchOn(t, "cn.example.org", request("gpu"))
+				s.loseHost(t, i.Host)
+				result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+				settled(t, err)
+				there := spawn.InstanceOf(request("gpu"), result)
+				s.guests.down = nil
+				s.silence(t)
+				i.Host = name
+				s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
+			})
+		}
+	}
+}
