@@ -3,9 +3,11 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -63,4 +65,44 @@ func TestADeletionWithAnyNameOfTheOldHostLeavesTheAllocationWhileCyborgIsDown(t 
 			})
 		}
 	}
+}
+
+// Of an instance without accelerators only Placement tells that it was moved, whether Cyborg answers or not.
+func TestADeletionWithTheOldHostLeavesAGuestWithoutAccelerators(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		for _, silent := range []bool{false, true} {
+			bubble(t, fmt.Sprintf("%s, Cyborg silent: %t", op, silent), func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				i := s.spawn(t, "")
+				s.loseHost(t, i.Host)
+				result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+				settled(t, err)
+				there := i
+				there.Host = result.Host
+				s.guests.down = nil
+				if silent {
+					s.silence(t)
+				}
+				s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
+				settled(t, s.ops.Delete(t.Context(), there))
+			})
+		}
+	}
+}
+
+// One failed answer of Placement does not hide the move.
+func TestADeletionAsksPlacementAgainWhetherTheInstanceWasMoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "")
+		s.loseHost(t, i.Host)
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		settled(t, err)
+		there := i
+		there.Host = result.Host
+		s.fail(t, fault.Rule{Operation: fault.AllocationsGet, Action: fault.Status, Status: http.StatusServiceUnavailable})
+		s.refused(t, there, func() error { return s.ops.LocalDelete(t.Context(), i) })
+	})
 }

@@ -295,8 +295,8 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // destroy the guest; what could not be freed is named in the [*Error], and Delete may be
 // called again.
 //
-// An instance that was moved since, which the caller may not know, has a guest with its ARQs on
-// another host: nothing is done, and the error matches ErrRequest and names that host. A guest
+// An instance that was moved since, which the caller may not know, has a guest with its ARQs, or its
+// compute resources, on another host: nothing is done, and the error matches ErrRequest and names that host. A guest
 // on a host from which it was evacuated, with an ARQ that is older than those on its own host,
 // is left with that ARQ, and the error, which matches ErrLeftover, names both. Delete with that
 // host removes them.
@@ -370,19 +370,19 @@ func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, er
 
 // notMoved returns an error if an instance has ARQs on another host than its own, and a guest
 // there: the deletion would free the devices of that guest. It returns the ARQs that Cyborg
-// lists, and how to delete them. While Cyborg does not list them, Placement tells where the instance
+// lists, and how to delete them. Without such ARQs Placement tells where the instance
 // is. Of an instance without a host, another one that does not answer may be the one from which it
 // was evacuated.
 func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, how deletion, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	arqs, how.unlisted = o.flow.instanceARQs(ctx, i.UUID)
-	if how.unlisted != nil {
-		return nil, how, o.heldElsewhere(ctx, i)
-	}
 	how.old, moved = o.oldGuests(ctx, i, arqs, nil)
 	if i.Host == "" && !errors.Is(moved, ErrRequest) {
 		moved = nil
+	}
+	if moved == nil && !slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return mayHaveGuest(arq.State) }) {
+		moved = o.heldElsewhere(ctx, i)
 	}
 	return arqs, how, moved
 }
@@ -393,18 +393,28 @@ func (o *Operations) heldElsewhere(ctx context.Context, i Instance) error {
 	if i.Host == "" {
 		return nil
 	}
-	held, err := o.flow.placement.Allocation(ctx, i.UUID)
-	nodes := placement.NodeProviders(held.Resources)
-	if err != nil || len(nodes) == 0 {
+	hosts, err := o.flow.heldHosts(ctx, i.UUID)
+	if err != nil || len(hosts) == 0 || slices.ContainsFunc(hosts, i.isOn) {
 		return nil
 	}
-	var other string
-	for _, node := range nodes {
-		if other, err = o.flow.placement.NodeName(ctx, node); err != nil || i.isOn(other) {
-			return nil
+	return fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of host %s", ErrRequest, i.Host, hosts[0])
+}
+
+// heldHosts returns the names of the compute nodes of which an instance holds compute resources.
+func (f *Flow) heldHosts(ctx context.Context, instance string) (hosts []string, err error) {
+	err = f.retry(ctx, func(ctx context.Context) error {
+		hosts = nil
+		held, err := f.placement.Allocation(ctx, instance)
+		for _, node := range placement.NodeProviders(held.Resources) {
+			var host string
+			if host, err = f.placement.NodeName(ctx, node); err != nil {
+				break
+			}
+			hosts = append(hosts, host)
 		}
-	}
-	return fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of host %s", ErrRequest, i.Host, other)
+		return err
+	})
+	return hosts, err
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
