@@ -106,3 +106,87 @@ func TestADeletionAsksPlacementAgainWhetherTheInstanceWasMoved(t *testing.T) {
 		s.refused(t, there, func() error { return s.ops.LocalDelete(t.Context(), i) })
 	})
 }
+
+// The caller does not know that an Unshelve has succeeded: the instance has no host for it.
+func TestADeletionWithoutAHostLeavesTheGuestOfAnUnshelve(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		for _, tt := range []struct {
+			profile string
+			silent  bool // Cyborg
+		}{{"gpu", true}, {"", false}, {"", true}} {
+			bubble(t, fmt.Sprintf("%s, profile %q, Cyborg silent: %t", op, tt.profile, tt.silent), func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				i := s.spawn(t, tt.profile)
+				settled(t, s.ops.ShelveOffload(t.Context(), i))
+				i.Host, i.ARQs = "", nil
+				result, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
+				settled(t, err)
+				there := i
+				there.Host = result.Host
+				if tt.silent {
+					s.silence(t)
+				}
+				s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
+			})
+		}
+	}
+}
+
+// A host that does not answer may have the guest. When it answers that it has none, as after an Unshelve that was
+// interrupted, the instance is deleted.
+func TestADeletionWithoutAHostAsksTheHostOfTheAllocation(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		for _, profile := range []string{"", "gpu"} {
+			bubble(t, fmt.Sprintf("%s, profile %q", op, profile), func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				i := s.spawn(t, profile)
+				there := i
+				i.Host = ""
+				s.guests.down[there.Host] = true
+				before := s.usage(t, i)
+				if err := free(s.ops, t.Context(), i); err == nil || errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "host "+there.Host) {
+					t.Errorf("got %v, want an error that names host %s", err, there.Host)
+				}
+				if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
+					t.Errorf("usage (-before +after):\n%s", diff)
+				}
+				s.guests.down = nil
+				settled(t, s.guests.Destroy(t.Context(), there))
+				settled(t, s.guests.Undefine(t.Context(), there))
+				settled(t, free(s.ops, t.Context(), i))
+				s.sound(t)
+			})
+		}
+	}
+}
+
+// An evacuation that could not give up the old host leaves the instance resources of both.
+func TestADeletionWithTheOldHostWhoseAllocationIsLeftLeavesTheGuest(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		bubble(t, op, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "")
+			s.loseHost(t, i.Host)
+			s.guests.hook = func(int) {
+				if s.guests.calls[len(s.guests.calls)-1] == "start" {
+					s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: http.StatusServiceUnavailable, Times: -1})
+				}
+			}
+			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			wantKinds(t, certainlyLeft(err), spawn.LeftoverAllocation)
+			s.guests.hook = nil
+			settled(t, s.cloud.Faults().Set())
+			there := i
+			there.Host = result.Host
+			s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
+			delete(s.guests.saved, placeOf(i)) // the old host is back, and has removed it
+			s.guests.down = nil
+			s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
+			settled(t, s.ops.Delete(t.Context(), there))
+			s.sound(t)
+		})
+	}
+}

@@ -314,7 +314,8 @@ func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
 // LocalDelete frees ARQs and allocation of an instance without a host, or whose host
 // is down. It does not touch the guest: when the host comes back, the guest must be
 // removed first, as nova-compute does at its start. A guest on another host is one of an
-// instance that was moved, or is left from before: see [Operations.Delete].
+// instance that was moved, or is left from before: see [Operations.Delete]. So is one on a host of which an
+// instance without a host holds compute resources, as after an Unshelve.
 //
 // No released Cyborg deletes an ARQ with a mediated device while the agent of its host is
 // down. LocalDelete frees the rest and returns an error that matches ErrLeftover and names
@@ -371,33 +372,51 @@ func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, er
 // notMoved returns an error if an instance has ARQs on another host than its own, and a guest
 // there: the deletion would free the devices of that guest. It returns the ARQs that Cyborg
 // lists, and how to delete them. Without such ARQs Placement tells where the instance
-// is. Of an instance without a host, another one that does not answer may be the one from which it
+// is, and of an instance without a host whether one that does not answer may be that from which it
 // was evacuated.
 func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, how deletion, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	arqs, how.unlisted = o.flow.instanceARQs(ctx, i.UUID)
 	how.old, moved = o.oldGuests(ctx, i, arqs, nil)
-	if i.Host == "" && !errors.Is(moved, ErrRequest) {
-		moved = nil
-	}
-	if moved == nil && !slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return mayHaveGuest(arq.State) }) {
+	isSilent := i.Host == "" && moved != nil && !errors.Is(moved, ErrRequest)
+	isTold := slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return mayHaveGuest(arq.State) })
+	if isSilent || moved == nil && !isTold {
 		moved = o.heldElsewhere(ctx, i)
 	}
 	return arqs, how, moved
 }
 
-// heldElsewhere returns an error if an instance holds compute resources, and none of its host: it was
-// moved, or is moved just now. Without an answer of Placement that is not known.
+// heldElsewhere returns an error if an instance holds compute resources of other hosts, and none of its
+// own: it was moved, or is moved just now. Of one without a host, or that holds resources of several, as
+// after an evacuation that could not give up the old host, the guests there tell. Without an answer of
+// Placement that is not known.
 func (o *Operations) heldElsewhere(ctx context.Context, i Instance) error {
-	if i.Host == "" {
-		return nil
-	}
 	hosts, err := o.flow.heldHosts(ctx, i.UUID)
-	if err != nil || len(hosts) == 0 || slices.ContainsFunc(hosts, i.isOn) {
+	if err != nil || len(hosts) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of host %s", ErrRequest, i.Host, hosts[0])
+	isHere := slices.ContainsFunc(hosts, i.isOn)
+	if i.Host != "" && !isHere {
+		return fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of host %s", ErrRequest, i.Host, hosts[0])
+	}
+	for _, host := range slices.DeleteFunc(hosts, i.isOn) {
+		answer := o.guestOn(ctx, i, host)
+		switch {
+		case answer == nil && (!isHere || o.guestOn(ctx, i, i.Host) != nil):
+			return fmt.Errorf("%w: the instance has a guest on host %s", ErrRequest, host)
+		case !isHere && !errors.Is(answer, ErrNoGuest):
+			return fmt.Errorf("ask for the guest on host %s, of which the instance holds compute resources: %w", host, answer)
+		}
+	}
+	return nil
+}
+
+// guestOn returns no error if an instance has a guest on a host.
+func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error {
+	i.Host = host
+	_, _, err := o.hypervisor.Domain(ctx, i)
+	return err
 }
 
 // heldHosts returns the names of the compute nodes of which an instance holds compute resources.
