@@ -2,13 +2,19 @@ package spawn_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // An admin's token lists the ARQs of all projects. ExclusiveProject is about its own.
@@ -68,4 +74,148 @@ func TestTheARQsOfASetTokenGetTheProjectOfTheInstance(t *testing.T) {
 			w.checkPromise(t, result, nil)
 		})
 	}
+}
+
+// serviceSite is a site whose flows may have the token of an agent in the project service, without the role
+// admin. With isolation Cyborg shows it the ARQs of that project only, as released ones do whatever the service token.
+func serviceSite(t *testing.T, isolated bool) *site {
+	t.Helper()
+	model := simcloud.DefaultModel()
+	model.Cyborg.UpstreamQuirks = isolated
+	model.Users = append(model.Users, simcloud.User{Name: "agent", Roles: map[string][]string{"service": {"service", "member"}}})
+	return newSite(t, worldOpts{model: &model})
+}
+
+// logIn gives the site a flow with the token of a user.
+func (s *site) logIn(t *testing.T, user string) {
+	t.Helper()
+	provider, err := s.cloud.ProviderClient(t.Context(), user)
+	settled(t, err)
+	s.connect(t, provider)
+	s.renew(t)
+}
+
+// releases are what frees an instance, or its devices.
+func releases() map[string]func(*site, context.Context, spawn.Instance) error {
+	all := map[string]func(*site, context.Context, spawn.Instance) error{
+		"release":         func(s *site, ctx context.Context, i spawn.Instance) error { return s.flow.Release(ctx, i.UUID) },
+		"release devices": func(s *site, ctx context.Context, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
+	}
+	for op, free := range deletions() {
+		all[op] = func(s *site, ctx context.Context, i spawn.Instance) error { return free(s.ops, ctx, i) }
+	}
+	return all
+}
+
+func TestHiddenARQsOfAnotherProjectAreNoSuccess(t *testing.T) {
+	t.Parallel()
+	for op, free := range releases() {
+		for _, down := range []bool{false, true} {
+			bubble(t, fmt.Sprintf("%s, Cyborg down: %t", op, down), func(t *testing.T) {
+				s := serviceSite(t, true)
+				i := s.spawn(t, "gpu") // of the project admin
+				before := s.usage(t, i)
+				s.logIn(t, "agent")
+				if down {
+					s.fail(t, fault.Rule{Operation: fault.ARQList, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
+				}
+				err := free(s, t.Context(), i)
+				isNamed := err != nil && strings.Contains(err.Error(), s.cloud.ProjectID("admin"))
+				if err == nil || !down && (!errors.Is(err, spawn.ErrRequest) || !isNamed) {
+					t.Errorf("got %v, want a refusal that names the project", err)
+				}
+				settled(t, s.cloud.Faults().Set())
+				s.logIn(t, "admin")
+				if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
+					t.Errorf("usage (-before +after):\n%s", diff)
+				}
+				s.running(t, i, true)
+				settled(t, free(s, t.Context(), i))
+				if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
+					t.Errorf("with the token of an admin %v are left", arqs)
+				}
+			})
+		}
+	}
+}
+
+// The caller names the project of an instance whose allocation is gone.
+func TestHiddenARQsAreNoSuccessWithoutAnAllocation(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		bubble(t, op, func(t *testing.T) {
+			s := serviceSite(t, true)
+			i := s.spawn(t, "gpu")
+			i.ProjectID = s.cloud.ProjectID("admin")
+			settled(t, s.cloud.Placement.Release(i.UUID))
+			s.logIn(t, "agent")
+			if err := free(s.ops, t.Context(), i); !errors.Is(err, spawn.ErrRequest) || len(s.guests.calls) > 0 {
+				t.Errorf("got %v after %v, want a refusal", err, s.guests.calls)
+			}
+		})
+	}
+}
+
+// Nothing is hidden of an instance without accelerators, of one of the token's project, and by a Cyborg that shows
+// the ARQs of all projects.
+func TestWhatIsNotHiddenIsFreed(t *testing.T) {
+	t.Parallel()
+	for op, free := range releases() {
+		for name, tt := range map[string]struct {
+			isolated bool
+			user     string // of the spawn
+			profile  string
+		}{
+			"without accelerators": {true, "admin", ""}, "own project": {true, "agent", "gpu"}, "not isolated": {false, "admin", "gpu"},
+		} {
+			bubble(t, op+", "+name, func(t *testing.T) {
+				s := serviceSite(t, tt.isolated)
+				s.logIn(t, tt.user)
+				i := s.spawn(t, tt.profile)
+				s.logIn(t, "agent")
+				settled(t, free(s, t.Context(), i))
+				if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 || op != "release devices" && len(s.held(instance)) > 0 {
+					t.Errorf("left are %v and %v", arqs, s.held(instance))
+				}
+			})
+		}
+	}
+}
+
+// An attempt that was interrupted leaves the claim of a device without an ARQ.
+func TestAClaimWithoutARQsIsReleasedInItsProject(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{"admin", "agent"} {
+		bubble(t, user, func(t *testing.T) {
+			s := serviceSite(t, true)
+			s.logIn(t, user)
+			settled(t, s.beforeClaim(t, "gpu").Claim(t.Context()))
+			s.logIn(t, user) // another process
+			settled(t, s.flow.Release(t.Context(), instance))
+			s.sound(t)
+		})
+	}
+}
+
+// The reconciliation of a token that does not show the ARQ leaves the allocation, whose device is in use.
+func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serviceSite(t, true)
+		_, err := s.flow.Run(t.Context(), request("gpu")) // without a guest
+		settled(t, err)
+		before := s.held(instance)
+		s.logIn(t, "agent")
+		orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
+		if len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation || !errors.Is(orphans[0].Err, spawn.ErrRequest) || !errors.Is(err, spawn.ErrLeftover) {
+			t.Errorf("got %v, error %v; want the allocation, which is left", orphans, err)
+		}
+		if diff := cmp.Diff(before, s.held(instance)); diff != "" {
+			t.Errorf("the allocation (-before +after):\n%s", diff)
+		}
+		s.logIn(t, "admin")
+		_, err = s.flow.Reconcile(t.Context(), s.freeing())
+		settled(t, err)
+		s.sound(t)
+	})
 }

@@ -71,7 +71,8 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 //
 // Handles and mediated devices are freed with their ARQs. Running attempts of this flow
 // are left alone. It finds what its token may list: with that of an admin, the ARQs of
-// all projects.
+// all projects. An allocation whose ARQs may be hidden from the token is named and left alone: see
+// [Flow.Release].
 //
 // Everything is read before anything is freed. All that was found is returned, also with
 // an error; Err of what could not be freed is set, and the error, which joins these,
@@ -344,6 +345,11 @@ func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (g
 	delete(r.living, consumer)
 	if gone, err = r.gone(ctx, consumer); err != nil || !gone {
 		return gone, err
+	}
+	if !r.onHosts[consumer] {
+		if err = r.flow.refuseHidden(ctx, Instance{UUID: consumer}); err != nil {
+			return true, err
+		}
 	}
 	var unread error
 	_, _, err = r.flow.changeAllocation(ctx, consumer, func(held placement.Allocation) (placement.Allocation, verdict) {

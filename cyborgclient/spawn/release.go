@@ -105,12 +105,17 @@ func (r *recorder) cleanUp(ctx context.Context, cause string, work func(ctx cont
 //
 // A failure is an [*Error] that matches ErrLeftover; its Leftovers name every ARQ
 // that may still exist, or the instance if Cyborg does not list them, so that the caller
-// can try again.
+// can try again. Nothing is given back, and the error matches ErrRequest, if the instance has
+// accelerators and is of another project than the token, which has no role admin: Cyborg hides its ARQs.
 func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	return f.release(ctx, Instance{UUID: instance}, deletion{})
+	i := Instance{UUID: instance}
+	if err := f.refuseHidden(ctx, i); err != nil {
+		return &Error{Instance: instance, Err: err}
+	}
+	return f.release(ctx, i, deletion{})
 }
 
 // deletion says how the ARQs of an instance are deleted.
@@ -300,6 +305,9 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // on a host from which it was evacuated, with an ARQ that is older than those on its own host,
 // is left with that ARQ, and the error, which matches ErrLeftover, names both. Delete with that
 // host removes them.
+//
+// An instance with accelerators of another project than the token's needs a token with the role admin, as
+// for [Flow.Release].
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
 	return o.do(OpDelete, i, func() error { return o.remove(ctx, i) })
 }
@@ -373,7 +381,7 @@ func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, er
 // there: the deletion would free the devices of that guest. It returns the ARQs that Cyborg
 // lists, and how to delete them. Without such ARQs Placement tells where the instance
 // is, and of an instance without a host whether one that does not answer may be that from which it
-// was evacuated.
+// was evacuated. Nor may ARQs be hidden from the token.
 func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, how deletion, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
@@ -383,6 +391,9 @@ func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgcli
 	isTold := slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return mayHaveGuest(arq.State) })
 	if isSilent || moved == nil && !isTold {
 		moved = o.heldElsewhere(ctx, i)
+	}
+	if moved == nil && len(arqs) == 0 {
+		moved = o.flow.refuseHidden(ctx, i)
 	}
 	return arqs, how, moved
 }

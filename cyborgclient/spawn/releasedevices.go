@@ -21,6 +21,9 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
+	if err := f.refuseHidden(ctx, Instance{UUID: instance}); err != nil {
+		return &Error{Instance: instance, Err: err}
+	}
 	return f.newRecorder(instance, "").cleanUp(ctx, "not every accelerator could be released", func(ctx context.Context, c *cleanup) {
 		devices, err := f.heldDevices(ctx, instance)
 		if err != nil {
