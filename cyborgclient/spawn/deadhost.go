@@ -2,8 +2,8 @@ package spawn
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -15,21 +15,25 @@ const deleteTries = 3
 // deleteEach deletes ARQs by their UUIDs and returns the errors of those that are left.
 // Only its agent can remove a mediated device. While the agent is down Cyborg answers 500,
 // keeps the ARQ Bound, and stops before the other ARQs of the request, however often it is
-// asked. So each ARQ that may have one is asked for alone and, unless patiently, only a few
-// times.
+// asked. So, unless patiently, each ARQ that may have one is asked for alone, after the others, and
+// only a few times; once an agent has not answered, those of its host are not asked for any more.
 func (f *Flow) deleteEach(ctx context.Context, arqs []cyborgclient.ARQ, patiently bool) map[string]error {
-	var others []string
-	failed := map[string]error{}
+	isAlone := func(arq cyborgclient.ARQ) bool { return !patiently && mayBeMediated(arq) }
+	failed := f.deleteARQs(ctx, uuidsOf(slices.DeleteFunc(slices.Clone(arqs), isAlone)))
+	ctx, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/unwindStages)
+	defer cancel()
+	silent := map[string]error{} // by host
 	for _, arq := range arqs {
-		if patiently || !mayBeMediated(arq) {
-			others = append(others, arq.UUID)
-			continue
+		err := failed[arq.UUID]
+		if isAlone(arq) {
+			if err = silent[arq.Hostname]; err == nil {
+				err = f.tryDelete(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, []string{arq.UUID}) })
+			}
+			if errors.Is(err, context.DeadlineExceeded) && silent[arq.Hostname] == nil {
+				silent[arq.Hostname] = fmt.Errorf("not asked for after ARQ %s: %w", arq.UUID, err)
+			}
 		}
-		failed[arq.UUID] = f.tryDelete(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, []string{arq.UUID}) })
-	}
-	maps.Copy(failed, f.deleteARQs(ctx, others))
-	for _, arq := range arqs {
-		if err := failed[arq.UUID]; err != nil && mayBeMediated(arq) {
+		if err != nil && mayBeMediated(arq) {
 			failed[arq.UUID] = fmt.Errorf("its mediated device cannot be removed before Cyborg's agent of host %s is back: %w", arq.Hostname, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // silentAgent is a Cyborg whose agent of the mediated devices does not answer: a deletion waits a minute for
@@ -126,4 +128,58 @@ func TestAReconciliationWaitsOnceForASilentAgent(t *testing.T) {
 		settled(t, err)
 		s.sound(t)
 	})
+}
+
+// manyVGPUs has a profile of some vGPUs and a whole GPU.
+func manyVGPUs(vgpus int) *simcloud.Model {
+	model := simcloud.DefaultModel()
+	n := slices.IndexFunc(model.DeviceProfiles, func(p simcloud.DeviceProfile) bool { return p.Name == "vgpu" })
+	vgpu := maps.Clone(model.DeviceProfiles[n].Groups[0])
+	vgpu["resources:VGPU"] = fmt.Sprint(vgpus)
+	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "many", Groups: []map[string]string{vgpu, {"resources:PGPU": "1"}}})
+	return &model
+}
+
+// Each of many mediated devices may wait for an agent that does not answer. What needs no agent is freed all the
+// same, and the instance is evacuated.
+func TestManyMediatedDevicesOfASilentAgentKeepNothingElse(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
+		"delete": (*spawn.Operations).Delete, "local delete": (*spawn.Operations).LocalDelete, "shelve offload": (*spawn.Operations).ShelveOffload,
+		"evacuate": func(o *spawn.Operations, ctx context.Context, i spawn.Instance) error {
+			result, err := o.Evacuate(ctx, i, spawn.MoveOpts{})
+			if result == nil {
+				return fmt.Errorf("not evacuated: %w", err)
+			}
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: manyVGPUs(10)})
+			i := s.spawn(t, "many")
+			isMediated := func(arq cyborgclient.ARQ) bool { return arq.AttachHandleType == cyborgclient.HandleMDEV }
+			mdevs := uuidsOf(slices.DeleteFunc(s.arqs(t, i), func(arq cyborgclient.ARQ) bool { return !isMediated(arq) }))
+			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return silentAgent{t, next, func() []string { return mdevs }}
+			})
+			s.renew(t)
+			if name == "evacuate" {
+				s.loseHost(t, i.Host)
+			}
+			err := run(s.ops, t.Context(), i)
+			if diff := cmp.Diff(mdevs, leftARQs(err)); diff != "" || len(mdevs) != 10 || !errors.Is(err, spawn.ErrLeftover) || strings.Contains(err.Error(), "not evacuated") {
+				t.Errorf("%s: got %v; ARQs left behind (-want +got):\n%s", name, err, diff)
+			}
+			left := s.arqs(t, i)
+			if name == "evacuate" {
+				left = slices.DeleteFunc(left, func(arq cyborgclient.ARQ) bool { return arq.Hostname != i.Host })
+			}
+			if diff := cmp.Diff(mdevs, uuidsOf(left)); diff != "" {
+				t.Errorf("%s: ARQs (-want +got):\n%s", name, diff)
+			}
+			if held := s.held(instance); slices.ContainsFunc(held, func(text string) bool { return strings.HasPrefix(text, i.Host) }) {
+				t.Errorf("%s: it holds %v", name, held)
+			}
+		})
+	}
 }
