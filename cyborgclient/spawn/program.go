@@ -51,8 +51,8 @@ type Programmed struct {
 // The error matches ErrRequest for an invalid request, an ARQ of another instance, or
 // a function without exactly one image, and ErrNotBound for an ARQ that is not Bound;
 // nothing was written then. Otherwise it matches ErrProgram and its cause, names the old
-// and the present function, and these are returned with it. After a lost reply the
-// loaded function decides.
+// and the present function, and these are returned with it. After a lost reply Cyborg's record of
+// the region decides, unless it named the image before. A released Cyborg writes it at a bind only.
 func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed, error) {
 	if err := request.check(); err != nil {
 		return Programmed{}, err
@@ -72,11 +72,18 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 	if readErr == nil {
 		done.After, present = *after, functionText(*after)
 	}
-	if err == nil || errors.Is(err, cyborgclient.ErrReplyLost) && deref(done.After.BitstreamID) == image {
+	if err == nil || replyLost(err) && deref(region.BitstreamID) != image && deref(done.After.BitstreamID) == image {
 		return done, nil
 	}
 	return done, fmt.Errorf("spawn: instance %s: ARQ %s: %w: region %s, image %s: function before: %s; present: %s: %w",
 		request.Instance, request.ARQ, ErrProgram, region.UUID, image, functionText(*region), present, err)
+}
+
+// replyLost reports that nobody knows the outcome of a program. Cyborg does where it answers with a fault
+// of its own, which proxies do not have.
+func replyLost(err error) bool {
+	var answer *cyborgclient.APIError
+	return errors.Is(err, cyborgclient.ErrReplyLost) && (!errors.As(err, &answer) || answer.Code == "")
 }
 
 func (r ProgramRequest) check() error {

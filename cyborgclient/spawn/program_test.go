@@ -2,6 +2,9 @@ package spawn_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,6 +165,81 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 				}
 				s.sound(t)
 			})
+		})
+	}
+}
+
+// bitstreamsOfBinds is a released Cyborg: the bitstream_id that it shows is that of the bind, whatever was
+// programmed since.
+type bitstreamsOfBinds struct {
+	next http.RoundTripper
+	bind string
+}
+
+var shownBitstream = regexp.MustCompile(`"bitstream_id": ?("[^"]*"|null)`)
+
+// RoundTrip implements http.RoundTripper.
+func (b bitstreamsOfBinds) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(req)
+	if err != nil || !strings.Contains(req.URL.Path, "/deployables") || resp.StatusCode != http.StatusOK {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	return answer(req, http.StatusOK, shownBitstream.ReplaceAllString(string(body), `"bitstream_id": "`+b.bind+`"`)), err
+}
+
+// Cyborg's record may name an image that the region has no more, so that it proves nothing about a program
+// of that image which has failed.
+func TestARecordOfBeforeIsNoProofOfAProgram(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []fault.Rule{{Action: fault.Status, Status: 500}, {Action: fault.Status, Status: 504}, {Action: fault.Drop}} {
+		synctest.Test(t, func(t *testing.T) {
+			model := programModel()
+			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "gzip", Groups: []map[string]string{{
+				"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required", "accel:bitstream_id": imageGzip,
+			}}})
+			s := newSite(t, worldOpts{model: model})
+			i := s.spawn(t, "gzip")
+			provider := s.arqs(t, i)[0].DeviceRPUUID
+			s.cloud.Cyborg.CheckBitstream(t, provider, imageGzip)
+			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper { return bitstreamsOfBinds{next, imageGzip} })
+			load := func(image string) error {
+				_, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: image})
+				return err
+			}
+			settled(t, load(imageCrypto))
+			rule.Operation, rule.Times = fault.DeployableProgram, -1
+			s.fail(t, rule)
+			if err := load(imageGzip); !errors.Is(err, spawn.ErrProgram) {
+				t.Errorf("%s %d: got %v, want ErrProgram", rule.Action, rule.Status, err)
+			}
+			s.cloud.Cyborg.CheckBitstream(t, provider, imageCrypto) // what the region has
+		})
+	}
+}
+
+// A proxy that gives up does not know what Cyborg did, and Cyborg, which answers with a fault, does.
+func TestTheFaultOfAFailedProgramIsBelieved(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]error{
+		`<html><head><title>504 Gateway Time-out</title></head><body><h1>504 Gateway Time-out</h1></body></html>`: nil,
+		`{"error_message": "{\"faultcode\": \"Server\", \"faultstring\": \"Timed out\", \"debuginfo\": null}"}`:   spawn.ErrProgram,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: programModel()})
+			i := s.spawn(t, "fpga")
+			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					resp, err := next.RoundTrip(req)
+					if err == nil && strings.HasSuffix(req.URL.Path, "/program") {
+						resp = answer(req, http.StatusGatewayTimeout, body)
+					}
+					return resp, err
+				})
+			})
+			if _, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip}); !errors.Is(err, want) {
+				t.Errorf("after %s: got %v, want %v", body, err, want)
+			}
 		})
 	}
 }
