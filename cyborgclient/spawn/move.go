@@ -318,7 +318,7 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	if err != nil {
 		return fmt.Errorf("list the ARQs on host %s: %w", i.Host, err)
 	}
-	devices, err := o.flow.devices(ctx, arqs)
+	devices, err := o.flow.devices(ctx, a.before.Resources, arqs)
 	if err != nil {
 		return err
 	}

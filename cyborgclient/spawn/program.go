@@ -119,11 +119,10 @@ func (f *Flow) regionOf(ctx context.Context, r ProgramRequest) (*cyborgclient.De
 	case arq.State != cyborgclient.StateBound:
 		return nil, fmt.Errorf("%w: instance %s: ARQ %s is %s", ErrNotBound, r.Instance, r.ARQ, arq.State)
 	}
-	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
+	deployables, err := f.deployablesOf(ctx, arq.DeviceRPUUID)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: program: instance %s: %w", r.Instance, err)
 	}
-	deployables = slices.DeleteFunc(deployables, func(deployable cyborgclient.Deployable) bool { return deployable.RPUUID != arq.DeviceRPUUID })
 	if len(deployables) != 1 {
 		return nil, fmt.Errorf("%w: ARQ %s: its provider %s has %d deployables, want 1",
 			ErrRequest, r.ARQ, arq.DeviceRPUUID, len(deployables))

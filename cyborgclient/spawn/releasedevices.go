@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -40,9 +41,13 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 // release that failed half-way.
 func (f *Flow) heldDevices(ctx context.Context, instance string) (devices placement.Devices, err error) {
 	err = f.retry(ctx, func(ctx context.Context) error {
+		held, err := f.placement.Allocation(ctx, instance)
+		if err != nil {
+			return err
+		}
 		arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 		if err == nil {
-			devices, err = f.devices(ctx, arqs)
+			devices, err = f.devices(ctx, held.Resources, arqs)
 		}
 		return err
 	})
@@ -52,21 +57,23 @@ func (f *Flow) heldDevices(ctx context.Context, instance string) (devices placem
 // attributeClass is the attribute of a deployable that has its resource class.
 const attributeClass = "rc"
 
-// devices returns the resource providers of Cyborg's devices with their classes. The trait
-// OWNER_CYBORG does not tell: most drivers do not report it. The classes of an ARQ whose provider
+// devices returns the resource providers of Cyborg's devices that an instance uses, or its ARQs name, with
+// their classes. The trait OWNER_CYBORG does not tell: most drivers do not report it. The classes of an ARQ whose provider
 // Cyborg does not list, because its device is gone or was on a flat host, are those that its
 // profile requests.
-func (f *Flow) devices(ctx context.Context, arqs []cyborgclient.ARQ) (placement.Devices, error) {
-	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
-	if err != nil {
-		return nil, err
-	}
-	listed := make(placement.Devices, len(deployables))
-	for _, deployable := range deployables {
-		attributes, _ := deployable.Attributes() // without malformed ones
-		for _, a := range attributes {
-			if a.Key == attributeClass {
-				listed.Add(deployable.RPUUID, a.Value)
+func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (placement.Devices, error) {
+	listed := placement.Devices{}
+	for _, provider := range f.mayBeDevices(held, arqs) {
+		deployables, err := f.deployablesOf(ctx, provider)
+		if err != nil {
+			return nil, err
+		}
+		for _, deployable := range deployables {
+			attributes, _ := deployable.Attributes() // without malformed ones
+			for _, a := range attributes {
+				if a.Key == attributeClass {
+					listed.Add(deployable.RPUUID, a.Value)
+				}
 			}
 		}
 	}
@@ -90,4 +97,35 @@ func (f *Flow) devices(ctx context.Context, arqs []cyborgclient.ARQ) (placement.
 		}
 	}
 	return devices, nil
+}
+
+// mayBeDevices returns the providers that may be those of devices. On a host that is not flat the compute node is none.
+func (f *Flow) mayBeDevices(held placement.Resources, arqs []cyborgclient.ARQ) []string {
+	providers := slices.Collect(maps.Keys(held))
+	for _, arq := range arqs {
+		providers = append(providers, arq.DeviceRPUUID)
+	}
+	slices.Sort(providers)
+	nodes := placement.NodeProviders(held)
+	return slices.DeleteFunc(slices.Compact(providers), func(provider string) bool {
+		return provider == "" || !f.config.Compat.FlatProviders && slices.Contains(nodes, provider)
+	})
+}
+
+// deployablesOf lists the deployables of a provider, which has their name but on a flat host: on a cloud with many
+// hosts all of them are a long answer.
+func (f *Flow) deployablesOf(ctx context.Context, provider string) ([]cyborgclient.Deployable, error) {
+	var opts cyborgclient.ListDeployablesOpts
+	if !f.config.Compat.FlatProviders {
+		name, err := f.placement.ProviderName(ctx, provider)
+		if placement.UnknownProvider(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		opts.Name = name
+	}
+	deployables, err := f.cyborg.ListDeployables(ctx, opts)
+	return slices.DeleteFunc(deployables, func(d cyborgclient.Deployable) bool { return d.RPUUID != provider }), err
 }

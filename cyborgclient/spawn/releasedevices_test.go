@@ -170,3 +170,42 @@ func TestARunningInstanceThatHoldsNothingIsRefused(t *testing.T) {
 	}
 	w.checkPromise(t, nil, err)
 }
+
+// The deployables of a large cloud are a long answer, of which an operation on one instance needs a few.
+func TestAnOperationListsTheDeployablesOfItsInstanceOnly(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*testing.T, *site, spawn.Instance) error{
+		"release devices": func(t *testing.T, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(t.Context(), i.UUID) },
+		"evacuate": func(t *testing.T, s *site, i spawn.Instance) error {
+			s.loseHost(t, i.Host)
+			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			return err
+		},
+		"program": func(t *testing.T, s *site, i spawn.Instance) error {
+			_, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip})
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: programModel()})
+			profile := "gpu"
+			if name == "program" {
+				profile = "fpga"
+			}
+			i := s.spawn(t, profile)
+			settled(t, run(t, s, i))
+			lists := 0
+			for _, r := range s.cloud.Requests() {
+				if r.Operation != fault.DeployableList {
+					continue
+				}
+				if lists++; !strings.Contains(r.Query, "name") {
+					t.Errorf("%s: the query of a list is %q", name, r.Query)
+				}
+			}
+			if lists == 0 {
+				t.Errorf("%s: no list of deployables", name)
+			}
+		})
+	}
+}
