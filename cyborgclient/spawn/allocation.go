@@ -16,6 +16,15 @@ const (
 	await                  // it may still change
 )
 
+// allocation reads what an instance holds.
+func (f *Flow) allocation(ctx context.Context, instance string) (held placement.Allocation, err error) {
+	err = f.retry(ctx, func(ctx context.Context) (err error) {
+		held, err = f.placement.Allocation(ctx, instance)
+		return err
+	})
+	return held, err
+}
+
 // changeAllocation replaces what an instance holds, with the generation that was read,
 // so that a request that arrives late changes nothing. The function returns what the
 // instance is to hold, of which nothing deletes the allocation. When the outcome of a

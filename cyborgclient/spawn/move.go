@@ -22,8 +22,8 @@ type MoveOpts struct {
 	Options requestspec.Options
 	Order   func([]Candidate) []Candidate
 	// Down are the names of compute nodes, or their short names, other than that of the instance, that
-	// are down: none is chosen, and none is asked whether an ARQ that is bound there belongs to a
-	// guest. The caller makes sure that they are down.
+	// are down: none is chosen, and none is asked for a guest of the instance. The caller makes sure
+	// that they are down.
 	Down []string
 }
 
@@ -55,9 +55,9 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // started, and the result is nil. An offloaded one (no Host) is spawned on any host
 // with new ARQs. After a failure everything is given back, so that the next
 // Unshelve works; ARQs that could not be deleted then are deleted first. Nova leaves the
-// ARQs bound, and Cyborg refuses the next bind. If they belong to a guest, that of an
-// earlier Unshelve whose end the caller does not know, nothing is done, and the error
-// matches ErrRequest and names the host.
+// ARQs bound, and Cyborg refuses the next bind. If they, or the compute resources that the instance
+// holds, belong to a guest, that of an earlier Unshelve whose end the caller does not know, nothing
+// is done, and the error matches ErrRequest and names the host.
 //
 // After an evacuation Cyborg may still not be able to delete the ARQ of a mediated device, because
 // its host is down. If opts.Down names that host, new ones are bound beside it, as in
@@ -120,6 +120,14 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 		if _, refused = o.oldGuests(ctx, i, arqs, down); refused != nil {
 			return
 		}
+		held, err := o.flow.allocation(ctx, i.UUID)
+		if err != nil {
+			c.add(LeftoverAllocation, i.UUID, err)
+			return
+		}
+		if refused = o.refuseGuests(ctx, i, held.Resources, down); refused != nil {
+			return
+		}
 		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true})
 		if slices.ContainsFunc(stuck.arqs, func(arq cyborgclient.ARQ) bool { return !mayBeMediated(arq) || !isAmong(down, arq.Hostname) }) {
 			c.addARQs(uuidsOf(stuck.arqs), stuck.errs)
@@ -164,6 +172,30 @@ func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgcli
 	return old, nil
 }
 
+// refuseGuests asks the other hosts of which an instance holds compute resources, but for those that are
+// down, for its guest. With one, or no answer, it returns an error: an operation whose end the caller
+// does not know has moved the instance there. Without accelerators nothing else tells.
+func (o *Operations) refuseGuests(ctx context.Context, i Instance, held placement.Resources, down []string) error {
+	for _, node := range placement.NodeProviders(held) {
+		host, err := o.flow.placement.HostName(ctx, node)
+		if err != nil {
+			return err
+		}
+		if i.isOn(host) || isAmong(down, host) {
+			continue
+		}
+		there := i
+		there.Host = host
+		switch _, _, err := o.hypervisor.Domain(ctx, there); {
+		case err == nil:
+			return fmt.Errorf("%w: the instance has a guest on host %s, of which it holds compute resources", ErrRequest, host)
+		case !errors.Is(err, ErrNoGuest):
+			return fmt.Errorf("ask for the guest on host %s, of which the instance holds compute resources: %w", host, err)
+		}
+	}
+	return nil
+}
+
 // mayHaveGuest reports whether a guest may use the device of an ARQ. The states of the Wallaby
 // specification, such as unknown, tell of the agent only.
 func mayHaveGuest(state cyborgclient.State) bool {
@@ -204,9 +236,10 @@ func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 // anything is changed: it would lose them. After a TakeOver give its new flavor.
 //
 // An instance that has been evacuated already, which the caller may not know, has a guest
-// with its ARQs on another host: it is left alone, and the error matches ErrRequest and
-// names that host. An ARQ that is older than those on the instance's host is of a host from
-// which it was evacuated before; with a guest there it is bound beside, too.
+// with its ARQs, or, without accelerators, with its compute resources, on another host: it is left
+// alone, and the error matches ErrRequest and names that host. An ARQ that is older than those on the
+// instance's host is of a host from which it was evacuated before; with a guest there it is bound
+// beside, too.
 func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	var result *Result
 	err := o.do(OpEvacuate, i, func() (err error) {
@@ -274,7 +307,10 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		switch next {
 		case StepCandidates:
 			ctx := a.record.reopen(ctx)
-			if err = a.readBefore(ctx); err == nil {
+			if err = a.readBefore(ctx); err == nil && !i.hasProfile() {
+				err = o.refuseGuests(ctx, i, a.before.Resources, a.down)
+			}
+			if err == nil {
 				err = a.avoid(ctx, append(slices.Clip(a.down), i.Host), placement.NodeProviders(a.before.Resources))
 			}
 		case StepCreate:

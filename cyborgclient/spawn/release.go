@@ -437,7 +437,7 @@ func (f *Flow) heldHosts(ctx context.Context, instance string) (hosts []string, 
 		held, err := f.placement.Allocation(ctx, instance)
 		for _, node := range placement.NodeProviders(held.Resources) {
 			var host string
-			if host, err = f.placement.NodeName(ctx, node); err != nil {
+			if host, err = f.placement.HostName(ctx, node); err != nil {
 				break
 			}
 			hosts = append(hosts, host)

@@ -193,9 +193,8 @@ func (c *Client) ProviderName(ctx context.Context, provider string) (string, err
 	return answer.Name, err
 }
 
-// NodeName returns the name of the root of a resource provider's tree, which is that of its
-// compute node.
-func (c *Client) NodeName(ctx context.Context, provider string) (string, error) {
+// HostName returns the name of the compute node in whose tree a resource provider is.
+func (c *Client) HostName(ctx context.Context, provider string) (string, error) {
 	answer, err := get[struct {
 		Name string
 		Root string `json:"root_provider_uuid"`
