@@ -28,7 +28,8 @@ type Request struct {
 	// minimal domain of the flavor's size, whose name is "instance-" and the UUID.
 	Domain []byte
 	// ProjectID and UserID own the allocation, and ProjectID the ARQs. Empty means
-	// those of the token. Another project needs a token with the role admin.
+	// those of the token, or, with Running and the role admin, the project of the allocation. Another
+	// project than the token's needs a token with the role admin.
 	ProjectID, UserID string
 	// Options shape the request to Placement.
 	Options requestspec.Options

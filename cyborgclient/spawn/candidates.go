@@ -197,10 +197,13 @@ func (f *Flow) isCyborgs(ctx context.Context, provider, name string) (bool, erro
 }
 
 // readBefore reads what the instance holds, without a lost claim of an earlier attempt that has arrived
-// since: this one replaces it.
+// since: this one replaces it. To an administrator the instance is of the project of its allocation.
 func (a *Attempt) readBefore(ctx context.Context) (err error) {
 	if a.before, err = a.flow.placement.Allocation(ctx, a.Request.Instance); err == nil {
 		a.before.Resources = a.flow.suspects.withoutClaim(a.Request.Instance, a.before.Resources)
+		if a.flow.tokenOwner().admin {
+			a.Request.ProjectID = cmp.Or(a.before.Project, a.Request.ProjectID)
+		}
 	}
 	return err
 }

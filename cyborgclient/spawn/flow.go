@@ -164,6 +164,12 @@ func readOwner(result gophercloud.AuthResult) (owner tokenOwner) {
 	return owner
 }
 
+// isShown reports that Cyborg shows the token all ARQs of a project. Without the role admin it shows those of the
+// token's project only, and answers that others do not exist.
+func (t tokenOwner) isShown(project string) bool {
+	return t.admin || project != "" && project == t.project
+}
+
 // walk runs the steps from first to last, each after the function before, if any.
 func (a *Attempt) walk(ctx context.Context, first, last Step, before func(Step) error) (Step, error) {
 	started := false

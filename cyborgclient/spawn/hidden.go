@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -17,13 +18,9 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	if owner.project == "" || owner.admin {
 		return nil
 	}
-	var held placement.Allocation
-	err := f.retry(ctx, func(ctx context.Context) (err error) {
-		held, err = f.placement.Allocation(ctx, i.UUID)
-		return err
-	})
+	held, err := f.allocation(ctx, i.UUID)
 	project := cmp.Or(held.Project, i.ProjectID)
-	if err != nil || project == "" || project == owner.project {
+	if err != nil || project == "" || owner.isShown(project) {
 		return nil
 	}
 	isHidden := false
@@ -53,4 +50,26 @@ func (f *Flow) hides(ctx context.Context, i Instance, held placement.Resources, 
 	arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
 	isOthers := func(arq cyborgclient.ARQ) bool { return arq.ProjectID != project } // as Cyborg of Zed shows them to all
 	return err == nil && !slices.ContainsFunc(arqs, isOthers), err
+}
+
+// checkShown refuses an instance that holds a device without an ARQ that Cyborg shows, if the token may be one to
+// which it does not show all: the ARQ would stay bound.
+func (f *Flow) checkShown(ctx context.Context, held placement.Allocation, arqs []cyborgclient.ARQ) error {
+	if len(held.Resources) == 0 || f.tokenOwner().isShown(held.Project) {
+		return nil
+	}
+	devices, err := f.devices(ctx, held.Resources, arqs)
+	if err != nil {
+		return err
+	}
+	for _, arq := range arqs {
+		delete(devices, arq.DeviceRPUUID)
+	}
+	for _, provider := range slices.Sorted(maps.Keys(devices)) {
+		if !placement.Equal(held.Resources, placement.Without(held.Resources, placement.Devices{provider: devices[provider]})) {
+			return fmt.Errorf("%w: the instance holds a device of provider %s, and Cyborg shows the token no ARQ of it: use one of project %s or with the role admin; if there is no ARQ, ReleaseDevices gives the device back",
+				ErrRequest, provider, held.Project)
+		}
+	}
+	return nil
 }

@@ -30,7 +30,8 @@ type Instance struct {
 	// ServiceVersion is the version of the nova-compute service and RPC the minor
 	// version of its RPC API 5; some operations need a minimum. 0 means current.
 	ServiceVersion, RPC int
-	// ProjectID and UserID own its allocation. Empty means those of the token.
+	// ProjectID and UserID own its allocation. Empty means those of the token, or, with the role
+	// admin, the project of the allocation that it has.
 	ProjectID, UserID string
 }
 

@@ -125,7 +125,10 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 			c.add(LeftoverAllocation, i.UUID, err)
 			return
 		}
-		if refused = o.refuseGuests(ctx, i, held.Resources, down); refused != nil {
+		if refused = o.refuseGuests(ctx, i, held.Resources, down); refused == nil {
+			refused = o.flow.checkShown(ctx, held, arqs)
+		}
+		if refused != nil {
 			return
 		}
 		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true})
@@ -233,7 +236,9 @@ func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 // Reconcile that host.
 //
 // An instance with ARQs whose flavor names no device profile is refused (ErrRequest) before
-// anything is changed: it would lose them. After a TakeOver give its new flavor.
+// anything is changed: it would lose them. After a TakeOver give its new flavor. So is one that holds
+// a device without an ARQ that Cyborg shows, unless the token, which is of its project or has the role
+// admin, would show it: it would stay bound.
 //
 // An instance that has been evacuated already, which the caller may not know, has a guest
 // with its ARQs, or, without accelerators, with its compute resources, on another host: it is left
@@ -348,11 +353,14 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 		return fmt.Errorf("%w: the instance's allocation is on another host than %s", ErrRequest, i.Host)
 	}
 	if !i.hasProfile() {
-		return nil
+		return o.flow.checkShown(ctx, a.before, nil)
 	}
 	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
 	if err != nil {
 		return fmt.Errorf("list the ARQs on host %s: %w", i.Host, err)
+	}
+	if err = o.flow.checkShown(ctx, a.before, arqs); err != nil {
+		return err
 	}
 	devices, err := o.flow.devices(ctx, a.before.Resources, arqs)
 	if err != nil {

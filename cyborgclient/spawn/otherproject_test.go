@@ -10,10 +10,12 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -51,11 +53,7 @@ func TestTheARQsOfASetTokenGetTheProjectOfTheInstance(t *testing.T) {
 			w := newWorld(t, worldOpts{})
 			known, err := w.cloud.ProviderClient(t.Context(), tt.user)
 			settled(t, err)
-			set, err := openstack.NewClient(known.IdentityEndpoint)
-			settled(t, err)
-			set.HTTPClient, set.EndpointLocator = known.HTTPClient, known.EndpointLocator
-			set.SetToken(known.Token())
-			w.connect(t, set, spawn.WithConfig(spawn.Config{Compat: tt.compat}))
+			w.connect(t, withSetToken(t, known), spawn.WithConfig(spawn.Config{Compat: tt.compat}))
 			req := request("gpu")
 			req.ProjectID, req.UserID = w.cloud.ProjectID(tt.owner), "u"
 			first := tt.compat.Rebind
@@ -217,5 +215,85 @@ func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
 		_, err = s.flow.Reconcile(t.Context(), s.freeing())
 		settled(t, err)
 		s.sound(t)
+	})
+}
+
+// withSetToken is a provider whose caller has set the token.
+func withSetToken(t *testing.T, known *gophercloud.ProviderClient) *gophercloud.ProviderClient {
+	t.Helper()
+	set, err := openstack.NewClient(known.IdentityEndpoint)
+	settled(t, err)
+	set.HTTPClient, set.EndpointLocator = known.HTTPClient, known.EndpointLocator
+	set.SetToken(known.Token())
+	return set
+}
+
+// Cyborg shows a token without the role admin the ARQs of its own project only. Those of an instance of another
+// one stay bound if it is moved, or if its devices are released.
+func TestATokenThatShowsNoARQsOfAnInstanceChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		set bool // the token, whose project is unknown
+		run func(*testing.T, *site, spawn.Instance) error
+	}{
+		"evacuate": {false, evacuateBy(flavor("gpu"))}, "evacuate, set token": {true, evacuateBy(flavor("gpu"))}, "evacuate, plain flavor": {false, evacuateBy(plainFlavor())},
+		"unshelve": {false, func(t *testing.T, s *site, i spawn.Instance) error {
+			settled(t, errors.Join(s.guests.Destroy(t.Context(), i), s.guests.Undefine(t.Context(), i))) // as after one that could not be undone
+			i.Host, i.ARQs = "", nil
+			_, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
+			return err
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serviceSite(t, true)
+			i := s.spawn(t, "gpu") // of the project admin
+			provider, err := s.cloud.ProviderClient(t.Context(), "agent")
+			settled(t, err)
+			if tt.set {
+				provider, i.ProjectID, i.UserID = withSetToken(t, provider), s.cloud.ProjectID("admin"), "u"
+			}
+			s.connect(t, provider)
+			s.renew(t)
+			held, arqs := s.held(instance), s.cloud.Cyborg.ARQs()
+			if err := tt.run(t, s, i); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "use one of project "+s.cloud.ProjectID("admin")) {
+				t.Errorf("%s: got %v, want ErrRequest", name, err)
+			}
+			if diff := cmp.Diff(held, s.held(instance)); diff != "" {
+				t.Errorf("%s: allocation (-before +after):\n%s", name, diff)
+			}
+			if diff := cmp.Diff(arqs, s.cloud.Cyborg.ARQs()); diff != "" {
+				t.Errorf("%s: ARQs (-before +after):\n%s", name, diff)
+			}
+		})
+	}
+}
+
+func evacuateBy(f requestspec.Flavor) func(*testing.T, *site, spawn.Instance) error {
+	return func(t *testing.T, s *site, i spawn.Instance) error {
+		s.loseHost(t, i.Host)
+		if i.Flavor = f; f.Name == plainFlavor().Name {
+			i.ARQs = nil
+		}
+		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		return err
+	}
+}
+
+// An administrator who does not know the project of an instance moves its ARQs to no other one.
+func TestAnEvacuatedInstanceKeepsItsProject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		req := request("gpu")
+		req.ProjectID, req.UserID = s.cloud.ProjectID("demo"), "u"
+		i := s.launchOn(t, "cn0", req)
+		s.loseHost(t, i.Host)
+		i.ProjectID, i.UserID = "", ""
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		settled(t, err)
+		if got := s.arqs(t, i)[0].ProjectID; got != req.ProjectID {
+			t.Errorf("the ARQ is of project %s, want %s", got, req.ProjectID)
+		}
+		s.checkMoved(t, i, result, result.Host)
 	})
 }

@@ -17,7 +17,7 @@ import (
 // those of the classes of Cyborg's devices. The rest of the allocation is kept.
 // Take the devices out of the domain before. It is idempotent; a failure is an [*Error]
 // that matches ErrLeftover, as that of Release. The token must be one that may list
-// deployables.
+// deployables, and that may see the ARQs of the instance's project (ErrRequest).
 func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
@@ -40,11 +40,11 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 // heldDevices returns what an instance's devices may hold. Those without an ARQ are left from a
 // release that failed half-way.
 func (f *Flow) heldDevices(ctx context.Context, instance string) (devices placement.Devices, err error) {
+	held, err := f.allocation(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
 	err = f.retry(ctx, func(ctx context.Context) error {
-		held, err := f.placement.Allocation(ctx, instance)
-		if err != nil {
-			return err
-		}
 		arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 		if err == nil {
 			devices, err = f.devices(ctx, held.Resources, arqs)
