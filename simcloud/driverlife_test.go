@@ -7,12 +7,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -82,21 +85,50 @@ func TestLocalMemoryIsClaimedWithoutARequest(t *testing.T) {
 	}
 }
 
+// cardWithMemory is a host with a card of two regions, which share memory.
+func cardWithMemory(mode fakecyborg.PlacementMode) simcloud.Model {
+	card := sysfs.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
+		VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "09c5"},
+		FPGA: &sysfs.FPGA{Dev: 1, Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: "0f" + regionType[2:]}},
+			Ports: []sysfs.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function2, VF: 2}}}}
+	m := oneHost(given{name: "x", devices: []sysfs.PCIDevice{card}, load: func(d *builtin.Config) { d.FPGA = &fpga.Config{} }, group: map[string]string{"resources:FPGA": "1"}})
+	m.Hosts[0].Drivers.LocalMemory = boardMemory()
+	m.Cyborg.PlacementMode = mode
+	return m
+}
+
+func TestReleaseDevicesGivesBackSharedMemory(t *testing.T) {
+	t.Parallel()
+	m := cardWithMemory(fakecyborg.ModeNested)
+	m.DeviceProfiles = []simcloud.DeviceProfile{{Name: "x", Groups: []map[string]string{
+		{"resources:FPGA": "1", "resources:" + ddr: "2048"}, {"resources:" + hbm: "1024"},
+	}}}
+	s := newSpawner(t, m)
+	result, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance(1), Flavor: requestspec.Flavor{
+		Name: "accel.x", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "x"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
+		t.Fatal(err)
+	}
+	s.cloud.CheckNoLeaks(t)
+	if err := s.flow.ReleaseDevices(t.Context(), result.Instance); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range s.cloud.Placement.Allocations() {
+		if a.Class == ddr || a.Class == hbm || a.Class == "FPGA" {
+			t.Errorf("after ReleaseDevices without an error the instance still has %d %s", a.Used, a.Class)
+		}
+	}
+}
+
 func TestMemoryIsOnTheProviderThatHasIt(t *testing.T) {
 	t.Parallel()
-	model := func(mode fakecyborg.PlacementMode) simcloud.Model {
-		card := sysfs.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
-			VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "09c5"},
-			FPGA: &sysfs.FPGA{Dev: 1, Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: "0f" + regionType[2:]}},
-				Ports: []sysfs.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function2, VF: 2}}}}
-		m := oneHost(given{name: "x", devices: []sysfs.PCIDevice{card}, load: func(d *builtin.Config) { d.FPGA = &fpga.Config{} }, group: map[string]string{"resources:FPGA": "1"}})
-		m.Hosts[0].Drivers.LocalMemory = boardMemory()
-		m.Cyborg.PlacementMode = mode
-		return m
-	}
 	t.Run("nested", func(t *testing.T) {
 		t.Parallel()
-		cloud := simcloud.Run(t, model(fakecyborg.ModeNested))
+		cloud := simcloud.Run(t, cardWithMemory(fakecyborg.ModeNested))
 		for provider, want := range map[string]map[string]int{
 			"cn0_FPGA_0000:24:00.0": {hbm: 4096}, "cn0_0000:24:00.0_region0": {"FPGA": 1, ddr: 8192}, "cn0_0000:24:00.0_region1": {"FPGA": 1, ddr: 8192},
 		} {
@@ -116,7 +148,7 @@ func TestMemoryIsOnTheProviderThatHasIt(t *testing.T) {
 	})
 	t.Run("flat", func(t *testing.T) {
 		t.Parallel()
-		m := model(fakecyborg.ModeFlat)
+		m := cardWithMemory(fakecyborg.ModeFlat)
 		m.Hosts[0].Sysfs.Devices[0].FPGA.Regions[1].InterfaceID = regionType // all devices of a flat host are alike
 		m.Hosts[0].Sysfs.Devices[0].FPGA.Ports[1].AFUID = function1
 		cloud := simcloud.Run(t, m)
@@ -127,7 +159,7 @@ func TestMemoryIsOnTheProviderThatHasIt(t *testing.T) {
 	})
 	t.Run("nowhere for shared memory", func(t *testing.T) {
 		t.Parallel()
-		_, err := simcloud.New(t.Context(), model(fakecyborg.ModeTree))
+		_, err := simcloud.New(t.Context(), cardWithMemory(fakecyborg.ModeTree))
 		if err == nil || !strings.Contains(err.Error(), `cannot share memory; placement_mode "nested"`) {
 			t.Errorf("%v", err)
 		}

@@ -382,6 +382,8 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 			err = fmt.Errorf("delete ARQ %s on host %s: %w", arq.UUID, arq.Hostname, a.stuck.errs[arq.UUID])
 		}
 	}
-	a.before.Resources = placement.Without(a.before.Resources, devices)
+	if a.before.Resources = placement.Without(a.before.Resources, devices); len(a.stuck.arqs) == 0 {
+		a.before.Resources = placement.WithoutMemory(a.before.Resources)
+	}
 	return err
 }

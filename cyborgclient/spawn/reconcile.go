@@ -286,11 +286,12 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 	if r.onHosts[consumer] {
 		return true, nil
 	}
-	if !r.suspects[consumer] {
-		held, err := r.flow.placement.Allocation(ctx, consumer)
-		if err != nil || held.Type != placement.TypeInstance {
-			return false, err
-		}
+	held, err := r.flow.placement.Allocation(ctx, consumer)
+	if err != nil || held.Type != placement.TypeInstance && !r.suspects[consumer] {
+		return false, err
+	}
+	if placement.HasMemory(held.Resources[provider]) { // of a card, which Cyborg does not list
+		return true, nil
 	}
 	return r.flow.isCyborgs(ctx, provider, name)
 }

@@ -433,6 +433,27 @@ func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
 	}
 }
 
+// Cyborg does not list the provider of a card, which has the memory that its regions share.
+func TestReconcileFreesTheMemoryThatRegionsShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: cardModel(1)})
+		_, err := w.flow.Run(t.Context(), request("card"))
+		settled(t, err)
+		var left []placementsim.Allocation
+		for _, a := range w.cloud.Placement.Allocations() {
+			if a.Class == sharedMemory {
+				left = append(left, placementsim.Allocation{Consumer: secondInstance, Provider: a.Provider, Class: a.Class, Used: a.Used})
+			}
+		}
+		settled(t, w.flow.Release(t.Context(), instance))
+		settled(t, w.cloud.Placement.Claim(placementsim.Claim{Consumer: secondInstance, Project: "p", User: "u", Type: "INSTANCE", Allocations: left}))
+		_, err = w.flow.Reconcile(t.Context(), w.freeing())
+		settled(t, err)
+		w.cloud.Placement.CheckNoAllocations(t, secondInstance)
+	})
+}
+
 // A claim that came true long after its attempt had ended is freed, although nothing
 // but the flow knows of it.
 func TestReconcileFreesALateClaim(t *testing.T) {

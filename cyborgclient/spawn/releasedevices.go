@@ -14,7 +14,8 @@ import (
 // ReleaseDevices gives back the accelerators of an instance that goes on, as one that
 // got them with Request.Running: its ARQs, and then in its allocation the resources of
 // their providers and of others that Cyborg lists: of a flat host (Compat.FlatProviders) only
-// those of the classes of Cyborg's devices. The rest of the allocation is kept.
+// those of the classes of Cyborg's devices. Device memory goes with them, also that which the
+// regions of a card share. The rest of the allocation is kept.
 // Take the devices out of the domain before. It is idempotent; a failure is an [*Error]
 // that matches ErrLeftover, as that of Release. The token must be one that may list
 // deployables, and that may see the ARQs of the instance's project (ErrRequest).
@@ -32,7 +33,9 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 			return
 		}
 		if f.releaseARQs(ctx, Instance{UUID: instance}, deletion{}, c); len(c.leftovers) == 0 {
-			f.reduceAllocation(ctx, instance, c, func(held placement.Resources) placement.Resources { return placement.Without(held, devices) })
+			f.reduceAllocation(ctx, instance, c, func(held placement.Resources) placement.Resources {
+				return placement.WithoutMemory(placement.Without(held, devices))
+			})
 		}
 	})
 }

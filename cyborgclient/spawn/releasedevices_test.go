@@ -13,10 +13,12 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -157,6 +159,78 @@ func TestAFailedEvacuationKeepsTheRestOfAFlatHost(t *testing.T) {
 			t.Errorf("allocations (-want +got):\n%s", diff)
 		}
 	})
+}
+
+const sharedMemory = "CUSTOM_ACCELERATOR_MEMORY_HBM"
+
+// cardModel has hosts with a card of two regions, which share memory on the provider of the card. The profile
+// card wants it in a group of its own.
+func cardModel(hosts int) *simcloud.Model {
+	model := simcloud.ScaleModel(hosts, 0)
+	model.Cyborg.PlacementMode = fakecyborg.ModeNested
+	at := func(function string) driver.Info {
+		return driver.Info{"domain": "0000", "bus": "41", "device": "00", "function": function}
+	}
+	for i, host := range model.Hosts {
+		card := driver.Device{
+			Type: driver.TypeFPGA, Vendor: "8086", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: at("0")},
+			Resources: map[string]int{sharedMemory: 4096},
+		}
+		for _, region := range []string{"1", "2"} {
+			card.Deployables = append(card.Deployables, driver.Deployable{
+				Name: host.Name + "_0000:41:00.0_region" + region, NumAccelerators: 1, DriverName: "intel", Class: "FPGA",
+				AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: at(region)}},
+			})
+		}
+		model.Hosts[i].Devices = []driver.Device{card}
+	}
+	model.DeviceProfiles = []simcloud.DeviceProfile{{Name: "card", Groups: []map[string]string{{"resources:FPGA": "1"}, {"resources:" + sharedMemory: "1024"}}}}
+	return &model
+}
+
+// cardName is in the names of the providers of a card and of its regions.
+const cardName = "0000:41:00.0"
+
+func TestTheMemoryThatRegionsShareIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: cardModel(1)})
+		_, err := w.flow.Run(t.Context(), request("card"))
+		settled(t, err)
+		held := w.held(instance)
+		want := slices.DeleteFunc(slices.Clone(held), func(held string) bool { return strings.Contains(held, cardName) })
+		if len(held) != len(want)+2 {
+			t.Fatalf("the instance holds %v", held)
+		}
+		w.releaseWithoutPlacement(t)
+		settled(t, w.flow.ReleaseDevices(t.Context(), instance))
+		if diff := cmp.Diff(want, w.held(instance)); diff != "" {
+			t.Errorf("allocations (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// An evacuation that fails gives up the memory with the region, and keeps it beside an ARQ that is left.
+func TestAFailedEvacuationGivesUpTheMemoryThatRegionsShare(t *testing.T) {
+	t.Parallel()
+	for operation, kept := range map[sim.OperationName]bool{fault.ARQCreate: false, fault.ARQDelete: true} {
+		bubble(t, string(operation), func(t *testing.T) {
+			s := newSite(t, worldOpts{model: cardModel(2)})
+			i := s.launchOn(t, "cn0", request("card"))
+			want := s.held(instance)
+			if !kept {
+				want = slices.DeleteFunc(want, func(held string) bool { return strings.Contains(held, cardName) })
+			}
+			s.loseHost(t, i.Host)
+			s.fail(t, fault.Rule{Operation: operation, Action: fault.Status, Status: 403, Times: -1})
+			if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); !errors.Is(err, cyborgclient.ErrForbidden) {
+				t.Fatalf("got %v, want the refusal", err)
+			}
+			if diff := cmp.Diff(want, s.held(instance)); diff != "" {
+				t.Errorf("allocations (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestARunningInstanceThatHoldsNothingIsRefused(t *testing.T) {

@@ -71,9 +71,6 @@ func (d Devices) Add(provider, class string) {
 	d[provider][class] = true
 }
 
-// memoryClass is the prefix of the resource classes of device memory.
-const memoryClass = "CUSTOM_ACCELERATOR_MEMORY_"
-
 // Without returns resources without those of devices. On a flat host the device provider is
 // the compute node, of which the rest is kept.
 func Without(held Resources, devices Devices) Resources {
@@ -81,15 +78,39 @@ func Without(held Resources, devices Devices) Resources {
 	for provider, classes := range devices {
 		resources := maps.Clone(held[provider])
 		isNode := onNode(resources) || resources["DISK_GB"] > 0
-		maps.DeleteFunc(resources, func(class string, _ int) bool {
-			return !isNode || classes[class] || strings.HasPrefix(class, memoryClass)
-		})
+		maps.DeleteFunc(resources, func(class string, _ int) bool { return !isNode || classes[class] })
 		if kept[provider] = resources; len(resources) == 0 {
 			delete(kept, provider)
 		}
 	}
 	return kept
 }
+
+// WithoutMemory returns resources without device memory, on whatever provider: what the regions of a card
+// share is on that of the card, which Cyborg does not list.
+func WithoutMemory(held Resources) Resources {
+	kept := Clone(held)
+	for provider, resources := range kept {
+		maps.DeleteFunc(resources, func(class string, _ int) bool { return isMemory(class) })
+		if len(resources) == 0 {
+			delete(kept, provider)
+		}
+	}
+	return kept
+}
+
+// HasMemory reports whether resources of a provider are device memory, at least in part.
+func HasMemory(resources map[string]int) bool {
+	for class := range resources {
+		if isMemory(class) {
+			return true
+		}
+	}
+	return false
+}
+
+// isMemory reports whether a resource class is one of device memory, such as CUSTOM_ACCELERATOR_MEMORY_HBM.
+func isMemory(class string) bool { return strings.HasPrefix(class, "CUSTOM_ACCELERATOR_MEMORY_") }
 
 // Elsewhere returns resources without those of some providers.
 func Elsewhere(held Resources, providers map[string]bool) Resources {

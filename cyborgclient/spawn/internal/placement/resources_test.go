@@ -42,6 +42,7 @@ func TestWithout(t *testing.T) {
 		"node":    {"VCPU": 2, "MEM_ENCRYPTION_CONTEXT": 1, "PGPU": 1, "CUSTOM_ACCELERATOR_MEMORY_DDR4": 64},
 		"root":    {"DISK_GB": 20, "PGPU": 1}, // of a node whose processors are below it
 		"device":  {"VGPU": 1},
+		"card":    {"CUSTOM_ACCELERATOR_MEMORY_HBM": 64}, // above the device
 		"another": {"VGPU": 1},
 	}
 	want := placement.Resources{
@@ -52,7 +53,7 @@ func TestWithout(t *testing.T) {
 		devices.Add(node, "PGPU")
 	}
 	before := placement.Clone(held)
-	if diff := cmp.Diff(want, placement.Without(held, devices)); diff != "" {
+	if diff := cmp.Diff(want, placement.WithoutMemory(placement.Without(held, devices))); diff != "" {
 		t.Errorf("without devices (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, held); diff != "" {
