@@ -41,7 +41,7 @@ type Leak struct {
 //     allocation of their class on their provider, and their devices are in the guest's domain XML (except TEST_PCI handles,
 //     which have no device), and their mediated devices and vGPUs exist on the host,
 //   - each unit of a provider of Cyborg's that is allocated to a guest has a request, and the guest
-//     has no more requests there,
+//     has no more requests there; device memory has one on its host,
 //   - no guest's domain XML has a device of Cyborg's that is not the guest's,
 //   - the last event that Nova got about a guest's bound request says that it is bound for
 //     the guest.

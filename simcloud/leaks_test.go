@@ -212,6 +212,34 @@ func TestAnAllocationOfAnotherClassIsNoneForADevice(t *testing.T) {
 	u.cloud.CheckNoLeaks(t)
 }
 
+// The memory that the regions of a card share is on a provider above theirs, which has no deployable.
+func TestDeviceMemoryOfNobodyIsALeak(t *testing.T) {
+	t.Parallel()
+	for provider, class := range map[string]string{"cn0_0000:24:00.0_region0": ddr, "cn0_FPGA_0000:24:00.0": hbm} {
+		t.Run(provider, func(t *testing.T) {
+			t.Parallel()
+			u := login(t, simcloud.Run(t, cardWithMemory(fakecyborg.ModeNested)), "admin", "admin")
+			var uuid string
+			for _, p := range u.cloud.Placement.ResourceProviders() {
+				if p.Name == provider {
+					uuid = p.UUID
+				}
+			}
+			u.do("PUT", "/placement/allocations/"+instance(1), placement, map[string]any{
+				"allocations": map[string]any{uuid: map[string]any{"resources": map[string]int{class: 1024}}},
+				"project_id":  u.cloud.ProjectID("admin"), "user_id": "u", "consumer_generation": nil,
+			}, 204, nil)
+			checkLeaks(t, u.cloud.Leaks(), []string{
+				"allocation: consumer " + instance(1) + ", which is not a registered guest, has allocated " + class + ":1024 on " + provider,
+			}, strings.NewReplacer())
+			spawned{uuid: instance(1), host: "cn0"}.define(u, domainOf(t))
+			checkLeaks(t, u.cloud.Leaks(), []string{
+				"guest: guest " + instance(1) + " has allocated " + class + ":1024 on provider " + provider + ", but has no accelerator request on host cn0",
+			}, strings.NewReplacer())
+		})
+	}
+}
+
 // checkLeaks compares word by word and skips words of a leak that the case does not have,
 // such as unknown identifiers.
 func checkLeaks(t *testing.T, got []simcloud.Leak, want []string, names *strings.Replacer) {

@@ -8,6 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/plural"
 	"github.com/gocyborg/gocyborg/internal/uuids"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -24,9 +25,23 @@ func (s *indexed) checkGuest(g *guest) {
 			s.leak(KindGuest, g.UUID, "guest %s has allocated %s:%d on provider %s, but has %s there",
 				g.UUID, a.Class, a.Used, s.providerText(a.Provider), plural.Count(n, "accelerator request"))
 		}
+		if isMemory(a.Class) {
+			s.checkMemory(g, a)
+		}
 	}
 	s.checkAmounts(g)
 	s.checkForeignDevices(g)
+}
+
+// checkMemory finds device memory that a guest has allocated on a host where it has no accelerator request. Which one the memory
+// is for is not known: it may be that of another region.
+func (s *indexed) checkMemory(g *guest, a placementsim.Allocation) {
+	host := s.memoryHost(a.Provider)
+	isThere := func(r *request) bool { return r.Hostname == host || r.handle != nil && r.handle.Hostname == host }
+	if host != "" && !slices.Contains(g.left, host) && !slices.ContainsFunc(g.requests, isThere) {
+		s.leak(KindGuest, g.UUID, "guest %s has allocated %s:%d on provider %s, but has no accelerator request on host %s",
+			g.UUID, a.Class, a.Used, s.providerText(a.Provider), host)
+	}
 }
 
 // checkAmounts finds units of which a guest holds more than it has allocated. If it has allocated none, that was found with

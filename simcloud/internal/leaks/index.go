@@ -3,6 +3,7 @@ package leaks
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,6 +27,7 @@ type indexed struct {
 	classes   map[string][]string    // Cyborg's resource classes by provider; on a flat host there may be several
 	class     map[string]string      // and by deployable; nil until it is needed
 	doubled   map[string]bool        // providers of cards of Xilinx; nil until it is needed
+	hostOf    map[string]string      // hosts of providers that may have device memory; nil until it is needed
 	consumers []consumer
 	names     map[string]string // of providers; nil until a text needs one
 	// hasDevices are the hosts with devices of Cyborg's.
@@ -214,6 +216,27 @@ func (s *indexed) requestsPerUnit(u unit) int {
 	return 1
 }
 
+// isMemory reports whether a resource class is one of device memory, for which Cyborg makes no request.
+func isMemory(class string) bool { return strings.HasPrefix(class, "CUSTOM_ACCELERATOR_MEMORY_") }
+
+// memoryHost is the host of a provider that may have device memory: of a deployable, or of the card that has
+// several. It is empty for any other provider.
+func (s *indexed) memoryHost(provider string) string {
+	if s.hostOf == nil {
+		ofDeployable := make(map[string]string, len(s.Deployables))
+		for _, d := range s.Deployables {
+			ofDeployable[d.ProviderUUID] = d.Hostname
+		}
+		s.hostOf = maps.Clone(ofDeployable)
+		for _, p := range s.providers() {
+			if host := ofDeployable[p.UUID]; host != "" && !s.Roots[p.Parent] {
+				s.hostOf[p.Parent] = host
+			}
+		}
+	}
+	return s.hostOf[provider]
+}
+
 // deviceOf is the device of an attach handle. A TEST_PCI handle has none, nor has a handle
 // without a readable address.
 func deviceOf(kind, handle string, info map[string]string) (nova.Device, bool) {
@@ -255,13 +278,21 @@ func deviceText(kind, handle string, info map[string]string) string {
 
 // providerText is the name of a provider, or its uuid if it does not exist.
 func (s *indexed) providerText(id string) string {
-	if s.names == nil && s.Providers != nil {
+	if s.names == nil {
 		s.names = make(map[string]string)
-		for _, p := range s.Providers() {
+		for _, p := range s.providers() {
 			s.names[p.UUID] = p.Name
 		}
 	}
 	return cmp.Or(s.names[id], id)
+}
+
+// providers are those of Placement, nil where they are not known.
+func (s *indexed) providers() []placementsim.ResourceProvider {
+	if s.Providers == nil {
+		return nil
+	}
+	return s.Providers()
 }
 
 func (s *indexed) amountsText(amounts []placementsim.Allocation) string {

@@ -33,7 +33,7 @@ type State struct {
 	ARQs        []fakecyborg.ARQ
 	Handles     []fakecyborg.AttachHandle
 	Deployables []fakecyborg.Deployable
-	Providers   func() []placementsim.ResourceProvider // for the names in texts; may be nil
+	Providers   func() []placementsim.ResourceProvider // for their names and parents; may be nil
 	Allocations []placementsim.Allocation              // ordered by consumer
 	Roots       map[string]bool                        // providers of hosts
 	Mdevs       []Mdev
@@ -117,7 +117,7 @@ func (s *indexed) checkAllocations() {
 
 // ours reports whether an allocation is on a compute root or on a provider of Cyborg's.
 func (s *indexed) ours(a placementsim.Allocation) bool {
-	return s.Roots[a.Provider] || s.classes[a.Provider] != nil
+	return s.Roots[a.Provider] || s.classes[a.Provider] != nil || isMemory(a.Class) && s.memoryHost(a.Provider) != ""
 }
 
 // checkMdevs finds mediated devices without a bound request. An attach handle held by no

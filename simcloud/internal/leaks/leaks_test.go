@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud/internal/client"
 )
 
 // These states are written by hand, because Cyborg prevents them or repairs them at the
@@ -145,5 +146,39 @@ func TestBothFunctionsOfACardBelongToItsUnit(t *testing.T) {
 	}
 	if diff := cmp.Diff([]Leak{{KindGuest, "vm", "guest vm has 3 bound accelerator requests on provider rp, but has allocated FPGA:1 there"}}, Check(all)); diff != "" {
 		t.Errorf("three functions of one card (-want +got):\n%s", diff)
+	}
+}
+
+// Nova keeps the allocations on the host that a guest was evacuated from until that is back. Memory of
+// another region of a host with an accelerator request may belong to that.
+func TestMemoryOfACardBelongsToARequestOfItsHost(t *testing.T) {
+	t.Parallel()
+	bound := []fakecyborg.ARQ{{UUID: "arq", State: fakecyborg.StateInitial, InstanceUUID: "vm", Hostname: "cn0"}}
+	lacks := Leak{KindGuest, "vm", "guest vm has allocated CUSTOM_ACCELERATOR_MEMORY_HBM:1 on provider the card, but has no accelerator request on host cn0"}
+	for name, tt := range map[string]struct {
+		left []string
+		arqs []fakecyborg.ARQ
+		want []Leak
+	}{
+		"no request":     {nil, nil, []Leak{lacks}},
+		"evacuated":      {[]string{"cn0"}, nil, nil},
+		"request there":  {nil, bound, nil},
+		"from elsewhere": {[]string{"cn2"}, nil, []Leak{lacks}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := index(State{
+				Servers: []client.Server{{ID: "vm", Host: "cn1", Left: tt.left}}, ARQs: tt.arqs, Roots: map[string]bool{"root": true},
+				Deployables: []fakecyborg.Deployable{{UUID: "region", Hostname: "cn0", ProviderUUID: "rp"}},
+				Providers: func() []placementsim.ResourceProvider {
+					return []placementsim.ResourceProvider{{UUID: "root"}, {UUID: "card", Name: "the card", Parent: "root"}, {UUID: "rp", Parent: "card"}}
+				},
+				Allocations: []placementsim.Allocation{{Consumer: "vm", Provider: "card", Class: "CUSTOM_ACCELERATOR_MEMORY_HBM", Used: 1}},
+			})
+			s.checkMemory(&s.guests[0], s.Allocations[0])
+			if diff := cmp.Diff(tt.want, s.leaks); diff != "" {
+				t.Errorf("leaks (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
