@@ -153,15 +153,13 @@ func (x *anonymizer) learnNames(o *original) {
 	for _, d := range o.Cyborg.Deployables { // Placement has the same name, unless it lacks the provider
 		providers = append(providers, &provider{UUID: d.ProviderUUID, Name: d.Name})
 	}
-	prefixes := make(map[string]string, 2*len(hosts)) // new names, by what names may begin with
 	for _, host := range hosts {
 		x.names[host] = x.fresh("host-%d")
-		prefixes[unsafe.ReplaceAllString(host, "_")] = x.names[host] // as the fake driver writes it
-		prefixes[host] = x.names[host]
 	}
+	known := prefixesOf(hosts)
 	for _, p := range providers {
 		if x.names[p.Name] == "" {
-			x.names[p.Name] = x.below(p.Name, prefixes)
+			x.names[p.Name] = x.below(known.cut(p.Name))
 		}
 		if p.UUID == driver.ProviderUUID(p.Name) {
 			x.ids[bareHex(p.UUID)] = driver.ProviderUUID(x.names[p.Name])
@@ -172,28 +170,20 @@ func (x *anonymizer) learnNames(o *original) {
 	}
 }
 
-var (
-	// plainRest is the part of a provider's name behind that of its host that identifies
-	// nothing but a place: an address, with a word in front.
-	plainRest = regexp.MustCompile(`^((pci|GPU|FPGA|AICHIP|QAT|NIC|SSD|MDEV|PCI|NVME|HPTS)_)?[0-9a-f]{4,8}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-7](_(region|nvidia-)[0-9]+)?$|^FakeDevice$`)
-	unsafe    = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
-)
+// plainRest is the part of a provider's name behind that of its host that identifies
+// nothing but a place: an address, with a word in front.
+var plainRest = regexp.MustCompile(`^((pci|GPU|FPGA|AICHIP|QAT|NIC|SSD|MDEV|PCI|NVME|HPTS)_)?[0-9a-f]{4,8}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-7](_(region|nvidia-)[0-9]+)?$|^FakeDevice$`)
 
-// below is the new name of a provider whose name may begin with that of its host. The
-// longest host counts.
-func (x *anonymizer) below(name string, prefixes map[string]string) string {
-	for end := strings.LastIndexByte(name, '_'); end > 0; end = strings.LastIndexByte(name[:end], '_') {
-		host := prefixes[name[:end]]
-		if host == "" {
-			continue
-		}
-		if fresh := host + name[end:]; plainRest.MatchString(name[end+1:]) && !x.used[fresh] {
-			x.used[fresh] = true
-			return fresh
-		}
-		return x.fresh(host + "_provider-%d")
+// below is the new name of a provider whose name begins with that of a host, if that is not empty.
+func (x *anonymizer) below(host, rest string) string {
+	if host == "" {
+		return x.fresh("provider-%d")
 	}
-	return x.fresh("provider-%d")
+	if fresh := x.names[host] + "_" + rest; plainRest.MatchString(rest) && !x.used[fresh] {
+		x.used[fresh] = true
+		return fresh
+	}
+	return x.fresh(x.names[host] + "_provider-%d")
 }
 
 // learn chooses the new form of each UUID, and of the id of each project and user.

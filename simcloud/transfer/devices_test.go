@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,63 @@ func TestRequestsAreImportedInEveryState(t *testing.T) {
 		t.Errorf("requests (-original +imported):\n%s", diff)
 	}
 	release(t, cloud)
+}
+
+// The fake driver writes underscores for dots. Since 2026.1 Cyborg knows a host by its FQDN, and the drivers by [DEFAULT]
+// host, which is the short name. Before, both were that, and some drivers had the name of the system.
+func TestDeployablesAreThoseOfTheirHostHoweverTheyAreNamed(t *testing.T) {
+	t.Parallel()
+	const whole = "cn0.example.org"
+	for name, tt := range map[string]struct{ host, fake, others string }{
+		"whole names":           {whole, "cn0_example_org", whole},
+		"short names":           {whole, "cn0", "cn0"},
+		"short name of a host":  {"cn0", "cn0_example_org", whole},
+		"host with underscores": {"my_cn_0", "my_cn_0", "my_cn_0"},
+	} {
+		for _, kept := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, providers kept: %t", name, kept), func(t *testing.T) {
+				t.Parallel()
+				l := renamed(t, recorded(t, "drivers"), map[string]string{
+					`"cn0"`: `"` + tt.host + `"`, "cn0_Fake": tt.fake + "_Fake", "cn0_0": tt.others + "_0", "cn0_mtty": tt.others + "_mtty",
+				})
+				if !kept { // Cyborg keeps the devices of a deleted compute service
+					l.answers.Placement.Providers, l.answers.Placement.Consumers, l.answers.Cyborg.ARQs = l.answers.Placement.Providers[:1], nil, nil
+				}
+				replaced, err := l.Anonymize(Anonymization{Names: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, l := range []Listing{l, replaced} {
+					var unknown []string
+					for _, d := range imported(t, l).Cyborg.Devices() {
+						if strings.HasPrefix(d.ControlPath.Address().String(), "ffff:") {
+							unknown = append(unknown, d.Model)
+						}
+					}
+					if diff := cmp.Diff([]string{"miss model info", "Dual port serial"}, unknown); diff != "" {
+						t.Errorf("devices with an unknown address (-want +got):\n%s", diff)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestAShortNameOfTwoHostsIsThatOfNone(t *testing.T) {
+	t.Parallel()
+	known := prefixesOf([]string{"cn0.a.org", "cn0.b.org", "cn1.a.org", "cn1", "cn2.a.org"})
+	for name, want := range map[string][2]string{
+		"cn0_x":         {"", "cn0_x"},
+		"cn0.b.org_x":   {"cn0.b.org", "x"},
+		"cn0_b_org_x_y": {"cn0.b.org", "x_y"},
+		"cn1_x":         {"cn1", "x"},
+		"cn2_x":         {"cn2.a.org", "x"},
+		"nameless":      {"", "nameless"},
+	} {
+		if host, rest := known.cut(name); [2]string{host, rest} != want {
+			t.Errorf("%s: host %q and %q, want %q", name, host, rest, want)
+		}
+	}
 }
 
 // Cyborg does not show the number of a device, so nothing tells which of the devices of a

@@ -337,10 +337,14 @@ func TestBadListingsAreRefused(t *testing.T) {
 		"a bad inventory": {func(l *Listing) {
 			l.answers.Placement.Providers[0].Inventories["VCPU"] = inventory{}
 		}, "inventory of VCPU"},
-		"an allocation of nothing":            {func(l *Listing) { allocate(l, "FPGA", 1) }, "FPGA:1"},
-		"more allocated than the total":       {func(l *Listing) { allocate(l, "VCPU", 1e6) }, ""},
-		"a device without host":               {func(l *Listing) { l.answers.Cyborg.Devices[0].Hostname = "" }, `host "cn0"`},
-		"an unknown type":                     {func(l *Listing) { l.answers.Cyborg.Devices[0].Type = "TPU" }, "TPU"},
+		"an allocation of nothing":      {func(l *Listing) { allocate(l, "FPGA", 1) }, "FPGA:1"},
+		"more allocated than the total": {func(l *Listing) { allocate(l, "VCPU", 1e6) }, ""},
+		"a device without host":         {func(l *Listing) { l.answers.Cyborg.Devices[0].Hostname = "" }, `host "cn0"`},
+		"an unknown type":               {func(l *Listing) { l.answers.Cyborg.Devices[0].Type = "TPU" }, "TPU"},
+		"a deployable of no host": {func(l *Listing) {
+			d := l.answers.Cyborg.Deployables[0]
+			d.Name, d.ProviderUUID = "Ascend 310", instance(97)
+		}, "deployable Ascend 310: its resource provider " + instance(97)},
 		"a deployable too many":               {func(l *Listing) { l.answers.Cyborg.Devices = l.answers.Cyborg.Devices[1:] }, `host "cn0"`},
 		"no accelerators":                     {func(l *Listing) { l.answers.Cyborg.Deployables[0].NumAccelerators = 0 }, "num_accelerators 0"},
 		"too many accelerators":               {func(l *Listing) { l.answers.Cyborg.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},

@@ -100,20 +100,18 @@ func (o *original) hosts() (names []string) {
 
 // hostOf is the host of a deployable: the name of the root of its provider, or for one
 // that Placement does not have the host that its name begins with.
-func (o *original) hostOf(d *deployable, devices map[string][]*device) string {
+func (o *original) hostOf(d *deployable, known prefixes) (string, error) {
 	if p := o.byUUID[d.ProviderUUID]; p != nil {
 		for steps := 0; o.parent(p) != nil && steps < len(o.byUUID); steps++ { // Placement refuses what is no tree
 			p = o.parent(p)
 		}
-		return p.Name
+		return p.Name, nil
 	}
-	best := ""
-	for host := range devices {
-		if strings.HasPrefix(d.Name, host+"_") && len(host) > len(best) {
-			best = host
-		}
+	host, _ := known.cut(d.Name)
+	if host == "" {
+		return "", fmt.Errorf("deployable %s: its resource provider %s is not listed, nor is a host with devices that its name begins with", d.Name, d.ProviderUUID)
 	}
-	return best
+	return host, nil
 }
 
 // joinDevices gives the devices of a host, in the order of the list, the numbers that its
@@ -124,10 +122,14 @@ func (o *original) joinDevices() error {
 	for _, d := range o.Cyborg.Devices {
 		devices[d.Hostname] = append(devices[d.Hostname], d)
 	}
+	known := prefixesOf(slices.Collect(maps.Keys(devices)))
 	numbers := make(map[string][]int) // by host
 	deployables, last := make(map[int][]*deployable), 0
 	for _, d := range o.Cyborg.Deployables {
-		host := o.hostOf(d, devices)
+		host, err := o.hostOf(d, known)
+		if err != nil {
+			return err
+		}
 		if !slices.Contains(numbers[host], d.DeviceID) {
 			numbers[host] = append(numbers[host], d.DeviceID)
 		}
@@ -270,12 +272,16 @@ func unknownAddress(n int) driver.PCIAddress {
 	return driver.PCIAddress{Domain: 0xffff + uint32(n>>16), Bus: uint8(n >> 8), Device: uint8(n >> 3 & 0x1f), Function: uint8(n & 7)}
 }
 
-// address is the PCI address in the name of a deployable, HOST_0000:3b:00.0.
+// address is the PCI address in the name of a deployable, HOST_0000:3b:00.0. Behind it may be the region of an FPGA or
+// a type of vGPUs.
 func (d *deployable) address() (driver.PCIAddress, bool) {
-	rest, ok := strings.CutPrefix(d.Name, d.device.Hostname+"_")
-	rest, _, _ = strings.Cut(rest, "_") // the region of an FPGA, or a type of vGPUs
-	address, err := driver.ParsePCIAddress(rest)
-	return address, ok && err == nil
+	_, rest, _ := strings.Cut(d.Name, "_")
+	for part := range strings.SplitSeq(rest, "_") { // the host may have some, too
+		if address, err := driver.ParsePCIAddress(part); err == nil {
+			return address, true
+		}
+	}
+	return driver.PCIAddress{}, false
 }
 
 // findDevices finds what the drivers report of the devices. The control path is the PCI
