@@ -173,8 +173,8 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 	return c.updated || len(c.vanished)+len(c.deployables) > 0
 }
 
-// planDeployable compares a deployable with what a driver reports of it. Its total is never below
-// what is in use.
+// planDeployable compares a deployable with what a driver reports of it. Its total is not reduced
+// below what is in use, nor raised: a card of Xilinx has two handles for its one accelerator.
 func planDeployable(rules layout.Rules, device store.Device, deployable *storedDeployable, found driver.Deployable) (deployableChange, bool) {
 	row, spec := deployable.Deployable, found
 	if !rules.Quirks {
@@ -182,7 +182,7 @@ func planDeployable(rules layout.Rules, device store.Device, deployable *storedD
 	}
 	spec = row.AsProgrammed(spec)
 	if !rules.Quirks {
-		spec.NumAccelerators = max(spec.NumAccelerators, deployable.inUse())
+		spec.NumAccelerators = max(spec.NumAccelerators, min(deployable.inUse(), deployable.Total))
 	}
 	change := rules.Compare(device, row, deployable.reported, spec)
 	same := change.Empty() && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)

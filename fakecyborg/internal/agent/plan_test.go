@@ -38,6 +38,10 @@ func TestPlanOfAReport(t *testing.T) {
 	t.Parallel()
 	bound := storedCard(card(2))
 	bound.deployables[0].handles[0].InUse = true
+	double := card(2) // such as a card of Xilinx, whose functions are one unit
+	double.Deployables[0].NumAccelerators = 1
+	both := storedCard(double)
+	both.deployables[0].handles[0].InUse, both.deployables[0].handles[1].InUse = true, true
 	model := card(2)
 	model.Model = "new"
 	other := card(2)
@@ -52,16 +56,17 @@ func TestPlanOfAReport(t *testing.T) {
 		failed                                      bool // the driver could not look
 		vanished, changed, deployables, vanishedOne int
 	}{
-		"nothing":            {},
-		"new":                {found: []driver.Device{card(2)}, changed: 1},
-		"unchanged":          {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2)}},
-		"vanished":           {stored: []storedDevice{storedCard(card(2))}, vanished: 1},
-		"driver failed":      {stored: []storedDevice{storedCard(card(2))}, failed: true},
-		"more units":         {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(3)}, changed: 1, deployables: 1},
-		"another trait":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2, "CUSTOM_A")}, changed: 1, deployables: 1},
-		"in use, unchanged":  {stored: []storedDevice{bound}, found: []driver.Device{card(2)}},
-		"another model":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{model}, changed: 1},
-		"another deployable": {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{other}, changed: 1, deployables: 1, vanishedOne: 1},
+		"nothing":                       {},
+		"new":                           {found: []driver.Device{card(2)}, changed: 1},
+		"unchanged":                     {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2)}},
+		"vanished":                      {stored: []storedDevice{storedCard(card(2))}, vanished: 1},
+		"driver failed":                 {stored: []storedDevice{storedCard(card(2))}, failed: true},
+		"more units":                    {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(3)}, changed: 1, deployables: 1},
+		"another trait":                 {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2, "CUSTOM_A")}, changed: 1, deployables: 1},
+		"in use, unchanged":             {stored: []storedDevice{bound}, found: []driver.Device{card(2)}},
+		"both handles of a unit in use": {stored: []storedDevice{both}, found: []driver.Device{double}},
+		"another model":                 {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{model}, changed: 1},
+		"another deployable":            {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{other}, changed: 1, deployables: 1, vanishedOne: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
