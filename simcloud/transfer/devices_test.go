@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -380,5 +381,69 @@ func TestUnknownAddressesAreThoseOfAHost(t *testing.T) {
 	}
 	if diff := cmp.Diff(handles["cn0"], handles["cn1"]) + cmp.Diff(devices["cn0"], devices["cn1"]); diff != "" || len(handles) != 2 {
 		t.Errorf("addresses of two hosts (-first +second):\n%s", diff)
+	}
+}
+
+// A card of Xilinx has two functions and one accelerator. A group that requires its trait makes two requests.
+func TestAnImportedCardOfXilinxCanBeBound(t *testing.T) {
+	t.Parallel()
+	l := recorded(t, "drivers")
+	l.answers.Placement.Consumers, l.answers.Cyborg.ARQs = nil, nil // nothing is in use
+	cloud := imported(t, l)
+	const trait = "CUSTOM_FPGA_XILINX"
+	if _, err := cloud.Cyborg.CreateDeviceProfile("x", []map[string]string{{"resources:FPGA": "1", "trait:" + trait: "required"}}); err != nil {
+		t.Fatal(err)
+	}
+	all := cloud.Cyborg.Deployables()
+	card := all[slices.IndexFunc(all, func(d fakecyborg.Deployable) bool { return slices.Contains(d.Traits(), trait) })]
+	claim := placementsim.Claim{Consumer: instance(77), Project: cloud.ProjectID("admin"), User: "u", Allocations: []placementsim.Allocation{
+		{Provider: card.ProviderUUID, Class: "FPGA", Used: 1},
+	}}
+	if err := cloud.Placement.Claim(claim); err != nil {
+		t.Fatal(err)
+	}
+	arqs, err := cloud.Cyborg.CreateARQs("x", cloud.ProjectID("admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bindings []fakecyborg.Binding
+	for _, a := range arqs {
+		bindings = append(bindings, fakecyborg.Binding{ARQ: a.UUID, Host: card.Hostname, Provider: card.ProviderUUID, Instance: instance(77)})
+	}
+	if err := cloud.Cyborg.Bind(t.Context(), bindings...); err != nil || len(arqs) != 2 {
+		t.Fatalf("%d requests of a free card: %v", len(arqs), err)
+	}
+	again := listingOf(t, cloud)
+	if diff := diff(again, listingOf(t, imported(t, again))); diff != "" {
+		t.Errorf("listings of the card in use (-original +imported):\n%s", diff)
+	}
+}
+
+// On a flat host all cards are on one provider.
+func TestBothFunctionsOfACardOfXilinxAreItsOwn(t *testing.T) {
+	t.Parallel()
+	root := &provider{UUID: instance(1), Name: "cn0", Traits: []string{"CUSTOM_FPGA_XILINX"}, Inventories: map[string]inventory{
+		"FPGA": {Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1},
+	}}
+	l := Listing{answers{SchemaVersion: listingSchema, ReadAt: time.Unix(1e9, 0)}}
+	l.answers.Placement.Providers = []*provider{root}
+	l.answers.Cyborg.Attributes = []*attribute{}
+	l.answers.Cyborg.Profiles = []*deviceProfile{{UUID: instance(2), Name: "p", Groups: []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "required"}}}}
+	for n, bus := range []string{"3b", "3c"} {
+		l.answers.Cyborg.Devices = append(l.answers.Cyborg.Devices, &device{UUID: instance(10 + n), Hostname: "cn0", Type: "FPGA", Vendor: "10ee"})
+		l.answers.Cyborg.Deployables = append(l.answers.Cyborg.Deployables, &deployable{UUID: instance(20 + n), Name: "cn0_0000:" + bus + ":00.0", NumAccelerators: 1,
+			DeviceID: n + 1, ProviderUUID: root.UUID, DriverName: "XILINX", Attributes: pairs{{"rc": "FPGA"}, {"trait0": "CUSTOM_FPGA_XILINX"}}})
+	}
+	for n, function := range []string{"0", "1"} {
+		l.answers.Cyborg.ARQs = append(l.answers.Cyborg.ARQs, &arq{UUID: instance(30 + n), State: "Bound", ProfileName: "p", Hostname: "cn0", ProviderUUID: root.UUID,
+			InstanceUUID: instance(6), HandleType: "PCI", HandleUUID: instance(40 + n), HandleInfo: driver.Info{"domain": "0000", "bus": "3c", "device": "00", "function": function}})
+	}
+	handles := make(map[string][]string) // requests, by deployable
+	for _, h := range imported(t, l).Cyborg.AttachHandles() {
+		handles[h.DeployableUUID] = append(handles[h.DeployableUUID], h.ARQ)
+	}
+	want := map[string][]string{instance(20): {"", ""}, instance(21): {instance(30), instance(31)}}
+	if diff := cmp.Diff(want, handles); diff != "" {
+		t.Errorf("requests that hold the handles of a card (-want +got):\n%s", diff)
 	}
 }

@@ -23,7 +23,7 @@ import (
 // What no API shows is marked as unknown: the device of a deployable, if its host has devices
 // without deployables; control paths, as far as the names of deployables do not tell
 // addresses; and all attach handles but those of bound requests, up to the number of
-// accelerators of each deployable. An unknown address is in PCI domain ffff or above.
+// accelerators of each deployable, twice that for a card of Xilinx. An unknown address is in PCI domain ffff or above.
 //
 // The error matches [ErrListing] for a listing that no cloud can be made of, and else is
 // that of [simcloud.FromState].

@@ -310,8 +310,8 @@ func (o *original) findDevices() {
 	}
 }
 
-// findHandles gives the deployables the handles of bound requests as they are shown, and as
-// many unknown ones as they have accelerators left.
+// findHandles gives the deployables the handles of bound requests as they are shown, and
+// unknown ones up to their number.
 func (o *original) findHandles() error {
 	byProvider := make(map[string][]*deployable)
 	for _, d := range o.Cyborg.Deployables {
@@ -334,25 +334,40 @@ func (o *original) findHandles() error {
 		if d.NumAccelerators > maxUnits {
 			return fmt.Errorf("deployable %s: num_accelerators %d, want at most %d", d.Name, d.NumAccelerators, maxUnits)
 		}
-		for ; len(d.reported.AttachHandles) < d.NumAccelerators; ofHost[d.device.Hostname]++ {
+		for ; len(d.reported.AttachHandles) < d.handles(); ofHost[d.device.Hostname]++ {
 			d.reported.AttachHandles = append(d.reported.AttachHandles, d.unknownHandle(ofHost[d.device.Hostname]))
 		}
 	}
 	return nil
 }
 
+// handles is the number of attach handles: of a card of Xilinx Cyborg's driver reports two functions for its one
+// accelerator, which are bound by two requests (cyborg/accelerator/drivers/fpga/xilinx, objects/ext_arq.py).
+func (d *deployable) handles() int {
+	if d.isXilinx() {
+		return 2 * d.NumAccelerators
+	}
+	return d.NumAccelerators
+}
+
+func (d *deployable) isXilinx() bool { return slices.Contains(d.reported.Traits, "CUSTOM_FPGA_XILINX") }
+
 // holder is the deployable that the handle of a bound request belongs to, nil for none. Of
 // several with the request's provider, as on flat hosts, it is the one whose name tells the
-// address of the handle; if there is none, it is unknown, and the first one counts that has
-// the class which the request asks for and an accelerator left.
+// address of the handle, or of a card of Xilinx the slot; if there is none, it is unknown, and the first one counts that has
+// the class which the request asks for and a handle left.
 func (o *original) holder(a *arq, of []*deployable) (best *deployable) {
 	at, err := driver.PCIAddressOf(a.HandleInfo)
 	rank := 0
 	for _, d := range of {
 		this := 1
-		if address, ok := d.address(); ok && err == nil && address == at {
+		address, ok := d.address()
+		if d.isXilinx() {
+			address.Function = at.Function
+		}
+		if ok && err == nil && address == at {
 			this = 3
-		} else if len(d.arqs) < d.NumAccelerators && o.asks(a, d.reported.Class) {
+		} else if len(d.arqs) < d.handles() && o.asks(a, d.reported.Class) {
 			this = 2
 		}
 		if this > rank {
