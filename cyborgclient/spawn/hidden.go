@@ -18,6 +18,7 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	if owner.project == "" || owner.admin {
 		return nil
 	}
+	ctx = withRequestID(ctx, i.UUID)
 	held, err := f.allocation(ctx, i.UUID)
 	project := cmp.Or(held.Project, i.ProjectID)
 	if err != nil || project == "" || owner.isShown(project) {

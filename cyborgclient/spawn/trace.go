@@ -149,11 +149,17 @@ func (r *recorder) record(ctx context.Context, s *StepTrace) context.Context {
 		s.Requests = append(s.Requests, RequestTrace{Service: service, Name: name, Status: status, Duration: took})
 	}
 	ctx = context.WithValue(ctx, stepKey{}, openStep{r, s})
-	if session.RequestID(ctx) == "" {
-		ctx = session.WithRequestID(ctx, "req-"+strings.ToLower(r.instance))
-	}
+	ctx = withRequestID(ctx, r.instance)
 	ctx = placement.Observe(ctx, func(c placement.Call) { add("placement", c.Operation, c.Status, c.Duration) })
 	return cyborgclient.Observe(ctx, func(c cyborgclient.Call) { add("accelerator", c.Operation, c.Status, c.Duration) })
+}
+
+// withRequestID returns a context whose requests have the global request id of an instance, unless it has one.
+func withRequestID(ctx context.Context, instance string) context.Context {
+	if session.RequestID(ctx) != "" {
+		return ctx
+	}
+	return session.WithRequestID(ctx, "req-"+strings.ToLower(instance))
 }
 
 // count is a number with its noun: "1 ARQ", "2 ARQs".
