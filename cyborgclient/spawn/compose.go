@@ -112,8 +112,12 @@ func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerator
 // devices are those of the domain.
 func (a accelerators) devices() []domainxml.Device { return slices.Concat(a.hostdevs, a.interfaces) }
 
-// complete adds to a domain the devices that are missing.
+// complete adds to a domain the devices that are missing, and removes stale ones. Of an instance that the caller
+// does not know to have accelerators Cyborg was not asked: its domain stays.
 func (a accelerators) complete(domain []byte) ([]byte, error) {
+	if len(a.devices())+len(a.skipped) == 0 {
+		return domain, nil
+	}
 	full, err := domainxml.Complete(domain, a.devices())
 	if err != nil {
 		return nil, err

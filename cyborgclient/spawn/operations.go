@@ -240,7 +240,7 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 		if err != nil {
 			return err
 		}
-		if diff, err := domainxml.Diff(saved, accel.devices()); err == nil && len(diff.Missing)+len(diff.Stale) == 0 && running {
+		if complete, err := accel.complete(saved); err == nil && bytes.Equal(complete, saved) && running {
 			if err = o.hypervisor.Shutdown(ctx, i); err == nil {
 				err = o.hypervisor.Start(ctx, i)
 			}

@@ -1,6 +1,8 @@
 package spawn_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -51,4 +53,30 @@ func TestAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
 			t.Errorf("device of the guest (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A caller may not know of the devices that an instance got while it ran.
+func TestAGuestKeepsTheDevicesThatTheCallerDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(context.Context, *spawn.Operations, spawn.Instance) error{
+		"soft reboot": func(ctx context.Context, o *spawn.Operations, i spawn.Instance) error { return o.SoftReboot(ctx, i) },
+		"hard reboot": func(ctx context.Context, o *spawn.Operations, i spawn.Instance) error {
+			return o.HardReboot(ctx, i, nil)
+		},
+		"stop and start": func(ctx context.Context, o *spawn.Operations, i spawn.Instance) error {
+			return errors.Join(o.Stop(ctx, i), o.Start(ctx, i))
+		},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.attached(t)
+			i.ARQs = nil
+			settled(t, start(t.Context(), s.ops, i))
+			devices, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)]))
+			settled(t, err)
+			if len(devices) != 1 {
+				t.Errorf("the guest has %v, want its device", devices)
+			}
+		})
+	}
 }
