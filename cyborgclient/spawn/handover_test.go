@@ -137,7 +137,7 @@ func TestABadHandoverIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	good := string(w.conduct(t, request("gpu")))
-	arq := w.cloud.Cyborg.ARQs()[0].UUID
+	arq, provider := w.cloud.Cyborg.ARQs()[0].UUID, w.cloud.Cyborg.ARQs()[0].DeviceRPUUID
 	root := w.cloud.ProviderUUID("cn1")
 	tests := map[string]string{
 		"no object":          "[" + good + "]",
@@ -149,7 +149,7 @@ func TestABadHandoverIsRefused(t *testing.T) {
 		"alternate's root":   strings.Replace(good, `"root":"`+root, `"root":"x`, 1),
 		"no allocations":     strings.Replace(good, `"alternates":[`, `"alternates":[{"root":"`+root+`"},`, 1),
 		"image":              strings.Replace(good, `"host":`, `"image":"x","host":`, 1),
-		"the same ARQ twice": strings.Replace(good, `"arqs":[`, `"arqs":[{"arq":"`+arq+`","group":0,"device_rp":"`+instance+`"},`, 1),
+		"the same ARQ twice": strings.Replace(good, `"arqs":[`, `"arqs":[{"arq":"`+arq+`","group":0,"device_rp":"`+provider+`"},`, 1),
 	}
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
