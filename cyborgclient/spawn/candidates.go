@@ -201,8 +201,13 @@ func (f *Flow) isCyborgs(ctx context.Context, provider, name string) (bool, erro
 func (a *Attempt) readBefore(ctx context.Context) (err error) {
 	if a.before, err = a.flow.placement.Allocation(ctx, a.Request.Instance); err == nil {
 		a.before.Resources = a.flow.suspects.withoutClaim(a.Request.Instance, a.before.Resources)
-		if a.flow.tokenOwner().admin {
+		owner := a.flow.tokenOwner()
+		switch {
+		case owner.admin:
 			a.Request.ProjectID = cmp.Or(a.before.Project, a.Request.ProjectID)
+		case owner.project != "" && a.before.Project != "" && a.before.Project != owner.project:
+			err = fmt.Errorf("%w: the instance is of project %s and the token of project %s, without the role admin: its owner would not see the ARQs",
+				ErrRequest, a.before.Project, owner.project)
 		}
 	}
 	return err

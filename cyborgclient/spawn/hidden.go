@@ -3,6 +3,7 @@ package spawn
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,10 +20,17 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 		return nil
 	}
 	ctx = withRequestID(ctx, i.UUID)
-	held, err := f.allocation(ctx, i.UUID)
+	held, unread := f.allocation(ctx, i.UUID)
 	project := cmp.Or(held.Project, i.ProjectID)
-	if err != nil || project == "" || owner.isShown(project) {
+	if unread == nil && project == "" || owner.isShown(project) {
 		return nil
+	}
+	arqs, err := f.instanceARQs(ctx, i.UUID)
+	if err != nil || len(arqs) > 0 {
+		return err
+	}
+	if unread != nil && (project == "" || !i.accelerated()) {
+		return fmt.Errorf("find the project of the instance, whose ARQs Cyborg may hide: %w", unread)
 	}
 	isHidden := false
 	err = f.retry(ctx, func(ctx context.Context) (err error) {
@@ -36,19 +44,15 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	return err
 }
 
-// hides reports whether an instance has accelerators, and Cyborg shows neither an ARQ of it nor one of another
-// project than that of the token.
+// hides reports whether an instance has accelerators, and Cyborg shows no ARQ of another project than that of the
+// token.
 func (f *Flow) hides(ctx context.Context, i Instance, held placement.Resources, project string) (bool, error) {
 	if !i.accelerated() {
-		if device, err := f.heldDevice(ctx, held); err != nil || device == "" {
+		if device, err := f.deviceWithout(ctx, held, nil); err != nil || device == "" {
 			return false, err
 		}
 	}
-	arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
-	if err != nil || len(arqs) > 0 {
-		return false, err
-	}
-	arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
+	arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
 	isOthers := func(arq cyborgclient.ARQ) bool { return arq.ProjectID != project } // as Cyborg of Zed shows them to all
 	return err == nil && !slices.ContainsFunc(arqs, isOthers), err
 }
@@ -59,18 +63,31 @@ func (f *Flow) checkShown(ctx context.Context, held placement.Allocation, arqs [
 	if len(held.Resources) == 0 || f.tokenOwner().isShown(held.Project) {
 		return nil
 	}
-	devices, err := f.devices(ctx, held.Resources, arqs)
-	if err != nil {
+	provider, err := f.deviceWithout(ctx, held.Resources, arqs)
+	if err != nil || provider == "" {
 		return err
+	}
+	return fmt.Errorf("%w: the instance holds a device of provider %s, and Cyborg shows the token no ARQ of it: use one of project %s or with the role admin; if there is no ARQ, ReleaseDevices gives the device back",
+		ErrRequest, provider, held.Project)
+}
+
+// deviceWithout returns a provider of Cyborg's of which an instance holds a device without one of its ARQs; "" if there
+// is none, or if the token may not list the deployables, which tell.
+func (f *Flow) deviceWithout(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (string, error) {
+	devices, err := f.devices(ctx, held, arqs)
+	if errors.Is(err, cyborgclient.ErrForbidden) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
 	}
 	for _, arq := range arqs {
 		delete(devices, arq.DeviceRPUUID)
 	}
 	for _, provider := range slices.Sorted(maps.Keys(devices)) {
-		if !placement.Equal(held.Resources, placement.Without(held.Resources, placement.Devices{provider: devices[provider]})) {
-			return fmt.Errorf("%w: the instance holds a device of provider %s, and Cyborg shows the token no ARQ of it: use one of project %s or with the role admin; if there is no ARQ, ReleaseDevices gives the device back",
-				ErrRequest, provider, held.Project)
+		if !placement.Equal(held, placement.Without(held, placement.Devices{provider: devices[provider]})) {
+			return provider, nil
 		}
 	}
-	return nil
+	return "", nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -187,6 +188,29 @@ func TestADeletionWithTheOldHostWhoseAllocationIsLeftLeavesTheGuest(t *testing.T
 			s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
 			settled(t, s.ops.Delete(t.Context(), there))
 			s.sound(t)
+		})
+	}
+}
+
+// Placement does not tell where the instance is, and answers again before the allocation is deleted.
+func TestADeletionDuringAnOutageOfPlacementKeepsTheAllocationOfAGuestElsewhere(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		bubble(t, op, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "")
+			s.loseHost(t, i.Host)
+			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			settled(t, err)
+			there := i
+			there.Host = result.Host
+			s.guests.down = nil
+			s.fail(t, fault.Rule{Operation: fault.AllocationsGet, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
+			time.AfterFunc(45*time.Second, func() { _ = s.cloud.Faults().Set() })
+			if err := free(s.ops, t.Context(), i); !errors.Is(err, spawn.ErrLeftover) || len(s.held(instance)) == 0 {
+				t.Errorf("got %v, held %v, want the allocation as what is left", err, s.held(instance))
+			}
+			s.running(t, there, true)
 		})
 	}
 }

@@ -255,7 +255,7 @@ func TestATokenThatShowsNoARQsOfAnInstanceChangesNothing(t *testing.T) {
 			s.connect(t, provider)
 			s.renew(t)
 			held, arqs := s.held(instance), s.cloud.Cyborg.ARQs()
-			if err := tt.run(t, s, i); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "use one of project "+s.cloud.ProjectID("admin")) {
+			if err := tt.run(t, s, i); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), s.cloud.ProjectID("admin")) {
 				t.Errorf("%s: got %v, want ErrRequest", name, err)
 			}
 			if diff := cmp.Diff(held, s.held(instance)); diff != "" {

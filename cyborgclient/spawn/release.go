@@ -123,6 +123,7 @@ type deletion struct {
 	deadHost bool              // Cyborg cannot reach the agent
 	unlisted error             // Cyborg does not list them: none is deleted
 	old      map[string]string // ARQs that are left to a guest of before an evacuation: its host
+	nowhere  error             // Placement does not tell where the instance is: the allocation may be that of a guest elsewhere
 }
 
 // release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
@@ -137,7 +138,11 @@ func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 		}
 		f.releaseARQs(ctx, i, how, c)
 		record.reportCleanup(ctx, c)
-		c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
+		err := how.nowhere
+		if err == nil {
+			err = f.deleteAllocation(ctx, i.UUID)
+		}
+		c.add(LeftoverAllocation, i.UUID, err)
 	})
 }
 
@@ -390,7 +395,7 @@ func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgcli
 	isSilent := i.Host == "" && moved != nil && !errors.Is(moved, ErrRequest)
 	isTold := slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return mayHaveGuest(arq.State) })
 	if isSilent || moved == nil && !isTold {
-		moved = o.heldElsewhere(ctx, i)
+		how.nowhere, moved = o.heldElsewhere(ctx, i)
 	}
 	if moved == nil && len(arqs) == 0 {
 		moved = o.flow.refuseHidden(ctx, i)
@@ -401,26 +406,26 @@ func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgcli
 // heldElsewhere returns an error if an instance holds compute resources of other hosts, and none of its
 // own: it was moved, or is moved just now. Of one without a host, or that holds resources of several, as
 // after an evacuation that could not give up the old host, the guests there tell. Without an answer of
-// Placement that is not known.
-func (o *Operations) heldElsewhere(ctx context.Context, i Instance) error {
+// Placement, which is the first error, that is not known.
+func (o *Operations) heldElsewhere(ctx context.Context, i Instance) (unknown, moved error) {
 	hosts, err := o.flow.heldHosts(ctx, i.UUID)
 	if err != nil || len(hosts) == 0 {
-		return nil
+		return err, nil
 	}
 	isHere := slices.ContainsFunc(hosts, i.isOn)
 	if i.Host != "" && !isHere {
-		return fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of host %s", ErrRequest, i.Host, hosts[0])
+		return nil, fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of host %s", ErrRequest, i.Host, hosts[0])
 	}
 	for _, host := range slices.DeleteFunc(hosts, i.isOn) {
 		answer := o.guestOn(ctx, i, host)
 		switch {
 		case answer == nil && (!isHere || o.guestOn(ctx, i, i.Host) != nil):
-			return fmt.Errorf("%w: the instance has a guest on host %s", ErrRequest, host)
+			return nil, fmt.Errorf("%w: the instance has a guest on host %s", ErrRequest, host)
 		case !isHere && !errors.Is(answer, ErrNoGuest):
-			return fmt.Errorf("ask for the guest on host %s, of which the instance holds compute resources: %w", host, answer)
+			return nil, fmt.Errorf("ask for the guest on host %s, of which the instance holds compute resources: %w", host, answer)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // guestOn returns no error if an instance has a guest on a host.

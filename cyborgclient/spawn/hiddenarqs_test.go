@@ -1,0 +1,155 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// agentModel is a model with an agent of the project service, which has no role admin, and an owner of instances. Cyborg
+// shows each the ARQs of its own project.
+func agentModel(model simcloud.Model) *simcloud.Model {
+	model.Cyborg.UpstreamQuirks = true
+	model.Users = append(model.Users,
+		simcloud.User{Name: "agent", Roles: map[string][]string{"service": {"service", "member"}}},
+		simcloud.User{Name: "owner", Roles: map[string][]string{"owners": {"member", "service"}}})
+	return &model
+}
+
+// On a flat host the device is on the compute node.
+func TestHiddenARQsOfAFlatHostAreNoSuccess(t *testing.T) {
+	t.Parallel()
+	for name, free := range map[string]func(context.Context, *spawn.Flow) error{
+		"release":         func(ctx context.Context, f *spawn.Flow) error { return f.Release(ctx, instance) },
+		"release devices": func(ctx context.Context, f *spawn.Flow) error { return f.ReleaseDevices(ctx, instance) },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: agentModel(*flatModel())})
+			config := spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: true}})
+			s.connect(t, s.cloud.Provider(t), config)
+			_, err := s.flow.Run(t.Context(), request("gpu"))
+			settled(t, err)
+			provider, err := s.cloud.ProviderClient(t.Context(), "agent")
+			settled(t, err)
+			s.connect(t, provider, config)
+			if err := free(t.Context(), s.flow); !errors.Is(err, spawn.ErrRequest) {
+				t.Errorf("got %v, held %v, want ErrRequest", err, s.held(instance))
+			}
+		})
+	}
+}
+
+// Placement does not tell the project of the instance until its guest is deleted.
+func TestHiddenARQsAreNoSuccessWhilePlacementIsDown(t *testing.T) {
+	t.Parallel()
+	for _, named := range []bool{false, true} {
+		bubble(t, fmt.Sprintf("the caller names the project: %t", named), func(t *testing.T) {
+			s := serviceSite(t, true)
+			i := s.spawn(t, "gpu")
+			if named {
+				i.ProjectID = s.cloud.ProjectID("admin")
+			}
+			s.logIn(t, "agent")
+			s.fail(t, fault.Rule{Operation: fault.AllocationsGet, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
+			s.guests.hook = func(int) { settled(t, s.cloud.Faults().Set()) }
+			if err := s.ops.Delete(t.Context(), i); err == nil || len(s.cloud.Cyborg.ARQs()) != 1 {
+				t.Errorf("got %v, held %v, want an error", err, s.held(instance))
+			}
+		})
+	}
+}
+
+// shareDisks moves the disks of all hosts to a provider that shares them.
+func (s *site) shareDisks(t *testing.T) {
+	t.Helper()
+	const aggregate = "5a1e0000-0000-4000-8000-000000000002"
+	_, err := s.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
+		Name: "storage", Traits: []string{"MISC_SHARES_VIA_AGGREGATE"}, Inventories: map[string]placementsim.Inventory{"DISK_GB": {Total: 100}},
+		Aggregates: []string{aggregate},
+	})
+	settled(t, err)
+	for _, host := range s.cloud.HostNames() {
+		node, err := s.cloud.Placement.ResourceProvider(s.cloud.ProviderUUID(host))
+		settled(t, err)
+		delete(node.Inventories, "DISK_GB")
+		settled(t, s.cloud.Placement.SetInventory(node.UUID, node.Inventories))
+		settled(t, s.cloud.Placement.SetAggregates(node.UUID, aggregate))
+	}
+}
+
+// From 2027.1 on Cyborg lets only admins and managers list deployables. An instance without accelerators needs none.
+func TestAnInstanceWithoutAcceleratorsNeedsNoDeployables(t *testing.T) {
+	t.Parallel()
+	model := agentModel(simcloud.DefaultModel())
+	model.Cyborg.EnforceNewDefaults = true
+	for op, free := range releases() {
+		if op == "release devices" {
+			continue
+		}
+		bubble(t, op, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: model})
+			s.shareDisks(t)
+			i := s.spawn(t, "")
+			s.logIn(t, "agent")
+			settled(t, free(s, t.Context(), i))
+		})
+	}
+	bubble(t, "evacuate with a set token", func(t *testing.T) {
+		s := newSite(t, worldOpts{model: model})
+		s.shareDisks(t)
+		s.logIn(t, "agent")
+		i := s.spawn(t, "")
+		provider, err := s.cloud.ProviderClient(t.Context(), "agent")
+		settled(t, err)
+		login, ok := provider.GetAuthResult().(tokens.CreateResult)
+		if !ok {
+			t.Fatalf("the login is a %T", provider.GetAuthResult())
+		}
+		project, err := login.ExtractProject()
+		settled(t, err)
+		s.connect(t, withSetToken(t, provider))
+		s.renew(t)
+		i.ProjectID, i.UserID = project.ID, "u"
+		s.loseHost(t, i.Host)
+		_, err = s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		settled(t, err)
+	})
+}
+
+// The owner of an instance would not see the ARQs that an agent of another project makes for it.
+func TestAnAgentOfAnotherProjectAddsNoDevice(t *testing.T) {
+	t.Parallel()
+	for name, add := range map[string]func(*testing.T, *site, spawn.Instance) error{
+		"running": func(t *testing.T, s *site, i spawn.Instance) error {
+			req := request("gpu")
+			req.Running, req.Domain = true, []byte(s.guests.saved[placeOf(i)])
+			_, err := s.flow.Run(t.Context(), req)
+			return err
+		},
+		"evacuate": func(t *testing.T, s *site, i spawn.Instance) error {
+			s.loseHost(t, i.Host)
+			i.Flavor = flavor("gpu")
+			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			return err
+		},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: agentModel(simcloud.DefaultModel())})
+			s.logIn(t, "owner")
+			i := s.spawn(t, "")
+			s.logIn(t, "agent")
+			if err := add(t, s, i); !errors.Is(err, spawn.ErrRequest) || len(s.cloud.Cyborg.ARQs()) > 0 {
+				t.Errorf("got %v, and ARQs %v, want ErrRequest", err, s.cloud.Cyborg.ARQs())
+			}
+		})
+	}
+}
