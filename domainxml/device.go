@@ -58,8 +58,9 @@ func requestOf(alias *libvirtxml.DomainAlias) string {
 	if alias == nil {
 		return ""
 	}
-	uuid, named := strings.CutPrefix(alias.Name, aliasPrefix)
-	if !named {
+	name, ours := strings.CutPrefix(alias.Name, aliasPrefix)
+	uuid, err := canonicalUUID(name)
+	if !ours || err != nil {
 		return ""
 	}
 	return uuid

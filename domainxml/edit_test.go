@@ -374,3 +374,21 @@ func TestCompleteFollowsTheRequests(t *testing.T) {
 		}
 	})
 }
+
+// An alias that others chose tells nothing: such a device is not removed.
+func TestCompleteKeepsDevicesWithOtherAliases(t *testing.T) {
+	t.Parallel()
+	for alias, want := range map[string]int{
+		"ua-arq-4b1e7a2c-0000-4000-8000-000000000001": 0, "ua-arq-": 1, "ua-arq-gpu": 1, "ua-gpu": 1, "hostdev0": 1,
+		"4b1e7a2c-0000-4000-8000-000000000001": 1,
+	} {
+		domain := []byte(`<domain><devices><hostdev type='pci' mode='subsystem'><source><address bus='0x3b'/></source><alias name='` + alias + `'/></hostdev></devices></domain>`)
+		complete, err := domainxml.Complete(domain, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := domainxml.Read(complete); err != nil || len(left) != want {
+			t.Errorf("alias %s: %v are left, %v; want %d", alias, left, err, want)
+		}
+	}
+}

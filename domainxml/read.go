@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"libvirt.org/go/libvirtxml"
 )
@@ -35,7 +36,7 @@ func (p *parsed) has(want Device) bool {
 
 // is reports whether a device of a domain is this one, and not there for another accelerator request.
 func (d Device) is(have Device) bool {
-	return have.String() == d.String() && (have.ARQ == "" || d.ARQ == "" || have.ARQ == d.ARQ)
+	return have.String() == d.String() && (have.ARQ == "" || d.ARQ == "" || strings.EqualFold(have.ARQ, d.ARQ))
 }
 
 // parsed is a valid domain.
