@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -163,37 +162,31 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 // which an attempt may have claimed that was interrupted: with another one claimed beside it nothing
 // would give it back.
 func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
-	provider, err := a.flow.heldDevice(ctx, a.before.Resources)
-	if err != nil || provider == "" {
-		return err
-	}
-	return fmt.Errorf("%w: the instance holds a device of provider %s already; if its domain lacks it, an attempt was interrupted, and ReleaseDevices gives it back",
-		ErrRequest, provider)
-}
-
-// heldDevice returns UUID and name of a provider of Cyborg's, other than the compute node, of which an instance
-// holds resources; "" without one.
-func (f *Flow) heldDevice(ctx context.Context, held placement.Resources) (provider string, err error) {
-	nodes := placement.NodeProviders(held)
-	for _, provider := range slices.Sorted(maps.Keys(held)) {
+	nodes := placement.NodeProviders(a.before.Resources)
+	for _, provider := range slices.Sorted(maps.Keys(a.before.Resources)) {
 		if slices.Contains(nodes, provider) {
 			continue
 		}
-		name, err := f.placement.ProviderName(ctx, provider)
+		name, err := a.flow.placement.ProviderName(ctx, provider)
 		if err != nil {
-			return "", err
+			return err
 		}
-		if isCyborgs, err := f.isCyborgs(ctx, provider, name); err != nil || isCyborgs {
-			return provider + " (" + name + ")", err
+		isCyborgs, err := a.flow.isCyborgs(ctx, provider, name)
+		switch {
+		case err != nil:
+			return err
+		case isCyborgs:
+			return fmt.Errorf("%w: the instance holds a device of provider %s (%s) already; if its domain lacks it, an attempt was interrupted, and ReleaseDevices gives it back",
+				ErrRequest, provider, name)
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // isCyborgs reports whether a provider is that of a device of Cyborg's.
 func (f *Flow) isCyborgs(ctx context.Context, provider, name string) (bool, error) {
-	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
-	return slices.ContainsFunc(deployables, func(d cyborgclient.Deployable) bool { return d.RPUUID == provider }), err
+	deployables, err := f.deployablesNamed(ctx, provider, name)
+	return len(deployables) > 0, err
 }
 
 // readBefore reads what the instance holds, without a lost claim of an earlier attempt that has arrived

@@ -67,7 +67,7 @@ func (f *Flow) checkShown(ctx context.Context, held placement.Allocation, arqs [
 	if err != nil || provider == "" {
 		return err
 	}
-	return fmt.Errorf("%w: the instance holds a device of provider %s, and Cyborg shows the token no ARQ of it: use one of project %s or with the role admin; if there is no ARQ, ReleaseDevices gives the device back",
+	return fmt.Errorf("%w: the instance holds a device of provider %s, and Cyborg shows the token no ARQ of it: use one of project %s or with the role admin; if there is no ARQ, ReleaseDevices with such a token gives the device back",
 		ErrRequest, provider, held.Project)
 }
 

@@ -179,17 +179,15 @@ func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgcli
 // down, for its guest. With one, or no answer, it returns an error: an operation whose end the caller
 // does not know has moved the instance there. Without accelerators nothing else tells.
 func (o *Operations) refuseGuests(ctx context.Context, i Instance, held placement.Resources, down []string) error {
-	for _, node := range placement.NodeProviders(held) {
-		host, err := o.flow.placement.HostName(ctx, node)
-		if err != nil {
-			return err
-		}
+	hosts, err := o.flow.hostsOf(ctx, held)
+	if err != nil {
+		return err
+	}
+	for _, host := range hosts {
 		if i.isOn(host) || isAmong(down, host) {
 			continue
 		}
-		there := i
-		there.Host = host
-		switch _, _, err := o.hypervisor.Domain(ctx, there); {
+		switch err := o.guestOn(ctx, i, host); {
 		case err == nil:
 			return fmt.Errorf("%w: the instance has a guest on host %s, of which it holds compute resources", ErrRequest, host)
 		case !errors.Is(err, ErrNoGuest):

@@ -45,6 +45,16 @@ func (s *site) refused(t *testing.T, there spawn.Instance, run func() error) {
 	}
 }
 
+// evacuated is an instance after an evacuation whose end the caller does not know.
+func (s *site) evacuated(t *testing.T, i spawn.Instance) spawn.Instance {
+	t.Helper()
+	s.loseHost(t, i.Host)
+	result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+	settled(t, err)
+	i.Host = result.Host
+	return i
+}
+
 // The host of before a move may have a short name, by which Placement does not know it.
 func TestADeletionWithAnyNameOfTheOldHostLeavesTheAllocationWhileCyborgIsDown(t *testing.T) {
 	t.Parallel()
@@ -76,11 +86,7 @@ func TestADeletionWithTheOldHostLeavesAGuestWithoutAccelerators(t *testing.T) {
 			bubble(t, fmt.Sprintf("%s, Cyborg silent: %t", op, silent), func(t *testing.T) {
 				s := newSite(t, worldOpts{})
 				i := s.spawn(t, "")
-				s.loseHost(t, i.Host)
-				result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-				settled(t, err)
-				there := i
-				there.Host = result.Host
+				there := s.evacuated(t, i)
 				s.guests.down = nil
 				if silent {
 					s.silence(t)
@@ -98,11 +104,7 @@ func TestADeletionAsksPlacementAgainWhetherTheInstanceWasMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "")
-		s.loseHost(t, i.Host)
-		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-		settled(t, err)
-		there := i
-		there.Host = result.Host
+		there := s.evacuated(t, i)
 		s.fail(t, fault.Rule{Operation: fault.AllocationsGet, Action: fault.Status, Status: http.StatusServiceUnavailable})
 		s.refused(t, there, func() error { return s.ops.LocalDelete(t.Context(), i) })
 	})
@@ -199,11 +201,7 @@ func TestADeletionDuringAnOutageOfPlacementKeepsTheAllocationOfAGuestElsewhere(t
 		bubble(t, op, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.spawn(t, "")
-			s.loseHost(t, i.Host)
-			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-			settled(t, err)
-			there := i
-			there.Host = result.Host
+			there := s.evacuated(t, i)
 			s.guests.down = nil
 			s.fail(t, fault.Rule{Operation: fault.AllocationsGet, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
 			time.AfterFunc(45*time.Second, func() { _ = s.cloud.Faults().Set() })

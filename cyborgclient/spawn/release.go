@@ -438,18 +438,25 @@ func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error
 // heldHosts returns the names of the compute nodes of which an instance holds compute resources.
 func (f *Flow) heldHosts(ctx context.Context, instance string) (hosts []string, err error) {
 	err = f.retry(ctx, func(ctx context.Context) error {
-		hosts = nil
 		held, err := f.placement.Allocation(ctx, instance)
-		for _, node := range placement.NodeProviders(held.Resources) {
-			var host string
-			if host, err = f.placement.HostName(ctx, node); err != nil {
-				break
-			}
-			hosts = append(hosts, host)
+		if err == nil {
+			hosts, err = f.hostsOf(ctx, held.Resources)
 		}
 		return err
 	})
 	return hosts, err
+}
+
+// hostsOf returns the names of the compute nodes of compute resources.
+func (f *Flow) hostsOf(ctx context.Context, held placement.Resources) (hosts []string, err error) {
+	for _, node := range placement.NodeProviders(held) {
+		host, err := f.placement.HostName(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts, nil
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {

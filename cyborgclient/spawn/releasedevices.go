@@ -118,17 +118,21 @@ func (f *Flow) mayBeDevices(held placement.Resources, arqs []cyborgclient.ARQ) [
 // deployablesOf lists the deployables of a provider, which has their name but on a flat host: on a cloud with many
 // hosts all of them are a long answer.
 func (f *Flow) deployablesOf(ctx context.Context, provider string) ([]cyborgclient.Deployable, error) {
-	var opts cyborgclient.ListDeployablesOpts
-	if !f.config.Compat.FlatProviders {
-		name, err := f.placement.ProviderName(ctx, provider)
-		if placement.UnknownProvider(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		opts.Name = name
+	if f.config.Compat.FlatProviders {
+		return f.deployablesNamed(ctx, provider, "")
 	}
-	deployables, err := f.cyborg.ListDeployables(ctx, opts)
+	name, err := f.placement.ProviderName(ctx, provider)
+	if placement.UnknownProvider(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.deployablesNamed(ctx, provider, name)
+}
+
+// deployablesNamed lists the deployables of a provider that have a name, or any if that is empty.
+func (f *Flow) deployablesNamed(ctx context.Context, provider, name string) ([]cyborgclient.Deployable, error) {
+	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
 	return slices.DeleteFunc(deployables, func(d cyborgclient.Deployable) bool { return d.RPUUID != provider }), err
 }
