@@ -70,7 +70,7 @@ func (db *DB) View(read func(tx *Tx)) {
 }
 
 // Snapshot returns a view of the current rows that stays valid. Its cost does not depend on
-// the number of rows.
+// the number of rows. Unless the database keeps its past, it has no unique indexes.
 func (db *DB) Snapshot() *Tx {
 	db.mu.Lock() // copying marks the nodes of the live trees as shared
 	defer db.mu.Unlock()

@@ -11,7 +11,11 @@ type index struct {
 }
 
 func (r *rows) addIndex(unique bool, value func(row any) string) *index {
-	x := &index{r, r.db.addTree(newValues(r.numbered, unique)), unique, value}
+	t := newValues(r.numbered, unique)
+	if unique && r.numbered {
+		t = hashed{}
+	}
+	x := &index{r, r.db.addTree(t), unique, value}
 	r.indexes = append(r.indexes, x)
 	return x
 }

@@ -21,6 +21,11 @@ type pastView struct {
 // once, before the first transaction.
 func (db *DB) KeepPast(lag time.Duration, now func() time.Time) {
 	db.past = past{lag: lag, now: now}
+	for _, t := range db.tables {
+		for _, x := range t.indexes {
+			db.live.trees[x.tree] = newValues(t.numbered, x.unique) // which can be copied
+		}
+	}
 	db.forgetPast()
 }
 
