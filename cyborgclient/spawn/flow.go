@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
@@ -34,8 +35,9 @@ type Flow struct {
 	suspects   suspectList
 	unanswered suspectList // changes of allocations that may still arrive
 
-	mu    sync.Mutex
-	owner tokenOwner // cached: decoding the token takes a tenth of the time of a spawn
+	mu          sync.Mutex
+	owner       tokenOwner // cached: decoding the token takes a tenth of the time of a spawn
+	othersShown time.Time  // Cyborg last showed the token an ARQ of another project
 }
 
 // tokenOwner is to whom the token belongs.
@@ -162,12 +164,6 @@ func readOwner(result gophercloud.AuthResult) (owner tokenOwner) {
 	roles, _ := token.ExtractRoles()
 	owner.admin = slices.ContainsFunc(roles, func(role tokens.Role) bool { return role.Name == "admin" })
 	return owner
-}
-
-// isShown reports that Cyborg shows the token all ARQs of a project. Without the role admin it shows those of the
-// token's project only, and answers that others do not exist.
-func (t tokenOwner) isShown(project string) bool {
-	return t.admin || project != "" && project == t.project
 }
 
 // walk runs the steps from first to last, each after the function before, if any.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -22,7 +23,7 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	ctx = withRequestID(ctx, i.UUID)
 	held, unread := f.allocation(ctx, i.UUID)
 	project := cmp.Or(held.Project, i.ProjectID)
-	if unread == nil && project == "" || owner.isShown(project) {
+	if unread == nil && project == "" || f.isShown(project) {
 		return nil
 	}
 	arqs, err := f.instanceARQs(ctx, i.UUID)
@@ -34,7 +35,7 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	}
 	isHidden := false
 	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		isHidden, err = f.hides(ctx, i, held.Resources, owner.project)
+		isHidden, err = f.hides(ctx, i, held.Resources, project)
 		return err
 	})
 	if isHidden {
@@ -44,23 +45,52 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	return err
 }
 
-// hides reports whether an instance has accelerators, and Cyborg shows no ARQ of another project than that of the
-// token.
+// hides reports whether an instance has accelerators, and Cyborg shows the token no ARQ of another project.
 func (f *Flow) hides(ctx context.Context, i Instance, held placement.Resources, project string) (bool, error) {
 	if !i.accelerated() {
 		if device, err := f.deviceWithout(ctx, held, nil); err != nil || device == "" {
 			return false, err
 		}
 	}
-	arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
-	isOthers := func(arq cyborgclient.ARQ) bool { return arq.ProjectID != project } // as Cyborg of Zed shows them to all
-	return err == nil && !slices.ContainsFunc(arqs, isOthers), err
+	_, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{})
+	return err == nil && !f.isShown(project), err
+}
+
+// listARQs lists ARQs, and learns from them whether Cyborg hides any. With a service token it may show by instance what it
+// does not show in the list of all.
+func (f *Flow) listARQs(ctx context.Context, opts cyborgclient.ListARQsOpts) ([]cyborgclient.ARQ, error) {
+	arqs, err := f.cyborg.ListARQs(ctx, opts)
+	f.note(arqs)
+	return arqs, err
+}
+
+// note remembers that Cyborg shows the token ARQs of other projects. That of Zed shows all, without a project.
+func (f *Flow) note(arqs []cyborgclient.ARQ) {
+	owner := f.tokenOwner()
+	if owner.project != "" && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.ProjectID != owner.project }) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.othersShown = time.Now()
+	}
+}
+
+// showsFor is how long Cyborg counts as one that hides nothing after it has shown an ARQ of another project: it may be
+// upgraded to one that does.
+const showsFor = time.Hour
+
+// isShown reports that Cyborg shows the token all ARQs of a project. Without the role admin it shows those of the
+// token's project only, and answers that others do not exist, unless it has shown that it does not hide them.
+func (f *Flow) isShown(project string) bool {
+	owner := f.tokenOwner()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return owner.admin || project != "" && project == owner.project || time.Since(f.othersShown) < showsFor
 }
 
 // checkShown refuses an instance that holds a device without an ARQ that Cyborg shows, if the token may be one to
 // which it does not show all: the ARQ would stay bound.
 func (f *Flow) checkShown(ctx context.Context, held placement.Allocation, arqs []cyborgclient.ARQ) error {
-	if len(held.Resources) == 0 || f.tokenOwner().isShown(held.Project) {
+	if len(held.Resources) == 0 || f.isShown(held.Project) {
 		return nil
 	}
 	provider, err := f.deviceWithout(ctx, held.Resources, arqs)

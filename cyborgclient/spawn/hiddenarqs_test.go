@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -152,4 +155,55 @@ func TestAnAgentOfAnotherProjectAddsNoDevice(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The first deletion frees the only ARQ by which an agent of another project sees that Cyborg hides none.
+func TestADeletionWhereCyborgHidesNothingIsRepeated(t *testing.T) {
+	t.Parallel()
+	all := releases()
+	all["reconcile"] = func(s *site, ctx context.Context, i spawn.Instance) error {
+		err := errors.Join(s.guests.Destroy(ctx, i), s.guests.Undefine(ctx, i))
+		if err == nil {
+			_, err = s.flow.Reconcile(ctx, s.freeing())
+		}
+		return err
+	}
+	for op, free := range all {
+		for _, release := range []fakecyborg.Release{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
+			if op == "reconcile" && release != fakecyborg.ReleaseZed {
+				continue // it lists the ARQs of all instances, of which a service token shows none
+			}
+			bubble(t, fmt.Sprintf("%s, release %s", op, release), func(t *testing.T) {
+				model := agentModel(simcloud.DefaultModel())
+				model.Cyborg.UpstreamQuirks, model.Cyborg.Release = false, release
+				s := newSite(t, worldOpts{model: model})
+				i := s.spawn(t, "gpu")
+				s.logIn(t, "agent")
+				s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
+				if err := free(s, t.Context(), i); !errors.Is(err, spawn.ErrLeftover) || len(s.cloud.Cyborg.ARQs()) > 0 {
+					t.Errorf("got %v, want the allocation as what is left", err)
+				}
+				settled(t, s.cloud.Faults().Set())
+				settled(t, free(s, t.Context(), i))
+				i.ProjectID = s.cloud.ProjectID("admin")
+				settled(t, free(s, t.Context(), i))
+			})
+		}
+	}
+}
+
+// Cyborg may be upgraded to one that hides the ARQs of other projects.
+func TestThatCyborgHidesNothingIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serviceSite(t, false)
+		i := s.spawn(t, "gpu")
+		s.logIn(t, "agent")
+		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
+		wantKinds(t, certainlyLeft(s.flow.Release(t.Context(), i.UUID)), spawn.LeftoverAllocation)
+		time.Sleep(time.Hour)
+		if err := s.flow.Release(t.Context(), i.UUID); !errors.Is(err, spawn.ErrRequest) {
+			t.Errorf("got %v, want ErrRequest", err)
+		}
+	})
 }

@@ -153,7 +153,7 @@ func (a *Attempt) othersHaveIt(ctx context.Context) bool {
 	case a.accelerated():
 		ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 		defer cancel()
-		arqs, err = a.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
+		arqs, err = a.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
 	}
 	known := slices.Concat(uuidsOf(a.ARQs), uuidsOf(a.spares), uuidsOf(a.stuck.arqs))
 	before, claimed := a.before.Resources, placement.Subtract(a.claim.wanted.Resources, a.before.Resources)

@@ -276,7 +276,7 @@ func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance
 		return i, nil
 	}
 	if len(i.ARQs) == 0 {
-		arqs, err := o.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		arqs, err := o.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
 		if err != nil {
 			return i, err
 		}

@@ -174,7 +174,7 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 	known := false
 	others := slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Clone(i.ARQs), maps.Keys(i.portARQs())))))
 	err = f.retry(ctx, func(ctx context.Context) error {
-		listed, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		listed, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
 		if err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, err
 	if !errors.Is(err, cyborgclient.ErrForbidden) {
 		return arq, err
 	}
-	arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
+	arqs, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{})
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, err
 // instanceARQs lists the ARQs of an instance.
 func (f *Flow) instanceARQs(ctx context.Context, instance string) (arqs []cyborgclient.ARQ, err error) {
 	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+		arqs, err = f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 		return err
 	})
 	return arqs, err
@@ -290,7 +290,7 @@ func (f *Flow) deleteOnce(ctx context.Context, part []string, of int) map[string
 func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now time.Time, err error) {
 	var call cyborgclient.Call
 	ctx = cyborgclient.Observe(ctx, func(c cyborgclient.Call) { call = c })
-	arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
+	arqs, err = f.listARQs(ctx, cyborgclient.ListARQsOpts{})
 	if now = call.Date; now.IsZero() {
 		now = time.Now()
 	}

@@ -48,7 +48,7 @@ func (f *Flow) heldDevices(ctx context.Context, instance string) (devices placem
 		return nil, err
 	}
 	err = f.retry(ctx, func(ctx context.Context) error {
-		arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+		arqs, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 		if err == nil {
 			devices, err = f.devices(ctx, held.Resources, arqs)
 		}
