@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -55,7 +56,7 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // started, and the result is nil. An offloaded one (no Host) is spawned on any host
 // with new ARQs. After a failure everything is given back, so that the next
 // Unshelve works; ARQs that could not be deleted then are deleted first. Nova leaves the
-// ARQs bound, and Cyborg refuses the next bind. If they, or the compute resources that the instance
+// ARQs bound, and Cyborg refuses the next bind. If they, or the resources that the instance
 // holds, belong to a guest, that of an earlier Unshelve whose end the caller does not know, nothing
 // is done, and the error matches ErrRequest and names the host.
 //
@@ -175,23 +176,23 @@ func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgcli
 	return old, nil
 }
 
-// refuseGuests asks the other hosts of which an instance holds compute resources, but for those that are
-// down, for its guest. With one, or no answer, it returns an error: an operation whose end the caller
-// does not know has moved the instance there. Without accelerators nothing else tells.
+// refuseGuests asks the other hosts of which an instance holds resources, but for those that are down, for its
+// guest. With one, or no answer, it returns an error: an operation whose end the caller does not know has moved
+// the instance there. Without accelerators nothing else tells.
 func (o *Operations) refuseGuests(ctx context.Context, i Instance, held placement.Resources, down []string) error {
 	hosts, err := o.flow.hostsOf(ctx, held)
 	if err != nil {
 		return err
 	}
-	for _, host := range hosts {
+	for _, host := range slices.Compact(slices.Sorted(maps.Values(hosts))) {
 		if i.isOn(host) || isAmong(down, host) {
 			continue
 		}
 		switch err := o.guestOn(ctx, i, host); {
 		case err == nil:
-			return fmt.Errorf("%w: the instance has a guest on host %s, of which it holds compute resources", ErrRequest, host)
+			return fmt.Errorf("%w: the instance has a guest on host %s, of which it holds resources", ErrRequest, host)
 		case !errors.Is(err, ErrNoGuest):
-			return fmt.Errorf("ask for the guest on host %s, of which the instance holds compute resources: %w", host, err)
+			return fmt.Errorf("ask for the guest on host %s, of which the instance holds resources: %w", host, err)
 		}
 	}
 	return nil
@@ -219,7 +220,7 @@ func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 }
 
 // Evacuate moves an instance from a host that is down: it claims another host, of which
-// it holds no compute resources, as it may after an earlier evacuation,
+// it holds no resources, as it may after an earlier evacuation,
 // then deletes the old ARQs, because Cyborg refuses to bind more for the instance,
 // creates and binds new ones, starts the guest, and gives up the claim on the old
 // host. The caller makes sure that the old host is really down.
@@ -239,7 +240,7 @@ func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 // admin, would show it: it would stay bound.
 //
 // An instance that has been evacuated already, which the caller may not know, has a guest
-// with its ARQs, or, without accelerators, with its compute resources, on another host: it is left
+// with its ARQs, or, without accelerators, with its resources, on another host: it is left
 // alone, and the error matches ErrRequest and names that host. An ARQ that is older than those on the
 // instance's host is of a host from which it was evacuated before; with a guest there it is bound
 // beside, too.
@@ -314,7 +315,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 				err = o.refuseGuests(ctx, i, a.before.Resources, a.down)
 			}
 			if err == nil {
-				err = a.avoid(ctx, append(slices.Clip(a.down), i.Host), placement.NodeProviders(a.before.Resources))
+				err = a.avoid(ctx, append(slices.Clip(a.down), i.Host), slices.Collect(maps.Keys(a.before.Resources)))
 			}
 		case StepCreate:
 			err = o.freeOld(a.record.reopen(ctx), a, i)
@@ -325,7 +326,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 
 // avoid leaves out the candidates on some hosts, by their names, which may be empty or unknown to
 // Placement, as short ones, or by providers there: after an evacuation whose source is not given up an instance
-// holds compute resources of several.
+// holds resources of several.
 func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
 	a.avoided = providers
 	for _, host := range hosts {

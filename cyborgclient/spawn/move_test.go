@@ -85,6 +85,30 @@ func TestASecondEvacuationLeavesEveryOldHost(t *testing.T) {
 	}
 }
 
+// A flavor without compute resources holds devices only.
+func TestASecondEvacuationLeavesTheOldHostOfADevice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: raceModel(3, 2)})
+		i := s.launchOn(t, "cn1", spawn.Request{Instance: instance, Flavor: withoutCompute("gpu")})
+		held := slices.DeleteFunc(s.cloud.Placement.Allocations(), func(a placementsim.Allocation) bool { return a.Consumer != instance })
+		for _, p := range s.cloud.Placement.ResourceProviders() {
+			if strings.HasPrefix(p.Name, "cn0_") && len(held) == 1 {
+				held = append(held, placementsim.Allocation{Consumer: instance, Provider: p.UUID, Class: held[0].Class, Used: 1})
+			}
+		}
+		s.write(t, held)
+		s.loseHost(t, i.Host)
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{Order: onHost(s.world, "cn0")})
+		if !errors.Is(err, spawn.ErrNoCandidates) {
+			t.Errorf("got %v, %v, want ErrNoCandidates", result, err)
+		}
+		result, err = s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		settled(t, err)
+		s.checkMoved(t, i, result, "cn2")
+	})
+}
+
 // The short name of a host is no name of a provider. A host that turns out to be the lost one gets
 // no guest.
 func TestAnEvacuationToTheLostHostIsRefused(t *testing.T) {

@@ -98,6 +98,35 @@ func TestADeletionWithTheOldHostLeavesAGuestWithoutAccelerators(t *testing.T) {
 	}
 }
 
+// Of a flavor without compute resources the providers of its devices tell the host, and those of shared disks do not.
+func TestADeletionWithTheOldHostLeavesAGuestWithoutComputeResources(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		for _, disk := range []string{"0", "20"} {
+			for _, shelved := range []bool{false, true} {
+				bubble(t, fmt.Sprintf("%s, disk of %s GB, unshelved: %t", op, disk, shelved), func(t *testing.T) {
+					s := newSite(t, worldOpts{})
+					s.shareDisks(t)
+					req := spawn.Request{Instance: instance, Flavor: withoutCompute("gpu")}
+					req.Flavor.ExtraSpecs["resources:DISK_GB"] = disk
+					i := s.launchOn(t, "cn0", req)
+					there := s.evacuated(t, i)
+					s.guests.down = nil
+					s.silence(t)
+					if shelved {
+						i.Host, i.ARQs = "", nil
+					}
+					s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
+					s.silence(t)
+					if err := s.ops.Delete(t.Context(), there); !errors.Is(err, spawn.ErrLeftover) || len(s.held(instance)) > 0 {
+						t.Errorf("got %v, held %v, want only the ARQs left", err, s.held(instance))
+					}
+				})
+			}
+		}
+	}
+}
+
 // One failed answer of Placement does not hide the move.
 func TestADeletionAsksPlacementAgainWhetherTheInstanceWasMoved(t *testing.T) {
 	t.Parallel()

@@ -306,7 +306,7 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // called again.
 //
 // An instance that was moved since, which the caller may not know, has a guest with its ARQs, or its
-// compute resources, on another host: nothing is done, and the error matches ErrRequest and names that host. A guest
+// resources, on another host: nothing is done, and the error matches ErrRequest and names that host. A guest
 // on a host from which it was evacuated, with an ARQ that is older than those on its own host,
 // is left with that ARQ, and the error, which matches ErrLeftover, names both. Delete with that
 // host removes them.
@@ -328,7 +328,7 @@ func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
 // is down. It does not touch the guest: when the host comes back, the guest must be
 // removed first, as nova-compute does at its start. A guest on another host is one of an
 // instance that was moved, or is left from before: see [Operations.Delete]. So is one on a host of which an
-// instance without a host holds compute resources, as after an Unshelve.
+// instance without a host holds resources, as after an Unshelve.
 //
 // No released Cyborg deletes an ARQ with a mediated device while the agent of its host is
 // down. LocalDelete frees the rest and returns an error that matches ErrLeftover and names
@@ -403,18 +403,19 @@ func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgcli
 	return arqs, how, moved
 }
 
-// heldElsewhere returns an error if an instance holds compute resources of other hosts, and none of its
-// own: it was moved, or is moved just now. Of one without a host, or that holds resources of several, as
-// after an evacuation that could not give up the old host, the guests there tell. Without an answer of
-// Placement, which is the first error, that is not known.
+// heldElsewhere returns an error if an instance holds resources of other hosts, and none of its own: it was
+// moved, or is moved just now. Of one without a host, or that holds resources of several, as after an evacuation
+// that could not give up the old host, the guests there tell. Without an answer of Placement, which is the first
+// error, that is not known.
 func (o *Operations) heldElsewhere(ctx context.Context, i Instance) (unknown, moved error) {
-	hosts, err := o.flow.heldHosts(ctx, i.UUID)
-	if err != nil || len(hosts) == 0 {
+	held, err := o.flow.heldHosts(ctx, i.UUID)
+	if err != nil || len(held) == 0 {
 		return err, nil
 	}
+	hosts := slices.Compact(slices.Sorted(maps.Values(held)))
 	isHere := slices.ContainsFunc(hosts, i.isOn)
 	if i.Host != "" && !isHere {
-		return nil, fmt.Errorf("%w: the instance holds nothing of host %s, and compute resources of host %s", ErrRequest, i.Host, hosts[0])
+		return nil, fmt.Errorf("%w: the instance holds nothing of host %s, and resources of host %s", ErrRequest, i.Host, hosts[0])
 	}
 	for _, host := range slices.DeleteFunc(hosts, i.isOn) {
 		answer := o.guestOn(ctx, i, host)
@@ -422,7 +423,7 @@ func (o *Operations) heldElsewhere(ctx context.Context, i Instance) (unknown, mo
 		case answer == nil && (!isHere || o.guestOn(ctx, i, i.Host) != nil):
 			return nil, fmt.Errorf("%w: the instance has a guest on host %s", ErrRequest, host)
 		case !isHere && !errors.Is(answer, ErrNoGuest):
-			return nil, fmt.Errorf("ask for the guest on host %s, of which the instance holds compute resources: %w", host, answer)
+			return nil, fmt.Errorf("ask for the guest on host %s, of which the instance holds resources: %w", host, answer)
 		}
 	}
 	return nil, nil
@@ -435,8 +436,8 @@ func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error
 	return err
 }
 
-// heldHosts returns the names of the compute nodes of which an instance holds compute resources.
-func (f *Flow) heldHosts(ctx context.Context, instance string) (hosts []string, err error) {
+// heldHosts returns the names of the compute nodes of which an instance holds resources, by provider.
+func (f *Flow) heldHosts(ctx context.Context, instance string) (hosts map[string]string, err error) {
 	err = f.retry(ctx, func(ctx context.Context) error {
 		held, err := f.placement.Allocation(ctx, instance)
 		if err == nil {
@@ -447,14 +448,26 @@ func (f *Flow) heldHosts(ctx context.Context, instance string) (hosts []string, 
 	return hosts, err
 }
 
-// hostsOf returns the names of the compute nodes of compute resources.
-func (f *Flow) hostsOf(ctx context.Context, held placement.Resources) (hosts []string, err error) {
-	for _, node := range placement.NodeProviders(held) {
-		host, err := f.placement.HostName(ctx, node)
+// hostsOf returns the names of the compute nodes of resources by provider. Those of a flavor may be devices only. A
+// provider that shares its inventory with other trees, such as one of disks, is of none.
+func (f *Flow) hostsOf(ctx context.Context, held placement.Resources) (map[string]string, error) {
+	hosts := make(map[string]string, len(held))
+	nodes := placement.NodeProviders(held)
+	for _, provider := range slices.Sorted(maps.Keys(held)) {
+		if !slices.Contains(nodes, provider) {
+			traits, err := f.placement.Traits(ctx, provider)
+			if err != nil {
+				return nil, err
+			}
+			if slices.Contains(traits, placement.TraitShares) {
+				continue
+			}
+		}
+		host, err := f.placement.HostName(ctx, provider)
 		if err != nil {
 			return nil, err
 		}
-		hosts = append(hosts, host)
+		hosts[provider] = host
 	}
 	return hosts, nil
 }
