@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -194,32 +195,92 @@ func TestADeletionWithoutAHostAsksTheHostOfTheAllocation(t *testing.T) {
 	}
 }
 
-// An evacuation that could not give up the old host leaves the instance resources of both.
+// full lets Placement refuse every change of an allocation.
+func (s *site) full(t *testing.T) {
+	t.Helper()
+	s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: http.StatusServiceUnavailable, Times: -1})
+}
+
+// halfEvacuated is an instance after an evacuation that could not give up the old host, of which it still
+// holds resources.
+func (s *site) halfEvacuated(t *testing.T, i spawn.Instance) spawn.Instance {
+	t.Helper()
+	s.loseHost(t, i.Host)
+	s.guests.hook = func(int) {
+		if s.guests.calls[len(s.guests.calls)-1] == "start" {
+			s.full(t)
+		}
+	}
+	result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+	wantKinds(t, certainlyLeft(err), spawn.LeftoverAllocation)
+	s.guests.hook = nil
+	settled(t, s.cloud.Faults().Set())
+	i.Host, i.ARQs = result.Host, nil
+	for _, arq := range result.ARQs {
+		i.ARQs = append(i.ARQs, arq.UUID)
+	}
+	return i
+}
+
+// leavesGuest checks that a deletion leaves a guest on another host with its part of the allocation, and names both.
+func (s *site) leavesGuest(t *testing.T, there spawn.Instance, run func() error) {
+	t.Helper()
+	part := slices.DeleteFunc(s.held(instance), func(line string) bool { return !strings.HasPrefix(line, there.Host) })
+	err := run()
+	wantKinds(t, certainlyLeft(err), spawn.LeftoverGuest, spawn.LeftoverAllocation)
+	if err == nil || !strings.Contains(err.Error(), "on host "+there.Host) {
+		t.Errorf("got %v, want an error that names host %s", err, there.Host)
+	}
+	s.running(t, there, true)
+	if diff := cmp.Diff(part, s.held(instance)); diff != "" {
+		t.Errorf("the allocation, of which the guest on host %s has a part (-part +after):\n%s", there.Host, diff)
+	}
+}
+
 func TestADeletionWithTheOldHostWhoseAllocationIsLeftLeavesTheGuest(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
-		bubble(t, op, func(t *testing.T) {
-			s := newSite(t, worldOpts{})
-			i := s.spawn(t, "")
-			s.loseHost(t, i.Host)
-			s.guests.hook = func(int) {
-				if s.guests.calls[len(s.guests.calls)-1] == "start" {
-					s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: http.StatusServiceUnavailable, Times: -1})
+		for _, cleared := range []bool{false, true} {
+			bubble(t, fmt.Sprintf("%s, old guest removed: %t", op, cleared), func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				i := s.spawn(t, "")
+				there := s.halfEvacuated(t, i)
+				s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
+				if cleared || op == "local delete" {
+					delete(s.guests.saved, placeOf(i)) // the old host is back, and has removed it
 				}
-			}
-			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-			wantKinds(t, certainlyLeft(err), spawn.LeftoverAllocation)
-			s.guests.hook = nil
-			settled(t, s.cloud.Faults().Set())
-			there := i
-			there.Host = result.Host
-			s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
-			delete(s.guests.saved, placeOf(i)) // the old host is back, and has removed it
-			s.guests.down = nil
-			s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
-			settled(t, s.ops.Delete(t.Context(), there))
-			s.sound(t)
-		})
+				s.guests.down = nil
+				s.leavesGuest(t, there, func() error { return free(s.ops, t.Context(), i) })
+				settled(t, s.ops.Delete(t.Context(), there))
+				s.sound(t)
+			})
+		}
+	}
+}
+
+// The deletion after such an evacuation fails, and is called again. The old host is back with its guest.
+func TestADeletionThatIsRepeatedLeavesTheGuestOfBeforeAnEvacuation(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		for _, profile := range []string{"", "gpu"} {
+			bubble(t, fmt.Sprintf("%s, profile %q", op, profile), func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				old := s.spawn(t, profile)
+				i := s.halfEvacuated(t, old)
+				s.guests.down = nil
+				settled(t, s.guests.Start(t.Context(), old))
+				s.full(t)
+				if err := s.ops.Delete(t.Context(), i); !errors.Is(err, spawn.ErrLeftover) {
+					t.Errorf("got %v, want the allocation as what is left", err)
+				}
+				settled(t, s.cloud.Faults().Set())
+				s.leavesGuest(t, old, func() error { return free(s.ops, t.Context(), i) })
+				s.refused(t, old, func() error { return free(s.ops, t.Context(), i) })
+				old.ARQs = nil
+				settled(t, s.ops.Delete(t.Context(), old))
+				s.sound(t)
+			})
+		}
 	}
 }
 

@@ -124,6 +124,8 @@ type deletion struct {
 	unlisted error             // Cyborg does not list them: none is deleted
 	old      map[string]string // ARQs that are left to a guest of before an evacuation: its host
 	nowhere  error             // Placement does not tell where the instance is: the allocation may be that of a guest elsewhere
+	guests   []string          // other hosts with a guest, which may use the allocation
+	unused   map[string]bool   // but for these providers
 }
 
 // release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
@@ -138,12 +140,22 @@ func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 		}
 		f.releaseARQs(ctx, i, how, c)
 		record.reportCleanup(ctx, c)
-		err := how.nowhere
-		if err == nil {
-			err = f.deleteAllocation(ctx, i.UUID)
-		}
-		c.add(LeftoverAllocation, i.UUID, err)
+		f.releaseAllocation(ctx, i, how, c)
 	})
+}
+
+// releaseAllocation deletes the allocation, but for what guests on other hosts may use.
+func (f *Flow) releaseAllocation(ctx context.Context, i Instance, how deletion, c *cleanup) {
+	switch hosts := strings.Join(how.guests, ", "); {
+	case how.nowhere != nil:
+		c.add(LeftoverAllocation, i.UUID, how.nowhere)
+	case hosts != "":
+		c.add(LeftoverGuest, i.UUID, fmt.Errorf("on host %s; the instance was evacuated from there, or is there", hosts))
+		c.add(LeftoverAllocation, i.UUID, fmt.Errorf("the guest on host %s may use it", hosts))
+		f.reduceAllocation(ctx, i.UUID, c, func(held placement.Resources) placement.Resources { return placement.Elsewhere(held, how.unused) })
+	default:
+		c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
+	}
 }
 
 func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cleanup) {
@@ -308,8 +320,9 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // An instance that was moved since, which the caller may not know, has a guest with its ARQs, or its
 // resources, on another host: nothing is done, and the error matches ErrRequest and names that host. A guest
 // on a host from which it was evacuated, with an ARQ that is older than those on its own host,
-// is left with that ARQ, and the error, which matches ErrLeftover, names both. Delete with that
-// host removes them.
+// is left with that ARQ, and the error, which matches ErrLeftover, names both. So is a guest on another host of
+// an instance without ARQs that holds resources of both hosts, as after an evacuation that could not give up the
+// old one, with its part of the allocation. Delete with that host removes them.
 //
 // An instance with accelerators of another project than the token's needs a token with the role admin, as
 // for [Flow.Release].
@@ -395,7 +408,7 @@ func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgcli
 	isSilent := i.Host == "" && moved != nil && !errors.Is(moved, ErrRequest)
 	isTold := slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return mayHaveGuest(arq.State) })
 	if isSilent || moved == nil && !isTold {
-		how.nowhere, moved = o.heldElsewhere(ctx, i)
+		moved = o.heldElsewhere(ctx, i, &how)
 	}
 	if moved == nil && len(arqs) == 0 {
 		moved = o.flow.refuseHidden(ctx, i)
@@ -404,29 +417,41 @@ func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgcli
 }
 
 // heldElsewhere returns an error if an instance holds resources of other hosts, and none of its own: it was
-// moved, or is moved just now. Of one without a host, or that holds resources of several, as after an evacuation
-// that could not give up the old host, the guests there tell. Without an answer of Placement, which is the first
-// error, that is not known.
-func (o *Operations) heldElsewhere(ctx context.Context, i Instance) (unknown, moved error) {
+// moved, or is moved just now. Of one without a host the guests there tell. One that holds resources of several hosts,
+// as after an evacuation that could not give up the old one, may be on any with a guest: those on others than its own
+// are left, with what they may use, unless its own does not answer. Without an answer of Placement that is not known.
+func (o *Operations) heldElsewhere(ctx context.Context, i Instance, how *deletion) (moved error) {
 	held, err := o.flow.heldHosts(ctx, i.UUID)
-	if err != nil || len(held) == 0 {
-		return err, nil
+	if how.nowhere = err; err != nil || len(held) == 0 {
+		return nil
 	}
 	hosts := slices.Compact(slices.Sorted(maps.Values(held)))
 	isHere := slices.ContainsFunc(hosts, i.isOn)
 	if i.Host != "" && !isHere {
-		return nil, fmt.Errorf("%w: the instance holds nothing of host %s, and resources of host %s", ErrRequest, i.Host, hosts[0])
+		return fmt.Errorf("%w: the instance holds nothing of host %s, and resources of host %s", ErrRequest, i.Host, hosts[0])
 	}
 	for _, host := range slices.DeleteFunc(hosts, i.isOn) {
 		answer := o.guestOn(ctx, i, host)
 		switch {
-		case answer == nil && (!isHere || o.guestOn(ctx, i, i.Host) != nil):
-			return nil, fmt.Errorf("%w: the instance has a guest on host %s", ErrRequest, host)
+		case answer == nil && isHere && o.answers(ctx, i):
+			how.guests = append(how.guests, host)
+		case answer == nil:
+			return fmt.Errorf("%w: the instance has a guest on host %s", ErrRequest, host)
 		case !isHere && !errors.Is(answer, ErrNoGuest):
-			return nil, fmt.Errorf("ask for the guest on host %s, of which the instance holds resources: %w", host, answer)
+			return fmt.Errorf("ask for the guest on host %s, of which the instance holds resources: %w", host, answer)
 		}
 	}
-	return nil, nil
+	how.unused = map[string]bool{}
+	for provider, host := range held {
+		how.unused[provider] = !slices.Contains(how.guests, host)
+	}
+	return nil
+}
+
+// answers reports whether the host of an instance tells if its guest is there.
+func (o *Operations) answers(ctx context.Context, i Instance) bool {
+	err := o.guestOn(ctx, i, i.Host)
+	return err == nil || errors.Is(err, ErrNoGuest)
 }
 
 // guestOn returns no error if an instance has a guest on a host.
