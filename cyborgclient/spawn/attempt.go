@@ -127,8 +127,9 @@ type Attempt struct {
 	bound   time.Time // when the bind request ended
 	ended   bool
 
-	claimed  bool // on Host
-	bindLost bool // the outcome of the bind is unknown
+	claimed  bool            // on Host
+	bindLost bool            // the outcome of the bind is unknown
+	unseen   map[string]bool // ARQs of a handover that Cyborg has not shown
 
 	hosts      []string        // that were chosen, by name
 	mayAsk     bool            // the candidates are Placement's answer to Request, not those of a handover

@@ -121,3 +121,39 @@ func (f *Flow) deviceWithout(ctx context.Context, held placement.Resources, arqs
 	}
 	return "", nil
 }
+
+// hiddenARQs returns errors of the ARQs of a handover that Cyborg may hide: that it does not know them, as it answers to
+// their deletion, does not tell that they are gone.
+func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	var err error
+	for _, instance := range []string{a.Request.Instance, ""} { // with a service token Cyborg may show them by instance only
+		if err == nil && a.mayBeHidden() {
+			var arqs []cyborgclient.ARQ
+			arqs, err = a.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+			a.see(arqs)
+		}
+	}
+	hidden := map[string]error{}
+	if a.mayBeHidden() {
+		for uuid := range a.unseen {
+			hidden[uuid] = cmp.Or(err, fmt.Errorf("Cyborg does not show it to the token, and may hide it: it was made for project %s", a.Request.ProjectID))
+		}
+	}
+	return hidden
+}
+
+// mayBeHidden reports whether Cyborg may hide an ARQ of a handover.
+func (a *Attempt) mayBeHidden() bool {
+	return len(a.unseen) > 0 && !a.flow.isShown(a.Request.ProjectID)
+}
+
+// see notes that Cyborg has shown ARQs. One without a state it has not.
+func (a *Attempt) see(arqs []cyborgclient.ARQ) {
+	for _, arq := range arqs {
+		if arq.State != "" {
+			delete(a.unseen, arq.UUID)
+		}
+	}
+}

@@ -192,6 +192,81 @@ func TestADeletionWhereCyborgHidesNothingIsRepeated(t *testing.T) {
 	}
 }
 
+// The process that continues a handover has another token. What Cyborg does not show to it may still be bound.
+func TestTheARQsOfAHandoverAreDeletedOrNamed(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		isolated bool
+		release  fakecyborg.Release
+		user     string // of the process that continues
+		set      bool   // its token, whose project is unknown
+		waits    bool   // it waits for the ARQs first
+		left     bool
+	}{
+		"hidden":                    {isolated: true, user: "agent", left: true},
+		"hidden, waited for":        {isolated: true, user: "agent", waits: true, left: true},
+		"hidden, set token":         {isolated: true, user: "agent", set: true, left: true},
+		"service token":             {user: "agent"},
+		"service token, waited for": {user: "agent", waits: true},
+		"service token, set token":  {user: "agent", set: true},
+		"Zed":                       {release: fakecyborg.ReleaseZed, user: "agent"},
+		"admin":                     {isolated: true, user: "admin"},
+		"admin, set token":          {isolated: true, user: "admin", set: true},
+		"own project":               {isolated: true, user: "owner"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			model := agentModel(simcloud.DefaultModel())
+			model.Cyborg.UpstreamQuirks, model.Cyborg.Release = tt.isolated, tt.release
+			s := newSite(t, worldOpts{model: model})
+			s.logIn(t, "owner")
+			h, err := parseHandover(s.conduct(t, request("gpu")))
+			settled(t, err)
+			provider, err := s.cloud.ProviderClient(t.Context(), tt.user)
+			settled(t, err)
+			if tt.set {
+				provider = withSetToken(t, provider)
+			}
+			s.connect(t, provider)
+			a, err := s.flow.Resume(h, nil)
+			settled(t, err)
+			if tt.waits {
+				_ = a.WaitBound(t.Context())
+			}
+			want := []spawn.LeftoverKind{}
+			if tt.left {
+				want = append(want, spawn.LeftoverARQ)
+			}
+			for range 2 {
+				_, left := a.Unwind(t.Context())
+				wantKinds(t, left, want...)
+			}
+			if arqs := s.cloud.Cyborg.ARQs(); tt.left != (len(arqs) == 1) || len(s.held(instance)) > 0 {
+				t.Errorf("got ARQs %v, held %v", arqs, s.held(instance))
+			}
+		})
+	}
+}
+
+// An ARQ that was shown once is not hidden when the reply to its deletion is lost.
+func TestAnARQOfAHandoverThatWasShownIsNotHidden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serviceSite(t, true)
+		h, err := parseHandover(s.conduct(t, request("gpu")))
+		settled(t, err)
+		s.connect(t, withSetToken(t, s.cloud.Provider(t)))
+		a, err := s.flow.Resume(h, nil)
+		settled(t, err)
+		s.fail(t, fault.Rule{Operation: fault.ARQDelete, Times: -1, Action: fault.Drop, When: fault.After})
+		_, left := a.Unwind(t.Context())
+		wantKinds(t, left, spawn.LeftoverARQ)
+		settled(t, s.cloud.Faults().Set())
+		if _, left = a.Unwind(t.Context()); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
 // Cyborg may be upgraded to one that hides the ARQs of other projects.
 func TestThatCyborgHidesNothingIsForgotten(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -260,7 +261,9 @@ func (a *Attempt) deleteARQs(ctx context.Context) {
 	if len(uuids) == 0 {
 		return
 	}
-	a.cleanup.addARQs(uuids, a.flow.deleteARQs(ctx, uuids))
+	failed := a.hiddenARQs(ctx)
+	maps.Copy(failed, a.flow.deleteARQs(ctx, uuids))
+	a.cleanup.addARQs(uuids, failed)
 	a.ARQs, a.spares = nil, nil
 	a.flow.arqs.remove(uuids...)
 }

@@ -55,6 +55,7 @@ func (a *Attempt) await(ctx context.Context, timeout time.Duration) (decision st
 	}
 	err = w.run(ctx)
 	a.ARQs = w.arqs
+	a.see(a.ARQs)
 	decision = fmt.Sprintf("%s Bound, %d before the wait", count(len(w.arqs), "ARQ"), w.early)
 	switch {
 	case w.waiter == nil:
