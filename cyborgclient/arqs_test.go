@@ -310,7 +310,8 @@ func TestDeleteARQsTakesOnlyCyborgsWordThatAnARQIsGone(t *testing.T) {
 	} {
 		for _, first := range []int{0, http.StatusServiceUnavailable} {
 			synctest.Test(t, func(t *testing.T) {
-				steps := []step{{status: http.StatusNotFound, body: test.body}}
+				missing := step{status: http.StatusNotFound, body: test.body}
+				steps := []step{missing, missing}
 				if first != 0 {
 					steps = append([]step{{status: first}}, steps...)
 				}
@@ -319,6 +320,9 @@ func TestDeleteARQsTakesOnlyCyborgsWordThatAnARQIsGone(t *testing.T) {
 				err := client.DeleteARQs(t.Context(), []string{arq1})
 				if deleteErr := new(cyborgclient.DeleteError); test.gone != (err == nil) || !test.gone && !errors.As(err, &deleteErr) {
 					t.Errorf("%d, then 404 with %q: got %v; want it gone: %v", first, test.body, err, test.gone)
+				}
+				if _, err := client.GetARQ(t.Context(), arq1); !errors.Is(err, cyborgclient.ErrNotFound) || cyborgclient.IsMissing(err) != test.gone {
+					t.Errorf("404 with %q: got %v; want it missing: %v", test.body, err, test.gone)
 				}
 			})
 		}

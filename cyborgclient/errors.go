@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/gophercloud/v2"
+
 	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
@@ -149,6 +151,13 @@ var statusSentinels = map[int]error{
 
 func (e *APIError) says(texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(e.Detail, text) })
+}
+
+// IsMissing reports that Cyborg itself answered that it does not know a resource. ErrNotFound also matches the 404 of
+// an ingress without a backend, which does not tell.
+func IsMissing(err error) bool {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	return errors.Is(err, ErrNotFound) && errors.As(err, &answer) && tellsMissing(answer.Body)
 }
 
 // DeleteError is returned by DeleteARQs when some ARQs could not be deleted.

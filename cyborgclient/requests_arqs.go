@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/gophercloud/gophercloud/v2"
 )
 
 // CreateARQsOpts describes the accelerator requests to make.
@@ -106,7 +104,7 @@ func decodeARQs(body []byte) ([]ARQ, error) {
 }
 
 // GetARQ returns one accelerator request (GET /accelerator_requests/{uuid}), or
-// ErrNotFound when there is none or it belongs to another project. Cyborg 9 (Zed)
+// ErrNotFound when there is none or it belongs to another project; see [IsMissing]. Cyborg 9 (Zed)
 // answers everyone but administrators with ErrForbidden; ListARQs works there.
 func (c *Client) GetARQ(ctx context.Context, uuid string) (*ARQ, error) {
 	return call(ctx, c, request{
@@ -311,7 +309,7 @@ func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 			if oneByOne {
 				err = c.deleteARQs(ctx, []string{uuid})
 			}
-			if err != nil && !isMissing(err) {
+			if err != nil && !IsMissing(err) {
 				failed[uuid] = err
 			}
 		}
@@ -320,12 +318,6 @@ func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 		return &DeleteError{Failed: failed}
 	}
 	return nil
-}
-
-// isMissing reports that Cyborg does not know what was to be deleted.
-func isMissing(err error) bool {
-	var answer gophercloud.ErrUnexpectedResponseCode
-	return errors.Is(err, ErrNotFound) && errors.As(err, &answer) && tellsMissing(answer.Body)
 }
 
 // causedByOne reports that Cyborg refused a list because of the first entry that

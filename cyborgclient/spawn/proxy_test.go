@@ -72,6 +72,29 @@ func TestTheAnswerOfAProxyLeavesTheARQsNamed(t *testing.T) {
 	}
 }
 
+// An operator has unbound the ARQ, so that only the caller names it.
+func TestTheAnswerOfAProxyLeavesAnUnboundARQNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		settled(t, s.cyborg.UnbindARQs(t.Context(), i.ARQs))
+		s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(req.URL.Path, i.ARQs[0]) {
+					return answer(req, http.StatusNotFound, "default backend - 404"), nil
+				}
+				return next.RoundTrip(req)
+			})
+		})
+		s.renew(t)
+		err := s.ops.Delete(t.Context(), i)
+		if left := certainlyLeft(err); len(left) != 1 || left[0].ID != i.ARQs[0] {
+			t.Errorf("got error %v, want one that names ARQ %s, of %v", err, i.ARQs[0], s.cloud.Cyborg.ARQs())
+		}
+	})
+}
+
 func TestAnAnswerOfAProxyIsNoEmptyAllocation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -196,9 +196,9 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 				continue
 			}
 			switch arq, readErr := f.findARQ(ctx, uuid); {
-			case errors.Is(readErr, cyborgclient.ErrNotFound):
 			case readErr != nil:
 				unread, err = append(unread, cyborgclient.ARQ{UUID: uuid}), readErr
+			case arq == nil:
 			case arq.InstanceUUID != "" && arq.InstanceUUID != i.UUID:
 				c.foreign = errors.Join(c.foreign, fmt.Errorf("ARQ %s is left alone: it belongs to instance %s", uuid, arq.InstanceUUID))
 			default:
@@ -217,19 +217,19 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 	return append(left, unread...), failed, nil
 }
 
-// findARQ reads one ARQ. Cyborg of Zed lets only administrators read one.
+// findARQ reads one ARQ; it is nil if there is none. Cyborg of Zed lets only administrators read one.
 func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, error) {
 	arq, err := f.cyborg.GetARQ(ctx, uuid)
-	if !errors.Is(err, cyborgclient.ErrForbidden) {
+	switch {
+	case cyborgclient.IsMissing(err):
+		return nil, nil
+	case !errors.Is(err, cyborgclient.ErrForbidden):
 		return arq, err
 	}
 	arqs, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{})
-	if err != nil {
-		return nil, err
-	}
 	n := slices.IndexFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.UUID == uuid })
 	if n < 0 {
-		return nil, cyborgclient.ErrNotFound
+		return nil, err
 	}
 	return &arqs[n], nil
 }

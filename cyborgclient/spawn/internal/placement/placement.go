@@ -270,7 +270,7 @@ func (c *Client) providers(ctx context.Context, op, subject string, opts resourc
 // which Cyborg may just have removed.
 func (c *Client) Consumers(ctx context.Context, provider string) ([]string, error) {
 	answer, err := get[struct{ Allocations map[string]struct{} }](ctx, c, "GET resource_providers allocations", provider, pathProviders, provider, "allocations")
-	if StatusOf(err) == http.StatusNotFound {
+	if UnknownProvider(err) {
 		return nil, nil
 	}
 	return slices.Collect(maps.Keys(answer.Allocations)), err
