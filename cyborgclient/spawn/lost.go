@@ -124,7 +124,7 @@ func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 var (
 	errReplyLost   = errors.New("the reply was lost")
 	errLostCreate  = errors.New("another client may have created it")
-	errOthersClaim = errors.New("another agent has claimed for the instance")
+	errOthersClaim = errors.New("another agent has claimed for the instance, or it has an ARQ that an earlier failure has left")
 )
 
 // arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.
@@ -140,9 +140,9 @@ func arqCount(profile requestspec.DeviceProfile) int {
 	return total
 }
 
-// othersHaveIt reports whether the instance has ARQs that are not the attempt's: then another agent has
-// spawned it, and the allocation is that agent's. Of a running instance only those count whose
-// providers it did not hold before the claim. After a claim that was answered Cyborg is asked only
+// othersHaveIt reports whether the instance has ARQs that are not the attempt's, of providers that were claimed and that
+// it did not hold before: then another agent has spawned it, and the allocation is that agent's. Those of other
+// providers an earlier failure has left. After a claim that was answered Cyborg is asked only
 // once, because the claim has to be given back also while Cyborg is down.
 func (a *Attempt) othersHaveIt(ctx context.Context) bool {
 	var arqs []cyborgclient.ARQ
@@ -158,7 +158,7 @@ func (a *Attempt) othersHaveIt(ctx context.Context) bool {
 	known := slices.Concat(uuidsOf(a.ARQs), uuidsOf(a.spares), uuidsOf(a.stuck.arqs))
 	before, claimed := a.before.Resources, placement.Subtract(a.claim.wanted.Resources, a.before.Resources)
 	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
-		isLater := len(before) == 0 || len(before[arq.DeviceRPUUID]) == 0 && len(claimed[arq.DeviceRPUUID]) > 0
+		isLater := len(before[arq.DeviceRPUUID]) == 0 && len(claimed[arq.DeviceRPUUID]) > 0
 		return isLater && !a.cleanup.had(arq.UUID) && !slices.Contains(known, arq.UUID)
 	})
 }
