@@ -218,6 +218,21 @@ func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
 	})
 }
 
+// With a service token Cyborg shows the ARQs of other projects by instance only.
+func TestAReconciliationFreesTheARQsThatCyborgShowsByInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serviceSite(t, false)
+		_, err := s.flow.Run(t.Context(), request("gpu")) // without a guest
+		settled(t, err)
+		s.logIn(t, "agent")
+		orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
+		settled(t, err)
+		wantKinds(t, orphans, spawn.LeftoverARQ, spawn.LeftoverAllocation)
+		s.sound(t)
+	})
+}
+
 // withSetToken is a provider whose caller has set the token.
 func withSetToken(t *testing.T, known *gophercloud.ProviderClient) *gophercloud.ProviderClient {
 	t.Helper()

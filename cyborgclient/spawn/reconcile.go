@@ -144,35 +144,44 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 	if err != nil {
 		return nil, err
 	}
-	var bound, unbound []Leftover
-	for _, arq := range all {
-		switch {
-		case r.flow.arqs.has(arq.UUID):
-		case arq.InstanceUUID == "":
-			if reason := r.oldReason(arq, now); reason != "" {
-				r.arqs[arq.UUID] = arq
-				unbound = append(unbound, Leftover{Kind: LeftoverARQ, ID: arq.UUID, Certain: true, Reason: reason})
-			}
-		case r.hosts[arq.Hostname]:
-			r.onHosts[arq.InstanceUUID], r.known[arq.Hostname] = true, true
-			gone, err := r.gone(ctx, arq.InstanceUUID)
-			if err != nil {
-				return nil, err
-			}
-			if gone {
-				r.arqs[arq.UUID] = arq
-				bound = append(bound, Leftover{
-					Kind: LeftoverARQ, ID: arq.UUID, Instance: arq.InstanceUUID, Certain: true,
-					Reason: fmt.Sprintf("%s on host %s, and instance %s does not exist", arq.State, arq.Hostname, arq.InstanceUUID),
-				})
-			}
-		}
+	bound, err := r.boundARQs(ctx, all)
+	if err != nil {
+		return nil, err
 	}
 	allocations, err := r.allocations(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var unbound []Leftover
+	for _, arq := range all {
+		if reason := r.oldReason(arq, now); reason != "" && arq.InstanceUUID == "" && !r.flow.arqs.has(arq.UUID) {
+			r.arqs[arq.UUID] = arq
+			unbound = append(unbound, Leftover{Kind: LeftoverARQ, ID: arq.UUID, Certain: true, Reason: reason})
+		}
+	}
 	return slices.Concat(bound, allocations, unbound), nil
+}
+
+// boundARQs returns those of ARQs that are bound to the hosts for instances that are gone.
+func (r *reconciliation) boundARQs(ctx context.Context, arqs []cyborgclient.ARQ) (bound []Leftover, err error) {
+	for _, arq := range arqs {
+		if arq.InstanceUUID == "" || !r.hosts[arq.Hostname] || r.flow.arqs.has(arq.UUID) {
+			continue
+		}
+		r.onHosts[arq.InstanceUUID], r.known[arq.Hostname] = true, true
+		gone, err := r.gone(ctx, arq.InstanceUUID)
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			r.arqs[arq.UUID] = arq
+			bound = append(bound, Leftover{
+				Kind: LeftoverARQ, ID: arq.UUID, Instance: arq.InstanceUUID, Certain: true,
+				Reason: fmt.Sprintf("%s on host %s, and instance %s does not exist", arq.State, arq.Hostname, arq.InstanceUUID),
+			})
+		}
+	}
+	return bound, nil
 }
 
 // oldReason is why an ARQ without an instance is an orphan; empty if it may be none.
@@ -243,6 +252,11 @@ func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
 				return nil, err
 			}
 			for _, consumer := range consumers {
+				bound, err := r.shownByInstance(ctx, consumer)
+				if err != nil {
+					return nil, err
+				}
+				orphans = append(orphans, bound...)
 				orphans = append(orphans, Leftover{
 					Kind: LeftoverAllocation, ID: consumer, Instance: consumer, Certain: true,
 					Reason: fmt.Sprintf("it uses provider %s of host %s, and the instance does not exist", provider, host),
@@ -251,6 +265,19 @@ func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
 		}
 	}
 	return orphans, nil
+}
+
+// shownByInstance returns the ARQs on the hosts of a consumer that is gone, which the list of all ARQs lacks: with a service
+// token Cyborg may show those of other projects by instance only.
+func (r *reconciliation) shownByInstance(ctx context.Context, consumer string) ([]Leftover, error) {
+	if r.onHosts[consumer] {
+		return nil, nil
+	}
+	arqs, err := r.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: consumer})
+	if err != nil {
+		return nil, err
+	}
+	return r.boundARQs(ctx, arqs)
 }
 
 // goneConsumers lists, sorted, the consumers of a provider that are gone and whose
