@@ -1,5 +1,5 @@
 // Nightly runs what takes hours: each fuzz target for ten minutes, tests with a process, a
-// socket or a clock of their own 200 times, all others 20 times, histories for the check of
+// socket or a clock of their own 200 times with 1 and with 4 processors, all others 10 times, histories for the check of
 // linearizability, and a cloud for a virtual year. It keeps a ledger of what ran, and goes on where it ended.
 //
 //	go run ./internal/nightly --minutes 480 --shard 1/2
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.StringVar(&n.out, "out", ".ci/nightly-out", "folder of the ledger, the logs and what was found")
 	flags.DurationVar(&n.limits.fuzz, "fuzz", 10*time.Minute, "time of each fuzz target")
 	flags.IntVar(&n.limits.suspects, "suspects", 200, "runs of each test with a process, a socket or a clock, with 1 and with 4 processors")
-	flags.IntVar(&n.limits.tests, "tests", 20, "runs of every other test")
+	flags.IntVar(&n.limits.tests, "tests", 10, "runs of every other test, with 1 and with 4 processors")
 	flags.IntVar(&n.limits.operations, "operations", 1_000_000, "operations of the histories that are checked")
 	flags.IntVar(&n.limits.hours, "hours", 8760, "virtual hours of a cloud")
 	err := flags.Parse(args)
