@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -12,20 +14,27 @@ import (
 )
 
 // outsidePlacement is a Placement on a socket of its own, with the headers that it
-// received.
-func outsidePlacement(t *testing.T) (server *placementsim.Server, url string, headers *[]http.Header) {
+// has received.
+func outsidePlacement(t *testing.T) (server *placementsim.Server, url string, headers func() []http.Header) {
 	t.Helper()
 	server, err := placementsim.New(placementsim.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex // the providers of two hosts are written side by side
 	var seen []http.Header
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		seen = append(seen, r.Header.Clone())
+		mu.Unlock()
 		server.ServeHTTP(w, r)
 	}))
 	t.Cleanup(listener.Close)
-	return server, listener.URL + "/", &seen
+	return server, listener.URL + "/", func() []http.Header {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
 }
 
 func TestACloudWithAnExternalPlacement(t *testing.T) {
@@ -43,7 +52,7 @@ func TestACloudWithAnExternalPlacement(t *testing.T) {
 	if got, want := len(server.ResourceProviders()), len(inside.Placement.ResourceProviders()); got != want || len(cloud.Placement.ResourceProviders()) > 0 {
 		t.Errorf("%d providers outside, want the %d of a cloud of this model", got, want)
 	}
-	for _, header := range *seen {
+	for _, header := range seen() {
 		if got := header.Get("X-Auth-Token"); got != "admin" {
 			t.Fatalf("a request came with the token %q", got)
 		}
@@ -90,7 +99,7 @@ func TestAnExternalPlacementRequiresAToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cloud.Close() })
-	before := len(*seen)
+	before := len(seen())
 	for _, token := range []string{"", "admin", "x"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cloud.URL()+"/placement/resource_providers", nil)
 		if err != nil {
@@ -106,7 +115,7 @@ func TestAnExternalPlacementRequiresAToken(t *testing.T) {
 			t.Errorf("with token %q: %s, want 401", token, res.Status)
 		}
 	}
-	if len(*seen) != before {
+	if len(seen()) != before {
 		t.Error("a request without a valid token was forwarded")
 	}
 }
