@@ -158,35 +158,21 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	return nil
 }
 
-// refuseSecondDevice returns an error if a running instance holds a device of Cyborg's on a provider of its own,
-// which an attempt may have claimed that was interrupted: with another one claimed beside it nothing
-// would give it back.
+// refuseSecondDevice returns an error if a running instance holds a device of Cyborg's, which an attempt may have
+// claimed that was interrupted: with another one claimed beside it nothing would give it back.
 func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
-	nodes := placement.NodeProviders(a.before.Resources)
-	for _, provider := range slices.Sorted(maps.Keys(a.before.Resources)) {
-		if slices.Contains(nodes, provider) {
-			continue
-		}
-		name, err := a.flow.placement.ProviderName(ctx, provider)
-		if err != nil {
-			return err
-		}
-		isCyborgs, err := a.flow.isCyborgs(ctx, provider, name)
+	held := a.before.Resources
+	for _, provider := range a.flow.mayBeDevices(held, nil) {
+		deployables, err := a.flow.deployablesOf(ctx, provider)
 		switch {
 		case err != nil:
 			return err
-		case isCyborgs:
+		case useDevices(placement.Resources{provider: held[provider]}, deployables):
 			return fmt.Errorf("%w: the instance holds a device of provider %s (%s) already; if its domain lacks it, an attempt was interrupted, and ReleaseDevices gives it back",
-				ErrRequest, provider, name)
+				ErrRequest, provider, deployables[0].Name)
 		}
 	}
 	return nil
-}
-
-// isCyborgs reports whether a provider is that of a device of Cyborg's.
-func (f *Flow) isCyborgs(ctx context.Context, provider, name string) (bool, error) {
-	deployables, err := f.deployablesNamed(ctx, provider, name)
-	return len(deployables) > 0, err
 }
 
 // readBefore reads what the instance holds, without a lost claim of an earlier attempt that has arrived

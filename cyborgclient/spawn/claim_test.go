@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
@@ -218,4 +219,29 @@ func TestOrderChoosesTheHost(t *testing.T) {
 		_, _ = w.flow.Run(t.Context(), req)
 	}()
 	w.cloud.CheckNoLeaks(t)
+}
+
+// An attempt for a running instance was interrupted after its claim.
+func TestASecondDeviceIsNotClaimedBesideOneOfAnInterruptedAttempt(t *testing.T) {
+	t.Parallel()
+	for name, model := range map[string]func() *simcloud.Model{"flat": flatModel, "nested": func() *simcloud.Model { return raceModel(2, 2) }} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: model()})
+			s.connect(t, s.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: name == "flat"}}))
+			_, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
+			settled(t, err)
+			req := request("gpu")
+			req.Running = true
+			a, err := s.flow.Begin(req)
+			settled(t, err)
+			for _, step := range []func(context.Context) error{a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim} {
+				settled(t, step(t.Context()))
+			}
+			held := s.held(instance)
+			s.connect(t, s.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: name == "flat"}}))
+			if _, err = s.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !slices.Equal(held, s.held(instance)) {
+				t.Errorf("got error %v, want ErrRequest; the instance held %v, now %v", err, held, s.held(instance))
+			}
+		})
+	}
 }

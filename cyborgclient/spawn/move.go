@@ -277,7 +277,7 @@ func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance
 		return i, nil
 	}
 	if len(i.ARQs) == 0 {
-		arqs, err := o.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		arqs, err := o.flow.instanceARQs(ctx, i.UUID)
 		if err != nil {
 			return i, err
 		}

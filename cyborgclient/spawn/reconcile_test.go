@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // guestsLive reports the cloud's guests as living.
@@ -239,6 +240,32 @@ func TestReconcileFindsEachAllocationOnce(t *testing.T) {
 }
 
 // Without hosts everything on the cloud would be an orphan that Living does not know.
+// A process died between the deletion of the ARQs and that of the allocation. On a flat host no deployable has the name
+// of the provider; an instance without accelerators is not its business there.
+func TestReconcileFindsAnAllocationWithoutARQs(t *testing.T) {
+	t.Parallel()
+	for name, model := range map[string]func() *simcloud.Model{"flat": flatModel, "nested": func() *simcloud.Model { return raceModel(2, 2) }} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: model()})
+			s.connect(t, s.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: name == "flat"}}))
+			r, err := s.flow.Run(t.Context(), request("gpu"))
+			settled(t, err)
+			_, err = s.flow.Run(t.Context(), spawn.Request{Instance: secondInstance, Flavor: plainFlavor()})
+			settled(t, err)
+			settled(t, s.cyborg.DeleteARQs(t.Context(), []string{r.ARQs[0].UUID}))
+			found, err := s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
+				Hosts: s.cloud.HostNames(), Free: true, Living: func(context.Context, string) (bool, error) { return false, nil },
+			})
+			if held := s.held(instance); err != nil || len(found) != 1 || found[0].ID != instance || len(held) > 0 {
+				t.Errorf("found %v, error %v; the instance holds %v", found, err, held)
+			}
+			if len(s.held(secondInstance)) == 0 {
+				t.Error("the allocation of an instance without accelerators was freed")
+			}
+		})
+	}
+}
+
 func TestReconcileNeedsAScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})

@@ -71,14 +71,7 @@ func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyb
 		if err != nil {
 			return nil, err
 		}
-		for _, deployable := range deployables {
-			attributes, _ := deployable.Attributes() // without malformed ones
-			for _, a := range attributes {
-				if a.Key == attributeClass {
-					listed.Add(deployable.RPUUID, a.Value)
-				}
-			}
-		}
+		addClasses(listed, deployables)
 	}
 	devices := maps.Clone(listed)
 	for _, arq := range arqs {
@@ -100,6 +93,29 @@ func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyb
 		}
 	}
 	return devices, nil
+}
+
+// addClasses adds the resource classes of deployables to those of their providers.
+func addClasses(devices placement.Devices, deployables []cyborgclient.Deployable) {
+	for _, deployable := range deployables {
+		attributes, _ := deployable.Attributes() // without malformed ones
+		for _, a := range attributes {
+			if a.Key == attributeClass {
+				devices.Add(deployable.RPUUID, a.Value)
+			}
+		}
+	}
+}
+
+// useDevices reports whether resources are of deployables: all of a provider of their own, and those of their classes of
+// a compute node, which is the provider on a flat host.
+func useDevices(held placement.Resources, deployables []cyborgclient.Deployable) bool {
+	devices := placement.Devices{}
+	for _, deployable := range deployables {
+		devices[deployable.RPUUID] = map[string]bool{}
+	}
+	addClasses(devices, deployables)
+	return !placement.Equal(held, placement.Without(held, devices))
 }
 
 // mayBeDevices returns the providers that may be those of devices. On a host that is not flat the compute node is none.
