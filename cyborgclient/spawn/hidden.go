@@ -56,6 +56,29 @@ func (f *Flow) hides(ctx context.Context, i Instance, held placement.Resources, 
 	return err == nil && !f.isShown(project), err
 }
 
+// mayHide returns an error if Cyborg may have ARQs of an instance that it answers not to know: the instance may be of
+// another project than the token.
+func (f *Flow) mayHide(ctx context.Context, i Instance, absent []cyborgclient.ARQ) error {
+	owner := f.tokenOwner()
+	if len(absent) == 0 || owner.project == "" || f.isShown("") {
+		return nil
+	}
+	project := ""
+	err := f.retry(ctx, func(ctx context.Context) error {
+		held, err := f.placement.Allocation(ctx, i.UUID)
+		if project = cmp.Or(held.Project, i.ProjectID); err != nil || f.isShown(project) {
+			return err
+		}
+		_, err = f.listARQs(ctx, cyborgclient.ListARQsOpts{})
+		return err
+	})
+	if err != nil || f.isShown(project) {
+		return err
+	}
+	return fmt.Errorf("Cyborg does not show it to the token, which is of project %s and has no role admin, and may hide it: the project of the instance is %s",
+		owner.project, cmp.Or(project, "not known (Instance.ProjectID)"))
+}
+
 // listARQs lists ARQs, and learns from them whether Cyborg hides any. With a service token it may show by instance what it
 // does not show in the list of all.
 func (f *Flow) listARQs(ctx context.Context, opts cyborgclient.ListARQsOpts) ([]cyborgclient.ARQ, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,4 +279,79 @@ func TestThatCyborgHidesNothingIsForgotten(t *testing.T) {
 			t.Errorf("got %v, want ErrRequest", err)
 		}
 	})
+}
+
+// The caller names an ARQ that Cyborg does not show, and the allocation, which tells the project of the instance, is gone.
+func TestADeletionNamesTheARQsThatMayBeHidden(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		for name, tt := range map[string]struct {
+			user  string
+			owner string // whose project the caller names
+			left  bool
+		}{"unknown project": {"agent", "", true}, "own project": {"agent", "agent", false}, "admin": {"admin", "", false}} {
+			bubble(t, op+", "+name, func(t *testing.T) {
+				s := serviceSite(t, true)
+				i := s.spawn(t, "gpu")
+				settled(t, s.cloud.Placement.Release(i.UUID))
+				if !tt.left {
+					settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs...))
+				}
+				i.ProjectID = s.cloud.ProjectID(tt.owner)
+				s.logIn(t, tt.user)
+				for range 2 {
+					if err := free(s.ops, t.Context(), i); tt.left != (err != nil) || tt.left != slices.Equal(leftARQs(err), i.ARQs) {
+						t.Errorf("got %v, left are ARQs %v", err, s.cloud.Cyborg.ARQs())
+					}
+				}
+				s.logIn(t, "admin")
+				settled(t, free(s.ops, t.Context(), i))
+				if left := s.cloud.Cyborg.ARQs(); len(left) > 0 {
+					t.Errorf("with the token of an admin %v are left", left)
+				}
+			})
+		}
+	}
+}
+
+// Cyborg shows the ARQ of an instance, and hides the unbound one of another project that it had before.
+func TestADeletionNamesTheARQThatIsHiddenBesideAnother(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		bubble(t, op, func(t *testing.T) {
+			s := serviceSite(t, true)
+			i := s.spawn(t, "gpu") // of the project admin
+			old := s.arqs(t, i)[0]
+			settled(t, s.cloud.Cyborg.Unbind(t.Context(), old.UUID))
+			made, err := s.cloud.Cyborg.CreateARQs("gpu", s.cloud.ProjectID("agent"))
+			settled(t, err)
+			settled(t, s.cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: made[0].UUID, Host: old.Hostname, Provider: old.DeviceRPUUID, Instance: i.UUID}))
+			s.logIn(t, "agent")
+			if err := free(s.ops, t.Context(), i); !slices.Equal(leftARQs(err), i.ARQs) || len(s.cloud.Cyborg.ARQs()) != 1 {
+				t.Errorf("got %v, want an error that names ARQ %s; left are %v", err, i.ARQs, s.cloud.Cyborg.ARQs())
+			}
+			if err := free(s.ops, t.Context(), i); err == nil {
+				t.Error("the second deletion succeeds")
+			}
+		})
+	}
+}
+
+// The ARQs tell the project of an instance that was made without one, also when they and the allocation are gone.
+func TestADeletionInTheProjectOfTheTokenIsRepeated(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		bubble(t, op, func(t *testing.T) {
+			s := serviceSite(t, true)
+			s.logIn(t, "agent")
+			i := s.spawn(t, "mixed")
+			for range 2 {
+				s.logIn(t, "agent") // another process
+				settled(t, free(s.ops, t.Context(), i))
+			}
+			if left := s.cloud.Cyborg.ARQs(); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,15 +32,19 @@ type Instance struct {
 	// version of its RPC API 5; some operations need a minimum. 0 means current.
 	ServiceVersion, RPC int
 	// ProjectID and UserID own its allocation. Empty means those of the token, or, with the role
-	// admin, the project of the allocation that it has.
+	// admin, the project of the allocation that it has. To a deletion an empty one is unknown.
 	ProjectID, UserID string
 }
 
-// InstanceOf returns the instance that [Flow.Run] made for a request.
+// InstanceOf returns the instance that [Flow.Run] made for a request. Its project is that of its ARQs, if the request has
+// none: another token may be used later.
 func InstanceOf(request Request, result *Result) Instance {
 	i := Instance{
 		UUID: result.Instance, Host: result.Host, Flavor: request.Flavor, Image: request.Image, Ports: slices.Clone(request.Ports),
 		ARQs: uuidsOf(result.ARQs), ProjectID: request.ProjectID, UserID: request.UserID,
+	}
+	if len(result.ARQs) > 0 {
+		i.ProjectID = cmp.Or(i.ProjectID, result.ARQs[0].ProjectID)
 	}
 	if _, ok := result.Flavor.DeviceProfile(); ok { // not that of a result without a flavor
 		i.Flavor = result.Flavor

@@ -179,10 +179,10 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 
 // deleteInstanceARQs deletes all ARQs of an instance, and those that the caller or a port
 // names and Cyborg does not list for it, such as unbound ones, unless they are another
-// instance's: a binding profile may be stale. It returns those that are left with their
-// errors. Err is set if they are unknown: Cyborg has never listed them.
+// instance's: a binding profile may be stale. It returns those that are left, or may be hidden, with
+// their errors. Err is set if they are unknown: Cyborg has never listed them.
 func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion, c *cleanup) (left []cyborgclient.ARQ, failed map[string]error, err error) {
-	var arqs, unread []cyborgclient.ARQ
+	var arqs, unread, absent []cyborgclient.ARQ
 	known := false
 	others := slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Clone(i.ARQs), maps.Keys(i.portARQs())))))
 	err = f.retry(ctx, func(ctx context.Context) error {
@@ -190,7 +190,7 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 		if err != nil {
 			return err
 		}
-		arqs, known, unread, c.foreign = listed, true, nil, nil
+		arqs, known, unread, absent, c.foreign = listed, true, nil, nil, nil
 		for _, uuid := range others {
 			if slices.Contains(uuidsOf(arqs), uuid) {
 				continue
@@ -199,6 +199,7 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 			case readErr != nil:
 				unread, err = append(unread, cyborgclient.ARQ{UUID: uuid}), readErr
 			case arq == nil:
+				absent = append(absent, cyborgclient.ARQ{UUID: uuid})
 			case arq.InstanceUUID != "" && arq.InstanceUUID != i.UUID:
 				c.foreign = errors.Join(c.foreign, fmt.Errorf("ARQ %s is left alone: it belongs to instance %s", uuid, arq.InstanceUUID))
 			default:
@@ -210,11 +211,19 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 	if !known {
 		return nil, nil, err
 	}
+	hidden := f.mayHide(ctx, i, absent)
 	left, failed = f.deleteKnown(ctx, arqs, how)
 	for _, arq := range unread {
 		failed[arq.UUID] = err
 	}
-	return append(left, unread...), failed, nil
+	left = append(left, unread...)
+	if hidden != nil {
+		for _, arq := range absent {
+			failed[arq.UUID] = hidden
+		}
+		left = append(left, absent...)
+	}
+	return left, failed, nil
 }
 
 // findARQ reads one ARQ; it is nil if there is none. Cyborg of Zed lets only administrators read one.
@@ -325,7 +334,8 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // old one, with its part of the allocation. Delete with that host removes them.
 //
 // An instance with accelerators of another project than the token's needs a token with the role admin, as
-// for [Flow.Release].
+// for [Flow.Release]. Without such a token an ARQ of Instance.ARQs or of a port that Cyborg answers not to know is named as
+// left, if neither an allocation nor Instance.ProjectID tells that the instance is of the token's project.
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
 	return o.do(OpDelete, i, func() error { return o.remove(ctx, i) })
 }
