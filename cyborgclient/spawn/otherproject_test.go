@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -311,4 +312,32 @@ func TestAnEvacuatedInstanceKeepsItsProject(t *testing.T) {
 		}
 		s.checkMoved(t, i, result, result.Host)
 	})
+}
+
+// Nova's evacuation by an administrator makes the ARQ in the administrator's project. It is freed by an administrator's token, and
+// by that of the owner where Cyborg looks at the service token.
+func TestTheARQOfAnAdministratorsEvacuationIsFreedByWhoSeesIt(t *testing.T) {
+	t.Parallel()
+	for op, free := range releases() {
+		for _, tt := range []struct {
+			isolated bool
+			user     string
+		}{{true, "admin"}, {false, "agent"}} {
+			bubble(t, fmt.Sprintf("%s, %s", op, tt.user), func(t *testing.T) {
+				s := serviceSite(t, tt.isolated)
+				s.logIn(t, "agent")
+				i := s.spawn(t, "gpu")
+				old := s.arqs(t, i)[0]
+				settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), old.UUID))
+				made, err := s.cloud.Cyborg.CreateARQs("gpu", s.cloud.ProjectID("admin"))
+				settled(t, err)
+				settled(t, s.cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: made[0].UUID, Host: old.Hostname, Provider: old.DeviceRPUUID, Instance: i.UUID}))
+				s.logIn(t, tt.user)
+				settled(t, free(s, t.Context(), i))
+				if left := s.cloud.Cyborg.ARQs(); len(left) > 0 {
+					t.Errorf("left are %v", left)
+				}
+			})
+		}
+	}
 }

@@ -107,6 +107,8 @@ func (r *recorder) cleanUp(ctx context.Context, cause string, work func(ctx cont
 // that may still exist, or the instance if Cyborg does not list them, so that the caller
 // can try again. Nothing is given back, and the error matches ErrRequest, if the instance has
 // accelerators and is of another project than the token, which has no role admin: Cyborg hides its ARQs.
+// An ARQ of another project than the instance's, as Nova's evacuation by an administrator makes, is found with
+// the role admin only.
 func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
