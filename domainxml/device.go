@@ -40,32 +40,6 @@ func (d Device) String() string {
 	return "no device"
 }
 
-// aliasPrefix begins the alias of a host device of an accelerator request. libvirt keeps aliases
-// that begin with "ua-".
-const aliasPrefix = "ua-arq-"
-
-// aliasOf is the alias of a device of an accelerator request. Without a UUID there is none.
-func aliasOf(arq string) *libvirtxml.DomainAlias {
-	uuid, err := canonicalUUID(arq)
-	if err != nil {
-		return nil
-	}
-	return &libvirtxml.DomainAlias{Name: aliasPrefix + uuid}
-}
-
-// requestOf is the accelerator request that an alias names, "" if it names none.
-func requestOf(alias *libvirtxml.DomainAlias) string {
-	if alias == nil {
-		return ""
-	}
-	name, ours := strings.CutPrefix(alias.Name, aliasPrefix)
-	uuid, err := canonicalUUID(name)
-	if !ours || err != nil {
-		return ""
-	}
-	return uuid
-}
-
 func pciDevice(arq string, a PCIAddress, managed string) Device {
 	return Device{ARQ: arq, PCI: &a, Hostdev: libvirtxml.DomainHostdev{
 		Managed: managed, Alias: aliasOf(arq),

@@ -55,12 +55,19 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 // Complete is [Merge] for a domain that may have some of the devices: it adds the
 // missing ones and removes stale ones. When Nova regenerates the domain of a guest, it keeps the mediated
 // devices of the old domain, so Merge would find Cyborg's already present.
+//
+// A present host device without an alias, or with one that libvirt does not keep (hostdev0), gets
+// that of its accelerator request, see [Hostdevs], so that it is known as stale later. An alias of
+// the operator (ua-...) stays. A domain that needs nothing is unchanged.
 func Complete(domain []byte, devices []Device) ([]byte, error) {
 	diff, err := Diff(domain, devices)
 	if err != nil {
 		return nil, err
 	}
 	if domain, err = Remove(domain, diff.Stale); err != nil {
+		return nil, err
+	}
+	if domain, err = mark(domain, diff.Present); err != nil {
 		return nil, err
 	}
 	return Merge(domain, diff.Missing)

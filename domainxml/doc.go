@@ -11,7 +11,8 @@
 //
 // [Merge], [Complete], [Remove] and [ReplaceMDEV] edit the original text, since
 // printing a parsed domain would lose comments and elements unknown to the parser.
-// They return the edited copy or an error.
+// They return the edited copy or an error. Complete also gives the devices that are there the
+// aliases of their requests, so that it knows them when a request has another device later.
 //
 // The package does not start, define or change guests, create mediated devices (it
 // writes the document of their node devices), or read the host.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -338,7 +339,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// TestCompleteFollowsTheRequests gives accelerator requests other devices, of which earlier domains have some.
+// TestCompleteFollowsTheRequests gives accelerator requests other devices, of which earlier domains have some. One of
+// an earlier version had no aliases.
 func TestCompleteFollowsTheRequests(t *testing.T) {
 	t.Parallel()
 	input := inputs(t)["nova-order"]
@@ -363,6 +365,13 @@ func TestCompleteFollowsTheRequests(t *testing.T) {
 			}
 			if domain, err = domainxml.Complete(domain, want); err != nil {
 				t.Fatal(err)
+			}
+			if rapid.Bool().Draw(t, "of an earlier version") {
+				old := regexp.MustCompile(`\s*<alias name="ua-arq-[^>]*>`).ReplaceAll(domain, nil)
+				again, err := domainxml.Complete(old, want)
+				if err != nil || !bytes.Equal(again, domain) {
+					t.Fatalf("error %v, completed again:\n%s\nwant\n%s", err, again, domain)
+				}
 			}
 			have, err := domainxml.Read(domain)
 			if err != nil {

@@ -112,8 +112,9 @@ func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerator
 // devices are those of the domain.
 func (a accelerators) devices() []domainxml.Device { return slices.Concat(a.hostdevs, a.interfaces) }
 
-// complete adds to a domain the devices that are missing, and removes stale ones. Of an instance that the caller
-// does not know to have accelerators Cyborg was not asked: its domain stays.
+// complete adds to a domain the devices that are missing, removes stale ones, and gives the others their
+// aliases. Of an instance that the caller does not know to have accelerators Cyborg was not asked: its domain
+// stays.
 func (a accelerators) complete(domain []byte) ([]byte, error) {
 	if len(a.devices())+len(a.skipped) == 0 {
 		return domain, nil
@@ -123,6 +124,15 @@ func (a accelerators) complete(domain []byte) ([]byte, error) {
 		return nil, err
 	}
 	return full, a.verify(full)
+}
+
+// in reports whether a domain has every device, and no stale one. Aliases do not matter.
+func (a accelerators) in(domain []byte) bool {
+	if len(a.devices())+len(a.skipped) == 0 {
+		return true
+	}
+	diff, err := domainxml.Diff(domain, a.devices())
+	return err == nil && len(diff.Missing)+len(diff.Stale) == 0
 }
 
 // verify reads a domain and checks that it has every device.

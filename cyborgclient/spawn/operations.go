@@ -228,8 +228,9 @@ func (o *Operations) Unrescue(ctx context.Context, i Instance, saved []byte) err
 }
 
 // SoftReboot shuts the guest down and starts it again with its domain unchanged.
-// Every ARQ must be Bound before. A guest that does not shut down, or does not
-// start again, is rebooted hard.
+// Every ARQ must be Bound before. A guest that lacks a device or has a stale one, does not
+// shut down, or does not start again, is rebooted hard. One that lacks only aliases (see
+// [domainxml.Complete]) is not: it gets them at the next start or hard reboot.
 func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 	return o.do(OpSoftReboot, i, func() error {
 		accel, err := o.accelerators(ctx, i)
@@ -240,8 +241,9 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 		if err != nil {
 			return err
 		}
-		if complete, err := accel.complete(saved); err == nil && bytes.Equal(complete, saved) && running {
-			if err = o.hypervisor.Shutdown(ctx, i); err == nil {
+		if running && accel.in(saved) {
+			err := o.hypervisor.Shutdown(ctx, i)
+			if err == nil {
 				err = o.hypervisor.Start(ctx, i)
 			}
 			if err == nil {

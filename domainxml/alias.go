@@ -1,0 +1,97 @@
+package domainxml
+
+import (
+	"bytes"
+	"encoding/xml"
+	"slices"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+const (
+	// keptPrefix begins the aliases that libvirt keeps. It makes others itself, such as hostdev0.
+	keptPrefix = "ua-"
+	// aliasPrefix begins the alias of a host device of an accelerator request.
+	aliasPrefix = keptPrefix + "arq-"
+)
+
+// aliasOf is the alias of a device of an accelerator request. Without a UUID there is none.
+func aliasOf(arq string) *libvirtxml.DomainAlias {
+	uuid, err := canonicalUUID(arq)
+	if err != nil {
+		return nil
+	}
+	return &libvirtxml.DomainAlias{Name: aliasPrefix + uuid}
+}
+
+// requestOf is the accelerator request that an alias names, "" if it names none.
+func requestOf(alias *libvirtxml.DomainAlias) string {
+	if alias == nil {
+		return ""
+	}
+	name, ours := strings.CutPrefix(alias.Name, aliasPrefix)
+	uuid, err := canonicalUUID(name)
+	if !ours || err != nil {
+		return ""
+	}
+	return uuid
+}
+
+// mark returns a copy of domain in which those of the devices that it has as host devices have
+// the alias of their accelerator request, unless they have one that libvirt keeps.
+func mark(domain []byte, devices []Device) ([]byte, error) {
+	p, err := parse(domain)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	from := 0
+	for i, have := range p.devices {
+		if a := have.Hostdev.Alias; a != nil && strings.HasPrefix(a.Name, keptPrefix) {
+			continue
+		}
+		n := slices.IndexFunc(devices, func(d Device) bool { return d.Interface == nil && d.is(have) })
+		if n < 0 || requestOf(devices[n].Hostdev.Alias) == "" {
+			continue
+		}
+		e := p.places[i]
+		at, resume, text := aliasEdit(domain[e.open:e.end], devices[n].Hostdev.Alias.Name)
+		out = append(append(out, domain[from:e.open+at]...), text...)
+		from = e.open + resume
+	}
+	return append(out, domain[from:]...), nil
+}
+
+// aliasEdit returns what replaces which bytes of a hostdev: its alias, or nothing after its source.
+func aliasEdit(hostdev []byte, name string) (from, to int, text string) {
+	text = `<alias name="` + name + `"/>`
+	if from, to = lastChild(hostdev, "alias"); to > 0 {
+		return from, to, text
+	}
+	from, to = lastChild(hostdev, "source")
+	before := hostdev[:from]
+	return to, to, string(before[len(bytes.TrimRight(before, " \t\r\n")):]) + text
+}
+
+// lastChild returns the range of the last child of that name; it is empty if there is none.
+func lastChild(element []byte, name string) (from, to int) {
+	dec := xml.NewDecoder(bytes.NewReader(element))
+	for depth := 0; ; {
+		at := int(dec.InputOffset())
+		tok, err := dec.Token()
+		if err != nil {
+			return from, to
+		}
+		switch t := tok.(type) {
+		case xml.StartElement:
+			if depth++; depth == 2 && t.Name.Local == name {
+				from = at
+			}
+		case xml.EndElement:
+			if depth--; depth == 1 && t.Name.Local == name {
+				to = int(dec.InputOffset())
+			}
+		}
+	}
+}
