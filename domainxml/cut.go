@@ -67,8 +67,8 @@ func lineOf(doc []byte, e *element) (from, to int) {
 
 // ReplaceMDEV returns a copy of domain in which the mediated device old is replaced:
 // only the UUID in its source changes, so that alias, address in the guest, display
-// and position remain. It transfers a vGPU from Nova to Cyborg. UUIDs may be in any
-// case, with or without dashes.
+// and position remain. It transfers a vGPU from Nova to Cyborg, with [Complete] for the
+// alias of the accelerator request. UUIDs may be in any case, with or without dashes.
 //
 // A domain without old is [ErrAbsent], one that already has the replacement
 // [ErrDuplicate], a malformed UUID [ErrDevice]; the document is checked as in

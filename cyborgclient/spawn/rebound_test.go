@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -51,6 +52,42 @@ func TestAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
 		}
 		if diff := cmp.Diff(want[0].String(), devices[0].String()); diff != "" {
 			t.Errorf("device of the guest (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// After a TakeOver the request of the guest, which is off, gets another vGPU, and another instance the one that it had.
+func TestAfterATakeOverAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: novaVGPUModel()})
+		i := novaVGPU(t, s)
+		c := change(i)
+		_, err := s.ops.TakeOver(t.Context(), c)
+		settled(t, err)
+		i.Flavor = c.Flavor
+		before := s.arqs(t, i)[0]
+		settled(t, s.ops.Stop(t.Context(), i))
+		settled(t, s.cyborg.UnbindARQs(t.Context(), []string{before.UUID}))
+		others, err := s.cloud.Cyborg.CreateARQs("cyborg-vgpu", s.cloud.ProjectID("admin"))
+		settled(t, err)
+		for _, b := range []cyborgclient.Binding{
+			{ARQ: others[0].UUID, Host: i.Host, DeviceRP: before.DeviceRPUUID, Instance: "bbbbbbbb-0000-4000-8000-00000000bbbb"},
+			{ARQ: before.UUID, Host: i.Host, DeviceRP: before.DeviceRPUUID, Instance: i.UUID},
+		} {
+			settled(t, s.cyborg.BindARQs(t.Context(), []cyborgclient.Binding{b}))
+			synctest.Wait()
+		}
+		settled(t, s.ops.Start(t.Context(), i))
+		mine := s.arqs(t, i)[0].AttachHandleUUID
+		if mine == before.AttachHandleUUID {
+			t.Fatal("the request has the device that it had")
+		}
+		devices, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)]))
+		settled(t, err)
+		devices = slices.DeleteFunc(devices, func(d domainxml.Device) bool { return d.MDEV == "" })
+		if len(devices) != 1 || devices[0].MDEV != mine {
+			t.Errorf("the guest has %v, want mdev %s only", devices, mine)
 		}
 	})
 }

@@ -211,7 +211,7 @@ func novaProviders(held placement.Resources, provider string) (found []string) {
 	return found
 }
 
-// replaceMdev replaces Nova's mediated device by that of the one ARQ.
+// replaceMdev replaces Nova's mediated device by that of the one ARQ, with its alias.
 func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 	handles := make([]domainxml.Handle, len(a.ARQs))
 	for n, arq := range a.ARQs {
@@ -223,12 +223,15 @@ func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 	if tag := domainxml.MdevTag(handles); tag != domainxml.TagAccelerator {
 		return nil, fmt.Errorf("%w: ARQ %s has the mdev tag %s: its handle names no asked_type", ErrNotBound, handles[0].ARQ, tag)
 	}
+	devices, _, err := domainxml.Hostdevs(handles)
+	if err != nil {
+		return nil, err
+	}
 	fresh, err := domainxml.ReplaceMDEV(saved, old, handles[0].UUID)
 	if err != nil {
 		return nil, err
 	}
-	devices, _, err := domainxml.Hostdevs(handles)
-	if err != nil {
+	if fresh, err = domainxml.Complete(fresh, devices); err != nil { // the alias of the ARQ
 		return nil, err
 	}
 	a.Devices, a.Domain = devices, fresh
