@@ -152,13 +152,13 @@ func hiddenFrom(list []string, trait string) bool {
 func (c *deviceChange) plan(rules layout.Rules) bool {
 	device := c.device()
 	c.updated = !c.stored.IsAsReported(c.found.Device, c.found.source)
-	if c.reshaped = c.stored.Nested != rules.Nests(c.found.Device); c.reshaped {
-		return true
-	}
 	for _, deployable := range c.stored.deployables {
 		if !slices.ContainsFunc(c.found.Deployables, func(d driver.Deployable) bool { return d.Name == deployable.Name }) {
 			c.vanished = append(c.vanished, deployable)
 		}
+	}
+	if c.reshaped = c.stored.Nested != rules.Nests(c.found.Device); c.reshaped {
+		return true
 	}
 	for _, spec := range c.found.Deployables {
 		i := slices.IndexFunc(c.stored.deployables, func(deployable storedDeployable) bool { return deployable.Name == spec.Name })
@@ -223,20 +223,18 @@ func sameItems[T comparable](a, b []T) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x T) bool { return !slices.Contains(b, x) })
 }
 
-// shrunk is the deployable with nothing but what is in use; false if that is nothing, or all of it.
-func (d storedDeployable) shrunk() (driver.Deployable, bool) {
+// shrunk is the deployable with nothing but what is in use. If that is nothing, something is allocated of it, and
+// an instance may still bind it: it keeps its handles, and one unit, the least that Placement takes.
+func (d storedDeployable) shrunk() driver.Deployable {
 	spec, n := d.reported, d.inUse()
-	if n == 0 || n >= d.Total {
-		return spec, false
-	}
-	spec.DriverName, spec.NumAccelerators = d.DriverName, n
+	spec.DriverName, spec.NumAccelerators = d.DriverName, min(max(1, n), d.Total)
 	if d.Preprogrammed {
 		spec.Programmable = new(bool)
 	}
 	for _, h := range d.handles {
-		if h.InUse {
+		if h.InUse || n == 0 {
 			spec.AttachHandles = append(spec.AttachHandles, driver.AttachHandle{Type: h.Type, Info: h.Info.Map()})
 		}
 	}
-	return spec, true
+	return spec
 }

@@ -307,14 +307,25 @@ func (r *report) apply(ctx context.Context, d difference) {
 	}
 }
 
-// removeDevice removes a device that no driver reports any more. While requests hold handles of it,
-// the others are withdrawn.
+// removeDevice removes a device that no driver reports any more, once no request holds a handle of it.
 func (r *report) removeDevice(ctx context.Context, d storedDevice) {
-	if !r.removeDeployables(ctx, d.Device, "drop the vanished device", d.deployables...) {
-		r.shrink(ctx, d)
-		return
-	}
+	r.removeVanished(ctx, d.Device, "drop the vanished device", d.deployables)
 	r.c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(d.UUID) })
+}
+
+// removeVanished removes the deployables that are free, and withdraws what is free of the others. It
+// reports whether there are no others.
+func (r *report) removeVanished(ctx context.Context, device store.Device, step string, deployables []storedDeployable) (all bool) {
+	vanished := make(map[string]bool, len(deployables))
+	for _, d := range deployables {
+		vanished[d.UUID] = true
+		r.removeDeployables(ctx, device, step, d)
+	}
+	left := slices.DeleteFunc(r.deployablesOf(device), func(d storedDeployable) bool { return !vanished[d.UUID] })
+	for i := range left {
+		r.shrink(ctx, device, &left[i])
+	}
+	return len(left) == 0
 }
 
 // removeDeployables removes deployables from Placement and then from the store. It returns false,
@@ -346,19 +357,13 @@ func (r *report) removeDeployables(ctx context.Context, device store.Device, ste
 	return true
 }
 
-// shrink lowers the capacity of a vanished device to what is in use. A report that finds the device
-// again restores it.
-func (r *report) shrink(ctx context.Context, d storedDevice) {
+// shrink lowers the capacity of a vanished deployable. A report that finds it again restores it.
+func (r *report) shrink(ctx context.Context, device store.Device, d *storedDeployable) {
 	if r.c.cfg.Quirks {
 		return
 	}
-	for i := range d.deployables {
-		deployable := &d.deployables[i]
-		if spec, ok := deployable.shrunk(); ok {
-			if change, needed := planDeployable(r.c.rules, d.Device, deployable, spec); needed {
-				r.changeDeployable(ctx, d.key, change)
-			}
-		}
+	if change, needed := planDeployable(r.c.rules, device, d, d.shrunk()); needed {
+		r.changeDeployable(ctx, device.ControlPath.Key(), change)
 	}
 }
 
@@ -520,11 +525,12 @@ func (r *report) drop(device store.Device, deployable string, err error) {
 }
 
 // reshapeDevice replaces the deployables of a device that gets regions, or loses all but one: their
-// providers move.
+// providers move, all at once.
 func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	c, device := r.c, change.stored.Device
 	r.updateDevice(change)
-	if !r.removeDeployables(ctx, device, "move the providers of its regions", change.stored.deployables...) || len(r.deployablesOf(device)) > 0 {
+	if !r.removeVanished(ctx, device, "drop the vanished deployable", change.vanished) ||
+		!r.removeDeployables(ctx, device, "move the providers of its regions", r.deployablesOf(device)...) || len(r.deployablesOf(device)) > 0 {
 		return
 	}
 	c.db.Update(nil, func(tx store.Tx) {
@@ -547,15 +553,12 @@ func (r *report) updateDevice(change deviceChange) {
 // changeDevice applies the difference of a stored device.
 func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 	r.updateDevice(change)
-	key := change.stored.key
-	for _, d := range change.vanished {
-		r.removeDeployables(ctx, change.stored.Device, "drop the vanished deployable", d)
-	}
+	r.removeVanished(ctx, change.stored.Device, "drop the vanished deployable", change.vanished)
 	for _, d := range change.deployables {
 		if d.stored == nil {
 			r.addDeployable(ctx, change.device(), d.spec)
 		} else {
-			r.changeDeployable(ctx, key, d)
+			r.changeDeployable(ctx, change.stored.key, d)
 		}
 	}
 }

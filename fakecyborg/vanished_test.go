@@ -1,0 +1,211 @@
+package fakecyborg_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// offered is how many units of a class Placement offers, whoever has them.
+func (w *reportWorld) offered(class string) (n int) {
+	for _, p := range w.placement.ResourceProviders() {
+		i := p.Inventories[class]
+		n += i.Total - i.Reserved
+	}
+	return n
+}
+
+// names lists the deployables that are left.
+func (w *reportWorld) names() (list []string) {
+	for _, d := range w.cyborg.Deployables() {
+		list = append(list, d.Name)
+	}
+	return list
+}
+
+// bindTo binds a request of one unit to a provider.
+func (w *reportWorld) bindTo(class, provider, instance string) error {
+	w.t.Helper()
+	profile := "p" + fmt.Sprint(len(w.cyborg.DeviceProfiles()))
+	if _, err := w.cyborg.CreateDeviceProfile(profile, []map[string]string{{"resources:" + class: "1"}}); err != nil {
+		w.t.Fatal(err)
+	}
+	arqs, err := w.cyborg.CreateARQs(profile, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.cyborg.Bind(w.t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance})
+}
+
+// reportFails reports, with an error that names a deployable in use, and no other.
+func (w *reportWorld) reportFails(deployable string) {
+	w.t.Helper()
+	err := w.cyborg.Report(w.t.Context())
+	if err == nil || strings.Count(err.Error(), " in use by ") != 1 || !strings.Contains(err.Error(), deployable+" is in use by ARQ ") {
+		w.t.Errorf("report: %v, want the user of %s named", err, deployable)
+	}
+}
+
+// TestTheFreeRegionOfAVanishedCardIsNotOffered has cards that are pulled, or that lose a region, while a
+// guest has one of the two regions.
+func TestTheFreeRegionOfAVanishedCardIsNotOffered(t *testing.T) {
+	t.Parallel()
+	traits := []string{"CUSTOM_FPGA_INTEL"}
+	both := cardOf(traits, traits)
+	first, second := both.Clone(), both.Clone()
+	first.Deployables, second.Deployables = both.Deployables[:1], both.Deployables[1:]
+	for name, tt := range map[string]struct {
+		left  []driver.Device
+		bound int      // of the regions
+		held  []string // deployables while the guest runs
+		error string
+		freed []string // and after it
+	}{
+		"pulled, first bound":   {nil, 0, []string{"cn0_region1"}, "cn0_region1", nil},
+		"pulled, second bound":  {nil, 1, []string{"cn0_region2"}, "cn0_region2", nil},
+		"second goes, is free":  {[]driver.Device{first}, 0, []string{"cn0_region1"}, "", []string{"cn0_region1"}},
+		"second goes, is bound": {[]driver.Device{first}, 1, []string{"cn0_region1", "cn0_region2"}, "cn0_region2", []string{"cn0_region1"}},
+		"first goes, is free":   {[]driver.Device{second}, 1, []string{"cn0_region2"}, "", []string{"cn0_region2"}},
+	} {
+		for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested, fakecyborg.ModeFlat} {
+			t.Run(name+", "+string(mode), func(t *testing.T) {
+				t.Parallel()
+				w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, both)
+				w.report()
+				all := w.cyborg.Deployables()
+				if mode == fakecyborg.ModeFlat && tt.bound == 1 { // the first free region counts there
+					if err := w.bindTo("FPGA", all[0].ProviderUUID, instanceB); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := w.bindTo("FPGA", all[tt.bound].ProviderUUID, instanceA); err != nil {
+					t.Fatal(err)
+				}
+				if mode == fakecyborg.ModeFlat && tt.bound == 1 {
+					w.free(instanceB)
+				}
+				w.hardware.set(tt.left...)
+				for range 2 {
+					if mode == fakecyborg.ModeNested && len(tt.left) > 0 && tt.error == "" { // its provider is to move
+						w.reportFails(tt.held[0])
+					} else if tt.error != "" {
+						w.reportFails(tt.error)
+					} else {
+						w.report()
+					}
+				}
+				if got := w.names(); !slices.Equal(got, tt.held) || w.offered("FPGA") != len(tt.held) {
+					t.Errorf("deployables %v, and Placement has %d, want %v", got, w.offered("FPGA"), tt.held)
+				}
+				if free := all[1-tt.bound]; mode != fakecyborg.ModeFlat && !slices.Contains(tt.held, free.Name) {
+					if err := w.bindTo("FPGA", free.ProviderUUID, instanceB); err == nil {
+						t.Errorf("a second instance has %s, which is gone", free.Name)
+					}
+				}
+				w.free(instanceA)
+				w.report()
+				if got := w.names(); !slices.Equal(got, tt.freed) || w.offered("FPGA") != len(tt.freed) {
+					t.Errorf("deployables %v, and Placement has %d, want %v", got, w.offered("FPGA"), tt.freed)
+				}
+				w.hardware.set(both)
+				w.report()
+				if got := w.names(); len(got) != 2 || w.offered("FPGA") != 2 {
+					t.Errorf("deployables %v, and Placement has %d, want those of the card that is back", got, w.offered("FPGA"))
+				}
+			})
+		}
+	}
+}
+
+// free deletes the requests of an instance.
+func (w *reportWorld) free(instance string) {
+	w.t.Helper()
+	api := &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+	api.want(api.delete("/v2/accelerator_requests?instance="+instance), 204, "")
+}
+
+// TestTheFreeUnitsOfAVanishedDeployableAreNotOffered has a card that stays and loses one of its deployables, which
+// has three units and a guest.
+func TestTheFreeUnitsOfAVanishedDeployableAreNotOffered(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			card := gpu("3b", "PGPU", nil, "0")
+			more := gpu("3c", "CUSTOM_VF", nil, "1", "2", "3").Deployables[0]
+			whole := card.Clone()
+			whole.Deployables = append(whole.Deployables, more)
+			w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, whole)
+			w.report()
+			if err := w.bindTo("CUSTOM_VF", w.cyborg.Deployables()[1].ProviderUUID, instanceA); err != nil {
+				t.Fatal(err)
+			}
+			w.hardware.set(card)
+			for range 2 {
+				w.reportFails(more.Name)
+			}
+			if vf, pgpu := w.offered("CUSTOM_VF"), w.offered("PGPU"); vf != 1 || pgpu != 1 {
+				t.Errorf("Placement has %d CUSTOM_VF and %d PGPU, want the one in use and the one that stays", vf, pgpu)
+			}
+			w.hardware.set(whole)
+			w.report()
+			if got := w.offered("CUSTOM_VF"); got != 3 {
+				t.Errorf("Placement has %d CUSTOM_VF of the deployable that is back, want 3", got)
+			}
+		})
+	}
+}
+
+// TestTheFreeUnitsOfAVanishedCardAreNotOfferedBesideAClaim has a card that is pulled when an instance has claimed
+// one of its units, and has no request bound yet.
+func TestTheFreeUnitsOfAVanishedCardAreNotOfferedBesideAClaim(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat} {
+		for _, used := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, %d claimed", mode, used), func(t *testing.T) {
+				t.Parallel()
+				card := gpu("3b", "PGPU", nil, "0", "1", "2", "3")
+				w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, card)
+				w.report()
+				provider := w.cyborg.Deployables()[0].ProviderUUID
+				claim := placementsim.Claim{
+					Consumer: instanceA, Project: "p", User: "u",
+					Allocations: []placementsim.Allocation{{Provider: provider, Class: "PGPU", Used: used}},
+				}
+				if err := w.placement.Claim(claim); err != nil {
+					t.Fatal(err)
+				}
+				w.hardware.set()
+				for range 2 {
+					if err := w.cyborg.Report(t.Context()); err == nil {
+						t.Error("no error for a provider that Placement keeps")
+					}
+				}
+				if got := w.offered("PGPU"); got != 1 {
+					t.Errorf("Placement has %d PGPU, want the least it takes", got)
+				}
+				if _, err := w.cyborg.CreateDeviceProfile("claimed", []map[string]string{{"resources:PGPU": fmt.Sprint(used)}}); err != nil {
+					t.Fatal(err)
+				}
+				api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+				api.want(api.patch(binding(instanceA, provider, api.arqs("claimed")...)), 202, "")
+				w.reportFails("cn0_0000:3b:00.0")
+				if handles := len(w.cyborg.AttachHandles()); w.offered("PGPU") > used || handles != used {
+					t.Errorf("Placement has %d PGPU and there are %d handles, want those of the guest", w.offered("PGPU"), handles)
+				}
+				w.hardware.set(card)
+				w.report()
+				if handles := len(w.cyborg.AttachHandles()); w.offered("PGPU") != 4 || handles != 4 {
+					t.Errorf("Placement has %d PGPU, and there are %d handles of the card that is back, want 4", w.offered("PGPU"), handles)
+				}
+			})
+		}
+	}
+}
