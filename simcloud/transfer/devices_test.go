@@ -335,6 +335,59 @@ func TestWhatIsNotListedIsMarkedAsUnknown(t *testing.T) {
 	}
 }
 
+// TestUnknownHandlesAreNotThoseOfAnEarlierImport copies a cloud, uses the copy, and copies that: requests are bound to
+// handles that the first copy had made up.
+func TestUnknownHandlesAreNotThoseOfAnEarlierImport(t *testing.T) {
+	t.Parallel()
+	l := nameless(1, 2, 2)
+	l.answers.Cyborg.Attributes = []*attribute{}
+	for _, p := range l.answers.Placement.Providers[1:] {
+		p.Inventories = map[string]inventory{"PGPU": {Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}}
+	}
+	first := imported(t, l)
+	if _, err := first.Cyborg.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	provider := first.Cyborg.Deployables()[0].ProviderUUID
+	for n := range 2 {
+		arqs, err := first.Cyborg.CreateARQs("p", first.ProjectID("admin"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance(77 + n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := make(map[string]string)
+	for _, h := range imported(t, listingOf(t, first)).Cyborg.AttachHandles() {
+		key := driver.Info(h.Info).Key()
+		if other, twice := seen[key]; twice {
+			t.Errorf("handles %s and %s are both %s", other, h.UUID, key)
+		}
+		seen[key] = h.UUID
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d handles, want 4", len(seen))
+	}
+}
+
+// TestUnknownAddressesAreNotThoseOfNames has a device without an address in its name after one whose name has the
+// address that would stand for it.
+func TestUnknownAddressesAreNotThoseOfNames(t *testing.T) {
+	t.Parallel()
+	l := nameless(1, 2, 1)
+	l.answers.Cyborg.Attributes = []*attribute{}
+	l.answers.Cyborg.Deployables[0].Name = "cn0_ffff:00:00.1"
+	seen := make(map[string]bool)
+	for _, d := range imported(t, l).Cyborg.Devices() {
+		if key := d.ControlPath.Key(); seen[key] {
+			t.Errorf("two devices at %s", key)
+		} else {
+			seen[key] = true
+		}
+	}
+}
+
 // nameless is a listing of devices whose addresses are unknown, with so many accelerators each.
 func nameless(hosts, devices, accelerators int) Listing {
 	l := Listing{answers{SchemaVersion: listingSchema, ReadAt: time.Unix(1e9, 0)}}

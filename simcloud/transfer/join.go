@@ -292,8 +292,11 @@ func (o *original) findDevices() {
 		d.reported = driver.Device{
 			Vendor: d.Vendor, Model: d.Model, Type: d.Type, StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo, Deployables: []driver.Deployable{},
 		}
-		address := unknownAddress(ofHost[d.Hostname])
-		ofHost[d.Hostname]++
+		var address driver.PCIAddress
+		for free := false; !free; ofHost[d.Hostname]++ {
+			address = unknownAddress(ofHost[d.Hostname])
+			free = !taken[d.Hostname+"_"+address.String()]
+		}
 		for _, each := range d.deployables {
 			if named, ok := each.address(); ok && !taken[d.Hostname+"_"+named.String()] {
 				address = named
@@ -313,7 +316,7 @@ func (o *original) findDevices() {
 // findHandles gives the deployables the handles of bound requests as they are shown, and
 // unknown ones up to their number.
 func (o *original) findHandles() error {
-	byProvider := make(map[string][]*deployable)
+	byProvider, taken := make(map[string][]*deployable), make(map[string]bool) // taken: by host, and handle as it is shown
 	for _, d := range o.Cyborg.Deployables {
 		byProvider[d.ProviderUUID] = append(byProvider[d.ProviderUUID], d)
 	}
@@ -327,6 +330,7 @@ func (o *original) findHandles() error {
 		}
 		a.handle = cmp.Or(a.HandleUUID, o.id("attach handle", d.UUID, len(d.arqs)))
 		d.arqs = append(d.arqs, a)
+		taken[d.device.Hostname+"_"+a.HandleInfo.Key()] = true
 		d.reported.AttachHandles = append(d.reported.AttachHandles, driver.AttachHandle{Type: a.HandleType, Info: a.HandleInfo})
 	}
 	ofHost := make(map[string]int) // unknown handles
@@ -334,8 +338,11 @@ func (o *original) findHandles() error {
 		if d.NumAccelerators > maxUnits {
 			return fmt.Errorf("deployable %s: num_accelerators %d, want at most %d", d.Name, d.NumAccelerators, maxUnits)
 		}
-		for ; len(d.reported.AttachHandles) < d.handles(); ofHost[d.device.Hostname]++ {
-			d.reported.AttachHandles = append(d.reported.AttachHandles, d.unknownHandle(ofHost[d.device.Hostname]))
+		host := d.device.Hostname
+		for ; len(d.reported.AttachHandles) < d.handles(); ofHost[host]++ {
+			if h := d.unknownHandle(ofHost[host]); !taken[host+"_"+h.Info.Key()] {
+				d.reported.AttachHandles = append(d.reported.AttachHandles, h)
+			}
 		}
 	}
 	return nil
