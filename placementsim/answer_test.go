@@ -45,8 +45,8 @@ func slowJSON(t *rapid.T, value any) string {
 // slowAnswer is the answer of the candidates at a microversion.
 func slowAnswer(v version, query engine.CandidateQuery, found engine.Candidates) any {
 	requests, summaries := []any{}, []member{}
-	for _, r := range found.Requests {
-		requests = append(requests, slowRequest(v, r))
+	for r := range found.Requests {
+		requests = append(requests, slowRequest(v, *r))
 	}
 	for s := range found.Providers {
 		summaries = append(summaries, member{s.UUID, slowSummary(v, query, *s)})
@@ -119,15 +119,16 @@ func drawAnswer(t *rapid.T) (found engine.Candidates) {
 		set := []string{"COMPUTE_NODE", "CUSTOM_T" + fmt.Sprint(i)}[:rapid.IntRange(0, 2).Draw(t, "traits")]
 		sets = append(sets, set)
 	}
+	var requests []*engine.Request
 	for range rapid.IntRange(0, 4).Draw(t, "requests") {
-		var r engine.Request
+		r := new(engine.Request)
 		for i := range rapid.IntRange(1, 3).Draw(t, "providers") {
 			for range rapid.IntRange(1, 2).Draw(t, "amounts") {
 				r.Amounts = append(r.Amounts, engine.ProviderAmount{Provider: uuid(i), Class: class.Draw(t, "class"), Amount: rapid.Int64Range(1, 1<<40).Draw(t, "amount")})
 			}
 			r.Mappings = append(r.Mappings, engine.Mapping{Suffix: []string{"", "_A", "_B"}[i], Providers: []string{uuid(0), uuid(i)}[:rapid.IntRange(0, 2).Draw(t, "served by")]})
 		}
-		found.Requests = append(found.Requests, r)
+		requests = append(requests, r)
 	}
 	var providers []*engine.Summary
 	for i := range rapid.IntRange(0, 12).Draw(t, "summaries") {
@@ -141,7 +142,7 @@ func drawAnswer(t *rapid.T) (found engine.Candidates) {
 		}
 		providers = append(providers, s)
 	}
-	found.Providers = slices.Values(providers)
+	found.Requests, found.Providers = slices.Values(requests), slices.Values(providers)
 	return found
 }
 

@@ -72,16 +72,17 @@ func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, 
 // checked on input.
 func (c *call) appendCandidates(b []byte, query engine.CandidateQuery, found engine.Candidates) []byte {
 	b = append(b, `{"allocation_requests": [`...)
-	for i := range found.Requests {
-		b = comma(b, i)
-		b = c.appendRequest(b, &found.Requests[i])
+	i := 0
+	for request := range found.Requests {
+		b = c.appendRequest(comma(b, i), request)
+		i++
 	}
 	b = append(b, `], "provider_summaries": {`...)
 	summaries := summaryWriter{version: c.version}
 	if c.version < 27 {
 		summaries.only = requestedClasses(query)
 	}
-	i := 0
+	i = 0
 	for s := range found.Providers {
 		b = summaries.append(comma(b, i), s)
 		i++

@@ -11,7 +11,8 @@ type Answer struct {
 // Answer answers a query.
 func (s *State) Answer(q CandidateQuery) (a Answer, err error) {
 	err = s.Candidates(q, func(found Candidates) {
-		for _, r := range found.Requests {
+		for request := range found.Requests {
+			r := *request
 			r.Amounts, r.Mappings = slices.Clone(r.Amounts), slices.Clone(r.Mappings)
 			for i := range r.Mappings {
 				r.Mappings[i].Providers = slices.Clone(r.Mappings[i].Providers)

@@ -57,12 +57,12 @@ type Group struct {
 	InTree     string
 }
 
-// Candidates are the answer to a query.
+// Candidates are the answer to a query: requests, and then the providers that they name. Each is
+// overwritten by the next one.
 type Candidates struct {
-	Requests []Request
+	Requests iter.Seq[*Request]
 	// Providers are those of every tree that supplies something, or with
-	// OnePerTree only those that supply, in the order they appear. Each is overwritten by
-	// the next one.
+	// OnePerTree only those that supply, in the order they appear.
 	Providers iter.Seq[*Summary]
 }
 
@@ -92,20 +92,21 @@ type ClassUse struct {
 	Used     int64
 }
 
-// Candidates answers a query: it passes the answer, whose memory is used again, to a function
-// under the lock, which is not held longer than for a copy. The error matches
+// Candidates answers a query: it passes the answer to a function under the lock. The requests are found
+// while they are read; what was read is void after an error, which matches
 // [ErrUnknownClass], [ErrUnknownTrait] or [ErrTooMany].
 func (s *State) Candidates(q CandidateQuery, read func(Candidates)) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sr, err := s.newSearch(q)
 	defer sr.release()
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	read(Candidates{func(yield func(*Request) bool) {
+		sr.yield = yield
 		err = sr.find()
-	}
-	if err == nil {
-		read(Candidates{sr.found, sr.summaries})
-	}
+	}, sr.summaries})
 	return err
 }
 
@@ -153,13 +154,14 @@ type search struct {
 	byTurns bool
 	turns   []turn // what is found, where it is not found at once in the order of the answer
 	stop    int    // how many turns the present tree may add up to
+	sums    arena[taken]
+	chosen  arena[*provider]
 
-	found     []Request
-	summary   Summary // the last one
-	amounts   arena[ProviderAmount]
-	mappings  arena[Mapping]
-	uuids     arena[string]
-	suppliers arena[*provider]
+	yield   func(*Request) bool
+	given   int      // candidates, to yield
+	request Request  // the last one
+	uuids   []string // of its mappings
+	summary Summary  // the last one
 
 	sources []*provider            // what summaries are about, see note
 	known   map[*provider]struct{} // the same, where they may come again
@@ -173,14 +175,12 @@ func (sr *search) release() {
 		<-sr.state.large // its memory is not kept
 		return
 	}
-	sr.groups, sr.sharers, sr.found = reused(sr.groups), reused(sr.sharers), reused(sr.found)
+	sr.groups, sr.sharers = reused(sr.groups), reused(sr.sharers)
 	sr.sources, sr.turns = reused(sr.sources), reused(sr.turns)
-	sr.steps, sr.known, sr.latest, sr.shared = 0, nil, nil, nil
+	sr.steps, sr.given, sr.yield, sr.known, sr.latest, sr.shared = 0, 0, nil, nil, nil, nil
 	sr.filter.reset()
-	sr.amounts.reset()
-	sr.mappings.reset()
-	sr.uuids.reset()
-	sr.suppliers.reset()
+	sr.sums.reset()
+	sr.chosen.reset()
 	sr.state.searches.Put(sr)
 }
 
@@ -300,12 +300,4 @@ func (sr *search) visit(t *tree) (more bool, err error) {
 		return true, nil
 	}
 	return sr.walk.descend(0)
-}
-
-// full reports whether the limit is reached.
-func (sr *search) full() bool {
-	if sr.byTurns {
-		return len(sr.turns) >= sr.stop
-	}
-	return sr.limit > 0 && len(sr.found) >= sr.limit
 }

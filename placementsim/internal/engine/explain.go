@@ -179,10 +179,11 @@ func (sr *search) anyAt(t *tree) (bool, error) {
 		return false, errTooMany()
 	}
 	sr.most = sr.steps + maxTreeSteps
-	sr.found, sr.shared = sr.found[:0], nil
+	any := false
+	sr.given, sr.shared, sr.yield = 0, nil, func(*Request) bool { any = true; return false }
 	sr.walk.begin(sr)
 	_, err := sr.visit(t)
-	return len(sr.found) > 0, err
+	return any, err
 }
 
 // sumReason says that the groups together take more than there is.

@@ -28,7 +28,11 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 			for i := range groups {
 				q.Groups = append(q.Groups, Group{Suffix: fmt.Sprint("_", i), Resources: []ClassAmount{{Class: "VCPU", Amount: 1}}})
 			}
-			if err := s.Candidates(q, func(c Candidates) { found = len(c.Requests) }); err != nil {
+			if err := s.Candidates(q, func(c Candidates) {
+				for range c.Requests {
+					found++
+				}
+			}); err != nil {
 				t.Error(err)
 			}
 			return found

@@ -2,9 +2,9 @@ package engine
 
 // turn is a candidate that a tree gives when it is its turn.
 type turn struct {
-	request   Request
-	key       string      // see firstTime
-	suppliers []*provider // see note
+	key    string // see firstTime
+	taken  []taken
+	chosen []*provider // per position
 }
 
 // share is what one tree gave: a part of the turns.
@@ -22,7 +22,9 @@ func (sr *search) findByTurns() error {
 		if err != nil {
 			return err
 		}
-		if sr.takeTurns(shares); all || len(sr.found) >= sr.limit {
+		if answer := sr.takeTurns(shares); all || len(answer) >= sr.limit {
+			for i := 0; i < len(answer) && sr.give(answer[i]); i++ {
+			}
 			return nil
 		}
 		level = max(2*level, (sr.limit+len(shares)-1)/len(shares))
@@ -59,10 +61,9 @@ func (sr *search) visitUpTo(level int) (shares []share, all bool, err error) {
 	return shares, all, nil
 }
 
-// takeTurns makes the turns the answer.
-func (sr *search) takeTurns(shares []share) {
-	sr.found, sr.sources, sr.latest, sr.shared = sr.found[:0], sr.sources[:0], nil, nil
-	clear(sr.known)
+// takeTurns lists the turns in the order of the answer.
+func (sr *search) takeTurns(shares []share) (answer []turn) {
+	sr.shared = nil
 	for round, some := 0, true; some; round++ {
 		some = false
 		for _, s := range shares {
@@ -70,17 +71,13 @@ func (sr *search) takeTurns(shares []share) {
 				continue
 			}
 			some = true
-			t := &sr.turns[s.from+round]
-			if !sr.firstTime(t.key) {
-				continue
+			if t := sr.turns[s.from+round]; sr.firstTime(t.key) {
+				answer = append(answer, t)
 			}
-			sr.found = append(sr.found, t.request)
-			for _, p := range t.suppliers {
-				sr.note(p)
-			}
-			if len(sr.found) >= sr.limit {
-				return
+			if len(answer) >= sr.limit {
+				return answer
 			}
 		}
 	}
+	return answer
 }

@@ -143,7 +143,7 @@ func (w *walk) membership(g *group, p *provider) (member, excluded bool) {
 // whether the search goes on.
 func (w *walk) descend(depth int) (more bool, err error) {
 	if depth == len(w.positions) {
-		switch found := (len(w.search.found) + len(w.search.turns)) * len(w.positions); {
+		switch found := (w.search.given + len(w.search.turns)) * len(w.positions); {
 		case found > maxFound:
 			return false, errTooMany()
 		case found > largeFound && !w.search.large:
@@ -299,24 +299,28 @@ func (w *walk) providerOf(group int) *provider { return w.chosen[w.first[group]]
 // add adds the chosen providers as a candidate, unless there is the same one. It reports
 // whether the search goes on.
 func (sr *search) add(w *walk) bool {
-	key := ""
+	found := turn{"", w.taken, w.chosen}
 	if len(sr.sharers) > 0 && w.onlySharing() {
-		key = w.key()
+		found.key = w.key()
 	}
-	switch request := (Request{Amounts: w.amounts(), Mappings: w.mappings()}); {
-	case sr.byTurns:
-		suppliers := sr.suppliers.take(len(w.taken))
-		for _, t := range w.taken {
-			suppliers = append(suppliers, t.provider)
-		}
-		sr.turns = append(sr.turns, turn{request, key, suppliers})
-	case sr.firstTime(key):
-		sr.found = append(sr.found, request)
-		for _, t := range w.taken {
-			sr.note(t.provider)
-		}
+	if sr.byTurns {
+		found.taken = append(sr.sums.take(len(w.taken)), w.taken...)
+		found.chosen = append(sr.chosen.take(len(w.chosen)), w.chosen...)
+		sr.turns = append(sr.turns, found)
+		return len(sr.turns) < sr.stop
 	}
-	return !sr.full()
+	return !sr.firstTime(found.key) || sr.give(found)
+}
+
+// give passes a candidate on. It reports whether another one is wanted.
+func (sr *search) give(t turn) bool {
+	for i := range t.taken {
+		sr.note(t.taken[i].provider)
+	}
+	sr.given++
+	sr.setAmounts(t.taken)
+	sr.setMappings(t.chosen)
+	return sr.yield(&sr.request) && (sr.limit == 0 || sr.given < sr.limit)
 }
 
 // note lists a provider for the summaries: itself where they have only providers that
@@ -372,21 +376,21 @@ func (sr *search) firstTime(key string) bool {
 	return true
 }
 
-// amounts lists what is taken, one provider after the other.
-func (w *walk) amounts() []ProviderAmount {
-	list := w.search.amounts.take(len(w.taken))
-	for i := range w.taken {
-		p := w.taken[i].provider
-		if takenFrom(w.taken[:i], p) {
+// setAmounts lists what is taken, one provider after the other.
+func (sr *search) setAmounts(list []taken) {
+	amounts := sr.request.Amounts[:0]
+	for i := range list {
+		p := list[i].provider
+		if takenFrom(list[:i], p) {
 			continue
 		}
-		for k := range w.taken[i:] {
-			if t := &w.taken[i+k]; t.provider == p {
-				list = append(list, ProviderAmount{p.uuid, t.class.name, t.amount})
+		for k := range list[i:] {
+			if t := &list[i+k]; t.provider == p {
+				amounts = append(amounts, ProviderAmount{p.uuid, t.class.name, t.amount})
 			}
 		}
 	}
-	return list
+	sr.request.Amounts = amounts
 }
 
 func takenFrom(list []taken, p *provider) bool {
@@ -398,24 +402,23 @@ func takenFrom(list []taken, p *provider) bool {
 	return false
 }
 
-// mappings lists the providers of every group.
-func (w *walk) mappings() []Mapping {
-	sr := w.search
-	list := sr.mappings.take(len(sr.groups))
+// setMappings lists the providers of every group.
+func (sr *search) setMappings(chosen []*provider) {
+	w := &sr.walk
+	mappings, uuids := sr.request.Mappings[:0], slices.Grow(sr.uuids[:0], len(chosen))
 	for i, g := range sr.groups {
-		first, end := w.first[i], len(w.positions)
+		first, end, from := w.first[i], len(chosen), len(uuids)
 		if i+1 < len(w.first) {
 			end = w.first[i+1]
 		}
-		uuids := sr.uuids.take(end - first)
-		for k, p := range w.chosen[first:end] {
-			if !slices.Contains(w.chosen[first:first+k], p) {
+		for k, p := range chosen[first:end] {
+			if !slices.Contains(chosen[first:first+k], p) {
 				uuids = append(uuids, p.uuid)
 			}
 		}
-		list = append(list, Mapping{g.suffix, uuids})
+		mappings = append(mappings, Mapping{g.suffix, uuids[from:]})
 	}
-	return list
+	sr.request.Mappings, sr.uuids = mappings, uuids
 }
 
 // summaries describes the providers of the answer.
