@@ -1,6 +1,7 @@
 package domainxml_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -183,13 +184,25 @@ func FuzzEdit(f *testing.F) {
 			}
 			return
 		}
-		merged, err := domainxml.Complete(domain, twoDevices(t))
+		requested := twoDevices(t)
+		for i, arq := range []string{mdevUUID, mdevUUID2} {
+			requested[i].ARQ = arq
+		}
+		before, err := domainxml.Diff(domain, requested)
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged, err := domainxml.Complete(domain, requested)
 		if err != nil {
 			return // one is an interface already
 		}
-		diff, err := domainxml.Diff(merged, twoDevices(t))
-		if err != nil || len(diff.Missing) > 0 || len(diff.Present) != 2 {
+		diff, err := domainxml.Diff(merged, requested)
+		if err != nil || len(diff.Missing) > 0 || len(diff.Stale) > 0 || len(diff.Present) != 2 {
 			t.Fatalf("Diff = %+v, %v after Complete", diff, err)
+		}
+		again, err := domainxml.Complete(merged, requested)
+		if err != nil || !bytes.Equal(again, merged) {
+			t.Fatalf("completed again:\n%s, %v, want\n%s", again, err, merged)
 		}
 		without, err := domainxml.Remove(merged, diff.Present)
 		if err != nil {
@@ -199,16 +212,14 @@ func FuzzEdit(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want []string
-		for _, name := range names(had) {
-			if name != diff.Present[0].String() && name != diff.Present[1].String() {
-				want = append(want, name)
-			}
+		others := func(list []domainxml.Device) []string { // one of the two may be there twice
+			return names(slices.DeleteFunc(list, func(d domainxml.Device) bool {
+				return d.String() == diff.Present[0].String() || d.String() == diff.Present[1].String()
+			}))
 		}
-		if !slices.Equal(want, slices.DeleteFunc(names(left), func(name string) bool {
-			return name == diff.Present[0].String() || name == diff.Present[1].String() // it was there twice
-		})) {
-			t.Errorf("after Remove: %v, want %v", names(left), want)
+		want := slices.DeleteFunc(others(had), func(name string) bool { return slices.Contains(names(before.Stale), name) })
+		if !slices.Equal(want, others(left)) {
+			t.Errorf("after Remove: %v, want %v", others(left), want)
 		}
 		const other = "aaaaaaaa-0000-4000-8000-00000000ffff"
 		swapped, err := domainxml.ReplaceMDEV(merged, mdevUUID, other)
