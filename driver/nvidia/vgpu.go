@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -12,7 +13,8 @@ import (
 // virtualFunction is a virtual function of a card that makes vGPUs without mediated devices.
 type virtualFunction struct {
 	*driver.Unit
-	current int // the id of the type that it has
+	current int  // the id of the type that it has
+	absent  bool // another kernel driver has it, or sriov-manage -e is not done: it has no types
 }
 
 // divideFunctions offers the virtual functions of a card, each as a vGPU of a type that is written to
@@ -26,7 +28,7 @@ func (d *Driver) divideFunctions(scan *driver.PCIScan, pf *driver.Unit, types []
 	functions, names, err := readFunctions(scan.View, pf)
 	switch {
 	case err != nil:
-	case len(functions) == 0: // after a restart, until the operator's service has run
+	case !slices.ContainsFunc(functions, func(f virtualFunction) bool { return !f.absent }): // after a restart, until the operator's service has run
 		err = errors.New("waiting for virtual functions with vGPU types (sriov-manage -e)")
 	case len(names) == 0:
 		err = errors.New("waiting for an available vGPU type: the card is full, or in MIG mode without a GPU instance")
@@ -57,13 +59,15 @@ func (d *Driver) divideFunctions(scan *driver.PCIScan, pf *driver.Unit, types []
 	}
 }
 
-// readFunctions reads the virtual functions with vGPU types, and the names of the types that they have or
-// can be given; the name of a type that has no room any more is empty.
+// readFunctions reads the virtual functions, and the names of the types that they have or can be given; the
+// name of a type that has no room any more is empty. One without types keeps its place, so that the others
+// stay with theirs.
 func readFunctions(view *driver.View, pf *driver.Unit) (list []virtualFunction, names map[int]string, err error) {
 	names = make(map[int]string)
 	for _, vf := range pf.Virtual {
 		types, err := driver.CreatableVGPUs(view, vf.Address)
 		if errors.Is(err, fs.ErrNotExist) {
+			list = append(list, virtualFunction{Unit: vf, absent: true})
 			continue
 		}
 		current := 0
@@ -79,7 +83,7 @@ func readFunctions(view *driver.View, pf *driver.Unit) (list []virtualFunction, 
 		if _, known := names[current]; current != 0 && !known {
 			names[current] = ""
 		}
-		list = append(list, virtualFunction{vf, current})
+		list = append(list, virtualFunction{Unit: vf, current: current})
 	}
 	return list, names, nil
 }
@@ -107,6 +111,10 @@ func (d *Driver) functionsOf(scan *driver.PCIScan, pf driver.Unit, t VGPUType, f
 	part := driver.Deployable{Name: d.config.Host + "_" + pf.Address.String() + "_" + t.Name, DriverName: driverName, Class: class, Traits: traits}
 	for _, f := range functions {
 		if !scan.Assignable(f.Unit, functionDrivers...) {
+			continue
+		}
+		if f.absent {
+			scan.LeaveOut(f.Unit, "virtual function of %s: it has no vGPU types", pf.Address)
 			continue
 		}
 		handle := driver.VGPU{Function: f.Address, Type: id}.Handle()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"syscall"
 	"testing"
@@ -243,5 +244,37 @@ func TestAConfigurationOfVGPUsIsChecked(t *testing.T) {
 		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("New: %v, want %s", err, want)
 		}
+	}
+}
+
+// TestAFunctionThatLeavesLeavesTheOthersTheirTypes takes virtual functions from the driver of NVIDIA, as libvirt does for a
+// guest with managed='yes'. Those that stay are offered as before, with their vGPUs, and none replaces those that left.
+func TestAFunctionThatLeavesLeavesTheOthersTheirTypes(t *testing.T) {
+	t.Parallel()
+	for held, config := range map[uint8]nvidia.Config{3: vgpus(q48), 6: vgpus(q24, q48)} {
+		t.Run(fmt.Sprint(len(config.EnabledVGPUTypes), " types"), func(t *testing.T) {
+			t.Parallel()
+			tree := vgpuTree(t)
+			if err := newDriver(t, config, tree).SetVGPU(t.Context(), driver.VGPU{Function: function(held), Type: 1555}, false); err != nil {
+				t.Fatal(err)
+			}
+			before := discover(t, config, tree)
+			first := before.Devices[0].Deployables[0].AttachHandles[0]
+			gone, err := driver.PCIAddressOf(first.Info)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree.Remove(path.Dir(driver.VGPUFile(gone)))
+			want := before.Devices[0].Clone()
+			part := &want.Deployables[0]
+			part.AttachHandles, part.NumAccelerators = part.AttachHandles[1:], part.NumAccelerators-1
+			after := discover(t, config, tree)
+			if diff := cmp.Diff([]driver.Device{want}, after.Devices); diff != "" || len(after.Problems) > 0 {
+				t.Errorf("without virtual function %s (-want +got):\n%s%v", gone, diff, after.Problems)
+			}
+			if len(after.LeftOut) != len(before.LeftOut)+1 {
+				t.Errorf("left out are %v, before %v, want %s in addition", after.LeftOut, before.LeftOut, gone)
+			}
+		})
 	}
 }
