@@ -28,7 +28,7 @@ type ReconcileOpts struct {
 	// Living is required. It reports whether an instance exists or is being built
 	// on one of the hosts, by whatever process. It is called once per instance before
 	// anything is freed, when an error ends the reconciliation, and again before an
-	// allocation is freed.
+	// allocation or an ARQ of it is freed.
 	Living func(ctx context.Context, instance string) (bool, error)
 	// MinAge is the age from which an ARQ without an instance is an orphan; a younger
 	// one may be between its creation and its bind. 0 means 15 minutes, the minimum.
@@ -74,7 +74,8 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 // all projects. An allocation whose ARQs may be hidden from the token is named and left alone: see
 // [Flow.Release].
 //
-// Everything is read before anything is freed. All that was found is returned, also with
+// Everything is read before anything is freed, and an ARQ of an instance again before it is deleted: one that
+// has moved to another host since is left alone. All that was found is returned, also with
 // an error; Err of what could not be freed is set, and the error, which joins these,
 // matches ErrLeftover. The error matches ErrReconcileScope without Hosts, and when no
 // provider of Placement and no ARQ is on one of them: its name may be another one there. The
@@ -356,7 +357,7 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 			waiting = append(waiting, orphan)
 			continue
 		default:
-			orphan.Err = r.deleteBound(ctx, r.arqs[orphan.ID])
+			gone, orphan.Err = r.deleteBound(ctx, r.arqs[orphan.ID])
 		}
 		if gone || orphan.Err != nil {
 			done = append(done, orphan)
@@ -375,23 +376,39 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 	return done
 }
 
-// deleteBound deletes an ARQ of an instance. Of an agent that has not answered no other deletion waits.
-func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ) error {
-	if err := r.silent[arq.Hostname]; err != nil && mayBeMediated(arq) {
-		return err
+// deleteBound deletes an ARQ of an instance that is still gone, unless another agent has moved or unbound it meanwhile. Of
+// an agent that has not answered no other deletion waits.
+func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ) (gone bool, err error) {
+	if gone, err = r.stillGone(ctx, arq.InstanceUUID); err != nil || !gone {
+		return gone, err
 	}
-	err := r.flow.deleteEach(ctx, []cyborgclient.ARQ{arq}, false)[arq.UUID]
+	present, err := r.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: arq.InstanceUUID})
+	if err != nil {
+		return true, err
+	}
+	if !slices.ContainsFunc(present, func(other cyborgclient.ARQ) bool { return other.UUID == arq.UUID && other.Hostname == arq.Hostname }) {
+		return false, nil
+	}
+	if err := r.silent[arq.Hostname]; err != nil && mayBeMediated(arq) {
+		return true, err
+	}
+	err = r.flow.deleteEach(ctx, []cyborgclient.ARQ{arq}, false)[arq.UUID]
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && mayBeMediated(arq) {
 		r.silent[arq.Hostname] = fmt.Errorf("not asked for after ARQ %s: %w", arq.UUID, err)
 	}
-	return err
+	return true, err
 }
 
-// freeAllocation takes the hosts' resources from a consumer that is still gone: since the
-// orphans were read, it may have been built again, by this flow or another process.
+// stillGone asks for an instance again: since the orphans were read, it may have been built again, by this flow
+// or another process.
+func (r *reconciliation) stillGone(ctx context.Context, instance string) (bool, error) {
+	delete(r.living, instance)
+	return r.gone(ctx, instance)
+}
+
+// freeAllocation takes the hosts' resources from a consumer that is still gone.
 func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (gone bool, err error) {
-	delete(r.living, consumer)
-	if gone, err = r.gone(ctx, consumer); err != nil || !gone {
+	if gone, err = r.stillGone(ctx, consumer); err != nil || !gone {
 		return gone, err
 	}
 	if !r.onHosts[consumer] {

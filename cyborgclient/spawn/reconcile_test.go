@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -618,6 +619,57 @@ func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 				t.Errorf("got %v, %v; want the allocation", orphans, err)
 			}
 			s.checkMoved(t, i, result, "cn1")
+		})
+	}
+}
+
+// The ARQs are listed before Living is asked. Between the two, and until they are deleted, another agent may take the
+// instance and its ARQs to its host, or the instance may be built again.
+func TestReconcileLeavesTheARQsOfAnInstanceThatComesBack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		host  string
+		asked int  // the call of Living during which it comes back
+		known bool // to Living, from then on
+	}{
+		"on another host, before Living is asked":       {"cn1", 1, false},
+		"on another host, before Living is asked again": {"cn1", 2, false},
+		"here":    {"cn0", 2, true},
+		"nowhere": {"", 2, false}, // between its hosts
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			req := request("gpu")
+			req.Order = onHost(w, "cn0")
+			result, err := w.flow.Run(t.Context(), req)
+			settled(t, err)
+			arq := result.ARQs[0]
+			w.restart(t)
+			gpus := slices.DeleteFunc(w.cloud.Placement.ResourceProviders(), func(p placementsim.ResourceProvider) bool {
+				return p.Parent != w.cloud.ProviderUUID(tt.host) || p.Inventories["PGPU"].Total == 0
+			})
+			asked := 0
+			living := func(ctx context.Context, uuid string) (bool, error) {
+				if asked++; asked == tt.asked {
+					settled(t, w.cyborg.UnbindARQs(ctx, []string{arq.UUID}))
+					if tt.host == "" {
+						return false, nil
+					}
+					b := cyborgclient.Binding{ARQ: arq.UUID, Host: tt.host, DeviceRP: gpus[0].UUID, Instance: uuid}
+					settled(t, w.cyborg.BindARQs(ctx, []cyborgclient.Binding{b}))
+					synctest.Wait()
+				}
+				return tt.known && asked >= tt.asked, nil
+			}
+			found, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{"cn0"}, Living: living, Free: true})
+			settled(t, err)
+			now, err := w.cyborg.GetARQ(t.Context(), arq.UUID)
+			if err != nil || now.Hostname != tt.host {
+				t.Errorf("the ARQ is %+v, %v, want it on host %q", now, err, tt.host)
+			}
+			if kindsOf(found)[spawn.LeftoverARQ] > 0 {
+				t.Errorf("freed %v", found)
+			}
 		})
 	}
 }
