@@ -57,11 +57,11 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 	if err := request.check(); err != nil {
 		return Programmed{}, err
 	}
-	region, err := f.regionOf(ctx, request)
+	image, err := f.imageOf(ctx, request)
 	if err != nil {
 		return Programmed{}, err
 	}
-	image, err := f.imageOf(ctx, request)
+	region, err := f.regionOf(ctx, request) // after the search for the image, during which the ARQ may lose its region
 	if err != nil {
 		return Programmed{}, err
 	}

@@ -367,3 +367,26 @@ func TestTheImageNamesTheFunction(t *testing.T) {
 		t.Errorf("an image without a UUID: error %v, want ErrRequest", err)
 	}
 }
+
+// While the image is looked for, the instance is deleted.
+func TestProgramLeavesARegionThatTheInstanceHasLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: programModel()})
+		i := s.spawn(t, "fpga")
+		region := s.usage(t, i).ARQs[0].DeviceRPUUID
+		s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(req.URL.Path, "/v2/images") {
+					settled(t, s.cyborg.DeleteARQs(req.Context(), i.ARQs))
+				}
+				return next.RoundTrip(req)
+			})
+		})
+		_, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "gzip"})
+		if !errors.Is(err, cyborgclient.ErrNotFound) {
+			t.Errorf("error %v, want that the ARQ is gone", err)
+		}
+		s.cloud.Cyborg.CheckBitstream(t, region, "")
+	})
+}
