@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/internal/session"
@@ -93,7 +92,7 @@ func (f *Flow) connect(provider *gophercloud.ProviderClient) (*Flow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	placement, err := session.Discover(openstack.NewPlacementV1, provider, endpoint)
+	placement, err := session.Locate(provider, "placement", endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("%w: find the placement endpoint in the catalog: %w", ErrConfig, err)
 	}

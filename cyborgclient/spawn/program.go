@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 
@@ -139,8 +138,9 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	case r.FunctionName != "":
 		property, values = propertyFunctionName, []string{r.FunctionName}
 	}
-	client, err := session.Discover(openstack.NewImageV2, f.provider, f.endpoint)
+	client, err := session.Locate(f.provider, "image", f.endpoint)
 	if err == nil {
+		client.ResourceBase = strings.TrimSuffix(client.Endpoint, "v2/") + "v2/"
 		client, err = session.Service(client)
 	}
 	if err != nil {

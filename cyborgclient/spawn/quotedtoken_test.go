@@ -30,21 +30,6 @@ func (q quoting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer(req, http.StatusForbidden, fmt.Sprintf(q.body, *q.last)), nil
 }
 
-// A provider asks for the versions of Placement before the flow has a client of its own.
-func TestATokenThatTheDiscoveryQuotesIsNotTold(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
-	settled(t, err)
-	var token string
-	provider.HTTPClient.Transport = quoting{provider.HTTPClient.Transport, "/placement/", "X-Auth-Token: %s", &token}
-	_, err = spawn.NewFromProvider(provider)
-	checkQuoted(t, "/placement/", token, err)
-	if !errors.Is(err, spawn.ErrConfig) {
-		t.Errorf("got %v, want ErrConfig", err)
-	}
-}
-
 // checkQuoted checks that an error has the answer with a token, but not the token.
 func checkQuoted(t *testing.T, path, token string, err error) {
 	t.Helper()
@@ -82,7 +67,6 @@ func TestAQuotedTokenIsNotTold(t *testing.T) {
 		{"/allocation_candidates", "X-Auth-Token: %s", run},
 		{"/allocations/" + secondInstance, placementBody, run},
 		{"/images", "X-Auth-Token: %s", program},
-		{"/image/", "X-Auth-Token: %s", program}, // discovery
 	} {
 		var token string
 		s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {

@@ -36,16 +36,16 @@ func (o *Outcome) Redacted(err error) error {
 	return err
 }
 
-// Discover makes a client of a service with one of gophercloud's functions, which asks the service for
-// its versions with the token of the provider. The error does not have the token.
-func Discover(
-	find func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error),
-	provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts,
-) (*gophercloud.ServiceClient, error) {
-	sent := Outcome{Sent: []string{provider.Token()}}
-	client, err := find(provider, endpoint)
-	sent.Sent = append(sent.Sent, provider.Token()) // it may have been renewed
-	return client, sent.Redacted(err)
+// Locate makes a client of a service after the catalog of the provider. It asks the service for nothing: gophercloud's
+// own functions ask it for its versions, and wait for the answer without end.
+func Locate(provider *gophercloud.ProviderClient, kind string, endpoint gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error) {
+	endpoint.ApplyDefaults(kind)
+	endpoint.Version = 0
+	url, err := provider.EndpointLocator(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: url, Type: kind}, nil
 }
 
 // redacted is an error whose own text has a secret.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
@@ -67,7 +66,7 @@ func openCloud(ctx context.Context, name string, limit *ceiling.Ceiling, log *sl
 		return nil, err
 	}
 	r := &reader{log: log, region: endpoint.Region, pause: retryPause}
-	if r.placement, err = session.Discover(openstack.NewPlacementV1, provider, endpoint); err == nil {
+	if r.placement, err = session.Locate(provider, "placement", endpoint); err == nil {
 		r.placement, err = session.Service(r.placement)
 	}
 	if err != nil {
