@@ -53,6 +53,7 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		{"no ARQ", changed(func(b *cyborgclient.Binding) { b.ARQ = "" }), "accelerator request"},
 		{"bad instance", changed(func(b *cyborgclient.Binding) { b.Instance = "inst1" }), `"inst1"`},
 		{"UUID without hyphens", changed(func(b *cyborgclient.Binding) { b.ARQ = strings.ReplaceAll(arq1, "-", "") }), "not a UUID"},
+		{"UUID in upper case", changed(func(b *cyborgclient.Binding) { b.ARQ = strings.ToUpper(arq1) }), "not a UUID in lower case"},
 		{"UUID with a tail", changed(func(b *cyborgclient.Binding) { b.ARQ = arq1 + "\n" }), "not a UUID"},
 		{"bad project", changed(func(b *cyborgclient.Binding) { b.Project = "demo" }), "project"},
 		{"ARQ twice", two(good), "twice"},

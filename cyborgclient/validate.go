@@ -6,19 +6,19 @@ import (
 )
 
 var (
-	uuidForm    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	uuidForm    = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	projectForm = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
 	// profileName is Cyborg's own rule, without the trailing newline that
 	// Python's $ lets pass.
 	profileName = regexp.MustCompile(`\A[a-zA-Z0-9_-]+\z`)
 )
 
-// checkUUID accepts hyphenated UUIDs only. Cyborg accepts others, but compares
+// checkUUID accepts hyphenated UUIDs in lower case only. Cyborg accepts others, but compares
 // them as text with what it stored, so only this form finds a resource; and
 // some invalid UUIDs that it stores make every later list fail.
 func checkUUID(what, value string) error {
 	if !uuidForm.MatchString(value) {
-		return fmt.Errorf("%s %q is not a UUID", what, clip(value, 80))
+		return fmt.Errorf("%s %q is not a UUID in lower case with dashes", what, clip(value, 80))
 	}
 	return nil
 }
