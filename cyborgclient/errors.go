@@ -23,7 +23,8 @@ var (
 	// ErrInvalid: the request is wrong and repeating it will not help. Refused by
 	// this package before it was sent, or answered 400, 405, 413 or 415.
 	ErrInvalid = errors.New("invalid request")
-	// ErrUnauthorized: no valid token (401), also after reauthentication.
+	// ErrUnauthorized: no valid token (401), also after reauthentication. Also matches
+	// ErrUnavailable if Keystone did not answer then, or with a 5xx.
 	ErrUnauthorized = errors.New("not authenticated")
 	// ErrForbidden: the token is not allowed to do this (403).
 	ErrForbidden = errors.New("forbidden")
@@ -154,14 +155,15 @@ func (e *APIError) says(texts ...string) bool {
 }
 
 // IsMissing reports that Cyborg itself answered that it does not know a resource. ErrNotFound also matches the 404 of
-// an ingress without a backend, which does not tell.
+// an ingress without a backend, which does not tell. Cyborg answers so, too, about an ARQ of another project than that
+// of a token without the role admin.
 func IsMissing(err error) bool {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	return errors.Is(err, ErrNotFound) && errors.As(err, &answer) && tellsMissing(answer.Body)
 }
 
 // DeleteError is returned by DeleteARQs when some ARQs could not be deleted.
-// The others are gone.
+// The others are gone, or hidden from the token.
 type DeleteError struct {
 	Failed map[string]error // by the UUID of the ARQ
 }

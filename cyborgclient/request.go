@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -148,16 +149,28 @@ func (c *Client) failure(r request, err error, tries *attempts, tokens *session.
 		return nil
 	}
 	apiErr := newAPIError(r, answer, tokens.Sent)
-	cause := tokens.Err
+	cause, kinds := tokens.Err, []error{ErrUnauthorized, apiErr}
 	switch {
 	case cause != nil:
+		if isAway(cause) {
+			kinds = append(kinds, ErrUnavailable)
+		}
 		cause = fmt.Errorf("reauthenticate: %w", cause)
 	case answer.Actual == http.StatusUnauthorized && c.withService:
 		cause = errors.New("one of the tokens is refused; the user of X-Service-Token needs the role service")
 	default:
 		return apiErr
 	}
-	return &callError{op: r.op, ids: r.ids, kinds: []error{ErrUnauthorized, apiErr}, hidden: tokens.Sent, cause: cause}
+	return &callError{op: r.op, ids: r.ids, kinds: kinds, hidden: tokens.Sent, cause: cause}
+}
+
+// isAway reports whether Keystone did not answer a login, or with a 5xx, as while it is restarted.
+func isAway(err error) bool {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &answer) {
+		return answer.Actual >= 500
+	}
+	return errors.As(err, new(net.Error))
 }
 
 // newAPIError decodes an error answer.

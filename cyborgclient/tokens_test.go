@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -159,6 +160,29 @@ func TestACancelledRequestDoesNotFailThoseThatShareItsRenewal(t *testing.T) {
 		}
 		group.Wait()
 	})
+}
+
+// A firewall drops the packets to Keystone. The timeout of the dial is not the end of another caller's context, which it matches.
+func TestARenewalThatTimesOutIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	_, unreachable := (&net.Dialer{Timeout: time.Nanosecond}).Dial("tcp", "127.0.0.1:9")
+	if !errors.Is(unreachable, context.DeadlineExceeded) {
+		t.Fatalf("the dial failed with %v, want a timeout", unreachable)
+	}
+	logins := 0
+	user := provider(&wire{handler: newIssuer()}, "expired")
+	user.ReauthFunc = func(context.Context) error {
+		logins++
+		return unreachable
+	}
+	client, err := cyborgclient.New(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
+	if !errors.Is(err, cyborgclient.ErrUnauthorized) || !errors.Is(err, cyborgclient.ErrUnavailable) || logins != 1 {
+		t.Errorf("%d logins: %v; want ErrUnauthorized and ErrUnavailable after one", logins, err)
+	}
 }
 
 func TestARenewalThatBringsTheSameTokenIsRepeated(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -288,10 +289,24 @@ func reauthenticate(ctx context.Context, provider *gophercloud.ProviderClient, r
 	var err error
 	for range maxForeignEnds {
 		err = provider.Reauthenticate(ctx, refused)
-		ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-		if !ended || ctx.Err() != nil {
+		if !endedByContext(err) || ctx.Err() != nil {
 			break
 		}
 	}
 	return err
+}
+
+// endedByContext reports whether an error is that of a context. A network's own, such as the timeout of a dial, only
+// matches it.
+func endedByContext(err error) bool {
+	if err == context.Canceled || err == context.DeadlineExceeded {
+		return true
+	}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		return endedByContext(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(err.Unwrap(), endedByContext)
+	}
+	return false
 }

@@ -1,0 +1,92 @@
+package spawn_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// The token expires while the ARQs are awaited, and Keystone is away for a moment, as Cyborg may be.
+func TestAMomentWithoutKeystoneDoesNotEndTheWait(t *testing.T) {
+	t.Parallel()
+	expired := fault.Rule{Operation: fault.ARQList, Action: fault.ExpireToken}
+	for name, keystone := range map[string]fault.Rule{
+		"it answers 503":     {Operation: fault.TokenCreate, Action: fault.Proxy, Status: 503},
+		"it does not answer": {Operation: fault.TokenCreate, Action: fault.Drop},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			a, err := w.flow.Begin(request("gpu"))
+			settled(t, err)
+			for _, step := range []func(context.Context) error{
+				a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind,
+			} {
+				settled(t, step(t.Context()))
+			}
+			settled(t, w.cloud.Faults().Set(expired, keystone))
+			settled(t, a.WaitBound(t.Context()))
+			if _, left := a.Unwind(t.Context()); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// silent is a proxy that holds requests to a path for a day, unless they end before.
+type silent struct {
+	next http.RoundTripper
+	path string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s silent) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Path == s.path {
+		select {
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		case <-time.After(24 * time.Hour):
+		}
+	}
+	return s.next.RoundTrip(req)
+}
+
+// gophercloud asks a service for its versions in a request that nothing ends.
+func TestNoServiceIsAskedForItsVersions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		provider := simcloud.Run(t).Provider(t)
+		provider.HTTPClient.Transport = silent{provider.HTTPClient.Transport, "/placement/"}
+		start := time.Now()
+		_, err := spawn.NewFromProvider(provider)
+		settled(t, err)
+		if took := time.Since(start); took > 0 {
+			t.Errorf("a flow was made in %s", took)
+		}
+	})
+}
+
+func TestProgramEndsWithItsContextWhileTheImageServiceIsSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: programModel()})
+		i := s.spawn(t, "fpga")
+		for _, path := range []string{"/image/", "/image/v2/images"} {
+			provider := s.cloud.Provider(t)
+			provider.HTTPClient.Transport = silent{provider.HTTPClient.Transport, path}
+			s.connect(t, provider)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			start := time.Now()
+			_, err := s.flow.Program(ctx, spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionID: cryptoID})
+			cancel()
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("%s: Program with a context of 10 s took %s: %v", path, took, err)
+			}
+		}
+	})
+}
