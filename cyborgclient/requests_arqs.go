@@ -135,7 +135,7 @@ type Binding struct {
 //
 // ErrServiceToken: Cyborg of 2026 and later requires X-Service-Token.
 // ErrEventRefused: all are Bound nevertheless. ErrNoFreeHandle, ErrNotFound,
-// ErrUnavailable and ErrReplyLost: Cyborg binds in order and stops at the first
+// ErrUnavailable, ErrReplyLost, and ErrConflict about one ARQ that is in the wrong state: Cyborg binds in order and stops at the first
 // failure, so some may be Bound, one BindStarted or BindFailed, the rest
 // Initial; delete them all.
 func (c *Client) BindARQs(ctx context.Context, bindings []Binding) error {
@@ -288,7 +288,8 @@ const deleteBatch = 100
 
 // DeleteARQs deletes accelerator requests; Cyborg unbinds them first. UUIDs that
 // do not exist count as deleted, if Cyborg says so and not a proxy, and duplicates are
-// ignored. Without UUIDs it does nothing.
+// ignored. So do ARQs of another project than that of a token without the role admin: Cyborg hides
+// them. Without UUIDs it does nothing.
 //
 // When one of several UUIDs is unknown, Cyborg answers 404 and, since 2026,
 // deletes nothing (Nova relies on the rest being deleted, and leaks them). It
