@@ -324,7 +324,6 @@ func TestImportNamesWhatWentWrong(t *testing.T) {
 		change func(http.ResponseWriter, *http.Request) bool
 		want   []string
 	}{
-		{"placement's versions", fail("/placement/", 404), []string{"placement: find its endpoint: ", "404"}},
 		{"traits", fail("/placement/traits", 403), []string{"placement: read traits: ", "403"}},
 		{"a provider's inventories", fail("/inventories", 500), []string{"placement: resource provider ", `("cn`, "read its inventories: ", "500"}},
 		{"a consumer", fail("/placement/allocations/00000000-0000-4000-8000-000000000001", 500), []string{"read allocations of consumer 00000000-0000-4000-8000-000000000001: "}},
