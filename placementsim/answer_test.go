@@ -42,14 +42,29 @@ func slowJSON(t *rapid.T, value any) string {
 	return string(data)
 }
 
-// slowAnswer is the answer of the candidates at a microversion.
-func slowAnswer(v version, query engine.CandidateQuery, found engine.Candidates) any {
-	requests, summaries := []any{}, []member{}
-	for r := range found.Requests {
-		requests = append(requests, slowRequest(v, *r))
+// drawn is an answer that was made up.
+type drawn struct {
+	requests  []engine.Request
+	providers []engine.Summary
+}
+
+func (d drawn) read(to engine.Answer) {
+	for i := range d.requests {
+		to.Request(&d.requests[i])
 	}
-	for s := range found.Providers {
-		summaries = append(summaries, member{s.UUID, slowSummary(v, query, *s)})
+	for i := range d.providers {
+		to.Provider(&d.providers[i])
+	}
+}
+
+// slowAnswer is the answer of the candidates at a microversion.
+func slowAnswer(v version, query engine.CandidateQuery, found drawn) any {
+	requests, summaries := []any{}, []member{}
+	for _, r := range found.requests {
+		requests = append(requests, slowRequest(v, r))
+	}
+	for _, s := range found.providers {
+		summaries = append(summaries, member{s.UUID, slowSummary(v, query, s)})
 	}
 	return []member{{"allocation_requests", requests}, {"provider_summaries", summaries}}
 }
@@ -111,7 +126,7 @@ func slowSummary(v version, query engine.CandidateQuery, s engine.Summary) any {
 }
 
 // drawAnswer makes up an answer. Lists of traits are shared, as those of a search are.
-func drawAnswer(t *rapid.T) (found engine.Candidates) {
+func drawAnswer(t *rapid.T) (found drawn) {
 	uuid := func(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 	class := rapid.SampledFrom([]string{"VCPU", "PGPU", "CUSTOM_A"})
 	var sets [][]string
@@ -119,20 +134,23 @@ func drawAnswer(t *rapid.T) (found engine.Candidates) {
 		set := []string{"COMPUTE_NODE", "CUSTOM_T" + fmt.Sprint(i)}[:rapid.IntRange(0, 2).Draw(t, "traits")]
 		sets = append(sets, set)
 	}
-	var requests []*engine.Request
-	for range rapid.IntRange(0, 4).Draw(t, "requests") {
-		r := new(engine.Request)
+	for i := range rapid.IntRange(0, 6).Draw(t, "requests") {
+		if i > 0 && rapid.Bool().Draw(t, "alike") {
+			length := rapid.SampledFrom([]string{"", "", "0"}).Draw(t, "longer name")
+			found.requests = append(found.requests, renamed(found.requests[i-1], func(name string) string { return fmt.Sprint(i) + name[1:] + length }))
+			continue
+		}
+		var r engine.Request
 		for i := range rapid.IntRange(1, 3).Draw(t, "providers") {
 			for range rapid.IntRange(1, 2).Draw(t, "amounts") {
 				r.Amounts = append(r.Amounts, engine.ProviderAmount{Provider: uuid(i), Class: class.Draw(t, "class"), Amount: rapid.Int64Range(1, 1<<40).Draw(t, "amount")})
 			}
 			r.Mappings = append(r.Mappings, engine.Mapping{Suffix: []string{"", "_A", "_B"}[i], Providers: []string{uuid(0), uuid(i)}[:rapid.IntRange(0, 2).Draw(t, "served by")]})
 		}
-		requests = append(requests, r)
+		found.requests = append(found.requests, r)
 	}
-	var providers []*engine.Summary
 	for i := range rapid.IntRange(0, 12).Draw(t, "summaries") {
-		s := &engine.Summary{UUID: uuid(i), Root: uuid(i / 3 * 3), Traits: rapid.SampledFrom(sets).Draw(t, "set")}
+		s := engine.Summary{UUID: uuid(i), Root: uuid(i / 3 * 3), Traits: rapid.SampledFrom(sets).Draw(t, "set")}
 		if i%3 > 0 {
 			s.Parent = s.Root
 		}
@@ -140,10 +158,25 @@ func drawAnswer(t *rapid.T) (found engine.Candidates) {
 			capacity := rapid.SampledFrom([]float64{0, 1, 64, -3, 1 << 53, -(1 << 53), 1e21, 3e38}).Draw(t, "capacity")
 			s.Resources = append(s.Resources, engine.ClassUse{Class: class.Draw(t, "class"), Capacity: capacity, Used: rapid.Int64Range(0, 1<<40).Draw(t, "used")})
 		}
-		providers = append(providers, s)
+		found.providers = append(found.providers, s)
 	}
-	found.Requests, found.Providers = slices.Values(requests), slices.Values(providers)
 	return found
+}
+
+// renamed is a request like another one, with other providers.
+func renamed(r engine.Request, name func(string) string) engine.Request {
+	r.Alike, r.Amounts, r.Mappings = true, slices.Clone(r.Amounts), slices.Clone(r.Mappings)
+	for i := range r.Amounts {
+		r.Amounts[i].Provider = name(r.Amounts[i].Provider)
+	}
+	for i := range r.Mappings {
+		providers := slices.Clone(r.Mappings[i].Providers)
+		for k := range providers {
+			providers[k] = name(providers[k])
+		}
+		r.Mappings[i].Providers = providers
+	}
+	return r
 }
 
 func TestAnswerIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
@@ -151,10 +184,11 @@ func TestAnswerIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		found := drawAnswer(t)
 		query := engine.CandidateQuery{Groups: []engine.Group{{Resources: []engine.ClassAmount{{Class: "VCPU"}}}, {Resources: []engine.ClassAmount{{Class: "PGPU"}}}}}
-		c := call{version: version(rapid.IntRange(10, 39).Draw(t, "version"))}
-		got := string(c.appendCandidates(nil, query, found))
-		if diff := cmp.Diff(slowJSON(t, slowAnswer(c.version, query, found)), got); diff != "" {
-			t.Fatalf("at %s (-want +got):\n%s", c.version, diff)
+		v := version(rapid.IntRange(10, 39).Draw(t, "version"))
+		w := newAnswerWriter(nil, v, query)
+		found.read(w)
+		if diff := cmp.Diff(slowJSON(t, slowAnswer(v, query, found)), string(w.end())); diff != "" {
+			t.Fatalf("at %s (-want +got):\n%s", v, diff)
 		}
 	})
 }

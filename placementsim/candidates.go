@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +12,10 @@ import (
 // sinceNestedCandidates is the microversion from which a candidate may use
 // several providers of one tree.
 const sinceNestedCandidates version = 29
+
+// sinceMappings is the microversion from which a candidate tells which provider serves which
+// group.
+const sinceMappings version = 34
 
 func listCandidates(c *call) error {
 	query, err := c.knownQuery(c.URL.RawQuery)
@@ -64,31 +69,33 @@ func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, 
 	cfg := c.server.config
 	query.Most, query.BreadthFirst = cfg.MaxAllocationCandidates, cfg.GenerationStrategy == StrategyBreadthFirst
 	query.SumsIgnoreUse = cfg.OptimizeForWideProviderTrees
-	err := c.server.state.Candidates(query, func(found engine.Candidates) { b = c.appendCandidates(b, query, found) })
-	return b, err
+	w := newAnswerWriter(b, c.version, query)
+	err := c.server.state.Candidates(query, w)
+	return w.end(), err
 }
 
-// appendCandidates writes the answer. Its names need no escaping, because they were
-// checked on input.
-func (c *call) appendCandidates(b []byte, query engine.CandidateQuery, found engine.Candidates) []byte {
-	b = append(b, `{"allocation_requests": [`...)
-	i := 0
-	for request := range found.Requests {
-		b = c.appendRequest(comma(b, i), request)
-		i++
-	}
-	b = append(b, `], "provider_summaries": {`...)
-	summaries := summaryWriter{version: c.version}
-	if c.version < 27 {
-		summaries.only = requestedClasses(query)
-	}
-	i = 0
-	for s := range found.Providers {
-		b = summaries.append(comma(b, i), s)
-		i++
-	}
-	return append(b, "}}"...)
+// answerWriter writes an answer. Its names need no escaping, because they were checked on input.
+type answerWriter struct {
+	b         []byte
+	requests  requestWriter
+	summaries summaryWriter
 }
+
+func newAnswerWriter(b []byte, v version, query engine.CandidateQuery) *answerWriter {
+	w := &answerWriter{b: append(b, `{"allocation_requests": [`...), requests: requestWriter{version: v, names: make([]nameAt, 0, 16)}, summaries: summaryWriter{version: v}}
+	if v < 27 {
+		w.summaries.only = requestedClasses(query)
+	}
+	return w
+}
+
+// Request implements engine.Answer.
+func (w *answerWriter) Request(request *engine.Request) { w.b = w.requests.append(w.b, request) }
+
+// Provider implements engine.Answer.
+func (w *answerWriter) Provider(s *engine.Summary) { w.b = w.summaries.append(w.b, s) }
+
+func (w *answerWriter) end() []byte { return append(w.summaries.begin(w.b), "}}"...) }
 
 func requestedClasses(query engine.CandidateQuery) []string {
 	classes := []string{}
@@ -100,13 +107,73 @@ func requestedClasses(query engine.CandidateQuery) []string {
 	return classes
 }
 
-// appendRequest writes one candidate: a map by provider from microversion 1.12
-// on, a list before.
-func (c *call) appendRequest(b []byte, request *engine.Request) []byte {
+// requestWriter writes allocation requests. Most differ from the one before in the names of
+// their providers alone: these are replaced in a copy of it.
+type requestWriter struct {
+	version    version
+	count      int
+	start, end int      // of the one before
+	names      []nameAt // in it, in their order
+}
+
+// nameAt is the place of a provider's name in a request.
+type nameAt struct{ start, length int }
+
+func (w *requestWriter) append(b []byte, request *engine.Request) []byte {
+	b = comma(b, w.count)
+	w.count++
+	start := len(b)
+	if !request.Alike {
+		b = w.write(b, request)
+	} else if b = append(b, b[w.start:w.end]...); !w.rename(b[start:], request) {
+		b = w.write(b[:start], request)
+	}
+	w.start, w.end = start, len(b)
+	return b
+}
+
+// rename replaces the names of the providers. It reports false where they have other lengths.
+func (w *requestWriter) rename(text []byte, request *engine.Request) bool {
+	i := 0
+	for name := range w.providers(request) {
+		at := w.names[i]
+		if len(name) != at.length {
+			return false
+		}
+		copy(text[at.start:], name)
+		i++
+	}
+	return true
+}
+
+// providers are the names of providers in a request, in the order in which they are written.
+func (w *requestWriter) providers(request *engine.Request) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range request.Amounts {
+			if a := &request.Amounts[i]; (i == 0 || a.Provider != request.Amounts[i-1].Provider) && !yield(a.Provider) {
+				return
+			}
+		}
+		if w.version < sinceMappings {
+			return
+		}
+		for i := range request.Mappings {
+			for _, name := range request.Mappings[i].Providers {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// write writes a request in full: a map by provider from microversion 1.12 on, a list before.
+func (w *requestWriter) write(b []byte, request *engine.Request) []byte {
 	open, perProvider, resources, end := `{"allocations": {"`, `"`, `": {"resources": {`, `}`
-	if c.version < 12 {
+	if w.version < 12 {
 		open, perProvider, resources, end = `{"allocations": [{"resource_provider": {"uuid": "`, `{"resource_provider": {"uuid": "`, `"}, "resources": {`, `]`
 	}
+	w.start, w.names = len(b), w.names[:0]
 	amounts := request.Amounts
 	for i := range amounts {
 		a := &amounts[i]
@@ -121,30 +188,36 @@ func (c *call) appendRequest(b []byte, request *engine.Request) []byte {
 			b = append(b, "}}, "...)
 			b = append(b, perProvider...)
 		}
-		b = append(b, a.Provider...)
+		b = w.name(b, a.Provider)
 		b = append(b, resources...)
 		b = appendAmount(b, a)
 	}
 	b = append(b, "}}"...)
 	b = append(b, end...)
-	if c.version >= 34 {
-		b = appendMappings(b, request.Mappings)
+	if w.version >= sinceMappings {
+		b = w.mappings(b, request.Mappings)
 	}
 	return append(b, '}')
+}
+
+// name writes the name of a provider and records its place.
+func (w *requestWriter) name(b []byte, name string) []byte {
+	w.names = append(w.names, nameAt{len(b) - w.start, len(name)})
+	return append(b, name...)
 }
 
 func appendAmount(b []byte, a *engine.ProviderAmount) []byte {
 	return strconv.AppendInt(appendName(b, a.Class, `": `), a.Amount, 10)
 }
 
-func appendMappings(b []byte, mappings []engine.Mapping) []byte {
+func (w *requestWriter) mappings(b []byte, mappings []engine.Mapping) []byte {
 	b = append(b, `, "mappings": {`...)
 	for i := range mappings {
 		b = comma(b, i)
 		b = appendName(b, mappings[i].Suffix, `": [`)
-		for k, uuid := range mappings[i].Providers {
-			b = comma(b, k)
-			b = appendName(b, uuid, `"`)
+		for k, name := range mappings[i].Providers {
+			b = append(comma(b, k), '"')
+			b = append(w.name(b, name), '"')
 		}
 		b = append(b, ']')
 	}
@@ -154,6 +227,7 @@ func appendMappings(b []byte, mappings []engine.Mapping) []byte {
 // summaryWriter writes the providers of an answer.
 type summaryWriter struct {
 	version version
+	count   int
 	only    []string // classes; nil: all
 	// lists are the lists of traits written last: the providers of a cloud have few
 	// different ones.
@@ -168,7 +242,17 @@ type traitList struct {
 	place [2]int
 }
 
+// begin ends the requests before the first summary.
+func (w *summaryWriter) begin(b []byte) []byte {
+	if w.count == 0 {
+		b = append(b, `], "provider_summaries": {`...)
+	}
+	return b
+}
+
 func (w *summaryWriter) append(b []byte, s *engine.Summary) []byte {
+	b = comma(w.begin(b), w.count)
+	w.count++
 	b = appendName(b, s.UUID, `": {"resources": {`)
 	shown := 0
 	for i := range s.Resources {

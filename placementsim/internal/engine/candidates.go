@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"iter"
-	"slices"
-)
+import "slices"
 
 // CandidateQuery asks for allocation candidates: ways to satisfy all groups
 // from the providers of one tree and those that share with it.
@@ -57,17 +54,17 @@ type Group struct {
 	InTree     string
 }
 
-// Candidates are the answer to a query: requests, and then the providers that they name. Each is
-// overwritten by the next one.
-type Candidates struct {
-	Requests iter.Seq[*Request]
-	// Providers are those of every tree that supplies something, or with
-	// OnePerTree only those that supply, in the order they appear.
-	Providers iter.Seq[*Summary]
+// Answer takes the answer to a query: its requests, and then the providers that they name. What
+// it is given is overwritten by the next.
+type Answer interface {
+	Request(*Request)
+	Provider(*Summary)
 }
 
 // Request is one way to satisfy a query.
 type Request struct {
+	// Alike: only the names of providers are others than in the request before.
+	Alike    bool
 	Amounts  []ProviderAmount // summed up, one provider's amounts together
 	Mappings []Mapping        // in group order
 }
@@ -92,10 +89,10 @@ type ClassUse struct {
 	Used     int64
 }
 
-// Candidates answers a query: it passes the answer to a function under the lock. The requests are found
-// while they are read; what was read is void after an error, which matches
-// [ErrUnknownClass], [ErrUnknownTrait] or [ErrTooMany].
-func (s *State) Candidates(q CandidateQuery, read func(Candidates)) error {
+// Candidates answers a query, under the lock. The requests are passed on while they are found: what
+// the answer has is void after an error, which matches [ErrUnknownClass], [ErrUnknownTrait] or
+// [ErrTooMany].
+func (s *State) Candidates(q CandidateQuery, answer Answer) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sr, err := s.newSearch(q)
@@ -103,11 +100,12 @@ func (s *State) Candidates(q CandidateQuery, read func(Candidates)) error {
 	if err != nil {
 		return err
 	}
-	read(Candidates{func(yield func(*Request) bool) {
-		sr.yield = yield
-		err = sr.find()
-	}, sr.summaries})
-	return err
+	sr.answer = answer
+	if err := sr.find(); err != nil {
+		return err
+	}
+	sr.summarizeAll()
+	return nil
 }
 
 // find finds the candidates.
@@ -157,11 +155,11 @@ type search struct {
 	sums    arena[taken]
 	chosen  arena[*provider]
 
-	yield   func(*Request) bool
-	given   int      // candidates, to yield
-	request Request  // the last one
-	uuids   []string // of its mappings
-	summary Summary  // the last one
+	answer  Answer
+	given   int     // candidates, to the answer
+	request Request // the last one
+	shape   shape   // of the last one
+	summary Summary // the last one
 
 	sources []*provider            // what summaries are about, see note
 	known   map[*provider]struct{} // the same, where they may come again
@@ -177,7 +175,8 @@ func (sr *search) release() {
 	}
 	sr.groups, sr.sharers = reused(sr.groups), reused(sr.sharers)
 	sr.sources, sr.turns = reused(sr.sources), reused(sr.turns)
-	sr.steps, sr.given, sr.yield, sr.known, sr.latest, sr.shared = 0, 0, nil, nil, nil, nil
+	sr.steps, sr.given, sr.answer, sr.known, sr.latest, sr.shared = 0, 0, nil, nil, nil, nil
+	sr.shape.reset()
 	sr.filter.reset()
 	sr.sums.reset()
 	sr.chosen.reset()

@@ -193,6 +193,11 @@ func checkAgainstReference(t *rapid.T) {
 		t.Fatalf("candidates (-want +got):\n%s\nquery: %+v\nworld: %+v", diff, q, s.InspectAll())
 	}
 	checkSummaries(t, s, q, got)
+	for i, r := range got.Requests {
+		if r.Alike && (i == 0 || cmp.Diff(nameless(got.Requests[i-1]), nameless(r)) != "") {
+			t.Fatalf("request %d differs from the one before in more than names: %+v", i, r)
+		}
+	}
 	q.Limit = rapid.IntRange(1, 4).Draw(t, "limit")
 	limited, err := s.Answer(q)
 	must(t, err)
@@ -200,6 +205,28 @@ func checkAgainstReference(t *rapid.T) {
 		t.Fatalf("candidates with limit %d are not the first ones (-want +got):\n%s", q.Limit, diff)
 	}
 	checkSummaries(t, s, q, limited)
+}
+
+// nameless is a request with numbers for the names of providers, in the order in which they appear.
+func nameless(r engine.Request) engine.Request {
+	numbers := make(map[string]string)
+	number := func(name string) string {
+		if numbers[name] == "" {
+			numbers[name] = fmt.Sprint(len(numbers))
+		}
+		return numbers[name]
+	}
+	r.Alike, r.Amounts, r.Mappings = false, slices.Clone(r.Amounts), slices.Clone(r.Mappings)
+	for i, a := range r.Amounts {
+		r.Amounts[i].Provider = number(a.Provider)
+	}
+	for i, m := range r.Mappings {
+		r.Mappings[i].Providers = nil
+		for _, name := range m.Providers {
+			r.Mappings[i].Providers = append(r.Mappings[i].Providers, number(name))
+		}
+	}
+	return r
 }
 
 // cmpEmptyRequests makes nil and empty answers equal.
@@ -215,7 +242,7 @@ func cmpEmpty() cmp.Option {
 
 // checkSummaries compares the providers of an answer with what its requests
 // need.
-func checkSummaries(t *rapid.T, s *engine.State, q engine.CandidateQuery, got engine.Answer) {
+func checkSummaries(t *rapid.T, s *engine.State, q engine.CandidateQuery, got engine.Copied) {
 	ref := newReference(s)
 	supplying, roots := make(map[string]bool), make(map[string]bool)
 	for _, r := range got.Requests {

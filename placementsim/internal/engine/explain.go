@@ -179,12 +179,17 @@ func (sr *search) anyAt(t *tree) (bool, error) {
 		return false, errTooMany()
 	}
 	sr.most = sr.steps + maxTreeSteps
-	any := false
-	sr.given, sr.shared, sr.yield = 0, nil, func(*Request) bool { any = true; return false }
+	sr.given, sr.shared, sr.answer = 0, nil, unread{}
 	sr.walk.begin(sr)
 	_, err := sr.visit(t)
-	return any, err
+	return sr.given > 0, err
 }
+
+// unread is an answer that nobody reads.
+type unread struct{}
+
+func (unread) Request(*Request)  {}
+func (unread) Provider(*Summary) {}
 
 // sumReason says that the groups together take more than there is.
 func (sr *search) sumReason(t *tree) Reason {

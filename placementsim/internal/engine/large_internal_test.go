@@ -23,19 +23,16 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		search := func(groups int) (found int) {
+		search := func(groups int) int {
 			var q CandidateQuery
 			for i := range groups {
 				q.Groups = append(q.Groups, Group{Suffix: fmt.Sprint("_", i), Resources: []ClassAmount{{Class: "VCPU", Amount: 1}}})
 			}
-			if err := s.Candidates(q, func(c Candidates) {
-				for range c.Requests {
-					found++
-				}
-			}); err != nil {
+			answer, err := s.Answer(q)
+			if err != nil {
 				t.Error(err)
 			}
-			return found
+			return len(answer.Requests)
 		}
 		for range largeSearches {
 			s.large <- struct{}{} // as large searches do

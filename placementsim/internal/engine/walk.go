@@ -318,9 +318,9 @@ func (sr *search) give(t turn) bool {
 		sr.note(t.taken[i].provider)
 	}
 	sr.given++
-	sr.setAmounts(t.taken)
-	sr.setMappings(t.chosen)
-	return sr.yield(&sr.request) && (sr.limit == 0 || sr.given < sr.limit)
+	sr.setRequest(t)
+	sr.answer.Request(&sr.request)
+	return sr.limit == 0 || sr.given < sr.limit
 }
 
 // note lists a provider for the summaries: itself where they have only providers that
@@ -376,62 +376,16 @@ func (sr *search) firstTime(key string) bool {
 	return true
 }
 
-// setAmounts lists what is taken, one provider after the other.
-func (sr *search) setAmounts(list []taken) {
-	amounts := sr.request.Amounts[:0]
-	for i := range list {
-		p := list[i].provider
-		if takenFrom(list[:i], p) {
-			continue
-		}
-		for k := range list[i:] {
-			if t := &list[i+k]; t.provider == p {
-				amounts = append(amounts, ProviderAmount{p.uuid, t.class.name, t.amount})
-			}
-		}
-	}
-	sr.request.Amounts = amounts
-}
-
-func takenFrom(list []taken, p *provider) bool {
-	for i := range list {
-		if list[i].provider == p {
-			return true
-		}
-	}
-	return false
-}
-
-// setMappings lists the providers of every group.
-func (sr *search) setMappings(chosen []*provider) {
-	w := &sr.walk
-	mappings, uuids := sr.request.Mappings[:0], slices.Grow(sr.uuids[:0], len(chosen))
-	for i, g := range sr.groups {
-		first, end, from := w.first[i], len(chosen), len(uuids)
-		if i+1 < len(w.first) {
-			end = w.first[i+1]
-		}
-		for k, p := range chosen[first:end] {
-			if !slices.Contains(chosen[first:first+k], p) {
-				uuids = append(uuids, p.uuid)
-			}
-		}
-		mappings = append(mappings, Mapping{g.suffix, uuids[from:]})
-	}
-	sr.request.Mappings, sr.uuids = mappings, uuids
-}
-
-// summaries describes the providers of the answer.
-func (sr *search) summaries(yield func(*Summary) bool) {
+// summarizeAll describes the providers of the answer.
+func (sr *search) summarizeAll() {
 	for i, p := range sr.sources {
 		members := sr.sources[i : i+1]
 		if !sr.policy.onePerTree {
 			members = p.tree.members
 		}
 		for _, p := range members {
-			if sr.summarize(p); !yield(&sr.summary) {
-				return
-			}
+			sr.summarize(p)
+			sr.answer.Provider(&sr.summary)
 		}
 	}
 }

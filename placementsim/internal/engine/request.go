@@ -1,0 +1,84 @@
+package engine
+
+import "slices"
+
+// shape is what requests of one query have in common whose groups are served by one provider
+// where those of the other are: they differ in the names of the providers.
+type shape struct {
+	same    []int    // per position: the first one with the same provider
+	amounts []int    // per amount: its index in what is taken
+	uuids   []string // of the mappings
+	chosen  []int    // per UUID of the mappings: its position
+}
+
+func (s *shape) reset() { s.same = s.same[:0] }
+
+// has reports whether the providers of a candidate make a request of the shape. If not, it
+// begins another one.
+func (s *shape) has(chosen []*provider) bool {
+	same := len(s.same) == len(chosen)
+	s.same = slices.Grow(s.same[:0], len(chosen))[:len(chosen)]
+	for i, p := range chosen {
+		first := slices.Index(chosen[:i+1], p)
+		same = same && s.same[i] == first
+		s.same[i] = first
+	}
+	return same
+}
+
+// setRequest makes the request of a candidate of what was made of the one before.
+func (sr *search) setRequest(t turn) {
+	s, r := &sr.shape, &sr.request
+	if r.Alike = s.has(t.chosen); !r.Alike {
+		sr.setAmounts(t.taken)
+		sr.setMappings(t.chosen)
+		return
+	}
+	for i, k := range s.amounts {
+		r.Amounts[i].Provider = t.taken[k].provider.uuid
+	}
+	for i, k := range s.chosen {
+		s.uuids[i] = t.chosen[k].uuid
+	}
+}
+
+// setAmounts lists what is taken, one provider after the other.
+func (sr *search) setAmounts(list []taken) {
+	amounts, indices := sr.request.Amounts[:0], sr.shape.amounts[:0]
+	for i := range list {
+		p := list[i].provider
+		if takenFrom(list[:i], p) {
+			continue
+		}
+		for k := i; k < len(list); k++ {
+			if t := &list[k]; t.provider == p {
+				amounts, indices = append(amounts, ProviderAmount{p.uuid, t.class.name, t.amount}), append(indices, k)
+			}
+		}
+	}
+	sr.request.Amounts, sr.shape.amounts = amounts, indices
+}
+
+func takenFrom(list []taken, p *provider) bool {
+	return slices.ContainsFunc(list, func(t taken) bool { return t.provider == p })
+}
+
+// setMappings lists the providers of every group.
+func (sr *search) setMappings(chosen []*provider) {
+	w, s := &sr.walk, &sr.shape
+	mappings := sr.request.Mappings[:0]
+	s.uuids, s.chosen = slices.Grow(s.uuids[:0], len(chosen)), s.chosen[:0]
+	for i, g := range sr.groups {
+		first, end, from := w.first[i], len(chosen), len(s.uuids)
+		if i+1 < len(w.first) {
+			end = w.first[i+1]
+		}
+		for k := first; k < end; k++ {
+			if !slices.Contains(chosen[first:k], chosen[k]) {
+				s.uuids, s.chosen = append(s.uuids, chosen[k].uuid), append(s.chosen, k)
+			}
+		}
+		mappings = append(mappings, Mapping{g.suffix, s.uuids[from:]})
+	}
+	sr.request.Mappings = mappings
+}
