@@ -22,10 +22,8 @@ func tool(t *testing.T, name string, args ...string) (string, error) {
 	if err != nil {
 		t.Fatalf("%v; it is in Debian's libvirt-clients, and virt-xml-validate needs libxml2-utils", err)
 	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir())
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	stdout, stderr, err := output(t, nil, path, args...)
+	return stdout + stderr, err
 }
 
 func saved(t *testing.T, domain []byte) string {

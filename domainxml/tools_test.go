@@ -3,7 +3,9 @@
 package domainxml_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -62,15 +65,35 @@ func newQEMU(t *testing.T) qemu {
 // virsh runs commands of one line and gives what they print.
 func (q qemu) virsh(t *testing.T, line string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "virsh", "-q", "-c", "qemu:///embed?root="+q.root, line)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LD_PRELOAD=libnss_wrapper.so", "NSS_WRAPPER_PASSWD="+q.passwd, "NSS_WRAPPER_GROUP="+q.group)
-	var errors strings.Builder
-	cmd.Stderr = &errors
-	out, err := cmd.Output()
+	env := []string{"LD_PRELOAD=libnss_wrapper.so", "NSS_WRAPPER_PASSWD=" + q.passwd, "NSS_WRAPPER_GROUP=" + q.group}
+	out, refused, err := output(t, env, "virsh", "-q", "-c", "qemu:///embed?root="+q.root, line)
 	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, errors.String())
+		return "", fmt.Errorf("%w: %s", err, refused)
 	}
-	return string(out), nil
+	return out, nil
+}
+
+// output runs a tool. The embedded driver, which starts QEMU to see what it can do, hung once in
+// some hundred runs: what does not end within a minute is ended and run once more.
+func output(t *testing.T, env []string, name string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, name, args...)
+		cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir()), env...)
+		cmd.WaitDelay = 5 * time.Second // a QEMU that is left keeps the pipes open
+		var out, refused strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &refused
+		err = cmd.Run()
+		stdout, stderr = out.String(), refused.String()
+		if ctx.Err() == nil && !errors.Is(err, exec.ErrWaitDelay) {
+			break
+		}
+		err = fmt.Errorf("%s %s: did not end: %w", name, strings.Join(args, " "), err)
+		t.Log(err)
+	}
+	return stdout, stderr, err
 }
 
 func (q qemu) define(t *testing.T, domain []byte) error {
