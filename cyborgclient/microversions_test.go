@@ -114,6 +114,24 @@ func TestAnUpgradeOfTheServerIsNoticed(t *testing.T) {
 	}
 }
 
+func TestAWorkerOfBeforeTheUpgradeGetsTheLowestVersion(t *testing.T) {
+	t.Parallel()
+	client, transport := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("OpenStack-API-Version") == "accelerator 2.3" {
+			reply(w, 406, string(answer(t, "error_406_router")))
+			return
+		}
+		upTo(t, "2.3")(w, r)
+	})
+	calls := 0
+	if err := devices(cyborgclient.Observe(t.Context(), func(call cyborgclient.Call) { calls += call.Attempts }), client); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"GET ", "GET /devices", "GET /devices"}, transport.lines()); diff != "" || calls != 3 {
+		t.Errorf("%d attempts; requests (-want +got):\n%s", calls, diff)
+	}
+}
+
 func TestTheLowestVersionIsSentWhileTheMaximumIsUnknown(t *testing.T) {
 	t.Parallel()
 	client, transport := newClient(t, func(w http.ResponseWriter, r *http.Request) {

@@ -91,6 +91,9 @@ func (c *Client) do(ctx context.Context, r request) error {
 	}
 	call := Call{Operation: r.op, IDs: slices.Clone(r.ids), Method: r.method, Start: time.Now()}
 	call.Err = c.send(ctx, r, minor, &call)
+	if minor > r.need && errors.Is(call.Err, ErrMicroversion) { // a worker that is still to be upgraded
+		call.Err = c.send(ctx, r, r.need, &call)
+	}
 	call.Duration = time.Since(call.Start)
 	observers, _ := ctx.Value(observerKey{}).([]func(Call))
 	for _, observe := range observers {
@@ -116,7 +119,7 @@ func (c *Client) send(ctx context.Context, r request, minor int, call *Call) err
 		JSONBody: r.body, OkCodes: successes(), KeepResponseBody: true,
 		MoreHeaders: map[string]string{headerVersion: "accelerator 2." + strconv.Itoa(minor)},
 	})
-	call.Attempts = tries.sent
+	call.Attempts += tries.sent
 	if err != nil {
 		return c.failure(r, err, tries, tokens, call)
 	}
