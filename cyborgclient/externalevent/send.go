@@ -16,8 +16,8 @@ import (
 
 // Send posts events to Nova in one call, with the microversion 2.82 in both
 // headers. The service client is one for compute; it is not changed. Nothing is
-// retried, except after a 401 with a new token. It returns the events of Nova's
-// answer, each with a code:
+// retried, except after a 401 with a new token, and nothing but ctx limits the
+// time. It returns the events of Nova's answer, each with a code:
 //
 //   - HTTP status 200 is success.
 //   - 207 with the code 422 for every event is success, too: no instance has a host
