@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// Remove returns a copy of domain without the given host devices and otherwise
-// unchanged, network interfaces included. A missing device is [ErrAbsent], an invalid
-// one [ErrDevice]; the document is checked as in [Merge].
+// Remove returns a copy of domain without the given host devices and, of those of
+// [Interfaces], network interfaces; it is otherwise unchanged. A missing device is [ErrAbsent],
+// an invalid one [ErrDevice]; the document is checked as in [Merge].
 func Remove(domain []byte, devices []Device) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
@@ -38,15 +38,19 @@ func Remove(domain []byte, devices []Device) ([]byte, error) {
 	return append(out, domain[from:]...), nil
 }
 
-// find returns the element of a host device of the domain.
+// find returns the element of a host device or a network interface of the domain.
 func (p *parsed) find(d Device) (*element, error) {
 	want, err := d.complete()
 	if err != nil {
 		return nil, err
 	}
-	for i, have := range p.devices {
-		if want.Interface == nil && have.String() == want.String() {
-			return p.places[i], nil
+	list, places := p.devices, p.places
+	if want.Interface != nil {
+		list, places = p.interfaces, p.ports
+	}
+	for i, have := range list {
+		if have.String() == want.String() {
+			return places[i], nil
 		}
 	}
 	return nil, absent(want)

@@ -40,6 +40,14 @@ func (d Device) String() string {
 	return "no device"
 }
 
+// mac is the MAC address of a network interface, "" if it has none.
+func (d Device) mac() string {
+	if d.Interface == nil || d.Interface.MAC == nil {
+		return ""
+	}
+	return d.Interface.MAC.Address
+}
+
 func pciDevice(arq string, a PCIAddress, managed string) Device {
 	return Device{ARQ: arq, PCI: &a, Hostdev: libvirtxml.DomainHostdev{
 		Managed: managed, Alias: aliasOf(arq),

@@ -1,6 +1,9 @@
 package domainxml
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Difference compares a domain with a list of devices.
 type Difference struct {
@@ -10,7 +13,9 @@ type Difference struct {
 	Present []Device
 	// Stale are the PCI and mediated host devices of the domain whose alias names an
 	// accelerator request, see [Hostdevs], and that are not in the list, or for another
-	// request: it has another device now, or is deleted.
+	// request: it has another device now, or is deleted. Then its network interfaces of type
+	// hostdev that have the PCI function or the MAC address of one in the list, and the other
+	// not: the port has another function now.
 	Stale []Device
 	// Foreign are the others of the domain that are not in the list: Nova's own, which
 	// Nova has to keep when it regenerates the domain, or those of deleted accelerators
@@ -49,7 +54,18 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 			diff.Foreign = append(diff.Foreign, d)
 		}
 	}
+	for _, have := range p.interfaces {
+		if !slices.ContainsFunc(wanted, func(w Device) bool { return w.Interface != nil && w.is(have) }) &&
+			slices.ContainsFunc(wanted, func(w Device) bool { return w.replaces(have) }) {
+			diff.Stale = append(diff.Stale, have)
+		}
+	}
 	return diff, nil
+}
+
+// replaces reports whether this is an interface that has the function or the MAC address of have.
+func (d Device) replaces(have Device) bool {
+	return d.Interface != nil && (d.String() == have.String() || have.mac() != "" && strings.EqualFold(d.mac(), have.mac()))
 }
 
 // Complete is [Merge] for a domain that may have some of the devices: it adds the

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"libvirt.org/go/libvirtxml"
 	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/domainxml"
@@ -90,6 +92,79 @@ func TestCompleteAddsOnlyWhatIsMissing(t *testing.T) {
 	if _, err := domainxml.Complete(inputs(t)["flat"], append(devices, devices[0])); !errors.Is(err, domainxml.ErrDuplicate) {
 		t.Errorf("a device twice in the list: error %v, want ErrDuplicate", err)
 	}
+}
+
+// An accelerator request is bound again to another function of its host, and its port has another one
+// then; the old one may be another instance's, or another port's.
+func TestCompleteReplacesTheFunctionOfAPort(t *testing.T) {
+	t.Parallel()
+	const otherMAC, novaMAC = "52:54:00:1e:59:c4", "52:54:00:1e:59:c5"
+	nic := func(function int, mac string) domainxml.Device {
+		handle := port("PCI", 0)
+		handle.Info = map[string]any{"domain": "0000", "bus": "0d", "device": "0", "function": fmt.Sprint(function)}
+		devices, _, err := domainxml.Interfaces([]domainxml.PortHandle{handle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := devices[0]
+		d.Interface.MAC.Address = mac
+		return d
+	}
+	list := func(devices ...domainxml.Device) []domainxml.Device { return devices }
+	nova := nic(7, novaMAC)
+	for name, tt := range map[string]struct{ old, now []domainxml.Device }{
+		"nothing":            {list(nic(1, portMAC)), list(nic(1, portMAC))},
+		"upper case":         {list(nic(1, strings.ToUpper(portMAC))), list(nic(1, portMAC))},
+		"another function":   {list(nic(1, portMAC)), list(nic(2, portMAC))},
+		"another address":    {list(nic(1, otherMAC)), list(nic(1, portMAC))},
+		"swapped":            {list(nic(1, portMAC), nic(2, otherMAC)), list(nic(2, portMAC), nic(1, otherMAC))},
+		"one of two":         {list(nic(1, portMAC), nic(2, otherMAC)), list(nic(3, portMAC), nic(2, otherMAC))},
+		"the other one's":    {list(nic(1, portMAC), nic(2, otherMAC)), list(nic(2, portMAC), nic(3, otherMAC))},
+		"both, one address":  {list(nic(1, portMAC), nic(2, portMAC)), list(nic(1, portMAC), nic(2, portMAC))},
+		"both, one left":     {list(nic(1, portMAC), nic(2, portMAC)), list(nic(2, portMAC))},
+		"none in the domain": {nil, list(nic(1, portMAC))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			domain, err := domainxml.Merge(inputs(t)["flat"], append(tt.old, nova))
+			if err != nil {
+				t.Fatal(err)
+			}
+			full, err := domainxml.Complete(domain, tt.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(ports(t, append(tt.now, nova)), portsOf(t, full), cmpopts.SortSlices(strings.Compare)); diff != "" {
+				t.Errorf("ports (-want +got):\n%s", diff)
+			}
+			if again, err := domainxml.Complete(full, tt.now); err != nil || !bytes.Equal(again, full) {
+				t.Errorf("completed again: %v\n%s", err, again)
+			}
+		})
+	}
+}
+
+// ports are the MAC addresses and functions of interfaces.
+func ports(t *testing.T, devices []domainxml.Device) (list []string) {
+	t.Helper()
+	for _, d := range devices {
+		list = append(list, strings.ToLower(d.Interface.MAC.Address)+" "+fmt.Sprint(*d.Interface.Source.Hostdev.PCI.Address.Function))
+	}
+	return list
+}
+
+// portsOf are those of the interfaces of a domain.
+func portsOf(t *testing.T, domain []byte) []string {
+	t.Helper()
+	var d libvirtxml.Domain
+	if err := d.Unmarshal(string(domain)); err != nil {
+		t.Fatal(err)
+	}
+	var devices []domainxml.Device
+	for i := range d.Devices.Interfaces {
+		devices = append(devices, domainxml.Device{Interface: &d.Devices.Interfaces[i]})
+	}
+	return ports(t, devices)
 }
 
 // Whoever regenerates a domain takes over Nova's mediated devices of the old one;

@@ -34,10 +34,14 @@ func (p *parsed) has(want Device) bool {
 	return slices.ContainsFunc(list, want.is)
 }
 
-// is reports whether a device of a domain is this one, and not there for another accelerator request.
+// is reports whether a device of a domain is this one, and not there for another accelerator request
+// or network port.
 func (d Device) is(have Device) bool {
-	return have.String() == d.String() && (have.ARQ == "" || d.ARQ == "" || strings.EqualFold(have.ARQ, d.ARQ))
+	return have.String() == d.String() && agree(have.ARQ, d.ARQ) && agree(have.mac(), d.mac())
 }
+
+// agree reports whether two names, without regard to case, may be of one thing.
+func agree(a, b string) bool { return a == "" || b == "" || strings.EqualFold(a, b) }
 
 // parsed is a valid domain.
 type parsed struct {
@@ -45,6 +49,7 @@ type parsed struct {
 	devices    []Device
 	places     []*element // elements of devices
 	interfaces []Device   // host functions given as network interfaces
+	ports      []*element // elements of interfaces
 	disks      []Device   // host functions given as NVMe disks
 }
 
@@ -61,7 +66,7 @@ func parse(doc []byte) (*parsed, error) {
 	for _, e := range l.children {
 		switch kind, _ := attribute(e.attrs, "type"); {
 		case e.name == "interface" && kind == "hostdev":
-			err = p.readInterface(doc[e.open:e.end])
+			err = p.readInterface(doc, e)
 		case e.name == "disk":
 			err = p.readDisk(doc[e.open:e.end])
 		}
@@ -114,13 +119,13 @@ func readHostdev(text []byte, hasMode bool) (Device, error) {
 
 // readInterface reads an interface of type hostdev. One without a valid PCI function has
 // no device.
-func (p *parsed) readInterface(text []byte) error {
+func (p *parsed) readInterface(doc []byte, e *element) error {
 	var i libvirtxml.DomainInterface
-	if err := xml.Unmarshal(text, &i); err != nil {
+	if err := xml.Unmarshal(doc[e.open:e.end], &i); err != nil {
 		return fmt.Errorf("interface of type hostdev: %w", err)
 	}
 	if d, err := (Device{Interface: &i}).complete(); err == nil {
-		p.interfaces = append(p.interfaces, d)
+		p.interfaces, p.ports = append(p.interfaces, d), append(p.ports, e)
 	}
 	return nil
 }

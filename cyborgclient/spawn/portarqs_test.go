@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 )
@@ -75,4 +76,44 @@ func TestAPortWithoutItsARQKeepsItsDevice(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The ARQ of a port gets another virtual function while the guest is off, and another instance the one that it had.
+func TestAGuestStartsWithTheInterfaceThatItsPortHasNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: portModel()})
+		i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", mac1))
+		var before, gpu cyborgclient.ARQ
+		for _, arq := range s.arqs(t, i) {
+			if arq.DeviceProfileName == "nic" {
+				before = arq
+			} else {
+				gpu = arq
+			}
+		}
+		settled(t, s.ops.Stop(t.Context(), i))
+		settled(t, s.cyborg.UnbindARQs(t.Context(), i.ARQs)) // all: Cyborg binds those of an instance at once
+		others, err := s.cloud.Cyborg.CreateARQs("nic", s.cloud.ProjectID("admin"))
+		settled(t, err)
+		settled(t, s.cyborg.BindARQs(t.Context(), []cyborgclient.Binding{{
+			ARQ: others[0].UUID, Host: i.Host, DeviceRP: before.DeviceRPUUID, Instance: "bbbbbbbb-0000-4000-8000-00000000bbbb"}}))
+		synctest.Wait()
+		var bindings []cyborgclient.Binding
+		for _, arq := range i.ARQs {
+			rp := before.DeviceRPUUID
+			if arq != before.UUID {
+				rp = gpu.DeviceRPUUID
+			}
+			bindings = append(bindings, cyborgclient.Binding{ARQ: arq, Host: i.Host, DeviceRP: rp, Instance: i.UUID})
+		}
+		settled(t, s.cyborg.BindARQs(t.Context(), bindings))
+		synctest.Wait()
+		settled(t, s.ops.Start(t.Context(), i))
+		domain := s.guests.runs[placeOf(i)]
+		if n := strings.Count(domain, "<interface "); n != 1 {
+			theirs, err := s.cyborg.GetARQ(t.Context(), others[0].UUID)
+			t.Errorf("the guest has %d interfaces, want 1; another instance has %v (%v):\n%s", n, theirs.AttachHandleInfo, err, domain)
+		}
+	})
 }
