@@ -25,6 +25,10 @@ type goal struct {
 	within        time.Duration // since the first word of the README was read
 }
 
+// slack is how many times longer a goal may take on a machine that is slow, does other work or has not
+// compiled anything before.
+const slack = 3
+
 func goals() []goal {
 	return []goal{
 		{"../README.md", "A first spawn", "first spawn", time.Minute},
@@ -105,7 +109,7 @@ func strangersEnvironment(t *testing.T, home string) []string {
 }
 
 // TestStranger types what the README says, and what the pages say that it leads to, in one shell from top to
-// bottom, and fails when a goal takes longer than a new user is promised.
+// bottom, and fails when a goal takes much longer than a new user is promised.
 func TestStranger(t *testing.T) {
 	home := t.TempDir()
 	script := "set -euo pipefail\ntrap '[ -z \"${CYSIM_PID:-}\" ] || kill $CYSIM_PID 2>/dev/null || true' EXIT\n"
@@ -150,9 +154,9 @@ func TestStranger(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := time.Duration((at - float64(began.UnixNano())/1e9) * 1e9).Round(100 * time.Millisecond)
-		t.Logf("%-30s after %6s, at most %s", g.name, took, g.within)
-		if took > g.within {
-			t.Errorf("%s: %s are more than %s", g.name, took, g.within)
+		t.Logf("%-30s after %6s, promised %s", g.name, took, g.within)
+		if took > slack*g.within {
+			t.Errorf("%s: %s are more than %d times %s", g.name, took, slack, g.within)
 		}
 	}
 	for _, want := range []string{"cn0", "start 0a1b2c3d", "destroy 0a1b2c3d", "--- PASS: TestDrill", "nothing leaked"} {
