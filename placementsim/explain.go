@@ -64,6 +64,6 @@ func (s *Server) ServeExplain(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
-		simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("explanation", e))
+		simhttp.WriteControl(w, http.StatusOK, simhttp.ControlBody("explanation", e))
 	}
 }

@@ -378,6 +378,9 @@ func TestControlRoutes(t *testing.T) {
 		if res.status != tt.want || !strings.Contains(res.body, tt.text) {
 			t.Errorf("%s %s %s: got %d %s, want %d with %q", tt.method, tt.path, tt.body, res.status, res.body, tt.want, tt.text)
 		}
+		if strings.HasPrefix(tt.path, "/_sim/") && res.body != "" && !strings.HasSuffix(res.body, "\n") {
+			t.Errorf("%s %s: the answer is not a line of a terminal: %s", tt.method, tt.path, res.body)
+		}
 	}
 	var body struct{ Model json.RawMessage }
 	u.do("GET", "/_sim/model", "", nil, 200, &body)

@@ -100,7 +100,7 @@ func (c *Cloud) getGuest(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return simhttp.Refuse(http.StatusNotFound, "no such guest")
 	}
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("guest", g))
+	simhttp.WriteControl(w, http.StatusOK, simhttp.ControlBody("guest", g))
 	return nil
 }
 

@@ -73,6 +73,6 @@ func (c *Cloud) getLeaks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return simhttp.Refuse(http.StatusBadGateway, "request to Nova failed: %v", err)
 	}
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("leaks", append([]Leak{}, leaks...))) // not null
+	simhttp.WriteControl(w, http.StatusOK, simhttp.ControlBody("leaks", append([]Leak{}, leaks...))) // not null
 	return nil
 }

@@ -251,8 +251,8 @@ func (r *readiness) String() string {
 // serveHealth answers 503 until Cyborg is ready.
 func (r *readiness) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	if text := r.String(); text != "" {
-		simhttp.WriteJSON(w, http.StatusServiceUnavailable, simhttp.ControlBody("status", text))
+		simhttp.WriteControl(w, http.StatusServiceUnavailable, simhttp.ControlBody("status", text))
 		return
 	}
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("status", "ok"))
+	simhttp.WriteControl(w, http.StatusOK, simhttp.ControlBody("status", "ok"))
 }

@@ -94,14 +94,28 @@ const usualBody = 512
 // WriteJSON answers with a JSON body and its length. In the body <, > and & are written as
 // they are, as Python does: clients search the texts of errors for them.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
+	if line, ok := encode(w, value); ok {
+		WriteBody(w, status, "application/json", bytes.TrimSuffix(line, []byte("\n")))
+	}
+}
+
+// WriteControl answers a route under /_sim/ like WriteJSON, with a newline at the end: people read it in a terminal.
+func WriteControl(w http.ResponseWriter, status int, body map[string]any) {
+	if line, ok := encode(w, body); ok {
+		WriteBody(w, status, "application/json", line)
+	}
+}
+
+// encode returns a value as a line of JSON. One that cannot be encoded is answered 500.
+func encode(w http.ResponseWriter, value any) (line []byte, ok bool) {
 	buf := bytes.NewBuffer(make([]byte, 0, usualBody))
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+		return nil, false
 	}
-	WriteBody(w, status, "application/json", bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
+	return buf.Bytes(), true
 }
 
 // WriteBody answers with a body of a content type.

@@ -102,7 +102,7 @@ func ControlBody(key string, value any) map[string]any {
 // Show is the handler of a route that answers a value, under a key beside the schema version.
 func Show(key string, value func() any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		WriteJSON(w, http.StatusOK, ControlBody(key, value()))
+		WriteControl(w, http.StatusOK, ControlBody(key, value()))
 	}
 }
 
@@ -152,7 +152,7 @@ func writeExchanges(w http.ResponseWriter, list iter.Seq2[uint64, sim.Exchange],
 	if separator != "," {
 		_, _ = out.WriteString(separator)
 	}
-	fmt.Fprintf(out, `],"schema_version":%d}`, controlSchema)
+	fmt.Fprintf(out, "],\"schema_version\":%d}\n", controlSchema)
 	_ = out.Flush()
 }
 
@@ -163,7 +163,7 @@ func (c Control) getRoutes(w http.ResponseWriter, _ *http.Request) {
 	body := ControlBody("routes", list)
 	body["operations"] = c.Faults.Describe()
 	body["control"] = slices.DeleteFunc(c.All(), func(r ControlRoute) bool { return r.Help == "" })
-	WriteJSON(w, http.StatusOK, body)
+	WriteControl(w, http.StatusOK, body)
 }
 
 func (c Control) rules() any { return c.Faults.Rules() }
