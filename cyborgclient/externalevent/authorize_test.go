@@ -14,7 +14,9 @@ import (
 
 func TestHasRole(t *testing.T) {
 	t.Parallel()
-	cloud := simcloud.Run(t)
+	model := simcloud.DefaultModel()
+	model.Users = append(model.Users, simcloud.User{Name: "agent", Roles: map[string][]string{"service": {"Service"}}})
+	cloud := simcloud.Run(t, model)
 	identity, err := openstack.NewIdentityV3(cloud.Provider(t), gophercloud.EndpointOpts{})
 	if err != nil {
 		t.Fatal(err)
@@ -24,6 +26,10 @@ func TestHasRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	member, err := cloud.ProviderClient(t.Context(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	capital, err := cloud.ProviderClient(t.Context(), "agent")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +45,7 @@ func TestHasRole(t *testing.T) {
 	}{
 		"service": {service, http.StatusOK},
 		"admin":   {cloud.Provider(t).Token(), http.StatusOK},
+		"capital": {capital.Token(), http.StatusOK},
 		"member":  {member.Token(), http.StatusUnauthorized},
 		"unknown": {"guessed", http.StatusUnauthorized},
 		"none":    {"", http.StatusUnauthorized},
