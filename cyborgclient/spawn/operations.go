@@ -393,19 +393,19 @@ func (o *Operations) mdevCreator(i Instance) func(context.Context, cyborgclient.
 }
 
 // restore saves the old XML again if it was another one, and starts the guest if it is to
-// run. The guest may run although its start returned an error, so it is destroyed first.
+// run. The guest may run although its start returned an error, so it is destroyed before each.
 func (o *Operations) restore(ctx context.Context, i Instance, old, fresh []byte, start bool) error {
 	err := o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
-		err := o.flow.retry(ctx, func(ctx context.Context) error {
-			if err := o.hypervisor.Destroy(ctx, i); err != nil || bytes.Equal(old, fresh) {
-				return err
+		return "the guest is restored", o.flow.retry(ctx, func(ctx context.Context) error {
+			err := o.hypervisor.Destroy(ctx, i)
+			if err == nil && !bytes.Equal(old, fresh) {
+				err = o.hypervisor.Define(ctx, i, old)
 			}
-			return o.hypervisor.Define(ctx, i, old)
+			if err == nil && start {
+				err = o.hypervisor.Start(ctx, i)
+			}
+			return err
 		})
-		if err == nil && start {
-			err = o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Start(ctx, i) })
-		}
-		return "the guest is restored", err
 	})
 	if err != nil {
 		return fmt.Errorf("%w: the guest could not be restored: %w", ErrLeftover, err)

@@ -39,11 +39,14 @@ func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 		},
 	} {
 		for _, call := range []string{"start", "define"} {
-			for _, after := range []bool{false, true} {
+			for _, fails := range []struct {
+				times int // the second one is of the restored guest
+				after bool
+			}{{1, false}, {1, true}, {2, false}, {2, true}} {
 				if tt.stopped && call == "start" {
 					continue // it is not started
 				}
-				t.Run(fmt.Sprintf("%s, %s, done %t", name, call, after), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, %s, %+v", name, call, fails), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
 						s := newSite(t, worldOpts{model: novaVGPUModel()})
@@ -58,7 +61,7 @@ func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 							}
 						}
 						old := s.guests.saved[placeOf(i)]
-						s.guests.fail[call], s.guests.after = 1, after
+						s.guests.fail[call], s.guests.after = fails.times, fails.after
 						if err := tt.operation(t.Context(), s, i); !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) {
 							t.Fatalf("got error %v, want that of the hypervisor alone", err)
 						}
