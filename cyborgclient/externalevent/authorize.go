@@ -3,7 +3,6 @@ package externalevent
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
@@ -12,7 +11,7 @@ import (
 )
 
 // HasRole returns a check for [WithAuthorize]: whether the token in X-Auth-Token has one
-// of the given roles, in any case as in oslo.policy; Keystone is asked for each request. Nova's policy is "service"
+// of the given roles, which Keystone is asked for each request. Nova's policy is "service"
 // or "admin". A request is refused, too, when Keystone does not answer.
 func HasRole(identity *gophercloud.ServiceClient, roles ...string) func(*http.Request) bool {
 	client, invalid := session.Service(identity)
@@ -22,8 +21,6 @@ func HasRole(identity *gophercloud.ServiceClient, roles ...string) func(*http.Re
 			return false
 		}
 		granted, err := tokens.Get(r.Context(), client, token).ExtractRoles()
-		return err == nil && slices.ContainsFunc(granted, func(role tokens.Role) bool {
-			return slices.ContainsFunc(roles, func(name string) bool { return strings.EqualFold(name, role.Name) })
-		})
+		return err == nil && slices.ContainsFunc(granted, func(role tokens.Role) bool { return slices.Contains(roles, role.Name) })
 	}
 }

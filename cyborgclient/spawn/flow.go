@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -163,7 +162,7 @@ func readOwner(result gophercloud.AuthResult) (owner tokenOwner) {
 		owner.user = u.ID
 	}
 	roles, _ := token.ExtractRoles()
-	owner.admin = slices.ContainsFunc(roles, func(role tokens.Role) bool { return strings.EqualFold(role.Name, "admin") })
+	owner.admin = slices.ContainsFunc(roles, func(role tokens.Role) bool { return role.Name == "admin" })
 	return owner
 }
 

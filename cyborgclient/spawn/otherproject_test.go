@@ -341,18 +341,3 @@ func TestTheARQOfAnAdministratorsEvacuationIsFreedByWhoSeesIt(t *testing.T) {
 		}
 	}
 }
-
-// Policies of OpenStack compare the names of roles without regard to case.
-func TestARoleIsAdminInAnyCase(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		model := simcloud.DefaultModel()
-		model.Users = append(model.Users, simcloud.User{Name: "agent", Roles: map[string][]string{"service": {"Admin"}}})
-		s := newSite(t, worldOpts{model: &model})
-		s.logIn(t, "agent")
-		req := request("gpu")
-		req.ProjectID, req.UserID = s.cloud.ProjectID("demo"), "u"
-		_, err := s.flow.Run(t.Context(), req)
-		settled(t, err)
-	})
-}

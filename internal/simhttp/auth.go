@@ -57,11 +57,9 @@ func (id Identity) mayAsk(service string, req *http.Request) bool {
 	return len(id.AccessRules) == 0 || slices.ContainsFunc(id.AccessRules, func(r AccessRule) bool { return r.allows(service, req) })
 }
 
-// HasRole reports whether one of the roles is held. As in oslo.policy, case is ignored.
+// HasRole reports whether one of the roles is held.
 func (id Identity) HasRole(roles ...string) bool {
-	return slices.ContainsFunc(roles, func(role string) bool {
-		return slices.ContainsFunc(id.Roles, func(held string) bool { return strings.EqualFold(held, role) })
-	})
+	return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(id.Roles, role) })
 }
 
 // identityOf reads the identity headers that keystonemiddleware sets for the service behind it.
