@@ -31,19 +31,23 @@ type Cloud struct {
 // ReadCloud reads a cloud of clouds.yaml. An empty name means OS_CLOUD or, without it,
 // the variables OS_AUTH_URL, OS_USERNAME and so on.
 func ReadCloud(name string) (Cloud, error) {
-	if cmp.Or(name, os.Getenv("OS_CLOUD")) == "" && os.Getenv("OS_AUTH_URL") != "" {
+	name = cmp.Or(name, os.Getenv("OS_CLOUD"))
+	switch {
+	case name != "":
+	case os.Getenv("OS_AUTH_URL") != "":
 		return environment()
+	default:
+		return Cloud{}, errNoCloud
 	}
-	var opts []clouds.ParseOption
-	if name != "" {
-		opts = append(opts, clouds.WithCloudName(name))
-	}
-	cloud, err := parse(opts...)
+	cloud, err := parse(clouds.WithCloudName(name))
 	if err != nil {
-		return Cloud{}, fmt.Errorf("read cloud %q from clouds.yaml: %w", cmp.Or(name, os.Getenv("OS_CLOUD")), err)
+		return Cloud{}, fmt.Errorf("read cloud %q from clouds.yaml: %w", name, err)
 	}
 	return cloud, nil
 }
+
+// errNoCloud: nothing names a cloud.
+var errNoCloud = errors.New("no cloud is named: OS_CLOUD and OS_AUTH_URL are not set")
 
 // errNoAuth: neither clouds.yaml nor secure.yaml tells how to log in.
 var errNoAuth = errors.New("the cloud has no auth section")

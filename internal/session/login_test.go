@@ -52,6 +52,14 @@ func TestACloudWithoutAuthIsRefused(t *testing.T) {
 	}
 }
 
+func TestWithoutACloudTheErrorSaysWhatToSet(t *testing.T) {
+	t.Setenv("OS_CLOUD", "")
+	t.Setenv("OS_AUTH_URL", "")
+	if _, err := session.ReadCloud(""); err == nil || !strings.Contains(err.Error(), "OS_CLOUD and OS_AUTH_URL are not set") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTheAuthOfACloudMayStandInSecureYAML(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
