@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -307,7 +308,7 @@ func (a *Attempt) withoutOldHost(held placement.Resources) placement.Resources {
 
 // evacuate runs the steps on the new host.
 func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step, error) {
-	return a.walk(ctx, StepProfile, StepStart, func(next Step) (err error) {
+	step, err := a.walk(ctx, StepProfile, StepStart, func(next Step) (err error) {
 		switch next {
 		case StepCandidates:
 			ctx := a.record.reopen(ctx)
@@ -322,6 +323,31 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		}
 		return err
 	})
+	if errors.Is(err, ErrNoCandidates) {
+		err = o.ownCandidates(a.record.reopen(ctx), a, i, err)
+	}
+	return step, err
+}
+
+// ownCandidates completes the error of an evacuation without candidates, which may be because the instance
+// itself holds them: an operation whose end the caller does not know has moved it, or has claimed them.
+func (o *Operations) ownCandidates(ctx context.Context, a *Attempt, i Instance, full error) error {
+	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
+	if err == nil {
+		_, err = o.oldGuests(ctx, i, arqs, a.down)
+	}
+	if errors.Is(err, ErrRequest) {
+		return err
+	}
+	hosts, unknown := o.flow.hostsOf(ctx, a.before.Resources)
+	if err = cmp.Or(err, unknown); err != nil {
+		return fmt.Errorf("%w; where else the instance is, is not known: %w", full, err)
+	}
+	others := slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(hosts))), func(host string) bool { return i.isOn(host) || isAmong(a.down, host) })
+	if len(others) == 0 {
+		return full
+	}
+	return fmt.Errorf("%w; the instance holds resources of host %s, which Reconcile there frees", full, strings.Join(others, ", "))
 }
 
 // avoid leaves out the candidates on some hosts, by their names, which may be empty or unknown to

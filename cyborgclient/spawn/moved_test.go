@@ -302,3 +302,42 @@ func TestADeletionDuringAnOutageOfPlacementKeepsTheAllocationOfAGuestElsewhere(t
 		})
 	}
 }
+
+// On a full cloud an evacuation whose end the caller does not know holds the devices that its repetition would need.
+func TestAnEvacuationOnAFullCloudSaysWhatTheInstanceHolds(t *testing.T) {
+	t.Parallel()
+	newFull := func(t *testing.T) (*site, spawn.Instance) {
+		model := simcloud.ScaleModel(2, 1)
+		s := newSite(t, worldOpts{model: &model})
+		return s, s.spawn(t, "gpu")
+	}
+	bubble(t, "a guest", func(t *testing.T) {
+		s, i := newFull(t)
+		there := s.evacuated(t, i)
+		s.refused(t, there, func() error { _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); return err })
+	})
+	bubble(t, "a claim", func(t *testing.T) {
+		s, i := newFull(t)
+		s.loseHost(t, i.Host)
+		s.fail(t, fault.Rule{Operation: fault.ARQList, Times: -1, Action: fault.Drop},
+			fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Times: -1, Action: fault.Drop})
+		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		wantKinds(t, certainlyLeft(err), spawn.LeftoverAllocation)
+		settled(t, s.cloud.Faults().Set())
+		s.restart(t) // a new process knows nothing of what the error named
+		s.renew(t)
+		_, err = s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		const other = "cn1"
+		if !errors.Is(err, spawn.ErrNoCandidates) || !strings.Contains(err.Error(), "holds resources of host "+other) {
+			t.Errorf("got %v, want ErrNoCandidates with the host of the claim", err)
+		}
+		_, err = s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{other}, Free: true, Living: func(context.Context, string) (bool, error) { return false, nil }})
+		settled(t, err)
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		settled(t, err)
+		s.guests.down = nil
+		settled(t, s.guests.Undefine(t.Context(), i))
+		s.running(t, spawn.InstanceOf(request("gpu"), result), true)
+		s.sound(t)
+	})
+}
