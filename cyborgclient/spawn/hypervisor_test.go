@@ -43,6 +43,7 @@ type hypervisor struct {
 	hook  func(call int)    // called before each call
 	old   []byte            // the domain of a guest in rescue
 	named map[string]string // hosts by another name
+	line  *mortalLine       // of the process that calls; nil: it lives on
 }
 
 func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
@@ -55,7 +56,7 @@ func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
 var errHypervisor = errors.New("the hypervisor failed")
 
 // call records a call, fails it if a fault is set, and does the work.
-func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, work func() error) error {
+func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, work func() error) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, name)
@@ -64,6 +65,16 @@ func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, wo
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if h.line != nil {
+		if err := h.line.call(); err != nil {
+			return err
+		}
+		defer func() {
+			if h.line.dead.Load() {
+				err = errDead
+			}
+		}()
 	}
 	if h.down[i.Host] {
 		return fmt.Errorf("host %s is down", i.Host)

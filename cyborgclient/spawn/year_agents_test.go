@@ -32,24 +32,26 @@ type yearAgent struct {
 
 // mortalLine is the network of a process, which may die before or after a request.
 type mortalLine struct {
-	next http.RoundTripper
-	left atomic.Int64 // requests until the process dies; 0: it lives on
-	dead atomic.Bool
+	next   http.RoundTripper
+	left   atomic.Int64 // calls until the process dies; 0: it lives on
+	before atomic.Bool  // the last call is not made
+	dead   atomic.Bool
 }
 
 var errDead = errors.New("the process is dead")
 
+// call counts a call, which may be the last one. A dead process makes none.
+func (l *mortalLine) call() error {
+	if l.dead.Load() || l.left.Load() > 0 && l.left.Add(-1) == 0 && !l.dead.Swap(true) && l.before.Load() {
+		return errDead
+	}
+	return nil
+}
+
 // RoundTrip implements http.RoundTripper.
 func (l *mortalLine) RoundTrip(req *http.Request) (*http.Response, error) {
-	if l.dead.Load() {
-		return nil, errDead
-	}
-	n := l.left.Load()
-	if n > 0 && l.left.Add(-1) == 0 {
-		l.dead.Store(true)
-		if n%2 == 0 {
-			return nil, errDead
-		}
+	if err := l.call(); err != nil {
+		return nil, err
 	}
 	res, err := l.next.RoundTrip(req)
 	if l.dead.Load() && err == nil {

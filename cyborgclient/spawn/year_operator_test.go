@@ -117,6 +117,7 @@ func (o *yearOperator) sleepUntil(at time.Time) bool {
 func (o *yearOperator) crash(_ context.Context, random *rand.Rand) {
 	a := o.agents[random.IntN(len(o.agents))]
 	if line := a.line; line != nil {
+		line.before.Store(random.IntN(2) == 0)
 		line.left.Store(1 + random.Int64N(12))
 	}
 	o.befell("")
