@@ -245,6 +245,9 @@ func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 // alone, and the error matches ErrRequest and names that host. An ARQ that is older than those on the
 // instance's host is of a host from which it was evacuated before; with a guest there it is bound
 // beside, too.
+//
+// A process that ends on the way may leave a claim on another host. Evacuate claims a third one and gives
+// that up; without one its error matches ErrNoCandidates and names the host, which Reconcile frees.
 func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	var result *Result
 	err := o.do(OpEvacuate, i, func() (err error) {
