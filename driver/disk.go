@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver/internal/file"
@@ -66,15 +64,6 @@ func (d Disk) unfit() string {
 	}
 	return ""
 }
-
-// pathHead finds the disk that one path of a multipath NVMe device belongs to: nvme0n1 of
-// nvme0c1n1.
-var pathHead = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
-
-var (
-	nvmeController = regexp.MustCompile(`^nvme[0-9]+$`)
-	nvmeNamespace  = regexp.MustCompile(`^nvme[0-9]+(c[0-9]+)?n[0-9]+$`)
-)
 
 // blocks is what a tree says of all block devices.
 type blocks struct {
@@ -166,8 +155,8 @@ func (r *stateReader) disks(own []string) {
 		}
 	}
 	for _, dir := range dirs {
-		if head := pathHead.FindStringSubmatch(path.Base(dir)); head != nil {
-			dir = blockClassDir + "/" + head[1] + head[2]
+		if head, isPath := file.NVMeHead(path.Base(dir)); isPath {
+			dir = blockClassDir + "/" + head
 		}
 		r.disk(dir)
 	}
@@ -193,11 +182,11 @@ func (r *stateReader) ownDisks(name string) (dirs []string) {
 		}
 	case name == "nvme":
 		for _, controller := range r.list(name) {
-			if !nvmeController.MatchString(controller) {
+			if !file.IsNVMeController(controller) {
 				continue
 			}
 			for _, disk := range r.list(name + "/" + controller) {
-				if nvmeNamespace.MatchString(disk) {
+				if file.IsNVMeNamespace(disk) {
 					dirs = append(dirs, r.path(name+"/"+controller+"/"+disk))
 				}
 			}
@@ -254,7 +243,7 @@ func (r *stateReader) blockDevice(dir string) Disk {
 	d := Disk{Name: path.Base(dir), FileSystem: r.blocks.mounted[path.Base(dir)]}
 	number, err := r.tree.ReadText(dir + "/dev")
 	switch {
-	case err == nil && deviceNumber(number):
+	case err == nil && file.IsDeviceNumber(number):
 		d.Number = number
 	case err == nil:
 		r.problemAt(dir+"/dev", garbled(number))
@@ -265,12 +254,4 @@ func (r *stateReader) blockDevice(dir string) Disk {
 		r.problemAt(dir+"/holders", err)
 	}
 	return d
-}
-
-// deviceNumber checks MAJOR:MINOR.
-func deviceNumber(text string) bool {
-	major, minor, found := strings.Cut(text, ":")
-	_, err1 := strconv.ParseUint(major, 10, 32)
-	_, err2 := strconv.ParseUint(minor, 10, 32)
-	return found && err1 == nil && err2 == nil
 }
