@@ -156,28 +156,47 @@ func (p MdevParents) Capacity(view *View, parent Address) (c MdevCapacity, err e
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == typ }) {
 		return c, Problem{Err: fmt.Errorf("%w: Invalid requested vGPU type: %s", ErrMdevType, typ)}
 	}
-	existing := 0
 	for _, e := range entries {
 		name := dir + "/" + e.Name() + "/devices"
 		devices, err := view.Names(name)
 		if err != nil {
 			return c, Problem{File: name, Err: err}
 		}
-		if e.Name() == typ {
-			existing = len(devices)
-		} else {
+		if e.Name() != typ {
 			c.Foreign += len(devices)
 		}
 	}
-	available, err := view.ReadCount(dir+"/"+typ+"/available_instances", maxMdevs)
+	count, err := p.count(dir + "/" + typ)
 	if err != nil {
-		return c, Problem{File: dir + "/" + typ + "/available_instances", Err: err}
+		return c, err
 	}
 	if c.Name, err = view.ReadText(dir + "/" + typ + "/name"); err != nil {
 		return c, Problem{File: dir + "/" + typ + "/name", Err: err}
 	}
-	c.Handles = mdevHandles(parent.ControlPath(), typ, available+existing)
+	c.Handles = mdevHandles(parent.ControlPath(), typ, count)
 	return c, nil
+}
+
+// count reads how many devices of a type exist or could be made. Devices are made and removed meanwhile: it reads the tree and
+// no view of it, until it has read the same twice.
+func (p MdevParents) count(typeDir string) (int, error) {
+	devices, instances, last := typeDir+"/devices", typeDir+"/available_instances", ""
+	for range 10 {
+		view := NewView(struct{ Tree }{p.tree}) // which is not kept
+		existing, err := view.Names(devices)
+		if err != nil {
+			return 0, Problem{File: devices, Err: err}
+		}
+		available, err := view.ReadCount(instances, maxMdevs)
+		if err != nil {
+			return 0, Problem{File: instances, Err: err}
+		}
+		before := last
+		if last = fmt.Sprint(available, existing); last == before {
+			return available + len(existing), nil
+		}
+	}
+	return 0, Problem{File: devices, Err: errors.New("the devices change while they are counted")}
 }
 
 func mdevHandles(parent ControlPath, typ string, count int) []AttachHandle {

@@ -177,7 +177,8 @@ func TestOneDiscoveryOpensEachFileAtMostOnce(t *testing.T) {
 	discover(t, allOn(), c)
 	files := 0
 	for name, n := range c.reads {
-		if n > 1 {
+		counts := strings.Contains(name, "/mdev_supported_types/") && (strings.HasSuffix(name, "/devices") || strings.HasSuffix(name, "/available_instances"))
+		if n > 1 && !counts { // mediated devices are counted twice, since they change
 			t.Errorf("%s is read %d times", name, n)
 		}
 		if strings.HasPrefix(name, "file ") {

@@ -218,3 +218,52 @@ func Example() {
 	// Output:
 	// cn0_mtty 12 VGPU [OWNER_CYBORG CUSTOM_MDEV_MTTY_2]
 }
+
+// busyTree calls a function after each read of a directory of devices.
+type busyTree struct {
+	driver.Tree
+	changes func()
+}
+
+func (b busyTree) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := b.Tree.ReadDir(name)
+	if strings.HasSuffix(name, "/devices") {
+		b.changes()
+	}
+	return entries, err
+}
+
+// Others make and remove devices while a driver counts them.
+func TestDevicesThatChangeWhileTheyAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		changes, handles int
+	}{{0, 2}, {1, 2}, {5, 2}, {1000, 0}} {
+		m, n := machine(t), 0
+		d := newDriver(t, serial("mtty"), busyTree{m, func() {
+			if n++; n > tt.changes {
+				return
+			}
+			var err error
+			if at := (driver.Mdev{UUID: id1, Parent: "mtty", Type: "mtty-2"}); n%2 > 0 {
+				err = m.WriteFile(types+"/mtty-2/create", []byte(id1))
+			} else {
+				err = m.WriteFile(at.Dir()+"/remove", []byte("1"))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}})
+		report, err := d.Discover(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		handles := 0
+		for _, device := range report.Devices {
+			handles += len(device.Deployables[0].AttachHandles)
+		}
+		if handles != tt.handles || (handles == 0) != (len(report.Problems) > 0) {
+			t.Errorf("%d changes: %d handles, want %d; problems: %v", tt.changes, handles, tt.handles, report.Problems)
+		}
+	}
+}
