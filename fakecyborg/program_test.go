@@ -1,6 +1,7 @@
 package fakecyborg_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -396,6 +397,16 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	w.want(w.programAPI(imageOne, ""), 200, "")
 	report()
 	check("and again", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
+	w.want(w.programAPI(unknownID, ""), 404, "")
+	check("after an image that is not there", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
+	w.want(w.programAPI(imageBad, ""), 500, "")
+	check("after a writing that failed")
+	report()
+	check("and reported")
+	w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
+	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)), 409, "deployable cn0_0000:3b:00.0 has no known function: programming it has failed")
+	w.want(w.programAPI(imageOne, ""), 200, "")
+	check("once it is written", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
 	card.set(fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN"))
 	report() // a driver that reads the card overrules what was written
 	check("the driver looked", "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
@@ -626,6 +637,23 @@ func TestImageServiceThatHangsDoesNotKeepABind(t *testing.T) {
 		checkStates(t, w, "BindFailed")
 		if got := w.nova.sent(); len(got) != 1 || got[0][0].Status != "failed" || w.used() != 0 {
 			t.Errorf("events %v, %d handles in use", got, w.used())
+		}
+	})
+}
+
+// TestProgrammingEndsWithItsCaller while it waits for the image service.
+func TestProgrammingEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))},
+			fakecyborg.WithGlance(sim.Endpoint{URL: "http://glance.invalid/v2", Client: inProcess(hanging)}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		err := w.server.ProgramDeployable(ctx, w.server.Deployables()[0].UUID, imageOne)
+		if waited := time.Since(start); waited != time.Minute || err == nil {
+			t.Errorf("%v after %s", err, waited)
 		}
 	})
 }

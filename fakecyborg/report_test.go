@@ -31,6 +31,7 @@ type wire struct {
 	next  http.RoundTripper
 	calls []string
 	hook  func(method, path string) (status int) // 0: let it pass
+	after func(method, path string) error        // once it was done; an error is a lost answer
 }
 
 func (c *wire) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -46,7 +47,15 @@ func (c *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Request: req, Header: http.Header{}}, nil
 		}
 	}
-	return c.next.RoundTrip(req)
+	res, err := c.next.RoundTrip(req)
+	if err != nil || c.after == nil {
+		return res, err
+	}
+	if err = c.after(req.Method, path); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
+	return res, nil
 }
 
 // take returns the calls since the last time.
@@ -90,16 +99,16 @@ func newReportWorldOf(t *testing.T, cfg fakecyborg.Config, devices ...driver.Dev
 
 // newReportWorldOn starts a Cyborg for the Placement and the hardware of another
 // world.
-func newReportWorldOn(t *testing.T, other *reportWorld, cfg fakecyborg.Config) *reportWorld {
+func newReportWorldOn(t *testing.T, other *reportWorld, cfg fakecyborg.Config, opts ...fakecyborg.Option) *reportWorld {
 	t.Helper()
 	w := &reportWorld{
 		t: t, placement: other.placement, root: other.root, hardware: other.hardware,
 		wire: &wire{next: simhttp.NewTransport(other.placement)},
 	}
 	var err error
-	w.cyborg, err = fakecyborg.New(cfg, fakecyborg.WithPlacement(sim.Endpoint{
+	w.cyborg, err = fakecyborg.New(cfg, append(opts, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
-	}))
+	}))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -326,6 +326,7 @@ func TestResumeWritesAnImageAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bindCases()["FPGA"]
 		w, card := c.world(t, fakecyborg.Config{})
+		w.want(w.programAPI(imageOne, ""), 200, "")
 		var data []byte
 		card.writing = func() { data = dumped(t, w.server) }
 		w.want(w.programAPI(imageUUID, ""), 200, "")
@@ -355,6 +356,9 @@ func TestResumeWritesAnImageAgain(t *testing.T) {
 		synctest.Wait()
 		if text := string(dumped(t, gone.server)); strings.Contains(text, `"writing"`) {
 			t.Errorf("the region stays taken:\n%s", text)
+		}
+		if image, functions := gone.server.Deployables()[0].BitstreamID, gone.functions(); image != "" || len(functions) > 0 {
+			t.Errorf("the region has image %q and %v, as before the writing that was interrupted", image, functions)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
@@ -21,8 +22,7 @@ var errUnwritten = errors.New("the function's trait was refused")
 // and the project uses it; upstream does not check. Denied is the error for a caller who may not
 // program regions of others, or nil.
 func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project string, denied error) error {
-	ctx, end := c.work.Detach(c.forState(ctx))
-	defer end()
+	ctx = c.forState(ctx)
 	image := store.Image{ID: id}
 	if !c.cfg.Quirks {
 		var err error
@@ -30,6 +30,8 @@ func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project
 			return c.programFailed(d, id, err)
 		}
 	}
+	ctx, end := c.work.Detach(ctx)
+	defer end()
 	var l store.Lease
 	var err error
 	c.change(ctx, func(tx store.Tx) {
@@ -47,7 +49,8 @@ func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project
 		return err
 	}
 	if c.cfg.Quirks {
-		return c.program(ctx, d, image.ID) // and does not store it
+		_, err = c.program(ctx, d, image.ID) // and does not store it
+		return err
 	}
 	return c.write(ctx, l, image, true)
 }
@@ -68,17 +71,72 @@ func (c *Conductor) programForBind(ctx context.Context, b store.Bind) error {
 }
 
 // write writes an image to a claimed region, and with its function the trait in the store and in
-// Placement.
+// Placement. If it fails after it has begun to write, the region has no function, in both.
 func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image, withFunction bool) error {
+	begun := false
 	d, err := store.Find(c.db, func(tx store.Tx) (store.Deployable, error) { return tx.Deployable(l.Deployable) })
 	if err == nil {
-		err = c.program(ctx, d, image.ID)
+		begun, err = c.program(ctx, d, image.ID)
 	}
 	if err == nil && withFunction {
 		err = c.publishFunction(ctx, d, image)
 	}
-	c.update(ctx, func(tx store.Tx) { tx.EndProgramming(l, err != nil, c.now()) })
+	c.update(ctx, func(tx store.Tx) {
+		switch {
+		case err == nil:
+			tx.EndProgramming(l, c.now())
+		case begun:
+			tx.Spoil(l, c.now())
+			fallthrough
+		default:
+			tx.Unclaim(l)
+		}
+	})
+	if err != nil && begun {
+		_ = c.settle(ctx, d) // or the next report does
+	}
 	return err
+}
+
+// settle makes Placement show a deployable as it is stored, unless it does. Reports of the host wait meanwhile.
+func (c *Conductor) settle(ctx context.Context, d store.Deployable) error {
+	leave, err := c.EnterTurn(ctx, c.deviceOf(d).Host)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return c.settleInTurn(ctx, d.UUID)
+}
+
+// settleInTurn is settle for who has the turn of the host.
+func (c *Conductor) settleInTurn(ctx context.Context, uuid string) error {
+	var d store.Deployable
+	var device store.Device
+	var stored driver.Deployable
+	c.db.View(func(tx store.Tx) {
+		d, _ = tx.Deployable(uuid)
+		device, _ = tx.Device(d.Device)
+		stored = tx.Reported(d)
+	})
+	if d.Unsettled == nil || !d.InPlacement || c.replaced(ctx) {
+		return nil
+	}
+	err := c.layout.Change(ctx, c.rules.Compare(device, d, stored, stored))
+	if err == nil {
+		c.change(ctx, func(tx store.Tx) { tx.Unsettle(uuid, nil) })
+	}
+	return err
+}
+
+// changeInPlacement makes a change of a deployable in Placement. Who stores the change settles it.
+func (c *Conductor) changeInPlacement(ctx context.Context, uuid string, change layout.Change) error {
+	if change.Empty() {
+		return nil
+	}
+	if !c.cfg.Quirks {
+		c.change(ctx, func(tx store.Tx) { tx.Unsettle(uuid, change.Unsettled()) })
+	}
+	return c.layout.Change(ctx, change)
 }
 
 // publishFunction sets the function's trait in the store and in Placement. Reports of the host wait
@@ -131,7 +189,7 @@ func (c *Conductor) changeFunction(ctx context.Context, device store.Device, d s
 	}
 	_, err := c.cfg.Placement.Parent(ctx, device.Host) // upstream asks
 	if err == nil {
-		err = c.layout.Change(ctx, c.rules.Compare(device, d, stored, spec))
+		err = c.changeInPlacement(ctx, d.UUID, c.rules.Compare(device, d, stored, spec))
 	}
 	if err != nil {
 		return store.Refuse(store.Internal, "FPGA programming: deployable %s: tell Placement the function: %v", d.Name, err)
@@ -149,14 +207,15 @@ func (c *Conductor) programFailed(d store.Deployable, image string, err error) e
 	return store.Refuse(kind, "FPGA programming failed: host %s, device %s, image %s: %v", device.Host, device.ControlPath.Key(), image, err)
 }
 
-// program reads the image and has the driver write it to the region. Upstream looks its Xilinx
-// driver up by a name that it does not have.
-func (c *Conductor) program(ctx context.Context, d store.Deployable, image string) error {
+// program reads the image and has the driver write it to the region, and reports whether that has begun. Upstream looks its
+// Xilinx driver up by a name that it does not have.
+func (c *Conductor) program(ctx context.Context, d store.Deployable, image string) (begun bool, err error) {
 	device := c.deviceOf(d)
 	if c.cfg.Quirks && d.DriverName == "XILINX" {
-		return c.programFailed(d, image, errors.New("no driver has the name XILINX"))
+		return false, c.programFailed(d, image, errors.New("no driver has the name XILINX"))
 	}
-	err := c.callAgent(ctx, device.Host, device.Driver, fault.DeployableWrite, d.Name, programLimit, func(ctx context.Context, found driver.Driver) error {
+	var writes atomic.Bool // also by a driver that is not waited for any longer
+	err = c.callAgent(ctx, device.Host, device.Driver, fault.DeployableWrite, d.Name, programLimit, func(ctx context.Context, found driver.Driver) error {
 		programmer, ok := found.(driver.Programmer)
 		if !ok {
 			return fmt.Errorf("driver %s cannot program devices", found.Name())
@@ -165,19 +224,20 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 		if err != nil {
 			return err
 		}
+		writes.Store(true)
 		if err = programmer.Program(ctx, device.ControlPath.Reported(), d.Name, data); err == nil {
 			simhttp.ChangeLogOf(ctx).Add(sim.Change{Action: sim.Changed, Kind: "region", ID: d.Name, What: "image " + image + " written"})
 		}
 		return err
 	})
 	if err != nil {
-		return c.programFailed(d, image, err)
+		return writes.Load(), c.programFailed(d, image, err)
 	}
-	return nil
+	return true, nil
 }
 
 // SetStatus enables or disables a device, in Placement first. What a failed change may have done there is undone: at once,
-// or by the next one. Upstream stores the status first, uses the deployable that has the device's number, and loses max_unit.
+// or by the next report. Upstream stores the status first, uses the deployable that has the device's number, and loses max_unit.
 func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	find := func() (store.Device, error) {
 		return store.Find(c.db, func(tx store.Tx) (store.Device, error) { return tx.Device(uuid) })
@@ -199,29 +259,29 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	if c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat { // upstream has no flat hosts, which that would wipe
 		return c.setStatusAsUpstream(ctx, d, status)
 	}
-	changes := d.Status != status
-	if changes && status == store.StatusMaintaining {
-		c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, true) })
-	}
+	c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, true) })
 	if err := c.reserve(ctx, d, status); err != nil {
-		if d.Reserving = true; changes && c.reserve(ctx, d, d.Status) == nil {
+		if c.reserve(ctx, d, d.Status) == nil {
 			c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, false) })
 		}
 		return store.Refuse(store.Internal, "Device %s: set status %s: %v", uuid, status, err)
 	}
-	c.update(ctx, func(tx store.Tx) { tx.SetDeviceStatus(uuid, status, c.now()) })
+	c.update(ctx, func(tx store.Tx) {
+		tx.SetReserving(uuid, false)
+		tx.SetDeviceStatus(uuid, status, c.now())
+	})
 	return nil
 }
 
 // reserve writes the inventories of a device for a status to Placement.
 func (c *Conductor) reserve(ctx context.Context, d store.Device, status string) error {
+	d.Status = status
 	var wants []layout.Want
 	c.db.View(func(tx store.Tx) {
 		for _, deployable := range tx.DeviceDeployables(d.UUID) {
 			want := c.rules.Want(d, deployable, tx.Reported(deployable), "")
-			want.Reserved, want.Disabled = 0, d.Status == store.StatusMaintaining || d.Reserving
 			if status == store.StatusMaintaining {
-				want.Reserved = want.Total
+				want.Reserved = want.Total // also with quirks
 			}
 			wants = append(wants, want)
 		}
@@ -258,7 +318,7 @@ func (c *Conductor) setStatusAsUpstream(ctx context.Context, d store.Device, sta
 	if status == store.StatusMaintaining {
 		amount.Reserved = want.Total
 	}
-	if err := c.cfg.Placement.PutInventories(ctx, want.UUID, map[string]store.Inventory{want.Class: amount}, nil, "1.26"); err != nil {
+	if err := c.cfg.Placement.PutInventories(ctx, want.UUID, map[string]store.Inventory{want.Class: amount}, "1.26"); err != nil {
 		return store.Refuse(store.Internal, "%v", err)
 	}
 	return nil

@@ -181,8 +181,23 @@ func (r *report) begin(ctx context.Context, ahead reading) {
 		stored = r.stored()
 	}
 	r.apply(ctx, planReport(c.rules, stored, seen))
+	r.settleUnread(ctx, stored, seen)
 	if c.cfg.Placement != nil {
 		r.fail("", "put its devices on the provider of the host", c.layout.EndReport(ctx, r.parent))
+	}
+}
+
+// settleUnread settles the deployables of devices that exist and could not be read.
+func (r *report) settleUnread(ctx context.Context, stored []storedDevice, seen discovery) {
+	for _, device := range stored {
+		if seen.gone(device) || slices.ContainsFunc(seen.devices, func(f found) bool { return f.key == device.key }) {
+			continue
+		}
+		for _, d := range device.deployables {
+			if d.Unsettled != nil {
+				r.fail(device.key, "update provider "+d.Name, r.c.settleInTurn(ctx, d.UUID))
+			}
+		}
 	}
 }
 
@@ -349,7 +364,7 @@ func (r *report) removeDeployables(ctx context.Context, device store.Device, ste
 			if err == nil {
 				tx.RemoveDeployable(d.UUID)
 			} else {
-				tx.SetInPlacement(d.UUID, true)
+				tx.SetInPlacement(d.UUID, d.InPlacement)
 			}
 		})
 		r.fail(key, "remove provider "+d.Name, err)
@@ -477,32 +492,35 @@ func (r *report) create(ctx context.Context, d *newDeployable) {
 	d.fill, d.made, d.err = r.c.layout.Create(ctx, d.want)
 }
 
-// put creates the provider of a deployable, if that was not tried, and fills it, or leaves nothing of it.
-func (r *report) put(ctx context.Context, d *newDeployable) error {
+// put creates the provider of a deployable, if that was not tried, and fills it, or leaves nothing of it, unless it reports
+// that something may be left.
+func (r *report) put(ctx context.Context, d *newDeployable) (left bool, err error) {
 	if d.fill == nil && d.err == nil {
 		r.create(ctx, d)
 	}
-	err := d.err
+	err = d.err
 	if err == nil {
 		err = d.fill(ctx)
 	}
-	if err != nil && d.made {
-		ctx, end := r.c.work.Detach(ctx)
-		defer end()
-		err = errors.Join(err, r.c.layout.Remove(ctx, d.want))
+	if err == nil || !d.made {
+		return false, err
 	}
-	return err
+	ctx, end := r.c.work.Detach(ctx)
+	defer end()
+	kept := r.c.layout.Remove(ctx, d.want)
+	return kept != nil, errors.Join(err, kept)
 }
 
-// offer puts a deployable into Placement, or else deletes its rows.
+// offer puts a deployable into Placement, or else deletes its rows, unless something of it may be left there.
 func (r *report) offer(ctx context.Context, device store.Device, d *newDeployable) bool {
 	c := r.c
-	err := r.put(ctx, d)
+	left, err := r.put(ctx, d)
 	c.db.Update(nil, func(tx store.Tx) {
-		if err != nil {
-			tx.RemoveDeployable(d.UUID)
-		} else {
+		switch {
+		case err == nil:
 			tx.OfferDeployable(d.UUID, c.now())
+		case !left:
+			tx.RemoveDeployable(d.UUID)
 		}
 	})
 	r.fail(device.ControlPath.Key(), "add provider "+d.Name, err)
@@ -570,11 +588,9 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 	if !c.cfg.Quirks {
 		c.db.Update(nil, func(tx store.Tx) { tx.ObserveDeployable(d.stored.UUID, d.found) })
 	}
-	if !d.change.Empty() {
-		if err := c.layout.Change(ctx, d.change); err != nil {
-			r.fail(key, step, err)
-			return
-		}
+	if err := c.changeInPlacement(ctx, d.stored.UUID, d.change); err != nil {
+		r.fail(key, step, err)
+		return
 	}
 	var err error
 	c.db.Update(nil, func(tx store.Tx) { err = tx.UpdateDeployable(d.stored.UUID, d.spec, c.now()) })

@@ -192,7 +192,7 @@ func (p *Client) fill(ctx context.Context, t *target, want Want) error {
 	if err := p.putInventory(ctx, t, want, ""); err != nil {
 		return err
 	}
-	_, err := p.changeTraits(ctx, t, want.Traits, nil)
+	_, err := p.changeTraits(ctx, t, traitsChange{add: want.Traits})
 	return err
 }
 
@@ -353,12 +353,20 @@ func (p *Client) try(ctx context.Context, t *target, c providerWrite, path strin
 func (p *Client) putInventory(ctx context.Context, t *target, want Want, version string) error {
 	amounts := memoryAmounts(want.Memory, want.Reserved > 0)
 	amounts[want.Class] = store.Inventory{Total: want.Total, MaxUnit: want.Total, Reserved: want.Reserved}
-	var before map[string]store.Inventory
-	if want.Disabled {
-		before = memoryAmounts(want.Memory, true)
-		before[want.Class] = store.Inventory{Reserved: want.Total}
+	return p.putInventories(ctx, t, amounts, ownReservation(want.Frees, nil), version)
+}
+
+// reservation is how much Cyborg has reserved of an inventory that is there.
+type reservation func(class string, there store.Inventory) int
+
+// ownReservation is what was written last, or with frees what is reserved as a whole.
+func ownReservation(frees bool, written map[string]store.Inventory) reservation {
+	return func(class string, there store.Inventory) int {
+		if frees && there.Reserved >= there.Total {
+			return there.Reserved
+		}
+		return written[class].Reserved
 	}
-	return p.putInventories(ctx, t, amounts, before, version)
 }
 
 // memoryAmounts are inventories of local memory. That of a disabled device is reserved, too.
@@ -374,17 +382,17 @@ func memoryAmounts(memory map[string]int, reserved bool) map[string]store.Invent
 	return amounts
 }
 
-// PutInventories replaces all inventories of a provider. What others reserved of them stays
-// reserved; before is what was written last.
-func (p *Client) PutInventories(ctx context.Context, uuid string, amounts, before map[string]store.Inventory, version string) error {
-	return p.putInventories(ctx, existing(uuid), amounts, before, version)
+// PutInventories replaces all inventories of a provider.
+func (p *Client) PutInventories(ctx context.Context, uuid string, amounts map[string]store.Inventory, version string) error {
+	return p.putInventories(ctx, existing(uuid), amounts, ownReservation(false, nil), version)
 }
 
-func (p *Client) putInventories(ctx context.Context, t *target, amounts, before map[string]store.Inventory, version string) error {
+// putInventories replaces all inventories of a provider. What others reserved of them stays reserved.
+func (p *Client) putInventories(ctx context.Context, t *target, amounts map[string]store.Inventory, own reservation, version string) error {
 	c := providerWrite{
 		method: http.MethodPut, path: "/inventories", version: version,
 		body: func() (writeBody, error) {
-			kept, err := p.keepReserved(ctx, t, amounts, before)
+			kept, err := p.keepReserved(ctx, t, amounts, own)
 			body := writeBody{Inventories: kept}
 			for _, amount := range kept {
 				if amount.Reserved > 0 && version == "" {
@@ -402,7 +410,7 @@ func (p *Client) putInventories(ctx context.Context, t *target, amounts, before 
 
 // keepReserved adds to amounts what others reserved, such as an operator for maintenance, or Nova
 // of a device that is used once. Upstream overwrites it.
-func (p *Client) keepReserved(ctx context.Context, t *target, amounts, before map[string]store.Inventory) (map[string]store.Inventory, error) {
+func (p *Client) keepReserved(ctx context.Context, t *target, amounts map[string]store.Inventory, own reservation) (map[string]store.Inventory, error) {
 	if t.isNew || p.Quirks {
 		return amounts, nil
 	}
@@ -416,7 +424,8 @@ func (p *Client) keepReserved(ctx context.Context, t *target, amounts, before ma
 	t.generation, t.isRead = there.Generation, true
 	kept := make(map[string]store.Inventory, len(amounts))
 	for class, amount := range amounts {
-		kept[class] = withReserved(amount, there.Inventories[class].Reserved-before[class].Reserved)
+		have := there.Inventories[class]
+		kept[class] = withReserved(amount, have.Reserved-own(class, have))
 	}
 	return kept, nil
 }
@@ -435,12 +444,20 @@ func eitherOf(before, written store.Inventory) store.Inventory {
 
 // ChangeTraits adds and removes traits of a provider and leaves all others.
 func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []string) error {
-	_, err := p.changeTraits(ctx, existing(uuid), add, drop)
+	_, err := p.changeTraits(ctx, existing(uuid), traitsChange{add: add, drop: drop})
 	return err
 }
 
+// traitsChange is which traits to add to a provider and to remove from it.
+type traitsChange struct {
+	add, drop []string
+	// begin is called before each write, if it is set, with the traits to add that the provider lacks.
+	begin func(added []string)
+}
+
 // changeTraits returns which of the traits to add the provider lacked.
-func (p *Client) changeTraits(ctx context.Context, t *target, add, drop []string) (added []string, err error) {
+func (p *Client) changeTraits(ctx context.Context, t *target, change traitsChange) (added []string, err error) {
+	add, drop := change.add, change.drop
 	c := providerWrite{
 		method: http.MethodPut, path: "/traits", version: "1.6",
 		body: func() (writeBody, error) {
@@ -451,6 +468,9 @@ func (p *Client) changeTraits(ctx context.Context, t *target, add, drop []string
 			slices.Sort(wanted)
 			if err == nil && !p.Quirks && !t.isNew && len(added) == 0 && len(without(traits, wanted)) == 0 {
 				err = errUnchanged
+			}
+			if err == nil && change.begin != nil {
+				change.begin(added)
 			}
 			return writeBody{Traits: slices.Compact(wanted)}, err
 		},

@@ -72,15 +72,15 @@ func (t tree) Create(ctx context.Context, want Want) (fill Fill, made bool, err 
 // added traits.
 func (t tree) Change(ctx context.Context, c Change) error {
 	p := t.client
-	if err := p.ensureClasses(ctx, without(c.New.classes(), c.Old.classes())...); err != nil {
+	if err := p.ensureClasses(ctx, c.AddClasses...); err != nil {
 		return err
 	}
-	if c.Class || c.Amount {
+	if c.Amount {
 		if err := p.putInventory(ctx, existing(c.New.UUID), c.New, ""); err != nil {
 			return err
 		}
 	}
-	p.DropClasses(ctx, without(c.Old.classes(), c.New.classes())...)
+	p.DropClasses(ctx, c.DropClasses...)
 	if len(c.Drop) > 0 {
 		if err := p.ChangeTraits(ctx, c.New.UUID, nil, c.Drop); err != nil {
 			return err

@@ -115,6 +115,7 @@ func (f *flat) sync(ctx context.Context, provider string, deployables []store.Fl
 		if _, wanted := classes[class]; wanted {
 			continue
 		}
+		f.update(provider, func(s *store.ComputeShare) { s.Inventories[class] = eitherOf(s.Inventories[class], store.Inventory{}) })
 		if _, err := f.client.Must(ctx, http.MethodDelete, InventoryPath(provider, class), "1.26", nil, http.StatusNotFound); err != nil {
 			return err
 		}
@@ -184,12 +185,15 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 	if !ours {
 		method, path = http.MethodPost, "/inventories"
 	}
+	if ours {
+		f.setInventory(provider, class, eitherOf(written, amount), false)
+	}
 	t := existing(provider)
 	err := f.client.write(ctx, t, providerWrite{method: method, path: path, version: "1.26", body: func() (writeBody, error) {
 		kept := map[string]store.Inventory{class: amount}
 		var err error
 		if ours {
-			kept, err = f.client.keepReserved(ctx, t, kept, map[string]store.Inventory{class: written})
+			kept, err = f.client.keepReserved(ctx, t, kept, ownReservation(false, map[string]store.Inventory{class: written}))
 		}
 		body := writeBody{oneInventory: &oneInventory{Total: amount.Total, MaxUnit: amount.MaxUnit, Reserved: kept[class].Reserved}}
 		if !ours {
@@ -200,7 +204,7 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 	switch {
 	case err == nil:
 		f.setInventory(provider, class, amount, false)
-	case ours, f.mayHaveMade(ctx, provider, class, amount):
+	case !ours && f.mayHaveMade(ctx, provider, class, amount):
 		f.setInventory(provider, class, eitherOf(written, amount), false)
 	}
 	return err
@@ -253,19 +257,29 @@ func (f *flat) mayHaveMade(ctx context.Context, provider, class string, amount s
 // putTraits adds missing traits and removes those that were added here and are no longer wanted.
 func (f *flat) putTraits(ctx context.Context, provider string, traits []string) error {
 	share := f.share(provider)
-	missing, drop := without(traits, share.Traits), without(share.Traits, traits)
+	missing, drop := without(traits, share.Traits), without(slices.Concat(share.Traits, share.Unsure), traits)
 	if len(missing)+len(drop) == 0 {
 		return nil
 	}
-	added, err := f.client.changeTraits(ctx, existing(provider), missing, drop)
+	// of the traits that are there, those are Cyborg's that it may have added; and the custom ones, if an inventory of an
+	// earlier Cyborg was adopted
+	own := func(added []string) []string {
+		return slices.DeleteFunc(slices.Clone(missing), func(trait string) bool {
+			return !slices.Contains(added, trait) && !slices.Contains(share.Unsure, trait) && !(share.Adopted && strings.HasPrefix(trait, "CUSTOM_"))
+		})
+	}
+	begin := func(added []string) {
+		f.update(provider, func(s *store.ComputeShare) {
+			s.Traits, s.Unsure = without(s.Traits, drop), without(slices.Concat(share.Unsure, own(added), drop), nil)
+		})
+	}
+	added, err := f.client.changeTraits(ctx, existing(provider), traitsChange{missing, drop, begin})
 	if err != nil {
 		return err
 	}
-	if share.Adopted { // so are the custom traits of the earlier Cyborg; the others may be Nova's
-		own := func(trait string) bool { return strings.HasPrefix(trait, "CUSTOM_") || slices.Contains(added, trait) }
-		added = slices.DeleteFunc(missing, func(trait string) bool { return !own(trait) })
-	}
-	f.update(provider, func(s *store.ComputeShare) { s.Traits = slices.Concat(without(s.Traits, drop), added) })
+	f.update(provider, func(s *store.ComputeShare) {
+		s.Traits, s.Unsure = slices.Concat(without(s.Traits, drop), own(added)), nil
+	})
 	f.client.DropTraits(ctx, drop...)
 	return nil
 }

@@ -109,14 +109,17 @@ func (n nested) syncDevice(ctx context.Context, want Want) error {
 	if err := n.syncMemory(ctx, want); err != nil {
 		return err
 	}
-	if slices.Equal(written.Traits, wanted) {
+	missing, drop := without(wanted, written.Traits), without(slices.Concat(written.Traits, written.Unsure), wanted)
+	if len(missing)+len(drop) == 0 {
 		return nil
 	}
-	drop := without(written.Traits, wanted)
-	if err := n.client.ChangeTraits(ctx, want.Parent, without(wanted, written.Traits), drop); err != nil {
+	n.update(want.Device, func(p *store.DeviceProvider) {
+		p.Traits, p.Unsure = without(p.Traits, drop), without(slices.Concat(p.Unsure, missing, drop), nil)
+	})
+	if err := n.client.ChangeTraits(ctx, want.Parent, missing, drop); err != nil {
 		return err
 	}
-	n.update(want.Device, func(p *store.DeviceProvider) { p.Traits = wanted })
+	n.update(want.Device, func(p *store.DeviceProvider) { p.Traits, p.Unsure = wanted, nil })
 	n.client.DropTraits(ctx, drop...)
 	return nil
 }
@@ -133,19 +136,18 @@ func (n nested) update(name string, change func(*store.DeviceProvider)) {
 func (n nested) syncMemory(ctx context.Context, want Want) error {
 	written := store.Read(n.db, func(tx store.Tx) store.DeviceProvider { return tx.DeviceProvider(want.Device) }).Inventories
 	amounts := memoryAmounts(want.Shared, want.Reserved > 0)
-	if maps.Equal(written, amounts) {
+	if maps.Equal(written, amounts) && !want.Frees {
 		return nil
 	}
 	if err := n.client.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...); err != nil {
 		return err
 	}
-	if err := n.client.PutInventories(ctx, want.Parent, amounts, written, ""); err != nil {
-		either := make(map[string]store.Inventory, len(amounts))
-		maps.Copy(either, written)
-		for class, amount := range amounts {
-			either[class] = eitherOf(written[class], amount)
-		}
-		n.update(want.Device, func(p *store.DeviceProvider) { p.Inventories = either })
+	either := make(map[string]store.Inventory, len(amounts))
+	for _, class := range slices.Concat(slices.Collect(maps.Keys(written)), slices.Collect(maps.Keys(amounts))) {
+		either[class] = eitherOf(written[class], amounts[class])
+	}
+	n.update(want.Device, func(p *store.DeviceProvider) { p.Inventories = either })
+	if err := n.client.putInventories(ctx, existing(want.Parent), amounts, ownReservation(want.Frees, written), ""); err != nil {
 		return err
 	}
 	n.update(want.Device, func(p *store.DeviceProvider) { p.Inventories = amounts })
@@ -161,15 +163,15 @@ func (n nested) Remove(ctx context.Context, want Want) error {
 	if !n.deleteRegion(want) {
 		return n.syncDevice(ctx, want)
 	}
+	if _, err := n.client.Must(ctx, http.MethodDelete, ProviderPath(want.Parent), "", nil, http.StatusNotFound); err != nil {
+		return err
+	}
 	var written store.DeviceProvider
 	n.db.Update(nil, func(tx store.Tx) {
 		written = tx.DeviceProvider(want.Device)
 		tx.DeleteDeviceProvider(want.Device)
 	})
-	if _, err := n.client.Must(ctx, http.MethodDelete, ProviderPath(want.Parent), "", nil, http.StatusNotFound); err != nil {
-		return err
-	}
-	n.client.DropTraits(ctx, written.Traits...)
+	n.client.DropTraits(ctx, without(slices.Concat(written.Traits, written.Unsure), nil)...)
 	n.client.DropClasses(ctx, slices.Sorted(maps.Keys(written.Inventories))...)
 	return nil
 }

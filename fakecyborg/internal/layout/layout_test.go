@@ -276,14 +276,14 @@ func TestWhatLayoutsWrite(t *testing.T) {
 	}{
 		"tree": {store.LayoutTree, []step{
 			{"add", add(card), addCard},
-			{"more units", change(layout.Change{Old: card, New: bigger, Amount: true}), []string{"PUT resource_providers/card/inventories PGPU 3/3/0"}},
-			{"another class and trait", change(layout.Change{Old: card, New: other, Class: true, Add: []string{"CUSTOM_B"}, Drop: []string{"CUSTOM_A"}}), []string{
+			{"more units", change(layout.Change{New: bigger, Amount: true}), []string{"PUT resource_providers/card/inventories PGPU 3/3/0"}},
+			{"another class and trait", change(layout.Change{New: other, Amount: true, AddClasses: []string{"CUSTOM_QAT"}, DropClasses: []string{"PGPU"}, Add: []string{"CUSTOM_B"}, Drop: []string{"CUSTOM_A"}}), []string{
 				"PUT resource_classes/CUSTOM_QAT", "PUT resource_providers/card/inventories CUSTOM_QAT 2/2/0",
 				"PUT resource_providers/card/traits OWNER_CYBORG", "DELETE traits/CUSTOM_A",
 				"PUT traits/CUSTOM_B", "PUT resource_providers/card/traits CUSTOM_B OWNER_CYBORG",
 			}},
 			{"disable", reserve(disabled), []string{"PUT resource_providers/card/inventories CUSTOM_QAT 2/2/2"}},
-			{"enable", reserve(with(other, func(w *layout.Want) { w.Disabled = true })), []string{"PUT resource_providers/card/inventories CUSTOM_QAT 2/2/0"}},
+			{"enable", reserve(with(other, func(w *layout.Want) { w.Frees = true })), []string{"PUT resource_providers/card/inventories CUSTOM_QAT 2/2/0"}},
 			{"remove", remove(other), []string{"DELETE resource_providers/card", "DELETE traits/CUSTOM_B", "DELETE resource_classes/CUSTOM_QAT"}},
 			{"remove again", remove(other), nil},
 		}},
@@ -303,7 +303,7 @@ func TestWhatLayoutsWrite(t *testing.T) {
 			{"disable", reserve(with(region, func(w *layout.Want) { w.Reserved = 1 })), []string{
 				"PUT resource_providers/r1/inventories FPGA 1/1/1", "PUT resource_providers/board/inventories " + memory + " 4096/4096/4096",
 			}},
-			{"enable", reserve(with(region, func(w *layout.Want) { w.Disabled = true })), []string{
+			{"enable", reserve(with(region, func(w *layout.Want) { w.Frees = true })), []string{
 				"PUT resource_providers/r1/inventories FPGA 1/1/0", "PUT resource_providers/board/inventories " + memory + " 4096/4096/0",
 			}},
 			{"remove the first", remove(region), []string{"DELETE resource_providers/r1", "DELETE traits/CUSTOM_FPGA_REGION_INTEL_A"}},
@@ -386,9 +386,9 @@ func TestReservedByOthersStaysReserved(t *testing.T) {
 			p.take()
 			bigger := with(tt.card, func(w *layout.Want) { w.Total = 3 })
 			disabled := with(bigger, func(w *layout.Want) { w.Reserved = 3 })
-			enabled := with(bigger, func(w *layout.Want) { w.Disabled = true })
+			enabled := with(bigger, func(w *layout.Want) { w.Frees = true })
 			for _, do := range []func(context.Context, layout.Layout) error{
-				change(layout.Change{Old: tt.card, New: bigger, Amount: true}), reserve(disabled), reserve(enabled),
+				change(layout.Change{New: bigger, Amount: true}), reserve(disabled), reserve(enabled),
 			} {
 				if err := do(t.Context(), l); err != nil {
 					t.Error(err)
@@ -421,7 +421,7 @@ func TestAReservationWhoseAnswerIsLostIsUndone(t *testing.T) {
 			if err := l.Reserve(t.Context(), with(want, func(w *layout.Want) { w.Reserved = w.Total })); err == nil {
 				t.Errorf("%s: the answer to write %d is not lost", name, untold)
 			}
-			if err := l.Reserve(t.Context(), with(want, func(w *layout.Want) { w.Disabled = true })); err != nil {
+			if err := l.Reserve(t.Context(), with(want, func(w *layout.Want) { w.Frees = true })); err != nil {
 				t.Error(err)
 			}
 			for _, there := range p.providers {

@@ -14,9 +14,9 @@ type Want struct {
 	UUID, Name, Parent string
 	Class              string
 	Total, Reserved    int
-	// Disabled: Cyborg has reserved the total already, or may have.
-	Disabled bool
-	Traits   []string
+	// Frees: if the total is reserved, it is by Cyborg. Otherwise it stays so.
+	Frees  bool
+	Traits []string
 	// Memory is the local memory on the provider, MiB by resource class; Shared is that on
 	// the provider of the device, for a region.
 	Memory, Shared map[string]int
@@ -30,17 +30,23 @@ func (w Want) classes() []string {
 	return append([]string{w.Class}, slices.Sorted(maps.Keys(w.Memory))...)
 }
 
-// Change is the difference between a stored deployable and a reported one, as far as
-// Placement is concerned.
+// Change is the difference between what Placement has of a deployable and what it is to have.
 type Change struct {
-	Old, New  Want
-	Amount    bool // the size of an inventory differs
-	Class     bool // the resource class differs
-	Add, Drop []string
+	New                     Want
+	Amount                  bool // an inventory differs
+	AddClasses, DropClasses []string
+	Add, Drop               []string // traits
 }
 
 // Empty reports whether nothing differs in Placement.
-func (c Change) Empty() bool { return !c.Amount && !c.Class && len(c.Add)+len(c.Drop) == 0 }
+func (c Change) Empty() bool { return !c.Amount && len(c.Add)+len(c.Drop) == 0 }
+
+// Unsettled is what Placement may have of the deployable until the change has ended.
+func (c Change) Unsettled() *store.Unsettled {
+	return &store.Unsettled{
+		Classes: slices.Concat(c.New.classes(), c.DropClasses), Traits: slices.Concat(c.New.Traits, c.Drop), Reserved: c.New.Frees,
+	}
+}
 
 // Rules are the part of the configuration that determines how devices are written to Placement.
 type Rules struct {
@@ -60,9 +66,9 @@ func (r Rules) Want(device store.Device, d store.Deployable, spec driver.Deploya
 		w.Parent = driver.ProviderUUID(w.Device)
 	}
 	if device.Status == store.StatusMaintaining && !r.Quirks {
-		w.Reserved, w.Disabled = w.Total, true
+		w.Reserved = w.Total
 	}
-	w.Disabled = w.Disabled || device.Reserving
+	w.Frees = d.Unsettled != nil && d.Unsettled.Reserved
 	return w
 }
 
@@ -84,15 +90,21 @@ func (r Rules) withProgrammable(device store.Device, d store.Deployable, reporte
 }
 
 // Compare returns the difference between a deployable as it is stored and as it is reported, without
-// the provider of the host.
+// the provider of the host. Of one that is unsettled, all that is reported has to be written.
 func (r Rules) Compare(device store.Device, d store.Deployable, stored, reported driver.Deployable) Change {
 	before, after := r.Want(device, d, stored, ""), r.Want(device, d, reported, "")
-	return Change{
-		Old: before, New: after,
-		Class:  before.Class != after.Class,
-		Amount: before.Total != after.Total || !maps.Equal(before.Memory, after.Memory),
-		Add:    without(after.Traits, before.Traits), Drop: without(before.Traits, after.Traits),
+	c := Change{
+		New:        after,
+		Amount:     before.Class != after.Class || before.Total != after.Total || !maps.Equal(before.Memory, after.Memory),
+		AddClasses: without(after.classes(), before.classes()), DropClasses: without(before.classes(), after.classes()),
+		Add: without(after.Traits, before.Traits), Drop: without(before.Traits, after.Traits),
 	}
+	if u := d.Unsettled; u != nil {
+		c.Amount, c.AddClasses, c.Add = true, after.classes(), after.Traits
+		c.DropClasses = without(slices.Concat(before.classes(), u.Classes), after.classes())
+		c.Drop = without(slices.Concat(before.Traits, u.Traits), after.Traits)
+	}
+	return c
 }
 
 // Nests reports whether a device gets a provider of its own, above those of its regions. An FPGA of
@@ -130,11 +142,11 @@ func (r Rules) PlaceMemory(d driver.Device) (driver.Device, error) {
 	return d, nil
 }
 
-// without are the names that are not among others.
+// without are the names that are not among others, each once.
 func without(names, others []string) []string {
 	var list []string
 	for _, name := range names {
-		if !slices.Contains(others, name) {
+		if !slices.Contains(others, name) && !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}

@@ -130,6 +130,9 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.Programming(d.UUID) && !ref.Named() {
 		return Refuse(Conflict, "deployable %s is being programmed", d.Name)
 	}
+	if d.Unknown && !ref.Named() && t.group(a).requiresFunction() { // which Placement may still show
+		return Refuse(Conflict, "deployable %s has no known function: programming it has failed", d.Name)
+	}
 	for h := range t.Handles(d.UUID) {
 		if other, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && t.programs(other) && !t.shares(other, a.Instance, ref) {
 			return Refuse(Conflict, "deployable %s is being programmed for ARQ %s", d.Name, other.UUID)

@@ -34,12 +34,31 @@ func (t Tx) Device(uuid string) (Device, error) {
 
 // SetDeviceStatus stores the status of a device.
 func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
-	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.Reserving, d.UpdatedAt = status, false, now })
+	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.UpdatedAt = status, now })
 }
 
-// SetReserving stores that a device is being disabled, or that this was undone.
+// SetReserving stores whether a device is being enabled or disabled in Placement.
 func (t Tx) SetReserving(uuid string, reserving bool) {
-	t.s.devices.edit(t, uuid, func(d *Device) { d.Reserving = reserving })
+	for _, d := range t.DeviceDeployables(uuid) {
+		u := d.unsettled()
+		if u.Reserved = reserving; reserving || len(u.Classes)+len(u.Traits) > 0 {
+			t.Unsettle(d.UUID, &u)
+		} else {
+			t.Unsettle(d.UUID, nil)
+		}
+	}
+}
+
+func (d Deployable) unsettled() Unsettled {
+	if d.Unsettled == nil {
+		return Unsettled{}
+	}
+	return *d.Unsettled
+}
+
+// Unsettle stores what Placement may have of a deployable beside what is stored, nil for nothing.
+func (t Tx) Unsettle(uuid string, u *Unsettled) {
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Unsettled = u })
 }
 
 // IsAsReported reports whether Merge changes nothing.
@@ -221,7 +240,7 @@ func (t Tx) RemoveDeployable(uuid string) {
 	}
 }
 
-// UpdateDeployable stores what differs of a reported deployable. Handles that are no longer reported
+// UpdateDeployable stores what differs of a reported deployable, which Placement has now. Handles that are no longer reported
 // but in use stay until they are released; the error names their users.
 func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time) error {
 	old, ok := t.s.deployables.byUUID.Get(t.tx, uuid)
@@ -229,7 +248,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 		return nil
 	}
 	d := old
-	d.Total, d.DriverName, d.Preprogrammed = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed()
+	d.Total, d.DriverName, d.Preprogrammed, d.Unsettled = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed(), nil
 	if !maps.Equal(d.Resources, spec.Resources) {
 		d.Resources = maps.Clone(spec.Resources)
 	}

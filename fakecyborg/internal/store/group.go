@@ -74,6 +74,14 @@ func (g Group) programmable(quirks bool) bool {
 	return class == "FPGA" || class == "CUSTOM_ACCELERATOR_FPGA" && !quirks
 }
 
+// requiresFunction reports whether the group requires the trait of a function of a region.
+func (g Group) requiresFunction() bool {
+	return slices.ContainsFunc(g, func(item GroupItem) bool {
+		trait, ok := strings.CutPrefix(item.Key, prefixTrait)
+		return ok && driver.IsFunctionTrait(trait) && item.Value != nil && *item.Value == "required"
+	})
+}
+
 // requests is how many accelerator requests the group makes: the sum of its amounts, or twice the FPGAs
 // for Xilinx cards, which have a management and a user function (cyborg/objects/ext_arq.py). Memory
 // makes requests only upstream.

@@ -229,27 +229,33 @@ func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programm
 	return withFunction(spec, trait), Programmed{Image: image, Trait: trait, Reported: before}, nil
 }
 
-// SetFunction stores the function that was written to a region.
+// SetFunction stores the function that was written to a region, and that Placement has.
 func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, now time.Time) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed = &p })
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed, d.Unsettled = &p, nil })
 	if d, err := t.Deployable(uuid); err == nil {
 		t.UpdateAttributes(d, spec, now)
 	}
 }
 
-// EndProgramming ends a lease of [Tx.ClaimUnused] and the like. After a failure the content is unknown;
-// upstream ignores that.
-func (t Tx) EndProgramming(l Lease, failed bool, now time.Time) {
-	t.endLease(l)
-	if failed && t.s.cfg.Quirks {
+// EndProgramming ends a lease of [Tx.ClaimUnused] and the like after the image was written.
+func (t Tx) EndProgramming(l Lease, now time.Time) {
+	t.Unclaim(l)
+	t.s.deployables.edit(t, l.Deployable, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = false, l.Image, now })
+}
+
+// Spoil stores that the content of a region is unknown, because an image was written to it in part. It has no function then,
+// which is to be settled in Placement. Upstream ignores that.
+func (t Tx) Spoil(l Lease, now time.Time) {
+	d, err := t.Deployable(l.Deployable)
+	if err != nil || t.s.cfg.Quirks {
 		return
 	}
-	t.s.deployables.edit(t, l.Deployable, func(d *Deployable) {
-		d.Unknown, d.Bitstream, d.UpdatedAt = failed, l.Image, now
-		if failed {
-			d.Bitstream = ""
-		}
-	})
+	u := d.unsettled()
+	u.Traits = slices.Concat(u.Traits, functionTraits(t.Reported(d)))
+	if spec, p, err := t.PlanFunction(d, Image{ID: l.Image}); err == nil {
+		t.SetFunction(d.UUID, spec, p, now)
+	}
+	t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt, d.Unsettled = true, "", now, &u })
 }
 
 // Unclaim ends the lease of a region and leaves its row as it is.

@@ -31,8 +31,6 @@ type Device struct {
 	ControlPath     ControlPath    `json:"controlpath_id"`
 	Resources       map[string]int `json:"resources,omitempty"` // shared by its deployables, MiB by class
 	Status          string         `json:"status"`
-	// Reserving is set of an enabled device whose inventory may be reserved in Placement: its disabling has not ended, or failed.
-	Reserving bool `json:"reserving,omitempty"`
 	// Nested is set for a device with a provider of its own, above those of its
 	// deployables.
 	Nested    bool      `json:"nested,omitempty"`
@@ -66,7 +64,8 @@ type Deployable struct {
 	Provider   string         `json:"rp_uuid"`
 	// InPlacement is set while the provider is in Placement. Only then its attach handles are
 	// assigned.
-	InPlacement bool `json:"in_placement"`
+	InPlacement bool       `json:"in_placement"`
+	Unsettled   *Unsettled `json:"unsettled,omitempty"`
 	// Preprogrammed is set for a region that is never programmed.
 	Preprogrammed bool        `json:"preprogrammed,omitempty"`
 	Bitstream     string      `json:"bitstream_id,omitempty"`
@@ -75,6 +74,15 @@ type Deployable struct {
 	Unknown   bool      `json:"content_unknown,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
+}
+
+// Unsettled is what the provider of a deployable may have in Placement, beside what is stored: a change of it has not ended,
+// or its answer was lost. The next report settles it.
+type Unsettled struct {
+	Classes []string `json:"resource_classes,omitempty"`
+	Traits  []string `json:"traits,omitempty"`
+	// Reserved is set if the device was being enabled or disabled.
+	Reserved bool `json:"reserved,omitempty"`
 }
 
 // Programmed is what was written to a region last.
@@ -247,6 +255,8 @@ type ComputeShare struct {
 	Provider    string               `json:"uuid"`
 	Inventories map[string]Inventory `json:"inventories,omitempty"` // as written, by class
 	Traits      []string             `json:"traits,omitempty"`      // that were added
+	// Unsure are traits that Cyborg was adding or removing, and that may be there or not.
+	Unsure []string `json:"unsure_traits,omitempty"`
 	// Adopted is set if an inventory of an earlier Cyborg was taken over.
 	Adopted     bool        `json:"adopted,omitempty"`
 	Deployables []FlatShare `json:"deployables,omitempty"` // ordered by name
@@ -267,6 +277,8 @@ type DeviceProvider struct {
 	Name        string               `json:"name"`
 	Inventories map[string]Inventory `json:"inventories,omitempty"` // shared memory, as written
 	Traits      []string             `json:"traits,omitempty"`      // as written
+	// Unsure are traits that may be there or not: they were being added or removed.
+	Unsure []string `json:"unsure_traits,omitempty"`
 }
 
 // Region is the provider of a region below that of its device, in the nested layout.

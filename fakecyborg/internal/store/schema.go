@@ -154,14 +154,14 @@ const (
 
 func (s *Store) addHardware() {
 	s.devices = addNumbered(s.db, tables.Spec[int64, Device]{
-		Name: "devices", Kind: "device", Hidden: []string{"updated_at", "reserving"},
+		Name: "devices", Kind: "device", Hidden: []string{"updated_at"},
 		Key: func(d Device) int64 { return d.ID }, ID: func(d Device) string { return d.UUID }, Check: Device.check,
 	})
 	s.deviceByHost = s.devices.Index(func(d Device) string { return d.Host })
 	s.devices.Unique(func(d Device) string { return pathKey(d.Host, d.ControlPath.Key()) })
 
 	s.deployables = addNumbered(s.db, tables.Spec[int64, Deployable]{
-		Name: "deployables", Kind: "deployable", Hidden: []string{"updated_at", "programmed"},
+		Name: "deployables", Kind: "deployable", Hidden: []string{"updated_at", "programmed", "unsettled"},
 		Key: func(d Deployable) int64 { return d.ID }, ID: func(d Deployable) string { return d.UUID },
 		Label: func(d Deployable) string { return d.Name }, Check: Deployable.check,
 	})

@@ -344,7 +344,7 @@ func TestRegionsAreClaimedOnce(t *testing.T) {
 	if _, err := f.bind(a.UUID, "pci", instanceA); kindOf(err) != store.Conflict {
 		t.Errorf("a bind while the region is programmed: %v", err)
 	}
-	f.Update(nil, func(tx store.Tx) { tx.EndProgramming(lease, false, now()) })
+	f.Update(nil, func(tx store.Tx) { tx.EndProgramming(lease, now()) })
 	if d := f.deployable("pci"); d.Bitstream != image.ID || d.Unknown {
 		t.Errorf("after programming: %+v", d)
 	}
@@ -360,7 +360,7 @@ func TestRegionsAreClaimedOnce(t *testing.T) {
 	if lease, err = claim(); err != nil {
 		t.Fatal(err)
 	}
-	f.Update(nil, func(tx store.Tx) { tx.EndProgramming(lease, true, now()) })
+	f.Update(nil, func(tx store.Tx) { tx.Spoil(lease, now()); tx.Unclaim(lease) })
 	if d := f.deployable("pci"); d.Bitstream != "" || !d.Unknown {
 		t.Errorf("after a failure: %+v", d)
 	}

@@ -1,0 +1,241 @@
+package fakecyborg_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// mdevCard is a card of n mediated devices of a type.
+func mdevCard(bus, mdevType string, n int, traits ...string) driver.Device {
+	d := gpu(bus, "VGPU", traits)
+	p := &d.Deployables[0]
+	p.NumAccelerators, p.AttachHandles = n, nil
+	for i := range n {
+		info := pciInfo(bus, "0")
+		info["asked_type"], info["vgpu_mark"] = mdevType, fmt.Sprintf("%s_%d", mdevType, i)
+		p.AttachHandles = append(p.AttachHandles, driver.AttachHandle{Type: driver.HandleMDEV, Info: info})
+	}
+	return d
+}
+
+// boardOf is a nested card with regions of these functions, which share memory.
+func boardOf(mib int, functions ...string) driver.Device {
+	var traits [][]string
+	for i, function := range functions {
+		traits = append(traits, []string{"CUSTOM_FPGA_INTEL", fmt.Sprintf("CUSTOM_FPGA_REGION_INTEL_%d", i), "CUSTOM_FPGA_FUNCTION_INTEL_" + function})
+	}
+	d := cardOf(traits...)
+	d.Resources = map[string]int{"CUSTOM_ACCELERATOR_MEMORY_DDR": mib}
+	return d
+}
+
+// upheaval is something that changes Placement, and what the hardware is afterwards.
+type upheaval struct {
+	mode   fakecyborg.PlacementMode
+	before []driver.Device
+	bound  string // the class of a request that is bound meanwhile
+	do     func(*reportWorld) error
+	after  []driver.Device
+}
+
+// reports makes hardware change, and reports it.
+func reports(devices ...driver.Device) func(*reportWorld) error {
+	return func(w *reportWorld) error {
+		w.hardware.set(devices...)
+		return w.cyborg.Report(w.t.Context())
+	}
+}
+
+// setsStatus sets the status of the first device, after those before.
+func setsStatus(statuses ...string) func(*reportWorld) error {
+	return func(w *reportWorld) (err error) {
+		for _, status := range statuses {
+			err = errors.Join(err, w.cyborg.SetDeviceStatus(w.t.Context(), w.cyborg.Devices()[0].UUID, status))
+		}
+		return err
+	}
+}
+
+// programs writes images to the first deployable.
+func programs(images ...string) func(*reportWorld) error {
+	return func(w *reportWorld) (err error) {
+		for _, image := range images {
+			err = errors.Join(err, w.cyborg.ProgramDeployable(w.t.Context(), w.cyborg.Deployables()[0].UUID, image))
+		}
+		return err
+	}
+}
+
+func upheavals() map[string]upheaval {
+	small, large := mdevCard("af", "nvidia-222", 2, "CUSTOM_A"), mdevCard("af", "nvidia-223", 4, "CUSTOM_B")
+	here, there := gpu("3b", "PGPU", []string{flatTrait}, "0"), gpu("5e", "CUSTOM_GPU", []string{flatTrait}, "0")
+	board, other := boardOf(1024, "AA", "BB"), boardOf(2048, "CC", "AA")
+	family := cardOf([]string{"CUSTOM_FPGA_XILINX", "CUSTOM_FPGA_REGION_INTEL_0"}, []string{"CUSTOM_FPGA_XILINX", "CUSTOM_FPGA_REGION_INTEL_1"})
+	list := func(devices ...driver.Device) []driver.Device { return devices }
+	disable, enable := fakecyborg.StatusMaintaining, fakecyborg.StatusEnabled
+	return map[string]upheaval{
+		"a card is added":                      {do: reports(small), after: list(small)},
+		"a card is added and vanishes":         {do: reports(small)},
+		"a card vanishes":                      {before: list(small), do: reports()},
+		"a card vanishes and returns":          {before: list(small), do: reports(), after: list(small)},
+		"a card in use vanishes":               {before: list(large), bound: "VGPU", do: reports()},
+		"a card in use vanishes and returns":   {before: list(large), bound: "VGPU", do: reports(), after: list(large)},
+		"another type":                         {before: list(small), do: reports(large), after: list(large)},
+		"another type for a while":             {before: list(small), do: reports(large), after: list(small)},
+		"another class for a while":            {before: list(here), do: reports(gpu("3b", "CUSTOM_GPU", []string{"CUSTOM_B"}, "0")), after: list(here)},
+		"disable":                              {before: list(small), do: setsStatus(disable), after: list(small)},
+		"enable":                               {before: list(small), do: setsStatus(disable, enable), after: list(small)},
+		"disable, and another type":            {before: list(small), do: setsStatus(disable), after: list(large)},
+		"program":                              {before: list(fpgaCard("FPGA")), do: programs(imageOne), after: list(fpgaCard("FPGA"))},
+		"program twice":                        {before: list(fpgaCard("FPGA")), do: programs(imageOne, imageUUID), after: list(fpgaCard("FPGA"))},
+		"flat: cards are added":                {mode: fakecyborg.ModeFlat, do: reports(here, there), after: list(here, there)},
+		"flat: a card vanishes":                {mode: fakecyborg.ModeFlat, before: list(here), do: reports()},
+		"flat: a card vanishes and returns":    {mode: fakecyborg.ModeFlat, before: list(here), do: reports(), after: list(here)},
+		"flat: one of two vanishes for a time": {mode: fakecyborg.ModeFlat, before: list(here, there), do: reports(here), after: list(here, there)},
+		"flat: disable":                        {mode: fakecyborg.ModeFlat, before: list(here), do: setsStatus(disable), after: list(here)},
+		"flat: enable":                         {mode: fakecyborg.ModeFlat, before: list(here), do: setsStatus(disable, enable), after: list(here)},
+		"nested: a board is added":             {mode: fakecyborg.ModeNested, do: reports(board), after: list(board)},
+		"nested: a board vanishes":             {mode: fakecyborg.ModeNested, before: list(board), do: reports()},
+		"nested: a board returns":              {mode: fakecyborg.ModeNested, before: list(board), do: reports(), after: list(board)},
+		"nested: other functions":              {mode: fakecyborg.ModeNested, before: list(board), do: reports(other), after: list(board)},
+		"nested: another family":               {mode: fakecyborg.ModeNested, before: list(board), do: reports(family), after: list(board)},
+		"nested: one region only":              {mode: fakecyborg.ModeNested, before: list(board), do: reports(boardOf(1024, "AA")), after: list(board)},
+		"nested: disable":                      {mode: fakecyborg.ModeNested, before: list(board), do: setsStatus(disable), after: list(board)},
+		"nested: enable":                       {mode: fakecyborg.ModeNested, before: list(board), do: setsStatus(disable, enable), after: list(board)},
+	}
+}
+
+// interruption is what becomes of one request to Placement.
+type interruption string
+
+const (
+	refused interruption = "refused"
+	lost    interruption = "the answer is lost"
+	crash   interruption = "the process ends before its answer"
+)
+
+// TestAReportSettlesWhatFailed interrupts each change at each of its requests to Placement. Once Placement answers again, two
+// reports make it what a Cyborg writes that starts on an empty one: nothing is left, nothing is missing.
+func TestAReportSettlesWhatFailed(t *testing.T) {
+	t.Parallel()
+	for name, u := range upheavals() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, how := range []interruption{refused, lost, crash} {
+				for n, reached := 1, true; reached; n++ {
+					t.Run(fmt.Sprintf("%s %d", how, n), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { reached = u.interrupt(t, how, n) })
+					})
+				}
+			}
+		})
+	}
+}
+
+// interrupt interrupts the nth request, and reports whether there is one.
+func (u upheaval) interrupt(t *testing.T, how interruption, n int) bool {
+	cfg := fakecyborg.Config{PlacementMode: u.mode}
+	w := newReportWorldOn(t, newReportWorldOf(t, cfg, u.before...), cfg, withImages(t))
+	w.report()
+	if u.bound != "" {
+		w.bind(u.bound, "af")
+	}
+	calls := 0
+	var state []byte
+	w.wire.hook = func(string, string) int {
+		calls++
+		return either(calls == n && how == refused || calls > n && how == crash, 0, http.StatusServiceUnavailable)
+	}
+	w.wire.after = func(string, string) error {
+		switch {
+		case calls == n && how == crash:
+			state = dumped(t, w.cyborg)
+		case calls == n && how == lost:
+			return errors.New("the answer is lost")
+		}
+		return nil
+	}
+	_ = u.do(w)
+	if calls < n {
+		return false
+	}
+	w.wire.hook, w.wire.after = nil, nil
+	if how == crash {
+		w = newReportWorldOn(t, w, cfg, withImages(t))
+		loaded(t, w.cyborg, state)
+		w.cyborg.Resume()
+		synctest.Wait()
+	}
+	w.settles(cfg, u.after)
+	return true
+}
+
+// settles checks that two reports make Placement what the hardware, the status of the devices and the functions of the regions
+// are now.
+func (w *reportWorld) settles(cfg fakecyborg.Config, devices []driver.Device) {
+	w.t.Helper()
+	w.hardware.set(devices...)
+	_ = w.cyborg.Report(w.t.Context())
+	w.free(instanceA)
+	if err := w.cyborg.Report(w.t.Context()); err != nil {
+		w.t.Errorf("the second report: %v", err)
+	}
+	status := make(map[string]string)
+	for _, d := range w.cyborg.Devices() {
+		status[d.ControlPath.Key()] = d.Status
+	}
+	fresh := newReportWorldOf(w.t, cfg, devices...)
+	fresh.report()
+	for _, d := range fresh.cyborg.Devices() {
+		if err := fresh.cyborg.SetDeviceStatus(w.t.Context(), d.UUID, status[d.ControlPath.Key()]); err != nil {
+			w.t.Error(err)
+		}
+	}
+	if diff := cmp.Diff(fresh.shown(), w.shown(), cmpopts.EquateEmpty()); diff != "" {
+		w.t.Errorf("Placement (-fresh +got):\n%s%s", diff, w.cyborg.Tree())
+	}
+	for _, d := range w.cyborg.Deployables() {
+		p, err := w.placement.ResourceProvider(d.ProviderUUID)
+		if err != nil {
+			w.t.Error(err)
+		}
+		if diff := cmp.Diff(functionsOf(d.Traits()), functionsOf(p.Traits)); diff != "" {
+			w.t.Errorf("functions of %s in Placement (-stored +got):\n%s", d.Name, diff)
+		}
+	}
+	if n := w.unsettled(); n > 0 {
+		w.t.Errorf("%d deployables are unsettled", n)
+	}
+}
+
+// shown are inventories and traits by path, without functions, which may have been programmed.
+func (w *reportWorld) shown() map[string]placementsim.ResourceProvider {
+	all := make(map[string]placementsim.ResourceProvider)
+	for path, p := range w.tree() {
+		traits := slices.DeleteFunc(slices.Clone(p.Traits), driver.IsFunctionTrait)
+		slices.Sort(traits)
+		all[path] = placementsim.ResourceProvider{Name: p.Name, Inventories: p.Inventories, Traits: traits}
+	}
+	return all
+}
+
+func functionsOf(traits []string) string {
+	list := slices.DeleteFunc(slices.Clone(traits), func(trait string) bool { return !driver.IsFunctionTrait(trait) })
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+// unsettled counts the deployables of which Placement may have something else.
+func (w *reportWorld) unsettled() int { return strings.Count(string(dumped(w.t, w.cyborg)), `"unsettled"`) }
