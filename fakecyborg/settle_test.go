@@ -3,6 +3,7 @@ package fakecyborg_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -238,4 +240,94 @@ func functionsOf(traits []string) string {
 }
 
 // unsettled counts the deployables of which Placement may have something else.
-func (w *reportWorld) unsettled() int { return strings.Count(string(dumped(w.t, w.cyborg)), `"unsettled"`) }
+func (w *reportWorld) unsettled() int {
+	return strings.Count(string(dumped(w.t, w.cyborg)), `"unsettled"`)
+}
+
+// TestReportsSettleAnySequence has changes follow each other while a part of the requests to Placement fails, and processes end
+// between them.
+func TestReportsSettleAnySequence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(noDeadline{t}, func(rt *rapid.T) {
+			mode := rapid.SampledFrom([]fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested, fakecyborg.ModeFlat}).Draw(rt, "mode")
+			cfg := fakecyborg.Config{PlacementMode: mode}
+			w := newReportWorldOn(t, newReportWorldOf(t, cfg), cfg, withImages(t))
+			for _, class := range []string{"VGPU", "PGPU", "FPGA"} {
+				if _, err := w.cyborg.CreateDeviceProfile(class, []map[string]string{{"resources:" + class: "1"}}); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+			percent := rapid.SampledFrom([]int{0, 10, 30}).Draw(rt, "percent")
+			fails := func() bool { return random.IntN(100) < percent }
+			interrupt := func() {
+				w.wire.hook = func(string, string) int { return either(fails(), 0, http.StatusServiceUnavailable) }
+				w.wire.after = func(string, string) error { return either[error](fails(), nil, errors.New("the answer is lost")) }
+			}
+			interrupt()
+			devices := drawDevices(rt, mode)
+			rt.Repeat(map[string]func(*rapid.T){
+				"hardware": func(rt *rapid.T) { devices = drawDevices(rt, mode); w.hardware.set(devices...) },
+				"report":   func(*rapid.T) { _ = w.cyborg.Report(t.Context()) },
+				"status": func(rt *rapid.T) {
+					if all := w.cyborg.Devices(); len(all) > 0 {
+						status := rapid.SampledFrom([]string{fakecyborg.StatusEnabled, fakecyborg.StatusMaintaining}).Draw(rt, "status")
+						_ = w.cyborg.SetDeviceStatus(t.Context(), rapid.SampledFrom(all).Draw(rt, "device").UUID, status)
+					}
+				},
+				"program": func(rt *rapid.T) {
+					for _, d := range w.cyborg.Deployables() {
+						if image := rapid.SampledFrom([]string{imageOne, imageUUID, imageBad, unknownID}).Draw(rt, "image"); d.ResourceClass() == "FPGA" {
+							_ = w.cyborg.ProgramDeployable(t.Context(), d.UUID, image)
+						}
+					}
+				},
+				"bind": func(rt *rapid.T) {
+					if all := w.cyborg.Deployables(); len(all) > 0 {
+						d := rapid.SampledFrom(all).Draw(rt, "deployable")
+						if arqs, err := w.cyborg.CreateARQs(d.ResourceClass(), "p"); err == nil {
+							_ = w.cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: d.ProviderUUID, Instance: instanceA})
+						}
+					}
+				},
+				"free": func(*rapid.T) { w.free(instanceA) },
+				"restart": func(*rapid.T) {
+					state := dumped(t, w.cyborg)
+					w = newReportWorldOn(t, w, cfg, withImages(t))
+					loaded(t, w.cyborg, state)
+					interrupt()
+					w.cyborg.Resume()
+					synctest.Wait()
+				},
+			})
+			w.wire.hook, w.wire.after = nil, nil
+			w.settles(cfg, devices)
+			if t.Failed() {
+				rt.FailNow()
+			}
+		})
+	})
+}
+
+// drawDevices draws what a host has. Of a flat host all have the same traits.
+func drawDevices(rt *rapid.T, mode fakecyborg.PlacementMode) (list []driver.Device) {
+	trait := func(name string) string { return either(mode == fakecyborg.ModeFlat, name, flatTrait) }
+	first := []driver.Device{
+		mdevCard("af", "nvidia-222", 2, trait("CUSTOM_A")), mdevCard("af", "nvidia-222", 4, trait("CUSTOM_A")), mdevCard("af", "nvidia-223", 1, trait("CUSTOM_B")),
+		gpu("af", "PGPU", []string{trait("CUSTOM_A")}, "0"),
+	}
+	second := []driver.Device{gpu("3b", "PGPU", []string{trait("CUSTOM_A")}, "0", "1"), gpu("3b", "PGPU", []string{trait("CUSTOM_B")}, "1")}
+	switch mode {
+	case fakecyborg.ModeTree:
+		second = append(second, fpgaCard("FPGA"), fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN"))
+	case fakecyborg.ModeNested:
+		second = append(second, boardOf(1024, "AA"), boardOf(1024, "AA", "BB"), boardOf(2048, "BB", "AA"))
+	}
+	for _, choice := range [][]driver.Device{first, second} {
+		if rapid.IntRange(0, 3).Draw(rt, "present") > 0 {
+			list = append(list, rapid.SampledFrom(choice).Draw(rt, "device"))
+		}
+	}
+	return list
+}
