@@ -290,6 +290,43 @@ func testAgentStart(t *testing.T, quirks bool) {
 	})
 }
 
+// TestAgentsThatStartTogetherReportAFewAtATime, so that Placement does not get a connection of each.
+func TestAgentsThatStartTogetherReportAFewAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		calls, open, most := 0, 0, 0
+		stub := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			mu.Lock()
+			calls, open = calls+1, open+1
+			most = max(most, open)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			open--
+			mu.Unlock()
+			simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": []map[string]string{{"uuid": unknownID, "name": "any"}}})
+		})
+		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
+			URL: "http://placement.invalid", Client: inProcess(stub),
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		for i := range 1000 {
+			if err := server.AddHost(driver.Host{Name: fmt.Sprintf("cn%d", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		if calls != 1000 || most > 64 {
+			t.Errorf("%d of 1000 agents have reported, up to %d at a time", calls, most)
+		}
+	})
+}
+
 // testHostWithoutAProvider: missing parent stores nothing.
 func testHostWithoutAProvider(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", nil, "0"))

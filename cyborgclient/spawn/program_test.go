@@ -153,7 +153,7 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 						t.Errorf("error %q does not name %q", err, text)
 					}
 				}
-				if *done.Before.BitstreamID != imageGzip || len(functions(t, done.After)) == 0 {
+				if known := len(functions(t, done.After)) > 0; *done.Before.BitstreamID != imageGzip || known != (tt.present != "") {
 					t.Errorf("with the error: %+v", done)
 				}
 				s.cloud.Faults().Clear()

@@ -126,7 +126,7 @@ func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercl
 func Transport() (http.RoundTripper, error) {
 	name := os.Getenv("OS_CACERT")
 	if name == "" {
-		return http.DefaultTransport, nil
+		return transport(nil), nil
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -139,15 +139,16 @@ func Transport() (http.RoundTripper, error) {
 	return transport(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}), nil
 }
 
-// transport returns the standard transport with the TLS configuration.
+// connections are kept of those to one server. Of the standard transport's it is 2, so that each of many calls at a time made
+// one of its own.
+const connections = 64
+
+// transport returns a transport for a TLS configuration, nil for the system's.
 func transport(config *tls.Config) http.RoundTripper {
-	if config == nil {
-		return http.DefaultTransport
-	}
 	own := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	if standard, ok := http.DefaultTransport.(*http.Transport); ok {
 		own = standard.Clone()
 	}
-	own.TLSClientConfig = config
+	own.TLSClientConfig, own.MaxIdleConnsPerHost = config, connections
 	return own
 }

@@ -56,6 +56,7 @@ type Conductor struct {
 	added     []*host          // in the order in which they were added
 	reported  map[string]time.Time
 	agentless chan struct{}           // the turn of all hosts without an agent
+	reporting chan struct{}           // a place for each report of a loop
 	resumed   bool                    // what an earlier process left
 	due       map[int64]chan struct{} // ends with the bind in the background that joined last, by instant
 }
@@ -73,6 +74,7 @@ func New(cfg Config, db *store.Store) *Conductor {
 	c := &Conductor{
 		cfg: cfg, db: db, layout: layout.New(cfg.Layout, cfg.Placement, db), rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks},
 		hosts: make(map[string]*host), reported: make(map[string]time.Time), due: make(map[int64]chan struct{}), agentless: make(chan struct{}, 1), resumed: true,
+		reporting: make(chan struct{}, maxReports),
 	}
 	if cfg.Logger != nil {
 		c.logFailures()

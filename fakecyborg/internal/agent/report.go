@@ -19,6 +19,10 @@ import (
 // reportPeriod is upstream's periodic_interval.
 const reportPeriod = time.Minute
 
+// maxReports is how many agents report at the same time on their own. Thousands start together, and Placement would get a
+// connection of each.
+const maxReports = 32
+
 // A starting agent that does not find its host in Placement tries again after this pause, which
 // doubles up to reportPeriod. Upstream's tries three times more (resource_provider_startup_retries).
 const (
@@ -117,7 +121,15 @@ func (c *Conductor) takeTurn(ctx context.Context, name string) (h *host, leave f
 // reportLoop reports now, until the host is in Placement, and then every minute.
 func (c *Conductor) reportLoop(ctx context.Context, name string) {
 	pause := startPause
-	err := c.ReportHost(ctx, name)
+	report := func() error {
+		leave, err := enter(ctx, c.reporting)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return c.ReportHost(ctx, name)
+	}
+	err := report()
 	for try := 0; errors.Is(err, ErrNotReported); try++ {
 		if c.cfg.Quirks && !errors.Is(err, layout.ErrNoParent) {
 			break
@@ -129,10 +141,10 @@ func (c *Conductor) reportLoop(ctx context.Context, name string) {
 			return
 		}
 		pause = min(2*pause, reportPeriod)
-		err = c.ReportHost(ctx, name)
+		err = report()
 	}
 	for sim.WaitAgain(ctx, c.cfg.Clock, reportPeriod) == nil {
-		_ = c.ReportHost(ctx, name) // kept for DriverReports; the next one tries again
+		_ = report() // kept for DriverReports; the next one tries again
 	}
 }
 
