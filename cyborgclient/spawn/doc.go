@@ -49,6 +49,12 @@
 // may be different processes: [Attempt.Handover] is the JSON between them and
 // [Flow.Resume] continues from it.
 //
+// Flows, and processes, may work on one cloud at the same time, each on its own instances. What is done
+// to one instance has to be done one after the other, as Nova does under its lock of the
+// instance: after a deletion between the claim and the bind of a spawn, both succeed, and the
+// spawn's ARQs are Bound without an allocation, until the instance is deleted again or
+// [Flow.Reconcile] finds it gone.
+//
 // What this package does not do: it does not run guests (see [Hooks] and
 // [Hypervisor]), set up networks and volumes, or create mediated devices, which
 // Cyborg's agent does unless [Hooks.CreateMdev] is set.

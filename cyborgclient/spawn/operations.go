@@ -50,7 +50,7 @@ type MdevCreator interface {
 
 // Operations are what happens to instances after their spawn: Nova's rules for
 // accelerators without Nova's defects. They are safe for parallel use, one
-// operation per instance.
+// operation per instance; see the package on other processes.
 //
 // Operations that Nova blocks because of the accelerators return a
 // [*BlockedError] before any request; see [Permit]. Those that free accelerators
