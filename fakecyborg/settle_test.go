@@ -124,7 +124,9 @@ type interruption string
 
 const (
 	refused interruption = "refused"
+	outage  interruption = "refused, and all that follow"
 	lost    interruption = "the answer is lost"
+	silence interruption = "the answer is lost, and all that follow are refused"
 	crash   interruption = "the process ends before its answer"
 )
 
@@ -135,11 +137,12 @@ func TestAReportSettlesWhatFailed(t *testing.T) {
 	for name, u := range upheavals() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, how := range []interruption{refused, lost, crash} {
-				for n, reached := 1, true; reached; n++ {
-					t.Run(fmt.Sprintf("%s %d", how, n), func(t *testing.T) {
+			for _, how := range []interruption{refused, outage, lost, silence, crash} {
+				for n, more := 1, true; more; n++ {
+					reached := false
+					more = t.Run(fmt.Sprintf("%s %d", how, n), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { reached = u.interrupt(t, how, n) })
-					})
+					}) && reached
 				}
 			}
 		})
@@ -158,13 +161,14 @@ func (u upheaval) interrupt(t *testing.T, how interruption, n int) bool {
 	var state []byte
 	w.wire.hook = func(string, string) int {
 		calls++
-		return either(calls == n && how == refused || calls > n && how == crash, 0, http.StatusServiceUnavailable)
+		fails := calls == n && (how == refused || how == outage) || calls > n && (how == outage || how == silence || how == crash)
+		return either(fails, 0, http.StatusServiceUnavailable)
 	}
 	w.wire.after = func(string, string) error {
 		switch {
 		case calls == n && how == crash:
 			state = dumped(t, w.cyborg)
-		case calls == n && how == lost:
+		case calls == n && (how == lost || how == silence):
 			return errors.New("the answer is lost")
 		}
 		return nil
