@@ -130,7 +130,7 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.Programming(d.UUID) && !ref.Named() {
 		return Refuse(Conflict, "deployable %s is being programmed", d.Name)
 	}
-	if d.Unknown && !ref.Named() && t.group(a).requiresFunction() { // which Placement may still show
+	if d.Unknown && !ref.Named() && t.group(a).lacksFunction(t.Reported(d).Traits) { // which Placement may still show
 		return Refuse(Conflict, "deployable %s has no known function: programming it has failed", d.Name)
 	}
 	for h := range t.Handles(d.UUID) {

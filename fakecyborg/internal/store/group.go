@@ -74,11 +74,11 @@ func (g Group) programmable(quirks bool) bool {
 	return class == "FPGA" || class == "CUSTOM_ACCELERATOR_FPGA" && !quirks
 }
 
-// requiresFunction reports whether the group requires the trait of a function of a region.
-func (g Group) requiresFunction() bool {
+// lacksFunction reports whether the group requires the trait of a function that is not among those of a region.
+func (g Group) lacksFunction(traits []string) bool {
 	return slices.ContainsFunc(g, func(item GroupItem) bool {
 		trait, ok := strings.CutPrefix(item.Key, prefixTrait)
-		return ok && driver.IsFunctionTrait(trait) && item.Value != nil && *item.Value == "required"
+		return ok && driver.IsFunctionTrait(trait) && item.Value != nil && *item.Value == "required" && !slices.Contains(traits, trait)
 	})
 }
 
