@@ -335,3 +335,32 @@ func drawDevices(rt *rapid.T, mode fakecyborg.PlacementMode) (list []driver.Devi
 	}
 	return list
 }
+
+// TestEnablingFreesWhatAnEarlierCyborgReserved: a Cyborg without the state of the one that disabled the device keeps what is
+// reserved of it, until the device is enabled.
+func TestEnablingFreesWhatAnEarlierCyborgReserved(t *testing.T) {
+	t.Parallel()
+	for mode, device := range map[fakecyborg.PlacementMode]driver.Device{
+		fakecyborg.ModeTree: mdevCard("af", "nvidia-222", 2), fakecyborg.ModeNested: boardOf(1024, "AA", "BB"),
+	} {
+		cfg := fakecyborg.Config{PlacementMode: mode}
+		w := newReportWorldOf(t, cfg, device)
+		w.report()
+		before := w.shown()
+		if err := setsStatus(fakecyborg.StatusMaintaining)(w); err != nil {
+			t.Fatal(err)
+		}
+		disabled := w.shown()
+		w = newReportWorldOn(t, w, cfg)
+		w.report()
+		if diff := cmp.Diff(disabled, w.shown()); diff != "" {
+			t.Errorf("%s: after a report (-disabled +got):\n%s", mode, diff)
+		}
+		if err := setsStatus(fakecyborg.StatusEnabled)(w); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, w.shown()); diff != "" {
+			t.Errorf("%s: after enabling (-before +got):\n%s", mode, diff)
+		}
+	}
+}
