@@ -25,8 +25,8 @@ type Driver interface {
 // Programmer is implemented by drivers of programmable devices. Upstream's agent calls
 // it for the FPGA family, at bind or through the deployable's program call.
 type Programmer interface {
-	// Program writes an image to the device at the control path. The name of the deployable
-	// selects the region of a card with several; empty leaves the choice to the driver.
+	// Program writes an image to the device at the control path. The name of the deployable selects the region of a card with
+	// several; empty leaves the choice to the driver. After an error that does not match ErrNotWritten the content is unknown.
 	Program(ctx context.Context, path ControlPath, deployable string, image []byte) error
 }
 

@@ -13,12 +13,12 @@ var (
 	ErrName = errors.New("driver: bad name")
 	// ErrPCIAddress is the cause of every error about a PCI address.
 	ErrPCIAddress = errors.New("driver: bad PCI address")
-	// ErrHandle is the cause of every error about an attach handle whose information does
-	// not fit its type.
+	// ErrHandle is the cause of every error about an attach handle whose information does not fit its type.
 	ErrHandle = errors.New("driver: bad attach handle")
-	// ErrGarbled is the cause of a Problem with a file whose content is not what the kernel
-	// writes there.
+	// ErrGarbled is the cause of a Problem with a file whose content is not what the kernel writes there.
 	ErrGarbled = errors.New("garbled content")
+	// ErrNotWritten is matched by the errors of Programmer.Program before anything was written.
+	ErrNotWritten = errors.New("driver: not written")
 	// ErrMdevType is the cause of the problem with a parent that lacks a type.
 	ErrMdevType = errors.New("driver: unsupported mediated device type")
 	// ErrDoubleClaim is the cause of the problem with a device that two drivers report.

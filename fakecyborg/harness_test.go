@@ -311,6 +311,7 @@ type hardware struct {
 	made     int
 	removed  int
 	failMake error
+	refuses  bool // to program, before anything is written
 	failDrop error
 	during   func() // runs while a mediated device is being made
 	dropping func() // runs while one is being removed
@@ -375,6 +376,9 @@ func (h *hardware) Program(_ context.Context, _ driver.ControlPath, _ string, im
 	defer h.mu.Unlock()
 	if bytes.Contains(image, []byte("bad")) {
 		return errors.New("the card refused the image")
+	}
+	if h.refuses {
+		return fmt.Errorf("test: %w", driver.ErrNotWritten)
 	}
 	h.images = append(h.images, image)
 	return nil

@@ -399,6 +399,10 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	check("and again", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
 	w.want(w.programAPI(unknownID, ""), 404, "")
 	check("after an image that is not there", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
+	card.refuses = true
+	w.want(w.programAPI(imageUUID, ""), 500, "")
+	card.refuses = false
+	check("after a refusal of the driver", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
 	w.want(w.programAPI(imageBad, ""), 500, "")
 	check("after a writing that failed")
 	report()

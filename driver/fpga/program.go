@@ -14,22 +14,31 @@ import (
 // Errors to compare with errors.Is: the causes of a refusal to program, and of a problem.
 var (
 	// ErrBitstream: the image is no image, or not one for the region.
-	ErrBitstream = errors.New("fpga: bad image")
+	ErrBitstream error = refusal("fpga: bad image")
 	// ErrNoDevice: no card of the driver's is at the control path.
-	ErrNoDevice = errors.New("fpga: no such device")
+	ErrNoDevice error = refusal("fpga: no such device")
 	// ErrPreprogrammed: the configuration says that the region is not to be programmed, or the
 	// kernel shows no way to.
-	ErrPreprogrammed = errors.New("fpga: pre-programmed")
+	ErrPreprogrammed error = refusal("fpga: pre-programmed")
 	// ErrRegion: it is not clear which region is meant.
-	ErrRegion = errors.New("fpga: unclear region")
+	ErrRegion error = refusal("fpga: unclear region")
 	// ErrNoLoader: Config.BitstreamLoader is not set, and the card is not one of a tree in memory
 	// that does without.
-	ErrNoLoader = errors.New("fpga: no loader")
+	ErrNoLoader error = refusal("fpga: no loader")
 	// ErrRegionType is the cause of the problem with cards of two products that have regions
 	// of one type: the Rocky specification rules that out, and an image for the one would be
 	// taken for the other.
 	ErrRegionType = errors.New("fpga: one region type in two products")
 )
+
+// refusal is an error before anything was written.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
+
+// Is implements the interface of errors.Is.
+func (refusal) Is(target error) bool { return target == driver.ErrNotWritten }
 
 // job is one image to be written to one region, as the loader is told of it.
 type job struct {
@@ -65,7 +74,7 @@ type programmable interface {
 // function. The name of the deployable selects the region; without one the image must name
 // the type of exactly one region of a card with several. After the loader the functions are read
 // again, and have to be those of the image. The error wraps ErrNoDevice, ErrPreprogrammed, ErrRegion,
-// ErrBitstream or ErrNoLoader, and with each of those nothing was written; or it is that of the loader.
+// ErrBitstream or ErrNoLoader, which match driver.ErrNotWritten, too; or it is that of the loader.
 func (d *Intel) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
 	return d.program(path, func(at driver.PCIAddress) error {
 		j, err := d.plan(ctx, at, deployable, image)

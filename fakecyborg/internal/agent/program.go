@@ -231,7 +231,7 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 		return err
 	})
 	if err != nil {
-		return writes.Load(), c.programFailed(d, image, err)
+		return writes.Load() && !errors.Is(err, driver.ErrNotWritten), c.programFailed(d, image, err)
 	}
 	return true, nil
 }
