@@ -199,20 +199,6 @@ func (r *report) begin(ctx context.Context, ahead reading) {
 	}
 }
 
-// settleUnread settles the deployables of devices that exist and could not be read.
-func (r *report) settleUnread(ctx context.Context, stored []storedDevice, seen discovery) {
-	for _, device := range stored {
-		if seen.gone(device) || slices.ContainsFunc(seen.devices, func(f found) bool { return f.key == device.key }) {
-			continue
-		}
-		for _, d := range device.deployables {
-			if d.Unsettled != nil {
-				r.fail(device.key, "update provider "+d.Name, r.c.settleInTurn(ctx, d.UUID))
-			}
-		}
-	}
-}
-
 // fill ends the report.
 func (r *report) fill(ctx context.Context) {
 	for _, d := range r.created {
