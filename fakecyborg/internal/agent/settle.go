@@ -45,7 +45,7 @@ func (c *Conductor) settleInTurn(ctx context.Context, uuid string) error {
 	}
 	err := c.layout.Change(ctx, c.rules.Compare(device, d, stored, stored))
 	if err == nil {
-		c.change(ctx, func(tx store.Tx) { tx.Unsettle(uuid, nil) })
+		c.change(ctx, func(tx store.Tx) { tx.Unsettle(uuid, store.Unsettled{}) })
 	}
 	return err
 }

@@ -182,11 +182,10 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 		}
 	}
 	method, path := http.MethodPut, "/inventories/"+class
-	if !ours {
-		method, path = http.MethodPost, "/inventories"
-	}
 	if ours {
 		f.setInventory(provider, class, eitherOf(written, amount), false)
+	} else {
+		method, path = http.MethodPost, "/inventories"
 	}
 	t := existing(provider)
 	err := f.client.write(ctx, t, providerWrite{method: method, path: path, version: "1.26", body: func() (writeBody, error) {

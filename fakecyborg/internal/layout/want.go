@@ -42,8 +42,8 @@ type Change struct {
 func (c Change) Empty() bool { return !c.Amount && len(c.Add)+len(c.Drop) == 0 }
 
 // Unsettled is what Placement may have of the deployable until the change has ended.
-func (c Change) Unsettled() *store.Unsettled {
-	return &store.Unsettled{
+func (c Change) Unsettled() store.Unsettled {
+	return store.Unsettled{
 		Classes: slices.Concat(c.New.classes(), c.DropClasses), Traits: slices.Concat(c.New.Traits, c.Drop), Reserved: c.New.Frees,
 	}
 }

@@ -41,11 +41,8 @@ func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
 func (t Tx) SetReserving(uuid string, reserving bool) {
 	for _, d := range t.DeviceDeployables(uuid) {
 		u := d.unsettled()
-		if u.Reserved = reserving; reserving || len(u.Classes)+len(u.Traits) > 0 {
-			t.Unsettle(d.UUID, &u)
-		} else {
-			t.Unsettle(d.UUID, nil)
-		}
+		u.Reserved = reserving
+		t.Unsettle(d.UUID, u)
 	}
 }
 
@@ -56,9 +53,13 @@ func (d Deployable) unsettled() Unsettled {
 	return *d.Unsettled
 }
 
-// Unsettle stores what Placement may have of a deployable beside what is stored, nil for nothing.
-func (t Tx) Unsettle(uuid string, u *Unsettled) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Unsettled = u })
+// Unsettle stores what Placement may have of a deployable beside what is stored.
+func (t Tx) Unsettle(uuid string, u Unsettled) {
+	t.s.deployables.edit(t, uuid, func(d *Deployable) {
+		if d.Unsettled = &u; !u.Reserved && len(u.Classes)+len(u.Traits) == 0 {
+			d.Unsettled = nil
+		}
+	})
 }
 
 // IsAsReported reports whether Merge changes nothing.

@@ -255,7 +255,8 @@ func (t Tx) Spoil(l Lease, now time.Time) {
 	if spec, p, err := t.PlanFunction(d, Image{ID: l.Image}); err == nil {
 		t.SetFunction(d.UUID, spec, p, now)
 	}
-	t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt, d.Unsettled = true, "", now, &u })
+	t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = true, "", now })
+	t.Unsettle(d.UUID, u)
 }
 
 // Unclaim ends the lease of a region and leaves its row as it is.
