@@ -2,10 +2,19 @@
 
 package spawn_test
 
-import "github.com/gocyborg/gocyborg/simcloud/drill"
+import (
+	"testing"
+
+	"github.com/gocyborg/gocyborg/simcloud/drill"
+)
 
 // drilled is a sample for every day.
-func drilled(int) drill.Config { return drill.Config{Singles: 2, Pairs: 1} }
+func drilled(int) drill.Config {
+	if testing.Short() {
+		return drill.Config{Singles: 1}
+	}
+	return drill.Config{Singles: 2, Pairs: 1}
+}
 
 // step: one of so many faults is tried by the tests that list their faults themselves. A prime: a request can
 // fail in five ways.
