@@ -82,3 +82,59 @@ func TestACardThatAGuestHasKeepsItsTraits(t *testing.T) {
 		})
 	}
 }
+
+// A guest with the function that manages a card could program it for others.
+func TestTheFunctionThatManagesACardIsNotOffered(t *testing.T) {
+	t.Parallel()
+	const engine, user = "0000:5f:00.0", "0000:5f:00.1"
+	device := func(address, kernelDriver string, content *sysfs.FPGA) sysfs.PCIDevice {
+		return sysfs.PCIDevice{Address: address, Vendor: "8086", Product: "0b30", Class: "1200", Driver: kernelDriver, FPGA: content}
+	}
+	manages, serves := &sysfs.FPGA{Dev: 5, DFL: true, InterfaceID: id("a")}, &sysfs.FPGA{Dev: 6, DFL: true, Ports: []sysfs.FPGAPort{{Number: 7, AFUID: id("b")}}}
+	other := device(user, "", nil)
+	other.Product = "bccf"
+	for _, tt := range []struct {
+		name     string
+		devices  []sysfs.PCIDevice
+		damage   string // a file below devices
+		want     []string
+		problems []string
+	}{
+		{name: "free", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages), device(user, "dfl-pci", serves)}, want: []string{user}},
+		{name: "a guest has it", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages), device(user, "vfio-pci", nil)}, want: []string{user}},
+		{name: "the engine has no kernel driver", devices: []sysfs.PCIDevice{device(engine, "", nil), device(user, "dfl-pci", serves)}, want: []string{user}},
+		{name: "none has a kernel driver: the second is taken for a virtual one", devices: []sysfs.PCIDevice{device(engine, "", nil), device(user, "", nil)}, want: []string{user}},
+		{name: "nor do they have one id", devices: []sysfs.PCIDevice{device(engine, "", nil), other}},
+		{name: "no user", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages)}},
+		{name: "the user cannot be read", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages), device(user, "dfl-pci", serves)},
+			damage: user + "/vendor", problems: []string{user}},
+		{name: "nor its port", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages), device(user, "dfl-pci", serves)},
+			damage: user + "/fpga_region/region6/dfl-port.7/afu_id", problems: []string{user}},
+		{name: "the engine cannot be read", devices: []sysfs.PCIDevice{device(engine, "", nil), device(user, "vfio-pci", nil)},
+			damage: engine + "/vendor", problems: []string{engine, user}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tree := drivertest.Tree(t, tt.devices...)
+			if tt.damage != "" {
+				tree.SetFile(pciDir+tt.damage, []byte("?"))
+			}
+			report := intel(t, fpga.Config{}, tree)
+			var offered, problems []string
+			for _, d := range report.Devices {
+				for _, at := range d.Addresses() {
+					offered = append(offered, at.String())
+				}
+			}
+			for _, p := range report.Problems {
+				problems = append(problems, p.Address)
+			}
+			if diff := cmp.Diff(tt.want, offered); diff != "" {
+				t.Errorf("offered (-want +got):\n%s\nleft out: %v", diff, report.LeftOut)
+			}
+			if diff := cmp.Diff(tt.problems, problems); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

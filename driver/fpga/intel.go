@@ -119,8 +119,7 @@ func (v *intelVisit) offerBoard(b *board) {
 		return
 	}
 	if !b.divided() {
-		if user := v.userOf(b); user != nil {
-			v.LeaveOut(b.Unit, "management function of a card whose user function is %s", user.Address)
+		if !v.forUser(b) {
 			return
 		}
 		for _, r := range b.regions {
@@ -141,14 +140,41 @@ func (v *intelVisit) offerBoard(b *board) {
 	}, providers...)
 }
 
-// userOf is the function for the user of a card whose engine is in another function of its slot.
-func (v *intelVisit) userOf(b *board) *board {
+// forUser reports whether a function is not there to manage a card whose ports are in another one of
+// its slot, and otherwise adds the reason to the report. A function that a guest has shows no port, and
+// one without a kernel driver shows no engine.
+func (v *intelVisit) forUser(b *board) bool {
+	if b.serves || b.IsVirtual {
+		return true
+	}
+	var manager, user *board
+	others, unread := 0, v.unread[slotOf(b.Address)]
 	for _, o := range v.boards {
-		if b.manages && !o.manages && o.serves && slotOf(o.Address) == slotOf(b.Address) {
-			return o
+		if o == b || slotOf(o.Address) != slotOf(b.Address) {
+			continue
+		}
+		others++
+		unread = unread || o.fault
+		if o.manages {
+			manager = o
+		}
+		if o.serves && !o.manages {
+			user = o
 		}
 	}
-	return nil
+	switch {
+	case b.manages && user != nil:
+		v.LeaveOut(b.Unit, "management function of a card whose user function is %s", user.Address)
+	case b.manages:
+		v.LeaveOut(b.Unit, "management function of a card that shows no port")
+	case manager != nil || others == 0 && !unread:
+		return true
+	case unread:
+		v.Problem(b.Unit, errSlotUnread)
+	default:
+		v.LeaveOut(b.Unit, "no function of the slot shows a management engine: it is not known which is for the user")
+	}
+	return false
 }
 
 // providers is one for a card that is offered as a whole or has one region, else one for

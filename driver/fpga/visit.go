@@ -2,6 +2,7 @@ package fpga
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,6 +31,8 @@ type visit struct {
 	// cards are the physical functions, and the virtual ones whose physical function is
 	// not in the tree, as in a guest.
 	cards []*driver.Unit
+	// unread are the slots with a function that could not be read.
+	unread map[driver.PCIAddress]bool
 }
 
 // visit scans the functions for which own answers true.
@@ -38,13 +41,27 @@ func (b *base) visit(ctx context.Context, view *driver.View, own func(driver.PCI
 	if err != nil {
 		return nil, err
 	}
-	v := &visit{base: b, PCIScan: scan}
+	v := &visit{base: b, PCIScan: scan, unread: make(map[driver.PCIAddress]bool)}
+	for _, p := range scan.Report.Problems {
+		if at, err := driver.ParsePCIAddress(p.Address); err == nil {
+			v.unread[slotOf(at)] = true
+		}
+	}
 	for _, u := range scan.Units {
 		if u.Physical == nil && !u.ForeignVF && !u.Unreadable {
 			v.cards = append(v.cards, u)
 		}
 	}
 	return v, nil
+}
+
+// errSlotUnread says why the functions of a slot are left as they are.
+var errSlotUnread = errors.New("another function of the slot could not be read: it is not known which is for the user")
+
+// slotOf is the address without the function.
+func slotOf(a driver.PCIAddress) driver.PCIAddress {
+	a.Function = 0
+	return a
 }
 
 // readable are the virtual functions of a card that could be read.

@@ -94,17 +94,11 @@ func (s slotCard) management() *driver.Unit {
 
 // slotCards gathers the functions of each slot.
 func (v *visit) slotCards() []slotCard {
-	incomplete := make(map[driver.PCIAddress]bool)
-	for _, u := range v.Units {
-		if u.Unreadable {
-			incomplete[slotOf(u.Address)] = true
-		}
-	}
 	var list []slotCard
 	for _, c := range v.cards {
 		i := len(list) - 1
 		if i < 0 || slotOf(list[i].first().Address) != slotOf(c.Address) {
-			list = append(list, slotCard{incomplete: incomplete[slotOf(c.Address)]})
+			list = append(list, slotCard{incomplete: v.unread[slotOf(c.Address)]})
 			i++
 		}
 		list[i].functions = append(list[i].functions, c)
@@ -112,17 +106,11 @@ func (v *visit) slotCards() []slotCard {
 	return list
 }
 
-// slotOf is the address without the function.
-func slotOf(a driver.PCIAddress) driver.PCIAddress {
-	a.Function = 0
-	return a
-}
-
 // slotCard reports one card. The management function is offered by configuration
 // only, or when the card has no other.
 func (v *visit) slotCard(s slotCard) {
 	if s.incomplete {
-		v.LeaveOut(s.first(), "another function of the slot could not be read: it is not known which is for the user")
+		v.Problem(s.first(), errSlotUnread)
 		return
 	}
 	user := s.user()
