@@ -85,15 +85,13 @@ func (d Device) ProductID() string {
 	return strings.TrimPrefix(strings.ToLower(cmp.Or(board.ProductID, board.DeviceID)), "0x")
 }
 
-// ControlPath says how the host reaches a device. Its Info is the identity of the
-// device from one report to the next.
+// ControlPath says how the host reaches a device. Its Info is the device's identity from one report to the next.
 type ControlPath struct {
 	Type string `json:"cpid_type"`
 	Info Info   `json:"cpid_info"`
 }
 
-// Key returns the identity of the control path: its information as JSON text with
-// sorted keys, the form the conductor compares.
+// Key returns the identity of the control path: its information as JSON with sorted keys, as the conductor compares it.
 func (c ControlPath) Key() string { return c.Info.Key() }
 
 // Deployable is a part of a device that is offered as one resource provider. Its Name
@@ -104,9 +102,11 @@ type Deployable struct {
 	NumAccelerators int `json:"num_accelerators"`
 	// DriverName is the name under which an agent finds the driver again.
 	DriverName string `json:"driver_name"`
-	// Programmable is false for a region that is never to be programmed; nil is
-	// what the device says.
+	// Programmable is false for a region that is never to be programmed; nil is what the device says.
 	Programmable *bool `json:"programmable,omitempty"`
+	// Hidden is set where the kernel does not show what is in it, as while a guest has it on vfio-pci:
+	// agents keep the traits that they know, and the information of its handles.
+	Hidden bool `json:"hidden,omitempty"`
 	// Class is the resource class of the provider's inventory, Traits are its traits.
 	Class  string   `json:"class,omitempty"`
 	Traits []string `json:"traits,omitempty"`

@@ -35,6 +35,9 @@ func TestACardThatAGuestHasKeepsItsTraits(t *testing.T) {
 	t.Parallel()
 	virtual := dflCard("0000:5f:00.0", 1, "2", "b")
 	virtual.FPGA.Ports[0].VF, virtual.VFs = 1, &sysfs.VFs{Total: 1, Enabled: 1, Product: "0b31", Driver: "dfl-pci"}
+	two := dflCard("0000:5f:00.0", 1, "2", "b")
+	two.FPGA.Ports[0].VF, two.VFs = 1, &sysfs.VFs{Total: 2, Enabled: 2, Product: "0b31", Driver: "dfl-pci"}
+	two.FPGA.Ports = append(two.FPGA.Ports, sysfs.FPGAPort{Number: 2, AFUID: id("c"), VF: 2})
 	for name, tt := range map[string]struct {
 		card                sysfs.PCIDevice
 		mode                fakecyborg.PlacementMode
@@ -42,6 +45,8 @@ func TestACardThatAGuestHasKeepsItsTraits(t *testing.T) {
 	}{
 		"whole":                    {dflCard("0000:5f:00.0", 1, "2", "b"), fakecyborg.ModeTree, "0000:5f:00.0", "region1"},
 		"whole, nested":            {dflCard("0000:5f:00.0", 1, "2", "b"), fakecyborg.ModeNested, "0000:5f:00.0", "region1"},
+		"fixed function":           {dflCard("0000:5f:00.0", 1, "", "b"), fakecyborg.ModeTree, "0000:5f:00.0", "region1"},
+		"one of two functions":     {two, fakecyborg.ModeTree, "0000:5f:00.1", "region2"},
 		"virtual function":         {virtual, fakecyborg.ModeTree, "0000:5f:00.1", "region2"},
 		"virtual function, nested": {virtual, fakecyborg.ModeNested, "0000:5f:00.1", "region2"},
 	} {

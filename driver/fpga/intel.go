@@ -234,6 +234,7 @@ func (v *intelVisit) regionProviders(b *board, r region, inside []*driver.Unit) 
 // provider describes each of the regions in a provider, once for each functionality it has.
 func (v *intelVisit) provider(b *board, name string, programmable bool, functions []*driver.Unit, regions ...region) provider {
 	p := provider{name: name, functions: functions, units: len(functions), programmable: programmable}
+	p.hidden = slices.ContainsFunc(functions, func(f *driver.Unit) bool { return len(v.containers[f.Address]) == 0 })
 	for _, r := range regions {
 		loaded := r.functions()
 		subject := driver.Subject{

@@ -14,6 +14,7 @@ type provider struct {
 	units        int            // fewer than functions where two are one accelerator
 	subjects     []driver.Subject
 	programmable bool
+	hidden       bool // a function shows nothing
 }
 
 // offer reports a card with its providers, if there are any.
@@ -29,7 +30,7 @@ func (v *visit) offer(card *driver.Unit, device driver.Device, providers ...prov
 			return
 		}
 		part := driver.Deployable{
-			Name: v.settings.Host + "_" + p.name, NumAccelerators: p.units, DriverName: v.driverName, Class: class, Traits: traits,
+			Name: v.settings.Host + "_" + p.name, NumAccelerators: p.units, DriverName: v.driverName, Class: class, Traits: traits, Hidden: p.hidden,
 		}
 		for _, f := range p.functions {
 			part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: f.Address.Info()})

@@ -20,8 +20,9 @@
 // every trait shape, since device profiles choose by them, and the attach handle has the
 // field physical_network, which Nova's accelerator ports need. A port without a mapping
 // has neither network nor function. The mappings name interfaces of ports; their virtual
-// functions share them. A mapping to an interface that no claimed port has, as while the
-// port is bound to vfio-pci, is a problem in the report.
+// functions share them. A mapping to an interface that no claimed port has is a problem in the report.
+// A port that a guest has shows no interface: it is hidden, as [driver.Deployable] says, so that agents
+// keep its traits and its network.
 //
 // It follows cyborg/accelerator/drivers/nic/intel/driver.py and sysinfo.py of Cyborg
 // 2026.2 and the sections [nic_devices] and [x710_static] of its configuration. The

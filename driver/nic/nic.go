@@ -58,13 +58,22 @@ func claims() []driver.Claim {
 	}
 }
 
-// reportMissing adds the configured interfaces that no card has to the report.
+// reportMissing adds the configured interfaces that no card has to the report, unless they may be those
+// of ports that guests have, which show none.
 func (p ports) reportMissing(scan *driver.PCIScan) {
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if !slices.ContainsFunc(scan.Units, func(u *driver.Unit) bool { return slices.Contains(u.Interfaces, name) }) {
-			scan.Report.Problems = append(scan.Report.Problems, driver.Problem{File: "class/net/" + name,
-				Err: fmt.Errorf("%w: interface %s is mapped, and no card of this driver has it", driver.ErrConfig, name)})
+	hidden, missing := 0, slices.Sorted(maps.Keys(p))
+	for _, u := range scan.Units {
+		missing = slices.DeleteFunc(missing, func(name string) bool { return slices.Contains(u.Interfaces, name) })
+		if !virtual(*u) && len(u.Interfaces) == 0 && !slices.Contains(kernelDrivers(), u.Driver) {
+			hidden++
 		}
+	}
+	if len(missing) <= hidden {
+		return
+	}
+	for _, name := range missing {
+		scan.Report.Problems = append(scan.Report.Problems, driver.Problem{File: "class/net/" + name,
+			Err: fmt.Errorf("%w: interface %s is mapped, and no card of this driver has it", driver.ErrConfig, name)})
 	}
 }
 
@@ -98,13 +107,18 @@ func virtual(u driver.Unit) bool {
 
 func virtualID(product uint16) bool { return product == productVF || product == productHyperVF }
 
+// owner is the port of a virtual function, else the function itself.
+func owner(u driver.Unit) driver.Unit {
+	if u.Physical != nil {
+		return *u.Physical
+	}
+	return u
+}
+
 // of finds what is configured for a function: a virtual one is on the network of its
 // physical function.
 func (p ports) of(u driver.Unit) port {
-	if u.Physical != nil {
-		u = *u.Physical
-	}
-	for _, name := range u.Interfaces {
+	for _, name := range owner(u).Interfaces {
 		if found, ok := p[name]; ok {
 			return found
 		}
@@ -144,8 +158,10 @@ func (p ports) subject(u driver.Unit) driver.Subject {
 	return s
 }
 
-// complete adds the field of the attach handle that the ports of guests are bound with.
+// complete adds the field of the attach handle that the ports of guests are bound with. A port
+// without an interface may be a mapped one that a guest has.
 func (p ports) complete(u driver.Unit, d *driver.Deployable) {
+	d.Hidden = len(p) > 0 && len(owner(u).Interfaces) == 0
 	if network := p.of(u).network; network != "" {
 		d.AttachHandles[0].Info["physical_network"] = network
 	}

@@ -109,43 +109,51 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 	return d
 }
 
-// keepHidden returns what a driver reported with the types of regions and the functions that are
-// stored, where a handle is in use and the driver reports none: of an FPGA that a guest has, on
-// vfio-pci, the kernel shows neither.
+// keepHidden returns what a driver reported, with what is stored of the deployables in use that the
+// kernel does not show.
 func (d storedDevice) keepHidden(reported driver.Device) driver.Device {
-	if reported.Type != driver.TypeFPGA {
-		return reported
-	}
 	cloned := false
 	for i, part := range reported.Deployables {
 		n := slices.IndexFunc(d.deployables, func(deployable storedDeployable) bool { return deployable.Name == part.Name })
-		if n < 0 || d.deployables[n].inUse() == 0 {
+		if !part.Hidden || n < 0 || d.deployables[n].inUse() == 0 {
 			continue
-		}
-		traits := slices.DeleteFunc(slices.Clone(d.deployables[n].reported.Traits), func(trait string) bool {
-			return !slices.Contains(part.Traits, trait) && !hiddenFrom(part.Traits, trait)
-		})
-		if !slices.ContainsFunc(traits, func(trait string) bool { return !slices.Contains(part.Traits, trait) }) {
-			continue
-		}
-		for _, trait := range part.Traits {
-			if !slices.Contains(traits, trait) {
-				traits = append(traits, trait)
-			}
 		}
 		if !cloned {
 			reported, cloned = reported.Clone(), true
 		}
-		reported.Deployables[i].Traits = traits
+		d.deployables[n].complete(&reported.Deployables[i])
 	}
 	return reported
 }
 
-// hiddenFrom reports whether a trait is that of a region or of a function, and the list has none of the
-// kind.
-func hiddenFrom(list []string, trait string) bool {
-	return driver.IsRegionTrait(trait) && !slices.ContainsFunc(list, driver.IsRegionTrait) ||
-		driver.IsFunctionTrait(trait) && !slices.ContainsFunc(list, driver.IsFunctionTrait)
+// complete adds what is stored to the report of a deployable that is hidden: its traits, and what the
+// handles have beside their addresses. Functions are kept unless the driver reports a new one: the
+// region was programmed.
+func (d storedDeployable) complete(part *driver.Deployable) {
+	programmed := slices.ContainsFunc(part.Traits, func(trait string) bool {
+		return driver.IsFunctionTrait(trait) && !slices.Contains(d.reported.Traits, trait)
+	})
+	traits := slices.DeleteFunc(slices.Clone(d.reported.Traits), func(trait string) bool {
+		return programmed && driver.IsFunctionTrait(trait) && !slices.Contains(part.Traits, trait)
+	})
+	for _, trait := range part.Traits {
+		if !slices.Contains(traits, trait) && (trait != driver.TraitProgrammable || !d.Preprogrammed) {
+			traits = append(traits, trait)
+		}
+	}
+	part.Traits = traits
+	if d.Preprogrammed {
+		part.Programmable = new(bool)
+	}
+	for i, reported := range part.AttachHandles {
+		at := driver.ControlPath{Info: reported.Info}.Address()
+		for _, h := range d.handles {
+			stored := driver.ControlPath{Info: h.Info.Map()}
+			if h.Type == reported.Type && stored.Address() == at {
+				part.AttachHandles[i].Info = stored.Info
+			}
+		}
+	}
 }
 
 // plan finds the difference of a stored device and reports whether there is one.

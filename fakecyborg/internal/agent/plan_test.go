@@ -115,7 +115,7 @@ func TestHandlesOfOthersAreNotOffered(t *testing.T) {
 	}
 }
 
-// TestWhatAGuestHidesIsKept has the traits of an FPGA's region and function, which the kernel does not
+// TestWhatAGuestHidesIsKept has the traits of an FPGA's region and functions, which the kernel does not
 // show while a guest has it.
 func TestWhatAGuestHidesIsKept(t *testing.T) {
 	t.Parallel()
@@ -123,26 +123,29 @@ func TestWhatAGuestHidesIsKept(t *testing.T) {
 		vendor, region  = "CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_REGION_INTEL_9926AB6D6C925A68AABCA7D84C545738"
 		gzip, other     = "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B", "CUSTOM_FPGA_FUNCTION_ID_INTEL_C6AA954A9B914A37ABC11D9F0709DCC3"
 		former, another = "CUSTOM_FORMER", "CUSTOM_ANOTHER"
+		programmable    = driver.TraitProgrammable
 	)
 	for name, tt := range map[string]struct {
-		typ                 string
-		inUse               bool
-		stored, found, want []string
+		inUse, hidden, fixed bool
+		stored, found, want  []string
 	}{
-		"in a guest":                     {driver.TypeFPGA, true, []string{vendor, gzip, region}, []string{vendor}, []string{vendor, gzip, region}},
-		"the region is seen":             {driver.TypeFPGA, true, []string{vendor, gzip, region}, []string{vendor, region}, []string{vendor, gzip, region}},
-		"another function is seen":       {driver.TypeFPGA, true, []string{vendor, gzip, region}, []string{vendor, other}, []string{vendor, region, other}},
-		"all is seen":                    {driver.TypeFPGA, true, []string{vendor, gzip, region}, []string{vendor, region, other}, []string{vendor, region, other}},
-		"other traits follow the driver": {driver.TypeFPGA, true, []string{vendor, former, gzip}, []string{vendor, another}, []string{vendor, gzip, another}},
-		"not in use":                     {driver.TypeFPGA, false, []string{vendor, gzip, region}, []string{vendor}, []string{vendor}},
-		"no FPGA":                        {driver.TypeGPU, true, []string{vendor, gzip, region}, []string{vendor}, []string{vendor}},
+		"in a guest":                 {true, true, false, []string{vendor, gzip, region}, []string{vendor}, []string{vendor, gzip, region}},
+		"one function is seen":       {true, true, false, []string{vendor, gzip, other}, []string{vendor, other}, []string{vendor, gzip, other}},
+		"another function is seen":   {true, true, false, []string{vendor, gzip, region}, []string{vendor, other}, []string{vendor, region, other}},
+		"a trait is configured":      {true, true, false, []string{vendor, former, gzip}, []string{vendor, another}, []string{vendor, former, gzip, another}},
+		"it could be programmed":     {true, true, false, []string{vendor, gzip, programmable}, []string{vendor, programmable}, []string{vendor, gzip, programmable}},
+		"it could not be programmed": {true, true, true, []string{vendor, gzip}, []string{vendor, programmable}, []string{vendor, gzip}},
+		"all is seen":                {true, false, false, []string{vendor, gzip, region}, []string{vendor, region, other}, []string{vendor, region, other}},
+		"the function has been lost": {true, false, false, []string{vendor, gzip, region}, []string{vendor, region}, []string{vendor, region}},
+		"not in use":                 {false, true, false, []string{vendor, gzip, region}, []string{vendor}, []string{vendor}},
 	} {
 		d := storedCard(card(2, tt.stored...))
-		d.deployables[0].handles[1].InUse = tt.inUse
+		d.deployables[0].handles[1].InUse, d.deployables[0].Preprogrammed = tt.inUse, tt.fixed
 		found := card(2, tt.found...)
-		found.Type = tt.typ
-		if got := d.keepHidden(found).Deployables[0].Traits; !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		found.Deployables[0].Hidden = tt.hidden
+		got := d.keepHidden(found).Deployables[0]
+		if !slices.Equal(got.Traits, tt.want) || got.Preprogrammed() != tt.fixed {
+			t.Errorf("%s: %v, pre-programmed %t, want %v", name, got.Traits, got.Preprogrammed(), tt.want)
 		}
 		if !slices.Equal(found.Deployables[0].Traits, tt.found) {
 			t.Errorf("%s: what the driver reported was changed", name)
