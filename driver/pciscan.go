@@ -20,11 +20,9 @@ type Unit struct {
 	// Virtual are the virtual functions of a physical one, in the order of addresses.
 	// Those that could not be read are among them.
 	Virtual []*Unit
-	// Unreadable is set when a problem with the function was reported: it is not offered,
-	// since its use is not known.
+	// Unreadable is set when a problem with the function was reported: it is not offered, since its use is not known.
 	Unreadable bool
-	// ForeignVF is set for a virtual function whose physical function is in the tree and
-	// is not one of the driver's.
+	// ForeignVF is set for a virtual function whose physical function is in the tree and is not one of the driver's.
 	ForeignVF bool
 }
 
@@ -33,8 +31,7 @@ type Unit struct {
 type PCIScan struct {
 	// View is what is read.
 	View *View
-	// Units are the driver's functions and their virtual functions, in the order of
-	// addresses.
+	// Units are the driver's functions and their virtual functions, in the order of addresses.
 	Units  []*Unit
 	Report Report
 
@@ -44,11 +41,10 @@ type PCIScan struct {
 	units  map[PCIAddress]*Unit
 }
 
-// ScanPCI reads the functions for which own answers true, and the virtual functions that
-// these name, whatever their ids are. Captured trees may lack the links of either side, so
-// a virtual function belongs to the physical function that its physfn link leads to, and
-// to one whose virtfn link leads to it; where the two disagree, the function is a problem.
-// The error is that of ctx, or that of a bus that cannot be read.
+// ScanPCI reads the functions for which own answers true, and the virtual functions that these name, whatever their
+// ids are. Captured trees may lack the links of either side, so a virtual function belongs to the physical function
+// that its physfn link leads to, and to one whose virtfn link leads to it; where the two disagree, the function is a
+// problem. The error is that of ctx, or that of a bus that cannot be read.
 func ScanPCI(ctx context.Context, view *View, driver string, policy Policy, own func(PCIFunction) bool) (*PCIScan, error) {
 	functions, problems, err := view.PCIFunctions(ctx)
 	if err != nil {
@@ -191,8 +187,7 @@ func (s *PCIScan) attach(u, owner *Unit, onBus map[string]bool) {
 	}
 }
 
-// Problem reports an error about a function. The error may be a Problem
-// that names a file.
+// Problem reports an error about a function. The error may be a Problem that names a file.
 func (s *PCIScan) Problem(u *Unit, err error) {
 	s.Report.AddProblem(u.Address.String(), err)
 	u.Unreadable = true
@@ -208,16 +203,15 @@ func (s *PCIScan) Warn(u *Unit, format string, args ...any) {
 	s.Report.Warnings = append(s.Report.Warnings, Notice{Address: u.Address.String(), Driver: s.driver, Reason: fmt.Sprintf(format, args...)})
 }
 
-// Assignable reports whether a function can be given to a guest as a whole, and otherwise
-// adds the reason to the report: its PCI domain is above ffff, the host uses it, it has virtual functions or mediated
-// devices, a kernel driver is bound that is neither among kernelDrivers, those of the
-// device's own kind, nor allowed by the policy, or its IOMMU group is not for guests. A machine
-// without an IOMMU is a warning.
+// Assignable reports whether a function can be given to a guest as a whole, and otherwise adds the reason to the
+// report: its PCI domain is above ffff, the host uses it, it has virtual functions or mediated devices, a kernel
+// driver is bound that is neither among kernelDrivers, those of the device's own kind, nor allowed by the policy, or
+// its IOMMU group is not for guests. A machine without an IOMMU is a warning.
 func (s *PCIScan) Assignable(u *Unit, kernelDrivers ...string) bool {
 	if u.Unreadable {
 		return false
 	}
-	reason := cmp.Or(u.Address.unreachable(), s.policy.HostUse(u.PCIFunction, u.PCIState), u.Divided(),
+	reason := cmp.Or(u.Address.unreachable(), s.policy.HostUse(u.PCIFunction, u.PCIState), u.Divided(), s.sharedDisk(u),
 		u.otherDriver(slices.Concat(kernelDrivers, s.policy.AllowedDrivers)))
 	if reason != "" {
 		s.LeaveOut(u, "%s", reason)
@@ -235,8 +229,19 @@ func (s *PCIScan) Assignable(u *Unit, kernelDrivers ...string) bool {
 	return err == nil && reason == ""
 }
 
-// Offer adds a device to the report, with the local memory that the policy has for the
-// function it is at.
+// sharedDisk says why a function that is not the only path to a disk is not offered, or "".
+func (s *PCIScan) sharedDisk(u *Unit) string {
+	for _, d := range u.Disks {
+		for _, o := range s.Units {
+			if o != u && slices.ContainsFunc(o.Disks, func(other Disk) bool { return other.Name == d.Name }) {
+				return fmt.Sprintf("disk %s is reached through %s, too", d.Name, o.Address)
+			}
+		}
+	}
+	return ""
+}
+
+// Offer adds a device to the report, with the local memory that the policy has for the function it is at.
 func (s *PCIScan) Offer(u *Unit, d Device) {
 	if err := s.policy.AddMemory(&d, u.Address); err != nil {
 		s.Problem(u, err)
@@ -245,9 +250,8 @@ func (s *PCIScan) Offer(u *Unit, d Device) {
 	s.Report.Devices = append(s.Report.Devices, d)
 }
 
-// Result returns the report. It leaves out the driver's functions that nothing was said of:
-// virtual functions of another driver's function, and functions of a card that is not
-// offered.
+// Result returns the report. It leaves out the driver's functions that nothing was said of: virtual functions of
+// another driver's function, and functions of a card that is not offered.
 func (s *PCIScan) Result() Report {
 	mentioned := s.Report.Addresses()
 	for _, u := range s.Units {

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// PCISpec describes a driver of PCI functions that guests get as they are: a function as a
-// whole, or each of its virtual functions. What a driver adds is which functions are its
-// own and how they are described.
+// PCISpec describes a driver of PCI functions that guests get as they are: a function as a whole, or each of its
+// virtual functions. What a driver adds is which functions are its own and how they are described.
 //
 // The rules:
 //   - A function is the driver's if one of Claims covers it, or if it is a virtual
@@ -21,24 +20,21 @@ import (
 //   - A function with a problem is not offered; its virtual functions may be.
 //   - A driver without Claims and Own reads nothing.
 type PCISpec struct {
-	// Driver is the driver's name, that of deployables, of what is left out and of
-	// warnings.
+	// Driver is the driver's name, that of deployables, of what is left out and of warnings.
 	Driver string
 	// Host starts the names of deployables.
 	Host   string
 	Policy Policy
 	// Claims are the functions of the driver.
 	Claims []Claim
-	// Own narrows the claims down where they are wider than what the driver takes; nil:
-	// all that they cover.
+	// Own narrows the claims down where they are wider than what the driver takes; nil: all that they cover.
 	Own func(PCIFunction) bool
 	// Separate offers each function of the driver by itself. A virtual function is the
 	// driver's if Claims and Own say so, whatever its physical function is.
 	Separate bool
-	// VirtualIDs reports by their ids and kernel drivers whether the first function may be a
-	// virtual one of the second. Where the tree has no information on SR-IOV, as in some
-	// captures, a function with such a one on its bus is left out, and so is a GPU beside
-	// another with its id. It may be nil.
+	// VirtualIDs reports by their ids and kernel drivers whether the first function may be a virtual one of the
+	// second. Where the tree has no information on SR-IOV, as in some captures, a function with such a one on its bus
+	// is left out, and so is a GPU beside another with its id. It may be nil.
 	VirtualIDs func(vf, pf Unit) bool
 	// KernelDrivers are the kernel drivers of a device of this kind; nil: there are none.
 	KernelDrivers func(Unit) []string
@@ -48,8 +44,7 @@ type PCISpec struct {
 	// Divide offers a function in parts, as mediated devices, and answers true; false is
 	// for one that is to be offered whole. It may be nil.
 	Divide func(*PCIScan, *Unit) bool
-	// Device describes the device of a function. Its control path and its deployables
-	// are filled in.
+	// Device describes the device of a function. Its control path and its deployables are filled in.
 	Device func(Unit) Device
 	// Subject is what the class and the traits of a function are named after. The unit is
 	// the function offered; Unit.Card is the one that its device is named after.

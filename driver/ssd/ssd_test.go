@@ -213,3 +213,30 @@ func TestParseDeviceSpec(t *testing.T) {
 		}
 	}
 }
+
+// The ports of a disk with two are controllers of one namespace, in which the kernel shows the disk of
+// both: two guests would have it.
+func TestADiskThatTwoControllersReachIsNotOffered(t *testing.T) {
+	t.Parallel()
+	const other, head = "0000:dc:00.0", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"
+	controller := func(at string) sysfs.PCIDevice {
+		return disk(func(d *sysfs.PCIDevice) { d.Address, d.Disks = at, nil })
+	}
+	m := drivertest.Tree(t, controller(at), controller(other))
+	m.SetFile("bus/pci/devices/"+at+"/nvme/nvme0/nvme0c0n1/uevent", nil)
+	m.SetFile("bus/pci/devices/"+other+"/nvme/nvme1/nvme0c1n1/uevent", nil)
+	m.SetFile(head+"/dev", []byte("259:7\n"))
+	m.SetFile(head+"/holders/x", nil)
+	m.Remove(head + "/holders/x")
+	m.SetLink("class/block/nvme0n1", "../../"+head)
+	m.SetFile("run/udev/data/b259:7", []byte("I:100\n"))
+	report := discover(t, ssd.Config{}, m)
+	var got []string
+	for _, l := range report.LeftOut {
+		got = append(got, l.Address+" "+l.Reason)
+	}
+	want := []string{at + " disk nvme0n1 is reached through " + other + ", too", other + " disk nvme0n1 is reached through " + at + ", too"}
+	if diff := cmp.Diff(want, got); diff != "" || len(report.Devices)+len(report.Problems) > 0 {
+		t.Errorf("left out (-want +got):\n%s\n%+v", diff, report)
+	}
+}
