@@ -99,14 +99,25 @@ func (i Instance) portARQs() map[string]Port {
 
 // portsOf returns the ports by their ARQs. Neutron clears the binding profile of a port that is unbound, and
 // others may write it: a port whose profile names none of the ARQs has the one that was made of
-// its device profile. The error matches ErrRequest if there is another number of these, or if they
-// may be the flavor's or that of another port whose MAC differs.
+// its device profile. The error matches ErrRequest if there is another number of these, if they
+// may be the flavor's or that of another port whose MAC differs, or if a profile names the ARQ of another
+// port or device profile.
 func (i Instance) portsOf(arqs []cyborgclient.ARQ) (map[string]Port, error) {
-	ports := i.portARQs()
+	ports := make(map[string]Port, len(i.Ports))
 	lost := map[string][]Port{} // by device profile
 	for _, port := range i.Ports {
-		if port.Accelerated() && !slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.UUID == port.ARQ() }) {
+		n := slices.IndexFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.UUID == port.ARQ() })
+		switch {
+		case n < 0 && port.Accelerated():
 			lost[port.DeviceProfile] = append(lost[port.DeviceProfile], port)
+		case n < 0:
+		case ports[port.ARQ()].UUID != "":
+			return nil, fmt.Errorf("%w: the binding profiles of ports %s and %s name one ARQ, %s", ErrRequest, ports[port.ARQ()].UUID, port.UUID, port.ARQ())
+		case arqs[n].DeviceProfileName != port.DeviceProfile:
+			return nil, fmt.Errorf("%w: the binding profile of port %s of device profile %q names ARQ %s, which is of %q",
+				ErrRequest, port.UUID, port.DeviceProfile, port.ARQ(), arqs[n].DeviceProfileName)
+		default:
+			ports[port.ARQ()] = port
 		}
 	}
 	flavors, _ := i.Flavor.DeviceProfile()

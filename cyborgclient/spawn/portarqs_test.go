@@ -78,6 +78,40 @@ func TestAPortWithoutItsARQKeepsItsDevice(t *testing.T) {
 	}
 }
 
+// Binding profiles that contradict the ARQs would make a port's device a host device, and another
+// device the port's interface.
+func TestAPortThatNamesTheARQOfAnotherIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ ports, wrong, of int }{ // of: the port whose ARQ it names, or -1 for the flavor's
+		"of another port": {2, 1, 0},
+		"of the flavor":   {1, 0, -1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: portModel()})
+			i := s.spawn(t, "gpu", []spawn.Port{acceleratedPort(port1, "nic", mac1), acceleratedPort(port2, "nic", mac2)}[:tt.ports]...)
+			var arq any
+			for _, a := range s.arqs(t, i) {
+				if a.DeviceProfileName == "gpu" {
+					arq = a.UUID
+				}
+			}
+			if tt.of >= 0 {
+				arq = i.Ports[tt.of].BindingProfile["arq_uuid"]
+			}
+			i.Ports[tt.wrong].BindingProfile = map[string]any{"arq_uuid": arq}
+			before := s.guests.runs[placeOf(i)]
+			err := s.ops.HardReboot(t.Context(), i, nil)
+			if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), arq.(string)) || !strings.Contains(err.Error(), i.Ports[tt.wrong].UUID) {
+				t.Errorf("%s: got %v, want ErrRequest with the port and the ARQ", name, err)
+			}
+			if diff := cmp.Diff(before, s.guests.runs[placeOf(i)]); diff != "" {
+				t.Errorf("%s: domain (-before +after):\n%s", name, diff)
+			}
+			settled(t, s.ops.Delete(t.Context(), i)) // which takes all that is the instance's
+		})
+	}
+}
+
 // The ARQ of a port gets another virtual function while the guest is off, and another instance the one that it had.
 func TestAGuestStartsWithTheInterfaceThatItsPortHasNow(t *testing.T) {
 	t.Parallel()
