@@ -41,12 +41,12 @@ func (l *serverList) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "bad", http.StatusBadRequest)
 	case r.URL.Path == "/v2.1/servers/detail" && q.Get("all_tenants") == "1":
 		writePage(w, "servers", l.servers, q.Get("marker"), func(s sim.Guest, _ int) (id, item string) {
-			return s.UUID, fmt.Sprintf(`{"id": %q, "OS-EXT-SRV-ATTR:host": %q}`, s.UUID, s.Host)
+			return s.UUID, fmt.Sprintf(`{"id": %q, "OS-EXT-SRV-ATTR:host": "service", "OS-EXT-SRV-ATTR:hypervisor_hostname": %q}`, s.UUID, s.Host)
 		})
 	case r.URL.Path == "/v2.1/os-migrations" && q.Get("migration_type") == "evacuation" && q.Get("status") == "done":
 		writePage(w, "migrations", l.left, q.Get("marker"), func(s sim.Guest, i int) (id, item string) {
 			id = fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", i)
-			return id, fmt.Sprintf(`{"uuid": %q, "instance_uuid": %q, "source_compute": %q}`, id, s.UUID, s.Host)
+			return id, fmt.Sprintf(`{"uuid": %q, "instance_uuid": %q, "source_compute": "service", "source_node": %q}`, id, s.UUID, s.Host)
 		})
 	default:
 		http.NotFound(w, r)

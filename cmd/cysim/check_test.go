@@ -151,7 +151,7 @@ func TestCheckAsksNovaWhichServersLive(t *testing.T) {
 			_, _ = w.Write([]byte(`{"migrations": []}`))
 			return
 		}
-		_, _ = w.Write([]byte(`{"servers": [{"id": "` + server + `", "OS-EXT-SRV-ATTR:host": "cn0"}]}`))
+		_, _ = w.Write([]byte(`{"servers": [{"id": "` + server + `", "OS-EXT-SRV-ATTR:hypervisor_hostname": "cn0"}]}`))
 	}))
 	t.Cleanup(nova.Close)
 	for _, flag := range []string{"serve", "check"} {

@@ -20,9 +20,10 @@ const pageLimit = 1000
 // Server is a server of Nova's.
 type Server struct {
 	ID string `json:"id"`
-	// Host is empty for a server that is on no host, or in a cell that does not answer.
-	Host string `json:"OS-EXT-SRV-ATTR:host"`
-	// Left are the hosts that the server was evacuated from and that have not been back since: Nova keeps its allocations
+	// Host is the compute node, as a resource provider has its name; the service on it may have another. It is empty
+	// for a server that is on no host, or in a cell that does not answer.
+	Host string `json:"OS-EXT-SRV-ATTR:hypervisor_hostname"`
+	// Left are the nodes that the server was evacuated from and that have not been back since: Nova keeps its allocations
 	// there until then.
 	Left []string `json:"-"`
 }
@@ -44,12 +45,12 @@ func (c *Client) Servers(ctx context.Context) ([]Server, error) {
 	return list, nil
 }
 
-// evacuations are the hosts that servers were evacuated from and that have not been back since.
+// evacuations are the nodes that servers were evacuated from and that have not been back since.
 func (c *Client) evacuations(ctx context.Context) (map[string][]string, error) {
 	type migration struct {
 		UUID     string `json:"uuid"`
 		Instance string `json:"instance_uuid"`
-		Source   string `json:"source_compute"`
+		Source   string `json:"source_node"`
 	}
 	query := url.Values{"migration_type": {"evacuation"}, "status": {"done"}} // completed: the host is back
 	list, err := pages(ctx, c, "/os-migrations", "migrations", query, func(m migration) string { return m.UUID })
