@@ -137,6 +137,9 @@ func badRows() map[string]badDump {
 	const one = 0
 	return map[string]badDump{
 		"id 0":             {put("devices", one, "id", -1), "out of range"},
+		"on no device":     {put("deployables", one, "device", ""), "no device"},
+		"of nothing":       {put("attributes", one, "deployable", ""), "no deployable"},
+		"handle of none":   {put("attach_handles", one, "deployable", ""), "no deployable"},
 		"id twice":         {put("device_profiles", 1, "id", 1), "two rows"},
 		"deployable uuid":  {put("deployables", one, "uuid", "x"), `"x" is not a UUID`},
 		"attribute uuid":   {put("attributes", one, "uuid", "x"), `"x" is not a UUID`},

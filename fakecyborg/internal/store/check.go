@@ -69,8 +69,8 @@ func (d Device) check() error {
 
 func (d Deployable) check() error {
 	switch {
-	case d.Name == "":
-		return errors.New("no name")
+	case d.Name == "" || d.Device == "":
+		return errors.New("no name or no device")
 	case !uuids.Like(d.Provider):
 		return fmt.Errorf("rp_uuid %q is not a UUID", d.Provider)
 	case d.Total < 1 || d.Total > math.MaxInt32:
@@ -90,12 +90,18 @@ func (d Deployable) check() error {
 }
 
 func (a Attribute) check() error {
+	if a.Deployable == "" {
+		return errors.New("no deployable")
+	}
 	return errors.Join(checkUUID(a.UUID), checkTime(a.CreatedAt, a.UpdatedAt))
 }
 
 func (h Handle) check() error {
 	if h.Vanished && !h.InUse || h.HeldBy != "" && !h.InUse {
 		return errors.New("vanished or held, and not in use")
+	}
+	if h.Deployable == "" {
+		return errors.New("no deployable")
 	}
 	return errors.Join(h.spec().Check(), checkUUID(h.UUID))
 }
