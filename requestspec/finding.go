@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
 // Severity is the severity of a [Finding].
@@ -33,7 +35,8 @@ type Finding struct {
 	Suggestion string `json:"suggestion"`
 }
 
-// String returns the finding in one line.
+// String returns the finding in one line. Line ends and other control characters of the entry are
+// written as in JSON; Problem and Suggestion have them as they are.
 func (f Finding) String() string {
 	text := string(f.Severity) + ": " + f.Subject
 	if f.Key != "" {
@@ -42,7 +45,7 @@ func (f Finding) String() string {
 			text += fmt.Sprintf("=%q", f.Value)
 		}
 	}
-	return text + ": " + f.Problem + "; " + f.Suggestion
+	return terminal.Line(text + ": " + f.Problem + "; " + f.Suggestion)
 }
 
 // findings collects the findings of one subject.

@@ -128,6 +128,26 @@ func TestLintOfFlavorKeys(t *testing.T) {
 	}
 }
 
+// What a key or value says stays within the line of its finding, whatever the suggestion repeats of it.
+func TestFindingIsOneLine(t *testing.T) {
+	t.Parallel()
+	const foreign = "X\ntouch pwned #\r\x1b[2J\u2028"
+	for _, key := range []string{
+		"resource:", "Resources :", "resources_:", "resources:", "resources:CUSTOM_", "traits:", "traits:CUSTOM_", "trait1:CUSTOM_F", "trait_:CUSTOM_", "trait:",
+		"trait:CUSTOM_FPGA_FUNCTION_INTEL_", "accel:", "accel:device_profile", "others1:", "function:", "resources", "", "member_of",
+	} {
+		for value, entry := range map[string]string{"required": key + foreign, "x" + foreign: key, " " + foreign + " ": requestspec.DeviceProfileKey} {
+			list := lint(flavor(entry, value), nil)
+			list = append(list, requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "p" + foreign, Groups: []map[string]string{{entry: value}}})...)
+			for _, f := range list {
+				if text := f.String(); strings.ContainsAny(text, "\n\r\x1b\u2028") {
+					t.Errorf("%q=%q: %q", entry, value, text)
+				}
+			}
+		}
+	}
+}
+
 func TestLintAcceptsGoodFlavors(t *testing.T) {
 	for _, f := range []requestspec.Flavor{
 		flavor(), flavor("hw:cpu_policy", "dedicated", "os:secure_boot", "required", "quota:cpu_shares", "1", "hide_hypervisor_id", "true"),

@@ -113,8 +113,8 @@ func (r Rocky) Commands() ([]string, error) {
 		unset = append(unset, "--property", quote(key))
 	}
 	return []string{
-		"openstack accelerator device profile create " + r.Profile.Name + " " + quote(string(groups)),
-		"openstack flavor set " + quote(r.Flavor.Name) + " --property " + DeviceProfileKey + "=" + r.Profile.Name,
+		"openstack accelerator device profile create " + quote(r.Profile.Name) + " " + quote(string(groups)),
+		"openstack flavor set " + quote(r.Flavor.Name) + " --property " + DeviceProfileKey + "=" + quote(r.Profile.Name),
 		strings.Join(unset, " "),
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/internal/terminal"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -129,16 +130,17 @@ func (c *lintCommand) convert(flavors []requestspec.Flavor) ([]*requestspec.Rock
 // findings as comments.
 func (c *lintCommand) print(w io.Writer, found []requestspec.Finding, converted []*requestspec.Rocky) error {
 	var text strings.Builder
-	comment := ""
+	mark := ""
 	if c.Rocky {
-		comment = "# "
+		mark = "# "
 	}
+	comment := func(line string) { text.WriteString(mark + terminal.Line(line) + "\n") } // what the files say is never a command
 	for _, finding := range found {
-		fmt.Fprintf(&text, "%s%s\n", comment, finding)
+		comment(finding.String())
 	}
 	for _, rocky := range converted {
 		for _, warning := range rocky.Warnings {
-			fmt.Fprintf(&text, "# warning: flavor %q %q=%q: %s\n", rocky.Flavor.Name, warning.Key, warning.Value, warning.Message)
+			comment(fmt.Sprintf("warning: flavor %q %q=%q: %s", rocky.Flavor.Name, warning.Key, warning.Value, warning.Message))
 		}
 		commands, err := rocky.Commands()
 		if err != nil {

@@ -84,6 +84,32 @@ func TestLintReportsFindings(t *testing.T) {
 	}
 }
 
+// The script of --rocky runs the commands of openstack alone, whatever the flavor says.
+func TestLintPrintsNoCommandOfTheFlavor(t *testing.T) {
+	t.Parallel()
+	for key, value := range map[string]string{
+		`resource:X\ntouch pwned #`:        "1",
+		`Resources :x\ntouch pwned #`:      "1",
+		`resources_:VGPU\ntouch pwned #`:   "1",
+		`traits:CUSTOM_GPU\ntouch pwned #`: "required",
+		`trait1:CUSTOM_F\ntouch pwned #`:   "required",
+		`trait_:CUSTOM_F\rtouch pwned #`:   "required",
+		`trait`:                            `CUSTOM_F\ntouch pwned #=required`, // a warning of the conversion
+	} {
+		_, stdout, _ := lint(t, "--rocky --flavor FLAVOR", map[string]string{
+			"FLAVOR": `{"name": "f", "extra_specs": {"resources:CUSTOM_ACCELERATOR_GPU": "1", "` + key + `": "` + value + `"}}`,
+		})
+		if !strings.Contains(stdout, "touch pwned") {
+			t.Errorf("%s: nothing is said of it: %s", key, stdout)
+		}
+		for line := range strings.Lines(stdout) {
+			if !strings.HasPrefix(line, "# ") && !strings.HasPrefix(line, "openstack ") {
+				t.Errorf("%s: %q is a command", key, line)
+			}
+		}
+	}
+}
+
 func TestLintPrintsJSONThatReadsBack(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := lint(t, "-o json --rocky --flavor "+rockyFlavors+"several-groups.json", nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
 // unflattenCommand upgrades flat hosts to a tree of providers.
@@ -34,8 +35,8 @@ func (c *unflattenCommand) Run(ctx context.Context, p *command.Process) error {
 		verb = "would be removed from"
 	}
 	for _, f := range found {
-		if _, err := fmt.Fprintf(p.Stdout, "%s %s (%s): %s\n", verb, f.Name, f.Provider,
-			strings.Join(append(f.Classes, f.Traits...), " ")); err != nil {
+		if _, err := fmt.Fprintf(p.Stdout, "%s %s (%s): %s\n", verb, terminal.Line(f.Name), terminal.Line(f.Provider),
+			terminal.Line(strings.Join(append(f.Classes, f.Traits...), " "))); err != nil {
 			return err
 		}
 	}

@@ -78,6 +78,21 @@ func TestUnflatten(t *testing.T) {
 	}
 }
 
+func TestUnflattenWritesANameInOneLine(t *testing.T) {
+	t.Parallel()
+	server, _, url := flatPlacement(t)
+	if _, err := server.CreateProvider(placementsim.ResourceProvider{
+		Name: "cn1" + hostile, Traits: []string{"CUSTOM_GPU_NVIDIA"}, Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "PGPU": {Total: 2}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	run(t.Context(), []string{"unflatten", "--placement-url", url}, &out, &errs)
+	if lines := strings.Count(out.String(), "\n"); lines != 2 || !strings.Contains(out.String(), "cn1x") {
+		t.Errorf("%d lines: %q, %q", lines, out.String(), errs.String())
+	}
+}
+
 func TestUnflattenWithoutAPlacement(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer

@@ -37,7 +37,7 @@ func inputOutput() []string {
 // novaHalf is the library that plays Nova.
 func novaHalf() []Package {
 	return []Package{
-		{Pattern: "requestspec", Never: inputOutput()},
+		{Pattern: "requestspec", Ours: []string{"internal/terminal"}, Never: inputOutput()},
 		{Pattern: "matching", Ours: []string{"requestspec"}, Never: inputOutput()},
 		{Pattern: "domainxml", Others: []string{libvirtxml}, Never: inputOutput()},
 		{Pattern: "cyborgclient", Ours: []string{"internal/httpbounds", "internal/session", "internal/terminal"}, Others: []string{gophercloud, retryable}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
 // report is the result of a load. Its JSON form is that of -o json.
@@ -123,7 +124,7 @@ func (r *report) print(w io.Writer, format string) error {
 	_, err := fmt.Fprintf(w, "%s\n\n%s\n", t.Render(), latencies.Render())
 	for _, leak := range r.leaks {
 		if err == nil {
-			_, err = fmt.Fprintln(w, leak)
+			_, err = fmt.Fprintln(w, terminal.Line(leak))
 		}
 	}
 	return err
