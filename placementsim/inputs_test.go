@@ -2,7 +2,9 @@ package placementsim
 
 import (
 	"fmt"
+	"io/fs"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -47,5 +49,30 @@ func TestStrictPlacementSaysSoInItsOwnWords(t *testing.T) {
 	}
 	if after := rowsOf(server); after != before {
 		t.Errorf("the refused request changed something:\n%s", after)
+	}
+}
+
+// TestSchemasHaveOneFormOfKeys: the form that the rows of consumers are checked by is that of the schemas.
+func TestSchemasHaveOneFormOfKeys(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(schemaFiles, "schemas/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form, seen := regexp.MustCompile(`"([^"]*\{36\}[^"]*)":`), 0
+	for _, name := range files {
+		data, err := schemaFiles.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range form.FindAllSubmatch(data, -1) {
+			seen++
+			if string(m[1]) != uuidKey.String() {
+				t.Errorf("%s: the form of keys is %s, want %s", name, m[1], uuidKey)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no schema has a form of keys")
 	}
 }

@@ -113,7 +113,7 @@ func refusedName(row any) (name string, bad bool) {
 	case *engine.ProviderRow:
 		given = []string{r.UUID}
 	case *engine.ConsumerRow:
-		given = []string{r.UUID}
+		return r.UUID, !uuidKey.MatchString(r.UUID)
 	case *engine.AggregatesRow:
 		given = r.Aggregates
 	}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +133,40 @@ func TestRecordsHaveNoNameThatARequestCannotGive(t *testing.T) {
 		if err := sim.Replace(t.Context(), s, bad); !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), `no request can give the uuid or name "x\"y"`) {
 			t.Errorf("%s: got %v, want ErrRecords", name, err)
 		}
+	}
+}
+
+// A consumer that only the keys of POST /allocations and POST /reshaper can name is recorded, too.
+func TestRecordsHaveEveryConsumerThatARequestCanGive(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	root := s.ResourceProviders()[0].UUID
+	for i, consumer := range []string{"aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaa-", strings.Repeat("-", 36), strings.Repeat("A", 36), "2F7D3A52-6A0E-4D0B-9F0C-1F6A53C2B002"} {
+		body := `{"` + consumer + `": {"allocations": {"` + root + `": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u", "consumer_generation": null}}`
+		path := "/allocations"
+		if i%2 == 1 {
+			path, body = "/reshaper", fmt.Sprintf(`{"inventories": {%q: {"resource_provider_generation": %d, "inventories": {"VCPU": {"total": 8}}}}, "allocations": %s}`,
+				root, s.ResourceProviders()[0].Generation, body)
+		}
+		request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		for name, value := range map[string]string{"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.30", "Content-Type": "application/json"} {
+			request.Header.Set(name, value)
+		}
+		answer := httptest.NewRecorder()
+		if s.ServeHTTP(answer, request); answer.Code != http.StatusNoContent {
+			t.Fatalf("POST %s of %s: %d %s", path, consumer, answer.Code, answer.Body)
+		}
+	}
+	other, err := placementsim.New(placementsim.Config{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := recorded(t, s)
+	if err := sim.Replace(t.Context(), other, records); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(records, recorded(t, other)); diff != "" {
+		t.Errorf("records after Replace (-want +got):\n%s", diff)
 	}
 }
 

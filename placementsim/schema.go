@@ -30,6 +30,10 @@ func validate(name string, value any) error {
 	return schemas.Validate(name, value)
 }
 
+// uuidKey is the form of the UUIDs that are keys of a body, as the schemas have it. Of consumers, which need not exist, it
+// admits some that are no UUIDs.
+var uuidKey = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
+
 var customName = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
 
 // maxName is the longest name of a trait or resource class.
