@@ -237,8 +237,9 @@ func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []fakecyborg.Config{
 		{Release: "train"}, {BindDelay: -1}, {BindTimeout: -1}, {ReadLag: -1}, {PublicEndpoint: "cloud"}, {PublicEndpoint: "http://"}, {PublicEndpoint: "%"},
+		{PublicEndpoint: "http://u:hunter2@cloud"},
 	} {
-		if _, err := fakecyborg.New(bad); !errors.Is(err, fakecyborg.ErrConfig) {
+		if _, err := fakecyborg.New(bad); !errors.Is(err, fakecyborg.ErrConfig) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: got %v, want ErrConfig", bad, err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
@@ -206,9 +206,8 @@ func (c Config) Validate() error {
 	if c.PublicEndpoint == "" {
 		return nil
 	}
-	u, err := url.Parse(c.PublicEndpoint)
-	if err != nil || u.Scheme == "" || u.Host == "" {
-		return fmt.Errorf("%w: public_endpoint %q is not a URL with a host", ErrConfig, c.PublicEndpoint)
+	if err := simhttp.CheckBase(c.PublicEndpoint); err != nil {
+		return fmt.Errorf("%w: public_endpoint: %w", ErrConfig, err)
 	}
 	return nil
 }

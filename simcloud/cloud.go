@@ -371,7 +371,7 @@ func (c *Cloud) HandleEvents(h http.Handler) {
 // post is repeated up to five times, with pauses of 1 to 16 seconds, where the connection is refused or
 // the answer is 502, 503 or 504; an event that an answer 207 refuses is not sent again. What is lost stands in
 // [Cloud.ReceivedEvents], on the status page and in the log of [WithLogger]. The error is for a URL
-// that is not an absolute http or https URL.
+// that is not an absolute http or https URL, or has a user name or password. A query is sent, and shown nowhere.
 func (c *Cloud) ForwardEventsTo(urls ...string) error {
 	if err := c.compute.ForwardTo(urls...); err != nil {
 		return err

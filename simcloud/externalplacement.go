@@ -21,7 +21,7 @@ import (
 )
 
 // WithExternalPlacement gives a cloud a Placement that is not simulated, such as a real
-// one. The URL is its root, such as http://127.0.0.1:8778 or https://cloud.example/placement.
+// one. The URL is its root, such as http://127.0.0.1:8778 or https://cloud.example/placement, without user name, password and query.
 // The token is an administrator's; it is sent in X-Auth-Token, also in place of the callers'
 // own. It is not a field of Model, which clients can read.
 //
@@ -45,9 +45,12 @@ type external struct {
 
 // newExternal makes the connection; the error matches [ErrModel].
 func (c *Cloud) newExternal(e externalConfig) (*external, error) {
+	if err := simhttp.CheckBase(e.url); err != nil {
+		return nil, fmt.Errorf("%w: external placement: %w", ErrModel, err)
+	}
 	target, err := url.Parse(e.url)
-	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return nil, fmt.Errorf("%w: external placement: %q is not an absolute http or https URL", ErrModel, e.url)
+	if err != nil {
+		return nil, err // it was checked
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableKeepAlives = true // the server of a test may close first

@@ -122,7 +122,7 @@ func TestAnExternalPlacementRequiresAToken(t *testing.T) {
 
 func TestNewRefusesABadExternalPlacement(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", "127.0.0.1:8778", "ftp://x", "http://", "::"} {
+	for _, bad := range []string{"", "127.0.0.1:8778", "ftp://x", "http://", "::", "http://u:secret@x", "http://x?token=secret"} {
 		_, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(bad, "secret"))
 		if !errors.Is(err, simcloud.ErrModel) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got error %v, want ErrModel without the token", bad, err)

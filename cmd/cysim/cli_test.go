@@ -36,7 +36,14 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"serve --state=", "--state: the text is empty"},
 		{"cyborg --placement-url http://127.0.0.1:1 --state=", "--state: the text is empty"},
 		{"serve --catalog compute=nova", "compute: \"nova\" is not an absolute http or https URL"},
-		{"serve --events-to agent", "--events-to: agent: not an http"},
+		{"serve --events-to agent", `--events-to: "agent" is not an absolute http or https URL`},
+		{"serve --events-to http://u:hunter2@host/x", "--events-to: the URL of host has a user name or password"},
+		{"serve --events-to http://u:hunter2/@host/x", `--events-to: "***@host/x" is not an absolute http`},
+		{"serve --catalog compute=http://u:hunter2@host/v2.1", "compute: the URL of host has a user name or password"},
+		{"serve --catalog compute=http://host/v2.1?token=hunter2", "compute: the URL http://host/v2.1?*** has a query"},
+		{"cyborg --placement-url http://u:hunter2@host", "--placement-url: the URL of host has a user name or password"},
+		{"check http://u:hunter2@host", "<url>: the URL of host has a user name or password"},
+		{"ready http://host?token=hunter2", "<url>: the URL http://host?*** has a query"},
 		{"serve --model " + dir + "/none.json", "--model: open " + dir + "/none.json"},
 		{"serve --model " + dir, "--model"},
 		{"serve --model " + write("garbage.json", "{"), "--model " + dir + "/garbage.json"},
@@ -51,7 +58,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"placement --auth keystone", "--auth must be one of"},
 		{"cyborg", "--placement-url"},
 		{"unflatten", "--placement-url"},
-		{"unflatten --placement-url placement", "--placement-url: placement: not an http"},
+		{"unflatten --placement-url placement", `--placement-url: "placement" is not an absolute http`},
 		{"serve --placement-mode round", "placement_mode"},
 		{"serve --faults " + dir + "/none.json", "--faults: open " + dir + "/none.json"},
 		{"serve --faults " + write("faults.json", `[{"operation": "accelerator.arq.paint", "action": "drop"}]`), `faults.json: rule 0: fault: bad rule: unknown operation "accelerator.arq.paint"`},
@@ -66,14 +73,14 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"cyborg --placement-url http://127.0.0.1:1 --faults " + write("placements.json", `[{"operation": "placement.allocations.put", "action": "drop"}]`), "unknown operation"},
 		{"serve --clock-start 2026-01-01T00:00:00Z", "--manual-clock"},
 		{"serve --manual-clock --clock-start noon", "--clock-start"},
-		{"check there", "<url>: there: not an http"},
+		{"check there", `<url>: "there" is not an absolute http`},
 		{"check", "<url>"},
 		{"load --spawns 0", "--spawns 0"},
 		{"load --spawns 5 --concurrency 6", "--concurrency 6"},
 		{"load --cloud nowhere", "--cloud nowhere"},
 		{"serve --token-lifetime soon", "--token-lifetime"},
-		{"cyborg --placement-url placement", "--placement-url: placement: not an http"},
-		{"cyborg --placement-url http://127.0.0.1:1 --compute-url ftp://x", "--compute-url: ftp://x: not an http"},
+		{"cyborg --placement-url placement", `--placement-url: "placement" is not an absolute http`},
+		{"cyborg --placement-url http://127.0.0.1:1 --compute-url ftp://x", `--compute-url: "ftp://x" is not an absolute http`},
 		{"cyborg --placement-url http://127.0.0.1:1 --release moon", `release "moon"`},
 		{"cyborg --placement-url http://127.0.0.1:1 --model " + dir + "/none.json", "--model"},
 	}
@@ -86,7 +93,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 			var stderr bytes.Buffer
 			status := run(ctx, strings.Fields(tt.args), &stdout, &stderr)
 			text := stderr.String()
-			if status != 2 || !strings.Contains(text, tt.want) || strings.Count(text, "\n") != 1 {
+			if status != 2 || !strings.Contains(text, tt.want) || strings.Count(text, "\n") != 1 || strings.Contains(text, "hunter2") {
 				t.Errorf("got status %d and %q; want 2 and one line with %q", status, text, tt.want)
 			}
 			if stdout.text.Len() > 0 {

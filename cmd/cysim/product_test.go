@@ -235,7 +235,7 @@ func TestReady(t *testing.T) {
 		{answers(503), "because of 503", 1},
 		{answers(404), "because of 404", 1},
 		{closed.URL, "is cysim serve running there?", 1},
-		{"127.0.0.1", "not an http", 2},
+		{"127.0.0.1", "is not an absolute http", 2},
 	} {
 		args := []string{"ready", tt.url}
 		if tt.url == waits.URL {

@@ -24,10 +24,10 @@ type serveCommand struct {
 	faultsFlag    `group:"faults"`
 	clockFlags    `group:"state"`
 	stateFlags    `group:"state"`
-	CloudsYAML    string        `group:"server" name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
-	EventsTo      []command.URL `group:"nova" placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service). The request is retried after a refused connection and after 502, 503 and 504. May be repeated."`
-	AgentLoop     bool          `group:"cloud" help:"Report from the agents every minute, as real agents do, instead of only at the start."`
-	Model         string        `group:"cloud" placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
+	CloudsYAML    string             `group:"server" name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
+	EventsTo      []command.QueryURL `group:"nova" placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service). The request is retried after a refused connection and after 502, 503 and 504. May be repeated."`
+	AgentLoop     bool               `group:"cloud" help:"Report from the agents every minute, as real agents do, instead of only at the start."`
+	Model         string             `group:"cloud" placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
 	hardwareFlags `group:"hardware"`
 
 	World simcloud.Model `embed:"" group:"cloud"`

@@ -4,22 +4,23 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // Elsewhere are the URLs of services that are not of this cloud, by their types.
 type Elsewhere map[string]string
 
-// Check refuses the services that are always of this cloud, and what is no URL. The error names the type.
+// Check refuses the services that are always of this cloud, and what is no URL of an API. The error names the type.
 func (e Elsewhere) Check() error {
 	for _, kind := range slices.Sorted(maps.Keys(e)) {
 		if slices.Contains([]string{"", "identity", "placement", "accelerator"}, kind) {
 			return fmt.Errorf("%q: this service cannot be elsewhere", kind)
 		}
-		if at, err := url.Parse(e[kind]); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-			return fmt.Errorf("%s: %q is not an absolute http or https URL", kind, e[kind])
+		if err := simhttp.CheckBase(e[kind]); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
 		}
 	}
 	return nil

@@ -19,8 +19,8 @@ func TestServicesElsewhere(t *testing.T) {
 			t.Errorf("%q: got error %v, want %q", service, err, want)
 		}
 	}
-	for _, url := range []string{"", "nova.example", "ftp://nova.example", "http://", "http://%zz"} {
-		if err := (keystone.Elsewhere{"compute": url}).Check(); err == nil || !strings.HasPrefix(err.Error(), "compute: ") {
+	for _, url := range []string{"", "nova.example", "ftp://nova.example", "http://", "http://%zz", "http://u:hunter2@nova.example", "http://nova.example?token=hunter2"} {
+		if err := (keystone.Elsewhere{"compute": url}).Check(); err == nil || !strings.HasPrefix(err.Error(), "compute: ") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: got error %v", url, err)
 		}
 	}

@@ -35,12 +35,11 @@ func (s *Server) HandleEvents(h http.Handler) {
 }
 
 // ForwardTo sets the URLs that accepted events are posted to, for listeners in other
-// processes. ErrURL for one that is not absolute http or https; then nothing changes.
+// processes. ErrURL for one that is not absolute http or https, or has a user name or password; then nothing changes.
 func (s *Server) ForwardTo(urls ...string) error {
 	for _, text := range urls {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return fmt.Errorf("%w: %q", ErrURL, text)
+		if err := simhttp.CheckURL(text); err != nil {
+			return fmt.Errorf("%w: %w", ErrURL, err)
 		}
 	}
 	s.mu.Lock()
@@ -86,7 +85,7 @@ func (s *Server) rowOf(number int64) (row eventRow, kept bool) {
 	return row, kept
 }
 
-// target is a place to pass events on to.
+// target is a place to pass events on to. Events, answers and logs have its name, which shows no query: that may be a secret.
 type target struct {
 	name, url string
 	client    *http.Client
@@ -99,8 +98,12 @@ func (s *Server) targets() []target {
 	if s.handler != nil {
 		list = append(list, target{inProcess, "http://nova-compute.invalid/os-server-external-events", s.handler})
 	}
-	for _, u := range s.urls {
-		list = append(list, target{u, u, s.urlClient})
+	for i, u := range s.urls {
+		name := simhttp.ShownURL(u)
+		if slices.ContainsFunc(list, func(t target) bool { return t.name == name }) {
+			name = fmt.Sprintf("%s, number %d", name, i+1)
+		}
+		list = append(list, target{name, u, s.urlClient})
 	}
 	return list
 }
@@ -232,6 +235,9 @@ func (s *Server) post(ctx context.Context, to target, events []sim.Event) outcom
 		Method: http.MethodPost, Body: map[string]any{"events": events},
 		Version: "compute " + v, Header: map[string]string{headerLegacyVersion: v},
 	})
+	if failed := new(url.Error); errors.As(err, &failed) {
+		err = failed.Err // the target is named beside it
+	}
 	switch {
 	case err != nil:
 		return outcome{err: err, temporary: errors.Is(err, syscall.ECONNREFUSED)}

@@ -1,10 +1,13 @@
 package nova_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -281,6 +284,9 @@ func TestForwardingTroubleIsKeptAndNotAnswered(t *testing.T) {
 	if err := server.ForwardTo("events"); !errors.Is(err, nova.ErrURL) {
 		t.Errorf("relative URL: %v", err)
 	}
+	if err := server.ForwardTo("http://u:hunter2@host/events"); !errors.Is(err, nova.ErrURL) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("URL with a password: %v", err)
+	}
 	res := post(t, server, events(event(ready, `,"tag":"x"`)))
 	if res.StatusCode != 200 || len(outside.got()) != 1 {
 		t.Errorf("got %d, outside %v", res.StatusCode, outside.got())
@@ -291,6 +297,36 @@ func TestForwardingTroubleIsKeptAndNotAnswered(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{listener.URL + "/events"}, kept.Forwarded); diff != "" {
 		t.Errorf("forwarded (-want +got):\n%s", diff)
+	}
+}
+
+// Two listeners that differ by the query alone both get the event, and nothing has their queries.
+func TestTheQueryOfAListenerIsNotShown(t *testing.T) {
+	t.Parallel()
+	var got []string
+	listener := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/broken" {
+			panic(http.ErrAbortHandler)
+		}
+		got = append(got, r.URL.RawQuery)
+	}))
+	defer listener.Close()
+	var logged bytes.Buffer
+	server := nova.New(nova.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	defer server.Close()
+	if err := server.ForwardTo(listener.URL+"?token=hunter2", listener.URL+"?token=hunter3", listener.URL+"/broken?token=hunter4"); err != nil {
+		t.Fatal(err)
+	}
+	post(t, server, events(event(ready, `,"tag":"x"`)))
+	if diff := cmp.Diff([]string{"token=hunter2", "token=hunter3"}, got); diff != "" {
+		t.Errorf("posted to (-want +got):\n%s", diff)
+	}
+	kept := server.Events()[0]
+	if diff := cmp.Diff([]string{listener.URL + "?***", listener.URL + "?***, number 2"}, kept.Forwarded); diff != "" || len(kept.Problems) != 1 {
+		t.Errorf("problems %q, forwarded (-want +got):\n%s", kept.Problems, diff)
+	}
+	if text := fmt.Sprint(kept, logged.String()); strings.Contains(text, "hunter") || !strings.Contains(logged.String(), listener.URL+"/broken?***") {
+		t.Errorf("a query is shown: %s", text)
 	}
 }
 

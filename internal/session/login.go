@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -111,6 +112,12 @@ func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercl
 	}
 	auth := c.auth
 	auth.AllowReauth = true
+	switch at, err := url.Parse(auth.IdentityEndpoint); { // errors name it
+	case err != nil:
+		return nil, errors.New("log in: the URL of Keystone is not valid")
+	case at.User != nil:
+		return nil, fmt.Errorf("log in at %s: the URL of Keystone has a user name or password", at.Host)
+	}
 	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(httpbounds.Client(client, httpbounds.AnswerLimit)))
 	sent := Outcome{Sent: []string{auth.Password, auth.Passcode, auth.ApplicationCredentialSecret}}
 	if err != nil {

@@ -76,6 +76,22 @@ func TestTheAuthOfACloudMayStandInSecureYAML(t *testing.T) {
 	}
 }
 
+func TestTheURLOfALoginHasNoPassword(t *testing.T) {
+	t.Setenv("OS_USERNAME", "u")
+	t.Setenv("OS_PASSWORD", "p")
+	t.Setenv("OS_CLOUD", "")
+	for _, url := range []string{"http://u:hunter2@127.0.0.1:1/v3", "http://u:%zzhunter2@127.0.0.1:1/v3"} {
+		t.Setenv("OS_AUTH_URL", url)
+		cloud, err := session.ReadCloud("")
+		if err == nil {
+			_, err = cloud.LogIn(t.Context(), nil)
+		}
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "the URL of Keystone") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestNoErrorOfALoginHasThePassword(t *testing.T) {
 	const password = "correct-horse"
 	tokens := 0

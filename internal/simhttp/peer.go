@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -116,8 +117,8 @@ func (p *Peer) ask(ctx context.Context, inside internalTransport, c PeerCall) (*
 
 func (p *Peer) request(ctx context.Context, c PeerCall) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, c.Method, strings.TrimSuffix(p.Endpoint.URL, "/")+c.Path, nil)
-	if err != nil {
-		return nil, err
+	if err != nil { // it quotes the URL
+		return nil, fmt.Errorf("%s %s: %w", c.Method, c.Path, cmp.Or(CheckURL(p.Endpoint.URL), err))
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", p.Agent)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
@@ -28,6 +29,16 @@ func TestAPeerGetsNoTokenByARedirect(t *testing.T) {
 		got, err := peerAt(server.URL, client).Do(t.Context(), simhttp.PeerCall{Method: http.MethodPut, Path: "/x", Body: 1})
 		if err != nil || got.Status != http.StatusTemporaryRedirect || stolen != "" {
 			t.Errorf("status %d, %v; the other server got %q", got.Status, err, stolen)
+		}
+	}
+}
+
+func TestTheErrorOfABadURLHasNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"http://u:%zzhunter2@peer.example", "http://u:hunter2/@peer.example"} {
+		_, err := peerAt(url, nil).Do(t.Context(), simhttp.PeerCall{Method: http.MethodGet, Path: "/x"})
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "peer.example") {
+			t.Errorf("err = %v", err)
 		}
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
@@ -122,15 +122,23 @@ func Leaked(leaks string) error {
 	return WithStatus(errors.New("accelerators leaked: "+leaks), StatusLeaks)
 }
 
-// URL is the value of a flag that is an absolute HTTP URL.
+// URL is the value of a flag that is the root of an API: an absolute HTTP URL without user name, password and query.
 type URL string
 
 // UnmarshalText implements encoding.TextUnmarshaler, for kong.
 func (u *URL) UnmarshalText(text []byte) error {
-	parsed, err := url.Parse(string(text))
-	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
-		return fmt.Errorf("%s: not an http:// or https:// URL", text)
-	}
 	*u = URL(text)
-	return nil
+	return simhttp.CheckBase(string(text))
 }
+
+// QueryURL is a URL that may have a query, which is not shown.
+type QueryURL string
+
+// UnmarshalText implements encoding.TextUnmarshaler, for kong.
+func (u *QueryURL) UnmarshalText(text []byte) error {
+	*u = QueryURL(text)
+	return simhttp.CheckURL(string(text))
+}
+
+// String implements fmt.Stringer.
+func (u QueryURL) String() string { return simhttp.ShownURL(string(u)) }
