@@ -39,7 +39,7 @@ func (e Explanation) String() string {
 // /allocation_candidates with the same query string at the newest microversion;
 // a limit has no effect. Each provider is checked in the order class, traits,
 // aggregates, units, capacity, and the first reason is reported. The error matches
-// [ErrInvalid] for a query that Placement would refuse with 400.
+// [ErrInvalid] for a query that Placement would refuse with 400, and for an explanation of more than about 32 MiB.
 func (s *Server) Explain(query string) (Explanation, error) {
 	c := &call{server: s, version: maxVersion}
 	q, err := c.candidateQuery(parseQuery(query))
@@ -57,6 +57,10 @@ func (s *Server) Explain(query string) (Explanation, error) {
 // /allocation_candidates: 200 with the [Explanation], or 400 with a text. It
 // asks for no token, as everything below /_sim/.
 func (s *Server) ServeExplain(w http.ResponseWriter, r *http.Request) {
+	simhttp.InTurn(s.serveExplain)(w, r)
+}
+
+func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request) {
 	e, err := s.Explain(r.URL.RawQuery)
 	switch {
 	case errors.Is(err, ErrInvalid):

@@ -92,28 +92,29 @@ type Cloud struct {
 	Placement *placementsim.Server
 	Cyborg    *fakecyborg.Server
 
-	model     Model
-	clock     sim.Clock
-	identity  *keystone.Server
-	compute   *nova.Server
-	images    *glance.Server
-	faults    *fault.Set
-	recorder  *simhttp.Recorder
-	handler   http.Handler
-	controls  http.Handler // below /_sim/
-	transport *simhttp.Transport
-	inside    http.RoundTripper // for requests between the services
-	drivers   *builtin.Registry
-	machines  []*machine
-	machineOf map[string]*machine // by the name of the host
-	external  *external           // nil: Placement is simulated
-	servers   *client.Client      // of the Nova elsewhere; nil: there is none
-	page      *statuspage.Page
-	agentLoop bool
-	loads     atomic.Int64 // of a state, which may not know the tokens issued before
-	hardware  hardware
-	state     tables.Group
-	keeper    atomic.Pointer[tables.Keeper] // nil: no file keeps the state
+	model      Model
+	clock      sim.Clock
+	identity   *keystone.Server
+	compute    *nova.Server
+	images     *glance.Server
+	faults     *fault.Set
+	recorder   *simhttp.Recorder
+	handler    http.Handler
+	controls   http.Handler // below /_sim/
+	transport  *simhttp.Transport
+	inside     http.RoundTripper // for requests between the services
+	drivers    *builtin.Registry
+	machines   []*machine
+	machineOf  map[string]*machine // by the name of the host
+	external   *external           // nil: Placement is simulated
+	servers    *client.Client      // of the Nova elsewhere; nil: there is none
+	page       *statuspage.Page
+	explaining sync.Mutex // of hosts, for the page
+	agentLoop  bool
+	loads      atomic.Int64 // of a state, which may not know the tokens issued before
+	hardware   hardware
+	state      tables.Group
+	keeper     atomic.Pointer[tables.Keeper] // nil: no file keeps the state
 
 	countCommits sync.Once
 	commits      commits

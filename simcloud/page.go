@@ -184,6 +184,8 @@ func (c pageCloud) DeviceProfiles() (list []requestspec.DeviceProfile) {
 
 // Explain implements statuspage.Cloud.
 func (c pageCloud) Explain(query string, shown statuspage.Query) (statuspage.Explanation, error) {
+	c.explaining.Lock() // all hosts are explained, of which a part is shown: one page at a time
+	defer c.explaining.Unlock()
 	why, err := c.Placement.Explain(query)
 	if err != nil {
 		return statuspage.Explanation{}, err

@@ -51,6 +51,9 @@ func neverRead(t *testing.T, url, token, path string) {
 // threeGroups searches the tree of widen.
 const threeGroups = "/placement/allocation_candidates?group_policy=none&resources1=SRIOV_NET_VF:1&resources2=SRIOV_NET_VF:1&resources3=SRIOV_NET_VF:1&limit="
 
+// fiveGroups asks why no host has so many processors.
+const fiveGroups = "/_sim/explain?group_policy=none&resources1=VCPU:999&resources2=VCPU:999&resources3=VCPU:999&resources4=VCPU:999&resources5=VCPU:999"
+
 // Long answers are made for few clients at once, and few of those who read them slowly keep theirs in memory.
 func TestTheMemoryOfAnswersHasACeiling(t *testing.T) {
 	for _, tt := range []struct {
@@ -65,6 +68,8 @@ func TestTheMemoryOfAnswersHasACeiling(t *testing.T) {
 		{"searches of slow readers", threeGroups + "5000", 256, 2, false},
 		{"long lists", "/placement/resource_providers", 1024, 10_000, true},
 		{"long lists of slow readers", "/placement/resource_providers", 1024, 10_000, false},
+		{"long explanations", fiveGroups, 1024, 10_000, true},
+		{"long explanations of slow readers", fiveGroups, 1024, 10_000, false},
 		{"lists of devices of slow readers", "/accelerator/v2/deployables", 1024, 8000, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

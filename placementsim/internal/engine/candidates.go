@@ -143,6 +143,7 @@ type search struct {
 	policy  policy
 	limit   int
 	large   bool // and counted
+	length  int  // of an explanation
 	filter  treeFilter
 	sharers []*sharer
 	steps   int // work done so far
@@ -175,7 +176,7 @@ func (sr *search) release() {
 	}
 	sr.groups, sr.sharers = reused(sr.groups), reused(sr.sharers)
 	sr.sources, sr.turns = reused(sr.sources), reused(sr.turns)
-	sr.steps, sr.given, sr.answer, sr.known, sr.latest, sr.shared = 0, 0, nil, nil, nil, nil
+	sr.steps, sr.length, sr.given, sr.answer, sr.known, sr.latest, sr.shared = 0, 0, 0, nil, nil, nil, nil
 	sr.shape.reset()
 	sr.filter.reset()
 	sr.sums.reset()

@@ -78,8 +78,8 @@ func (v *HostVerdict) addWords() {
 }
 
 // Explain returns for every root, whatever the query's limit, why no candidate is
-// anchored there. The error is that of [State.Candidates] for the
-// same query, but not [ErrTooMany].
+// anchored there. The error is that of [State.Candidates] for the same query, with [ErrTooMany] for an
+// explanation that is too long instead of for a search that is.
 func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -91,21 +91,58 @@ func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	}
 	verdicts := make([]HostVerdict, 0, len(s.trees.trees))
 	for _, t := range s.trees.trees {
-		if t != nil {
-			v := sr.explain(t)
-			v.addWords()
-			verdicts = append(verdicts, v)
+		if t == nil {
+			continue
 		}
+		v, err := sr.explain(t)
+		if err == nil {
+			err = sr.lengthen(hostLength + 2*(len(v.Name)+len(v.Reason.Text)))
+		}
+		if err != nil {
+			return nil, err
+		}
+		v.addWords()
+		verdicts = append(verdicts, v)
 	}
 	return verdicts, nil
 }
 
+// maxExplained bounds the memory of an explanation: about the length of its JSON form, in bytes.
+const maxExplained = 32 << 20
+
+// lengthen adds to the length of the explanation.
+func (sr *search) lengthen(n int) error {
+	switch sr.length += n; {
+	case sr.length > maxExplained:
+		return refuse(ErrTooMany, "The explanation is too long: make the request narrower, with fewer groups.")
+	case sr.length > largeFound && !sr.large:
+		sr.grow()
+	}
+	return nil
+}
+
+// The lengths of a host, a group and a provider in an explanation, without what each has of texts.
+const (
+	hostLength     = 200
+	groupLength    = 150
+	providerLength = 150
+)
+
+// length is about that of the JSON form, in which the words of the host repeat the reason of the group.
+func (v *GroupVerdict) length() int {
+	n := groupLength + len(v.Suffix) + 2*len(v.Reason.Text)
+	for i := range v.Providers {
+		n += providerLength + len(v.Providers[i].Name) + len(v.Providers[i].Reason.Text)
+	}
+	return n
+}
+
 // explain explains one tree.
-func (sr *search) explain(t *tree) HostVerdict {
+func (sr *search) explain(t *tree) (HostVerdict, error) {
 	v := HostVerdict{UUID: t.root.uuid, Name: t.root.name}
 	if r := refusedTraits(&sr.root, t.root.traits); r != (Reason{}) {
 		v.Reason = Reason{ReasonRoot, withName(r.Text, t.root.name)}
-		return v
+		return v, nil
 	}
 	w := &sr.walk
 	w.anchor = t
@@ -115,11 +152,14 @@ func (sr *search) explain(t *tree) HostVerdict {
 		verdict := w.explainGroup(g, t, sharers)
 		all = all && verdict.Served
 		v.Groups = append(v.Groups, verdict)
+		if err := sr.lengthen(verdict.length() + len(v.Name)); err != nil {
+			return v, err
+		}
 	}
 	if all {
 		v.Candidate, v.Reason = sr.explainTogether(t)
 	}
-	return v
+	return v, nil
 }
 
 // explainTogether explains a tree in which every group alone could be served.

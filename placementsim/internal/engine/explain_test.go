@@ -1,6 +1,9 @@
 package engine_test
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -121,5 +124,38 @@ func TestExplainTellsTheFirstReasonPerGroup(t *testing.T) {
 				t.Errorf("host and group (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An explanation of many groups on many hosts is refused before it takes more memory than a search.
+func TestExplanationThatIsTooLongIsRefused(t *testing.T) {
+	t.Parallel()
+	s := engine.New(testTraits(), epoch())
+	one := map[string]engine.Inventory{"FPGA": {Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}}
+	for i := range 100 {
+		host := fmt.Sprintf("host%d", i)
+		must(t, second(s.CreateProvider(engine.NewProvider{UUID: host, Name: host}, epoch())))
+		for k := range 20 {
+			name := fmt.Sprintf("%s_device%d", host, k)
+			must(t, second(s.CreateProvider(engine.NewProvider{UUID: name, Name: name, Parent: host}, epoch())))
+			must(t, second(s.SetInventories(name, nil, one, engine.InventoryWrite{})))
+		}
+	}
+	longest := 0
+	for groups, want := range map[int]error{1: nil, 60: nil, 200: engine.ErrTooMany} {
+		var q engine.CandidateQuery
+		for i := range groups {
+			q.Groups = append(q.Groups, engine.Group{Suffix: fmt.Sprint("_", i), Resources: []engine.ClassAmount{{Class: "FPGA", Amount: 2}}})
+		}
+		verdicts, err := s.Explain(q)
+		if !errors.Is(err, want) || (want == nil) != (len(verdicts) == 100) {
+			t.Errorf("%d groups: %d hosts and error %v, want %v", groups, len(verdicts), err, want)
+		}
+		text, err := json.Marshal(verdicts)
+		must(t, err)
+		longest = max(longest, len(text))
+	}
+	if longest < 8<<20 || longest > 32<<20 {
+		t.Errorf("the longest explanation has %d bytes", longest)
 	}
 }
