@@ -26,7 +26,7 @@ func (s *Server) ReportHost(ctx context.Context, host string) error {
 }
 
 // StopAgent stops the agent of a host, as if the host were down: no heartbeats, reports, programming and
-// mediated devices. It may be stopped already. The error matches [ErrHost].
+// mediated devices, and what was programmed is lost. It may be stopped already. The error matches [ErrHost].
 func (s *Server) StopAgent(host string) error { return s.conductor.StopAgent(host) }
 
 // StartAgent starts the agent of a host again: the mediated devices of its bound requests are created

@@ -408,7 +408,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	report()
 	check("and reported")
 	w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
-	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)), 409, "deployable cn0_0000:3b:00.0 has no known function: programming it has failed")
+	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)), 409, "deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")
 	card.set(fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"))
 	report()
 	check("a driver that reads the card reports it", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")

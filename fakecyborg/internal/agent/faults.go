@@ -125,8 +125,11 @@ func (c *Conductor) reboot(name string, away time.Duration) error {
 	if err := c.stopFor(name, away); err != nil {
 		return err
 	}
-	if h, err := c.host(name); err == nil && h.Reboot != nil {
-		h.Reboot()
+	if h, err := c.host(name); err == nil {
+		c.db.Update(nil, func(tx store.Tx) { tx.LoseFunctions(h.storedName(tx), c.now()) })
+		if h.Reboot != nil {
+			h.Reboot()
+		}
 	}
 	return fmt.Errorf("%w on host %s, which reboots: %w", ErrAgentDown, name, errInjected)
 }

@@ -11,12 +11,16 @@ import (
 // stored.
 const StateUnknown = "unknown"
 
-// StopAgent stops the agent of a host until it is started. The error matches ErrHost.
+// StopAgent stops the agent of a host, which may restart, until it is started. The error matches ErrHost.
 func (c *Conductor) StopAgent(host string) error {
-	if _, err := c.host(host); err != nil {
+	h, err := c.host(host)
+	if err != nil {
 		return err
 	}
-	c.db.Update(nil, func(tx store.Tx) { tx.StopAgent(host, c.now(), c.cfg.HeartbeatPeriod) })
+	c.db.Update(nil, func(tx store.Tx) {
+		tx.StopAgent(host, c.now(), c.cfg.HeartbeatPeriod)
+		tx.LoseFunctions(h.storedName(tx), c.now())
+	})
 	return nil
 }
 

@@ -131,7 +131,7 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 		return Refuse(Conflict, "deployable %s is being programmed", d.Name)
 	}
 	if d.Unknown && !ref.Named() && t.group(a).lacksFunction(t.Reported(d).Traits) { // which Placement may still show
-		return Refuse(Conflict, "deployable %s has no known function: programming it has failed", d.Name)
+		return Refuse(Conflict, "deployable %s has no known function: programming it failed, or its host has restarted since", d.Name)
 	}
 	for h := range t.Handles(d.UUID) {
 		if other, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && t.programs(other) && !t.shares(other, a.Instance, ref) {

@@ -58,11 +58,15 @@ func (p Programmed) outdatedBy(spec driver.Deployable) bool {
 // Observe is the row after a driver has reported the region. What was written is removed where the
 // driver reports something else.
 func (d Deployable) Observe(spec driver.Deployable) Deployable {
-	if d.Programmed == nil || !d.Programmed.outdatedBy(spec) {
+	traits := functionTraits(spec)
+	if d.Programmed == nil {
+		d.Unknown = d.Unknown && len(traits) == 0
+		return d
+	}
+	if !d.Programmed.outdatedBy(spec) {
 		return d
 	}
 	p := *d.Programmed
-	traits := functionTraits(spec)
 	if !p.Read && p.Trait == "" && len(traits) > 0 {
 		p.Trait = traits[0] // an image that did not name its function
 	}
@@ -261,3 +265,25 @@ func (t Tx) Spoil(l Lease, now time.Time) {
 
 // Unclaim ends the lease of a region and leaves its row as it is.
 func (t Tx) Unclaim(l Lease) { t.endLease(l) }
+
+// LoseFunctions stores that a host restarts: an FPGA loses what was written to it, and has what its driver reports then. What
+// it has while a guest hides it from the driver is not known. Upstream ignores that.
+func (t Tx) LoseFunctions(host string, now time.Time) {
+	if t.s.cfg.Quirks {
+		return
+	}
+	for _, d := range slices.Collect(t.HostDeployables(host)) {
+		spec := t.Reported(d)
+		functions := functionTraits(spec)
+		if d.Programmed == nil && (len(functions) == 0 || len(t.users(d.UUID, nil)) == 0) {
+			continue
+		}
+		u := d.unsettled()
+		u.Traits = slices.Concat(u.Traits, functions)
+		t.UpdateAttributes(d, withFunction(spec, ""), now)
+		t.s.deployables.edit(t, d.UUID, func(d *Deployable) {
+			d.Programmed, d.Bitstream, d.Unknown, d.UpdatedAt = nil, "", true, now
+		})
+		t.Unsettle(d.UUID, u)
+	}
+}

@@ -70,7 +70,8 @@ type Deployable struct {
 	Preprogrammed bool        `json:"preprogrammed,omitempty"`
 	Bitstream     string      `json:"bitstream_id,omitempty"`
 	Programmed    *Programmed `json:"programmed,omitempty"`
-	// Unknown is set after a failed programming: the content of the region is unknown.
+	// Unknown is set after a failed programming, and after a restart of the host until a driver reads a
+	// function: the content of the region is unknown.
 	Unknown   bool      `json:"content_unknown,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`

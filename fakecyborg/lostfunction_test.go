@@ -1,0 +1,129 @@
+package fakecyborg_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// TestAHostThatRestartsLosesWhatWasProgrammed has a region with two functions, one of which a guest has. What the
+// driver reports after the restart may be the same as before the programming, or hidden from it.
+func TestAHostThatRestartsLosesWhatWasProgrammed(t *testing.T) {
+	t.Parallel()
+	const zero, one, uuid = "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE", "CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4A4A3C413F89E433683F9040B"
+	bare := fpgaCard("FPGA")
+	bare.Deployables[0].Traits = []string{"CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_REGION_TEST_AA_11"}
+	for name, tt := range map[string]struct {
+		first, written, after driver.Device // what the driver reports
+		want                  []string
+	}{
+		"read before, hidden after":         {fpgaCard("FPGA"), fpgaCardWith(one), bare, nil},
+		"read before, its first function":   {fpgaCard("FPGA"), fpgaCardWith(one), fpgaCard("FPGA"), []string{zero}},
+		"never read, none":                  {bare, bare, bare, nil},
+		"not read yet, its first function":  {fpgaCard("FPGA"), fpgaCard("FPGA"), fpgaCard("FPGA"), []string{zero}},
+		"read before, kept by the card":     {bare, fpgaCardWith(one), fpgaCardWith(one), []string{one}},
+		"changed by others, hidden after":   {fpgaCard("FPGA"), fpgaCardWith(uuid), bare, nil},
+		"changed by others, first function": {fpgaCard("FPGA"), fpgaCardWith(uuid), fpgaCard("FPGA"), []string{zero}},
+	} {
+		for _, how := range []string{"stopped", "rebooted"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					faults := fault.NewSet()
+					card := newHardware("test", tt.first)
+					w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
+					w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
+					w.profile("u", `[{"resources:FPGA":"1","accel:function_id":"`+functionUUID+`"}]`)
+					w.want(w.bindF(instanceA, "f"), 202, "")
+					user := w.server.ARQs()[0].UUID
+					card.set(tt.written)
+					_ = w.server.Report(t.Context())
+					if how == "stopped" {
+						if err := w.server.StopAgent("cn0"); err != nil {
+							t.Fatal(err)
+						}
+					} else if err := faults.Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Reboot, Delay: time.Minute, Times: 1}); err != nil {
+						t.Fatal(err)
+					} else if err := w.server.Report(t.Context()); err == nil {
+						t.Error("the report of a host that reboots succeeded")
+					}
+					if got := w.server.Deployables()[0].BitstreamID; got != "" {
+						t.Errorf("bitstream %s while the host is down", got)
+					}
+					card.set(tt.after)
+					if how == "stopped" {
+						if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+							t.Fatal(err)
+						}
+					} else {
+						time.Sleep(time.Hour)
+						synctest.Wait()
+					}
+					_ = w.server.Report(t.Context())
+					if got := w.functions(); !slices.Equal(got, tt.want) {
+						t.Errorf("functions after the restart: %v, want %v", got, tt.want)
+					}
+					kept := len(tt.want) == 1 && tt.want[0] == one
+					for profile, there := range map[string]bool{"f": kept, "u": false} {
+						r := w.bindF(instanceB, profile)
+						if there {
+							w.want(r, 202, "")
+						} else {
+							w.want(r, 409, "deployable cn0_0000:3b:00.0 is in use by ARQ "+user+" and cannot be programmed")
+						}
+						w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
+					}
+					w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+					w.want(w.bindF(instanceB, "f"), 202, "")
+					w.server.CheckBound(t, instanceB, 1)
+					if got, want := len(card.images), either(kept, 2, 1); got != want {
+						t.Errorf("%d images written, want %d", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestASilentAgentLosesNoFunction: that an agent alone is away changes nothing of the hardware.
+func TestASilentAgentLosesNoFunction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := fault.NewSet()
+		card := newHardware("test", fpgaCard("FPGA"))
+		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
+		w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
+		w.want(w.bindF(instanceA, "f"), 202, "")
+		if err := faults.Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Drop, Delay: time.Minute, Times: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.server.Report(t.Context()); err == nil {
+			t.Error("the report of an agent that is away succeeded")
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		w.want(w.bindF(instanceB, "f"), 202, "")
+		w.server.CheckBound(t, instanceB, 1)
+		if len(card.images) != 1 {
+			t.Errorf("%d images written, want 1", len(card.images))
+		}
+	})
+}
+
+// TestAFunctionThatMayBeLostIsNotPromised: a request that only asks for its trait is refused while the host is down.
+func TestAFunctionThatMayBeLostIsNotPromised(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t))
+	w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
+	w.want(w.programAPI(imageOne, ""), 200, "")
+	if err := w.server.StopAgent("cn0"); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)), 409,
+		"deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")
+}
