@@ -28,21 +28,21 @@ func (c *Cloud) control() simhttp.Control {
 // ownRoutes are the routes of a whole cloud.
 func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 	return []simhttp.ControlRoute{
-		{Pattern: "GET /_sim/guests", Answer: "guests", Help: "Lists the registered guests.", Handler: simhttp.Show("guests", func() any { return c.Guests() })},
-		{Pattern: "GET /_sim/guests/{uuid}", Answer: "guest", Help: "Shows one.", Handler: fallible(c.getGuest)},
+		{Pattern: "GET /_sim/guests", Answer: "guests", Long: true, Help: "Lists the registered guests.", Handler: simhttp.Show("guests", func() any { return c.Guests() })},
+		{Pattern: "GET /_sim/guests/{uuid}", Answer: "guest", Long: true, Help: "Shows one.", Handler: fallible(c.getGuest)},
 		{Pattern: "PUT /_sim/guests/{uuid}", Body: "host, domain", Answer: "guest", Help: "Registers a running instance: the name of its host, and its libvirt domain (XML). The leak check compares it with the accelerators.", Handler: fallible(c.putGuest)},
 		{Pattern: "DELETE /_sim/guests/{uuid}", Help: "Removes one: the instance is gone.", Handler: fallible(c.deleteGuest)},
 		{Pattern: "GET /_sim/leaks", Query: []string{"guests_from"}, Answer: "leaks", Help: "Lists leaked resources: kind, subject and text. With guests_from=nova the living instances are those of the Nova in the catalog.", Handler: fallible(c.getLeaks)},
-		{Pattern: "GET /_sim/model", Answer: "model", Help: "Shows the model of the cloud with all defaults.", Handler: simhttp.Show("model", func() any { return c.model })},
-		{Pattern: "GET /_sim/events", Answer: "events", Help: "Lists the events that Nova got from Cyborg, and why it refused one.", Handler: simhttp.Show("events", func() any { return c.ReceivedEvents() })},
+		{Pattern: "GET /_sim/model", Answer: "model", Long: true, Help: "Shows the model of the cloud with all defaults.", Handler: simhttp.Show("model", func() any { return c.model })},
+		{Pattern: "GET /_sim/events", Answer: "events", Long: true, Help: "Lists the events that Nova got from Cyborg, and why it refused one.", Handler: simhttp.Show("events", func() any { return c.ReceivedEvents() })},
 		{Pattern: "POST /_sim/report", Help: "Makes the agents of all hosts report now.", Handler: acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) })},
 		{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: c.Placement.ServeExplain},
 		{Pattern: "GET /_sim/clock", Answer: "clock", Help: "Shows the time of the cloud, and whether it can be changed.", Handler: c.showClock()},
 		{Pattern: "POST /_sim/clock", Body: "advance, now", Answer: "clock", Help: `Advances a manual clock, {"advance": "90s"}, or sets it, {"now": "2026-01-01T00:00:00Z"}.`, Handler: fallible(c.postClock)},
 		{Pattern: "GET /_sim/requests/diagram", Answer: "text", Help: "Draws the last requests as a sequence diagram of Mermaid.", Handler: c.getDiagram},
-		{Pattern: "GET /_sim/state", Answer: "JSON lines", Help: "The whole cloud as a state, as docs/state.md describes it.", Handler: fallible(c.getState)},
+		{Pattern: "GET /_sim/state", Answer: "JSON lines", Long: true, Help: "The whole cloud as a state, as docs/state.md describes it.", Handler: fallible(c.getState)},
 		{Pattern: "PUT /_sim/state", Body: "JSON lines", Help: "Replaces the state of the cloud by one of the same model.", Handler: fallible(c.putState)},
-		{Pattern: "GET /_sim/unrecognized", Answer: "unrecognized", Help: "Counts the query keys and body fields of clients that no service recognizes.", Handler: simhttp.Show("unrecognized", func() any { return c.Unrecognized() })},
+		{Pattern: "GET /_sim/unrecognized", Answer: "unrecognized", Long: true, Help: "Counts the query keys and body fields of clients that no service recognizes.", Handler: simhttp.Show("unrecognized", func() any { return c.Unrecognized() })},
 
 		{Pattern: "POST /_sim/hosts/{host}/stop", Help: "Stops a host: its agent falls silent.", Handler: acts(func(_ context.Context, host string) error { return c.StopHost(host) })},
 		{Pattern: "POST /_sim/hosts/{host}/start", Help: "Starts it again.", Handler: acts(c.StartHost)},

@@ -107,3 +107,34 @@ func TestTheMemoryOfAnswersHasACeiling(t *testing.T) {
 		})
 	}
 }
+
+// Clients that read the state and the guests slowly, which have images and domains of many MiB in them.
+func TestTheMemoryOfLongControlAnswersHasACeiling(t *testing.T) {
+	const size = 128 << 20
+	for _, path := range []string{"/_sim/state", "/_sim/guests"} {
+		t.Run(path[1:], func(t *testing.T) {
+			served := startProcess(t, "serve", "--max-memory", fmt.Sprint(size))
+			token := userToken(t, served.url)
+			crowd(t, 4, 1, func(int, int) *http.Request {
+				return newRequest(t, "PUT", fmt.Sprintf("%s/image/v2/images/%s/file", served.url, imageOf(t, served.url, token)), strings.NewReader(strings.Repeat("a", 10<<20)),
+					"Content-Type", "application/octet-stream", "X-Auth-Token", token)
+			})
+			crowd(t, 4, 2, func(client, n int) *http.Request {
+				return newRequest(t, "PUT", fmt.Sprintf("%s/_sim/guests/aaaaaaaa-0000-4000-8000-%06d%06d", served.url, client, n),
+					strings.NewReader(`{"host":"cn0","domain":"<domain><name>`+strings.Repeat("a", 2<<20)+`</name></domain>"}`))
+			})
+			for range 20 {
+				neverRead(t, served.url, token, path)
+			}
+			statuses := crowd(t, 10, 1, func(int, int) *http.Request { return newRequest(t, "GET", served.url+path, http.NoBody) })
+			most := peak(served.command.Process.Pid)
+			t.Logf("%d MiB at most, answers by status: %v", most>>20, statuses)
+			if most > size+base {
+				t.Errorf("the process took %d MiB, want at most %d", most>>20, (size+base)>>20)
+			}
+			if status, text := get(t, served.url+"/_sim/health", ""); status != http.StatusOK {
+				t.Errorf("beside them: %d %s", status, text)
+			}
+		})
+	}
+}

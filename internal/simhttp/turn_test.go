@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,5 +115,28 @@ func turnService(faults *fault.Set) *simhttp.Service {
 		}}),
 		Handler: (*simhttp.Call).Dispatch, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(0, "request"), Faults: faults,
 		WriteError: func(c *simhttp.Call, err error) { http.Error(c.W, err.Error(), simhttp.AsError(err).Status) },
+	}
+}
+
+// TestLongControlAnswersHaveATurn: those that may be long wait for it, the others do not.
+func TestLongControlAnswersHaveATurn(t *testing.T) {
+	t.Parallel()
+	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+	control := simhttp.Control{More: []simhttp.ControlRoute{{Pattern: "GET /long", Long: true, Handler: ok}, {Pattern: "GET /short", Handler: ok}}}.Handler()
+	for path, want := range map[string][2]int{"/long": {1, 0}, "/short": {0, 0}, "/long full": {1, http.StatusServiceUnavailable}} {
+		path, full, _ := strings.Cut(path, " ")
+		begun, ended := 0, 0
+		turn := func(context.Context) (func(), error) {
+			begun++
+			if full != "" {
+				return nil, simhttp.Refuse(http.StatusServiceUnavailable, "%s", full)
+			}
+			return func() { ended++ }, nil
+		}
+		w := httptest.NewRecorder()
+		control.ServeHTTP(w, simhttp.WithTurn(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody), turn))
+		if status := max(want[1], http.StatusOK); w.Code != status || begun != want[0] || full == "" && ended != begun {
+			t.Errorf("%s %s: status %d, %d turns begun, %d ended", path, full, w.Code, begun, ended)
+		}
 	}
 }

@@ -28,11 +28,12 @@ type answers struct {
 	atOnce int64
 	kept   *semaphore.Weighted // long ones until the client has read them, by their length
 	bytes  int64
+	states *semaphore.Weighted // a state, which is written row by row: the data of an image is a row
 }
 
 func newAnswers(size int64) *answers {
 	atOnce := max(1, min(2*int64(runtime.GOMAXPROCS(0)), size/perAnswer))
-	return &answers{semaphore.NewWeighted(atOnce), atOnce, semaphore.NewWeighted(size / 8), size / 8}
+	return &answers{semaphore.NewWeighted(atOnce), atOnce, semaphore.NewWeighted(size / 8), size / 8, semaphore.NewWeighted(1)}
 }
 
 // answer is one answer. While it is made it has a turn, and from its header on a part of the count.
@@ -52,6 +53,14 @@ func (c *Ceiling) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		next.ServeHTTP(w, r)
 		return
+	}
+	if r.URL.Path == "/_sim/state" {
+		if !take(r.Context(), c.answers.states, 1, patience) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "another client reads the state", http.StatusServiceUnavailable)
+			return
+		}
+		defer c.answers.states.Release(1)
 	}
 	a := &answer{ResponseWriter: w, c: c, r: r, endTurn: func() {}}
 	defer func() { c.answers.kept.Release(a.length) }()

@@ -158,3 +158,44 @@ func TestScarceMemoryLeavesOneTurn(t *testing.T) {
 		t.Errorf("a client that is gone: %v", err)
 	}
 }
+
+// One state is read at a time: its rows may be large, and a slow reader keeps one of them in memory.
+func TestOneStateIsReadAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := spacious()
+		handler := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("row")) }))
+		get := func(w http.ResponseWriter, path string) {
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		}
+		read := make(chan struct{})
+		var running sync.WaitGroup
+		readers := make([]*httptest.ResponseRecorder, 40)
+		for i := range readers {
+			readers[i] = httptest.NewRecorder()
+			running.Go(func() { get(slowReader{readers[i], read}, "/_sim/state") })
+		}
+		beside := httptest.NewRecorder()
+		get(beside, "/_sim/health")
+		if beside.Body.String() != "row" {
+			t.Errorf("beside them: %d %s", beside.Code, beside.Body)
+		}
+		time.Sleep(2 * patience) // of those that wait
+		close(read)
+		running.Wait()
+		refused := 0
+		for _, w := range readers {
+			if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "" {
+				refused++
+			}
+		}
+		if refused != len(readers)-1 {
+			t.Errorf("%d are refused, want all but one", refused)
+		}
+		afterwards := httptest.NewRecorder()
+		get(afterwards, "/_sim/state")
+		if afterwards.Code != http.StatusOK {
+			t.Errorf("afterwards: %d", afterwards.Code)
+		}
+	})
+}
