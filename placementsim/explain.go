@@ -57,10 +57,6 @@ func (s *Server) Explain(query string) (Explanation, error) {
 // /allocation_candidates: 200 with the [Explanation], or 400 with a text. It
 // asks for no token, as everything below /_sim/.
 func (s *Server) ServeExplain(w http.ResponseWriter, r *http.Request) {
-	simhttp.InTurn(s.serveExplain)(w, r)
-}
-
-func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request) {
 	e, err := s.Explain(r.URL.RawQuery)
 	switch {
 	case errors.Is(err, ErrInvalid):

@@ -36,7 +36,7 @@ func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 		{Pattern: "GET /_sim/model", Answer: "model", Long: true, Help: "Shows the model of the cloud with all defaults.", Handler: simhttp.Show("model", func() any { return c.model })},
 		{Pattern: "GET /_sim/events", Answer: "events", Long: true, Help: "Lists the events that Nova got from Cyborg, and why it refused one.", Handler: simhttp.Show("events", func() any { return c.ReceivedEvents() })},
 		{Pattern: "POST /_sim/report", Help: "Makes the agents of all hosts report now.", Handler: acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) })},
-		{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: c.Placement.ServeExplain},
+		{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: c.Placement.ServeExplain},
 		{Pattern: "GET /_sim/clock", Answer: "clock", Help: "Shows the time of the cloud, and whether it can be changed.", Handler: c.showClock()},
 		{Pattern: "POST /_sim/clock", Body: "advance, now", Answer: "clock", Help: `Advances a manual clock, {"advance": "90s"}, or sets it, {"now": "2026-01-01T00:00:00Z"}.`, Handler: fallible(c.postClock)},
 		{Pattern: "GET /_sim/requests/diagram", Answer: "text", Help: "Draws the last requests as a sequence diagram of Mermaid.", Handler: c.getDiagram},

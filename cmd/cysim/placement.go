@@ -50,7 +50,7 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *ko
 	}
 	return c.run(ctx, p, service{
 		name: "Placement", line: line, facts: func() []string { return nil }, exposes: trusting, identity: identity, ceiling: limit, handler: withControl(server, limit, simhttp.Control{
-			Faults: faults, Routes: server.Routes(), More: []simhttp.ControlRoute{{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: server.ServeExplain}},
+			Faults: faults, Routes: server.Routes(), More: []simhttp.ControlRoute{{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: server.ServeExplain}},
 		}),
 		prepare: func(_ context.Context, base string) ([]variable, error) {
 			return []variable{{"CYSIM_PLACEMENT_URL", base}}, nil

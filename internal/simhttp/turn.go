@@ -21,16 +21,3 @@ func beginTurn(ctx context.Context) (end func(), err error) {
 	}
 	return begin(ctx)
 }
-
-// InTurn is a handler whose answers may be long, on a route that [Call.Dispatch] does not serve: it runs when it is its turn.
-func InTurn(handler http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		end, err := beginTurn(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), AsError(err).Status)
-			return
-		}
-		defer end()
-		handler(w, r)
-	}
-}

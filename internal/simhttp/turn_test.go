@@ -76,36 +76,6 @@ func TestRequestsBetweenServicesHaveNoTurn(t *testing.T) {
 	})
 }
 
-// A handler beside the services has a turn, too, and the error of one that does not begin is answered.
-func TestAHandlerRunsInTurn(t *testing.T) {
-	t.Parallel()
-	running, ended := false, false
-	handler := simhttp.InTurn(func(w http.ResponseWriter, _ *http.Request) {
-		if !running || ended {
-			t.Error("it is not its turn")
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
-	for want, begin := range map[int]func(context.Context) (func(), error){
-		http.StatusNoContent: func(context.Context) (func(), error) {
-			running = true
-			return func() { ended = true }, nil
-		},
-		http.StatusInsufficientStorage: func(context.Context) (func(), error) {
-			return nil, simhttp.Refuse(http.StatusInsufficientStorage, "full")
-		},
-	} {
-		answer := httptest.NewRecorder()
-		handler(answer, simhttp.WithTurn(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/long", http.NoBody), begin))
-		if answer.Code != want {
-			t.Errorf("answered %d, want %d", answer.Code, want)
-		}
-	}
-	if !ended {
-		t.Error("the turn did not end")
-	}
-}
-
 // turnService answers a list in a second.
 func turnService(faults *fault.Set) *simhttp.Service {
 	return &simhttp.Service{
