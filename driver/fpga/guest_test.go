@@ -11,6 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // bind does what libvirt does to a function of a card before a guest starts, and after it.
@@ -139,6 +140,52 @@ func TestTheFunctionThatManagesACardIsNotOffered(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.problems, problems); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An image stays known while guests hide the region that it was written to: others may share the region.
+func TestARegionThatGuestsHideKeepsItsImage(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		functions  []string // of the image
+		properties map[string]string
+		hidden     []string // containers
+	}{
+		"no property":    {[]string{"c"}, nil, []string{"intel-fpga-dev.1", "intel-fpga-dev.2"}},
+		"two functions":  {[]string{"c", "d"}, map[string]string{"accel:function_id": id("c")}, []string{"intel-fpga-dev.1"}},
+		"nothing hidden": {[]string{"c", "d"}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tree := drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2))
+			image := []simcloud.Image{{ID: imageID, Data: string(gbs(t, "2", tt.functions...)), Properties: tt.properties}}
+			w := newWorld(t, fakecyborg.ModeTree, image, map[string]map[string]string{"p": {"resources:FPGA": "1", "accel:bitstream_id": imageID}},
+				newIntel(t, fpga.Config{}, tree))
+			if _, err := w.spawn(instanceA, "p"); err != nil {
+				t.Fatal(err)
+			}
+			links := make(map[string]string)
+			for _, container := range tt.hidden {
+				at := "class/fpga/" + container
+				class, err := tree.Readlink(at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				links[at] = class
+				tree.Remove(at)
+			}
+			w.report()
+			for at, class := range links {
+				tree.SetLink(at, class)
+			}
+			w.report()
+			if got := w.cloud.Cyborg.Deployables()[0].BitstreamID; got != imageID {
+				t.Errorf("bitstream_id %q", got)
+			}
+			if _, err := w.spawn(instanceB, "p"); err != nil {
+				t.Errorf("a guest that shares the region: %v", err)
 			}
 		})
 	}

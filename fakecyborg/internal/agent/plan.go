@@ -110,32 +110,29 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 }
 
 // keepHidden returns what a driver reported, with what is stored of the deployables in use that the
-// kernel does not show.
+// kernel does not show. The others are as if it showed them.
 func (d storedDevice) keepHidden(reported driver.Device) driver.Device {
 	cloned := false
 	for i, part := range reported.Deployables {
-		n := slices.IndexFunc(d.deployables, func(deployable storedDeployable) bool { return deployable.Name == part.Name })
-		if !part.Hidden || n < 0 || d.deployables[n].inUse() == 0 {
+		if !part.Hidden {
 			continue
 		}
 		if !cloned {
 			reported, cloned = reported.Clone(), true
 		}
-		d.deployables[n].complete(&reported.Deployables[i])
+		n := slices.IndexFunc(d.deployables, func(deployable storedDeployable) bool { return deployable.Name == part.Name })
+		hidden := n >= 0 && d.deployables[n].inUse() > 0
+		if reported.Deployables[i].Hidden = hidden; hidden {
+			d.deployables[n].complete(&reported.Deployables[i])
+		}
 	}
 	return reported
 }
 
 // complete adds what is stored to the report of a deployable that is hidden: its traits, and what the
-// handles have beside their addresses. Functions are kept unless the driver reports a new one: the
-// region was programmed.
+// handles have beside their addresses.
 func (d storedDeployable) complete(part *driver.Deployable) {
-	programmed := slices.ContainsFunc(part.Traits, func(trait string) bool {
-		return driver.IsFunctionTrait(trait) && !slices.Contains(d.reported.Traits, trait)
-	})
-	traits := slices.DeleteFunc(slices.Clone(d.reported.Traits), func(trait string) bool {
-		return programmed && driver.IsFunctionTrait(trait) && !slices.Contains(part.Traits, trait)
-	})
+	traits := slices.Clone(d.reported.Traits)
 	for _, trait := range part.Traits {
 		if !slices.Contains(traits, trait) && (trait != driver.TraitProgrammable || !d.Preprogrammed) {
 			traits = append(traits, trait)
@@ -185,10 +182,12 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 // below what is in use, nor raised: a card of Xilinx has two handles for its one accelerator.
 func planDeployable(rules layout.Rules, device store.Device, deployable *storedDeployable, found driver.Deployable) (deployableChange, bool) {
 	row, spec := deployable.Deployable, found
-	if !rules.Quirks {
+	if !rules.Quirks && !found.Hidden {
 		row = row.Observe(found)
 	}
-	spec = row.AsProgrammed(spec)
+	if rules.Quirks || !found.Hidden {
+		spec = row.AsProgrammed(spec)
+	}
 	if !rules.Quirks {
 		spec.NumAccelerators = max(spec.NumAccelerators, min(deployable.inUse(), deployable.Total))
 	}

@@ -131,7 +131,7 @@ func TestWhatAGuestHidesIsKept(t *testing.T) {
 	}{
 		"in a guest":                 {true, true, false, []string{vendor, gzip, region}, []string{vendor}, []string{vendor, gzip, region}},
 		"one function is seen":       {true, true, false, []string{vendor, gzip, other}, []string{vendor, other}, []string{vendor, gzip, other}},
-		"another function is seen":   {true, true, false, []string{vendor, gzip, region}, []string{vendor, other}, []string{vendor, region, other}},
+		"another function is seen":   {true, true, false, []string{vendor, gzip, region}, []string{vendor, other}, []string{vendor, gzip, region, other}},
 		"a trait is configured":      {true, true, false, []string{vendor, former, gzip}, []string{vendor, another}, []string{vendor, former, gzip, another}},
 		"it could be programmed":     {true, true, false, []string{vendor, gzip, programmable}, []string{vendor, programmable}, []string{vendor, gzip, programmable}},
 		"it could not be programmed": {true, true, true, []string{vendor, gzip}, []string{vendor, programmable}, []string{vendor, gzip}},

@@ -583,7 +583,7 @@ func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 func (r *report) changeDeployable(ctx context.Context, key string, d deployableChange) {
 	c := r.c
 	step := "update provider " + d.stored.Name
-	if !c.cfg.Quirks {
+	if !c.cfg.Quirks && !d.found.Hidden {
 		c.db.Update(nil, func(tx store.Tx) { tx.ObserveDeployable(d.stored.UUID, d.found) })
 	}
 	if err := c.changeInPlacement(ctx, d.stored.UUID, d.change); err != nil {
