@@ -127,16 +127,16 @@ func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) bool {
 // runBind finishes a bind. Between two transactions the image is written and the mediated device
 // created, if there is one.
 func (c *Conductor) runBind(ctx context.Context, b store.Bind) error {
-	worked, ours, err := c.workFor(ctx, b)
+	made, ours, err := c.workFor(ctx, b)
 	if !ours {
 		return overtaken(b)
 	}
-	return c.finishBind(ctx, b, worked, err)
+	return c.finishBind(ctx, b, made, err)
 }
 
-// workFor has the agent do its work of a bind. Ours is false when the request was unbound or
-// deleted before.
-func (c *Conductor) workFor(ctx context.Context, b store.Bind) (w *store.HandleWork, ours bool, err error) {
+// workFor has the agent do its work of a bind. Made is what it may have made of a mediated device or vGPU, nil
+// for nothing. Ours is false when the request was unbound or deleted before.
+func (c *Conductor) workFor(ctx context.Context, b store.Bind) (made *store.HandleWork, ours bool, err error) {
 	if !b.Mdev && !b.Bitstream.Named() {
 		return nil, true, nil
 	}
@@ -148,15 +148,19 @@ func (c *Conductor) workFor(ctx context.Context, b store.Bind) (w *store.HandleW
 	if b.Bitstream.Named() {
 		err = c.programForBind(ctx, b)
 	}
-	if err == nil && b.Mdev {
-		err = c.createDevice(ctx, work)
+	if err != nil || !b.Mdev {
+		return nil, true, err
+	}
+	foreign, err := c.createDevice(ctx, work)
+	if foreign && !c.cfg.Quirks {
+		return nil, true, err
 	}
 	return &work, true, err
 }
 
 // finishBind stores how the agent's work ended. If it failed, or the request was unbound or
 // deleted meanwhile, it is undone; upstream keeps the handle in use until an unbind.
-func (c *Conductor) finishBind(ctx context.Context, b store.Bind, worked *store.HandleWork, cause error) error {
+func (c *Conductor) finishBind(ctx context.Context, b store.Bind, made *store.HandleWork, cause error) error {
 	if cause == nil {
 		finished := false
 		c.update(ctx, func(tx store.Tx) { finished = tx.FinishBind(b, c.now()) })
@@ -166,10 +170,10 @@ func (c *Conductor) finishBind(ctx context.Context, b store.Bind, worked *store.
 		cause = overtaken(b)
 	}
 	keep := false
-	if worked != nil && b.Mdev {
+	if made != nil {
 		ctx, end := c.work.Detach(ctx)
 		defer end()
-		keep = c.cfg.Quirks || c.removeDevice(ctx, *worked) != nil
+		keep = c.cfg.Quirks || c.removeDevice(ctx, *made) != nil
 	}
 	c.update(ctx, func(tx store.Tx) {
 		if errors.Is(cause, errUnwritten) {
@@ -268,12 +272,12 @@ func (c *Conductor) endLater(ctx context.Context, b store.Bind, late bool) strin
 		return b.Result
 	}
 	var err error
-	var worked *store.HandleWork
+	var made *store.HandleWork
 	ours := true
 	if late && !c.cfg.Quirks {
 		err = store.Refuse(store.Internal, "bind timeout")
 	} else {
-		worked, ours, err = c.workFor(ctx, b)
+		made, ours, err = c.workFor(ctx, b)
 	}
 	if !ours {
 		return store.BindFailed
@@ -285,7 +289,7 @@ func (c *Conductor) endLater(ctx context.Context, b store.Bind, late bool) strin
 			return store.BindStarted
 		}
 	}
-	err = c.finishBind(ctx, b, worked, err)
+	err = c.finishBind(ctx, b, made, err)
 	switch {
 	case errors.Is(err, errUnwritten):
 		return store.BindStarted

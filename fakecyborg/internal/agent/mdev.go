@@ -2,8 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
@@ -21,14 +24,18 @@ func deviceOf(w store.HandleWork) string {
 }
 
 // createDevice makes on its host what a handle stands for: a mediated device, whose UUID is the
-// handle's, or the vGPU of a virtual function.
-func (c *Conductor) createDevice(ctx context.Context, w store.HandleWork) error {
+// handle's, or the vGPU of a virtual function. Foreign is set where the function has a vGPU of somebody else.
+func (c *Conductor) createDevice(ctx context.Context, w store.HandleWork) (foreign bool, err error) {
 	if w.Handle.Type == driver.HandleMDEV {
-		return c.changeMdev(ctx, fault.MdevCreate, w, driver.MdevDriver.CreateMdev)
+		return false, c.changeMdev(ctx, fault.MdevCreate, w, driver.MdevDriver.CreateMdev)
 	}
-	return c.changeVGPU(ctx, fault.VGPUSet, w, func(ctx context.Context, d driver.VGPUDriver, v driver.VGPU) error {
-		return d.SetVGPU(ctx, v, w.Lease.Work == store.WorkRestore)
+	var exists atomic.Bool // also of a driver that is not waited for any longer
+	err = c.changeVGPU(ctx, fault.VGPUSet, w, func(ctx context.Context, d driver.VGPUDriver, v driver.VGPU) error {
+		err := d.SetVGPU(ctx, v, w.Lease.Work == store.WorkRestore)
+		exists.Store(errors.Is(err, fs.ErrExist))
+		return err
 	})
+	return exists.Load(), err
 }
 
 // removeDevice removes it; one that is not there is no error.

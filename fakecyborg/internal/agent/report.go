@@ -279,7 +279,7 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 		if !ok {
 			continue
 		}
-		err := c.createDevice(ctx, work)
+		_, err := c.createDevice(ctx, work)
 		var ended []store.Bind
 		held := false
 		c.db.Update(nil, func(tx store.Tx) { ended, held = tx.EndRestore(work, err, patch, c.now()) })
