@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // BindArgs says where a request is to be bound.
@@ -130,8 +132,13 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.Programming(d.UUID) && !ref.Named() {
 		return Refuse(Conflict, "deployable %s is being programmed", d.Name)
 	}
-	if d.Unknown && !ref.Named() && t.group(a).lacksFunction(t.Reported(d).Traits) { // which Placement may still show
-		return Refuse(Conflict, "deployable %s has no known function: programming it failed, or its host has restarted since", d.Name)
+	if traits := t.Reported(d).Traits; !ref.Named() && t.group(a).lacksFunction(traits) { // Placement had it when the instance was scheduled
+		switch {
+		case d.Unknown:
+			return Refuse(Conflict, "deployable %s has no known function: programming it failed, or its host has restarted since", d.Name)
+		case slices.ContainsFunc(traits, driver.IsFunctionTrait):
+			return Refuse(Conflict, "deployable %s has been programmed with another function", d.Name)
+		}
 	}
 	for h := range t.Handles(d.UUID) {
 		if other, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && t.programs(other) && !t.shares(other, a.Instance, ref) {
