@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -35,15 +36,36 @@ func TestNoAnswerShowsWhatIsNotOnTheDisk(t *testing.T) {
 	}
 }
 
-// A disk that cannot be written keeps nobody from looking.
-func TestReadsAreAnsweredWithoutADisk(t *testing.T) {
+// What cannot be written is not shown, except by the simulator itself.
+func TestNoAnswerShowsWhatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodDelete: 500} {
+	for request, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"GET /list": {500, "what the answer shows could not be written to the state file: full\n"}, "HEAD /list": {500, ""},
+		"DELETE /list":       {500, "the change was made, but could not be written to the state file: full\n"},
+		"GET /_sim/state":    {200, "seen"},
+		"DELETE /_sim/state": {500, "the change was made, but could not be written to the state file: full\n"},
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		full := true
+		h := Synced(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("seen")) }), func() error {
+			if full {
+				return errors.New("full")
+			}
+			return nil
+		})
 		w := httptest.NewRecorder()
-		Synced(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() error { return errors.New("full") }).
-			ServeHTTP(w, httptest.NewRequest(method, "/", nil))
-		if w.Code != want {
-			t.Errorf("%s: got %d, want %d", method, w.Code, want)
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		if got := w.Body.String(); w.Code != want.status || want.text != "" && got != want.text || strings.Contains(got, "seen") != (want.status == 200) {
+			t.Errorf("%s: got %d %q, want %d %q", request, w.Code, got, want.status, want.text)
+		}
+		full = false
+		w = httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s, once there is room: %d", request, w.Code)
 		}
 	}
 }
