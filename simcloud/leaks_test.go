@@ -87,6 +87,7 @@ func TestEachLeakIsFound(t *testing.T) {
 			gpu.define(u, domainOf(u.t, gpu.arq))
 		}, []string{
 			"guest: guest {gpu} runs on host cn1, but its ARQ {gpu.arq} (Bound, device profile gpu) is on host cn0",
+			"guest: guest {gpu} runs on host cn1, but has allocated MEMORY_MB:512 on cn0, VCPU:1 on cn0",
 			"guest: guest {gpu} has PCI 0000:3b:00.0 of provider cn1_0000:3b:00.0 in its domain XML, but no accelerator request for it",
 		}},
 		{"more bound than allocated", func(u *user, _, _ spawned) {
@@ -98,7 +99,30 @@ func TestEachLeakIsFound(t *testing.T) {
 			s := spawned{uuid: instance(3), host: "cn1"}
 			s.provider, _ = u.claim(s.uuid, "FPGA:1", "CUSTOM_FAKE_DEVICE")
 			s.define(u, domainOf(u.t, u.bindDirectly(s, s.host, u.createARQs("fake")...)...))
-		}, []string{"guest: guest " + instance(3) + " has ARQ (Bound, device profile fake) on host cn1, but its attach handle is one of host cn0"}},
+		}, []string{
+			"guest: guest " + instance(3) + " has ARQ (Bound, device profile fake) on host cn1, but its attach handle is one of host cn0",
+			"guest: guest " + instance(3) + " runs on host cn1, but has allocated MEMORY_MB:512 on cn0, VCPU:1 on cn0",
+		}},
+		{"compute resources and a port of another host", func(u *user, gpu, _ spawned) {
+			nic, err := u.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
+				Name: "cn1_agent", Parent: u.cloud.ProviderUUID("cn1"), Inventories: map[string]placementsim.Inventory{"SRIOV_NET_VF": {Total: 1}},
+			})
+			if err != nil {
+				u.t.Fatal(err)
+			}
+			var all []placementsim.Allocation
+			for _, a := range u.cloud.Placement.Allocations() {
+				if a.Consumer == gpu.uuid {
+					all = append(all, placementsim.Allocation{Provider: a.Provider, Class: a.Class, Used: a.Used})
+				}
+			}
+			u.do("DELETE", "/placement/allocations/"+gpu.uuid, placement, nil, 204, nil)
+			all = append(all, placementsim.Allocation{Provider: u.cloud.ProviderUUID("cn1"), Class: "VCPU", Used: 2},
+				placementsim.Allocation{Provider: nic.UUID, Class: "SRIOV_NET_VF", Used: 1})
+			if err := u.cloud.Placement.Claim(placementsim.Claim{Consumer: gpu.uuid, Project: gpu.arq.ProjectID, User: "u", Allocations: all}); err != nil {
+				u.t.Fatal(err)
+			}
+		}, []string{"guest: guest {gpu} runs on host cn0, but has allocated VCPU:2 on cn1, SRIOV_NET_VF:1 on cn1_agent"}},
 		{"bind that failed", func(u *user, _, _ spawned) {
 			s := spawned{uuid: instance(3)}
 			s.provider, s.host = u.claim(s.uuid, "VGPU:1", "CUSTOM_GPU_NVIDIA")

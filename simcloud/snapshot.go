@@ -19,7 +19,7 @@ type snapshot struct{ leaks.State }
 // snapshot reads Nova's part, and then the other services side by side. What cannot be read is a
 // leak. The servers of a real Nova are guests, too; nil: there is none.
 func (c *Cloud) snapshot(servers []client.Server) *snapshot {
-	s := &snapshot{leaks.State{Guests: c.compute.Guests(), Servers: servers, Roots: make(map[string]bool, len(c.machines)), HasProject: c.identity.HasProject}}
+	s := &snapshot{leaks.State{Guests: c.compute.Guests(), Servers: servers, Roots: make(map[string][]string, len(c.machines)), HasProject: c.identity.HasProject}}
 	if c.external == nil { // whose consumers are not read
 		s.ProjectOf = c.Placement.ConsumerProject
 	}
@@ -42,7 +42,9 @@ func (c *Cloud) snapshot(servers []client.Server) *snapshot {
 		if stored[m.host.Fallback] {
 			name = m.host.Fallback
 		}
-		s.Roots[cmp.Or(m.provider, ofNova[name])] = true
+		if root := cmp.Or(m.provider, ofNova[name]); root != "" {
+			s.Roots[root] = []string{m.host.Name, m.host.Fallback}
+		}
 		s.readMdevs(m, name)
 		s.readVGPUs(m, name)
 	}

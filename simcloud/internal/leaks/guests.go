@@ -30,7 +30,38 @@ func (s *indexed) checkGuest(g *guest) {
 		}
 	}
 	s.checkAmounts(g)
+	s.checkElsewhere(g)
 	s.checkForeignDevices(g)
+}
+
+// checkElsewhere finds what a guest has allocated on a host that it does not run on, beside devices and their memory, which are
+// found by their requests. Servers of a Nova are not checked: while one is migrated it has its allocations where it goes.
+func (s *indexed) checkElsewhere(g *guest) {
+	if s.Servers != nil || g.Host == "" {
+		return
+	}
+	var elsewhere []placementsim.Allocation
+	for _, a := range g.allocations {
+		if isMemory(a.Class) || slices.Contains(s.classes[a.Provider], a.Class) {
+			continue
+		}
+		if names := s.hostNames(a.Provider); names != nil && !slices.Contains(names, g.Host) {
+			elsewhere = append(elsewhere, a)
+		}
+	}
+	if len(elsewhere) > 0 && s.isHost(g.Host) {
+		s.leak(KindGuest, g.UUID, "guest %s runs on host %s, but has allocated %s", g.UUID, g.Host, s.amountsText(elsewhere))
+	}
+}
+
+// isHost reports whether a host of the cloud has a name.
+func (s *indexed) isHost(name string) bool {
+	for _, names := range s.Roots {
+		if slices.Contains(names, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkMemory finds device memory that a guest has allocated on a host where it has no accelerator request. Which one the memory

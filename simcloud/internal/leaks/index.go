@@ -30,6 +30,7 @@ type indexed struct {
 	hostOf    map[string]string      // hosts of providers that may have device memory; nil until it is needed
 	consumers []consumer
 	names     map[string]string // of providers; nil until a text needs one
+	parents   map[string]string // of providers; nil until they are needed
 	// hasDevices are the hosts with devices of Cyborg's.
 	hasDevices map[string]bool
 	hasMdev    map[[2]string]bool // by host and uuid
@@ -229,7 +230,7 @@ func (s *indexed) memoryHost(provider string) string {
 		}
 		s.hostOf = maps.Clone(ofDeployable)
 		for _, p := range s.providers() {
-			if host := ofDeployable[p.UUID]; host != "" && !s.Roots[p.Parent] {
+			if host := ofDeployable[p.UUID]; host != "" && s.Roots[p.Parent] == nil {
 				s.hostOf[p.Parent] = host
 			}
 		}
@@ -293,6 +294,23 @@ func (s *indexed) providers() []placementsim.ResourceProvider {
 		return nil
 	}
 	return s.Providers()
+}
+
+// hostNames are the names of the host in whose tree a provider is, nil for that of no host.
+func (s *indexed) hostNames(provider string) []string {
+	if names := s.Roots[provider]; names != nil {
+		return names
+	}
+	if s.parents == nil {
+		s.parents = make(map[string]string)
+		for _, p := range s.providers() {
+			s.parents[p.UUID] = p.Parent
+		}
+	}
+	for provider != "" && s.Roots[provider] == nil {
+		provider = s.parents[provider]
+	}
+	return s.Roots[provider]
 }
 
 func (s *indexed) amountsText(amounts []placementsim.Allocation) string {

@@ -35,7 +35,7 @@ type State struct {
 	Deployables []fakecyborg.Deployable
 	Providers   func() []placementsim.ResourceProvider // for their names and parents; may be nil
 	Allocations []placementsim.Allocation              // ordered by consumer
-	Roots       map[string]bool                        // providers of hosts
+	Roots       map[string][]string                    // providers of hosts, with the names of the host
 	Mdevs       []Mdev
 	VGPUs       []VGPU // ordered by address within a host
 	Events      []sim.ReceivedEvent
@@ -117,7 +117,7 @@ func (s *indexed) checkAllocations() {
 
 // ours reports whether an allocation is on a compute root or on a provider of Cyborg's.
 func (s *indexed) ours(a placementsim.Allocation) bool {
-	return s.Roots[a.Provider] || s.classes[a.Provider] != nil || isMemory(a.Class) && s.memoryHost(a.Provider) != ""
+	return s.Roots[a.Provider] != nil || s.classes[a.Provider] != nil || isMemory(a.Class) && s.memoryHost(a.Provider) != ""
 }
 
 // checkMdevs finds mediated devices without a bound request. An attach handle held by no

@@ -168,7 +168,7 @@ func TestMemoryOfACardBelongsToARequestOfItsHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := index(State{
-				Servers: []client.Server{{ID: "vm", Host: "cn1", Left: tt.left}}, ARQs: tt.arqs, Roots: map[string]bool{"root": true},
+				Servers: []client.Server{{ID: "vm", Host: "cn1", Left: tt.left}}, ARQs: tt.arqs, Roots: map[string][]string{"root": {"cn0"}},
 				Deployables: []fakecyborg.Deployable{{UUID: "region", Hostname: "cn0", ProviderUUID: "rp"}},
 				Providers: func() []placementsim.ResourceProvider {
 					return []placementsim.ResourceProvider{{UUID: "root"}, {UUID: "card", Name: "the card", Parent: "root"}, {UUID: "rp", Parent: "card"}}
