@@ -323,6 +323,27 @@ func TestUnflattenPreparesTheTree(t *testing.T) {
 	}
 }
 
+// A provider without a class of Cyborg's was never that of a flat host, whatever its traits are called.
+func TestUnflattenLeavesOtherNodesAlone(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t, gpu("3b", "PGPU", []string{flatTrait}, "0"))
+	w.report()
+	node, err := w.placement.CreateProvider(placementsim.ResourceProvider{
+		Name: "ironic-1", Traits: []string{"CUSTOM_GPU_A100", "CUSTOM_SSD_RAID"}, Inventories: map[string]placementsim.Inventory{"CUSTOM_BAREMETAL_GPU": {Total: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := w.unflatten(fakecyborg.UnflattenOpts{})
+	if err != nil || len(found) != 1 || found[0].Provider != w.root {
+		t.Errorf("found %v, %v", found, err)
+	}
+	after, err := w.placement.ResourceProvider(node.UUID)
+	if diff := cmp.Diff(node, after); diff != "" || err != nil {
+		t.Errorf("%v, the node (-before +after):\n%s", err, diff)
+	}
+}
+
 func TestTheErrorsOfUnflattenHaveNoToken(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t)

@@ -44,7 +44,7 @@ type Unflattened struct {
 }
 
 // Unflatten is the upgrade from [ModeFlat] to one of the other modes, against any Placement from
-// microversion 1.26: it removes Cyborg's classes and traits from all compute providers, so that
+// microversion 1.26: it removes Cyborg's classes and traits from all compute providers with such a class, so that
 // the next report of each agent builds the tree. Nothing is changed while an instance has an
 // accelerator there; the error then matches [ErrAllocated] and names providers and instances.
 // Everything else on the providers stays, whoever changes it meanwhile.
@@ -101,7 +101,7 @@ func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
 			err := fmt.Errorf("%w by %s", ErrAllocated, strings.Join(users, ", "))
 			busy = append(busy, failed(err, "unflatten resource provider %s (%s)", p.Name, p.UUID))
 		}
-		if len(f.Classes)+len(f.Traits) > 0 {
+		if len(f.Classes) > 0 {
 			found = append(found, f)
 		}
 	}
@@ -118,15 +118,15 @@ func (u unflattening) inspect(ctx context.Context, p layout.Provider) (Unflatten
 		return f, nil, err
 	}
 	f.Classes = pick(slices.Sorted(maps.Keys(inventories.Inventories)), u.opts.Classes)
+	if len(f.Classes) == 0 { // no flat host: traits of the same names are others'
+		return f, nil, nil
+	}
 	traits, err := u.client.Traits(ctx, p.UUID)
 	if err != nil {
 		return f, nil, err
 	}
 	slices.Sort(traits)
 	f.Traits = pick(traits, u.opts.Traits)
-	if len(f.Classes) == 0 {
-		return f, nil, nil
-	}
 	users, err := u.users(ctx, p.UUID, f.Classes)
 	return f, users, err
 }
@@ -163,12 +163,16 @@ func (u unflattening) users(ctx context.Context, uuid string, classes []string) 
 	return users, nil
 }
 
-// clear removes what was found. Placement refuses to delete an inventory that was allocated meanwhile.
+// clear removes what was found, the classes last: a provider with one is found again. Placement refuses to delete an
+// inventory that was allocated meanwhile; then the traits return.
 func (u unflattening) clear(ctx context.Context, f Unflattened) error {
+	if err := u.client.ChangeTraits(ctx, f.Provider, nil, f.Traits); err != nil {
+		return err
+	}
 	for _, class := range f.Classes {
 		if _, err := u.client.Must(ctx, http.MethodDelete, layout.InventoryPath(f.Provider, class), "1.26", nil, http.StatusNotFound); err != nil {
-			return err
+			return errors.Join(err, u.client.ChangeTraits(ctx, f.Provider, f.Traits, nil))
 		}
 	}
-	return u.client.ChangeTraits(ctx, f.Provider, nil, f.Traits)
+	return nil
 }
