@@ -90,10 +90,29 @@ func newAnswerWriter(b []byte, v version, query engine.CandidateQuery) *answerWr
 }
 
 // Request implements engine.Answer.
-func (w *answerWriter) Request(request *engine.Request) { w.b = w.requests.append(w.b, request) }
+func (w *answerWriter) Request(request *engine.Request) {
+	w.grow()
+	w.b = w.requests.append(w.b, request)
+}
 
 // Provider implements engine.Answer.
-func (w *answerWriter) Provider(s *engine.Summary) { w.b = w.summaries.append(w.b, s) }
+func (w *answerWriter) Provider(s *engine.Summary) {
+	w.grow()
+	w.b = w.summaries.append(w.b, s)
+}
+
+// From longAnswer bytes on an answer doubles when it has less than spare bytes left. The steps of append, a quarter each,
+// would leave five times its length behind.
+const (
+	longAnswer = 1 << 20
+	spare      = 16 << 10
+)
+
+func (w *answerWriter) grow() {
+	if len(w.b) > longAnswer && cap(w.b)-len(w.b) < spare {
+		w.b = append(make([]byte, 0, 2*cap(w.b)), w.b...)
+	}
+}
 
 func (w *answerWriter) end() []byte { return append(w.summaries.begin(w.b), "}}"...) }
 

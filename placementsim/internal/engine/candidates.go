@@ -121,18 +121,26 @@ func (sr *search) find() error {
 	return nil
 }
 
-// maxSteps bounds the work of one query, and maxFound the memory: the number of
-// candidates times what each of them consists of.
+// maxSteps bounds the work of one query, and maxFound the memory: about the length of its
+// candidates in an answer, in bytes.
 const (
 	maxSteps = 5_000_000
-	maxFound = 1_000_000
+	maxFound = 56 << 20
 )
 
-// A search whose candidates times what they consist of is above largeFound takes megabytes. There
-// are at most largeSearches of them at once; others wait, as they would for a processor.
+// There are at most largeSearches at once whose candidates are longer than largeFound, in bytes;
+// others wait, as they would for a processor.
 const (
-	largeFound    = 20_000
+	largeFound    = 3 << 20
 	largeSearches = 2
+)
+
+// The lengths of a candidate, a position and an amount in an answer, without the names of suffixes
+// and classes: the provider of a position stands among the allocations and among the mappings.
+const (
+	candidateLength = 40
+	positionLength  = 105
+	amountLength    = 10
 )
 
 // search is a query in progress with the memory of its answer. Both are used again.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -333,6 +334,55 @@ func TestSearchForTooManyCandidatesIsRefusedAndBounded(t *testing.T) {
 		t.Errorf("501 isolated groups on 500 devices: got %d candidates", len(got.Requests))
 	}
 }
+
+// What a candidate consists of counts by its length, also where one provider gives many classes, or their names are long.
+func TestSearchForLongCandidatesIsRefused(t *testing.T) {
+	t.Parallel()
+	const providers = 400
+	s := engine.New(testTraits(), epoch())
+	many := make(map[string]engine.Inventory)
+	classes := []string{"CUSTOM_" + strings.Repeat("X", 248)}
+	for i := range 50 {
+		classes = append(classes, fmt.Sprintf("CUSTOM_C%03d", i))
+	}
+	for _, class := range classes {
+		s.EnsureClass(class, epoch())
+		many[class] = engine.Inventory{Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}
+	}
+	must(t, second(s.CreateProvider(engine.NewProvider{UUID: "root", Name: "root"}, epoch())))
+	for i := range providers {
+		name := fmt.Sprintf("d%d", i)
+		must(t, second(s.CreateProvider(engine.NewProvider{UUID: name, Name: name, Parent: "root"}, epoch())))
+		must(t, second(s.SetInventories(name, nil, many, engine.InventoryWrite{})))
+	}
+	for _, tt := range []struct {
+		name    string
+		classes []string
+		limit   int
+		want    error
+	}{
+		{"one class", classes[1:2], 0, nil},
+		{"one of a long name", classes[:1], 0, engine.ErrTooMany},
+		{"many classes", classes[1:], 0, engine.ErrTooMany},
+		{"many classes with a limit", classes[1:], 10_000, nil},
+	} {
+		q := engine.CandidateQuery{Isolate: true, Limit: tt.limit, Groups: []engine.Group{{Suffix: "1"}, {Suffix: "2"}}}
+		for i := range q.Groups {
+			for _, class := range tt.classes {
+				q.Groups[i].Resources = append(q.Groups[i].Resources, engine.ClassAmount{Class: class, Amount: 1})
+			}
+		}
+		if err := s.Candidates(q, unread{}); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got error %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// unread is an answer that nobody reads.
+type unread struct{}
+
+func (unread) Request(*engine.Request)  {}
+func (unread) Provider(*engine.Summary) {}
 
 func TestHopelessSearchesEndEarlyOrAreRefused(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ var (
 	// ErrUnknownProvider: the request refers to a provider that does not
 	// exist, though the provider is not its subject.
 	ErrUnknownProvider = errors.New("unknown resource provider")
-	// ErrTooMany: a candidate search exceeded the steps that one query may take.
+	// ErrTooMany: a candidate search or an explanation exceeded what one query may take.
 	ErrTooMany = errors.New("search is too large")
 )
 

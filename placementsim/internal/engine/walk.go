@@ -24,6 +24,8 @@ type walk struct {
 	totals []total
 	// alike are the groups that differ in nothing but their suffix.
 	alike []demand
+	// length is about that of a candidate in an answer.
+	length int
 	// apart counts the groups that must have different providers.
 	apart int
 }
@@ -46,11 +48,14 @@ type taken struct {
 
 // begin lists the positions of a search.
 func (w *walk) begin(sr *search) {
-	w.search, w.apart = sr, 0
+	w.search, w.apart, w.length = sr, 0, candidateLength
 	w.positions, w.first = w.positions[:0], w.first[:0]
 	w.totals, w.alike = w.totals[:0], w.alike[:0]
 	for i, g := range sr.groups {
 		w.first = append(w.first, len(w.positions))
+		for _, a := range g.amounts {
+			w.length += amountLength + len(a.class.name)
+		}
 		if g.suffix != "" {
 			w.positions = append(w.positions, position{i, g, g.amounts, true})
 			continue
@@ -58,6 +63,9 @@ func (w *walk) begin(sr *search) {
 		for k := range g.amounts {
 			w.positions = append(w.positions, position{i, g, g.amounts[k : k+1], k == len(g.amounts)-1})
 		}
+	}
+	for i := range w.positions {
+		w.length += positionLength + len(w.positions[i].of.suffix)
 	}
 	n := len(w.positions)
 	w.options = slices.Grow(w.options[:0], n)[:n]
@@ -143,7 +151,7 @@ func (w *walk) membership(g *group, p *provider) (member, excluded bool) {
 // whether the search goes on.
 func (w *walk) descend(depth int) (more bool, err error) {
 	if depth == len(w.positions) {
-		switch found := (w.search.given + len(w.search.turns)) * len(w.positions); {
+		switch found := (w.search.given + len(w.search.turns)) * w.length; {
 		case found > maxFound:
 			return false, errTooMany()
 		case found > largeFound && !w.search.large:
