@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,5 +132,21 @@ func TestLoadOnACloudOfCloudsYAML(t *testing.T) {
 		if !strings.Contains(text, "belongs to instance "+instance+",") {
 			t.Errorf("instance %s was not kept: %s", instance, text)
 		}
+	}
+}
+
+// What a failed spawn could not delete is a leak, also where no spawn has succeeded.
+func TestLoadCountsWhatFailedSpawnsLeave(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	served := start(t, "serve", "--clouds-yaml", file)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	faults := `[{"operation": "accelerator.arq.bind", "action": "status", "status": 400, "times": -1},
+		{"operation": "accelerator.arq.delete", "action": "status", "status": 403, "times": -1}]`
+	if status, text := reply(t, http.MethodPut, served.env["CYSIM_URL"]+"/_sim/faults", faults); status >= 300 {
+		t.Fatalf("%d %s", status, text)
+	}
+	status, stdout, stderr := cysim(t, "load", "--spawns", "2", "--concurrency", "1", "--warmup", "0", "--cloud", "sim", "--service-cloud", "sim-svc")
+	if status != 9 || strings.Count(stdout, "\narq ") != 2 {
+		t.Errorf("status %d, want 9 and two ARQs: %s%s", status, stdout, stderr)
 	}
 }

@@ -123,6 +123,7 @@ func (l *loader) cycle(ctx context.Context, instance string) (sample, error) {
 	l.hold(ctx)
 	began := time.Now()
 	if err := l.target.flow.Release(context.WithoutCancel(ctx), instance); err != nil {
+		l.target.failed(err)
 		return s, err
 	}
 	s.add(stepRelease, time.Since(began))
@@ -154,6 +155,7 @@ func (l *loader) spawn(ctx context.Context, instance string) (s sample, err erro
 		},
 	})
 	if err != nil {
+		l.target.failed(err)
 		return s, err
 	}
 	s.spawn = time.Since(began)

@@ -3,7 +3,9 @@ package load
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
@@ -27,6 +29,23 @@ type target struct {
 	flow  *spawn.Flow
 	cloud *simcloud.Cloud // nil for a real cloud
 	hosts sync.Map        // names of the hosts that were used
+	left  sync.Map        // what failed spawns and deletions could not give back: its text, by kind and ID
+}
+
+// failed notes the hosts and the leftovers of a failed spawn or deletion.
+func (t *target) failed(err error) {
+	var failure *spawn.Error
+	if !errors.As(err, &failure) {
+		return
+	}
+	for _, host := range failure.Hosts {
+		t.hosts.Store(host, true)
+	}
+	for _, l := range failure.Leftovers {
+		if l.Certain { // the others are suspects
+			t.left.Store([2]string{string(l.Kind), l.ID}, l.String())
+		}
+	}
 }
 
 func (c *Command) target(ctx context.Context) (*target, error) {
@@ -100,15 +119,22 @@ func (t *target) leaks(ctx context.Context, gone map[string]bool) ([]string, err
 		opts.Hosts = append(opts.Hosts, host.(string))
 		return true
 	})
-	if len(opts.Hosts) == 0 {
-		return texts, nil
-	}
-	orphans, err := t.flow.Reconcile(ctx, opts)
-	for _, o := range orphans {
-		if gone[o.Instance] || gone[o.ID] {
-			texts = append(texts, fmt.Sprintf("%s %s: %s", o.Kind, o.ID, o.Reason))
+	var err error
+	if len(opts.Hosts) > 0 {
+		var orphans []spawn.Leftover
+		orphans, err = t.flow.Reconcile(ctx, opts)
+		for _, o := range orphans {
+			if gone[o.Instance] || gone[o.ID] {
+				texts = append(texts, fmt.Sprintf("%s %s: %s", o.Kind, o.ID, o.Reason))
+				t.left.Delete([2]string{string(o.Kind), o.ID})
+			}
 		}
 	}
+	t.left.Range(func(_, text any) bool {
+		texts = append(texts, text.(string))
+		return true
+	})
+	slices.Sort(texts)
 	return texts, err
 }
 
