@@ -2,6 +2,7 @@ package fakecyborg_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -341,6 +342,29 @@ func TestUnflattenLeavesOtherNodesAlone(t *testing.T) {
 	after, err := w.placement.ResourceProvider(node.UUID)
 	if diff := cmp.Diff(node, after); diff != "" || err != nil {
 		t.Errorf("%v, the node (-before +after):\n%s", err, diff)
+	}
+}
+
+// The vGPUs of a provider that Cyborg owns for nothing else are Cyborg's.
+func TestUnflattenFindsAHostOfVGPUs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		others map[string]placementsim.Inventory
+		want   []string
+	}{
+		"alone":         {nil, []string{"VGPU"}},
+		"beside others": {map[string]placementsim.Inventory{"PGPU": {Total: 1}}, []string{"PGPU"}},
+	} {
+		w := flatWorld(t)
+		inventories := map[string]placementsim.Inventory{"VCPU": {Total: 8}, "VGPU": {Total: 4}}
+		maps.Copy(inventories, tt.others)
+		if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn7", Traits: []string{"OWNER_CYBORG"}, Inventories: inventories}); err != nil {
+			t.Fatal(err)
+		}
+		found, err := w.unflatten(fakecyborg.UnflattenOpts{DryRun: true})
+		if err != nil || len(found) != 1 || !slices.Equal(found[0].Classes, tt.want) || !slices.Equal(found[0].Traits, []string{"OWNER_CYBORG"}) {
+			t.Errorf("%s: found %+v, %v", name, found, err)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
@@ -19,9 +20,9 @@ import (
 type UnflattenOpts struct {
 	// DryRun finds out and changes nothing.
 	DryRun bool
-	// Classes are resource classes; nil means those that Cyborg's drivers report and the Rocky
-	// specification names. VGPU is not among them: without nested providers Nova had its own
-	// vGPUs on the same provider.
+	// Classes are resource classes beside those that Cyborg's drivers report and the Rocky
+	// specification names. VGPU is among them only where a provider with OWNER_CYBORG has none of the others: without
+	// nested providers Nova had its own vGPUs on the same provider.
 	Classes []string
 	// Traits are traits; nil means those that Cyborg's drivers report.
 	Traits []string
@@ -29,9 +30,9 @@ type UnflattenOpts struct {
 
 // The defaults of UnflattenOpts.
 var (
-	flatClasses = []string{"CUSTOM_ACCELERATOR_*", "CUSTOM_NIC", "CUSTOM_PCI", "CUSTOM_QAT", "CUSTOM_SSD", "FPGA", "PGPU"}
+	flatClasses = []string{"CUSTOM_ACCELERATOR_*", "CUSTOM_AICHIP", "CUSTOM_NIC", "CUSTOM_PCI", "CUSTOM_QAT", "CUSTOM_SSD", "FPGA", "PGPU"}
 	flatTraits  = []string{
-		"CUSTOM_AICHIP_*", "CUSTOM_FAKE_DEVICE", "CUSTOM_FPGA_*", "CUSTOM_GPU_*", "CUSTOM_HPTS_*", "CUSTOM_NVIDIA_*",
+		"CUSTOM_AICHIP_*", "CUSTOM_FAKE_DEVICE", "CUSTOM_FPGA_*", "CUSTOM_GPU_*", "CUSTOM_HPTS_*", "CUSTOM_MDEV_*", "CUSTOM_NVIDIA_*",
 		"CUSTOM_PCI_*", "CUSTOM_PF", "CUSTOM_PROGRAMMABLE", "CUSTOM_QAT_*", "CUSTOM_SSD_*", "CUSTOM_VF", "CUSTOM_VGPU_*", "OWNER_CYBORG",
 	}
 )
@@ -44,16 +45,15 @@ type Unflattened struct {
 }
 
 // Unflatten is the upgrade from [ModeFlat] to one of the other modes, against any Placement from
-// microversion 1.26: it removes Cyborg's classes and traits from all compute providers with such a class, so that
+// microversion 1.26: it removes Cyborg's classes and traits from all compute providers with such a class or
+// OWNER_CYBORG, so that
 // the next report of each agent builds the tree. Nothing is changed while an instance has an
 // accelerator there; the error then matches [ErrAllocated] and names providers and instances.
 // Everything else on the providers stays, whoever changes it meanwhile.
 //
 // With another error, the result is what was removed before it.
 func Unflatten(ctx context.Context, placement sim.Endpoint, opts UnflattenOpts) ([]Unflattened, error) {
-	if opts.Classes == nil {
-		opts.Classes = flatClasses
-	}
+	opts.Classes = slices.Concat(flatClasses, opts.Classes)
 	if opts.Traits == nil {
 		opts.Traits = flatTraits
 	}
@@ -101,7 +101,7 @@ func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
 			err := fmt.Errorf("%w by %s", ErrAllocated, strings.Join(users, ", "))
 			busy = append(busy, failed(err, "unflatten resource provider %s (%s)", p.Name, p.UUID))
 		}
-		if len(f.Classes) > 0 {
+		if len(f.Classes)+len(f.Traits) > 0 {
 			found = append(found, f)
 		}
 	}
@@ -118,12 +118,17 @@ func (u unflattening) inspect(ctx context.Context, p layout.Provider) (Unflatten
 		return f, nil, err
 	}
 	f.Classes = pick(slices.Sorted(maps.Keys(inventories.Inventories)), u.opts.Classes)
-	if len(f.Classes) == 0 { // no flat host: traits of the same names are others'
-		return f, nil, nil
-	}
 	traits, err := u.client.Traits(ctx, p.UUID)
 	if err != nil {
 		return f, nil, err
+	}
+	if len(f.Classes) == 0 {
+		if !slices.Contains(traits, driver.TraitOwnerCyborg) { // no flat host: traits of the same names are others'
+			return f, nil, nil
+		}
+		if _, vgpu := inventories.Inventories["VGPU"]; vgpu { // of what else would it be the owner?
+			f.Classes = []string{"VGPU"}
+		}
 	}
 	slices.Sort(traits)
 	f.Traits = pick(traits, u.opts.Traits)

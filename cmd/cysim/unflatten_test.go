@@ -60,7 +60,7 @@ func TestUnflatten(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		{[]string{"--class", "VGPU", "--trait", "CUSTOM_X*"}, "nothing to remove: no compute provider has a class or trait of Cyborg\n"},
+		{[]string{"--class", "VGPU", "--trait", "CUSTOM_X*", "--dry-run"}, "would be removed from cn0 (" + host + "): PGPU\n"},
 		{[]string{"--dry-run"}, "would be " + line},
 		{nil, line},
 		{nil, "nothing to remove: no compute provider has a class or trait of Cyborg\n"},
