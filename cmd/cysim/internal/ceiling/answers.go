@@ -7,6 +7,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -28,12 +29,16 @@ type answers struct {
 	atOnce int64
 	kept   *semaphore.Weighted // long ones until the client has read them, by their length
 	bytes  int64
+	stuck  atomic.Bool         // one has waited for its part in vain, and no other was read since: who would have to wait is refused
 	states *semaphore.Weighted // a state, which is written row by row: the data of an image is a row
 }
 
 func newAnswers(size int64) *answers {
 	atOnce := max(1, min(2*int64(runtime.GOMAXPROCS(0)), size/perAnswer))
-	return &answers{semaphore.NewWeighted(atOnce), atOnce, semaphore.NewWeighted(size / 8), size / 8, semaphore.NewWeighted(1)}
+	return &answers{
+		turns: semaphore.NewWeighted(atOnce), atOnce: atOnce, kept: semaphore.NewWeighted(size / 8), bytes: size / 8,
+		states: semaphore.NewWeighted(1),
+	}
 }
 
 // answer is one answer. While it is made it has a turn, and from its header on a part of the count.
@@ -63,7 +68,7 @@ func (c *Ceiling) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		defer c.answers.states.Release(1)
 	}
 	a := &answer{ResponseWriter: w, c: c, r: r, endTurn: func() {}}
-	defer func() { c.answers.kept.Release(a.length) }()
+	defer a.release()
 	next.ServeHTTP(a, simhttp.WithTurn(r, a.begin))
 }
 
@@ -119,12 +124,25 @@ func (a *answer) WriteHeader(status int) {
 
 // keep counts a long answer.
 func (a *answer) keep(length int64) bool {
-	n := min(length, a.c.answers.bytes)
-	if !take(a.r.Context(), a.c.answers.kept, n, longPatience) {
+	all, wait := a.c.answers, longPatience
+	if all.stuck.Load() {
+		wait = 0
+	}
+	n := min(length, all.bytes)
+	if !take(a.r.Context(), all.kept, n, wait) {
+		all.stuck.Store(true)
 		return false
 	}
 	a.length = n
 	return true
+}
+
+// release ends the answer, which was read or given up.
+func (a *answer) release() {
+	if a.length > 0 {
+		a.c.answers.kept.Release(a.length)
+		a.c.answers.stuck.Store(false)
+	}
 }
 
 // Write implements io.Writer.

@@ -108,10 +108,10 @@ func TestSlowReadersOfLongAnswers(t *testing.T) {
 					running.Go(func() { list(t.Context(), handler, slowReader{w, read}) })
 				}
 				synctest.Wait()
-				beside := httptest.NewRecorder()
+				beside, began := httptest.NewRecorder(), time.Now()
 				list(t.Context(), c.Handler(service(func(call *simhttp.Call) error { return call.Empty(http.StatusOK) })), beside)
-				if beside.Code != http.StatusOK {
-					t.Errorf("a short answer beside them: %d %s", beside.Code, beside.Body)
+				if waited := time.Since(began); beside.Code != http.StatusOK || waited > longPatience {
+					t.Errorf("a short answer beside them: %d %s after %s", beside.Code, beside.Body, waited)
 				}
 				time.Sleep(2 * longPatience) // of the last that wait
 				close(read)
