@@ -93,8 +93,8 @@ func NewMdevParents(tree Tree, types map[string]string) MdevParents {
 }
 
 // CreateMdev makes a mediated device by writing its uuid to the create file of its type. A
-// device that is there already, of the same type on the same parent, is no error: after a
-// restart of the host the agent asks for every bound device again. Errors wrap ErrHandle
+// device that is there already, of the same type on the same parent, is no error, whatever is
+// configured now: after a restart the agent asks for every bound device again. Errors wrap ErrHandle
 // for an impossible name, ErrConfig for a parent that is not divided into the type,
 // fs.ErrNotExist for a parent or type that is gone, fs.ErrExist for a uuid in use elsewhere.
 func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
@@ -102,18 +102,25 @@ func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
 		return err
 	}
 	if p.types[m.Parent] != m.Type {
+		if p.has(m) {
+			return nil
+		}
 		return fmt.Errorf("%w: mdev %s: %s is not configured for type %s", ErrConfig, m.UUID, m.Parent, m.Type)
 	}
 	err := p.tree.WriteFile(m.typeDir()+"/create", []byte(m.UUID))
-	if errors.Is(err, fs.ErrExist) {
-		if _, linkErr := p.tree.Readlink(m.Dir()); linkErr == nil {
-			return nil
-		}
+	if errors.Is(err, fs.ErrExist) && p.has(m) {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("create mdev %s: %w", m.UUID, err)
 	}
 	return nil
+}
+
+// has reports whether a mediated device is there.
+func (p MdevParents) has(m Mdev) bool {
+	_, err := p.tree.Readlink(m.Dir())
+	return err == nil
 }
 
 // RemoveMdev removes a mediated device, whatever is configured now, by writing 1 to its

@@ -233,8 +233,10 @@ func (t Tx) UnsettledMdevs(host string) (orphans, restorable []string) {
 // Restorable are the handles of a host whose mediated devices guests use.
 func (t Tx) Restorable(host string) []string { return t.handlesOf(host, t.restorable) }
 
+// restorable reports whether a guest uses the device of a handle. A handle that is not reported any more counts: the guest
+// has the device until its request is released.
 func (t Tx) restorable(h Handle) bool {
-	if !h.NeedsAgent() || h.Vanished || h.HeldBy == "" {
+	if !h.NeedsAgent() || h.HeldBy == "" {
 		return false
 	}
 	a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)

@@ -1,0 +1,168 @@
+package nvidia_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// computeHost is a host of a cloud whose agent is configured anew.
+type computeHost struct {
+	t      *testing.T
+	cloud  *simcloud.Cloud
+	tree   *sysfs.Memory
+	driver *configured
+}
+
+// configured is the driver of an agent with its configuration of now.
+type configured struct{ *nvidia.Driver }
+
+func startHost(t *testing.T, tree *sysfs.Memory, states bool, types ...nvidia.VGPUType) *computeHost {
+	t.Helper()
+	model := simcloud.Model{Hosts: []simcloud.Host{}, DeviceProfiles: []simcloud.DeviceProfile{
+		{Name: "vgpu", Groups: []map[string]string{{"resources:VGPU": "1"}}},
+	}}
+	model.Cyborg.BindingStates = states
+	h := &computeHost{t: t, cloud: simcloud.Run(t, model), tree: tree, driver: &configured{}}
+	h.configure(types...)
+	if _, err := h.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
+		Name: "cn0", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 64}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cloud.Cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{h.driver}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cloud.Cyborg.Report(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *computeHost) configure(types ...nvidia.VGPUType) {
+	h.t.Helper()
+	d, err := nvidia.New(nvidia.Config{Host: "cn0", EnabledVGPUTypes: types}, h.tree)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.driver.Driver = d
+}
+
+// report reports; what is in use and not reported any more is an error of each report.
+func (h *computeHost) report() { _ = h.cloud.Cyborg.Report(h.t.Context()) }
+
+// restart restarts the agent, after what happens meanwhile.
+func (h *computeHost) restart(meanwhile func()) {
+	h.t.Helper()
+	if err := h.cloud.Cyborg.StopAgent("cn0"); err != nil {
+		h.t.Fatal(err)
+	}
+	meanwhile()
+	_ = h.cloud.Cyborg.StartAgent(h.t.Context(), "cn0") // with the errors of its report
+}
+
+// bind binds a new request and returns it as it is then.
+func (h *computeHost) bind(deployable, instance string) (fakecyborg.ARQ, error) {
+	h.t.Helper()
+	list := h.cloud.Cyborg.Deployables()
+	i := slices.IndexFunc(list, func(d fakecyborg.Deployable) bool { return d.Name == deployable })
+	arqs, err := h.cloud.Cyborg.CreateARQs("vgpu", "project")
+	if i < 0 || err != nil {
+		h.t.Fatalf("deployable %s is number %d; %v", deployable, i, err)
+	}
+	err = h.cloud.Cyborg.Bind(h.t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: list[i].ProviderUUID, Instance: instance})
+	bound := h.cloud.Cyborg.ARQs()
+	return bound[slices.IndexFunc(bound, func(a fakecyborg.ARQ) bool { return a.UUID == arqs[0].UUID })], err
+}
+
+func (h *computeHost) states() (list []fakecyborg.State) {
+	for _, a := range h.cloud.Cyborg.ARQs() {
+		list = append(list, a.State)
+	}
+	return list
+}
+
+const (
+	instanceA = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	instanceB = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
+)
+
+func mixedTree(t *testing.T) *sysfs.Memory {
+	return vgpuTree(t, func(v *sysfs.VFs) {
+		v.VGPUs.Mixed = true
+		v.VGPUs.Types = []sysfs.VGPUType{
+			{ID: 1555, Name: q48.VGPUName, FramebufferMiB: 12288, MaxInstances: 4},
+			{ID: 1553, Name: q24.VGPUName, FramebufferMiB: 6144, MaxInstances: 8},
+		}
+	})
+}
+
+// A function in use is not reported any more as what it is after max_instances was lowered.
+func TestAVGPUThatIsNotReportedAnyMoreIsRestored(t *testing.T) {
+	t.Parallel()
+	few := q48
+	few.MaxInstances = 1
+	for _, states := range []bool{false, true} {
+		h := startHost(t, mixedTree(t), states, q48, q24)
+		for _, instance := range []string{instanceA, instanceB} {
+			if _, err := h.bind("cn0_"+blackwell+"_nvidia-1555", instance); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, err := sysfs.VGPUs(h.tree)
+		if err != nil || len(before) != 2 {
+			t.Fatalf("vGPUs %v, %v", before, err)
+		}
+		h.configure(few)
+		h.report()
+		h.restart(h.tree.Reboot)
+		if after, err := sysfs.VGPUs(h.tree); err != nil || !cmp.Equal(before, after) {
+			t.Errorf("binding states %t: vGPUs %v after the restart, %v; before %v", states, after, err, before)
+		}
+		if diff := cmp.Diff([]fakecyborg.State{fakecyborg.StateBound, fakecyborg.StateBound}, h.states()); diff != "" {
+			t.Errorf("binding states %t (-want +got):\n%s", states, diff)
+		}
+	}
+}
+
+// A mediated device of a type that is not configured any more cannot be created again.
+func TestAVanishedMediatedDeviceThatIsNotRestoredFails(t *testing.T) {
+	t.Parallel()
+	const card = "0000:84:00.0"
+	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
+		Address: card, Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
+		MdevTypes: []sysfs.MdevType{{Type: "nvidia-222", Name: "GRID T4-1B", AvailableInstances: 4}, {Type: "nvidia-225", Name: "GRID T4-2B", AvailableInstances: 2}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := func(name string) nvidia.VGPUType { return nvidia.VGPUType{Name: name, DeviceAddresses: []string{card}} }
+	h := startHost(t, tree, true, typed("nvidia-222"))
+	if _, err := h.bind("cn0_"+card, instanceA); err != nil {
+		t.Fatal(err)
+	}
+	h.restart(func() { h.configure(typed("nvidia-225")) })
+	if got := h.states(); !slices.Equal(got, []fakecyborg.State{fakecyborg.StateBound}) {
+		t.Errorf("states %v while the mediated device is there", got)
+	}
+	h.restart(h.tree.Reboot)
+	for _, want := range []fakecyborg.State{"provisioning", "provisioning", fakecyborg.StateBindFailed} {
+		if got := h.states(); !slices.Equal(got, []fakecyborg.State{want}) {
+			t.Fatalf("states %v, want %s", got, want)
+		}
+		h.report()
+	}
+	h.configure(typed("nvidia-222"))
+	h.report()
+	if got := h.states(); !slices.Equal(got, []fakecyborg.State{fakecyborg.StateBound}) {
+		t.Errorf("states %v with the first configuration again", got)
+	}
+}
