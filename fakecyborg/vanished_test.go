@@ -209,3 +209,58 @@ func TestTheFreeUnitsOfAVanishedCardAreNotOfferedBesideAClaim(t *testing.T) {
 		}
 	}
 }
+
+// TestAFunctionInUseIsNotOfferedAsAnotherHandle has a function that a guest has reported otherwise than before.
+func TestAFunctionInUseIsNotOfferedAsAnotherHandle(t *testing.T) {
+	t.Parallel()
+	before := gpu("3b", "PGPU", nil, "0", "1")
+	renamed, elsewhere, changed, divided := before.Clone(), gpu("3c", "PGPU", nil, "0", "1"), before.Clone(), before.Clone()
+	renamed.Deployables[0].Name = "cn0_another"
+	elsewhere.Deployables[0].AttachHandles = before.Clone().Deployables[0].AttachHandles
+	changed.Deployables[0].AttachHandles[0].Info["managed"] = "false"
+	divided.Deployables[0].AttachHandles[0].Type = driver.HandleMDEV
+	divided.Deployables[0].AttachHandles[0].Info["asked_type"] = "nvidia-35"
+	for name, device := range map[string]driver.Device{
+		"of another deployable": renamed, "of another card": elsewhere, "with other information": changed, "mediated device": divided,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReportWorld(t, before)
+			w.report()
+			w.bind("PGPU", "3b")
+			w.hardware.set(device)
+			for range 2 {
+				if err := w.cyborg.Report(t.Context()); err == nil {
+					t.Error("the report does not say that what is in use has vanished")
+				}
+				for _, h := range w.cyborg.AttachHandles() {
+					if !h.InUse && h.Info["function"] == "0" {
+						t.Errorf("the function is offered: %v", h)
+					}
+				}
+			}
+			w.unbind()
+			w.report()
+			if got := w.cyborg.AttachHandles(); len(got) != 2 || w.offered("PGPU") != 2 {
+				t.Errorf("after the guest: handles %v, and Placement has %d", got, w.offered("PGPU"))
+			}
+		})
+	}
+}
+
+// TestAFunctionInUseThatIsHiddenStays has a function of a network whose name the kernel does not show.
+func TestAFunctionInUseThatIsHiddenStays(t *testing.T) {
+	t.Parallel()
+	shown := gpu("3b", "PGPU", nil, "0")
+	hidden := shown.Clone()
+	shown.Deployables[0].AttachHandles[0].Info["physical_network"] = "physnet1"
+	hidden.Deployables[0].Hidden = true
+	w := newReportWorld(t, shown)
+	w.report()
+	w.bind("PGPU", "3b")
+	w.hardware.set(hidden)
+	w.report()
+	if got := w.cyborg.AttachHandles(); len(got) != 1 || got[0].Info["physical_network"] == "" {
+		t.Errorf("handles %v", got)
+	}
+}

@@ -1,6 +1,7 @@
 package nvidia_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -164,5 +165,29 @@ func TestAVanishedMediatedDeviceThatIsNotRestoredFails(t *testing.T) {
 	h.report()
 	if got := h.states(); !slices.Equal(got, []fakecyborg.State{fakecyborg.StateBound}) {
 		t.Errorf("states %v with the first configuration again", got)
+	}
+}
+
+// A function is reported as a vGPU of another type while a guest has it, and when it has lost its vGPU by a restart.
+func TestAFunctionThatARequestHasIsNotOfferedAsAnotherType(t *testing.T) {
+	t.Parallel()
+	few, other := q48, q24
+	few.MaxInstances, other.MaxInstances = 1, 2
+	h := startHost(t, mixedTree(t), false, q48, other)
+	for _, instance := range []string{instanceA, instanceB} {
+		if _, err := h.bind("cn0_"+blackwell+"_nvidia-1555", instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.configure(few, other)
+	for _, step := range []func(){h.report, func() { h.restart(h.tree.Reboot) }, h.report} {
+		step()
+		var got []string
+		for _, handle := range h.cloud.Cyborg.AttachHandles() {
+			got = append(got, fmt.Sprintf("%s %s %t", handle.Info["function"], handle.Info["asked_type"], handle.InUse))
+		}
+		if diff := cmp.Diff([]string{"2 nvidia-1555 true", "3 nvidia-1555 true", "4 nvidia-1553 false"}, got); diff != "" {
+			t.Errorf("handles (-want +got):\n%s", diff)
+		}
 	}
 }

@@ -99,7 +99,7 @@ func TestHandlesOfOthersAreNotOffered(t *testing.T) {
 		"others'": {true, []int{1}},
 	} {
 		var got []int
-		for _, d := range withoutForeign(two, func(driver.Deployable, driver.AttachHandle) bool { return tt.foreign }) {
+		for _, d := range withoutForeign(two, func(_ driver.Deployable, h driver.AttachHandle) bool { return h.InUse && tt.foreign }) {
 			if got = append(got, len(d.AttachHandles)); d.NumAccelerators != len(d.AttachHandles) {
 				t.Errorf("%s: %d accelerators", name, d.NumAccelerators)
 			}

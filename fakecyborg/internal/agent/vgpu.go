@@ -55,32 +55,73 @@ func currentVGPU(d driver.Driver, v driver.VGPU) int {
 	return current
 }
 
-// dropForeign removes from a discovery the handles that are in use and that no request has: somebody else
-// has set the type of their function. A device with no other handle is not new then.
+// dropForeign removes from a discovery the handles that are not to be offered: those that are in use and that no
+// request has, since somebody else has set the type of their function, and those whose function a request has as
+// another handle, which is not reported any more. A device with no other handle is not new then.
 func (r *report) dropForeign(seen *discovery, stored []storedDevice) {
-	used := r.usedHandles(stored)
+	used := usedHandles(stored)
 	for i := range seen.devices {
 		f := &seen.devices[i]
 		f.Deployables = withoutForeign(f.Deployables, func(d driver.Deployable, h driver.AttachHandle) bool {
-			return !used[[2]string{d.Name, h.Key()}] && r.stillUsed(*f, d, h)
+			if used.has(d, h) {
+				return false
+			}
+			return !r.c.cfg.Quirks && used.conflicts(d, h) || h.InUse && r.stillUsed(*f, d, h)
 		})
 	}
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool { return len(f.Deployables) == 0 && !isStored(stored, f) })
 }
 
-// usedHandles are the handles that requests have, by deployable and key.
-func (r *report) usedHandles(stored []storedDevice) map[[2]string]bool {
-	used := make(map[[2]string]bool)
+// inUse is what requests have of a host.
+type inUse struct {
+	handles   map[[2]string]bool        // by deployable and key
+	functions map[driver.Address]string // of PCI handles, and the deployables that have them
+	parents   map[driver.Address]bool   // of mediated devices
+}
+
+func usedHandles(stored []storedDevice) inUse {
+	used := inUse{make(map[[2]string]bool), make(map[driver.Address]string), make(map[driver.Address]bool)}
 	for _, device := range stored {
 		for _, d := range device.deployables {
 			for _, h := range d.handles {
 				if h.InUse {
-					used[[2]string{d.Name, string(h.Info)}] = true
+					used.add(d.Name, h)
 				}
 			}
 		}
 	}
 	return used
+}
+
+func (u inUse) add(deployable string, h store.Handle) {
+	u.handles[[2]string{deployable, string(h.Info)}] = true
+	at := driver.ControlPath{Info: h.Info.Map()}.Address()
+	switch h.Type {
+	case driver.HandlePCI:
+		u.functions[at] = deployable
+	case driver.HandleMDEV:
+		u.parents[at] = true
+	}
+}
+
+// has reports whether a request has a handle.
+func (u inUse) has(d driver.Deployable, h driver.AttachHandle) bool {
+	return u.handles[[2]string{d.Name, h.Key()}]
+}
+
+// conflicts reports whether a request has the function of a handle that none has. Mediated devices share theirs. A
+// deployable that is hidden is reported without what its handles have beside their addresses.
+func (u inUse) conflicts(d driver.Deployable, h driver.AttachHandle) bool {
+	at := driver.ControlPath{Info: h.Info}.Address()
+	owner, held := u.functions[at]
+	held = held && !(d.Hidden && owner == d.Name)
+	switch h.Type {
+	case driver.HandlePCI:
+		return held || u.parents[at]
+	case driver.HandleMDEV:
+		return held
+	}
+	return false
 }
 
 // stillUsed looks again at a handle that was in use when the hardware was read: a request that had it may have
@@ -90,24 +131,23 @@ func (r *report) stillUsed(f found, d driver.Deployable, h driver.AttachHandle) 
 	if v, isVGPU, err := h.VGPU(); at >= 0 && isVGPU && err == nil && currentVGPU(r.host.Drivers[at], v) == 0 {
 		return false
 	}
-	return !r.usedHandles(r.stored())[[2]string{d.Name, h.Key()}]
+	return !usedHandles(r.stored()).has(d, h)
 }
 
-// withoutForeign are the deployables of a device without the handles in use that are somebody else's.
+// withoutForeign are the deployables of a device without the handles that are not to be offered.
 func withoutForeign(reported []driver.Deployable, foreign func(driver.Deployable, driver.AttachHandle) bool) []driver.Deployable {
-	if !slices.ContainsFunc(reported, func(d driver.Deployable) bool { return slices.ContainsFunc(d.AttachHandles, isUsed) }) {
+	if !slices.ContainsFunc(reported, func(d driver.Deployable) bool {
+		return slices.ContainsFunc(d.AttachHandles, func(h driver.AttachHandle) bool { return foreign(d, h) })
+	}) {
 		return reported
 	}
 	var own []driver.Deployable
 	for _, d := range reported {
-		n := len(d.AttachHandles)
-		d.AttachHandles = slices.DeleteFunc(slices.Clone(d.AttachHandles), func(h driver.AttachHandle) bool { return h.InUse && foreign(d, h) })
-		d.NumAccelerators -= n - len(d.AttachHandles)
+		d.AttachHandles = slices.DeleteFunc(slices.Clone(d.AttachHandles), func(h driver.AttachHandle) bool { return foreign(d, h) })
+		d.NumAccelerators = min(d.NumAccelerators, len(d.AttachHandles))
 		if len(d.AttachHandles) > 0 {
 			own = append(own, d)
 		}
 	}
 	return own
 }
-
-func isUsed(h driver.AttachHandle) bool { return h.InUse }
