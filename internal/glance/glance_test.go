@@ -87,7 +87,7 @@ func TestImageLivesItsLife(t *testing.T) {
 	}
 	c.want(200, "admin", "PATCH", one, `[{"op":"replace","path":"/name","value":"gzip 2"},{"op":"add","path":"/accel:bitstream_name","value":"g"},{"op":"remove","path":"/accel:function_id"}]`)
 	text = c.want(200, "demo", "GET", one, "")
-	for _, part := range []string{`"name":"gzip 2"`, `"accel:bitstream_name":"g"`, `"status":"active"`, `"size":4`, `"checksum":"cc411e6c13670e52124629b8ac83f7d0"`} {
+	for _, part := range []string{`"name":"gzip 2"`, `"accel:bitstream_name":"g"`, `"status":"active"`, `"size":4`, `"checksum":"cc411e6c13670e52124629b8ac83f7d0"`, `"os_hash_algo":"sha512"`, `"os_hash_value":"648774e3a279`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%s is not in %s", part, text)
 		}
@@ -98,6 +98,27 @@ func TestImageLivesItsLife(t *testing.T) {
 	c.want(403, "demo", "DELETE", one, "")
 	c.want(204, "admin", "DELETE", one, "")
 	c.want(404, "admin", "GET", one, "")
+}
+
+func TestDataHaveTheirChecksum(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	if _, err := c.server.AddImage(glance.Image{ID: imageA, Data: []byte("bits")}); err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://sim.invalid/v2/images/"+imageA+"/file", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	res, err := simhttp.NewTransport(c.server).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := res.Header.Get("Content-MD5"); got != "cc411e6c13670e52124629b8ac83f7d0" {
+		t.Errorf("Content-MD5 %q", got)
+	}
 }
 
 // names are those of the images that demo finds.

@@ -159,6 +159,7 @@ func (s *Server) getFile(c *simhttp.Call) (err error) {
 		return c.Empty(http.StatusNoContent)
 	}
 	c.W.Header().Set("Content-Type", "application/octet-stream")
+	c.W.Header().Set("Content-MD5", found.MD5) // in hexadecimal digits, as Glance does
 	c.W.Header().Set("Content-Length", strconv.Itoa(len(row.Data)))
 	_, _ = c.W.Write(row.Data) // the caller may be gone
 	return nil

@@ -123,6 +123,9 @@ func (i imageRow) body() map[string]any {
 	if i.Status == statusActive {
 		object["size"], object["checksum"] = i.Size, i.MD5
 	}
+	if i.SHA512 != "" {
+		object["os_hash_algo"], object["os_hash_value"] = "sha512", i.SHA512
+	}
 	return object
 }
 

@@ -3,6 +3,7 @@ package glance
 import (
 	"crypto/md5" //nolint:gosec // Glance's checksum field is MD5
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,8 +29,10 @@ type imageRow struct {
 	Image
 	Status string `json:"status"`
 	Size   int    `json:"size,omitempty"`
-	// SHA256 and MD5 are those of the data, in hexadecimal digits; empty without data.
+	// SHA256, SHA512 and MD5 are those of the data, in hexadecimal digits; empty without data. An image of an earlier state
+	// has no SHA512.
 	SHA256 string `json:"sha256,omitempty"`
+	SHA512 string `json:"sha512,omitempty"`
 	MD5    string `json:"md5,omitempty"`
 }
 
@@ -71,7 +74,7 @@ func newState() state {
 	s := state{db: db}
 	s.images = tables.Add(db, tables.Spec[int64, imageRow]{
 		Name: "images", Kind: "image", Key: func(r imageRow) int64 { return r.Number }, ID: func(r imageRow) string { return r.ID },
-		Label: func(r imageRow) string { return r.Name }, Hidden: []string{"updated_at", "sha256", "md5"}, Check: imageRow.check,
+		Label: func(r imageRow) string { return r.Name }, Hidden: []string{"updated_at", "sha256", "sha512", "md5"}, Check: imageRow.check,
 	})
 	s.byID = s.images.Unique(func(r imageRow) string { return r.ID })
 	s.byData = s.images.Index(func(r imageRow) string { return r.SHA256 })
@@ -100,8 +103,10 @@ func newState() state {
 
 // withData gives an image its data.
 func (s *state) withData(tx *tables.Tx, r imageRow, data []byte) imageRow {
-	sum := md5.Sum(data) //nolint:gosec // as Glance does
-	r.Status, r.Size, r.SHA256, r.MD5 = statusActive, len(data), hashOf(data), hex.EncodeToString(sum[:])
+	checksum := md5.Sum(data) //nolint:gosec // as Glance does
+	hash := sha512.Sum512(data)
+	r.Status, r.Size, r.SHA256 = statusActive, len(data), hashOf(data)
+	r.SHA512, r.MD5 = hex.EncodeToString(hash[:]), hex.EncodeToString(checksum[:])
 	s.data.Put(tx, dataRow{r.SHA256, data})
 	return r
 }

@@ -25,6 +25,7 @@ type Peer struct {
 // Answer is what a peer answered.
 type Answer struct {
 	Status int
+	Header http.Header
 	Body   []byte
 }
 
@@ -70,7 +71,7 @@ func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("%s %s: read the answer: %w", c.Method, c.Path, err)
 	}
-	return Answer{Status: res.StatusCode, Body: body}, nil
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: body}, nil
 }
 
 func (p *Peer) roundTrip(ctx context.Context, c PeerCall) (*http.Response, error) {

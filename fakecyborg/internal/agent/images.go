@@ -104,12 +104,28 @@ func oneImage(want store.BitstreamRef, images []map[string]json.RawMessage) (sto
 	return store.Image{}, fmt.Errorf("%s: %d images have it, want exactly one: %s", want, len(ids), strings.Join(ids, ", "))
 }
 
-// readImage fetches a bitstream from Glance.
+// readImage fetches a bitstream from Glance, and compares it with what Glance tells of it beforehand, as upstream's client does.
 func (c *Conductor) readImage(ctx context.Context, image string) ([]byte, error) {
-	path := "/images/" + url.PathEscape(image) + "/file"
-	got, err := c.fromGlance(ctx, path, true)
-	if err == nil && got.Status != http.StatusOK {
-		err = fmt.Errorf("the image service has no data for GET %s", path)
+	path := "/images/" + url.PathEscape(image)
+	described, err := c.fromGlance(ctx, path, false)
+	if err != nil {
+		return nil, err
 	}
-	return got.Body, err
+	var expected integrity
+	if err := described.Decode(&expected); err != nil {
+		return nil, fmt.Errorf("GET %s: %w", path, err)
+	}
+	path += "/file"
+	got, err := c.fromGlance(ctx, path, true)
+	if err != nil {
+		return nil, err
+	}
+	if got.Status != http.StatusOK {
+		return nil, fmt.Errorf("the image service has no data for GET %s", path)
+	}
+	expected.header = got.Header.Get("Content-MD5")
+	if err := expected.check(got.Body, c.cfg.Quirks); err != nil {
+		return nil, fmt.Errorf("GET %s: %w", path, err)
+	}
+	return got.Body, nil
 }
