@@ -43,6 +43,11 @@ var (
 	// instance that already has ARQs, a name or UUID that exists, a device profile
 	// in use).
 	ErrConflict = errors.New("conflict")
+	// ErrRegionRefused: the FPGA region of the provider cannot serve a bind or a
+	// programming: others use it, it is being programmed, it is pre-programmed or has
+	// another function than the request needs (409 naming the deployable). Another
+	// region may. After a bind the ARQ is BindFailed. Also matches ErrConflict.
+	ErrRegionRefused = errors.New("refused by the FPGA region")
 	// ErrEventRefused: the bind was applied, but Nova refused Cyborg's event and
 	// Cyborg answered 400. The ARQs are Bound, as a GET shows. It does not match
 	// ErrInvalid.
@@ -108,14 +113,16 @@ func (e *APIError) Unwrap() error { return e.cause }
 func (e *APIError) Is(target error) bool { return slices.Contains(e.sentinels(), target) }
 
 // sentinels returns the sentinels that e matches. The texts are those of
-// cyborg/common/exception.py and cyborg/api/controllers/v2/arqs.py; the status
-// is not enough, because exceptions without a code are answered 500.
+// cyborg/common/exception.py and cyborg/api/controllers/v2/arqs.py, and of
+// fakecyborg where upstream refuses nothing; the status is not enough, because exceptions without a code are answered 500.
 func (e *APIError) sentinels() []error {
 	switch {
 	case e.Status == http.StatusForbidden && e.says("service token", "Use the Compute API"):
 		return []error{ErrForbidden, ErrServiceToken}
 	case e.Status == http.StatusNotFound && e.says("AttachHandle not found"):
 		return []error{ErrNotFound, ErrNoFreeHandle}
+	case e.Status == http.StatusConflict && e.says("deployable "):
+		return []error{ErrConflict, ErrRegionRefused}
 	case e.Status == http.StatusBadRequest && e.says("os-server-external-events"):
 		return []error{ErrEventRefused}
 	case e.Status == http.StatusBadRequest && e.says("already has accelerator requests"):

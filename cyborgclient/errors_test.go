@@ -24,7 +24,8 @@ func allSentinels() map[string]error {
 		"Invalid": cyborgclient.ErrInvalid, "Unauthorized": cyborgclient.ErrUnauthorized,
 		"Forbidden": cyborgclient.ErrForbidden, "ServiceToken": cyborgclient.ErrServiceToken,
 		"NotFound": cyborgclient.ErrNotFound, "NoFreeHandle": cyborgclient.ErrNoFreeHandle,
-		"Conflict": cyborgclient.ErrConflict, "EventRefused": cyborgclient.ErrEventRefused,
+		"Conflict": cyborgclient.ErrConflict, "RegionRefused": cyborgclient.ErrRegionRefused,
+		"EventRefused": cyborgclient.ErrEventRefused,
 		"NotResolved": cyborgclient.ErrNotResolved, "Microversion": cyborgclient.ErrMicroversion,
 		"Unavailable": cyborgclient.ErrUnavailable, "ReplyLost": cyborgclient.ErrReplyLost,
 		"Malformed": cyborgclient.ErrMalformed,
@@ -89,6 +90,7 @@ func TestErrorBodiesAreDecodedAndClassified(t *testing.T) {
 		{"bound ARQ", 403, string(answer(t, "error_403_bound")), listARQs, "ARQ " + arq1 + " is bound to instance " + server1 + ". Use the Compute API to manage instance accelerators.", set("Forbidden", "ServiceToken")},
 		{"policy", 403, quoted("Access was denied to the following resource: cyborg:arq:update"), bind, "Access was denied to the following resource: cyborg:arq:update", set("Forbidden")},
 		{"no free handle", 404, string(answer(t, "error_404_handle")), bind, "AttachHandle not found Matching deployable_id 1", set("NotFound", "NoFreeHandle")},
+		{"wrong state without quirks", 409, quoted("Bad state: Bound for ARQ: " + arq1 + ". Expected state(s): ['Initial', 'Unbound']"), bind, "Bad state: Bound for ARQ: " + arq1 + ". Expected state(s): ['Initial', 'Unbound']", set("Conflict")},
 		{"wrong state", 500, string(answer(t, "error_500_state")), bind, "Bad state: Bound for ARQ: " + arq1 + ". Expected state(s): ['Initial', 'Unbound']", set("Conflict")},
 		{"instance has ARQs", 400, string(answer(t, "error_400_instance")), bind, "Couldn't apply patch. Reason: Instance " + server1 + " already has accelerator requests. Cannot bind additional ARQs.", set("Conflict")},
 		{"Nova refused the event", 400, quoted("Bad API response from Nova for os-server-external-events API. Details: 404"), bind, "Bad API response from Nova for os-server-external-events API. Details: 404", set("EventRefused")},
@@ -102,6 +104,16 @@ func TestErrorBodiesAreDecodedAndClassified(t *testing.T) {
 		{"too many requests", 429, "slow down", listARQs, "slow down", set("Unavailable")},
 		{"wrapped too often", 409, strings.Repeat(`{"error": `, 9) + `"x"` + strings.Repeat("}", 9), bind, "", set("Conflict")},
 		{"teapot", 418, `{"error_message": 7}`, listARQs, "7", set()},
+	}
+	for _, why := range []string{
+		" is in use by ARQ " + arq1 + " and cannot be programmed", " is being programmed", " is being programmed for ARQ " + arq1,
+		" has been programmed with another function", " is pre-programmed and cannot be programmed",
+		" has no known function: programming it failed, or its host has restarted since",
+	} {
+		detail := "deployable cn0_0000:5e:00.0" + why
+		test := tests[0]
+		test.name, test.body, test.call, test.detail, test.kinds = "region"+why, quoted(detail), bind, detail, set("Conflict", "RegionRefused")
+		tests = append(tests, test)
 	}
 	for _, test := range tests { // Cyborg after 2026.2 puts the fault in as an object
 		if body := unwrapped(test.body); body != "" {

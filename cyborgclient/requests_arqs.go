@@ -134,7 +134,7 @@ type Binding struct {
 // event).
 //
 // ErrServiceToken: Cyborg of 2026 and later requires X-Service-Token.
-// ErrEventRefused: all are Bound nevertheless. ErrNoFreeHandle, ErrNotFound,
+// ErrEventRefused: all are Bound nevertheless. ErrNoFreeHandle, ErrRegionRefused, ErrNotFound,
 // ErrUnavailable, ErrReplyLost, and ErrConflict about one ARQ that is in the wrong state: Cyborg binds in order and stops at the first
 // failure, so some may be Bound, one BindStarted or BindFailed, the rest
 // Initial; delete them all.

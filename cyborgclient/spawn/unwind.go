@@ -17,7 +17,8 @@ import (
 //   - the creation of ARQs, when Cyborg did not answer or failed (5xx). A refusal
 //     would be the same for every host.
 //   - the bind, when it failed for lack of a free handle, of the device, or of an
-//     answer. Not when the token lacks a role or the instance already has ARQs.
+//     answer, or because the FPGA region cannot be given what the request needs.
+//     Not when the token lacks a role or the instance already has ARQs.
 //   - the hooks Claim and Start, unless the error is an ErrAbort or ErrGone.
 //
 // Everything else is fatal: a refused claim, because [Attempt.Claim] itself tries
@@ -30,7 +31,8 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 	case StepCreate:
 		return errors.Is(err, cyborgclient.ErrUnavailable)
 	case StepBind:
-		return errors.Is(err, cyborgclient.ErrNotFound) || errors.Is(err, cyborgclient.ErrUnavailable) || errors.Is(err, cyborgclient.ErrReplyLost)
+		return errors.Is(err, cyborgclient.ErrNotFound) || errors.Is(err, cyborgclient.ErrRegionRefused) ||
+			errors.Is(err, cyborgclient.ErrUnavailable) || errors.Is(err, cyborgclient.ErrReplyLost)
 	case StepHost, StepStart:
 		return true
 	}

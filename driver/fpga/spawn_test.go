@@ -48,18 +48,24 @@ func newWorld(t *testing.T, mode fakecyborg.PlacementMode, images []simcloud.Ima
 		model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: name, Groups: []map[string]string{group}})
 	}
 	w := &world{t: t, cloud: simcloud.Run(t, model)}
-	if _, err := w.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
-		Name: "cn0", Traits: []string{"COMPUTE_ACCELERATORS", "OWNER_NOVA"},
-		Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 64}, "MEMORY_MB": {Total: 65536}, "DISK_GB": {Total: 4000}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.cloud.Cyborg.AddHost(driver.Host{Name: "cn0", Drivers: drivers}); err != nil {
-		t.Fatal(err)
-	}
+	w.addHost(driver.Host{Name: "cn0", Drivers: drivers})
 	w.report()
 	w.makeFlow()
 	return w
+}
+
+// addHost adds a compute node to Placement and its agent to Cyborg.
+func (w *world) addHost(host driver.Host) {
+	w.t.Helper()
+	if _, err := w.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
+		Name: host.Name, Traits: []string{"COMPUTE_ACCELERATORS", "OWNER_NOVA"},
+		Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 64}, "MEMORY_MB": {Total: 65536}, "DISK_GB": {Total: 4000}},
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.cloud.Cyborg.AddHost(host); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) makeFlow() {
