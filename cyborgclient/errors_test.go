@@ -26,7 +26,7 @@ func allSentinels() map[string]error {
 		"NotFound": cyborgclient.ErrNotFound, "NoFreeHandle": cyborgclient.ErrNoFreeHandle,
 		"Conflict": cyborgclient.ErrConflict, "RegionRefused": cyborgclient.ErrRegionRefused,
 		"EventRefused": cyborgclient.ErrEventRefused,
-		"NotResolved": cyborgclient.ErrNotResolved, "Microversion": cyborgclient.ErrMicroversion,
+		"NotResolved":  cyborgclient.ErrNotResolved, "Microversion": cyborgclient.ErrMicroversion,
 		"Unavailable": cyborgclient.ErrUnavailable, "ReplyLost": cyborgclient.ErrReplyLost,
 		"Malformed": cyborgclient.ErrMalformed,
 	}

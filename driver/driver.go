@@ -12,8 +12,7 @@ import (
 
 // Driver finds the devices of one kind on one host.
 type Driver interface {
-	// Name is the name that agents and operators use, such as "nvidia". It is unique
-	// among the drivers of a host.
+	// Name is the name that agents and operators use, such as "nvidia". It is unique among the drivers of a host.
 	Name() string
 	// Discover reads the hardware as it is now. A problem with one device is part of the
 	// report and does not affect the others; an agent keeps what was reported of such a
@@ -70,12 +69,10 @@ func (c Claim) Covers(f PCIFunction) bool {
 		(c.Class == 0 || c.Class == f.DeviceClass())
 }
 
-// Tree is a sysfs file system as drivers see it, with udev's records of block devices below
-// run/udev/data. Names are slash separated and relative
-// to the mount, such as "bus/pci/devices/0000:3b:00.0/vendor", and valid in the sense of
-// fs.ValidPath. All methods but Readlink follow symbolic links, and never beyond the
-// mount. Errors are of type *fs.PathError and wrap fs.ErrNotExist, fs.ErrPermission and
-// the like. Implementations are safe for concurrent use.
+// Tree is a sysfs file system as drivers see it, with udev's records of block devices below run/udev/data. Names are
+// slash separated and relative to the mount, such as "bus/pci/devices/0000:3b:00.0/vendor", and valid in the sense of
+// fs.ValidPath. All methods but Readlink follow symbolic links, and never beyond the mount. Errors are of type
+// *fs.PathError and wrap fs.ErrNotExist, fs.ErrPermission and the like. Implementations are safe for concurrent use.
 type Tree interface {
 	// ReadFile returns what the file holds; a file too large for sysfs is refused.
 	ReadFile(name string) ([]byte, error)
@@ -100,17 +97,15 @@ type Report struct {
 	Err error
 }
 
-// Notice says why a device of the driver's kind must not be offered, or why a guest may not
-// start with one that is.
+// Notice says why a device of the driver's kind must not be offered, or why a guest may not start with one that is.
 type Notice struct {
 	Address string `json:"address"`
 	Driver  string `json:"driver"`
 	Reason  string `json:"reason"`
 }
 
-// Problem is an error about one device or one file. Address is empty when no device is
-// concerned, File when no file is. A device at Address may exist, unless the error wraps
-// ErrConfig.
+// Problem is an error about one device or one file. Address is empty when no device is concerned, File when no file
+// is. A device at Address may exist, unless the error wraps ErrConfig.
 type Problem struct {
 	Address string
 	File    string
@@ -133,14 +128,12 @@ func (p Problem) Error() string {
 // Unwrap returns the cause.
 func (p Problem) Unwrap() error { return p.Err }
 
-// AddProblem adds a problem with the device at an address. The error may be a Problem that
-// names a file.
+// AddProblem adds a problem with the device at an address. The error may be a Problem that names a file.
 func (r *Report) AddProblem(address string, err error) {
 	r.Problems = append(r.Problems, problemOf(address, err))
 }
 
-// problemOf returns the problem that an error is, or makes one of it. Address, unless
-// empty, says what it is about.
+// problemOf returns the problem that an error is, or makes one of it. Address, unless empty, says what it is about.
 func problemOf(address string, err error) Problem {
 	var p Problem
 	if !errors.As(err, &p) {
@@ -159,18 +152,15 @@ func ProviderUUID(name string) string {
 // Snapshotter is implemented by drivers whose state is not all in their configuration and
 // their tree, and by trees. A driver without it can be made anew at any time.
 type Snapshotter interface {
-	// Dump returns what the driver remembers as one JSON document with the field
-	// schema_version. The same state gives the same bytes, and a driver that has loaded a
-	// dump gives the same dump.
+	// Dump returns what the driver remembers as one JSON document with the field schema_version. The same state gives
+	// the same bytes, and a driver that has loaded a dump gives the same dump.
 	Dump() ([]byte, error)
-	// Prepare checks a dump of a driver of the same configuration, and returns the function
-	// that makes the driver remember what it says, in place of all it remembers then. The
-	// error matches ErrSnapshot.
+	// Prepare checks a dump of a driver of the same configuration, and returns the function that makes the driver
+	// remember what it says, in place of all it remembers then. The error matches ErrSnapshot.
 	Prepare(data []byte) (load func(), err error)
 }
 
-// Load makes a driver remember what a dump says. On an error, which is that of Prepare, it is
-// as it was.
+// Load makes a driver remember what a dump says. On an error, which is that of Prepare, it is as it was.
 func Load(into Snapshotter, data []byte) error {
 	load, err := into.Prepare(data)
 	if err == nil {
@@ -188,8 +178,7 @@ type Machine interface {
 	Reboot()
 }
 
-// TreeReader has the methods that all drivers which read a tree have alike. Such a driver
-// embeds it.
+// TreeReader has the methods that all drivers which read a tree have alike. Such a driver embeds it.
 type TreeReader struct {
 	name     string
 	tree     Tree

@@ -27,9 +27,8 @@ type Mdev struct {
 	Type string `json:"type"`
 }
 
-// Validate checks that the three names can stand in paths of sysfs: a UUID in its
-// canonical form, and a parent and a type that are single file names. The error wraps
-// ErrHandle.
+// Validate checks that the three names can stand in paths of sysfs: a UUID in its canonical form, and a parent and a
+// type that are single file names. The error wraps ErrHandle.
 func (m Mdev) Validate() error {
 	if uuid.Validate(m.UUID) != nil || len(m.UUID) != len(uuid.UUID{})*2+4 {
 		return fmt.Errorf("%w: mdev uuid %q", ErrHandle, m.UUID)
@@ -43,9 +42,8 @@ func (m Mdev) Validate() error {
 	return nil
 }
 
-// Mdev returns the mediated device that an MDEV handle stands for once it has a uuid.
-// The parent is the handle's PCI address, or its field "parent" when that is no PCI
-// device. The error wraps ErrHandle.
+// Mdev returns the mediated device that an MDEV handle stands for once it has a uuid. The parent is the handle's PCI
+// address, or its field "parent" when that is no PCI device. The error wraps ErrHandle.
 func (h AttachHandle) Mdev(id string) (Mdev, error) {
 	if h.Type != HandleMDEV {
 		return Mdev{}, fmt.Errorf("%w: type %q is not %s", ErrHandle, h.Type, HandleMDEV)
@@ -92,11 +90,10 @@ func NewMdevParents(tree Tree, types map[string]string) MdevParents {
 	return MdevParents{tree, types}
 }
 
-// CreateMdev makes a mediated device by writing its uuid to the create file of its type. A
-// device that is there already, of the same type on the same parent, is no error, whatever is
-// configured now: after a restart the agent asks for every bound device again. Errors wrap ErrHandle
-// for an impossible name, ErrConfig for a parent that is not divided into the type,
-// fs.ErrNotExist for a parent or type that is gone, fs.ErrExist for a uuid in use elsewhere.
+// CreateMdev makes a mediated device by writing its uuid to the create file of its type. A device that is there
+// already, of the same type on the same parent, is no error, whatever is configured now: after a restart the agent
+// asks for every bound device again. Errors wrap ErrHandle for an impossible name, ErrConfig for a parent that is not
+// divided into the type, fs.ErrNotExist for a parent or type that is gone, fs.ErrExist for a uuid in use elsewhere.
 func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
 	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err
@@ -123,9 +120,8 @@ func (p MdevParents) has(m Mdev) bool {
 	return err == nil
 }
 
-// RemoveMdev removes a mediated device, whatever is configured now, by writing 1 to its
-// remove file. A device that is not there is no error. Errors wrap ErrHandle for an
-// impossible name.
+// RemoveMdev removes a mediated device, whatever is configured now, by writing 1 to its remove file. A device that is
+// not there is no error. Errors wrap ErrHandle for an impossible name.
 func (p MdevParents) RemoveMdev(ctx context.Context, m Mdev) error {
 	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err

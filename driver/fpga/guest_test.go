@@ -1,6 +1,7 @@
 package fpga_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -188,5 +189,21 @@ func TestARegionThatGuestsHideKeepsItsImage(t *testing.T) {
 				t.Errorf("a guest that shares the region: %v", err)
 			}
 		})
+	}
+}
+
+// The ports of a card need not be in the order of its virtual functions. One that a guest hides must not move the others to
+// another region.
+func TestAHiddenFunctionMovesNoOther(t *testing.T) {
+	t.Parallel()
+	card := intelCard(pf, 0, "12", "abab", 4)
+	card.FPGA.Ports[1].VF, card.FPGA.Ports[2].VF = 3, 2
+	tree := drivertest.Tree(t, card)
+	if report := intel(t, fpga.Config{}, tree); len(report.Devices) != 1 || len(report.Problems) > 0 {
+		t.Fatalf("%+v", report)
+	}
+	tree.Remove("class/fpga/intel-fpga-dev.2")
+	if report := intel(t, fpga.Config{}, tree); len(report.Devices) > 0 || len(report.Problems) != 1 || !errors.Is(report.Problems[0], fpga.ErrRegion) {
+		t.Errorf("%v, problems %v", lines(report), report.Problems)
 	}
 }

@@ -203,14 +203,15 @@ func (b *board) inOrder(slots []slot) string {
 		return ""
 	}
 	slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(a.at.Compare(b.at), a.number-b.number) })
-	last := -1
+	next := 0 // the least number that is in order, with one for each function that shows none
 	for _, s := range slots {
-		if s.visible && (s.number < last || s.at == b.Address) {
+		if s.visible && (s.number < next || s.at == b.Address) {
 			return "some virtual functions show no port, and the others are not in their order"
 		}
 		if s.visible {
-			last = s.number
+			next = s.number
 		}
+		next++
 	}
 	return ""
 }

@@ -112,6 +112,9 @@ func (u inUse) has(d driver.Deployable, h driver.AttachHandle) bool {
 // conflicts reports whether a request has the function of a handle that none has. Mediated devices share theirs. A
 // deployable that is hidden is reported without what its handles have beside their addresses.
 func (u inUse) conflicts(d driver.Deployable, h driver.AttachHandle) bool {
+	if len(u.functions)+len(u.parents) == 0 {
+		return false
+	}
 	at := driver.ControlPath{Info: h.Info}.Address()
 	owner, held := u.functions[at]
 	held = held && !(d.Hidden && owner == d.Name)
