@@ -98,6 +98,7 @@ func TestTheFunctionThatManagesACardIsNotOffered(t *testing.T) {
 		return sysfs.PCIDevice{Address: address, Vendor: "8086", Product: "0b30", Class: "1200", Driver: kernelDriver, FPGA: content}
 	}
 	manages, serves := &sysfs.FPGA{Dev: 5, DFL: true, InterfaceID: id("a")}, &sysfs.FPGA{Dev: 6, DFL: true, Ports: []sysfs.FPGAPort{{Number: 7, AFUID: id("b")}}}
+	both := &sysfs.FPGA{Dev: 5, DFL: true, InterfaceID: id("a"), Ports: []sysfs.FPGAPort{{Number: 4, AFUID: id("c")}}}
 	other := device(user, "", nil)
 	other.Product = "bccf"
 	for _, tt := range []struct {
@@ -109,6 +110,11 @@ func TestTheFunctionThatManagesACardIsNotOffered(t *testing.T) {
 	}{
 		{name: "free", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages), device(user, "dfl-pci", serves)}, want: []string{user}},
 		{name: "a guest has it", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages), device(user, "vfio-pci", nil)}, want: []string{user}},
+		{name: "the engine has a port, too", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", both), device(user, "dfl-pci", serves)}, want: []string{user}},
+		{name: "and a guest has the user's", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", both), device(user, "vfio-pci", nil)}, want: []string{user}},
+		{name: "one function", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", both)}, want: []string{engine}},
+		{name: "and another cannot be read", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", both), device(user, "vfio-pci", nil)},
+			damage: user + "/vendor", problems: []string{user, engine}},
 		{name: "the engine has no kernel driver", devices: []sysfs.PCIDevice{device(engine, "", nil), device(user, "dfl-pci", serves)}, want: []string{user}},
 		{name: "none has a kernel driver: the second is taken for a virtual one", devices: []sysfs.PCIDevice{device(engine, "", nil), device(user, "", nil)}, want: []string{user}},
 		{name: "nor do they have one id", devices: []sysfs.PCIDevice{device(engine, "", nil), other}},

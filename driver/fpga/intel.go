@@ -140,34 +140,32 @@ func (v *intelVisit) offerBoard(b *board) {
 	}, providers...)
 }
 
-// forUser reports whether a function is not there to manage a card whose ports are in another one of
-// its slot, and otherwise adds the reason to the report. A function that a guest has shows no port, and
-// one without a kernel driver shows no engine.
+// forUser reports whether a function is not there to manage a card of which another function of its slot
+// is for the user, and otherwise adds the reason to the report. A function that a guest has shows no port,
+// and one without a kernel driver shows no engine.
 func (v *intelVisit) forUser(b *board) bool {
-	if b.serves || b.IsVirtual {
+	if b.IsVirtual {
 		return true
 	}
 	var manager, user *board
-	others, unread := 0, v.unread[slotOf(b.Address)]
+	unread := v.unread[slotOf(b.Address)]
 	for _, o := range v.boards {
-		if o == b || slotOf(o.Address) != slotOf(b.Address) {
+		switch {
+		case o == b || slotOf(o.Address) != slotOf(b.Address):
 			continue
-		}
-		others++
-		unread = unread || o.fault
-		if o.manages {
+		case o.manages:
 			manager = o
-		}
-		if o.serves && !o.manages {
+		case user == nil || o.serves:
 			user = o
 		}
+		unread = unread || o.fault
 	}
 	switch {
 	case b.manages && user != nil:
 		v.LeaveOut(b.Unit, "management function of a card whose user function is %s", user.Address)
-	case b.manages:
+	case b.manages && !b.serves:
 		v.LeaveOut(b.Unit, "management function of a card that shows no port")
-	case manager != nil || others == 0 && !unread:
+	case !b.manages && (b.serves || manager != nil) || user == nil && !unread:
 		return true
 	case unread:
 		v.Problem(b.Unit, errSlotUnread)
