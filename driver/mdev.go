@@ -98,26 +98,16 @@ func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
 	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err
 	}
-	if p.types[m.Parent] != m.Type {
-		if p.has(m) {
-			return nil
-		}
-		return fmt.Errorf("%w: mdev %s: %s is not configured for type %s", ErrConfig, m.UUID, m.Parent, m.Type)
-	}
-	err := p.tree.WriteFile(m.typeDir()+"/create", []byte(m.UUID))
-	if errors.Is(err, fs.ErrExist) && p.has(m) {
+	if _, err := p.tree.Readlink(m.Dir()); err == nil {
 		return nil
 	}
-	if err != nil {
+	if p.types[m.Parent] != m.Type {
+		return fmt.Errorf("%w: mdev %s: %s is not configured for type %s", ErrConfig, m.UUID, m.Parent, m.Type)
+	}
+	if err := p.tree.WriteFile(m.typeDir()+"/create", []byte(m.UUID)); err != nil {
 		return fmt.Errorf("create mdev %s: %w", m.UUID, err)
 	}
 	return nil
-}
-
-// has reports whether a mediated device is there.
-func (p MdevParents) has(m Mdev) bool {
-	_, err := p.tree.Readlink(m.Dir())
-	return err == nil
 }
 
 // RemoveMdev removes a mediated device, whatever is configured now, by writing 1 to its remove file. A device that is
