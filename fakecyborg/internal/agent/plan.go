@@ -55,8 +55,10 @@ type storedDeployable struct {
 	store.Deployable
 	reported driver.Deployable // as Placement knows it
 	// byUser is set if users have added attributes.
-	byUser  bool
-	handles []store.Handle
+	byUser bool
+	// programming is set while an image is written to it.
+	programming bool
+	handles     []store.Handle
 }
 
 // difference is what a report changes.
@@ -110,23 +112,35 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 }
 
 // keepHidden returns what a driver reported, with what is stored of the deployables in use that the
-// kernel does not show. The others are as if it showed them.
+// kernel does not show, and the functions of those to which an image is being written: what such a region has is
+// known when that has ended. The others are as if the kernel showed them.
 func (d storedDevice) keepHidden(reported driver.Device) driver.Device {
 	cloned := false
 	for i, part := range reported.Deployables {
-		if !part.Hidden {
+		n := slices.IndexFunc(d.deployables, func(deployable storedDeployable) bool { return deployable.Name == part.Name })
+		programming := n >= 0 && d.deployables[n].programming
+		if !part.Hidden && !programming {
 			continue
 		}
 		if !cloned {
 			reported, cloned = reported.Clone(), true
 		}
-		n := slices.IndexFunc(d.deployables, func(deployable storedDeployable) bool { return deployable.Name == part.Name })
-		hidden := n >= 0 && d.deployables[n].inUse() > 0
-		if reported.Deployables[i].Hidden = hidden; hidden {
-			d.deployables[n].complete(&reported.Deployables[i])
+		kept := &reported.Deployables[i]
+		if kept.Hidden = part.Hidden && n >= 0 && d.deployables[n].inUse() > 0; kept.Hidden {
+			d.deployables[n].complete(kept)
+		}
+		if programming {
+			d.deployables[n].keepFunctions(kept)
 		}
 	}
 	return reported
+}
+
+// keepFunctions replaces the functions that are reported by those that are stored.
+func (d storedDeployable) keepFunctions(part *driver.Deployable) {
+	stored := slices.DeleteFunc(slices.Clone(d.reported.Traits), func(trait string) bool { return !driver.IsFunctionTrait(trait) })
+	part.Traits = append(slices.DeleteFunc(part.Traits, driver.IsFunctionTrait), stored...)
+	part.Hidden = true
 }
 
 // complete adds what is stored to the report of a deployable that is hidden: its traits, and what the

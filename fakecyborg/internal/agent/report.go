@@ -235,7 +235,7 @@ func (c *Conductor) readRows(name func(store.Tx) string, before storedRows) (row
 func loadDeployables(tx store.Tx, device string) (list []storedDeployable) {
 	for _, d := range tx.DeviceDeployables(device) {
 		reported, byUser := tx.ReportedOrAdded(d)
-		list = append(list, storedDeployable{d, reported, byUser, slices.Collect(tx.Handles(d.UUID))})
+		list = append(list, storedDeployable{d, reported, byUser, tx.Programming(d.UUID), slices.Collect(tx.Handles(d.UUID))})
 	}
 	return list
 }
