@@ -66,3 +66,63 @@ func TestAReportWhileARegionIsWrittenChangesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A driver that reads regions is believed, also where the next image has the function that the region had at first, or
+// that of the image before.
+func TestTheFunctionOfTheNextImageIsRead(t *testing.T) {
+	t.Parallel()
+	const next = "cccccccc-0000-4000-8000-000000000002"
+	for _, function := range []string{"b", "c", "d"} {
+		tree := drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2))
+		images := []simcloud.Image{{ID: imageID, Data: string(gbs(t, "2", "c"))}, {ID: next, Data: string(gbs(t, "2", function))}}
+		w := newWorld(t, fakecyborg.ModeTree, images, map[string]map[string]string{
+			imageID: {"resources:FPGA": "1", "accel:bitstream_id": imageID}, next: {"resources:FPGA": "1", "accel:bitstream_id": next},
+		}, newIntel(t, fpga.Config{}, tree))
+		region := w.cloud.Cyborg.Deployables()[0].ProviderUUID
+		for _, step := range []struct{ image, function string }{{imageID, "c"}, {next, function}, {imageID, "c"}} {
+			if _, err := w.spawn(instanceA, step.image); err != nil {
+				t.Fatal(err)
+			}
+			w.report()
+			if got := w.functions(region); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID(step.function)}) || w.bitstream(region) != step.image {
+				t.Errorf("%s: Placement has the functions %v, and the region bitstream %s", step.function, got, w.bitstream(region))
+			}
+			if err := w.flow.Release(t.Context(), instanceA); err != nil {
+				t.Fatal(err)
+			}
+			w.cloud.RemoveGuest(instanceA)
+		}
+	}
+}
+
+// A region that was written in part has no function, although its driver shows the one that it had read before.
+func TestARegionWrittenInPartHasNoFunction(t *testing.T) {
+	t.Parallel()
+	tree := drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2))
+	const next = "cccccccc-0000-4000-8000-000000000002"
+	images := []simcloud.Image{{ID: imageID, Data: string(gbs(t, "2", "c"))}, {ID: next, Data: string(gbs(t, "2", "c"))}}
+	d := &watched{Intel: newIntel(t, fpga.Config{}, tree).(*fpga.Intel), written: func() error { return nil }}
+	w := newWorld(t, fakecyborg.ModeTree, images, map[string]map[string]string{
+		imageID: {"resources:FPGA": "1", "accel:bitstream_id": imageID}, next: {"resources:FPGA": "1", "accel:bitstream_id": next},
+	}, d)
+	region := w.cloud.Cyborg.Deployables()[0].ProviderUUID
+	for _, step := range []struct {
+		fails error
+		want  int // functions
+	}{{nil, 1}, {errors.New("interrupted"), 0}, {nil, 1}} {
+		d.written = func() error { return step.fails }
+		image := imageID
+		if step.fails != nil {
+			image = next
+		}
+		if _, err := w.spawn(instanceA, image); (err != nil) != (step.fails != nil) {
+			t.Fatal(err)
+		}
+		w.report()
+		if got := w.functions(region); len(got) != step.want {
+			t.Errorf("fails with %v: Placement has the functions %v", step.fails, got)
+		}
+		_ = w.flow.Release(t.Context(), instanceA) // a spawn that failed has released its request
+		w.cloud.RemoveGuest(instanceA)
+	}
+}

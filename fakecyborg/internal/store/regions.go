@@ -44,15 +44,17 @@ func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 // it reports. A driver that has reported another function than before reads it from the card, and
 // overrules what was written: a card may restart with its first function.
 func (d Deployable) AsProgrammed(spec driver.Deployable) driver.Deployable {
-	if d.Programmed == nil || d.Programmed.outdatedBy(spec) {
+	if d.Programmed == nil || d.isRead(spec) {
 		return spec
 	}
 	return withFunction(spec, d.Programmed.Trait)
 }
 
-// outdatedBy reports whether the driver has read the region since it was written.
-func (p Programmed) outdatedBy(spec driver.Deployable) bool {
-	return p.Read || !slices.Equal(functionTraits(spec), p.Reported)
+// isRead reports whether the driver has read the region since it was written. One that was written in part shows what it
+// had before, until its driver reports something else.
+func (d Deployable) isRead(spec driver.Deployable) bool {
+	p := d.Programmed
+	return p.Read || p.Reads && !d.Unknown || !slices.Equal(functionTraits(spec), p.Reported)
 }
 
 // Observe is the row after a driver has reported the region. What was written is removed where the
@@ -63,7 +65,7 @@ func (d Deployable) Observe(spec driver.Deployable) Deployable {
 		d.Unknown = d.Unknown && len(traits) == 0
 		return d
 	}
-	if !d.Programmed.outdatedBy(spec) {
+	if !d.isRead(spec) {
 		return d
 	}
 	p := *d.Programmed
@@ -226,11 +228,14 @@ func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programm
 		return driver.Deployable{}, Programmed{}, err
 	}
 	spec := t.Reported(d)
-	before := functionTraits(spec)
-	if d.Programmed != nil && slices.Equal(before, traitList(d.Programmed.Trait)) {
-		before = d.Programmed.Reported // the driver has not reported otherwise
+	p := Programmed{Image: image, Trait: trait, Reported: functionTraits(spec)}
+	if before := d.Programmed; before != nil {
+		p.Reads = before.Read || before.Reads
+		if !before.Read && slices.Equal(p.Reported, traitList(before.Trait)) {
+			p.Reported = before.Reported // the driver has not reported otherwise
+		}
 	}
-	return withFunction(spec, trait), Programmed{Image: image, Trait: trait, Reported: before}, nil
+	return withFunction(spec, trait), p, nil
 }
 
 // SetFunction stores the function that was written to a region, and that Placement has.

@@ -97,6 +97,8 @@ type Programmed struct {
 	// Read is set once the driver has reported something else since: it reads the function
 	// from the card.
 	Read bool `json:"read_by_driver,omitempty"`
+	// Reads is set if the driver had read what was written before this: whatever it reports now, it has read.
+	Reads bool `json:"reading_driver,omitempty"`
 }
 
 // Image is a bitstream image as Glance describes it.
