@@ -31,7 +31,7 @@ func (c *Conductor) createDevice(ctx context.Context, w store.HandleWork) (forei
 	}
 	var exists atomic.Bool // also of a driver that is not waited for any longer
 	err = c.changeVGPU(ctx, fault.VGPUSet, w, func(ctx context.Context, d driver.VGPUDriver, v driver.VGPU) error {
-		err := d.SetVGPU(ctx, v, w.Lease.Work == store.WorkRestore)
+		err := d.SetVGPU(ctx, v, w.Again)
 		exists.Store(errors.Is(err, fs.ErrExist))
 		return err
 	})

@@ -206,7 +206,12 @@ func (t Tx) BeginBindWork(b Bind) (HandleWork, bool) {
 	if _, busy := t.s.leaseByHandle.Get(t.tx, b.Handle); !ok || !current || busy {
 		return HandleWork{}, false
 	}
-	return t.lease(Lease{Work: WorkBind, Bind: b.ID, Handle: b.Handle}, h), true
+	w := t.lease(Lease{Work: WorkBind, Bind: b.ID, Handle: b.Handle}, h)
+	if row, _ := t.s.binds.Get(t.tx, b.ID); b.Mdev {
+		w.Again, row.Begun = row.Begun, true
+		t.s.binds.Put(t.tx, row)
+	}
+	return w, true
 }
 
 // EndBindWork ends the lease and leaves the bind as it is, for [Tx.Recover]. It returns false when the

@@ -104,6 +104,8 @@ type HandleWork struct {
 	Device       string // key of its control path
 	Handle       driver.AttachHandle
 	UUID         string
+	// Again is set for a device that may have been made for the request before.
+	Again bool
 }
 
 // BeginWork takes the lease of a handle, unless it is taken or the work is not needed any more.
@@ -125,6 +127,7 @@ func (t Tx) lease(l Lease, h Handle) HandleWork {
 	device, _ := t.s.devices.byUUID.Get(t.tx, d.Device)
 	return HandleWork{
 		Lease: l, Host: device.Host, Driver: device.Driver, Device: device.ControlPath.Key(), Handle: h.spec(), UUID: h.UUID,
+		Again: l.Work == WorkRestore,
 	}
 }
 

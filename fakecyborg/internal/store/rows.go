@@ -174,6 +174,8 @@ type Bind struct {
 	Mdev bool `json:"mdev,omitempty"`
 	// Bitstream is programmed first.
 	Bitstream BitstreamRef `json:"bitstream,omitzero"`
+	// Begun is set once an agent makes the device: what is there for it in the next process is its own.
+	Begun bool `json:"begun,omitempty"`
 	// Result is empty while the bind goes on, then Bound or BindFailed, and BindStarted
 	// for a bind that was given up.
 	Result string `json:"result,omitempty"`
