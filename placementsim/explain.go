@@ -39,7 +39,7 @@ func (e Explanation) String() string {
 // /allocation_candidates with the same query string at the newest microversion;
 // a limit has no effect. Each provider is checked in the order class, traits,
 // aggregates, units, capacity, and the first reason is reported. The error matches
-// [ErrInvalid] for a query that Placement would refuse with 400, and for an explanation of more than about 32 MiB.
+// [ErrInvalid] for a query that Placement would refuse with 400, and for an explanation of more than about 64 MiB.
 func (s *Server) Explain(query string) (Explanation, error) {
 	c := &call{server: s, version: maxVersion}
 	q, err := c.candidateQuery(parseQuery(query))

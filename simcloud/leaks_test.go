@@ -123,6 +123,27 @@ func TestEachLeakIsFound(t *testing.T) {
 				u.t.Fatal(err)
 			}
 		}, []string{"guest: guest {gpu} runs on host cn0, but has allocated VCPU:2 on cn1, SRIOV_NET_VF:1 on cn1_agent"}},
+		{"disk of a host that shares it", func(u *user, gpu, _ spawned) {
+			other := u.cloud.ProviderUUID("cn1")
+			p, err := u.cloud.Placement.ResourceProvider(other)
+			if err != nil {
+				u.t.Fatal(err)
+			}
+			if err := u.cloud.Placement.SetTraits(other, append(p.Traits, "MISC_SHARES_VIA_AGGREGATE")...); err != nil {
+				u.t.Fatal(err)
+			}
+			var all []placementsim.Allocation
+			for _, a := range u.cloud.Placement.Allocations() {
+				if a.Consumer == gpu.uuid {
+					all = append(all, placementsim.Allocation{Provider: a.Provider, Class: a.Class, Used: a.Used})
+				}
+			}
+			u.do("DELETE", "/placement/allocations/"+gpu.uuid, placement, nil, 204, nil)
+			all = append(all, placementsim.Allocation{Provider: other, Class: "DISK_GB", Used: 2})
+			if err := u.cloud.Placement.Claim(placementsim.Claim{Consumer: gpu.uuid, Project: gpu.arq.ProjectID, User: "u", Allocations: all}); err != nil {
+				u.t.Fatal(err)
+			}
+		}, nil},
 		{"bind that failed", func(u *user, _, _ spawned) {
 			s := spawned{uuid: instance(3)}
 			s.provider, s.host = u.claim(s.uuid, "VGPU:1", "CUSTOM_GPU_NVIDIA")

@@ -108,7 +108,7 @@ func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 }
 
 // maxExplained bounds the memory of an explanation: about the length of its JSON form, in bytes.
-const maxExplained = 32 << 20
+const maxExplained = 64 << 20
 
 // lengthen adds to the length of the explanation.
 func (sr *search) lengthen(n int) error {

@@ -142,7 +142,7 @@ func TestExplanationThatIsTooLongIsRefused(t *testing.T) {
 		}
 	}
 	longest := 0
-	for groups, want := range map[int]error{1: nil, 60: nil, 200: engine.ErrTooMany} {
+	for groups, want := range map[int]error{1: nil, 60: nil, 400: engine.ErrTooMany} {
 		var q engine.CandidateQuery
 		for i := range groups {
 			q.Groups = append(q.Groups, engine.Group{Suffix: fmt.Sprint("_", i), Resources: []engine.ClassAmount{{Class: "FPGA", Amount: 2}}})
@@ -155,7 +155,7 @@ func TestExplanationThatIsTooLongIsRefused(t *testing.T) {
 		must(t, err)
 		longest = max(longest, len(text))
 	}
-	if longest < 8<<20 || longest > 32<<20 {
+	if longest < 8<<20 || longest > 64<<20 {
 		t.Errorf("the longest explanation has %d bytes", longest)
 	}
 }

@@ -31,6 +31,7 @@ type indexed struct {
 	consumers []consumer
 	names     map[string]string // of providers; nil until a text needs one
 	parents   map[string]string // of providers; nil until they are needed
+	sharing   map[string]bool   // providers, with parents
 	// hasDevices are the hosts with devices of Cyborg's.
 	hasDevices map[string]bool
 	hasMdev    map[[2]string]bool // by host and uuid
@@ -296,16 +297,17 @@ func (s *indexed) providers() []placementsim.ResourceProvider {
 	return s.Providers()
 }
 
-// hostNames are the names of the host in whose tree a provider is, nil for that of no host.
+// hostNames are the names of the host in whose tree a provider is, nil for that of no host, and for one that gives others a share.
 func (s *indexed) hostNames(provider string) []string {
-	if names := s.Roots[provider]; names != nil {
-		return names
-	}
 	if s.parents == nil {
-		s.parents = make(map[string]string)
+		s.parents, s.sharing = make(map[string]string), make(map[string]bool)
 		for _, p := range s.providers() {
 			s.parents[p.UUID] = p.Parent
+			s.sharing[p.UUID] = slices.Contains(p.Traits, "MISC_SHARES_VIA_AGGREGATE")
 		}
+	}
+	if s.sharing[provider] {
+		return nil
 	}
 	for provider != "" && s.Roots[provider] == nil {
 		provider = s.parents[provider]
