@@ -127,3 +127,37 @@ func TestAFunctionThatMayBeLostIsNotPromised(t *testing.T) {
 	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)), 409,
 		"deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")
 }
+
+// TestAProgrammingThatARestartOvertakesFails has a host restart after the image was written and before that is known.
+func TestAProgrammingThatARestartOvertakesFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := fault.NewSet()
+		card := newHardware("test", fpgaCard("FPGA"))
+		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
+		w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
+		if err := faults.Set(fault.Rule{Operation: fault.DeployableWrite, Action: fault.Delay, Delay: 10 * time.Minute, When: fault.After, Times: 1}); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(time.Minute)
+			if err := w.server.StopAgent("cn0"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+			if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+				t.Error(err)
+			}
+		}()
+		w.want(w.programAPI(imageOne, ""), 500, "")
+		if d := w.server.Deployables()[0]; d.BitstreamID != "" {
+			t.Errorf("bitstream_id %s", d.BitstreamID)
+		}
+		if got := w.functions(); slices.Contains(got, "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE") {
+			t.Errorf("functions %v", got)
+		}
+		if r := w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)); r.status != 409 {
+			t.Errorf("a bind by the function: %d %s", r.status, r.fault())
+		}
+	})
+}

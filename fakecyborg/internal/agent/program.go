@@ -81,9 +81,11 @@ func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image,
 	if err == nil && withFunction {
 		err = c.publishFunction(ctx, d, image)
 	}
+	lost := false
 	c.update(ctx, func(tx store.Tx) {
+		lost = tx.Lost(l)
 		switch {
-		case err == nil:
+		case err == nil && !lost:
 			tx.EndProgramming(l, c.now())
 		case begun:
 			tx.Spoil(l, c.now())
@@ -92,6 +94,9 @@ func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image,
 			tx.Unclaim(l)
 		}
 	})
+	if err == nil && lost {
+		err = c.programFailed(d, image.ID, errors.New("the host has restarted meanwhile"))
+	}
 	if err != nil && begun {
 		_ = c.settle(ctx, d) // or the next report does
 	}

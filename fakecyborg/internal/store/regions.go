@@ -268,6 +268,12 @@ func (t Tx) Spoil(l Lease, now time.Time) {
 	t.Unsettle(d.UUID, u)
 }
 
+// Lost reports whether the host has restarted since a region was claimed.
+func (t Tx) Lost(l Lease) bool {
+	row, _ := t.s.leases.Get(t.tx, l.ID)
+	return row.Lost
+}
+
 // Unclaim ends the lease of a region and leaves its row as it is.
 func (t Tx) Unclaim(l Lease) { t.endLease(l) }
 
@@ -278,6 +284,10 @@ func (t Tx) LoseFunctions(host string, now time.Time) {
 		return
 	}
 	for _, d := range slices.Collect(t.HostDeployables(host)) {
+		if l, writing := t.s.leaseByDeployable.Get(t.tx, d.UUID); writing {
+			l.Lost = true
+			t.s.leases.Put(t.tx, l)
+		}
 		spec := t.Reported(d)
 		functions := functionTraits(spec)
 		if d.Programmed == nil && (len(functions) == 0 || len(t.users(d.UUID, nil)) == 0) {

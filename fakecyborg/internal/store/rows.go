@@ -193,6 +193,8 @@ type Lease struct {
 	Handle     string `json:"attach_handle,omitempty"`
 	Deployable string `json:"deployable,omitempty"`
 	Image      string `json:"image_id,omitempty"` // that is written to the deployable
+	// Lost is set if the host has restarted since.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Agent is the health of the agent of a host.
