@@ -368,6 +368,45 @@ func TestUnflattenFindsAHostOfVGPUs(t *testing.T) {
 	}
 }
 
+// What an interrupted run has left is found by the next one.
+func TestAnInterruptedUnflattenIsContinued(t *testing.T) {
+	t.Parallel()
+	for n := range 12 {
+		w := flatWorld(t)
+		if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{
+			Name: "cn7", Traits: []string{"CUSTOM_GPU_NVIDIA", "OWNER_CYBORG"}, Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "VGPU": {Total: 4}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		requests := 0
+		upTo := func(limit int) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if requests++; requests > limit {
+					simhttp.WriteEmpty(rw, http.StatusServiceUnavailable)
+					return
+				}
+				w.placement.ServeHTTP(rw, r)
+			})
+		}
+		run := func(limit int) error {
+			requests = 0
+			_, err := fakecyborg.Unflatten(t.Context(), sim.Endpoint{
+				URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(upTo(limit))}, Token: fixedToken,
+			}, fakecyborg.UnflattenOpts{})
+			return err
+		}
+		_ = run(n)
+		if err := run(1000); err != nil {
+			t.Errorf("after %d requests: %v", n, err)
+		}
+		for _, p := range w.placement.ResourceProviders() {
+			if p.Name == "cn7" && (len(p.Traits) > 0 || len(p.Inventories) != 1) {
+				t.Errorf("after %d requests: traits %v, inventories %v are left", n, p.Traits, p.Inventories)
+			}
+		}
+	}
+}
+
 func TestTheErrorsOfUnflattenHaveNoToken(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t)

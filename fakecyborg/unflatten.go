@@ -168,16 +168,21 @@ func (u unflattening) users(ctx context.Context, uuid string, classes []string) 
 	return users, nil
 }
 
-// clear removes what was found, the classes last: a provider with one is found again. Placement refuses to delete an
-// inventory that was allocated meanwhile; then the traits return.
+// clear removes what was found, in an order in which a provider that was cleared in part is found again: OWNER_CYBORG and the
+// classes last. Placement refuses to delete an inventory that was allocated meanwhile; then the traits return.
 func (u unflattening) clear(ctx context.Context, f Unflattened) error {
-	if err := u.client.ChangeTraits(ctx, f.Provider, nil, f.Traits); err != nil {
+	owner := []string{driver.TraitOwnerCyborg}
+	others := slices.DeleteFunc(slices.Clone(f.Traits), func(trait string) bool { return trait == driver.TraitOwnerCyborg })
+	if err := u.client.ChangeTraits(ctx, f.Provider, nil, others); err != nil {
 		return err
 	}
 	for _, class := range f.Classes {
 		if _, err := u.client.Must(ctx, http.MethodDelete, layout.InventoryPath(f.Provider, class), "1.26", nil, http.StatusNotFound); err != nil {
-			return errors.Join(err, u.client.ChangeTraits(ctx, f.Provider, f.Traits, nil))
+			return errors.Join(err, u.client.ChangeTraits(context.WithoutCancel(ctx), f.Provider, others, nil))
 		}
 	}
-	return nil
+	if len(others) == len(f.Traits) {
+		return nil
+	}
+	return u.client.ChangeTraits(ctx, f.Provider, nil, owner)
 }
