@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -206,4 +207,19 @@ func call(t *testing.T, method, url, token, body string) string {
 		t.Fatalf("%s %s: %s %s %v", method, url, answer.Status, text.String(), err)
 	}
 	return text.String()
+}
+
+// A command that a signal interrupts has not succeeded: nothing is known of leaks then.
+func TestAnInterruptedCommandFails(t *testing.T) {
+	t.Parallel()
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer silent.Close()
+	for _, args := range [][]string{{"check", silent.URL}, {"ready", silent.URL}, {"unflatten", "--placement-url", silent.URL}} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		interrupt()
+		var out, errs bytes.Buffer
+		if status := run(ctx, args, &out, &errs); status != 1 || !strings.Contains(errs.String(), "interrupted: "+args[0]) {
+			t.Errorf("%v: status %d, %q, %q", args, status, out.String(), errs.String())
+		}
+	}
 }

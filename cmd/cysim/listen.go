@@ -37,6 +37,9 @@ type listenFlags struct {
 	tlsFlags
 }
 
+// Runs implements command.Service.
+func (f *listenFlags) Runs() bool { return !f.Daemon }
+
 // open listens, and warns of what it exposes if other machines can reach it.
 func (f listenFlags) open(ctx context.Context, log *slog.Logger, exposes string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(f.Listen)

@@ -32,8 +32,8 @@ type Process struct {
 }
 
 // Run parses the arguments by a grammar of kong, runs the command that they select, and
-// returns the exit status. An error is written to stderr in one line. A command that ends
-// because ctx ended has succeeded. What texts of others could do to a terminal is escaped in both streams.
+// returns the exit status. An error is written to stderr in one line. A [Service] that ends
+// because ctx ended has succeeded, any other command was interrupted. What texts of others could do to a terminal is escaped in both streams.
 func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.Writer, options ...kong.Option) int {
 	stdout, stderr := terminal.NewWriter(toStdout), terminal.NewWriter(toStderr)
 	helped := false
@@ -61,10 +61,32 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 		return report(stderr, BadInput(fmt.Errorf("%w; see %s", err, helpFor(err))))
 	}
 	err = parsed.Run(&Process{Stdout: stdout, Stderr: stderr, Log: slog.New(slog.NewTextHandler(stderr, nil))})
-	if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		if runs(parsed) {
+			return 0
+		}
+		err = errors.New("interrupted: " + strings.TrimPrefix(parsed.Command(), "cysim "))
+	}
+	if err != nil {
 		return report(stderr, err)
 	}
 	return 0
+}
+
+// Service is implemented by commands that run until they are told to end: then they have succeeded.
+type Service interface {
+	// Runs reports whether the command does so with its flags.
+	Runs() bool
+}
+
+// runs reports whether a command is a service.
+func runs(parsed *kong.Context) bool {
+	node := parsed.Selected()
+	if node == nil || !node.Target.CanAddr() {
+		return false
+	}
+	service, ok := node.Target.Addr().Interface().(Service)
+	return ok && service.Runs()
 }
 
 // refuseEmpty returns an error if a flag has an empty text, as that of a shell variable that is not set.
