@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
@@ -211,5 +212,56 @@ func TestAHiddenFunctionMovesNoOther(t *testing.T) {
 	tree.Remove("class/fpga/intel-fpga-dev.2")
 	if report := intel(t, fpga.Config{}, tree); len(report.Devices) > 0 || len(report.Problems) != 1 || !errors.Is(report.Problems[0], fpga.ErrRegion) {
 		t.Errorf("%v, problems %v", lines(report), report.Problems)
+	}
+}
+
+// What a guest hides of its card does not set it apart from the others of a flat host, which need the same traits.
+func TestAHiddenCardOfAFlatHostIsLikeTheOthers(t *testing.T) {
+	t.Parallel()
+	for guests := 1; guests <= 2; guests++ {
+		tree := drivertest.Tree(t, dflCard("0000:5f:00.0", 1, "2", "b"), dflCard("0000:5f:01.0", 3, "2", "b"))
+		w := newWorld(t, fakecyborg.ModeFlat, nil, map[string]map[string]string{"p": {"resources:FPGA": "1"}}, newIntel(t, fpga.Config{}, tree))
+		for _, instance := range []string{instanceA, instanceB}[:guests] {
+			arqs, err := w.cloud.Cyborg.CreateARQs("p", "project")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{
+				ARQ: arqs[0].UUID, Host: "cn0", Provider: w.cloud.Cyborg.Deployables()[0].ProviderUUID, Instance: instance,
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bind(tree, []string{"0000:5f:00.0", "0000:5f:01.0"}[guests-1], []string{"region1", "region3"}[guests-1], "vfio-pci")
+		w.report()
+		if got := w.cloud.Cyborg.Deployables(); len(got) != 2 {
+			t.Errorf("with %d guests the deployables are %v", guests, got)
+		}
+	}
+}
+
+// The memory that the regions of a card share stays on the provider of the card while a guest hides its region.
+func TestTheMemoryOfAHiddenCardStaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	const class = "CUSTOM_ACCELERATOR_MEMORY_DDR4"
+	tree := drivertest.Tree(t, dflCard("0000:5f:00.0", 1, "2", "b"))
+	config := fpga.Config{Policy: driver.Policy{LocalMemory: []driver.LocalMemory{{Address: "0000:5f:00.0", Type: "DDR4", MiB: 4096, Shared: true}}}}
+	w := newWorld(t, fakecyborg.ModeNested, nil, map[string]map[string]string{"p": {"resources:FPGA": "1"}}, newIntel(t, config, tree))
+	if _, err := w.spawn(instanceA, "p"); err != nil {
+		t.Fatal(err)
+	}
+	where := func() (names []string) {
+		for _, p := range w.cloud.Placement.ResourceProviders() {
+			if p.Inventories[class].Total > 0 {
+				names = append(names, p.Name)
+			}
+		}
+		return names
+	}
+	before := where()
+	bind(tree, "0000:5f:00.0", "region1", "vfio-pci")
+	w.report()
+	if diff := cmp.Diff(before, where()); diff != "" || len(before) != 1 {
+		t.Errorf("the providers of the memory (-before +now):\n%s", diff)
 	}
 }

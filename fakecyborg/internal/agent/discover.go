@@ -177,9 +177,20 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 			r.fail(key, step, err)
 			continue
 		}
-		d, err = r.c.rules.PlaceMemory(withProgrammability(d))
-		r.fail(key, "place the local memory", err)
-		v.devices = append(v.devices, found{d, source, key})
+		v.devices = append(v.devices, found{withProgrammability(d), source, key})
+	}
+}
+
+// complete adds what is stored of the devices to what was found, and places their local memory, which depends on it.
+func (r *report) complete(seen *discovery, stored []storedDevice) {
+	for i := range seen.devices {
+		f := &seen.devices[i]
+		if n := slices.IndexFunc(stored, func(d storedDevice) bool { return d.key == f.key }); n >= 0 && !r.c.cfg.Quirks {
+			f.Device = stored[n].keepHidden(f.Device)
+		}
+		var err error
+		f.Device, err = r.c.rules.PlaceMemory(f.Device)
+		r.fail(f.key, "place the local memory", err)
 	}
 }
 

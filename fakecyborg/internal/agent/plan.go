@@ -101,9 +101,6 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 	}
 	for _, f := range seen.devices {
 		change := deviceChange{found: f, stored: known[f.key]}
-		if change.stored != nil && !rules.Quirks {
-			change.found.Device = change.stored.keepHidden(f.Device)
-		}
 		if change.stored == nil || change.plan(rules) {
 			d.devices = append(d.devices, change)
 		}

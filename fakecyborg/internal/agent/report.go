@@ -186,6 +186,7 @@ func (r *report) begin(ctx context.Context, ahead reading) {
 	}
 	stored := r.stored()
 	seen.keepUnread(stored)
+	r.complete(&seen, stored)
 	r.dropForeign(&seen, stored)
 	r.refuseClaimed(ctx, &seen, stored)
 	r.dropTraitMismatches(&seen, stored)

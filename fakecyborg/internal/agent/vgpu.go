@@ -66,7 +66,7 @@ func (r *report) dropForeign(seen *discovery, stored []storedDevice) {
 			if used.has(d, h) {
 				return false
 			}
-			return !r.c.cfg.Quirks && used.conflicts(d, h) || h.InUse && r.stillUsed(*f, d, h)
+			return !r.c.cfg.Quirks && used.conflicts(h) || h.InUse && r.stillUsed(*f, d, h)
 		})
 	}
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool { return len(f.Deployables) == 0 && !isStored(stored, f) })
@@ -74,13 +74,13 @@ func (r *report) dropForeign(seen *discovery, stored []storedDevice) {
 
 // inUse is what requests have of a host.
 type inUse struct {
-	handles   map[[2]string]bool        // by deployable and key
-	functions map[driver.Address]string // of PCI handles, and the deployables that have them
-	parents   map[driver.Address]bool   // of mediated devices
+	handles   map[[2]string]bool      // by deployable and key
+	functions map[driver.Address]bool // of PCI handles
+	parents   map[driver.Address]bool // of mediated devices
 }
 
 func usedHandles(stored []storedDevice) inUse {
-	used := inUse{make(map[[2]string]bool), make(map[driver.Address]string), make(map[driver.Address]bool)}
+	used := inUse{make(map[[2]string]bool), make(map[driver.Address]bool), make(map[driver.Address]bool)}
 	for _, device := range stored {
 		for _, d := range device.deployables {
 			for _, h := range d.handles {
@@ -98,7 +98,7 @@ func (u inUse) add(deployable string, h store.Handle) {
 	at := driver.ControlPath{Info: h.Info.Map()}.Address()
 	switch h.Type {
 	case driver.HandlePCI:
-		u.functions[at] = deployable
+		u.functions[at] = true
 	case driver.HandleMDEV:
 		u.parents[at] = true
 	}
@@ -109,20 +109,17 @@ func (u inUse) has(d driver.Deployable, h driver.AttachHandle) bool {
 	return u.handles[[2]string{d.Name, h.Key()}]
 }
 
-// conflicts reports whether a request has the function of a handle that none has. Mediated devices share theirs. A
-// deployable that is hidden is reported without what its handles have beside their addresses.
-func (u inUse) conflicts(d driver.Deployable, h driver.AttachHandle) bool {
+// conflicts reports whether a request has the function of a handle that none has. Mediated devices share theirs.
+func (u inUse) conflicts(h driver.AttachHandle) bool {
 	if len(u.functions)+len(u.parents) == 0 {
 		return false
 	}
 	at := driver.ControlPath{Info: h.Info}.Address()
-	owner, held := u.functions[at]
-	held = held && !(d.Hidden && owner == d.Name)
 	switch h.Type {
 	case driver.HandlePCI:
-		return held || u.parents[at]
+		return u.functions[at] || u.parents[at]
 	case driver.HandleMDEV:
-		return held
+		return u.functions[at]
 	}
 	return false
 }
