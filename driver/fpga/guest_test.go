@@ -237,6 +237,16 @@ func TestAHiddenCardOfAFlatHostIsLikeTheOthers(t *testing.T) {
 		if got := w.cloud.Cyborg.Deployables(); len(got) != 2 {
 			t.Errorf("with %d guests the deployables are %v", guests, got)
 		}
+		if err := w.cloud.Cyborg.StopAgent("cn0"); err != nil { // then the function of the card is not known
+			t.Fatal(err)
+		}
+		if err := w.cloud.Cyborg.StartAgent(t.Context(), "cn0"); err != nil {
+			t.Fatal(err)
+		}
+		w.report()
+		if got := w.cloud.Cyborg.Deployables(); len(got) != 2 {
+			t.Errorf("with %d guests, after a restart, the deployables are %v", guests, got)
+		}
 	}
 }
 

@@ -214,7 +214,7 @@ func withProgrammability(d driver.Device) driver.Device {
 
 // dropTraitMismatches removes devices from the discovery of a flat host, where all must have the
 // same traits, since Placement could not distinguish them. The first device that is stored already
-// is the model, or else the first.
+// is the model, or else the first. What a guest hides is not compared: after a restart of the host its function is not known.
 func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	if r.c.cfg.Layout != store.LayoutFlat || len(seen.devices) == 0 {
 		return
@@ -222,8 +222,9 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	var model driver.Deployable
 	for _, f := range seen.devices {
 		known := isStored(stored, f)
-		if len(f.Deployables) > 0 && (model.Name == "" || known) {
-			model = f.Deployables[0]
+		shown := slices.IndexFunc(f.Deployables, func(d driver.Deployable) bool { return !d.Hidden })
+		if shown >= 0 && (model.Name == "" || known) {
+			model = f.Deployables[shown]
 		}
 		if known && model.Name != "" {
 			break
@@ -233,7 +234,7 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	expected := make(map[string]int)
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
 		for _, deployable := range f.Deployables {
-			if got := layout.FlatTraits(deployable.Traits); !slices.Equal(got, want) {
+			if got := layout.FlatTraits(deployable.Traits); !deployable.Hidden && !slices.Equal(got, want) {
 				delete(seen.present, f.key)
 				r.fail(f.key, "put the device on the provider of its host", fmt.Errorf(
 					"deployable %s has the traits [%s] and %s has [%s]; on a flat host all devices need the same",
