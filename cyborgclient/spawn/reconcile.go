@@ -406,7 +406,8 @@ func (r *reconciliation) stillGone(ctx context.Context, instance string) (bool, 
 	return r.gone(ctx, instance)
 }
 
-// freeAllocation takes the hosts' resources from a consumer that is still gone.
+// freeAllocation takes the hosts' resources from a consumer that is still gone. It asks for it once the allocation has been
+// read, each time: another process may claim for it meanwhile, and then the change of what was read is refused.
 func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (gone bool, err error) {
 	if gone, err = r.stillGone(ctx, consumer); err != nil || !gone {
 		return gone, err
@@ -419,6 +420,9 @@ func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (g
 	var unread error
 	_, _, err = r.flow.changeAllocation(ctx, consumer, func(held placement.Allocation) (placement.Allocation, verdict) {
 		next := held
+		if gone, unread = r.stillGone(ctx, consumer); unread != nil || !gone {
+			return held, leave
+		}
 		next.Resources, unread = r.elsewhere(ctx, held.Resources)
 		if gone = !r.flow.instances.has(consumer); unread != nil || !gone || placement.Equal(held.Resources, next.Resources) {
 			return held, leave
