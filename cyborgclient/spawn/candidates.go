@@ -251,8 +251,8 @@ type summaries struct {
 	converted map[string]matching.Provider // see providers
 }
 
-// computeRoot returns the compute node: the root of the tree of a device provider,
-// or else of any provider that does not share its inventory with other trees.
+// computeRoot returns the compute node: the root of the tree of a device provider, or else of any provider that
+// does not share its inventory with other trees, or else that of the processors.
 func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string {
 	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
@@ -263,6 +263,9 @@ func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string 
 		if summary := s.Of(provider); !summary.Shares {
 			return summary.Root
 		}
+	}
+	for _, node := range placement.NodeProviders(c.Allocations) {
+		return s.Of(node).Root
 	}
 	return ""
 }
