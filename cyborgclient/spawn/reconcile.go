@@ -419,10 +419,10 @@ func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (g
 	}
 	var unread error
 	_, _, err = r.flow.changeAllocation(ctx, consumer, func(held placement.Allocation) (placement.Allocation, verdict) {
-		next := held
 		if gone, unread = r.stillGone(ctx, consumer); unread != nil || !gone {
 			return held, leave
 		}
+		next := held
 		next.Resources, unread = r.elsewhere(ctx, held.Resources)
 		if gone = !r.flow.instances.has(consumer); unread != nil || !gone || placement.Equal(held.Resources, next.Resources) {
 			return held, leave
