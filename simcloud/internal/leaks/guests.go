@@ -42,7 +42,7 @@ func (s *indexed) checkElsewhere(g *guest) {
 	}
 	var elsewhere []placementsim.Allocation
 	for _, a := range g.allocations {
-		if isMemory(a.Class) || slices.Contains(s.classes[a.Provider], a.Class) {
+		if slices.Contains(s.Roots[a.Provider], g.Host) || isMemory(a.Class) || slices.Contains(s.classes[a.Provider], a.Class) {
 			continue
 		}
 		if names := s.hostNames(a.Provider); names != nil && !slices.Contains(names, g.Host) {
