@@ -3,6 +3,7 @@ package builtin
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/ascend"
@@ -71,59 +72,66 @@ type section struct {
 	load  func(name string, tree driver.Tree) (driver.Driver, error)
 }
 
-// loaders make the drivers of a section, by their names.
-type loaders[C any] map[string]func(C, driver.Tree) (driver.Driver, error)
+// loader makes a driver of a section.
+type loader[C any] struct {
+	name string
+	load func(C, driver.Tree) (driver.Driver, error)
+}
 
-// loader keeps a nil pointer of a driver from becoming an interface that is not nil.
-func loader[C any, D driver.Driver](newDriver func(C, driver.Tree) (D, error)) func(C, driver.Tree) (driver.Driver, error) {
-	return func(config C, tree driver.Tree) (driver.Driver, error) {
+// load keeps a nil pointer of a driver from becoming an interface that is not nil.
+func load[C any, D driver.Driver](name string, newDriver func(C, driver.Tree) (D, error)) loader[C] {
+	return loader[C]{name, func(config C, tree driver.Tree) (driver.Driver, error) {
 		d, err := newDriver(config, tree)
 		if err != nil {
 			return nil, err
 		}
 		return d, nil
-	}
+	}}
 }
 
 // sectionOf describes a section. Common finds what all sections have.
-func sectionOf[C any](c Config, field string, p *C, common func(*C) (*string, *driver.Policy), drivers loaders[C]) section {
-	config := new(C)
+func sectionOf[C any](c *Config, field string, p *C, common func(*C) (*string, *driver.Policy), drivers ...loader[C]) section {
+	s := section{field: field, set: p != nil}
 	if p != nil {
-		*config = *p
+		host, _ := common(p)
+		s.host = *host
 	}
-	host, policy := common(config)
-	s := section{field: field, set: p != nil, host: *host}
-	for _, name := range Names() {
-		if drivers[name] != nil {
-			s.names = append(s.names, name)
+	for _, d := range drivers {
+		s.names = append(s.names, d.name)
+	}
+	s.load = func(name string, tree driver.Tree) (driver.Driver, error) {
+		var config C
+		if p != nil {
+			config = *p
 		}
+		host, policy := common(&config)
+		*host, *policy = c.Host, policy.Or(c.Policy)
+		return drivers[slices.Index(s.names, name)].load(config, tree)
 	}
-	*host, *policy = c.Host, policy.Or(c.Policy)
-	s.load = func(name string, tree driver.Tree) (driver.Driver, error) { return drivers[name](*config, tree) }
 	return s
 }
 
-func (c Config) sections() []section {
+func (c *Config) sections() []section {
 	return []section{
 		{field: "fake", set: c.Fake, names: []string{Fake}, load: func(string, driver.Tree) (driver.Driver, error) { return fake.New(c.Host), nil }},
 		sectionOf(c, "nvidia", c.NVIDIA, func(s *nvidia.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[nvidia.Config]{NVIDIA: loader(nvidia.New)}),
+			load(NVIDIA, nvidia.New)),
 		sectionOf(c, "fpga", c.FPGA, func(s *fpga.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[fpga.Config]{IntelFPGA: loader(fpga.NewIntel), XilinxFPGA: loader(fpga.NewXilinx), InspurFPGA: loader(fpga.NewInspur)}),
+			load(IntelFPGA, fpga.NewIntel), load(XilinxFPGA, fpga.NewXilinx), load(InspurFPGA, fpga.NewInspur)),
 		sectionOf(c, "qat", c.QAT, func(s *qat.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[qat.Config]{IntelQAT: loader(qat.New)}),
+			load(IntelQAT, qat.New)),
 		sectionOf(c, "nic", c.NIC, func(s *nic.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[nic.Config]{IntelNIC: loader(nic.New)}),
+			load(IntelNIC, nic.New)),
 		sectionOf(c, "ssd", c.SSD, func(s *ssd.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[ssd.Config]{InspurSSD: loader(ssd.New)}),
+			load(InspurSSD, ssd.New)),
 		sectionOf(c, "ascend", c.Ascend, func(s *ascend.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[ascend.Config]{Ascend: loader(ascend.New)}),
+			load(Ascend, ascend.New)),
 		sectionOf(c, "hpts", c.HPTS, func(s *hpts.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[hpts.Config]{HPTS: loader(hpts.New)}),
+			load(HPTS, hpts.New)),
 		sectionOf(c, "pci", c.PCI, func(s *pci.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[pci.Config]{PCI: loader(pci.New)}),
+			load(PCI, pci.New)),
 		sectionOf(c, "mdev", c.Mdev, func(s *mdev.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
-			loaders[mdev.Config]{Mdev: loader(mdev.New)}),
+			load(Mdev, mdev.New)),
 	}
 }
 
