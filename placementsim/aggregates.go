@@ -30,7 +30,7 @@ func putAggregates(c *call) error {
 	}
 	list, generation := body, (*int)(nil) // the body is the list itself at first
 	if c.version >= sinceAggregateGeneration {
-		list, generation = object(body)["aggregates"], generationIn(object(body))
+		list, generation = object(body).Get("aggregates"), generationIn(object(body))
 	}
 	p, err := c.state().SetAggregates(uuid, generation, textList(list), c.now)
 	if err != nil {

@@ -37,20 +37,20 @@ func (c *call) schemaFor(name string, versions ...version) string {
 }
 
 // readClaim reads the new allocations of one consumer.
-func (c *call) readClaim(consumer string, body map[string]any) engine.Claim {
+func (c *call) readClaim(consumer string, body *schema.Object) engine.Claim {
 	claim := engine.Claim{
 		Consumer: consumer, Project: incompleteConsumer, User: incompleteConsumer,
 		CheckGeneration: c.version >= sinceConsumerGeneration,
-		SetType:         c.version >= sinceConsumerType, Type: text(body["consumer_type"]),
+		SetType:         c.version >= sinceConsumerType, Type: text(body.Get("consumer_type")),
 	}
 	if c.version >= 8 {
-		claim.Project, claim.User = text(body["project_id"]), text(body["user_id"])
+		claim.Project, claim.User = text(body.Get("project_id")), text(body.Get("user_id"))
 	}
-	if given := body["consumer_generation"]; given != nil {
+	if given := body.Get("consumer_generation"); given != nil {
 		generation := int(integer(given))
 		claim.Generation = &generation
 	}
-	claim.Allocations = readAllocations(body["allocations"])
+	claim.Allocations = readAllocations(body.Get("allocations"))
 	return claim
 }
 
@@ -61,13 +61,13 @@ func readAllocations(value any) []engine.ProviderAmount {
 	if list, isList := value.([]any); isList {
 		byProvider := new(schema.Object)
 		for _, item := range list {
-			byProvider.Set(text(object(object(item)["resource_provider"])["uuid"]), item)
+			byProvider.Set(text(object(object(item).Get("resource_provider")).Get("uuid")), item)
 		}
 		entries = byProvider
 	}
 	var amounts []engine.ProviderAmount
-	for provider, entry := range members(entries) {
-		for class, amount := range members(object(entry)["resources"]) {
+	for provider, entry := range object(entries).All() {
+		for class, amount := range object(object(entry).Get("resources")).All() {
 			amounts = append(amounts, engine.ProviderAmount{Provider: provider, Class: class, Amount: integer(amount)})
 		}
 	}
@@ -105,7 +105,7 @@ func postAllocations(c *call) error {
 // readClaims reads a map of claims by consumer.
 func (c *call) readClaims(body any) []engine.Claim {
 	var claims []engine.Claim
-	for consumer, claim := range members(body) {
+	for consumer, claim := range object(body).All() {
 		claims = append(claims, c.readClaim(consumer, object(claim)))
 	}
 	return claims

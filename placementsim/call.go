@@ -132,13 +132,13 @@ func (c *call) requireJSON() error {
 }
 
 // body reads a request body that is an object of the schema of a name.
-func (c *call) body(name string) (map[string]any, error) {
+func (c *call) body(name string) (*schema.Object, error) {
 	value, err := c.anyBody(name)
 	return object(value), err
 }
 
 // bodyAbout is body for a request about a provider, whose absence is reported first.
-func (c *call) bodyAbout(provider, name string) (map[string]any, error) {
+func (c *call) bodyAbout(provider, name string) (*schema.Object, error) {
 	if _, err := c.server.state.Inspect(provider); err != nil {
 		return nil, err
 	}
@@ -146,8 +146,8 @@ func (c *call) bodyAbout(provider, name string) (map[string]any, error) {
 }
 
 // generationIn returns the generation of the provider in a body.
-func generationIn(body map[string]any) *int {
-	generation := int(integer(body["resource_provider_generation"]))
+func generationIn(body *schema.Object) *int {
+	generation := int(integer(body.Get("resource_provider_generation")))
 	return &generation
 }
 

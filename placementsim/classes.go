@@ -46,7 +46,7 @@ func createClass(c *call) error {
 	if err != nil {
 		return err
 	}
-	name := text(body["name"])
+	name := text(body.Get("name"))
 	if !c.state().EnsureClass(name, c.now) {
 		return simhttp.Refuse(http.StatusConflict, "Conflicting resource class already exists: %s", name)
 	}
@@ -83,7 +83,7 @@ func renameClass(c *call, from string) error {
 	if err != nil {
 		return err
 	}
-	to := text(body["name"])
+	to := text(body.Get("name"))
 	if err := c.state().RenameClass(from, to, c.now); err != nil {
 		return err
 	}

@@ -171,5 +171,9 @@ func fields(value any) map[string]any {
 	if m, ok := value.(map[string]any); ok {
 		return m
 	}
-	return object(value)
+	found := make(map[string]any)
+	for key, item := range object(value).All() {
+		found[key] = item
+	}
+	return found
 }

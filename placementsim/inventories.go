@@ -45,9 +45,9 @@ func newInventoryBody(i engine.Inventory) inventoryBody {
 }
 
 // readInventory fills in the defaults of what a body leaves out.
-func readInventory(fields map[string]any) engine.Inventory {
+func readInventory(fields *schema.Object) engine.Inventory {
 	get := func(key string, fallback int) int {
-		if value, sent := fields[key]; sent {
+		if value, sent := fields.Find(key); sent {
 			return int(integer(value))
 		}
 		return fallback
@@ -56,7 +56,7 @@ func readInventory(fields map[string]any) engine.Inventory {
 		Total: get("total", 0), Reserved: get("reserved", 0), MinUnit: get("min_unit", 1),
 		MaxUnit: get("max_unit", math.MaxInt32), StepSize: get("step_size", 1), AllocationRatio: 1,
 	}
-	if value, sent := fields["allocation_ratio"]; sent {
+	if value, sent := fields.Find("allocation_ratio"); sent {
 		i.AllocationRatio = number(value)
 	}
 	return i
@@ -105,7 +105,7 @@ func postInventory(c *call) error {
 	if err != nil {
 		return err
 	}
-	class, spec := text(body["resource_class"]), readInventory(body)
+	class, spec := text(body.Get("resource_class")), readInventory(body)
 	p, err := c.state().AddInventory(uuid, class, spec, c.inventoryWrite())
 	if err != nil {
 		return prefixed(inventoryFailure(err, "create", uuid), engine.ErrUnknownClass,
@@ -137,7 +137,7 @@ func putInventories(c *call) error {
 	if err != nil {
 		return err
 	}
-	specs, err := readInventories(body["inventories"])
+	specs, err := readInventories(body.Get("inventories"))
 	if err != nil {
 		return err
 	}
@@ -153,10 +153,10 @@ func putInventories(c *call) error {
 // at keys that are no class names; they are unknown classes later, provided
 // that their values are records at all.
 func readInventories(value any) (map[string]engine.Inventory, error) {
-	specs := make(map[string]engine.Inventory, len(object(value)))
-	for class, record := range members(value) {
+	specs := make(map[string]engine.Inventory, object(value).Len())
+	for class, record := range object(value).All() {
 		fields := object(record)
-		if fields["total"] == nil {
+		if fields.Get("total") == nil {
 			return nil, badRequest("JSON does not validate: 'total' is a required property\n\nOn instance['inventories'][" + schema.Repr(class) + "]")
 		}
 		specs[class] = readInventory(fields)
@@ -179,15 +179,15 @@ func postReshaper(c *call) error {
 	if err != nil {
 		return err
 	}
-	reshape := engine.Reshape{Claims: c.readClaims(body["allocations"])}
-	for uuid, value := range members(body["inventories"]) {
+	reshape := engine.Reshape{Claims: c.readClaims(body.Get("allocations"))}
+	for uuid, value := range object(body.Get("inventories")).All() {
 		entry := object(value)
-		specs, err := readInventories(entry["inventories"])
+		specs, err := readInventories(entry.Get("inventories"))
 		if err != nil {
 			return err
 		}
 		reshape.Inventories = append(reshape.Inventories, engine.ReshapeInventory{
-			Provider: uuid, Generation: int(integer(entry["resource_provider_generation"])), Inventories: specs,
+			Provider: uuid, Generation: int(integer(entry.Get("resource_provider_generation"))), Inventories: specs,
 		})
 	}
 	err = c.state().Reshape(reshape, c.writes())

@@ -112,7 +112,7 @@ func keyOrder(body string) string {
 	if err != nil {
 		return ""
 	}
-	inner := object(value)["allocations"]
+	inner := object(value).Get("allocations")
 	return schema.Repr(inner)
 }
 

@@ -105,8 +105,8 @@ func createProvider(c *call) error {
 	if err != nil {
 		return err
 	}
-	n := engine.NewProvider{Name: text(body["name"]), Parent: text(body["parent_provider_uuid"])}
-	if sent, ok := body["uuid"]; ok {
+	n := engine.NewProvider{Name: text(body.Get("name")), Parent: text(body.Get("parent_provider_uuid"))}
+	if sent, ok := body.Find("uuid"); ok {
 		n.UUID = uuids.Canonical(text(sent))
 	} else {
 		n.UUID = c.server.ids.UUID()
@@ -138,9 +138,9 @@ func updateProvider(c *call) error {
 	if err != nil {
 		return err
 	}
-	parent, sent := body["parent_provider_uuid"]
+	parent, sent := body.Find("parent_provider_uuid")
 	p, err := c.state().UpdateProvider(uuid, engine.ProviderUpdate{
-		Name: text(body["name"]), SetParent: sent, Parent: text(parent), Reparent: c.version >= 37,
+		Name: text(body.Get("name")), SetParent: sent, Parent: text(parent), Reparent: c.version >= 37,
 	}, c.now)
 	if err != nil {
 		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: ", uuid))

@@ -2,7 +2,6 @@ package placementsim
 
 import (
 	"embed"
-	"iter"
 	"math"
 	"math/big"
 	"regexp"
@@ -71,20 +70,10 @@ func text(value any) string {
 	return s
 }
 
-func object(value any) map[string]any {
-	if o, ok := value.(*schema.Object); ok {
-		return o.Values
-	}
-	return nil
-}
-
-// members yields the keys and values of an object in the order in which they were sent.
-func members(value any) iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		o, ok := value.(*schema.Object)
-		for i := 0; ok && i < len(o.Keys) && yield(o.Keys[i], o.Values[o.Keys[i]]); i++ {
-		}
-	}
+// object is an object, nil for anything else.
+func object(value any) *schema.Object {
+	o, _ := value.(*schema.Object)
+	return o
 }
 
 func array(value any) []any {

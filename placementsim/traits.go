@@ -101,7 +101,7 @@ func putProviderTraits(c *call) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.state().SetProviderTraits(c.PathValue("uuid"), generationIn(body), textList(body["traits"]), c.now)
+	p, err := c.state().SetProviderTraits(c.PathValue("uuid"), generationIn(body), textList(body.Get("traits")), c.now)
 	if err != nil {
 		return unknownTraits(err)
 	}

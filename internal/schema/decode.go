@@ -3,29 +3,93 @@ package schema
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Object is a JSON object that remembers the order of its keys.
+// Object is a JSON object that remembers the order in which its keys first appear. A nil one is empty.
 type Object struct {
-	Keys   []string // in the order in which they first appear
-	Values map[string]any
+	members []member
+	places  map[string]int // nil for an object with few keys, which are compared
+}
+
+type member struct {
+	key   string
+	value any
+}
+
+// few is how many keys are compared.
+const few = 12
+
+// Len is the number of keys.
+func (o *Object) Len() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.members)
+}
+
+// Get returns the value of a key, nil for one that is not there.
+func (o *Object) Get(key string) any {
+	value, _ := o.Find(key)
+	return value
+}
+
+// Find returns the value of a key, if it is there.
+func (o *Object) Find(key string) (value any, ok bool) {
+	if i := o.place(key); i >= 0 {
+		return o.members[i].value, true
+	}
+	return nil, false
+}
+
+// place is where a key is, -1 for one that is not there.
+func (o *Object) place(key string) int {
+	if o == nil {
+		return -1
+	}
+	if o.places == nil {
+		return slices.IndexFunc(o.members, func(m member) bool { return m.key == key })
+	}
+	if i, ok := o.places[key]; ok {
+		return i
+	}
+	return -1
+}
+
+// All iterates over keys and values.
+func (o *Object) All() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for i := 0; i < o.Len() && yield(o.members[i].key, o.members[i].value); i++ {
+		}
+	}
 }
 
 // Set sets the value of a key; a new key is the last.
 func (o *Object) Set(key string, value any) {
-	if o.Values == nil {
-		o.Keys, o.Values = make([]string, 0, 4), make(map[string]any)
+	if i := o.place(key); i >= 0 {
+		o.members[i].value = value
+		return
 	}
-	if _, known := o.Values[key]; !known {
-		o.Keys = append(o.Keys, key)
+	if o.members == nil {
+		o.members = make([]member, 0, 4)
 	}
-	o.Values[key] = value
+	o.members = append(o.members, member{key, value})
+	if o.places == nil && len(o.members) > few {
+		o.places = make(map[string]int, 2*few)
+		for i, m := range o.members[:few] {
+			o.places[m.key] = i
+		}
+	}
+	if o.places != nil {
+		o.places[key] = len(o.members) - 1
+	}
 }
 
 // Texts returns an object whose values are texts, as those of a query string are.

@@ -1,7 +1,7 @@
 package schema
 
 import (
-	"maps"
+	"iter"
 	"math"
 	"math/big"
 	"slices"
@@ -14,14 +14,17 @@ import (
 // Repr writes a JSON value as Python would show it: error texts are
 // matched against that.
 func Repr(value any) string {
-	return string(appendRepr(nil, value, (*Object).keys))
+	return string(appendRepr(nil, value, (*Object).All))
 }
 
-func (o *Object) keys() []string   { return o.Keys }
-func (o *Object) sorted() []string { return slices.Sorted(maps.Keys(o.Values)) }
+// sorted iterates over keys and values in the order of the keys.
+func (o *Object) sorted() iter.Seq2[string, any] {
+	members := slices.SortedFunc(slices.Values(o.members), func(a, b member) int { return strings.Compare(a.key, b.key) })
+	return (&Object{members: members}).All()
+}
 
 // appendRepr shows the keys of objects in the order given.
-func appendRepr(b []byte, value any, order func(*Object) []string) []byte {
+func appendRepr(b []byte, value any, order func(*Object) iter.Seq2[string, any]) []byte {
 	switch v := value.(type) {
 	case nil:
 		return append(b, "None"...)
@@ -49,12 +52,14 @@ func appendRepr(b []byte, value any, order func(*Object) []string) []byte {
 		return append(b, ']')
 	case *Object:
 		b = append(b, '{')
-		for i, key := range order(v) {
-			if i > 0 {
+		first := true
+		for key, item := range order(v) {
+			if !first {
 				b = append(b, ", "...)
 			}
+			first = false
 			b = append(appendReprText(b, key), ": "...)
-			b = appendRepr(b, v.Values[key], order)
+			b = appendRepr(b, item, order)
 		}
 		return append(b, '}')
 	}
@@ -171,14 +176,16 @@ func (p *printer) newLine(column int) {
 
 func (p *printer) object(o *Object, column, room, level int) {
 	p.out = append(p.out, '{')
-	for i, key := range o.sorted() {
+	i := 0
+	for key, item := range o.sorted() {
 		if i > 0 {
 			p.out = append(p.out, ',')
 			p.newLine(column + 1)
 		}
 		shown := appendReprText(nil, key)
 		p.out = append(append(p.out, shown...), ": "...)
-		p.value(o.Values[key], column+1+utf8.RuneCount(shown)+2, roomFor(i, len(o.Values), room), level)
+		p.value(item, column+1+utf8.RuneCount(shown)+2, roomFor(i, o.Len(), room), level)
+		i++
 	}
 	p.out = append(p.out, '}')
 }

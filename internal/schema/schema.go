@@ -128,7 +128,7 @@ func compareBools(a, b bool) int {
 
 // matchesType reports whether the value is of the type that its schema names.
 func (f *failure) matchesType() bool {
-	types, named := f.node.doc.Values["type"]
+	types, named := f.node.doc.Find("type")
 	return named && isAnyType(f.value, typesOf(types))
 }
 

@@ -114,8 +114,8 @@ func plain(value any) any {
 	switch v := value.(type) {
 	case *schema.Object:
 		m := make(map[string]any)
-		for _, key := range v.Keys {
-			m[key] = plain(v.Values[key])
+		for key, item := range v.All() {
+			m[key] = plain(item)
 		}
 		return m
 	case map[string]any:

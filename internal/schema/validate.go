@@ -71,9 +71,9 @@ func (c compiler) compile(doc any) (*node, error) {
 	if !ok {
 		return nil, fmt.Errorf("a schema is an object, not %s", Repr(doc))
 	}
-	n := &node{doc: object, rules: make([]rule, 0, len(object.Keys))}
-	for _, keyword := range object.Keys {
-		check, err := c.rule(keyword, object.Values[keyword], object)
+	n := &node{doc: object, rules: make([]rule, 0, object.Len())}
+	for keyword, want := range object.All() {
+		check, err := c.rule(keyword, want, object)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", keyword, err)
 		}
@@ -185,9 +185,9 @@ func checkType(types []string) check {
 func (c compiler) properties(want any) (check, error) {
 	doc, _ := want.(*Object)
 	nodes := make(map[string]*node)
-	for _, key := range doc.Keys {
+	for key, property := range doc.All() {
 		var err error
-		if nodes[key], err = c.compile(doc.Values[key]); err != nil {
+		if nodes[key], err = c.compile(property); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
@@ -196,8 +196,8 @@ func (c compiler) properties(want any) (check, error) {
 		if object == nil {
 			return
 		}
-		for _, key := range doc.Keys {
-			if item, sent := object.Values[key]; sent {
+		for key := range doc.All() {
+			if item, sent := object.Find(key); sent {
 				step := any(key)
 				r.descend(nodes[key], item, step, step)
 			}
@@ -209,12 +209,12 @@ func (c compiler) patternProperties(want any) (check, error) {
 	doc, _ := want.(*Object)
 	patterns := make(map[string]pattern)
 	nodes := make(map[string]*node)
-	for _, source := range doc.Keys {
+	for source, property := range doc.All() {
 		var err error
 		if patterns[source], err = compilePattern(source); err != nil {
 			return nil, err
 		}
-		if nodes[source], err = c.compile(doc.Values[source]); err != nil {
+		if nodes[source], err = c.compile(property); err != nil {
 			return nil, fmt.Errorf("%s: %w", source, err)
 		}
 	}
@@ -223,10 +223,10 @@ func (c compiler) patternProperties(want any) (check, error) {
 		if object == nil {
 			return
 		}
-		for _, source := range doc.Keys {
-			for _, key := range object.Keys {
+		for source := range doc.All() {
+			for key, item := range object.All() {
 				if patterns[source].matches(key) {
-					r.descend(nodes[source], object.Values[key], key, source)
+					r.descend(nodes[source], item, key, source)
 				}
 			}
 		}
@@ -260,11 +260,11 @@ func (c compiler) additionalProperties(want any, doc *Object) (check, error) {
 	if want != false {
 		return nil, fmt.Errorf("supported is false only")
 	}
-	known, _ := doc.Values["properties"].(*Object)
-	patterns, hasPatterns := doc.Values["patternProperties"].(*Object)
+	known, _ := doc.Get("properties").(*Object)
+	patterns, hasPatterns := doc.Get("patternProperties").(*Object)
 	var allowed []pattern
 	if hasPatterns {
-		for _, source := range patterns.Keys {
+		for source := range patterns.All() {
 			p, err := compilePattern(source)
 			if err != nil {
 				return nil, err
@@ -278,11 +278,9 @@ func (c compiler) additionalProperties(want any, doc *Object) (check, error) {
 			return
 		}
 		var extra []string
-		for _, key := range object.Keys {
-			if known != nil {
-				if _, ok := known.Values[key]; ok {
-					continue
-				}
+		for key := range object.All() {
+			if _, ok := known.Find(key); ok {
+				continue
 			}
 			if !slices.ContainsFunc(allowed, func(p pattern) bool { return p.matches(key) }) {
 				extra = append(extra, key)
@@ -308,7 +306,11 @@ func extraKeys(keys []string, patterns *Object) string {
 	if len(keys) > 1 {
 		verb = " do"
 	}
-	return ReprList(keys) + verb + " not match any of the regexes: " + ReprList(patterns.sorted())
+	var sources []string
+	for source := range patterns.sorted() {
+		sources = append(sources, source)
+	}
+	return ReprList(keys) + verb + " not match any of the regexes: " + ReprList(sources)
 }
 
 func (c compiler) items(want any) (check, error) {
@@ -356,7 +358,7 @@ func checkRequired(want any) check {
 			return
 		}
 		for _, key := range keys {
-			if _, sent := object.Values[key]; !sent {
+			if _, sent := object.Find(key); !sent {
 				r.fail(n, value, func() string { return Repr(key) + " is a required property" })
 			}
 		}
@@ -442,7 +444,7 @@ func sizeOf(keyword string) func(any) int {
 	case "minProperties", "maxProperties":
 		return func(value any) int {
 			if object, ok := value.(*Object); ok {
-				return len(object.Keys)
+				return object.Len()
 			}
 			return -1
 		}

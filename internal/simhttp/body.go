@@ -17,10 +17,14 @@ const MaxBody = 4 << 20
 // ErrBodyTooLarge is returned by ReadBody for a body over MaxBody.
 var ErrBodyTooLarge = errors.New("request body is larger than 4 MiB")
 
-// ReadBody reads the whole request body, up to MaxBody.
+// ReadBody reads the whole request body, up to MaxBody. The caller does not change what it returns.
 func ReadBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength > MaxBody {
 		return nil, ErrBodyTooLarge
+	}
+	if known, ok := r.Body.(*received); ok && known.Len() == len(known.data) && known.Len() <= MaxBody {
+		_, err := known.Seek(0, io.SeekEnd)
+		return known.data, err
 	}
 	data, err := httpbounds.ReadAll(io.LimitReader(r.Body, MaxBody+1), r.ContentLength)
 	if err != nil {
