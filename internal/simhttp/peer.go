@@ -47,6 +47,7 @@ type PeerCall struct {
 	Header       map[string]string
 	Body         any  // nil: none
 	Data         bool // the answer is the data of an image, which may be long
+	StatusOnly   bool // the body of an answer 2xx is not read
 }
 
 // Do sends a request and reads the whole answer, once more after a 401: the token may have
@@ -67,6 +68,9 @@ func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
 		return Answer{}, err
 	}
 	defer res.Body.Close()
+	if a := (Answer{Status: res.StatusCode, Header: res.Header}); c.StatusOnly && a.OK() {
+		return a, nil
+	}
 	body, err := httpbounds.ReadAll(res.Body, res.ContentLength)
 	if err != nil {
 		return Answer{}, fmt.Errorf("%s %s: read the answer: %w", c.Method, c.Path, err)

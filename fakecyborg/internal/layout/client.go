@@ -35,7 +35,7 @@ const maxConflicts = 5
 
 // send makes one call. Version is the minor version, "" for Placement's default.
 func (p *Client) send(ctx context.Context, method, path, version string, body any) (simhttp.Answer, error) {
-	c := simhttp.PeerCall{Method: method, Path: path, Body: body}
+	c := simhttp.PeerCall{Method: method, Path: path, Body: body, StatusOnly: method != http.MethodGet}
 	if version != "" {
 		c.Version = "placement " + version
 	}

@@ -256,7 +256,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	if d.Total != old.Total || d.DriverName != old.DriverName {
 		d.UpdatedAt = now
 	}
-	if !reflect.DeepEqual(d, old) {
+	if !reflect.DeepEqual(&d, &old) {
 		t.s.deployables.Put(t.tx, d)
 	}
 	t.UpdateAttributes(d, spec, now)

@@ -118,7 +118,7 @@ func addNumbered[R any](db *tables.DB, spec tables.Spec[int64, R]) numbered[R] {
 func (n numbered[R]) edit(t Tx, uuid string, change func(*R)) {
 	old, ok := n.byUUID.Get(t.tx, uuid)
 	row := old
-	if change(&row); ok && !reflect.DeepEqual(row, old) {
+	if change(&row); ok && !reflect.DeepEqual(&row, &old) {
 		n.Put(t.tx, row)
 	}
 }

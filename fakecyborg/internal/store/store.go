@@ -1,7 +1,9 @@
 package store
 
 import (
+	"crypto/sha1" //nolint:gosec // UUIDs of version 5 are made with it
 	"fmt"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -68,7 +70,14 @@ func (s *Store) RequestIDs() (n int64) {
 // number names the next row of a kind by its number.
 func (t Tx) number(kind string) string { return fmt.Sprint(t.s.names[kind].Next(t.tx)) }
 
-// uuidOf names a row after what it stands for, so that hosts may report in any order.
+// uuidOf names a row after what it stands for, so that hosts may report in any order. It is uuid.NewSHA1, which
+// allocates its hash, without that.
 func (s *Store) uuidOf(kind, name string) string {
-	return uuid.NewSHA1(s.space, fmt.Appendf(nil, "%d/%s/%s", s.cfg.Seed, kind, name)).String()
+	var room [256]byte
+	text := strconv.AppendUint(append(room[:0], s.space[:]...), s.cfg.Seed, 10)
+	text = append(append(append(append(text, '/'), kind...), '/'), name...)
+	sum := sha1.Sum(text)
+	id := uuid.UUID(sum[:16])
+	id[6], id[8] = id[6]&0x0f|0x50, id[8]&0x3f|0x80
+	return id.String()
 }
