@@ -132,7 +132,7 @@ type lostDeployable struct {
 func (r *report) returnDeployable(ctx context.Context, d lostDeployable) {
 	c := r.c
 	c.db.Update(nil, func(tx store.Tx) { d.Deployable = tx.Displace(d.device.Device, d.Deployable, r.parent) })
-	_, err := r.put(ctx, &newDeployable{Deployable: d.Deployable, want: c.rules.Want(d.device.Device, d.Deployable, d.reported, r.parent)})
+	_, err := r.put(ctx, c.rules.Want(d.device.Device, d.Deployable, d.reported, r.parent))
 	if err == nil {
 		c.db.Update(nil, func(tx store.Tx) { tx.SetInPlacement(d.UUID, true) })
 	}

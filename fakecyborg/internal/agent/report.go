@@ -61,8 +61,8 @@ func (c *Conductor) Report(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// splits reports whether devices are providers of their own, which are filled by requests that need
-// not follow those that create them.
+// splits reports whether new devices are providers of their own, which can be added to Placement while the rows of the next
+// hosts are stored.
 func (c *Conductor) splits() bool {
 	return !c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat && c.cfg.Layout != store.LayoutNested
 }
@@ -74,7 +74,7 @@ func (c *Conductor) ReportHost(ctx context.Context, name string) (err error) {
 }
 
 // reportHost reports, with what was read ahead of it, which may be nothing, and calls done at the end. New
-// providers are filled behind it, in the order of the hosts.
+// devices are added to Placement behind it, in the order of the hosts.
 func (c *Conductor) reportHost(ctx context.Context, name string, ahead reading, behind *ordered.Queue, done func(error)) {
 	end := func(err error) {
 		if c.cfg.Reported != nil {
@@ -97,7 +97,7 @@ func (c *Conductor) reportHost(ctx context.Context, name string, ahead reading, 
 		err = &driver.ReportError{Host: name, Step: "ask the agent", Err: err}
 	}
 	behind.Do(func() {
-		r.fill(ctx)
+		r.addBehind(ctx)
 		leave()
 		end(errors.Join(append(r.errs, err)...))
 	})
@@ -159,9 +159,9 @@ type report struct {
 	renewed bool
 	errs    []error
 	rows    storedRows // as they were read last
-	// behind fills the providers of earlier hosts; nil if nothing runs beside the report.
-	behind  *ordered.Queue
-	created []newDevice // whose providers are to be filled
+	// behind adds the new devices of earlier hosts to Placement; nil if nothing runs beside the report.
+	behind *ordered.Queue
+	added  []newDevice // whose rows are stored, to be added to Placement
 }
 
 func (r *report) fail(device, step string, err error) {
@@ -200,9 +200,9 @@ func (r *report) begin(ctx context.Context, ahead reading) {
 	}
 }
 
-// fill ends the report.
-func (r *report) fill(ctx context.Context) {
-	for _, d := range r.created {
+// addBehind ends the report.
+func (r *report) addBehind(ctx context.Context) {
+	for _, d := range r.added {
 		r.addDevice(ctx, d)
 	}
 }
@@ -300,9 +300,6 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 
 // apply applies the difference, in Placement and in the store.
 func (r *report) apply(ctx context.Context, d difference) {
-	if r.behind != nil {
-		r.created = make([]newDevice, 0, len(d.devices))
-	}
 	if len(d.vanished) > 0 || slices.ContainsFunc(d.devices, func(change deviceChange) bool { return change.stored != nil }) {
 		r.alone()
 	}
@@ -393,24 +390,15 @@ type newDevice struct {
 type newDeployable struct {
 	store.Deployable
 	want layout.Want
-	// what became of its provider
-	fill layout.Fill // nil: nothing yet
-	made bool
-	err  error
 }
 
-// addNew adds a device whose rows are stored, or creates its providers to be filled later.
+// addNew adds a device whose rows are stored to Placement, behind the devices of earlier hosts if something runs beside the report.
 func (r *report) addNew(ctx context.Context, d newDevice) {
 	if r.behind == nil {
 		r.addDevice(ctx, d)
 		return
 	}
-	for i := range d.deployables {
-		if r.create(ctx, &d.deployables[i]); d.deployables[i].err != nil {
-			break
-		}
-	}
-	r.created = append(r.created, d)
+	r.added = append(r.added, d)
 }
 
 // storeDevice stores the rows of a new device and its deployables, or none of them.
@@ -445,7 +433,7 @@ func (r *report) addDevice(ctx context.Context, d newDevice) {
 		return
 	}
 	for i := range d.deployables {
-		if !r.offer(ctx, d.Device, &d.deployables[i]) {
+		if !r.offer(ctx, d.Device, d.deployables[i]) {
 			r.takeBack(ctx, d, i)
 			return
 		}
@@ -459,9 +447,7 @@ func (r *report) takeBack(ctx context.Context, d newDevice, offered int) {
 	defer end()
 	c.db.Update(nil, func(tx store.Tx) {
 		for _, rest := range d.deployables[offered+1:] {
-			if !rest.made {
-				tx.RemoveDeployable(rest.UUID)
-			}
+			tx.RemoveDeployable(rest.UUID)
 		}
 	})
 	for _, deployable := range r.deployablesOf(d.Device) {
@@ -483,37 +469,25 @@ func (r *report) addDeployable(ctx context.Context, device store.Device, spec dr
 		r.fail(device.ControlPath.Key(), "add provider "+spec.Name, err)
 		return
 	}
-	r.offer(ctx, device, &d)
+	r.offer(ctx, device, d)
 }
 
-// create creates the provider of a deployable.
-func (r *report) create(ctx context.Context, d *newDeployable) {
-	d.fill, d.made, d.err = r.c.layout.Create(ctx, d.want)
-}
-
-// put creates the provider of a deployable, if that was not tried, and fills it, or leaves nothing of it, unless it reports
-// that something may be left.
-func (r *report) put(ctx context.Context, d *newDeployable) (left bool, err error) {
-	if d.fill == nil && d.err == nil {
-		r.create(ctx, d)
-	}
-	err = d.err
-	if err == nil {
-		err = d.fill(ctx)
-	}
-	if err == nil || !d.made {
+// put adds a deployable to Placement, or leaves nothing of it, unless it reports that something may be left.
+func (r *report) put(ctx context.Context, want layout.Want) (left bool, err error) {
+	made, err := r.c.layout.Add(ctx, want)
+	if err == nil || !made {
 		return false, err
 	}
 	ctx, end := r.c.work.Detach(ctx)
 	defer end()
-	kept := r.c.layout.Remove(ctx, d.want)
+	kept := r.c.layout.Remove(ctx, want)
 	return kept != nil, errors.Join(err, kept)
 }
 
 // offer puts a deployable into Placement, or else deletes its rows, unless something of it may be left there.
-func (r *report) offer(ctx context.Context, device store.Device, d *newDeployable) bool {
+func (r *report) offer(ctx context.Context, device store.Device, d newDeployable) bool {
 	c := r.c
-	left, err := r.put(ctx, d)
+	left, err := r.put(ctx, d.want)
 	c.db.Update(nil, func(tx store.Tx) {
 		switch {
 		case err == nil:

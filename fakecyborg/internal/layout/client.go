@@ -167,19 +167,18 @@ type target struct {
 // existing is a provider of which nothing is known.
 func existing(uuid string) *target { return &target{uuid: uuid} }
 
-// create creates a provider. Made reports whether this call may have created it; fill writes its
-// inventory and traits.
-func (p *Client) create(ctx context.Context, want Want) (fill Fill, made bool, err error) {
+// add creates a provider and writes its inventory and traits. Made reports whether this call may have created it.
+func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
 	if p.Quirks {
 		if err := p.ensureClasses(ctx, want.classes()...); err != nil {
-			return nil, false, err
+			return false, err
 		}
 	}
 	t, made, err := p.ensureProvider(ctx, want)
 	if err != nil {
-		return nil, made, err
+		return made, err
 	}
-	return func(ctx context.Context) error { return p.fill(ctx, t, want) }, made, nil
+	return made, p.fill(ctx, t, want)
 }
 
 // fill writes the inventory and the traits of a provider.

@@ -13,9 +13,8 @@ type Layout interface {
 	BeginReport(provider string, expected map[string]int)
 	// EndReport ends a report.
 	EndReport(ctx context.Context, provider string) error
-	// Create creates the provider of a deployable, if it gets one; fill adds what is missing then.
-	// Made reports whether this call, or fill, may have created something.
-	Create(ctx context.Context, want Want) (fill Fill, made bool, err error)
+	// Add adds a deployable. Made reports whether this call may have created something.
+	Add(ctx context.Context, want Want) (made bool, err error)
 	// Change applies the difference of a deployable.
 	Change(ctx context.Context, c Change) error
 	// Remove removes a deployable; a missing one is no error.
@@ -25,9 +24,6 @@ type Layout interface {
 	// Forget forgets what was written for a deployable that Placement has lost.
 	Forget(want Want)
 }
-
-// Fill is the rest of adding a deployable.
-type Fill func(ctx context.Context) error
 
 // New returns the layout of a name; without a client it does nothing.
 func New(name string, client *Client, db *store.Store) Layout {
@@ -46,16 +42,12 @@ func New(name string, client *Client, db *store.Store) Layout {
 type none struct{}
 
 func (none) BeginReport(string, map[string]int)      {}
+func (none) Add(context.Context, Want) (bool, error) { return false, nil }
 func (none) EndReport(context.Context, string) error { return nil }
 func (none) Change(context.Context, Change) error    { return nil }
 func (none) Remove(context.Context, Want) error      { return nil }
 func (none) Reserve(context.Context, Want) error     { return nil }
 func (none) Forget(Want)                             {}
-
-// Create implements Layout.
-func (none) Create(context.Context, Want) (fill Fill, made bool, err error) {
-	return func(context.Context) error { return nil }, false, nil
-}
 
 // tree is one provider for each deployable, below that of the host.
 type tree struct {
@@ -63,9 +55,9 @@ type tree struct {
 	client *Client
 }
 
-// Create creates a provider; fill writes its inventory and traits.
-func (t tree) Create(ctx context.Context, want Want) (fill Fill, made bool, err error) {
-	return t.client.create(ctx, want)
+// Add creates a provider and writes its inventory and traits.
+func (t tree) Add(ctx context.Context, want Want) (made bool, err error) {
+	return t.client.add(ctx, want)
 }
 
 // Change writes the difference in upstream's order: inventory or class, then removed traits, then

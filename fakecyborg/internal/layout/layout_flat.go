@@ -48,9 +48,9 @@ func (f *flat) EndReport(ctx context.Context, provider string) error {
 	return f.sync(ctx, provider, f.share(provider).Deployables)
 }
 
-// Create leaves it to fill to add the share of a deployable. Remove undoes it, also after an error.
-func (f *flat) Create(_ context.Context, want Want) (fill Fill, made bool, err error) {
-	return func(ctx context.Context) error { return f.Reserve(ctx, want) }, true, nil
+// Add adds the share of a deployable. Remove undoes it, also after an error.
+func (f *flat) Add(ctx context.Context, want Want) (made bool, err error) {
+	return true, f.Reserve(ctx, want)
 }
 
 // Change replaces the share of a deployable.

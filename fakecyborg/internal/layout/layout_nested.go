@@ -29,31 +29,31 @@ func isRegional(trait string) bool {
 	return driver.IsRegionTrait(trait) || driver.IsFunctionTrait(trait)
 }
 
-// Create creates the provider of a region, and before it that of its device.
-func (n nested) Create(ctx context.Context, want Want) (fill Fill, made bool, err error) {
+// Add adds the provider of a region, and before it that of its device.
+func (n nested) Add(ctx context.Context, want Want) (made bool, err error) {
 	if want.Device == "" {
-		return n.tree.Create(ctx, want)
+		return n.tree.Add(ctx, want)
 	}
 	n.putRegion(want)
-	fill, made, err = n.createRegion(ctx, want)
+	made, err = n.addRegion(ctx, want)
 	if err != nil && !made {
 		n.deleteRegion(want)
 	}
-	return fill, made, err
+	return made, err
 }
 
-// createRegion creates the provider of a device, if it is missing, and that of the region.
-func (n nested) createRegion(ctx context.Context, want Want) (fill Fill, made bool, err error) {
+// addRegion creates the provider of a device, if it is missing, and adds that of the region.
+func (n nested) addRegion(ctx context.Context, want Want) (made bool, err error) {
 	// the provider of the device has no inventory but the memory that its regions share
 	_, made, err = n.client.ensureProvider(ctx, Want{UUID: want.Parent, Name: want.Device, Parent: want.Root})
 	if err == nil {
 		err = n.syncDevice(ctx, want)
 	}
 	if err != nil {
-		return nil, made, err
+		return made, err
 	}
-	fill, madeRegion, err := n.client.create(ctx, want)
-	return fill, made || madeRegion, err
+	madeRegion, err := n.client.add(ctx, want)
+	return made || madeRegion, err
 }
 
 func (n nested) putRegion(want Want) {

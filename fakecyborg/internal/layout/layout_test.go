@@ -223,7 +223,7 @@ type step struct {
 
 func add(want layout.Want) func(context.Context, layout.Layout) error {
 	return func(ctx context.Context, l layout.Layout) error {
-		made, err := addDeployable(ctx, l, want)
+		made, err := l.Add(ctx, want)
 		if err == nil && !made {
 			return fmt.Errorf("%s existed", want.Name)
 		}
@@ -377,7 +377,7 @@ func TestReservedByOthersStaysReserved(t *testing.T) {
 			t.Parallel()
 			p := newPeer()
 			l := layout.New(tt.layout, p.client(), store.New(store.Config{Layout: tt.layout}))
-			if _, err := addDeployable(t.Context(), l, tt.card); err != nil {
+			if _, err := l.Add(t.Context(), tt.card); err != nil {
 				t.Fatal(err)
 			}
 			there := p.providers[tt.card.UUID].inventories
@@ -414,7 +414,7 @@ func TestAReservationWhoseAnswerIsLostIsUndone(t *testing.T) {
 			}
 			p := newPeer()
 			l := layout.New(name, p.client(), store.New(store.Config{Layout: name}))
-			if _, err := addDeployable(t.Context(), l, want); err != nil {
+			if _, err := l.Add(t.Context(), want); err != nil {
 				t.Fatal(err)
 			}
 			p.untold = untold
@@ -449,7 +449,7 @@ func TestAWriteIsRepeatedAfterConflicts(t *testing.T) {
 		p := newPeer()
 		p.conflicts = conflicts
 		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
-		made, err := addDeployable(t.Context(), l, want)
+		made, err := l.Add(t.Context(), want)
 		if (err == nil) != works || !made {
 			t.Errorf("%d conflicts: made %t, %v", conflicts, made, err)
 		}
@@ -470,7 +470,7 @@ func TestAnExistingProviderIsAdoptedIfItIsCyborgs(t *testing.T) {
 		p := newPeer()
 		p.providers["card"] = &existing
 		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
-		made, err := addDeployable(t.Context(), l, want)
+		made, err := l.Add(t.Context(), want)
 		if ours := existing.Name == want.Name && existing.Parent == want.Parent; made || (err == nil) != ours {
 			t.Errorf("%+v: made %t, %v", existing, made, err)
 		}
@@ -488,7 +488,7 @@ func TestALostCreationIsLookedInto(t *testing.T) {
 			p.providers["card"] = older
 		}
 		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
-		if made, err := addDeployable(t.Context(), l, want); err == nil || made != (older == nil) {
+		if made, err := l.Add(t.Context(), want); err == nil || made != (older == nil) {
 			t.Errorf("%s: made %t, %v", name, made, err)
 		}
 	}
@@ -518,7 +518,7 @@ func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 			l.BeginReport("host", map[string]int{tt.class: 3})
 			first := layout.Want{UUID: "host", Name: "cn0_a", Class: tt.class, Total: 1}
 			second := layout.Want{UUID: "host", Name: "cn0_b", Class: tt.class, Total: 2}
-			_, err := addDeployable(t.Context(), l, first)
+			_, err := l.Add(t.Context(), first)
 			if (err == nil) != tt.adopts {
 				t.Fatalf("first deployable: %v", err)
 			}
@@ -528,7 +528,7 @@ func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 				}
 				return
 			}
-			if _, err := addDeployable(t.Context(), l, second); err != nil {
+			if _, err := l.Add(t.Context(), second); err != nil {
 				t.Fatal(err)
 			}
 			if err := l.EndReport(t.Context(), "host"); err != nil {
@@ -549,15 +549,6 @@ func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 	}
 }
 
-// addDeployable creates the provider of a deployable and fills it.
-func addDeployable(ctx context.Context, l layout.Layout, want layout.Want) (made bool, err error) {
-	fill, made, err := l.Create(ctx, want)
-	if err == nil {
-		err = fill(ctx)
-	}
-	return made, err
-}
-
 // The first of the devices of a flat host is on its provider, and the answer is lost.
 func TestALostCreationOfAnInventoryIsLookedInto(t *testing.T) {
 	t.Parallel()
@@ -568,7 +559,7 @@ func TestALostCreationOfAnInventoryIsLookedInto(t *testing.T) {
 		l := layout.New(store.LayoutFlat, p.client(), store.New(store.Config{Layout: store.LayoutFlat}))
 		l.BeginReport("host", map[string]int{"PGPU": 2})
 		p.untold = 1
-		if _, err := addDeployable(t.Context(), l, first); err == nil {
+		if _, err := l.Add(t.Context(), first); err == nil {
 			t.Errorf("%s: the answer is not lost", name)
 		}
 		if undone {
@@ -580,7 +571,7 @@ func TestALostCreationOfAnInventoryIsLookedInto(t *testing.T) {
 			}
 		}
 		for _, want := range []layout.Want{first, second} {
-			if _, err := addDeployable(t.Context(), l, want); err != nil {
+			if _, err := l.Add(t.Context(), want); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
