@@ -18,7 +18,7 @@ import (
 // means its default, an empty list that is not nil stays empty. [ParseModel] reads the same
 // struct from JSON, and the flags of cysim serve are its fields.
 type Model struct {
-	// Seed determines generated identifiers and tokens: two clouds of one model are equal.
+	// Seed determines generated identifiers: two clouds of one model are equal. Tokens follow the clock, too.
 	// It is the default of Cyborg.Seed and Placement.Seed.
 	Seed uint64 `json:"seed,omitempty"`
 	// Region of the endpoints in the catalog; empty means RegionOne.

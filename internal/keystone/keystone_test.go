@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/keystone"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 var services = []keystone.CatalogEntry{
@@ -330,12 +331,23 @@ func TestTokensBeginAsThoseOfKeystone(t *testing.T) {
 
 func TestTokensOfOneSeedRepeatAndOfTwoDiffer(t *testing.T) {
 	t.Parallel()
-	first, same, other := newServer(), newServer(), keystone.New(keystone.Config{Seed: 8})
-	a, b, c := issue(t, first, "admin"), issue(t, same, "admin"), issue(t, other, "admin")
-	if a != b || a == c || a == issue(t, first, "admin") {
-		t.Errorf("tokens %s, %s, %s: want the first two equal, all others different", a, b, c)
+	at := func(seed uint64, second int) *keystone.Server {
+		return keystone.New(keystone.Config{Seed: seed, Clock: sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC))})
 	}
-	if _, err := first.VerifyToken(c); !errors.Is(err, keystone.ErrToken) {
+	first := at(7, 0)
+	token := issue(t, first, "admin")
+	if same := issue(t, at(7, 0), "admin"); same != token {
+		t.Errorf("tokens %s, %s: want them equal", token, same)
+	}
+	for name, other := range map[string]string{
+		"the next": issue(t, first, "admin"), "of another cloud": issue(t, at(8, 0), "admin"),
+		"of a later process": issue(t, at(7, 1), "admin"), "of another user": issue(t, at(7, 0), "demo"),
+	} {
+		if other == token {
+			t.Errorf("the token %s is that of the first", name)
+		}
+	}
+	if _, err := first.VerifyToken(issue(t, at(8, 0), "admin")); !errors.Is(err, keystone.ErrToken) {
 		t.Errorf("a token of another cloud: %v", err)
 	}
 }

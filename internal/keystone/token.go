@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -42,9 +41,9 @@ func (s *Server) issue(log *tables.ChangeLog, who *session) string {
 	var text string
 	s.state.db.Update(log, func(tx *tables.Tx) {
 		number := s.state.tokenNumbers.Next(tx)
-		text = fernetPrefix + s.derive("token", number, 32)
+		text = fernetPrefix + s.derive("token", number, &who.token, 32)
 		who.SHA256 = digestOf(text)
-		who.AuditIDs = append([]string{s.derive("audit", number, 16)}, who.AuditIDs...)
+		who.AuditIDs = append([]string{s.derive("audit", number, &who.token, 16)}, who.AuditIDs...)
 		s.state.tokens.Put(tx, who.token)
 	})
 	return text
@@ -54,11 +53,10 @@ func (s *Server) issue(log *tables.ChangeLog, who *session) string {
 // hyphen, which a command line takes for an option.
 const fernetPrefix = "gAAAAA"
 
-// derive makes n bytes of text from the seed and the number of the token.
-func (s *Server) derive(kind string, number int64, n int) string {
-	input := binary.BigEndian.AppendUint64(nil, s.cfg.Seed)
-	input = binary.BigEndian.AppendUint64(input, uint64(number))
-	sum := sha256.Sum256(append(input, "keystone "+kind...))
+// derive makes n bytes of text from the seed, the number of the token, and what it is for. A number repeats when the service
+// begins with an earlier state, or none: a token that it gave before must not become that of another user.
+func (s *Server) derive(kind string, number int64, t *token, n int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "keystone %s %d %d %d %q %q %t", kind, s.cfg.Seed, number, t.Issued.UnixNano(), t.User, t.Project, t.System))
 	return base64.RawURLEncoding.EncodeToString(sum[:n])
 }
 
