@@ -59,7 +59,7 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	if c.ControlToken != "" {
 		req.Header.Set(controlTokenHeader, c.ControlToken)
 	}
-	transport, err := session.Transport()
+	transport, err := session.Transport(url)
 	if err != nil {
 		return nil, command.BadInput(err)
 	}

@@ -64,7 +64,7 @@ func (c *readyCommand) get(ctx context.Context, url string) (int, error) {
 	if err != nil {
 		return 0, command.BadInput(err)
 	}
-	transport, err := session.Transport()
+	transport, err := session.Transport(url)
 	if err != nil {
 		return 0, command.BadInput(err)
 	}

@@ -148,7 +148,7 @@ func (l *keystoneLogin) fallback(token string) string {
 
 // newEndpoint is the service at a URL, without token if that is empty.
 func newEndpoint(url command.URL, token string) (sim.Endpoint, error) {
-	transport, err := session.Transport()
+	transport, err := session.Transport(string(url))
 	endpoint := sim.Endpoint{URL: string(url), Client: &http.Client{Transport: transport, Timeout: answerTimeout}}
 	if token != "" {
 		endpoint.Token = func(context.Context) (string, error) { return token, nil }

@@ -128,11 +128,11 @@ func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercl
 	return provider, nil
 }
 
-// Transport is the transport of a client that logs in to no cloud. As OpenStack's own, it trusts the
-// authorities of the file OS_CACERT instead of the system's.
-func Transport() (http.RoundTripper, error) {
+// Transport is the transport of a client of the server at a URL that logs in to no cloud. As OpenStack's own, it trusts the
+// authorities of the file OS_CACERT instead of the system's, and reads it for no server without TLS.
+func Transport(url string) (http.RoundTripper, error) {
 	name := os.Getenv("OS_CACERT")
-	if name == "" {
+	if name == "" || strings.HasPrefix(strings.ToLower(url), "http:") {
 		return transport(nil), nil
 	}
 	data, err := os.ReadFile(name)

@@ -23,7 +23,7 @@ func TestTransportTrustsTheAuthoritiesOfOSCACERT(t *testing.T) {
 	}
 	for file, want := range map[string]string{"": "", empty: empty + " has no certificate", empty + ".none": "no such file"} {
 		t.Setenv("OS_CACERT", file)
-		transport, err := session.Transport()
+		transport, err := session.Transport("https://cloud.example")
 		switch {
 		case want == "":
 			if err != nil || transport == nil {
@@ -31,6 +31,9 @@ func TestTransportTrustsTheAuthoritiesOfOSCACERT(t *testing.T) {
 			}
 		case err == nil || !strings.Contains(err.Error(), "OS_CACERT: ") || !strings.Contains(err.Error(), want):
 			t.Errorf("%s: got %v, want an error with %q", file, err, want)
+		}
+		if transport, err := session.Transport("HTTP://127.0.0.1:1"); err != nil || transport == nil {
+			t.Errorf("%s, without TLS: %v, %v", file, transport, err)
 		}
 	}
 }
