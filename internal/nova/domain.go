@@ -26,6 +26,7 @@ type Device struct {
 type domain struct {
 	text    string
 	devices []Device
+	twice   []Device // libvirt refuses such a domain
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -41,6 +42,7 @@ func (d *domain) UnmarshalText(text []byte) (err error) {
 
 // passedThrough is an element of a domain that may stand for a device of the host.
 type passedThrough struct {
+	Mode    string `xml:"mode,attr"`
 	Type    string `xml:"type,attr"`
 	Address struct {
 		UUID     string `xml:"uuid,attr"`
@@ -89,10 +91,11 @@ func readDomain(text string) (domain, error) {
 	return d, nil
 }
 
-// add reads an element of the devices to its end.
+// add reads an element of the devices to its end. As libvirt, it takes a host device without a mode for a device of a
+// subsystem of the host, and passes over elements of other namespaces.
 func (d *domain) add(dec *xml.Decoder, start xml.StartElement) error {
 	kind := start.Name.Local
-	if kind != "hostdev" && kind != "interface" && kind != "disk" {
+	if start.Name.Space != "" || kind != "hostdev" && kind != "interface" && kind != "disk" {
 		return dec.Skip()
 	}
 	var e passedThrough
@@ -101,6 +104,8 @@ func (d *domain) add(dec *xml.Decoder, start xml.StartElement) error {
 	}
 	var device Device
 	switch {
+	case kind == "hostdev" && e.Mode != "" && e.Mode != "subsystem": // capabilities, of containers
+		return nil
 	case kind == "hostdev" && e.Type == "mdev" && e.Address.UUID != "":
 		device.Mdev = uuids.Canonical(e.Address.UUID)
 	case kind == "hostdev" && e.Type == "pci", kind == "interface" && e.Type == "hostdev", // the device of a port
@@ -112,10 +117,20 @@ func (d *domain) add(dec *xml.Decoder, start xml.StartElement) error {
 	default:
 		return nil
 	}
-	if !slices.Contains(d.devices, device) {
-		d.devices = append(d.devices, device)
+	if slices.Contains(d.devices, device) {
+		d.twice = append(d.twice, device)
+		return nil
 	}
+	d.devices = append(d.devices, device)
 	return nil
+}
+
+// String is the UUID of a mediated device or the address of a function.
+func (d Device) String() string {
+	if d.Mdev != "" {
+		return d.Mdev
+	}
+	return fmt.Sprintf("%04x:%02x:%02x.%x", d.Domain, d.Bus, d.Slot, d.Function)
 }
 
 // number reads a number as libvirt does: hexadecimal with 0x, octal with 0, else decimal.

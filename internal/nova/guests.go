@@ -38,7 +38,8 @@ func (g guestRow) check() error {
 }
 
 // DefineGuest adds a guest or replaces the one with the same UUID. A bad UUID, and a
-// domain that is not XML with the root element domain, give ErrGuest.
+// domain that is not XML with the root element domain or has a device of the host twice, which
+// libvirt refuses, give ErrGuest.
 func (s *Server) DefineGuest(g sim.Guest) error {
 	if !uuids.Is(g.UUID) {
 		return fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
@@ -47,6 +48,9 @@ func (s *Server) DefineGuest(g sim.Guest) error {
 	d, err := readDomain(g.Domain)
 	if err != nil {
 		return fmt.Errorf("%w %s: domain: %w", ErrGuest, g.UUID, err)
+	}
+	if len(d.twice) > 0 {
+		return fmt.Errorf("%w %s: domain: it has the device %s twice", ErrGuest, g.UUID, d.twice[0])
 	}
 	s.state.db.Update(nil, func(tx *tables.Tx) { s.state.guests.Put(tx, guestRow{g.UUID, g.Host, d}) })
 	return nil

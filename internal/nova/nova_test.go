@@ -529,6 +529,7 @@ func TestGuests(t *testing.T) {
 	for _, bad := range []sim.Guest{
 		{UUID: "x"}, {}, {UUID: "urn:uuid:" + ready}, {UUID: ready, Domain: "hello"}, {UUID: ready, Domain: "<domain>"},
 		{UUID: ready, Domain: "<network/>"}, {UUID: ready, Domain: "<domain>&nope;</domain>"},
+		{UUID: ready, Domain: "<domain><devices>" + strings.Repeat("<hostdev type='pci'><source><address bus='1'/></source></hostdev>", 2) + "</devices></domain>"},
 	} {
 		if err := server.DefineGuest(bad); !errors.Is(err, nova.ErrGuest) {
 			t.Errorf("%+v: got error %v, want ErrGuest", bad, err)
