@@ -27,7 +27,7 @@ type machine struct {
 	verbatim     *verbatim.Driver              // the devices that the model describes
 	simulated    []driver.Machine              // the drivers that are their own hardware
 	created      bool                          // the root provider is in Placement
-	older        map[string]bool               // mediated devices and functions with vGPUs that were there before: not leaked
+	older        map[string]bool               // mediated devices and functions with vGPUs that were there before
 	snapshotters map[string]driver.Snapshotter // the drivers that remember something, by name
 	guard        driver.Guard                  // of calls that Cyborg does not make
 }

@@ -52,20 +52,17 @@ func (c *Cloud) snapshot(servers []client.Server) *snapshot {
 	return s
 }
 
-// readMdevs leaves out the mediated devices that are older than the cloud. Cyborg knows the host by the name.
+// readMdevs reads the mediated devices of a host, which Cyborg knows by the name.
 func (s *snapshot) readMdevs(m *machine, name string) {
 	mdevs, err := m.mdevs()
 	if err != nil {
 		s.unread(m.host.Name, "host %s: its mediated devices cannot be read: %v", m.host.Name, err)
 	}
 	for _, mdev := range mdevs {
-		if !m.older[mdev.UUID] {
-			s.Mdevs = append(s.Mdevs, leaks.Mdev{Host: name, Mdev: mdev})
-		}
+		s.Mdevs = append(s.Mdevs, leaks.Mdev{Host: name, Mdev: mdev, Older: m.older[mdev.UUID]})
 	}
 }
 
-// readVGPUs leaves out the vGPUs that are older than the cloud.
 func (s *snapshot) readVGPUs(m *machine, name string) {
 	if m.tree == nil {
 		return
@@ -75,9 +72,8 @@ func (s *snapshot) readVGPUs(m *machine, name string) {
 		s.unread(m.host.Name, "host %s: its vGPUs cannot be read: %v", m.host.Name, err)
 	}
 	for _, function := range slices.SortedFunc(maps.Keys(types), driver.PCIAddress.Compare) {
-		if !m.older[function.String()] {
-			s.VGPUs = append(s.VGPUs, leaks.VGPU{Host: name, VGPU: driver.VGPU{Function: function, Type: types[function]}})
-		}
+		vgpu := driver.VGPU{Function: function, Type: types[function]}
+		s.VGPUs = append(s.VGPUs, leaks.VGPU{Host: name, VGPU: vgpu, Older: m.older[function.String()]})
 	}
 }
 

@@ -129,17 +129,33 @@ func (s *indexed) checkRequest(g *guest, r *request) {
 	case r.handle != nil && u.class != "" && g.allocated(u) == 0:
 		lacks(" on provider %s, but no allocation of %s there", s.providerText(u.provider), u.class)
 	}
-	if r.AttachHandleType == driver.HandleMDEV && !s.hasMdev[[2]string{r.Hostname, r.AttachHandleUUID}] {
-		lacks(", but host %s has no mediated device %s", r.Hostname, r.AttachHandleUUID)
+	if r.AttachHandleType == driver.HandleMDEV {
+		s.checkMdevOf(r, lacks)
 	}
 	if r.handle != nil {
-		if v, found, _ := r.handle.asked(); found && !s.hasVGPU[VGPU{r.Hostname, v}] {
+		if v, found, _ := r.handle.asked(); found && s.vgpu[hostFunction{r.Hostname, v.Function}] != v.Type {
 			lacks(", but virtual function %s of host %s has no vGPU type %d", v.Function, r.Hostname, v.Type)
 		}
 	}
 	device, ok := deviceOf(r.AttachHandleType, r.AttachHandleUUID, r.AttachHandleInfo)
 	if g.isDescribed && r.AttachHandleType != driver.HandleTestPCI && !(ok && slices.Contains(g.Devices, device)) {
 		lacks(", but its %s is not in the guest's domain XML", r.handleText())
+	}
+}
+
+// checkMdevOf compares the mediated device of a request with that of its attach handle.
+func (s *indexed) checkMdevOf(r *request, lacks func(format string, args ...any)) {
+	has, found := s.mdev[[2]string{r.Hostname, r.AttachHandleUUID}]
+	if !found {
+		lacks(", but host %s has no mediated device %s", r.Hostname, r.AttachHandleUUID)
+		return
+	}
+	if r.handle == nil {
+		return
+	}
+	wants, err := driver.AttachHandle{Type: r.handle.Type, Info: r.handle.Info}.Mdev(r.AttachHandleUUID)
+	if err == nil && wants != has {
+		lacks(", but mediated device %s of host %s is %s on %s, not %s on %s", has.UUID, r.Hostname, has.Type, has.Parent, wants.Type, wants.Parent)
 	}
 }
 

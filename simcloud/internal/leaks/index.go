@@ -34,8 +34,8 @@ type indexed struct {
 	sharing   map[string]bool   // providers, with parents
 	// hasDevices are the hosts with devices of Cyborg's.
 	hasDevices map[string]bool
-	hasMdev    map[[2]string]bool // by host and uuid
-	hasVGPU    map[VGPU]bool
+	mdev       map[[2]string]driver.Mdev // by host and uuid
+	vgpu       map[hostFunction]int      // the types of virtual functions
 	leaks      []Leak
 }
 
@@ -94,14 +94,20 @@ func index(state State) *indexed {
 		}
 	}
 	s.indexAllocations()
-	s.hasMdev, s.hasVGPU = make(map[[2]string]bool, len(s.Mdevs)), make(map[VGPU]bool, len(s.VGPUs))
+	s.mdev, s.vgpu = make(map[[2]string]driver.Mdev, len(s.Mdevs)), make(map[hostFunction]int, len(s.VGPUs))
 	for _, m := range s.Mdevs {
-		s.hasMdev[[2]string{m.Host, m.UUID}] = true
+		s.mdev[[2]string{m.Host, m.UUID}] = m.Mdev
 	}
 	for _, v := range s.VGPUs {
-		s.hasVGPU[v] = true
+		s.vgpu[hostFunction{v.Host, v.Function}] = v.Type
 	}
 	return s
+}
+
+// hostFunction is a virtual function of a host.
+type hostFunction struct {
+	host     string
+	function driver.PCIAddress
 }
 
 // indexRequests finds what guests, accelerator requests and attach handles have to do with each other.

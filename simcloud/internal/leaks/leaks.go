@@ -51,12 +51,15 @@ type State struct {
 type Mdev struct {
 	Host string
 	driver.Mdev
+	// Older is set for one that was there before the cloud. It belongs to somebody else if no attach handle stands for it.
+	Older bool
 }
 
 // VGPU is a virtual function of a host with a vGPU type.
 type VGPU struct {
 	Host string
 	driver.VGPU
+	Older bool // as in Mdev
 }
 
 // Check finds the leaks, what could not be read first, in the order of the lists of the state.
@@ -128,7 +131,7 @@ func (s *indexed) checkMdevs() {
 		if h != nil && h.Hostname != m.Host {
 			h = nil
 		}
-		if to := h.unbound(); to != "" {
+		if to := h.unbound(); to != "" && (h != nil || !m.Older) {
 			s.leak(KindMdev, m.UUID, "mediated device %s (%s on %s) of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.Host, to)
 		}
 	}
@@ -143,7 +146,7 @@ func (s *indexed) checkVGPUs() {
 				break
 			}
 		}
-		if to := h.unbound(); to != "" {
+		if to := h.unbound(); to != "" && (h != nil || !v.Older) {
 			s.leak(KindVGPU, v.Function.String(), "vGPU type %d of virtual function %s of host %s belongs to %s", v.Type, v.Function, v.Host, to)
 		}
 	}

@@ -2,6 +2,7 @@ package leaks
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +29,9 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 		change(&h)
 		return h
 	}
-	mdev := Mdev{"cn0", driver.Mdev{UUID: "handle", Parent: "0000:af:00.0", Type: "nvidia-222"}}
+	mdev := Mdev{Host: "cn0", Mdev: driver.Mdev{UUID: "handle", Parent: "0000:af:00.0", Type: "nvidia-222"}}
+	older := mdev
+	older.Older = true
 	const what = "mediated device handle (nvidia-222 on 0000:af:00.0) of host cn0 "
 	tests := []struct {
 		name   string
@@ -47,6 +50,9 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 			[]Leak{{KindHandle, "other", "attach handle other of provider rp on host cn0 is in use by ARQ arq, which does not hold it"}}},
 		{"mediated device of no handle", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{mdev},
 			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle"}}},
+		{"older mediated device of no handle", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{older}, nil},
+		{"older mediated device of a free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{older},
+			[]Leak{{KindMdev, "handle", what + "belongs to attach handle handle, which is not in use"}}},
 		{"mediated device on another host", bound, with(func(h *fakecyborg.AttachHandle) { h.Hostname = "cn1" }), []Mdev{mdev},
 			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle"}}},
 		{"mediated device of a free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{mdev},
@@ -180,5 +186,41 @@ func TestMemoryOfACardBelongsToARequestOfItsHost(t *testing.T) {
 				t.Errorf("leaks (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An agent may create a mediated device again as another than the one that was bound. One that is older than the cloud
+// is a device all the same.
+func TestAGuestHasTheMediatedDeviceOfItsHandle(t *testing.T) {
+	t.Parallel()
+	const id = "51e314cb-59ee-4896-8b40-54953ee00227"
+	info := map[string]string{"asked_type": "nvidia-222", "domain": "0000", "bus": "af", "device": "00", "function": "0"}
+	for name, tt := range map[string]struct {
+		mdev Mdev
+		want string
+	}{
+		"its own":           {Mdev{Mdev: driver.Mdev{Parent: "0000:af:00.0", Type: "nvidia-222"}}, ""},
+		"older":             {Mdev{Mdev: driver.Mdev{Parent: "0000:af:00.0", Type: "nvidia-222"}, Older: true}, ""},
+		"of another type":   {Mdev{Mdev: driver.Mdev{Parent: "0000:af:00.0", Type: "nvidia-232"}}, "is nvidia-232 on 0000:af:00.0, not nvidia-222 on 0000:af:00.0"},
+		"on another parent": {Mdev{Mdev: driver.Mdev{Parent: "0000:b0:00.0", Type: "nvidia-222"}}, "is nvidia-222 on 0000:b0:00.0, not nvidia-222 on 0000:af:00.0"},
+	} {
+		tt.mdev.Host, tt.mdev.UUID = "cn0", id
+		var found []string
+		for _, leak := range Check(State{
+			Guests: []nova.Guest{{Guest: sim.Guest{UUID: "vm", Host: "cn0"}}},
+			ARQs: []fakecyborg.ARQ{{
+				UUID: "arq", State: fakecyborg.StateBound, InstanceUUID: "vm", Hostname: "cn0",
+				AttachHandleUUID: id, AttachHandleType: driver.HandleMDEV, AttachHandleInfo: info,
+			}},
+			Handles: []fakecyborg.AttachHandle{{UUID: id, Hostname: "cn0", Type: driver.HandleMDEV, Info: info, InUse: true, ARQ: "arq"}},
+			Mdevs:   []Mdev{tt.mdev},
+		}) {
+			if strings.Contains(leak.Text, "mediated device "+id) {
+				found = append(found, leak.Text)
+			}
+		}
+		if text := strings.Join(found, "; "); (tt.want == "") != (text == "") || !strings.Contains(text, tt.want) {
+			t.Errorf("%s: leaks %q, want %q", name, text, tt.want)
+		}
 	}
 }
