@@ -84,6 +84,10 @@ func upheavals() map[string]upheaval {
 	small, large := mdevCard("af", "nvidia-222", 2, "CUSTOM_A"), mdevCard("af", "nvidia-223", 4, "CUSTOM_B")
 	here, there := gpu("3b", "PGPU", []string{flatTrait}, "0"), gpu("5e", "CUSTOM_GPU", []string{flatTrait}, "0")
 	board, other := boardOf(1024, "AA", "BB"), boardOf(2048, "CC", "AA")
+	bare := boardOf(1024, "AA", "BB")
+	bare.Resources = nil
+	whole, noFPGA := cardOf([]string{"CUSTOM_A"}), cardOf([]string{"CUSTOM_A"})
+	noFPGA.Type = driver.TypeGPU
 	family := cardOf([]string{"CUSTOM_FPGA_XILINX", "CUSTOM_FPGA_REGION_INTEL_0"}, []string{"CUSTOM_FPGA_XILINX", "CUSTOM_FPGA_REGION_INTEL_1"})
 	list := func(devices ...driver.Device) []driver.Device { return devices }
 	disable, enable := fakecyborg.StatusMaintaining, fakecyborg.StatusEnabled
@@ -114,6 +118,12 @@ func upheavals() map[string]upheaval {
 		"nested: other functions":              {mode: fakecyborg.ModeNested, before: list(board), do: reports(other), after: list(board)},
 		"nested: another family":               {mode: fakecyborg.ModeNested, before: list(board), do: reports(family), after: list(board)},
 		"nested: one region only":              {mode: fakecyborg.ModeNested, before: list(board), do: reports(boardOf(1024, "AA")), after: list(board)},
+		"nested: more memory":                  {mode: fakecyborg.ModeNested, before: list(board), do: reports(boardOf(2048, "AA", "BB")), after: list(boardOf(2048, "AA", "BB"))},
+		"nested: less memory":                  {mode: fakecyborg.ModeNested, before: list(board), do: reports(boardOf(512, "AA", "BB")), after: list(boardOf(512, "AA", "BB"))},
+		"nested: no memory":                    {mode: fakecyborg.ModeNested, before: list(board), do: reports(bare), after: list(bare)},
+		"nested: memory at last":               {mode: fakecyborg.ModeNested, before: list(bare), do: reports(board), after: list(board)},
+		"nested: one region, more memory":      {mode: fakecyborg.ModeNested, before: list(board), do: reports(boardOf(2048, "AA")), after: list(boardOf(2048, "AA"))},
+		"nested: another type of device":       {mode: fakecyborg.ModeNested, before: list(whole), do: reports(noFPGA), after: list(noFPGA)},
 		"nested: disable":                      {mode: fakecyborg.ModeNested, before: list(board), do: setsStatus(disable), after: list(board)},
 		"nested: enable":                       {mode: fakecyborg.ModeNested, before: list(board), do: setsStatus(disable, enable), after: list(board)},
 	}

@@ -182,7 +182,7 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 			c.deployables = append(c.deployables, deployableChange{found: spec, spec: spec})
 			continue
 		}
-		if change, needed := planDeployable(rules, device, &c.stored.deployables[i], spec); needed {
+		if change, needed := planDeployable(rules, c.stored.Device, device, &c.stored.deployables[i], spec); needed {
 			c.deployables = append(c.deployables, change)
 		}
 	}
@@ -190,8 +190,8 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 }
 
 // planDeployable compares a deployable with what a driver reports of it. Its total is not reduced
-// below what is in use, nor raised: a card of Xilinx has two handles for its one accelerator.
-func planDeployable(rules layout.Rules, device store.Device, deployable *storedDeployable, found driver.Deployable) (deployableChange, bool) {
+// below what is in use, nor raised: a card of Xilinx has two handles for its one accelerator. Was and is are its device before and after.
+func planDeployable(rules layout.Rules, was, is store.Device, deployable *storedDeployable, found driver.Deployable) (deployableChange, bool) {
 	row, spec := deployable.Deployable, found
 	if !rules.Quirks && !found.Hidden {
 		row = row.Observe(found)
@@ -202,7 +202,7 @@ func planDeployable(rules layout.Rules, device store.Device, deployable *storedD
 	if !rules.Quirks {
 		spec.NumAccelerators = max(spec.NumAccelerators, min(deployable.inUse(), deployable.Total))
 	}
-	change := rules.Compare(device, row, deployable.reported, spec)
+	change := rules.Compare(was, is, row, deployable.reported, spec)
 	same := change.Empty() && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
 	return deployableChange{stored: deployable, found: found, spec: spec, change: change}, !same
 }

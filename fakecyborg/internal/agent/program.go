@@ -153,7 +153,7 @@ func (c *Conductor) changeFunction(ctx context.Context, device store.Device, d s
 	}
 	_, err := c.cfg.Placement.Parent(ctx, device.Host) // upstream asks
 	if err == nil {
-		err = c.changeInPlacement(ctx, d.UUID, c.rules.Compare(device, d, stored, spec))
+		err = c.changeInPlacement(ctx, d.UUID, c.rules.Compare(device, device, d, stored, spec))
 	}
 	if err != nil {
 		return store.Refuse(store.Internal, "FPGA programming: deployable %s: tell Placement the function: %v", d.Name, err)

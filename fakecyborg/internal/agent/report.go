@@ -373,7 +373,7 @@ func (r *report) shrink(ctx context.Context, device store.Device, d *storedDeplo
 	if r.c.cfg.Quirks {
 		return
 	}
-	if change, needed := planDeployable(r.c.rules, device, d, d.shrunk()); needed {
+	if change, needed := planDeployable(r.c.rules, device, device, d, d.shrunk()); needed {
 		r.changeDeployable(ctx, device.ControlPath.Key(), change)
 	}
 }
@@ -543,8 +543,9 @@ func (r *report) updateDevice(change deviceChange) {
 
 // changeDevice applies the difference of a stored device.
 func (r *report) changeDevice(ctx context.Context, change deviceChange) {
-	r.updateDevice(change)
 	r.removeVanished(ctx, change.stored.Device, "drop the vanished deployable", change.vanished)
+	// A process that ends before the first deployable is unsettled must find the difference again.
+	r.updateDevice(change)
 	for _, d := range change.deployables {
 		if d.stored == nil {
 			r.addDeployable(ctx, change.device(), d.spec)

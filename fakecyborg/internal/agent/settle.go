@@ -43,7 +43,7 @@ func (c *Conductor) settleInTurn(ctx context.Context, uuid string) error {
 	if d.Unsettled == nil || !d.InPlacement || c.replaced(ctx) {
 		return nil
 	}
-	err := c.layout.Change(ctx, c.rules.Compare(device, d, stored, stored))
+	err := c.layout.Change(ctx, c.rules.Compare(device, device, d, stored, stored))
 	if err == nil {
 		c.change(ctx, func(tx store.Tx) { tx.Unsettle(uuid, store.Unsettled{}) })
 	}

@@ -34,12 +34,13 @@ func (w Want) classes() []string {
 type Change struct {
 	New                     Want
 	Amount                  bool // an inventory differs
+	Shared                  bool // the memory on the provider of its device differs
 	AddClasses, DropClasses []string
 	Add, Drop               []string // traits
 }
 
 // Empty reports whether nothing differs in Placement.
-func (c Change) Empty() bool { return !c.Amount && len(c.Add)+len(c.Drop) == 0 }
+func (c Change) Empty() bool { return !c.Amount && !c.Shared && len(c.Add)+len(c.Drop) == 0 }
 
 // Unsettled is what Placement may have of the deployable until the change has ended.
 func (c Change) Unsettled() store.Unsettled {
@@ -90,12 +91,14 @@ func (r Rules) withProgrammable(device store.Device, d store.Deployable, reporte
 }
 
 // Compare returns the difference between a deployable as it is stored and as it is reported, without
-// the provider of the host. Of one that is unsettled, all that is reported has to be written.
-func (r Rules) Compare(device store.Device, d store.Deployable, stored, reported driver.Deployable) Change {
-	before, after := r.Want(device, d, stored, ""), r.Want(device, d, reported, "")
+// the provider of the host. Was and is are its device before and after. Of a deployable that is unsettled, all that is
+// reported has to be written.
+func (r Rules) Compare(was, is store.Device, d store.Deployable, stored, reported driver.Deployable) Change {
+	before, after := r.Want(was, d, stored, ""), r.Want(is, d, reported, "")
 	c := Change{
 		New:        after,
 		Amount:     before.Class != after.Class || before.Total != after.Total || !maps.Equal(before.Memory, after.Memory),
+		Shared:     !maps.Equal(before.Shared, after.Shared),
 		AddClasses: without(after.classes(), before.classes()), DropClasses: without(before.classes(), after.classes()),
 		Add: without(after.Traits, before.Traits), Drop: without(before.Traits, after.Traits),
 	}
