@@ -484,3 +484,98 @@ func TestNoQuirkTouchesAFlatHost(t *testing.T) {
 		t.Errorf("inventories: %+v", got)
 	}
 }
+
+// TestAFlatDeviceKeepsAClassThatIsInUse has cards that are reported with another class, or other memory, while instances have
+// some of them. As on providers of their own, those in use stay what they are until they are free.
+func TestAFlatDeviceKeepsAClassThatIsInUse(t *testing.T) {
+	t.Parallel()
+	const old, anew, memory = "PGPU", "CUSTOM_GPU", "CUSTOM_ACCELERATOR_MEMORY_HBM"
+	cards := func(class string, mib int) []driver.Device {
+		list := []driver.Device{gpu("3b", class, []string{flatTrait}, "0"), gpu("5e", class, []string{flatTrait}, "0")}
+		for i := range list {
+			if mib > 0 {
+				list[i].Deployables[0].Resources = map[string]int{memory: mib}
+			}
+		}
+		return list
+	}
+	for name, tt := range map[string]struct {
+		claims, binds int // by the first instances
+		memory        int // of each claim
+		after         []driver.Device
+		want          map[string]int // totals while they are in use
+	}{
+		"none in use":                     {after: cards(anew, 8), want: map[string]int{anew: 2, memory: 16}},
+		"both in use":                     {claims: 2, binds: 2, after: cards(anew, 8), want: map[string]int{old: 2, memory: 16}},
+		"the first in use":                {claims: 1, binds: 1, after: cards(anew, 8), want: map[string]int{old: 1, anew: 1, memory: 16}},
+		"one claimed":                     {claims: 1, after: cards(anew, 8), want: map[string]int{old: 1, anew: 1, memory: 16}},
+		"both claimed":                    {claims: 2, after: cards(anew, 8), want: map[string]int{old: 2, memory: 16}},
+		"one in use, one claimed":         {claims: 2, binds: 1, after: cards(anew, 8), want: map[string]int{old: 2, memory: 16}},
+		"no memory, none is claimed":      {claims: 2, binds: 2, after: cards(old, 0), want: map[string]int{old: 2}},
+		"no memory, the first has it all": {claims: 1, binds: 1, memory: 8, after: cards(old, 0), want: map[string]int{old: 2, memory: 8}},
+		"less memory":                     {claims: 2, binds: 2, memory: 8, after: cards(old, 4), want: map[string]int{old: 2, memory: 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}, cards(old, 8)...)
+			w.report()
+			host := w.cyborg.Deployables()[0].ProviderUUID
+			for i, instance := range []string{instanceA, instanceB}[:tt.claims] {
+				claim := placementsim.Claim{Consumer: instance, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: host, Class: old, Used: 1}}}
+				if tt.memory > 0 {
+					claim.Allocations = append(claim.Allocations, placementsim.Allocation{Provider: host, Class: memory, Used: tt.memory})
+				}
+				if err := w.placement.Claim(claim); err != nil {
+					t.Fatal(err)
+				}
+				if i < tt.binds {
+					if err := w.bindTo(old, host, instance); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			w.hardware.set(tt.after...)
+			totals := func() map[string]int {
+				t.Helper()
+				got, err := w.placement.ResourceProvider(host)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum := make(map[string]int)
+				for class, amount := range got.Inventories {
+					if class == old || class == anew || class == memory {
+						sum[class] = amount.Total
+					}
+				}
+				return sum
+			}
+			for range 2 {
+				err := w.cyborg.Report(t.Context())
+				if kept := tt.want[old] > 0 && tt.after[0].Deployables[0].Class != old || tt.want[memory] == 8 && len(tt.after[0].Deployables[0].Resources) == 0; kept != (err != nil) {
+					t.Errorf("report: %v", err)
+				}
+				if first := w.cyborg.Deployables()[0]; tt.binds > 0 && first.ResourceClass() != old {
+					t.Errorf("the card in use is %s", first.ResourceClass())
+				}
+				if diff := cmp.Diff(tt.want, totals()); diff != "" {
+					t.Errorf("in use (-want +got):\n%s", diff)
+				}
+			}
+			for _, instance := range []string{instanceA, instanceB} {
+				w.free(instance)
+				_ = w.placement.Release(instance)
+			}
+			w.report()
+			fresh := make(map[string]int)
+			for _, d := range tt.after {
+				fresh[d.Deployables[0].Class]++
+				for class, mib := range d.Deployables[0].Resources {
+					fresh[class] += mib
+				}
+			}
+			if diff := cmp.Diff(fresh, totals()); diff != "" {
+				t.Errorf("free again (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

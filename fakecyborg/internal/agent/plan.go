@@ -203,6 +203,7 @@ func planDeployable(rules layout.Rules, was, is store.Device, deployable *stored
 		spec.NumAccelerators = max(spec.NumAccelerators, min(deployable.inUse(), deployable.Total))
 	}
 	change := rules.Compare(was, is, row, deployable.reported, spec)
+	change.Held = deployable.inUse() > 0
 	same := change.Empty() && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
 	return deployableChange{stored: deployable, found: found, spec: spec, change: change}, !same
 }

@@ -58,7 +58,37 @@ func (f *flat) Change(ctx context.Context, c Change) error {
 	if c.Empty() {
 		return nil
 	}
+	if err := f.checkLost(ctx, c); err != nil {
+		return err
+	}
 	return f.Reserve(ctx, c.New)
+}
+
+// checkLost refuses that a deployable loses a class of which something is in use, as Placement does on a provider of its own. On
+// the shared one it would take a part of the total, and offer the same accelerators as another class.
+func (f *flat) checkLost(ctx context.Context, c Change) error {
+	var lost []string
+	for _, share := range f.share(c.New.UUID).Deployables {
+		if share.Name == c.New.Name {
+			lost = without(append(slices.Sorted(maps.Keys(share.Memory)), share.Class), c.New.classes())
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	var used struct {
+		Usages map[string]int `json:"usages"`
+	}
+	if err := f.client.Get(ctx, ProviderPath(c.New.UUID)+"/usages", "", &used); err != nil {
+		return err
+	}
+	left, _ := flatTotal(f.sharesBeside(c.New))
+	for _, class := range lost {
+		if n := used.Usages[class]; n > left[class].Total || n > 0 && c.Held {
+			return fmt.Errorf("%d %s of resource provider %s are in use, and the device would lose its part of them", n, class, c.New.UUID)
+		}
+	}
+	return nil
 }
 
 // Reserve replaces the share of a deployable, reserved or not.

@@ -36,6 +36,7 @@ type Change struct {
 	Amount                  bool // an inventory differs
 	Shared                  bool // the memory on the provider of its device differs
 	AddClasses, DropClasses []string
+	Held                    bool     // requests have accelerators of it
 	Add, Drop               []string // traits
 }
 
