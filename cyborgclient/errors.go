@@ -45,7 +45,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrRegionRefused: the FPGA region of the provider cannot serve a bind or a
 	// programming: others use it, it is being programmed, it is pre-programmed or has
-	// another function than the request needs (409 naming the deployable). Another
+	// another function than the request needs; or a device of any kind has changed, and
+	// has lost a trait that the request needs (409 naming the deployable). Another
 	// region may. After a bind the ARQ is BindFailed. Also matches ErrConflict.
 	ErrRegionRefused = errors.New("refused by the FPGA region")
 	// ErrEventRefused: the bind was applied, but Nova refused Cyborg's event and

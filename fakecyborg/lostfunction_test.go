@@ -161,3 +161,56 @@ func TestAProgrammingThatARestartOvertakesFails(t *testing.T) {
 		}
 	})
 }
+
+// TestATraitThatIsLostIsNotPromised has a device whose traits change before a request is bound that was scheduled by them. A trait that
+// no driver reported may be one that others put on its provider.
+func TestATraitThatIsLostIsNotPromised(t *testing.T) {
+	t.Parallel()
+	const kept, old, anew, foreign = "CUSTOM_KEPT", "CUSTOM_OLD", "CUSTOM_NEW", "CUSTOM_FOREIGN"
+	const lost, unwanted = "deployable cn0_0000:3b:00.0 does not have trait CUSTOM_OLD any more", "deployable cn0_0000:3b:00.0 has trait CUSTOM_NEW, which is forbidden"
+	before, after := []string{driver.TraitOwnerCyborg, kept, old}, []string{kept, anew}
+	for name, tt := range map[string]struct {
+		trait, value string
+		back         bool // the device is again as it was
+		wait         time.Duration
+		quirks       bool
+		want         string
+	}{
+		"lost":             {trait: old, value: "required", want: lost},
+		"lost and back":    {trait: old, value: "required", back: true},
+		"lost long ago":    {trait: old, value: "required", wait: time.Hour},
+		"upstream":         {trait: old, value: "required", quirks: true},
+		"kept":             {trait: kept, value: "required"},
+		"added by others":  {trait: foreign, value: "required"},
+		"new":              {trait: anew, value: "forbidden", want: unwanted},
+		"new and gone":     {trait: anew, value: "forbidden", back: true},
+		"lost and avoided": {trait: old, value: "forbidden"},
+		"the owner":        {trait: driver.TraitOwnerCyborg, value: "required"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				card := newHardware("test", gpu("3b", "PGPU", before, "0"))
+				w := newWorld(t, fakecyborg.Config{UpstreamQuirks: tt.quirks}, []driver.Driver{card})
+				w.profile("p", `[{"resources:PGPU":"1","trait:`+tt.trait+`":"`+tt.value+`"}]`)
+				card.set(gpu("3b", "PGPU", after, "0"))
+				if err := w.server.Report(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if tt.back {
+					card.set(gpu("3b", "PGPU", before, "0"))
+					if err := w.server.Report(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(tt.wait)
+				r := w.patch(binding(instanceA, driver.ProviderUUID("cn0_0000:3b:00.0"), w.arqs("p")...))
+				if tt.want == "" {
+					w.want(r, 202, "")
+				} else {
+					w.want(r, 409, tt.want)
+				}
+			})
+		})
+	}
+}

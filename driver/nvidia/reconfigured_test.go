@@ -3,6 +3,7 @@ package nvidia_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -189,5 +190,48 @@ func TestAFunctionThatARequestHasIsNotOfferedAsAnotherType(t *testing.T) {
 		if diff := cmp.Diff([]string{"2 nvidia-1555 true", "3 nvidia-1555 true", "4 nvidia-1553 false"}, got); diff != "" {
 			t.Errorf("handles (-want +got):\n%s", diff)
 		}
+	}
+}
+
+// A request that was scheduled by the trait of a type is not bound to another one.
+func TestARequestIsNotBoundToATypeThatItsProfileDoesNotName(t *testing.T) {
+	t.Parallel()
+	const card = "0000:84:00.0"
+	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
+		Address: card, Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
+		MdevTypes: []sysfs.MdevType{{Type: "nvidia-222", Name: "GRID T4-1B", AvailableInstances: 4}, {Type: "nvidia-225", Name: "GRID T4-2B", AvailableInstances: 2}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := func(name string) nvidia.VGPUType {
+		return nvidia.VGPUType{Name: name, DeviceAddresses: []string{card}}
+	}
+	h := startHost(t, tree, false, typed("nvidia-222"))
+	group := map[string]string{"resources:VGPU": "1", "trait:CUSTOM_NVIDIA_1EB8_T4_1B": "required"}
+	if _, err := h.cloud.Cyborg.CreateDeviceProfile("t4-1b", []map[string]string{group}); err != nil {
+		t.Fatal(err)
+	}
+	bind := func(instance string) error {
+		t.Helper()
+		arqs, err := h.cloud.Cyborg.CreateARQs("t4-1b", "project")
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider := h.cloud.Cyborg.Deployables()[0].ProviderUUID
+		return h.cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance})
+	}
+	h.configure(typed("nvidia-225"))
+	h.report()
+	if err := bind(instanceA); err == nil || !strings.Contains(err.Error(), "does not have trait CUSTOM_NVIDIA_1EB8_T4_1B any more") {
+		t.Errorf("bound to the other type: %v", err)
+	}
+	if mdevs := tree.Mdevs(); len(mdevs) > 0 {
+		t.Errorf("mediated devices %v", mdevs)
+	}
+	h.configure(typed("nvidia-222"))
+	h.report()
+	if err := bind(instanceB); err != nil {
+		t.Errorf("bound to the type: %v", err)
 	}
 }

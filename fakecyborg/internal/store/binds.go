@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +75,7 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	if t.Carries(d, ref) {
 		ref = BitstreamRef{}
 	}
-	if err := t.checkRegionOf(*a, d, ref); err != nil {
+	if err := cmp.Or(t.checkRegionOf(*a, d, ref), t.checkTraits(*a, d)); err != nil {
 		return fail(err)
 	}
 	h, ok := t.firstFreeHandle(d.UUID)
@@ -155,6 +156,31 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 		return Refuse(Conflict, "deployable %s is in use by %s and cannot be programmed", d.Name, strings.Join(users, ", "))
 	}
 	return nil
+}
+
+// checkTraits refuses a deployable that has changed since Placement chose it for the instance: its driver does not report a trait
+// any more that the request requires, or reports one that it forbids. A trait that no driver reported counts as one that others
+// put on the provider. Upstream checks none of it.
+func (t Tx) checkTraits(a ARQ, d Deployable) error {
+	if t.s.cfg.Quirks {
+		return nil
+	}
+	reported := t.Reported(d).Traits
+	for trait, required := range t.group(a).traits() {
+		switch {
+		case !isHardware(trait):
+		case required && d.lacks(trait, a.UpdatedAt):
+			return Refuse(Conflict, "deployable %s does not have trait %s any more", d.Name, trait)
+		case !required && slices.Contains(reported, trait):
+			return Refuse(Conflict, "deployable %s has trait %s, which is forbidden", d.Name, trait)
+		}
+	}
+	return nil
+}
+
+// isHardware reports whether a trait is one that only drivers know of: not who owns a device, nor what is written to it.
+func isHardware(trait string) bool {
+	return trait != driver.TraitOwnerCyborg && trait != driver.TraitProgrammable && !driver.IsFunctionTrait(trait)
 }
 
 // programs reports whether the bind in progress of a request writes an image.

@@ -250,6 +250,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	}
 	d := old
 	d.Total, d.DriverName, d.Preprogrammed, d.Unsettled = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed(), nil
+	d.Lost = d.lostAfter(t.Reported(old).Traits, spec.Traits, now)
 	if !maps.Equal(d.Resources, spec.Resources) {
 		d.Resources = maps.Clone(spec.Resources)
 	}
@@ -261,6 +262,30 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	}
 	t.UpdateAttributes(d, spec, now)
 	return t.updateHandles(d, spec.AttachHandles)
+}
+
+// lostTime is for how long a lost trait is remembered: longer than an instance takes from its claim in Placement to the bind. The
+// same trait may be put on the provider by others later.
+const lostTime = time.Hour
+
+// lostAfter are the traits that a deployable has lost lately, when drivers report others than before.
+func (d Deployable) lostAfter(before, after []string, now time.Time) map[string]time.Time {
+	lost := make(map[string]time.Time)
+	maps.Copy(lost, d.Lost)
+	for _, trait := range before {
+		lost[trait] = now
+	}
+	maps.DeleteFunc(lost, func(trait string, at time.Time) bool { return slices.Contains(after, trait) || now.Sub(at) >= lostTime })
+	if len(lost) == 0 {
+		return nil
+	}
+	return lost
+}
+
+// lacks reports whether a deployable lost a trait lately.
+func (d Deployable) lacks(trait string, now time.Time) bool {
+	at, lost := d.Lost[trait]
+	return lost && now.Sub(at) < lostTime
 }
 
 func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {

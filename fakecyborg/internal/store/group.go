@@ -1,6 +1,7 @@
 package store
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -74,12 +75,26 @@ func (g Group) programmable(quirks bool) bool {
 	return class == "FPGA" || class == "CUSTOM_ACCELERATOR_FPGA" && !quirks
 }
 
+// traits iterates over the traits of the group, with true for those that it requires and false for those that it forbids.
+func (g Group) traits() iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for _, item := range g {
+			trait, ok := strings.CutPrefix(item.Key, prefixTrait)
+			if ok && item.Value != nil && !yield(trait, *item.Value == "required") {
+				return
+			}
+		}
+	}
+}
+
 // lacksFunction reports whether the group requires the trait of a function that is not among those of a region.
 func (g Group) lacksFunction(traits []string) bool {
-	return slices.ContainsFunc(g, func(item GroupItem) bool {
-		trait, ok := strings.CutPrefix(item.Key, prefixTrait)
-		return ok && driver.IsFunctionTrait(trait) && item.Value != nil && *item.Value == "required" && !slices.Contains(traits, trait)
-	})
+	for trait, required := range g.traits() {
+		if required && driver.IsFunctionTrait(trait) && !slices.Contains(traits, trait) {
+			return true
+		}
+	}
+	return false
 }
 
 // requests is how many accelerator requests the group makes: the sum of its amounts, or twice the FPGAs

@@ -66,6 +66,8 @@ type Deployable struct {
 	// assigned.
 	InPlacement bool       `json:"in_placement"`
 	Unsettled   *Unsettled `json:"unsettled,omitempty"`
+	// Lost is when drivers ceased to report traits of it, lately. An instance may have been scheduled by them before.
+	Lost map[string]time.Time `json:"lost_traits,omitempty"`
 	// Preprogrammed is set for a region that is never programmed.
 	Preprogrammed bool        `json:"preprogrammed,omitempty"`
 	Bitstream     string      `json:"bitstream_id,omitempty"`
