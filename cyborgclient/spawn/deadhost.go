@@ -27,7 +27,7 @@ func (f *Flow) deleteEach(ctx context.Context, arqs []cyborgclient.ARQ, patientl
 		err := failed[arq.UUID]
 		if isAlone(arq) {
 			if err = silent[arq.Hostname]; err == nil {
-				err = f.tryDelete(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, []string{arq.UUID}) })
+				err = f.tryDelete(ctx, func(ctx context.Context) error { return f.sendDelete(ctx, []string{arq.UUID}) })
 			}
 			if errors.Is(err, context.DeadlineExceeded) && silent[arq.Hostname] == nil {
 				silent[arq.Hostname] = fmt.Errorf("not asked for after ARQ %s: %w", arq.UUID, err)

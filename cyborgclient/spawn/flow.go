@@ -31,6 +31,7 @@ type Flow struct {
 	cloud     cloudOpts // until there are clients
 
 	arqs       tracker // of running attempts
+	deleted    deletedARQs
 	instances  tracker // of running attempts and operations
 	suspects   suspectList
 	unanswered suspectList // changes of allocations that may still arrive

@@ -66,7 +66,7 @@ func (l *lostCreate) candidates(ctx context.Context) ([]cyborgclient.ARQ, error)
 			arq.DeviceProfileName != l.from.profile.Name ||
 			arq.ProjectID != "" && arq.ProjectID != l.owner.project ||
 			!arq.CreatedAt.IsZero() && arq.CreatedAt.Before(l.since) ||
-			l.attempt.flow.arqs.has(arq.UUID)
+			l.attempt.flow.arqs.has(arq.UUID) || l.attempt.flow.deleted.has(arq.UUID)
 	}), nil
 }
 
@@ -159,7 +159,7 @@ func (a *Attempt) othersHaveIt(ctx context.Context) bool {
 	before, claimed := a.before.Resources, placement.Subtract(a.claim.wanted.Resources, a.before.Resources)
 	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
 		isLater := len(before[arq.DeviceRPUUID]) == 0 && len(claimed[arq.DeviceRPUUID]) > 0
-		return isLater && !a.cleanup.had(arq.UUID) && !slices.Contains(known, arq.UUID)
+		return isLater && !a.cleanup.had(arq.UUID) && !a.flow.deleted.has(arq.UUID) && !slices.Contains(known, arq.UUID)
 	})
 }
 

@@ -295,7 +295,7 @@ func (f *Flow) deleteOnce(ctx context.Context, part []string, of int) map[string
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*time.Duration(len(part))/time.Duration(of))
 		defer cancel()
 	}
-	err := f.cyborg.DeleteARQs(ctx, part)
+	err := f.sendDelete(ctx, part)
 	var partial *cyborgclient.DeleteError
 	if errors.As(err, &partial) {
 		return partial.Failed
@@ -307,6 +307,16 @@ func (f *Flow) deleteOnce(ctx context.Context, part []string, of int) map[string
 		}
 	}
 	return failed
+}
+
+// sendDelete sends one deletion, and remembers the ARQs that it answers to be gone.
+func (f *Flow) sendDelete(ctx context.Context, uuids []string) error {
+	err := f.cyborg.DeleteARQs(ctx, uuids)
+	var partial *cyborgclient.DeleteError
+	if err == nil || errors.As(err, &partial) {
+		f.deleted.add(slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return err != nil && partial.Failed[uuid] != nil }))
+	}
+	return err
 }
 
 // listAllARQs lists the ARQs of all instances, and the time of the server's clock.

@@ -3,6 +3,7 @@ package spawn
 import (
 	"math"
 	"sync"
+	"time"
 )
 
 // tracker counts who uses what, and knows which creates are under way.
@@ -109,4 +110,42 @@ func (t *tracker) adopt(uuid string, ticket int) bool {
 	}
 	t.users[uuid] = 1
 	return true
+}
+
+const (
+	deletedLifetime = 10 * time.Minute
+	maxDeleted      = 4096
+)
+
+// deletedARQs remembers the ARQs that were deleted in the last minutes: a replica of Cyborg's database
+// that lags behind still lists them, so that they would be taken for those of others.
+type deletedARQs struct {
+	mu     sync.Mutex
+	since  map[string]time.Time
+	oldest []string // in the order of their deletion
+}
+
+func (d *deletedARQs) add(uuids []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.since == nil {
+		d.since = make(map[string]time.Time)
+	}
+	for _, uuid := range uuids {
+		if _, known := d.since[uuid]; !known {
+			d.since[uuid] = time.Now()
+			d.oldest = append(d.oldest, uuid)
+		}
+	}
+	for len(d.oldest) > maxDeleted || len(d.oldest) > 0 && time.Since(d.since[d.oldest[0]]) >= deletedLifetime {
+		delete(d.since, d.oldest[0])
+		d.oldest = d.oldest[1:]
+	}
+}
+
+func (d *deletedARQs) has(uuid string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	since, known := d.since[uuid]
+	return known && time.Since(since) < deletedLifetime
 }

@@ -1,0 +1,83 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// replicaModel is a cloud whose Cyborg lists ARQs from a replica of its database that lags behind.
+func replicaModel() *simcloud.Model {
+	model := simcloud.DefaultModel()
+	model.Cyborg.ReadLag = 300 * time.Millisecond
+	return &model
+}
+
+// The ARQs that an operation has deleted itself, and that a replica still lists, are no other agent's: after a
+// failure the claim is given back, and the operation works again at once.
+func TestAnOperationBesideAReplicaGivesItsOwnClaimBack(t *testing.T) {
+	t.Parallel()
+	for _, e := range exercises() {
+		if e.name != "unshelve" && e.name != "evacuate" {
+			continue
+		}
+		e.model = replicaModel
+		for _, rule := range []fault.Rule{
+			{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After},
+			{Operation: fault.ARQCreate, Action: fault.Status, Status: 403},
+			{Operation: fault.ARQBind, Action: fault.Status, Status: 403},
+			{Operation: fault.ARQBind, Action: fault.Drop, When: fault.After},
+		} {
+			e.perform(t, fmt.Sprintf("%s: %s %s", e.name, rule.Operation, rule.Action), func(t *testing.T, s *site) { s.fail(t, rule) })
+		}
+	}
+}
+
+// So it is with those that an earlier attempt of the flow has given back.
+func TestASpawnThatIsRepeatedBesideAReplicaGivesItsOwnClaimBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: replicaModel(), config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
+		req := request("gpu")
+		req.Hooks.Start = func(context.Context, *spawn.Result) error {
+			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 403})
+			return errors.New("the hypervisor is down")
+		}
+		for range 2 {
+			result, err := w.flow.Run(t.Context(), req)
+			if result != nil || errors.Is(err, spawn.ErrLeftover) || len(leftoversOf(err)) > 0 {
+				t.Errorf("got %v, want an error without leftovers", err)
+			}
+			w.cloud.CheckNoLeaks(t)
+		}
+	})
+}
+
+// Nor is one of them that of a lost create, which would be left.
+func TestALostCreateBesideAReplicaIsNotWhatTheFlowHasDeleted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: replicaModel(), config: alone})
+		first := w.begin(t, instance)
+		time.Sleep(time.Second) // the replica has its ARQ
+		if _, left := first.Unwind(t.Context()); len(left) > 0 {
+			t.Errorf("the first attempt has left %v", left)
+		}
+		lost := w.beginCreate(t, secondInstance)
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
+		if err := lost.CreateARQs(t.Context()); err == nil {
+			t.Fatal("the reply is not lost")
+		}
+		if _, left := lost.Unwind(t.Context()); len(left) > 0 {
+			t.Errorf("the second attempt has left %v", left)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+}
