@@ -96,15 +96,30 @@ func (f *Flow) outdate(ctx context.Context, instance string, claim placement.All
 	return nil
 }
 
-// deleteAllocation deletes what an instance holds.
-func (f *Flow) deleteAllocation(ctx context.Context, instance string) error {
+// deleteAllocation deletes what an instance holds. If that is no longer what was read, and checked, another agent has
+// claimed for the instance since: it is left, and named. Nil is for what was not checked.
+func (f *Flow) deleteAllocation(ctx context.Context, instance string, read *placement.Allocation, c *cleanup) {
+	isOthers := false
 	_, _, err := f.changeAllocation(ctx, instance, func(held placement.Allocation) (placement.Allocation, verdict) {
-		if len(held.Resources) == 0 {
+		isOthers = len(held.Resources) > 0 && read != nil && !unchanged(held, *read)
+		if isOthers || len(held.Resources) == 0 {
 			return held, leave
 		}
 		return placement.Allocation{}, replace
 	})
-	return err
+	if isOthers {
+		c.suspect(Leftover{Kind: LeftoverAllocation, ID: instance, Instance: instance, Err: errChanged})
+		return
+	}
+	c.add(LeftoverAllocation, instance, err)
+}
+
+// unchanged reports whether an allocation is the one that was read before.
+func unchanged(held, read placement.Allocation) bool {
+	if (held.Generation == nil) != (read.Generation == nil) || held.Generation != nil && *held.Generation != *read.Generation {
+		return false
+	}
+	return placement.Equal(held.Resources, read.Resources)
 }
 
 // reduceAllocation replaces what an instance holds by a part of it, if it is not so already.

@@ -59,7 +59,8 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // Unshelve works; ARQs that could not be deleted then are deleted first. Nova leaves the
 // ARQs bound, and Cyborg refuses the next bind. If they, or the resources that the instance
 // holds, belong to a guest, that of an earlier Unshelve whose end the caller does not know, nothing
-// is done, and the error matches ErrRequest and names the host.
+// is done, and the error matches ErrRequest and names the host. An allocation that another agent
+// writes meanwhile is left, and the error matches ErrLeftover and names it as not certain.
 //
 // After an evacuation Cyborg may still not be able to delete the ARQ of a mediated device, because
 // its host is down. If opts.Down names that host, new ones are bound beside it, as in
@@ -138,7 +139,7 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 			c.addARQs(uuidsOf(stuck.arqs), stuck.errs)
 			return
 		}
-		c.add(LeftoverAllocation, i.UUID, o.flow.deleteAllocation(ctx, i.UUID))
+		o.flow.deleteAllocation(ctx, i.UUID, &held, c)
 	})
 	return stuck, cmp.Or(refused, err)
 }

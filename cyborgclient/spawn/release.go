@@ -122,12 +122,13 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 
 // deletion says how the ARQs of an instance are deleted.
 type deletion struct {
-	deadHost bool              // Cyborg cannot reach the agent
-	unlisted error             // Cyborg does not list them: none is deleted
-	old      map[string]string // ARQs that are left to a guest of before an evacuation: its host
-	nowhere  error             // Placement does not tell where the instance is: the allocation may be that of a guest elsewhere
-	guests   []string          // other hosts with a guest, which may use the allocation
-	unused   map[string]bool   // but for these providers
+	deadHost bool                  // Cyborg cannot reach the agent
+	unlisted error                 // Cyborg does not list them: none is deleted
+	old      map[string]string     // ARQs that are left to a guest of before an evacuation: its host
+	nowhere  error                 // Placement does not tell where the instance is: the allocation may be that of a guest elsewhere
+	guests   []string              // other hosts with a guest, which may use the allocation
+	unused   map[string]bool       // but for these providers
+	held     *placement.Allocation // where the instance is was told by it; nil: by its ARQs, or not asked for
 }
 
 // release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
@@ -156,7 +157,7 @@ func (f *Flow) releaseAllocation(ctx context.Context, i Instance, how deletion, 
 		c.add(LeftoverAllocation, i.UUID, fmt.Errorf("the guest on host %s may use it", hosts))
 		f.reduceAllocation(ctx, i.UUID, c, func(held placement.Resources) placement.Resources { return placement.Elsewhere(held, how.unused) })
 	default:
-		c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
+		f.deleteAllocation(ctx, i.UUID, how.held, c)
 	}
 }
 
@@ -343,7 +344,8 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // on a host from which it was evacuated, with an ARQ that is older than those on its own host,
 // is left with that ARQ, and the error, which matches ErrLeftover, names both. So is a guest on another host of
 // an instance without ARQs that holds resources of both hosts, as after an evacuation that could not give up the
-// old one, with its part of the allocation. Delete with that host removes them.
+// old one, with its part of the allocation. Delete with that host removes them. Where the allocation tells where the
+// instance is, one that another agent has written since is left, and named as not certain.
 //
 // An instance with accelerators of another project than the token's needs a token with the role admin, as
 // for [Flow.Release]. Without such a token an ARQ of Instance.ARQs or of a port that Cyborg answers not to know is named as
@@ -443,8 +445,11 @@ func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgcli
 // as after an evacuation that could not give up the old one, may be on any with a guest: those on others than its own
 // are left, with what they may use, unless its own does not answer. Without an answer of Placement that is not known.
 func (o *Operations) heldElsewhere(ctx context.Context, i Instance, how *deletion) (moved error) {
-	held, err := o.flow.heldHosts(ctx, i.UUID)
-	if how.nowhere = err; err != nil || len(held) == 0 {
+	allocation, held, err := o.flow.heldHosts(ctx, i.UUID)
+	if how.nowhere = err; err != nil {
+		return nil
+	}
+	if how.held = &allocation; len(held) == 0 {
 		return nil
 	}
 	hosts := slices.Compact(slices.Sorted(maps.Values(held)))
@@ -483,16 +488,15 @@ func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error
 	return err
 }
 
-// heldHosts returns the names of the compute nodes of which an instance holds resources, by provider.
-func (f *Flow) heldHosts(ctx context.Context, instance string) (hosts map[string]string, err error) {
-	err = f.retry(ctx, func(ctx context.Context) error {
-		held, err := f.placement.Allocation(ctx, instance)
-		if err == nil {
+// heldHosts returns what an instance holds, and the names of the compute nodes of that, by provider.
+func (f *Flow) heldHosts(ctx context.Context, instance string) (held placement.Allocation, hosts map[string]string, err error) {
+	err = f.retry(ctx, func(ctx context.Context) (err error) {
+		if held, err = f.placement.Allocation(ctx, instance); err == nil {
 			hosts, err = f.hostsOf(ctx, held.Resources)
 		}
 		return err
 	})
-	return hosts, err
+	return held, hosts, err
 }
 
 // hostsOf returns the names of the compute nodes of resources by provider. Those of a flavor may be devices only. A
