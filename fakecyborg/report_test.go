@@ -43,19 +43,33 @@ func (c *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if c.hook != nil {
 		if status := c.hook(req.Method, path); status != 0 {
-			body := fmt.Sprintf(`{"errors":[{"status":%d,"title":"x","detail":"made to fail","code":"test.made"}]}`, status)
-			return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Request: req, Header: http.Header{}}, nil
+			return failure(req, status), nil
 		}
 	}
 	res, err := c.next.RoundTrip(req)
 	if err != nil || c.after == nil {
 		return res, err
 	}
-	if err = c.after(req.Method, path); err != nil {
-		res.Body.Close()
-		return nil, err
+	err = c.after(req.Method, path)
+	if err == nil {
+		return res, nil
 	}
-	return res, nil
+	res.Body.Close()
+	var status answered
+	if errors.As(err, &status) {
+		return failure(req, int(status)), nil
+	}
+	return nil, err
+}
+
+// answered is the status with which a request is answered that was done all the same.
+type answered int
+
+func (a answered) Error() string { return fmt.Sprint(int(a)) }
+
+func failure(req *http.Request, status int) *http.Response {
+	body := fmt.Sprintf(`{"errors":[{"status":%d,"title":"x","detail":"made to fail","code":"test.made"}]}`, status)
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Request: req, Header: http.Header{}}
 }
 
 // take returns the calls since the last time.
@@ -624,6 +638,31 @@ func TestProvidersOfAnEarlierLifeAreTakenOver(t *testing.T) {
 	w.report()
 	if got, _ := w.provider("3b"); got.Inventories["PGPU"].Total != 1 || !slices.Equal(got.Traits, []string{"OWNER_CYBORG", "CUSTOM_A"}) {
 		t.Errorf("provider: %+v", got)
+	}
+}
+
+// TestAnEmptyProviderOfAnEarlierLifeIsNotForgotten: its creation was answered too late, the answer to what is written to it is lost, and
+// the device is not reported any more.
+func TestAnEmptyProviderOfAnEarlierLifeIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"/inventories", "/traits"} {
+		w := newReportWorld(t, gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
+		uuid := driver.ProviderUUID("cn0_0000:3b:00.0")
+		if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0_0000:3b:00.0", UUID: uuid, Parent: w.root}); err != nil {
+			t.Fatal(err)
+		}
+		w.wire.after = func(method, path string) error {
+			return either[error](method == "PUT" && strings.HasSuffix(path, uuid+step), nil, errors.New("the answer is lost"))
+		}
+		if err := w.cyborg.Report(t.Context()); err == nil {
+			t.Errorf("%s: the answer is not lost", step)
+		}
+		w.wire.after = nil
+		w.hardware.set()
+		w.report()
+		if got, there := w.provider("3b"); there {
+			t.Errorf("%s: left: %+v", step, got)
+		}
 	}
 }
 

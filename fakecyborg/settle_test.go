@@ -136,6 +136,7 @@ const (
 	refused interruption = "refused"
 	outage  interruption = "refused, and all that follow"
 	lost    interruption = "the answer is lost"
+	unsure  interruption = "done, and answered 500"
 	silence interruption = "the answer is lost, and all that follow are refused"
 	crash   interruption = "the process ends before its answer"
 )
@@ -148,7 +149,7 @@ func TestAReportSettlesWhatFailed(t *testing.T) {
 	for name, u := range upheavals() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ways := []interruption{refused, outage, lost, silence, crash}
+			ways := []interruption{refused, outage, lost, unsure, silence, crash}
 			for k, how := range ways {
 				first, step := 1, 1
 				if testing.Short() {
@@ -186,6 +187,8 @@ func (u upheaval) interrupt(t *testing.T, how interruption, n int) bool {
 			state = dumped(t, w.cyborg)
 		case calls == n && (how == lost || how == silence):
 			return errors.New("the answer is lost")
+		case calls == n && how == unsure:
+			return answered(http.StatusInternalServerError)
 		}
 		return nil
 	}

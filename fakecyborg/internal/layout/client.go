@@ -215,7 +215,8 @@ func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made
 	if p.Quirks {
 		got, err := p.Must(ctx, http.MethodGet, ProviderPath(want.UUID), "1.6", nil, http.StatusNotFound)
 		if err != nil || got.Status == http.StatusOK {
-			return t, false, cmp.Or(err, p.checkOurs(ctx, want))
+			_, err := p.adopt(ctx, want, err)
+			return t, false, err
 		}
 	}
 	const path = "/resource_providers"
@@ -228,10 +229,13 @@ func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made
 		return t, true, nil
 	case got.Status == http.StatusConflict && !p.Quirks:
 		if known, err := p.knowsProvider(ctx, want.UUID); err != nil || known {
-			return t, false, cmp.Or(err, p.checkOurs(ctx, want))
+			made, err := p.adopt(ctx, want, err)
+			return t, made, err
 		}
+	case got.Status >= http.StatusInternalServerError && !p.Quirks:
+		made = p.maybeMade(ctx, want.UUID)
 	}
-	return t, false, placementError(http.MethodPost, path, got)
+	return t, made, placementError(http.MethodPost, path, got)
 }
 
 // newProvider is the body of a request for a provider.
@@ -244,14 +248,17 @@ type newProvider struct {
 // lookTime is how long a lost answer is looked into.
 const lookTime = 10 * time.Second
 
-// maybeMade reports whether a request with a lost answer may have created a provider. One that has
-// been written to is older.
+// maybeMade reports whether a request with a lost answer, or that of a server's failure, may have created a provider. One
+// that has been written to is older.
 func (p *Client) maybeMade(ctx context.Context, uuid string) bool {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 	defer end()
 	have, err := p.provider(ctx, uuid, "")
-	return err != nil || have.Generation == 0
+	return err != nil || have.untouched()
 }
+
+// untouched reports whether nothing has been written to a provider since it was created.
+func (p Provider) untouched() bool { return p.Generation == 0 }
 
 // knowsProvider reports whether a provider exists.
 func (p *Client) knowsProvider(ctx context.Context, uuid string) (bool, error) {
@@ -259,16 +266,20 @@ func (p *Client) knowsProvider(ctx context.Context, uuid string) (bool, error) {
 	return got.OK(), err
 }
 
-// checkOurs refuses a provider that Cyborg cannot have made.
-func (p *Client) checkOurs(ctx context.Context, want Want) error {
+// adopt takes a provider over, unless looking for it failed, and refuses one that Cyborg cannot have made. Made is set for one
+// to which nothing has been written: it is left of a creation without an answer, or that was late.
+func (p *Client) adopt(ctx context.Context, want Want, failed error) (made bool, err error) {
+	if failed != nil {
+		return false, failed
+	}
 	have, err := p.provider(ctx, want.UUID, "1.14")
 	if err != nil {
-		return err
+		return false, err
 	}
 	if have.Name != want.Name || have.Parent != want.Parent {
-		return fmt.Errorf("resource provider %s (name %s, parent %s) exists and was not created by Cyborg", want.UUID, have.Name, have.Parent)
+		return false, fmt.Errorf("resource provider %s (name %s, parent %s) exists and was not created by Cyborg", want.UUID, have.Name, have.Parent)
 	}
-	return nil
+	return have.untouched(), nil
 }
 
 // generation is the number that the next write of the provider must carry. Upstream always reads it.

@@ -464,14 +464,16 @@ func TestAnExistingProviderIsAdoptedIfItIsCyborgs(t *testing.T) {
 	want := layout.Want{UUID: "card", Name: "cn0_card", Parent: "host", Class: "PGPU", Total: 2}
 	for _, existing := range []provider{
 		{UUID: "card", Name: "cn0_card", Parent: "host"},
+		{UUID: "card", Name: "cn0_card", Parent: "host", Generation: 2},
 		{UUID: "card", Name: "cn0_card", Parent: "other"},
 		{UUID: "card", Name: "other", Parent: "host"},
 	} {
 		p := newPeer()
 		p.providers["card"] = &existing
 		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
+		untouched := existing.Generation == 0
 		made, err := l.Add(t.Context(), want)
-		if ours := existing.Name == want.Name && existing.Parent == want.Parent; made || (err == nil) != ours {
+		if ours := existing.Name == want.Name && existing.Parent == want.Parent; made != (ours && untouched) || (err == nil) != ours {
 			t.Errorf("%+v: made %t, %v", existing, made, err)
 		}
 	}
