@@ -73,10 +73,12 @@ type deviceChange struct {
 	stored *storedDevice // nil for a new device, of which all deployables are added
 	// updated is set if the row of the device differs.
 	updated bool
-	// reshaped is set if the providers of all deployables have to stand elsewhere.
-	reshaped    bool
-	vanished    []storedDeployable
-	deployables []deployableChange
+	// nested is set if the device is to have a provider of its own, and reshaped if it is to be otherwise than before:
+	// the providers of all deployables have to stand elsewhere.
+	nested, reshaped bool
+	vanished         []storedDeployable
+	kept             bool // some of those that vanished could not be removed
+	deployables      []deployableChange
 }
 
 // device is the row of the device after the change.
@@ -100,7 +102,7 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 		}
 	}
 	for _, f := range seen.devices {
-		change := deviceChange{found: f, stored: known[f.key]}
+		change := deviceChange{found: f, stored: known[f.key], nested: rules.Nests(f.Device)}
 		if change.stored == nil || change.plan(rules) {
 			d.devices = append(d.devices, change)
 		}
@@ -173,7 +175,7 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 			c.vanished = append(c.vanished, deployable)
 		}
 	}
-	if c.reshaped = c.stored.Nested != rules.Nests(c.found.Device); c.reshaped {
+	if c.reshaped = c.stored.Nested != c.nested; c.reshaped {
 		return true
 	}
 	for _, spec := range c.found.Deployables {
@@ -187,6 +189,15 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 		}
 	}
 	return c.updated || len(c.vanished)+len(c.deployables) > 0
+}
+
+// endVanished ends what vanished: the rest of the change is about what is found.
+func (c *deviceChange) endVanished(removed bool) {
+	rest := *c.stored
+	rest.deployables = slices.DeleteFunc(slices.Clone(rest.deployables), func(d storedDeployable) bool {
+		return slices.ContainsFunc(c.vanished, func(v storedDeployable) bool { return v.UUID == d.UUID })
+	})
+	c.stored, c.vanished, c.kept = &rest, nil, c.kept || !removed
 }
 
 // planDeployable compares a deployable with what a driver reports of it. Its total is not reduced
@@ -243,7 +254,8 @@ func sameItems[T comparable](a, b []T) bool {
 }
 
 // shrunk is the deployable with nothing but what is in use. If that is nothing, something is allocated of it, and
-// an instance may still bind it: it keeps its handles, and one unit, the least that Placement takes.
+// an instance may still bind it: it keeps its handles, and one unit, the least that Placement takes. It also keeps them while
+// an image is written to it, which concerns them all.
 func (d storedDeployable) shrunk() driver.Deployable {
 	spec, n := d.reported, d.inUse()
 	spec.DriverName, spec.NumAccelerators = d.DriverName, min(max(1, n), d.Total)
@@ -251,7 +263,7 @@ func (d storedDeployable) shrunk() driver.Deployable {
 		spec.Programmable = new(bool)
 	}
 	for _, h := range d.handles {
-		if h.InUse || n == 0 {
+		if h.InUse || n == 0 || d.programming {
 			spec.AttachHandles = append(spec.AttachHandles, driver.AttachHandle{Type: h.Type, Info: h.Info.Map()})
 		}
 	}

@@ -298,7 +298,8 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 	}
 }
 
-// apply applies the difference, in Placement and in the store.
+// apply applies the difference, in Placement and in the store: what vanished first, on all devices, since what is
+// found may have its functions. Upstream goes from device to device.
 func (r *report) apply(ctx context.Context, d difference) {
 	if len(d.vanished) > 0 || slices.ContainsFunc(d.devices, func(change deviceChange) bool { return change.stored != nil }) {
 		r.alone()
@@ -306,15 +307,41 @@ func (r *report) apply(ctx context.Context, d difference) {
 	for _, device := range d.vanished {
 		r.removeDevice(ctx, device)
 	}
+	if !r.c.cfg.Quirks {
+		for i := range d.devices {
+			r.endVanished(ctx, &d.devices[i])
+		}
+	}
+	taken := r.takenFunctions(d)
 	for _, change := range d.devices {
 		switch {
+		case taken != nil && !taken.restrict(r.c.rules, &change):
 		case change.stored == nil:
-			r.addNew(ctx, r.storeDevice(change.found))
+			r.addNew(ctx, r.storeDevice(change))
 		case change.reshaped:
 			r.reshapeDevice(ctx, change)
 		default:
 			r.changeDevice(ctx, change)
 		}
+	}
+}
+
+// takenFunctions are the functions that the devices of the host have, nil if there is none that a device that is found could
+// take from another.
+func (r *report) takenFunctions(d difference) functions {
+	if r.c.cfg.Quirks || len(d.devices) == 0 {
+		return nil
+	}
+	if stored := r.stored(); len(stored) > 0 {
+		return functionsOf(stored)
+	}
+	return nil
+}
+
+// endVanished removes what vanished of a device.
+func (r *report) endVanished(ctx context.Context, change *deviceChange) {
+	if len(change.vanished) > 0 {
+		change.endVanished(r.removeVanished(ctx, change.stored.Device, "drop the vanished deployable", change.vanished))
 	}
 }
 
@@ -402,9 +429,10 @@ func (r *report) addNew(ctx context.Context, d newDevice) {
 }
 
 // storeDevice stores the rows of a new device and its deployables, or none of them.
-func (r *report) storeDevice(f found) (d newDevice) {
+func (r *report) storeDevice(change deviceChange) (d newDevice) {
+	f := change.found
 	r.c.db.Update(nil, func(tx store.Tx) {
-		d.Device = tx.AddDevice(r.name, f.Device, f.source, r.c.rules.Nests(f.Device), r.c.now())
+		d.Device = tx.AddDevice(r.name, f.Device, f.source, change.nested, r.c.now())
 		for _, spec := range f.Deployables {
 			deployable, err := r.storeDeployable(tx, d.Device, spec)
 			if err != nil {
@@ -520,12 +548,13 @@ func (r *report) drop(device store.Device, deployable string, err error) {
 func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	c, device := r.c, change.stored.Device
 	r.updateDevice(change)
-	if !r.removeVanished(ctx, device, "drop the vanished deployable", change.vanished) ||
+	r.endVanished(ctx, &change)
+	if change.kept ||
 		!r.removeDeployables(ctx, device, "move the providers of its regions", r.deployablesOf(device)...) || len(r.deployablesOf(device)) > 0 {
 		return
 	}
 	c.db.Update(nil, func(tx store.Tx) {
-		tx.SetNested(device.UUID, c.rules.Nests(change.found.Device))
+		tx.SetNested(device.UUID, change.nested)
 		device, _ = tx.Device(device.UUID)
 	})
 	for _, spec := range change.found.Deployables {
@@ -543,7 +572,7 @@ func (r *report) updateDevice(change deviceChange) {
 
 // changeDevice applies the difference of a stored device.
 func (r *report) changeDevice(ctx context.Context, change deviceChange) {
-	r.removeVanished(ctx, change.stored.Device, "drop the vanished deployable", change.vanished)
+	r.endVanished(ctx, &change)
 	// A process that ends before the first deployable is unsettled must find the difference again.
 	r.updateDevice(change)
 	for _, d := range change.deployables {

@@ -55,37 +55,29 @@ func currentVGPU(d driver.Driver, v driver.VGPU) int {
 	return current
 }
 
-// dropForeign removes from a discovery the handles that are not to be offered: those that are in use and that no
-// request has, since somebody else has set the type of their function, and those whose function a request has as
-// another handle, which is not reported any more. A device with no other handle is not new then.
+// dropForeign removes from a discovery the handles that are in use and that no request has, since somebody else has
+// set the type of their function. A device with no other handle is not new then.
 func (r *report) dropForeign(seen *discovery, stored []storedDevice) {
 	used := usedHandles(stored)
 	for i := range seen.devices {
 		f := &seen.devices[i]
 		f.Deployables = withoutForeign(f.Deployables, func(d driver.Deployable, h driver.AttachHandle) bool {
-			if used.has(d, h) {
-				return false
-			}
-			return !r.c.cfg.Quirks && used.conflicts(h) || h.InUse && r.stillUsed(*f, d, h)
+			return h.InUse && !used.has(d, h) && r.stillUsed(*f, d, h)
 		})
 	}
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool { return len(f.Deployables) == 0 && !isStored(stored, f) })
 }
 
-// inUse is what requests have of a host.
-type inUse struct {
-	handles   map[[2]string]bool      // by deployable and key
-	functions map[driver.Address]bool // of PCI handles
-	parents   map[driver.Address]bool // of mediated devices
-}
+// inUse are the handles that requests have, by deployable and key.
+type inUse map[[2]string]bool
 
 func usedHandles(stored []storedDevice) inUse {
-	used := inUse{make(map[[2]string]bool), make(map[driver.Address]bool), make(map[driver.Address]bool)}
+	used := make(inUse)
 	for _, device := range stored {
 		for _, d := range device.deployables {
 			for _, h := range d.handles {
 				if h.InUse {
-					used.add(d.Name, h)
+					used[[2]string{d.Name, string(h.Info)}] = true
 				}
 			}
 		}
@@ -93,35 +85,9 @@ func usedHandles(stored []storedDevice) inUse {
 	return used
 }
 
-func (u inUse) add(deployable string, h store.Handle) {
-	u.handles[[2]string{deployable, string(h.Info)}] = true
-	at := driver.ControlPath{Info: h.Info.Map()}.Address()
-	switch h.Type {
-	case driver.HandlePCI:
-		u.functions[at] = true
-	case driver.HandleMDEV:
-		u.parents[at] = true
-	}
-}
-
 // has reports whether a request has a handle.
 func (u inUse) has(d driver.Deployable, h driver.AttachHandle) bool {
-	return u.handles[[2]string{d.Name, h.Key()}]
-}
-
-// conflicts reports whether a request has the function of a handle that none has. Mediated devices share theirs.
-func (u inUse) conflicts(h driver.AttachHandle) bool {
-	if len(u.functions)+len(u.parents) == 0 {
-		return false
-	}
-	at := driver.ControlPath{Info: h.Info}.Address()
-	switch h.Type {
-	case driver.HandlePCI:
-		return u.functions[at] || u.parents[at]
-	case driver.HandleMDEV:
-		return u.functions[at]
-	}
-	return false
+	return u[[2]string{d.Name, h.Key()}]
 }
 
 // stillUsed looks again at a handle that was in use when the hardware was read: a request that had it may have

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// functions are the handles of a host by the function that they stand for, so that each function is offered by one
+// deployable only. The configuration of a driver may move a function to another deployable, while the one that had it
+// cannot be removed: it is in use, an image is being written to it, or Placement keeps it.
+type functions map[driver.Address][]standing
+
+// standing is a handle and where it stands.
+type standing struct {
+	place
+	kind  string
+	info  store.Info
+	inUse bool
+}
+
+// place is a deployable, by the control path of its device and its name.
+type place struct{ device, deployable string }
+
+// functionsOf are the functions that the stored devices have.
+func functionsOf(stored []storedDevice) functions {
+	f := make(functions)
+	for _, device := range stored {
+		for _, d := range device.deployables {
+			for _, h := range d.handles {
+				f.add(driver.ControlPath{Info: h.Info.Map()}.Address(), standing{place{device.key, d.Name}, h.Type, h.Info, h.InUse})
+			}
+		}
+	}
+	return f
+}
+
+func (f functions) add(at driver.Address, s standing) {
+	if s.kind == driver.HandlePCI || s.kind == driver.HandleMDEV {
+		f[at] = append(f[at], s)
+	}
+}
+
+// take adds the function of a handle that is to stand somewhere, and reports whether it may: no other deployable has it,
+// and no request has it as another handle of the same one. Mediated devices share theirs.
+func (f functions) take(to place, h driver.AttachHandle) bool {
+	at, s := driver.ControlPath{Info: h.Info}.Address(), standing{place: to, kind: h.Type, info: store.Info(h.Key())}
+	known, taken := false, false
+	for _, other := range f[at] {
+		if other.place == to && other.info == s.info {
+			if other.inUse {
+				return true
+			}
+			known = true
+			continue
+		}
+		shared := other.kind == driver.HandleMDEV && h.Type == driver.HandleMDEV
+		taken = taken || !shared && (other.place != to || other.inUse)
+	}
+	if !taken && !known {
+		f.add(at, s)
+	}
+	return !taken
+}
+
+// restrict leaves the handles out of a change that may not stand where they are found. The report after that which
+// frees their functions adds them. It reports whether there is anything left to change.
+func (f functions) restrict(rules layout.Rules, change *deviceChange) bool {
+	all := true
+	reported := withoutForeign(change.found.Deployables, func(d driver.Deployable, h driver.AttachHandle) bool {
+		free := f.take(place{change.found.key, d.Name}, h)
+		all = all && free
+		return !free
+	})
+	if all {
+		return true
+	}
+	change.found.Deployables = reported
+	if change.stored == nil {
+		return len(reported) > 0
+	}
+	change.deployables = nil
+	return change.plan(rules)
+}
