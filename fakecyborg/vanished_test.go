@@ -264,3 +264,78 @@ func TestAFunctionInUseThatIsHiddenStays(t *testing.T) {
 		t.Errorf("handles %v", got)
 	}
 }
+
+// TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered has a card that loses a free function while a guest has another, and
+// that is to be changed in Placement as it cannot be while the guest runs.
+func TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered(t *testing.T) {
+	t.Parallel()
+	const memory = "CUSTOM_ACCELERATOR_MEMORY_DDR4"
+	before := gpu("3b", "FPGA", nil, "1", "2", "3")
+	before.Type = driver.TypeFPGA
+	before.Deployables[0].Resources = map[string]int{memory: 1024}
+	less := before.Clone()
+	less.Deployables[0].NumAccelerators, less.Deployables[0].AttachHandles = 2, less.Deployables[0].AttachHandles[:2]
+	class, bare, regions := less.Clone(), less.Clone(), less.Clone()
+	class.Deployables[0].Class = "CUSTOM_ACCELERATOR_FPGA"
+	bare.Deployables[0].Resources = nil
+	regions.Deployables = append(regions.Deployables, cardOf(nil).Deployables...)
+	all := []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested, fakecyborg.ModeFlat}
+	for name, tt := range map[string]struct {
+		after driver.Device
+		modes []fakecyborg.PlacementMode
+		fails string // what Placement does not answer
+	}{
+		"another class":            {class, all, ""},
+		"no memory":                {bare, all, ""},
+		"a provider above it":      {regions, []fakecyborg.PlacementMode{fakecyborg.ModeNested}, ""},
+		"Placement does not write": {less, []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat}, http.MethodPut},
+	} {
+		for _, mode := range tt.modes {
+			t.Run(name+", "+string(mode), func(t *testing.T) {
+				t.Parallel()
+				w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, before)
+				w.report()
+				provider := w.cyborg.Deployables()[0].ProviderUUID
+				if err := w.placement.Claim(placementsim.Claim{Consumer: instanceA, Project: "p", User: "u", Allocations: []placementsim.Allocation{
+					{Provider: provider, Class: "FPGA", Used: 1}, {Provider: provider, Class: memory, Used: 512},
+				}}); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.bindTo("FPGA", provider, instanceA); err != nil {
+					t.Fatal(err)
+				}
+				if tt.fails != "" {
+					w.wire.hook = func(method, _ string) int {
+						if method == tt.fails {
+							return 500
+						}
+						return 0
+					}
+				}
+				w.hardware.set(tt.after)
+				for range 2 {
+					if err := w.cyborg.Report(t.Context()); err == nil {
+						t.Error("no error for a change that Placement refuses")
+					}
+					for _, h := range w.cyborg.AttachHandles() {
+						if h.Info["function"] == "3" {
+							t.Errorf("handle %v of a function that is gone", h)
+						}
+					}
+					if got := w.offered("FPGA"); tt.fails == "" && got != 2 {
+						t.Errorf("Placement has %d FPGA, want those that are there", got)
+					}
+				}
+				w.wire.hook = nil
+				w.free(instanceA)
+				if err := w.placement.Release(instanceA); err != nil {
+					t.Fatal(err)
+				}
+				w.report()
+				if class := tt.after.Deployables[0].Class; w.offered(class) != len(tt.after.Deployables)+1 {
+					t.Errorf("Placement has %d %s after the guest", w.offered(class), class)
+				}
+			})
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
@@ -257,15 +258,39 @@ func sameItems[T comparable](a, b []T) bool {
 // an instance may still bind it: it keeps its handles, and one unit, the least that Placement takes. It also keeps them while
 // an image is written to it, which concerns them all.
 func (d storedDeployable) shrunk() driver.Deployable {
-	spec, n := d.reported, d.inUse()
-	spec.DriverName, spec.NumAccelerators = d.DriverName, min(max(1, n), d.Total)
-	if d.Preprogrammed {
-		spec.Programmable = new(bool)
-	}
+	n := d.inUse()
+	spec := d.withTotal(min(max(1, n), d.Total))
 	for _, h := range d.handles {
 		if h.InUse || n == 0 || d.programming {
 			spec.AttachHandles = append(spec.AttachHandles, driver.AttachHandle{Type: h.Type, Info: h.Info.Map()})
 		}
 	}
 	return spec
+}
+
+// remaining is the deployable as it is stored with no more than what is reported of it.
+func (d storedDeployable) remaining(found driver.Deployable) driver.Deployable {
+	spec := d.withTotal(min(found.NumAccelerators, d.Total))
+	spec.Hidden = true // what it has is what is stored
+	for _, h := range found.AttachHandles {
+		if slices.ContainsFunc(d.handles, func(stored store.Handle) bool { return stored.Info == store.Info(h.Key()) }) {
+			spec.AttachHandles = append(spec.AttachHandles, h)
+		}
+	}
+	return spec
+}
+
+// withTotal is the deployable as it is stored with another total, and without its handles.
+func (d storedDeployable) withTotal(total int) driver.Deployable {
+	spec := d.reported
+	spec.DriverName, spec.NumAccelerators = d.DriverName, total
+	if d.Preprogrammed {
+		spec.Programmable = new(bool)
+	}
+	return spec
+}
+
+// holds reports whether what is to be stored has the class and the memory of the deployable.
+func (d storedDeployable) holds(spec driver.Deployable) bool {
+	return d.reported.Class == spec.Class && maps.Equal(d.reported.Resources, spec.Resources)
 }

@@ -551,6 +551,7 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	r.endVanished(ctx, &change)
 	if change.kept ||
 		!r.removeDeployables(ctx, device, "move the providers of its regions", r.deployablesOf(device)...) || len(r.deployablesOf(device)) > 0 {
+		r.lowerAll(ctx, change)
 		return
 	}
 	c.db.Update(nil, func(tx store.Tx) {
@@ -559,6 +560,19 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	})
 	for _, spec := range change.found.Deployables {
 		r.addDeployable(ctx, device, spec)
+	}
+}
+
+// lowerAll withdraws what is not reported any more of a device whose providers cannot move.
+func (r *report) lowerAll(ctx context.Context, change deviceChange) {
+	for _, d := range r.deployablesOf(change.stored.Device) {
+		n := slices.IndexFunc(change.found.Deployables, func(found driver.Deployable) bool { return found.Name == d.Name })
+		if n < 0 {
+			continue
+		}
+		if rest, needed := planDeployable(r.c.rules, change.stored.Device, change.stored.Device, &d, d.remaining(change.found.Deployables[n])); needed {
+			r.changeDeployable(ctx, change.stored.key, rest)
+		}
 	}
 }
 
@@ -584,20 +598,48 @@ func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 	}
 }
 
-// changeDeployable changes a deployable in Placement and then in the store.
+// changeDeployable changes a deployable in Placement and then in the store. The free handles that are not reported any more are
+// withdrawn before, whatever Placement answers.
 func (r *report) changeDeployable(ctx context.Context, key string, d deployableChange) {
 	c := r.c
 	step := "update provider " + d.stored.Name
-	if !c.cfg.Quirks && !d.found.Hidden {
-		c.db.Update(nil, func(tx store.Tx) { tx.ObserveDeployable(d.stored.UUID, d.found) })
+	if !c.cfg.Quirks {
+		c.db.Update(nil, func(tx store.Tx) {
+			if !d.found.Hidden {
+				tx.ObserveDeployable(d.stored.UUID, d.found)
+			}
+			tx.WithdrawHandles(d.stored.UUID, d.spec.AttachHandles)
+		})
 	}
 	if err := c.changeInPlacement(ctx, d.stored.UUID, d.change); err != nil {
 		r.fail(key, step, err)
+		r.lower(ctx, key, d)
 		return
 	}
 	var err error
 	c.db.Update(nil, func(tx store.Tx) { err = tx.UpdateDeployable(d.stored.UUID, d.spec, c.now()) })
 	r.fail(key, step, err)
+}
+
+// lower lowers the capacity of a deployable to what is reported of it, in its present class and with its present memory, if
+// Placement refuses others because a guest holds some.
+func (r *report) lower(ctx context.Context, key string, d deployableChange) {
+	total := min(d.spec.NumAccelerators, d.stored.Total)
+	if r.c.cfg.Quirks || total == d.stored.Total || d.stored.holds(d.spec) {
+		return
+	}
+	var change layout.Change
+	spec := d.stored.withTotal(total)
+	r.c.db.View(func(tx store.Tx) {
+		row, _ := tx.Deployable(d.stored.UUID)
+		device, _ := tx.Device(row.Device)
+		change = r.c.rules.Compare(device, device, row, d.stored.reported, spec)
+	})
+	if err := r.c.changeInPlacement(ctx, d.stored.UUID, change); err != nil {
+		r.fail(key, "lower the total of provider "+d.stored.Name, err)
+		return
+	}
+	r.c.db.Update(nil, func(tx store.Tx) { tx.LowerTotal(d.stored.UUID, total, r.c.now()) })
 }
 
 // setReported sets when a host was discovered last, which is not part of the state.

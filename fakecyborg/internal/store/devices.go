@@ -288,6 +288,30 @@ func (d Deployable) lacks(trait string, now time.Time) bool {
 	return lost && now.Sub(at) < lostTime
 }
 
+// LowerTotal stores the total that Placement has now of a deployable that is otherwise as it was.
+func (t Tx) LowerTotal(uuid string, total int, now time.Time) {
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Total, d.Unsettled, d.UpdatedAt = total, nil, now })
+}
+
+// WithdrawHandles deletes the free handles of a deployable that are not reported any more. Those in use are deleted when they
+// are released.
+func (t Tx) WithdrawHandles(deployable string, reported []driver.AttachHandle) {
+	found := make(map[Info]bool, len(reported))
+	for _, h := range reported {
+		found[Info(h.Key())] = true
+	}
+	for h := range t.Handles(deployable) {
+		switch {
+		case found[h.Info]:
+		case !h.InUse:
+			t.s.handles.Delete(t.tx, h.ID)
+		case !h.Vanished:
+			h.Vanished = true
+			t.s.handles.Put(t.tx, h)
+		}
+	}
+}
+
 func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {
 	if t.s.cfg.Quirks {
 		return t.updateHandlesAsUpstream(d, reported)
