@@ -74,14 +74,20 @@ func (n nested) deleteRegion(want Want) (last bool) {
 	return last
 }
 
-// Forget forgets a region and the provider of its device.
+// Forget forgets a region. The provider of its device may be there or not, with what was written to it.
 func (n nested) Forget(want Want) {
-	if want.Device != "" {
-		n.db.Update(nil, func(tx store.Tx) {
-			tx.DeleteRegion(want.Name)
-			tx.DeleteDeviceProvider(want.Device)
-		})
+	if want.Device == "" {
+		return
 	}
+	n.db.Update(nil, func(tx store.Tx) { tx.DeleteRegion(want.Name) })
+	n.update(want.Device, func(p *store.DeviceProvider) {
+		p.Traits, p.Unsure = nil, without(slices.Concat(p.Traits, p.Unsure), nil)
+		inventories := make(map[string]store.Inventory, len(p.Inventories))
+		for class, amount := range p.Inventories {
+			inventories[class] = eitherOf(amount, store.Inventory{})
+		}
+		p.Inventories = inventories
+	})
 }
 
 // Change changes the provider of a region and what its device has of it.

@@ -582,3 +582,33 @@ func TestALostCreationOfAnInventoryIsLookedInto(t *testing.T) {
 		}
 	}
 }
+
+// Placement has lost a region, and may have lost the device above it.
+func TestADeviceWhoseRegionIsLostKeepsNoTraitOfBefore(t *testing.T) {
+	t.Parallel()
+	region := layout.Want{
+		UUID: "r1", Name: "cn0_r1", Parent: "board", Device: "cn0_FPGA_3b", Root: "host", Class: "FPGA", Total: 1,
+		Traits: []string{"CUSTOM_OLD"}, Shared: map[string]int{"CUSTOM_M": 8},
+	}
+	changed := with(region, func(w *layout.Want) { w.Traits, w.Shared = []string{"CUSTOM_NEW"}, nil })
+	for name, lost := range map[string][]string{"the region": {"r1"}, "both": {"r1", "board"}} {
+		p := newPeer()
+		l := layout.New(store.LayoutNested, p.client(), store.New(store.Config{Layout: store.LayoutNested}))
+		if _, err := l.Add(t.Context(), region); err != nil {
+			t.Fatal(err)
+		}
+		for _, uuid := range lost {
+			delete(p.providers, uuid)
+		}
+		l.Forget(region)
+		if _, err := l.Add(t.Context(), changed); err != nil {
+			t.Fatal(err)
+		}
+		if board := p.providers["board"]; !slices.Equal(board.traits, []string{"CUSTOM_NEW"}) || len(board.inventories) > 0 {
+			t.Errorf("%s: the device has traits %v and inventories %v", name, board.traits, board.inventories)
+		}
+		if err := l.Remove(t.Context(), changed); err != nil || p.difference() != "" {
+			t.Errorf("%s: removed: %v, left behind: %s", name, err, p.difference())
+		}
+	}
+}
