@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -157,6 +158,58 @@ func TestAFunctionBeingProgrammedIsNotOfferedElsewhere(t *testing.T) {
 			}
 			close(leave)
 			<-ended
+		})
+	}
+}
+
+// TestARegionIsNotProgrammedBelowAFunctionThatVanished has a card that is divided otherwise while a guest has one of its
+// functions, so that nobody knows whether the region of another has it, too.
+func TestARegionIsNotProgrammedBelowAFunctionThatVanished(t *testing.T) {
+	t.Parallel()
+	_, separate, _ := dividedCard()
+	for name, tt := range map[string]struct {
+		before, after driver.Device
+		free          string // the deployable of the other function
+	}{
+		"joined":    {separate, fpgaCard("FPGA"), "cn0_0000:3b:00.0"},
+		"separated": {fpgaCard("FPGA"), separate, "cn0_0000:3b:00.2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				card := newHardware("test", tt.before)
+				w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
+				w.profile("plain", `[{"resources:FPGA":"1"}]`)
+				w.profile("image", `[{"resources:FPGA":"1","accel:bitstream_id":"`+imageOne+`"}]`)
+				bind := func(profile, instance, provider string) {
+					w.patch(binding(instance, provider, w.arqs(profile)...))
+					synctest.Wait()
+				}
+				bind("plain", instanceA, w.server.Deployables()[0].ProviderUUID)
+				w.server.CheckBound(t, instanceA, 1)
+				card.set(tt.after)
+				for range 2 {
+					if err := w.server.ReportHost(t.Context(), "cn0"); err == nil || strings.Count(err.Error(), " in use by ") != 1 {
+						t.Errorf("report: %v, want the user named once", err)
+					}
+				}
+				at := slices.IndexFunc(w.server.Deployables(), func(d fakecyborg.Deployable) bool { return d.Name == tt.free })
+				if at < 0 {
+					t.Fatalf("deployables %v, want %s", w.server.Deployables(), tt.free)
+				}
+				region := w.server.Deployables()[at]
+				bind("image", instanceB, region.ProviderUUID)
+				if err := w.server.ProgramDeployable(t.Context(), region.UUID, imageOne); err == nil || len(card.images) > 0 {
+					t.Errorf("programming: %v, written %q, want that the user is named", err, card.images)
+				}
+				for _, instance := range []string{instanceA, instanceB} {
+					w.want(w.delete("/v2/accelerator_requests?instance="+instance), 204, "")
+				}
+				if err := w.server.ReportHost(t.Context(), "cn0"); err != nil {
+					t.Error(err)
+				}
+				bind("image", instanceB, region.ProviderUUID)
+				w.server.CheckBound(t, instanceB, 1)
+			})
 		})
 	}
 }

@@ -91,6 +91,8 @@ type deployableChange struct {
 	found  driver.Deployable // as the driver reported it
 	spec   driver.Deployable // as it is to be stored
 	change layout.Change
+	// vanished is set for a deployable that is no longer reported.
+	vanished bool
 }
 
 // planReport compares what is stored of a host with what was found.
@@ -216,7 +218,7 @@ func planDeployable(rules layout.Rules, was, is store.Device, deployable *stored
 	}
 	change := rules.Compare(was, is, row, deployable.reported, spec)
 	change.Held = deployable.inUse() > 0
-	same := change.Empty() && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
+	same := change.Empty() && !deployable.Vanished && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
 	return deployableChange{stored: deployable, found: found, spec: spec, change: change}, !same
 }
 

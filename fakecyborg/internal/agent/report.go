@@ -400,7 +400,10 @@ func (r *report) shrink(ctx context.Context, device store.Device, d *storedDeplo
 	if r.c.cfg.Quirks {
 		return
 	}
-	if change, needed := planDeployable(r.c.rules, device, device, d, d.shrunk()); needed {
+	known := d.Vanished
+	d.Vanished = false
+	if change, needed := planDeployable(r.c.rules, device, device, d, d.shrunk()); needed || !known {
+		change.vanished = true
 		r.changeDeployable(ctx, device.ControlPath.Key(), change)
 	}
 }
@@ -608,6 +611,7 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 			if !d.found.Hidden {
 				tx.ObserveDeployable(d.stored.UUID, d.found)
 			}
+			tx.SetVanished(d.stored.UUID, d.vanished)
 			tx.WithdrawHandles(d.stored.UUID, d.spec.AttachHandles)
 		})
 	}

@@ -130,7 +130,7 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.s.cfg.Quirks {
 		return nil
 	}
-	if t.Programming(d.UUID) && !ref.Named() {
+	if t.regionProgramming(d) && !ref.Named() {
 		return Refuse(Conflict, "deployable %s is being programmed", d.Name)
 	}
 	if traits := t.Reported(d).Traits; !ref.Named() && t.group(a).lacksFunction(traits) { // Placement had it when the instance was scheduled
@@ -141,7 +141,7 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 			return Refuse(Conflict, "deployable %s has been programmed with another function", d.Name)
 		}
 	}
-	for h := range t.Handles(d.UUID) {
+	for h := range t.regionHandles(d) {
 		if other, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && t.programs(other) && !t.shares(other, a.Instance, ref) {
 			return Refuse(Conflict, "deployable %s is being programmed for ARQ %s", d.Name, other.UUID)
 		}
@@ -152,7 +152,7 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	if d.Preprogrammed {
 		return Refuse(Conflict, "deployable %s is pre-programmed and cannot be programmed", d.Name)
 	}
-	if users := t.otherUsers(d.UUID, "", a.Instance, ref); len(users) > 0 {
+	if users := t.otherUsers(d, "", a.Instance, ref); len(users) > 0 {
 		return Refuse(Conflict, "deployable %s is in use by %s and cannot be programmed", d.Name, strings.Join(users, ", "))
 	}
 	return nil
@@ -202,8 +202,8 @@ func (t Tx) shares(other ARQ, instance string, ref BitstreamRef) bool {
 
 // otherUsers names the requests that hold handles of a region, except for one handle and for the
 // requests of the instance that want the same bitstream written.
-func (t Tx) otherUsers(deployable, except, instance string, ref BitstreamRef) []string {
-	return t.users(deployable, func(h Handle, a ARQ) bool { return h.UUID == except || t.shares(a, instance, ref) })
+func (t Tx) otherUsers(d Deployable, except, instance string, ref BitstreamRef) []string {
+	return t.regionUsers(d, func(h Handle, a ARQ) bool { return h.UUID == except || t.shares(a, instance, ref) })
 }
 
 // ownerAfterBind keeps the tenant's project when the patch names none. Upstream takes the caller's,

@@ -194,7 +194,7 @@ func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
 // written to it.
 func (t Tx) Withdraw(deployables []Deployable) error {
 	for _, d := range deployables {
-		if users := t.users(d.UUID, nil); len(users) > 0 {
+		if users := t.users(d.UUID); len(users) > 0 {
 			return fmt.Errorf("deployable %s is in use by %s", d.Name, strings.Join(users, ", "))
 		}
 		if t.Programming(d.UUID) {
@@ -210,6 +210,11 @@ func (t Tx) Withdraw(deployables []Deployable) error {
 // SetInPlacement stores whether Placement knows a deployable.
 func (t Tx) SetInPlacement(uuid string, known bool) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.InPlacement = known })
+}
+
+// SetVanished stores whether a deployable is no longer reported. Upstream knows no such state.
+func (t Tx) SetVanished(uuid string, vanished bool) {
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Vanished = vanished })
 }
 
 // Displace stores that Placement has lost a deployable, and where it is to be instead. Parent is the provider

@@ -56,11 +56,13 @@ func (t Tx) firstFreeHandle(deployable string) (Handle, bool) {
 	return Handle{}, false
 }
 
-// users names the requests that hold handles of a deployable, less those for which except, if it
-// is not nil, answers true. A handle in use whose request is gone counts.
-func (t Tx) users(deployable string, except func(Handle, ARQ) bool) []string {
+// users names the requests that hold handles of a deployable. A handle in use whose request is gone counts.
+func (t Tx) users(deployable string) []string { return t.usersOf(t.Handles(deployable), nil) }
+
+// usersOf names the requests that hold some of the handles, less those for which except, if it is not nil, answers true.
+func (t Tx) usersOf(handles iter.Seq[Handle], except func(Handle, ARQ) bool) []string {
 	var names []string
-	for h := range t.Handles(deployable) {
+	for h := range handles {
 		a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
 		switch {
 		case !h.InUse || except != nil && except(h, a):
@@ -80,7 +82,7 @@ func (t Tx) releaseHandle(uuid string) {
 		return
 	}
 	t.unlink(h)
-	if h.Vanished {
+	if d, _ := t.Deployable(h.Deployable); h.Vanished || d.Vanished {
 		t.s.handles.Delete(t.tx, h.ID)
 		return
 	}

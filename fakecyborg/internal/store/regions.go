@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -126,6 +127,44 @@ func (t Tx) Programming(deployable string) bool {
 	return writing
 }
 
+// regionHandles iterates over the handles that may be of the region of a deployable: its own, and those of other deployables
+// of the device of which either is no longer reported, since nobody knows then which region they belong to.
+func (t Tx) regionHandles(d Deployable) iter.Seq[Handle] {
+	return func(yield func(Handle) bool) {
+		for _, other := range t.DeviceDeployables(d.Device) {
+			for h := range t.Handles(other.UUID) {
+				if (t.sameRegion(d, other) || h.Vanished) && !yield(h) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sameRegion reports whether two deployables of a device may be of one region. Those that are reported are regions of their own.
+func (t Tx) sameRegion(d, other Deployable) bool {
+	return d.UUID == other.UUID || d.Vanished || other.Vanished
+}
+
+// regionUsers names what has handles of the region of a deployable. A deployable that is no longer reported, and that nobody
+// uses, counts: an instance may have claimed it.
+func (t Tx) regionUsers(d Deployable, except func(Handle, ARQ) bool) []string {
+	names := t.usersOf(t.regionHandles(d), except)
+	for _, other := range t.DeviceDeployables(d.Device) {
+		if other.Vanished && other.UUID != d.UUID && len(t.users(other.UUID)) == 0 {
+			names = append(names, "deployable "+other.Name+", which is no longer reported")
+		}
+	}
+	return names
+}
+
+// regionProgramming reports whether an image is being written to the region of a deployable.
+func (t Tx) regionProgramming(d Deployable) bool {
+	return slices.ContainsFunc(t.DeviceDeployables(d.Device), func(other Deployable) bool {
+		return t.sameRegion(d, other) && t.Programming(other.UUID)
+	})
+}
+
 // ClaimForBind reserves the region of a bind's handle for an image. Write is false if the region has
 // the image already.
 func (t Tx) ClaimForBind(b Bind, image Image) (l Lease, write bool, err error) {
@@ -137,16 +176,18 @@ func (t Tx) ClaimForBind(b Bind, image Image) (l Lease, write bool, err error) {
 	if !t.s.cfg.Quirks && !d.Unknown && (image.ID == d.Bitstream || t.Carries(d, b.Bitstream)) {
 		return Lease{}, false, nil
 	}
-	l, err = t.claim(d, image, t.otherUsers(d.UUID, b.Handle, b.Instance, b.Bitstream))
+	l, err = t.claim(d, image, t.otherUsers(d, b.Handle, b.Instance, b.Bitstream))
 	return l, true, err
 }
 
 // ClaimForOwner reserves a region for an image of its user.
-func (t Tx) ClaimForOwner(d Deployable, image Image) (Lease, error) { return t.claim(d, image, nil) }
+func (t Tx) ClaimForOwner(d Deployable, image Image) (Lease, error) {
+	return t.claim(d, image, t.regionUsers(d, func(h Handle, _ ARQ) bool { return h.Deployable == d.UUID }))
+}
 
 // ClaimUnused reserves a region that is not in use for an image.
 func (t Tx) ClaimUnused(d Deployable, image Image) (Lease, error) {
-	return t.claim(d, image, t.users(d.UUID, nil))
+	return t.claim(d, image, t.regionUsers(d, nil))
 }
 
 // claim takes the lease of a region, or refuses.
@@ -159,7 +200,7 @@ func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
 	switch {
 	case d.Preprogrammed:
 		return l, Refuse(Conflict, "deployable %s is pre-programmed and cannot be programmed", d.Name)
-	case t.Programming(d.UUID):
+	case t.regionProgramming(d):
 		return l, Refuse(Conflict, "deployable %s is being programmed already", d.Name)
 	case len(users) > 0:
 		return l, Refuse(Conflict, "deployable %s is in use by %s and cannot be programmed", d.Name, strings.Join(users, ", "))
@@ -290,7 +331,7 @@ func (t Tx) LoseFunctions(host string, now time.Time) {
 		}
 		spec := t.Reported(d)
 		functions := functionTraits(spec)
-		if d.Programmed == nil && (len(functions) == 0 || len(t.users(d.UUID, nil)) == 0) {
+		if d.Programmed == nil && (len(functions) == 0 || len(t.users(d.UUID)) == 0) {
 			continue
 		}
 		u := d.unsettled()

@@ -68,6 +68,9 @@ type Deployable struct {
 	Unsettled   *Unsettled `json:"unsettled,omitempty"`
 	// Lost is when drivers ceased to report traits of it, lately. An instance may have been scheduled by them before.
 	Lost map[string]time.Time `json:"lost_traits,omitempty"`
+	// Vanished is set while the deployable is no longer reported, and cannot be removed. Its handles are deleted when they
+	// are released.
+	Vanished bool `json:"vanished,omitempty"`
 	// Preprogrammed is set for a region that is never programmed.
 	Preprogrammed bool        `json:"preprogrammed,omitempty"`
 	Bitstream     string      `json:"bitstream_id,omitempty"`
