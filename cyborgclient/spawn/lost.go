@@ -124,6 +124,7 @@ func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 var (
 	errReplyLost   = errors.New("the reply was lost")
 	errLostCreate  = errors.New("another client may have created it")
+	errBoundLater  = errors.New("another agent has bound it meanwhile")
 	errChanged     = errors.New("another agent has changed it meanwhile")
 	errOthersClaim = errors.New("another agent has claimed for the instance, or it has an ARQ that an earlier failure has left")
 )

@@ -76,6 +76,9 @@ func TestAnOperationLeavesWhatAnotherProcessHasClaimedMeanwhile(t *testing.T) {
 					if len(s.held(i.UUID)) == 0 {
 						t.Errorf("before request %d: the guest runs without an allocation: %v", n, err)
 					}
+					if tt.profile != "" && len(s.arqs(t, i)) == 0 {
+						t.Errorf("before request %d: the guest runs without its ARQ: %v", n, err)
+					}
 				})
 			}
 		})

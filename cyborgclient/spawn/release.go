@@ -129,6 +129,7 @@ type deletion struct {
 	guests   []string              // other hosts with a guest, which may use the allocation
 	unused   map[string]bool       // but for these providers
 	held     *placement.Allocation // where the instance is was told by it; nil: by its ARQs, or not asked for
+	seen     map[string]bool       // ARQs of the instance that were checked; nil: none were
 }
 
 // release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
@@ -214,6 +215,13 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 	if !known {
 		return nil, nil, err
 	}
+	arqs = slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool {
+		isLater := how.isLater(i, arq)
+		if isLater {
+			c.suspect(Leftover{Kind: LeftoverARQ, ID: arq.UUID, Instance: i.UUID, Err: errBoundLater})
+		}
+		return isLater
+	})
 	hidden := f.mayHide(ctx, i, absent)
 	left, failed = f.deleteKnown(ctx, arqs, how)
 	for _, arq := range unread {
@@ -227,6 +235,12 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 		left = append(left, absent...)
 	}
 	return left, failed, nil
+}
+
+// isLater reports whether an ARQ on another host than the instance's was not there when the ARQs were checked.
+func (d deletion) isLater(i Instance, arq cyborgclient.ARQ) bool {
+	return d.seen != nil && !d.seen[arq.UUID] && !slices.Contains(i.ARQs, arq.UUID) &&
+		arq.InstanceUUID == i.UUID && arq.Hostname != "" && !i.isOn(arq.Hostname)
 }
 
 // findARQ reads one ARQ; it is nil if there is none. Cyborg of Zed lets only administrators read one.
@@ -345,7 +359,8 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // is left with that ARQ, and the error, which matches ErrLeftover, names both. So is a guest on another host of
 // an instance without ARQs that holds resources of both hosts, as after an evacuation that could not give up the
 // old one, with its part of the allocation. Delete with that host removes them. Where the allocation tells where the
-// instance is, one that another agent has written since is left, and named as not certain.
+// instance is, one that another agent has written since is left, and named as not certain. So is an ARQ that another
+// agent has bound on another host since.
 //
 // An instance with accelerators of another project than the token's needs a token with the role admin, as
 // for [Flow.Release]. Without such a token an ARQ of Instance.ARQs or of a port that Cyborg answers not to know is named as
@@ -427,7 +442,12 @@ func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, er
 func (o *Operations) notMoved(ctx context.Context, i Instance) (arqs []cyborgclient.ARQ, how deletion, moved error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	arqs, how.unlisted = o.flow.instanceARQs(ctx, i.UUID)
+	if arqs, how.unlisted = o.flow.instanceARQs(ctx, i.UUID); how.unlisted == nil {
+		how.seen = make(map[string]bool, len(arqs))
+		for _, arq := range arqs {
+			how.seen[arq.UUID] = true
+		}
+	}
 	how.old, moved = o.oldGuests(ctx, i, arqs, nil)
 	isSilent := i.Host == "" && moved != nil && !errors.Is(moved, ErrRequest)
 	isTold := slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return mayHaveGuest(arq.State) })
