@@ -210,15 +210,20 @@ func isOfFunction(name string) bool {
 // handles.
 func testMdevs(t *testing.T, c Case) {
 	if _, ok := c.newDriver(t, generate(t, c.Hardware)).(driver.MdevDriver); ok {
-		onEachTree(t, c, testMdevsOn)
+		onEachTree(t, c, mdevFaults)
 	}
 }
 
 // onEachTree runs a test of writes in memory and on a directory, which takes no writes but those that make and
 // remove mediated devices and vGPUs.
-func onEachTree(t *testing.T, c Case, test func(*testing.T, driver.Driver)) {
+func onEachTree(t *testing.T, c Case, faults func(*testing.T, driver.Driver, driver.Tree) []string) {
+	test := func(t *testing.T, tree driver.Tree) {
+		for _, fault := range faults(t, c.newDriver(t, tree), tree) {
+			t.Error(fault)
+		}
+	}
 	memory := generate(t, c.Hardware)
-	t.Run("in memory", func(t *testing.T) { test(t, c.newDriver(t, memory)) })
+	t.Run("in memory", func(t *testing.T) { test(t, memory) })
 	dir := t.TempDir()
 	if err := generate(t, c.Hardware).LayOut(dir); err != nil {
 		t.Fatal(err)
@@ -228,10 +233,11 @@ func onEachTree(t *testing.T, c Case, test func(*testing.T, driver.Driver)) {
 		t.Fatal(err)
 	}
 	defer tree.Close()
-	t.Run("on a directory", func(t *testing.T) { test(t, c.newDriver(t, tree)) })
+	t.Run("on a directory", func(t *testing.T) { test(t, tree) })
 }
 
-func testMdevsOn(t *testing.T, d driver.Driver) {
+func mdevFaults(t *testing.T, d driver.Driver, tree driver.Tree) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	maker := d.(driver.MdevDriver)
 	before := Discover(t, d)
 	for i, h := range mdevHandles(before) {
@@ -240,31 +246,40 @@ func testMdevsOn(t *testing.T, d driver.Driver) {
 			t.Fatal(err)
 		}
 		for _, step := range []struct {
-			name string
-			do   func(context.Context, driver.Mdev) error
-		}{{"create", maker.CreateMdev}, {"create again", maker.CreateMdev}, {"remove", maker.RemoveMdev}, {"remove again", maker.RemoveMdev}} {
+			name   string
+			do     func(context.Context, driver.Mdev) error
+			exists bool
+		}{
+			{"create", maker.CreateMdev, true}, {"create again", maker.CreateMdev, true},
+			{"remove", maker.RemoveMdev, false}, {"remove again", maker.RemoveMdev, false},
+		} {
 			if err := step.do(t.Context(), m); err != nil {
-				t.Errorf("%s %+v: %v", step.name, m, err)
+				fault("%s %+v: %v", step.name, m, err)
+			}
+			if there, err := sysfs.Mdevs(tree); err != nil || slices.Contains(there, m) != step.exists {
+				fault("after %s %+v the tree has the mediated devices %+v, error %v", step.name, m, there, err)
 			}
 			if after := Discover(t, d); !reflect.DeepEqual(before.Devices, after.Devices) {
-				t.Errorf("%s %+v changes the devices:\n%+v\n%+v", step.name, m, before.Devices, after.Devices)
+				fault("%s %+v changes the devices:\n%+v\n%+v", step.name, m, before.Devices, after.Devices)
 			}
 		}
 		m.UUID = "../" + m.UUID
 		if err := maker.CreateMdev(t.Context(), m); !errors.Is(err, driver.ErrHandle) {
-			t.Errorf("create %+v: %v, want ErrHandle", m, err)
+			fault("create %+v: %v, want ErrHandle", m, err)
 		}
 	}
+	return faults
 }
 
 // testVGPUs writes and clears the types of the virtual functions that are such handles.
 func testVGPUs(t *testing.T, c Case) {
 	if _, ok := c.newDriver(t, generate(t, c.Hardware)).(driver.VGPUDriver); ok {
-		onEachTree(t, c, testVGPUsOn)
+		onEachTree(t, c, vgpuFaults)
 	}
 }
 
-func testVGPUsOn(t *testing.T, d driver.Driver) {
+func vgpuFaults(t *testing.T, d driver.Driver, tree driver.Tree) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	maker := d.(driver.VGPUDriver)
 	before := Discover(t, d)
 	for _, h := range allHandles(before) {
@@ -283,21 +298,26 @@ func testVGPUsOn(t *testing.T, d driver.Driver) {
 			name    string
 			do      func() error
 			refused bool
+			want    int // the type that the function has then
 		}{
-			{"set", set(false), false}, {"set again after a bind", set(true), false}, {"set of what is set", set(false), true},
-			{"clear", clearType, false}, {"clear again", clearType, false},
+			{"set", set(false), false, v.Type}, {"set again after a bind", set(true), false, v.Type}, {"set of what is set", set(false), true, v.Type},
+			{"clear", clearType, false, 0}, {"clear again", clearType, false, 0},
 		} {
 			if err := step.do(); (err != nil) != step.refused {
-				t.Errorf("%s %+v: %v", step.name, v, err)
+				fault("%s %+v: %v", step.name, v, err)
+			}
+			if types, err := sysfs.VGPUs(tree); err != nil || types[v.Function] != step.want {
+				fault("after %s %+v the function has type %d, want %d, error %v", step.name, v, types[v.Function], step.want, err)
 			}
 			if after := Discover(t, d); len(allHandles(before)) != len(allHandles(after)) {
-				t.Errorf("%s %+v changes the handles:\n%+v\n%+v", step.name, v, before.Devices, after.Devices)
+				fault("%s %+v changes the handles:\n%+v\n%+v", step.name, v, before.Devices, after.Devices)
 			}
 		}
 		if after := Discover(t, d); !reflect.DeepEqual(before.Devices, after.Devices) {
-			t.Errorf("a vGPU that came and went changes the devices:\n%+v\n%+v", before.Devices, after.Devices)
+			fault("a vGPU that came and went changes the devices:\n%+v\n%+v", before.Devices, after.Devices)
 		}
 	}
+	return faults
 }
 
 func mdevHandles(report driver.Report) []driver.AttachHandle {
