@@ -51,7 +51,8 @@ func (c *Ceiling) Handler(next http.Handler) http.Handler {
 		counts := c.bodies
 		if controls(r) {
 			counts = c.control
-		} else if err := c.Err(); err != nil && !frees(r) {
+		}
+		if err := c.Err(); err != nil && !frees(r) {
 			refuse(w, r, http.StatusInsufficientStorage, err.Error())
 			return
 		}
@@ -76,9 +77,11 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 	http.Error(w, text, status)
 }
 
-// frees reports whether a request is taken while memory is used up.
+// frees reports whether a request is taken while memory is used up. The clock ends what others wait for, and fault rules that replace all others
+// end what they do.
 func frees(r *http.Request) bool {
-	return r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/auth/tokens")
+	return r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/auth/tokens") ||
+		r.URL.Path == "/_sim/clock" || r.URL.Path == "/_sim/faults" && r.Method == http.MethodPut
 }
 
 // controls reports whether a request steers the simulator. It has counts of its own, so that the clock and the fault
