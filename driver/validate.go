@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -15,8 +16,9 @@ const maxProviderName = 200 // Placement's limit for the name of a resource prov
 // control path, named deployables with a resource class Placement takes and legal
 // traits, and attach handles that can be told apart. All faults found are joined; each
 // wraps ErrInvalidDevice and names where it is. An inventory larger than the number of
-// handles is a fault, since the units without a handle could be claimed but never bound, and so is
-// a PCI handle in a domain above ffff, with which no guest starts.
+// handles is a fault, since the units without a handle could be claimed but never bound, and so are
+// a PCI handle in a domain above ffff, with which no guest starts, and a function that two handles
+// stand for, which two guests would get.
 func (d Device) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -45,7 +47,27 @@ func (d Device) Validate() error {
 			fault("deployable %d %q: %w", i, p.Name, err)
 		}
 	}
+	taken := make(map[PCIAddress]bool)
+	for at := range d.functions() {
+		if taken[at] {
+			fault("two attach handles stand for function %s", at)
+		}
+		taken[at] = true
+	}
 	return errors.Join(faults...)
+}
+
+// functions iterates over the addresses of the PCI handles.
+func (d Device) functions() iter.Seq[PCIAddress] {
+	return func(yield func(PCIAddress) bool) {
+		for _, p := range d.Deployables {
+			for _, h := range p.AttachHandles {
+				if at, err := PCIAddressOf(h.Info); err == nil && h.Type == HandlePCI && !yield(at) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // knownType reports whether a device may have the type: one that Cyborg stores, or HPTS.
