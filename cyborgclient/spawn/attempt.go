@@ -129,7 +129,8 @@ type Attempt struct {
 
 	claimed  bool            // on Host
 	bindLost bool            // the outcome of the bind is unknown
-	unseen   map[string]bool // ARQs of a handover that Cyborg has not shown
+	resumed  bool            // from a handover
+	unseen   map[string]bool // its ARQs that Cyborg has not shown to be the instance's, or nobody's
 
 	hosts      []string        // that were chosen, by name
 	mayAsk     bool            // the candidates are Placement's answer to Request, not those of a handover

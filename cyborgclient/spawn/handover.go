@@ -165,8 +165,9 @@ func (h Handover) profile(name string) (requestspec.DeviceProfile, error) {
 
 // Resume continues the attempt of a handover with WaitBound and Compose, or after a
 // failure with Reschedule and Claim on an alternate. Its Unwind gives back what the other
-// side made, but for ARQs that Cyborg hides from this side's token, as from one of another project than the
-// instance's without the role admin: it names those that are not shown as left. The binding timeout starts here, as in
+// side made, but for ARQs of another instance, which it leaves alone and names as suspects, and for ARQs that Cyborg hides
+// from this side's token, as from one of another project than the instance's without the role admin: it names those
+// that are not shown as left. An ARQ of the instance that the handover does not name is a suspect, too. The binding timeout starts here, as in
 // nova-compute. An empty domain is made from the flavor. After an error, which
 // matches ErrRequest, nothing is given back, because the handover is unusable.
 func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
@@ -184,7 +185,7 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 			Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
 		},
 		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{}, passed: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
-		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(), unseen: map[string]bool{},
+		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(), resumed: true, unseen: map[string]bool{},
 		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed, Generation: h.Generation}, sent: true, certain: true},
 	}

@@ -145,24 +145,50 @@ func (f *Flow) deviceWithout(ctx context.Context, held placement.Resources, arqs
 	return "", nil
 }
 
-// hiddenARQs returns errors of the ARQs of a handover that Cyborg may hide: that it does not know them, as it answers to
-// their deletion, does not tell that they are gone.
-func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
-	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
-	defer cancel()
-	var err error
-	for _, instance := range []string{a.Request.Instance, ""} { // with a service token Cyborg may show them by instance only
-		if err == nil && a.mayBeHidden() {
-			var arqs []cyborgclient.ARQ
-			arqs, err = a.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
-			a.see(arqs)
+// readHanded asks whose the ARQs of a handover are that Cyborg has not yet shown to be the instance's, or nobody's: those of
+// other instances are left alone, and no longer the attempt's. It returns the errors of those of which that is not known,
+// which are not to be deleted. That Cyborg does not know one does not tell that it is gone, if Cyborg may hide it.
+func (a *Attempt) readHanded(ctx context.Context) (unknown map[string]error) {
+	unknown = map[string]error{}
+	if len(a.unseen) == 0 {
+		return unknown
+	}
+	listed, _ := a.flow.instanceARQs(ctx, a.Request.Instance) // with a service token Cyborg may show them by instance only
+	a.see(listed)
+	a.nameForgotten(listed)
+	for _, uuid := range slices.Sorted(maps.Keys(a.unseen)) {
+		var arq *cyborgclient.ARQ
+		err := a.flow.retry(ctx, func(ctx context.Context) (err error) {
+			arq, err = a.flow.findARQ(ctx, uuid)
+			return err
+		})
+		switch {
+		case err != nil:
+			unknown[uuid] = err
+		case arq != nil && a.mayOwn(*arq):
+			delete(a.unseen, uuid)
+		case arq != nil:
+			a.leaveAlone(*arq)
 		}
 	}
+	maps.Copy(unknown, a.hiddenARQs(ctx))
+	return unknown
+}
+
+// hiddenARQs returns errors of the ARQs of a handover that Cyborg may hide. The list of all tells whether it hides any.
+func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
 	hidden := map[string]error{}
-	if a.mayBeHidden() {
-		for uuid := range a.unseen {
-			hidden[uuid] = cmp.Or(err, fmt.Errorf("Cyborg does not show it to the token, and may hide it: it was made for project %s", a.Request.ProjectID))
-		}
+	if !a.mayBeHidden() {
+		return hidden
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	arqs, err := a.flow.listARQs(ctx, cyborgclient.ListARQsOpts{})
+	if a.see(arqs); !a.mayBeHidden() {
+		return hidden
+	}
+	for uuid := range a.unseen {
+		hidden[uuid] = cmp.Or(err, fmt.Errorf("Cyborg does not show it to the token, and may hide it: it was made for project %s", a.Request.ProjectID))
 	}
 	return hidden
 }
@@ -172,11 +198,46 @@ func (a *Attempt) mayBeHidden() bool {
 	return len(a.unseen) > 0 && !a.flow.isShown(a.Request.ProjectID)
 }
 
-// see notes that Cyborg has shown ARQs. One without a state it has not.
+// see notes that Cyborg has shown ARQs that may be the attempt's. One without a state it has not shown.
 func (a *Attempt) see(arqs []cyborgclient.ARQ) {
 	for _, arq := range arqs {
-		if arq.State != "" {
+		if arq.State != "" && a.mayOwn(arq) {
 			delete(a.unseen, arq.UUID)
+		}
+	}
+}
+
+// mayOwn reports whether an ARQ of a handover is the instance's, or no instance's yet.
+func (a *Attempt) mayOwn(arq cyborgclient.ARQ) bool {
+	return arq.InstanceUUID == "" || arq.InstanceUUID == a.Request.Instance
+}
+
+// leaveAlone names an ARQ of a handover that another instance uses.
+func (a *Attempt) leaveAlone(arq cyborgclient.ARQ) {
+	a.ARQs = slices.DeleteFunc(slices.Clone(a.ARQs), func(own cyborgclient.ARQ) bool { return own.UUID == arq.UUID })
+	delete(a.unseen, arq.UUID)
+	a.flow.arqs.remove(arq.UUID)
+	a.cleanup.drop(LeftoverARQ, arq.UUID)
+	a.cleanup.suspect(Leftover{
+		Kind: LeftoverARQ, ID: arq.UUID, Instance: a.Request.Instance, Err: fmt.Errorf("is left alone: it belongs to instance %s", arq.InstanceUUID),
+	})
+}
+
+// errForgotten is why an ARQ of the instance is not given back.
+var errForgotten = errors.New("the instance has it, and the handover does not name it")
+
+// isForgotten reports whether an ARQ of the instance is Bound on the host, and the handover does not name it. One of a
+// provider of which the instance held resources before may be older, and one on another host is of an earlier try.
+func (a *Attempt) isForgotten(arq cyborgclient.ARQ) bool {
+	isNew := len(a.before.Resources[arq.DeviceRPUUID]) == 0 && !slices.Contains(uuidsOf(a.ARQs), arq.UUID) && !a.cleanup.had(arq.UUID)
+	return a.resumed && isNew && arq.State == cyborgclient.StateBound && sameHost(arq.Hostname, a.Host)
+}
+
+// nameForgotten names such ARQs: they may be those of a later attempt, and are not deleted.
+func (a *Attempt) nameForgotten(listed []cyborgclient.ARQ) {
+	for _, arq := range listed {
+		if a.isForgotten(arq) {
+			a.cleanup.suspect(Leftover{Kind: LeftoverARQ, ID: arq.UUID, Instance: a.Request.Instance, Err: errForgotten})
 		}
 	}
 }

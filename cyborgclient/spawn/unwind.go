@@ -165,11 +165,10 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 			a.destroyGuest(ctx)
 		},
 		func(ctx context.Context) {
-			switch {
-			case a.guestStays:
+			if a.guestStays {
 				a.keepForGuest()
-			case !moving || !a.flow.config.Compat.Rebind || a.bindLost || !a.unbindARQs(ctx):
-				a.deleteARQs(ctx)
+			} else {
+				a.giveBackARQs(ctx, moving && a.flow.config.Compat.Rebind && !a.bindLost)
 			}
 			if !moving {
 				a.nameStuck(c)
@@ -231,6 +230,14 @@ func (a *Attempt) keepForGuest() {
 	}
 }
 
+// giveBackARQs unbinds the ARQs, or deletes them. What a handover names may be another instance's.
+func (a *Attempt) giveBackARQs(ctx context.Context, keep bool) {
+	unknown := a.readHanded(ctx)
+	if !keep || len(unknown) > 0 || !a.unbindARQs(ctx) {
+		a.deleteARQs(ctx, unknown)
+	}
+}
+
 // unbindARQs unbinds the ARQs and keeps them for the next host. It reports false
 // when they are to be deleted instead: also when not all were created.
 func (a *Attempt) unbindARQs(ctx context.Context) bool {
@@ -255,16 +262,16 @@ func (a *Attempt) unbindARQs(ctx context.Context) bool {
 }
 
 // deleteARQs deletes the ARQs by their UUIDs, never by instance: an instance that
-// had ARQs before keeps them.
-func (a *Attempt) deleteARQs(ctx context.Context) {
+// had ARQs before keeps them. Those that may be another instance's are named with their errors.
+func (a *Attempt) deleteARQs(ctx context.Context, unknown map[string]error) {
 	uuids := slices.Concat(uuidsOf(a.ARQs), uuidsOf(a.spares))
 	earlier := slices.DeleteFunc(a.cleanup.arqs(), func(uuid string) bool { return slices.Contains(uuids, uuid) }) // of an earlier unwinding
 	uuids = slices.Concat(earlier, uuids)
 	if len(uuids) == 0 {
 		return
 	}
-	failed := a.hiddenARQs(ctx)
-	maps.Copy(failed, a.flow.deleteARQs(ctx, uuids))
+	failed := a.flow.deleteARQs(ctx, slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return unknown[uuid] != nil }))
+	maps.Copy(failed, unknown)
 	a.cleanup.addARQs(uuids, failed)
 	a.ARQs, a.spares = nil, nil
 	a.flow.arqs.remove(uuids...)
