@@ -1,8 +1,10 @@
 package spawn_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +83,90 @@ func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 			}
 			if len(s.arqs(t, victim)) != 1 {
 				t.Errorf("the other instance has the ARQs %v", s.arqs(t, victim))
+			}
+		})
+	}
+}
+
+// What flavor, ports and device profiles ask for, and what was claimed, tell that a handover lacks something.
+func TestAHandoverThatContradictsItselfIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: portModel()})
+	req := request("mixed")
+	req.Ports = []spawn.Port{acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}
+	good := w.conduct(t, req)
+	for name, edit := range map[string]func(h *spawn.Handover){
+		"one ARQ less":           func(h *spawn.Handover) { h.ARQs = h.ARQs[1:] },
+		"no ARQ of the port":     func(h *spawn.Handover) { h.ARQs = h.ARQs[:len(h.ARQs)-1] },
+		"nothing of the flavor":  func(h *spawn.Handover) { h.DeviceProfile, h.ARQs = "", h.ARQs[len(h.ARQs)-1:] },
+		"another device profile": func(h *spawn.Handover) { h.DeviceProfile = "nic" },
+		"unknown group":          func(h *spawn.Handover) { h.ARQs[0].Group = 99 },
+		"negative group":         func(h *spawn.Handover) { h.ARQs[0].Group, h.Profiles, h.Alternates = -1, nil, nil },
+		"claimed no class":       func(h *spawn.Handover) { clear(h.Claimed[h.ARQs[0].DeviceRP]) },
+		"claimed another class": func(h *spawn.Handover) {
+			clear(h.Claimed[h.ARQs[0].DeviceRP])
+			h.Claimed[h.ARQs[0].DeviceRP]["VCPU"] = 9
+		},
+		"claimed a negative amount": func(h *spawn.Handover) { h.Claimed[h.ARQs[0].DeviceRP]["VCPU"] = -1 },
+		"held before, not claimed":  func(h *spawn.Handover) { h.Before = map[string]map[string]int{secondInstance: {"VCPU": 1}} },
+		"held by no provider":       func(h *spawn.Handover) { h.Before = map[string]map[string]int{"x": {"VCPU": 1}} },
+		"an alternate of nothing": func(h *spawn.Handover) {
+			h.Alternates = append(h.Alternates, spawn.Candidate{Root: secondInstance, Allocations: map[string]map[string]int{secondInstance: {"y": -5}}})
+		},
+		"an alternate of no provider": func(h *spawn.Handover) {
+			h.Alternates = append(h.Alternates, spawn.Candidate{Root: secondInstance, Allocations: map[string]map[string]int{"x": {"y": 5}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, err := parseHandover(good)
+			settled(t, err)
+			edit(&h)
+			text, err := json.Marshal(h)
+			settled(t, err)
+			if _, err := parseHandover(text); !errors.Is(err, spawn.ErrRequest) {
+				t.Errorf("got error %v, want ErrRequest", err)
+			}
+			if _, err := w.flow.Resume(h, nil); !errors.Is(err, spawn.ErrRequest) {
+				t.Errorf("resume: got error %v, want ErrRequest", err)
+			}
+		})
+	}
+}
+
+// A handover of an earlier version, which passed the device profiles with alternates only, is not refused when it lacks
+// an ARQ: Cyborg tells.
+func TestAnARQThatAHandoverForgetsIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for name, lacks := range map[string]bool{"whole": false, "lacks one": true} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			h, err := parseHandover(s.conduct(t, request("mixed")))
+			settled(t, err)
+			h.Profiles, h.Alternates = nil, nil
+			forgotten := h.ARQs[0].ARQ
+			if lacks {
+				h.ARQs = h.ARQs[1:]
+			}
+			text, err := json.Marshal(h)
+			settled(t, err)
+			h, err = parseHandover(text)
+			settled(t, err)
+			s.connect(t, s.cloud.Provider(t))
+			a, err := s.flow.Resume(h, nil)
+			settled(t, err)
+			err = walk(t.Context(), a.WaitBound, a.Compose)
+			if !lacks {
+				settled(t, err)
+				s.checkPromise(t, a.Result(), nil)
+				return
+			}
+			if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "ARQ "+forgotten+" is Bound (not among those that the instance was given)") {
+				t.Errorf("got error %v, want ErrNotBound with ARQ %s", err, forgotten)
+			}
+			_, left := a.Unwind(t.Context())
+			if !slices.ContainsFunc(left, func(l spawn.Leftover) bool { return l.Kind == spawn.LeftoverARQ && l.ID == forgotten }) {
+				t.Errorf("left behind: %v, want ARQ %s", left, forgotten)
 			}
 		})
 	}

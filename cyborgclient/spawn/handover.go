@@ -39,7 +39,8 @@ type Handover struct {
 	Ports []Port `json:"ports,omitempty"`
 	// Alternates are the candidates of the hosts that may still be tried, in this order, as
 	// those that Nova's conductor passes to nova-compute. Profiles are the device profiles of
-	// flavor and ports, with which the ARQs are created there, and Image is that of the request.
+	// flavor and ports, with which the ARQs are compared, and created there; an earlier version
+	// passed none without alternates. Image is that of the request.
 	Alternates []Candidate                 `json:"alternates,omitempty"`
 	Profiles   []requestspec.DeviceProfile `json:"profiles,omitempty"`
 	Image      string                      `json:"image,omitempty"`
@@ -70,7 +71,7 @@ func (a *Attempt) Handover() (Handover, error) {
 		}
 	}
 	for _, from := range a.sources() {
-		if len(h.Alternates) > 0 && !slices.ContainsFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == from.profile.Name }) {
+		if !slices.ContainsFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == from.profile.Name }) {
 			h.Profiles = append(h.Profiles, from.profile)
 		}
 	}
@@ -105,12 +106,13 @@ func (h Handover) check() error {
 			return err
 		}
 	}
-	if err := h.checkAlternates(); err != nil {
+	if err := h.checkAllocations(); err != nil {
 		return err
 	}
 	if h.Host == "" {
 		return fmt.Errorf("%w: handover of instance %s names no host", ErrRequest, h.Instance)
 	}
+	added := placement.Subtract(h.Claimed, h.Before)
 	ofFlavor := 0
 	seen := make(map[string]bool, len(h.ARQs))
 	for _, bound := range h.ARQs {
@@ -124,7 +126,9 @@ func (h Handover) check() error {
 		switch {
 		case seen[bound.ARQ]:
 			return fmt.Errorf("%w: handover of instance %s names ARQ %s twice", ErrRequest, h.Instance, bound.ARQ)
-		case len(h.Claimed[bound.DeviceRP]) == 0:
+		case bound.Group < 0:
+			return fmt.Errorf("%w: handover of instance %s: ARQ %s is of group %d", ErrRequest, h.Instance, bound.ARQ, bound.Group)
+		case len(added[bound.DeviceRP]) == 0:
 			return fmt.Errorf("%w: handover of instance %s: nothing of provider %s of ARQ %s is claimed", ErrRequest, h.Instance, bound.DeviceRP, bound.ARQ)
 		case !ofPort:
 			ofFlavor++
@@ -136,10 +140,11 @@ func (h Handover) check() error {
 	if (h.DeviceProfile == "") != (ofFlavor == 0) {
 		return fmt.Errorf("%w: handover of instance %s: device profile %q with %s", ErrRequest, h.Instance, h.DeviceProfile, count(ofFlavor, "ARQ"))
 	}
-	return nil
+	return h.checkProfiles(added)
 }
 
-func (h Handover) checkAlternates() error {
+// checkAllocations refuses what Placement cannot have answered, and a claim that lacks what the instance held before.
+func (h Handover) checkAllocations() error {
 	for _, candidate := range h.Alternates {
 		if err := checkUUID("root of an alternate", candidate.Root); err != nil {
 			return err
@@ -147,8 +152,96 @@ func (h Handover) checkAlternates() error {
 		if len(candidate.Allocations) == 0 {
 			return fmt.Errorf("%w: handover of instance %s: the alternate of root %s has no allocations", ErrRequest, h.Instance, candidate.Root)
 		}
+		if err := h.checkAmounts("the alternate of root "+candidate.Root, candidate.Allocations); err != nil {
+			return err
+		}
+	}
+	if err := h.checkAmounts("the claim", h.Claimed); err != nil {
+		return err
+	}
+	if err := h.checkAmounts("the allocation before", h.Before); err != nil {
+		return err
+	}
+	if len(placement.Subtract(h.Before, h.Claimed)) > 0 {
+		return fmt.Errorf("%w: handover of instance %s: the claim lacks what the instance held before", ErrRequest, h.Instance)
 	}
 	return nil
+}
+
+func (h Handover) checkAmounts(what string, resources placement.Resources) error {
+	for _, provider := range slices.Sorted(maps.Keys(resources)) {
+		if err := checkUUID("provider of "+what, provider); err != nil {
+			return err
+		}
+		for _, class := range slices.Sorted(maps.Keys(resources[provider])) {
+			if amount := resources[provider][class]; amount < 1 {
+				return fmt.Errorf("%w: handover of instance %s: %s has %s:%d of provider %s", ErrRequest, h.Instance, what, class, amount, provider)
+			}
+		}
+	}
+	return nil
+}
+
+// checkProfiles compares the ARQs, and what was claimed for them, with what flavor and ports ask for.
+func (h Handover) checkProfiles(added placement.Resources) error {
+	if name, ok := h.Flavor.DeviceProfile(); ok && name != h.DeviceProfile {
+		return fmt.Errorf("%w: handover of instance %s: device profile %q, and the flavor names %q", ErrRequest, h.Instance, h.DeviceProfile, name)
+	}
+	names := map[string]string{} // by port; that of the flavor has none
+	if h.DeviceProfile != "" {
+		names[""] = h.DeviceProfile
+	}
+	for _, port := range h.Ports {
+		if port.Accelerated() {
+			names[port.UUID] = port.DeviceProfile
+		}
+	}
+	needed := placement.Resources{}
+	for _, port := range slices.Sorted(maps.Keys(names)) {
+		devices, err := h.devicesOf(port, names[port])
+		if err != nil {
+			return fmt.Errorf("%w: handover of instance %s: device profile %s: %w", ErrRequest, h.Instance, names[port], err)
+		}
+		needed = placement.Add(needed, devices)
+	}
+	for provider := range placement.Subtract(needed, added) {
+		return fmt.Errorf("%w: handover of instance %s: less of provider %s is claimed than its ARQs need", ErrRequest, h.Instance, provider)
+	}
+	return nil
+}
+
+// devicesOf compares the ARQs of a port, or of the flavor, with their device profile, and returns what it needs. It is
+// not known in a handover of an earlier version without alternates.
+func (h Handover) devicesOf(port, name string) (needed placement.Resources, err error) {
+	var arqs []matching.ARQ
+	providers := map[string][]string{}
+	for _, bound := range h.ARQs {
+		if h.PortOf[bound.ARQ] != port {
+			continue
+		}
+		arqs = append(arqs, matching.ARQ{UUID: bound.ARQ, Group: bound.Group, DeviceProfileName: name})
+		if id := requestspec.RequesterID(bound.Group); !slices.Contains(providers[id], bound.DeviceRP) {
+			providers[id] = append(providers[id], bound.DeviceRP)
+		}
+	}
+	if len(arqs) == 0 {
+		return nil, fmt.Errorf("no ARQ of port %s", port)
+	}
+	i := slices.IndexFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == name })
+	if i < 0 {
+		return nil, nil
+	}
+	if _, err := matching.Bindings(h.Profiles[i], providers, arqs); err != nil {
+		return nil, err
+	}
+	groups, err := requestspec.ParseProfile(name, h.Profiles[i].Groups)
+	needed = placement.Resources{}
+	for _, group := range groups {
+		for _, provider := range providers[group.RequesterID] {
+			needed = placement.Add(needed, placement.Resources{provider: group.Resources})
+		}
+	}
+	return needed, err
 }
 
 // profile returns a device profile; without alternates only its name is known.

@@ -34,7 +34,8 @@ const (
 // others. Events may be lost, late or forged, so that Cyborg is polled beside the
 // registry, with pauses that grow from one second to half a minute, and its states decide.
 //
-// An ARQ that is not Bound is a [*NotBoundError]. A timeout is fatal, as in Nova: no
+// An ARQ that is not Bound is a [*NotBoundError], and so is, after a [Handover], one that is Bound to the instance on the
+// host and that the handover does not name. A timeout is fatal, as in Nova: no
 // other host is tried.
 func (a *Attempt) WaitBound(ctx context.Context) error {
 	return a.deviceStep(ctx, StepWait, !a.bound.IsZero(), StepBind, func(ctx context.Context) (string, error) {
@@ -50,12 +51,13 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 // await waits until every ARQ is Bound, until the given time after the bind request.
 func (a *Attempt) await(ctx context.Context, timeout time.Duration) (decision string, err error) {
 	w := &arqWait{
-		flow: a.flow, instance: a.Request.Instance, host: a.Host, fresh: true, waiter: a.waiter,
+		flow: a.flow, instance: a.Request.Instance, host: a.Host, fresh: true, isForgotten: a.isForgotten, waiter: a.waiter,
 		timeout: timeout, deadline: a.bound.Add(timeout), expected: uuidsOf(a.ARQs), providers: a.providers(),
 	}
 	err = w.run(ctx)
 	a.ARQs = w.arqs
 	a.see(a.ARQs)
+	a.nameForgotten(w.others)
 	decision = fmt.Sprintf("%s Bound, %d before the wait", count(len(w.arqs), "ARQ"), w.early)
 	switch {
 	case w.waiter == nil:
@@ -86,9 +88,11 @@ type arqWait struct {
 	providers map[string]string // by ARQ; none: any
 	expected  []string          // empty: the ARQs that Cyborg lists first
 	fresh     bool              // the bind was just requested
-	timeout   time.Duration
-	deadline  time.Time
-	waiter    *externalevent.Waiter // nil: no events are expected
+	// isForgotten tells, of a fresh bind, which others are the instance's by the bind that is waited for.
+	isForgotten func(cyborgclient.ARQ) bool
+	timeout     time.Duration
+	deadline    time.Time
+	waiter      *externalevent.Waiter // nil: no events are expected
 
 	arqs, others []cyborgclient.ARQ // as last read; arqs are the expected ones
 	read         error              // of the last request for them
@@ -97,8 +101,8 @@ type arqWait struct {
 	interval     time.Duration      // the last pause, before it is spread
 }
 
-// run returns nil when every ARQ is Bound with a handle and, for an instance that has
-// been bound for long, there are no others. The error is a [*NotBoundError], or matches
+// run returns nil when every ARQ is Bound with a handle and there are no others, of a fresh
+// bind none that a handover has forgotten. The error is a [*NotBoundError], or matches
 // ErrNoARQs or the context's error.
 func (w *arqWait) run(ctx context.Context) error {
 	cause := w.wait(ctx)
@@ -185,8 +189,8 @@ func (w *arqWait) look(ctx context.Context, timeout time.Duration, resolved bool
 		w.expected = uuidsOf(found)
 	}
 	w.arqs, w.others = inOrder(found, w.expected)
-	if w.fresh {
-		w.others = nil // the instance may have had ARQs before
+	if w.fresh { // the instance may have had ARQs before
+		w.others = slices.DeleteFunc(w.others, func(arq cyborgclient.ARQ) bool { return !w.isForgotten(arq) })
 	}
 	return nil
 }
