@@ -73,7 +73,8 @@ const settle = 30 * time.Minute
 // Leaked: it is still there after Config.Recover, which takes nothing from guests.
 //
 // Run first runs the flow without faults, twice to see whether it repeats itself, and
-// records which requests, events and operations of the hosts occur. It then makes one run
+// records which requests, events and operations of the hosts occur. A flow in which none
+// occurs fails, because the drill would prove nothing. It then makes one run
 // for each of these and each way to fail, and after that one for each pair of faults
 // (Config.Pairs): the second fault is in something that followed the first, cleaning up
 // included. Each run is a parallel subtest with a fresh cloud in a bubble of

@@ -143,6 +143,40 @@ func TestADrillFindsTheMistakesOfAFlow(t *testing.T) {
 	}
 }
 
+// A flow that asks for nothing, as one that skips its work by mistake, cannot fail, nor can a cloud of which no device can be in use.
+func TestADrillThatProvesNothingFails(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		flow   Flow
+		config Config
+		want   string // part of the problem; empty: none
+	}{
+		"asks for nothing":               {func(context.Context, *simcloud.Cloud) error { return nil }, Config{}, "the flow asks the cloud for nothing"},
+		"asks for nothing, in time":      {func(context.Context, *simcloud.Cloud) error { return nil }, Config{Within: time.Minute}, "the flow asks the cloud for nothing"},
+		"asks for something":             {careful, Config{}, ""},
+		"in time, no devices":            {careful, Config{Within: time.Minute}, ""},
+		"in time, no device can be used": {careful, Config{Within: time.Minute, Model: simcloud.DefaultModel(), Setup: takeProviders}, "no device can be in use"},
+	} {
+		d := newDrill(tt.flow, tt.config)
+		if len(d.Model.Hosts) == 0 {
+			d.Model = bare()
+		}
+		if o := d.try(t, nil); (tt.want == "") != (o.problem == "") || !strings.Contains(o.problem, tt.want) {
+			t.Errorf("%s: problem %q, want one with %q", name, o.problem, tt.want)
+		}
+	}
+}
+
+// takeProviders leaves no inventory of a device to claim.
+func takeProviders(_ context.Context, cloud *simcloud.Cloud) error {
+	for _, d := range cloud.Cyborg.Deployables() {
+		if err := cloud.Placement.SetInventory(d.ProviderUUID, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // A change that is late is named, or it is a problem; and so is what stays after the
 // recovery.
 func TestADrillWantsLeftoversToBeNamedAndRecovered(t *testing.T) {

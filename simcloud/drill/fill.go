@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,7 +170,7 @@ func (d *drill) checkEnd(ctx context.Context, cloud *simcloud.Cloud, o *outcome)
 		}
 	}
 	if d.want == nil {
-		return problems
+		return append(problems, checkFilled(o.filled, broken)...)
 	}
 	limit := d.took + d.Within
 	for _, rule := range o.rules {
@@ -178,5 +180,18 @@ func (d *drill) checkEnd(ctx context.Context, cloud *simcloud.Cloud, o *outcome)
 		problems = append(problems, fmt.Sprintf("the flow took %s, %s without faults; want at most %s", o.took, d.took, limit))
 	}
 	o.stuck = len(problems) > 0
+	return problems
+}
+
+// checkFilled says why no device at all can be in use after the undisturbed flow: every other run would pass then.
+func checkFilled(filled map[string]int, broken map[string]error) (problems []string) {
+	for _, n := range filled {
+		if n > 0 {
+			return nil
+		}
+	}
+	for _, part := range slices.Sorted(maps.Keys(broken)) {
+		problems = append(problems, fmt.Sprintf("no device can be in use, so that the check of liveness proves nothing: %v", broken[part]))
+	}
 	return problems
 }

@@ -186,6 +186,9 @@ func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []strin
 	if d.want == nil && o.err != nil {
 		problems = append(problems, "the flow fails without any fault")
 	}
+	if d.want == nil && len(o.occurrences) == 0 {
+		problems = append(problems, "the flow asks the cloud for nothing, so that nothing can fail: the drill proves nothing")
+	}
 	problems = append(problems, d.checkLeaks(ctx, cloud, o)...)
 	problems = append(problems, d.checkEnd(ctx, cloud, o)...)
 	for _, host := range cloud.HostNames() {
