@@ -14,7 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Password is the default password of the users of a cloud.
+// Password is the password of the users of a cloud that have none of their own ([User]).
 const Password = keystone.Password
 
 // tokenSource issues tokens of a user, each valid for at least half of the token lifetime, and
@@ -63,8 +63,8 @@ func (c *Cloud) ServiceProvider(t sim.TB) *gophercloud.ProviderClient {
 }
 
 // ProviderClient logs a user in over HTTP, in process: admin (project admin, role admin),
-// demo (project demo, role member), nova (project service, role service) or cyborg. The
-// error is for an unknown user and a failed login. The client logs in again when its token
+// demo (project demo, role member), nova (project service, role service), cyborg, or one of
+// [Model.Users]. The error is for an unknown user and a failed login. The client logs in again when its token
 // expires.
 func (c *Cloud) ProviderClient(ctx context.Context, user string) (*gophercloud.ProviderClient, error) {
 	project, _, err := c.identity.ProjectOf(user)
@@ -77,7 +77,7 @@ func (c *Cloud) ProviderClient(ctx context.Context, user string) (*gophercloud.P
 	}
 	provider.HTTPClient = http.Client{Transport: c.transport}
 	err = openstack.Authenticate(ctx, provider, gophercloud.AuthOptions{
-		Username: user, Password: Password, DomainName: "Default", AllowReauth: true,
+		Username: user, Password: c.PasswordOf(user), DomainName: "Default", AllowReauth: true,
 		Scope: &gophercloud.AuthScope{ProjectName: project, DomainName: "Default"},
 	})
 	if err != nil {
@@ -89,6 +89,15 @@ func (c *Cloud) ProviderClient(ctx context.Context, user string) (*gophercloud.P
 // ServiceToken returns a token of the user nova with the role service, for the header
 // X-Service-Token that binding and unbinding require.
 func (c *Cloud) ServiceToken(ctx context.Context) (string, error) { return c.serviceToken(ctx) }
+
+// PasswordOf returns the password of a user, or "" for an unknown one.
+func (c *Cloud) PasswordOf(user string) string {
+	password, err := c.identity.PasswordOf(user)
+	if err != nil {
+		return ""
+	}
+	return password
+}
 
 // ProjectID returns the id of the project of a user's roles, or "" for an unknown user.
 func (c *Cloud) ProjectID(user string) string {

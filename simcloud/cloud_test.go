@@ -582,3 +582,29 @@ func TestEveryServiceRefusesAnInvalidServiceToken(t *testing.T) {
 		}
 	}
 }
+
+// Users of the model log in with their own passwords, those that replace one of DevStack's included.
+func TestUsersLogInWithTheirOwnPasswords(t *testing.T) {
+	t.Parallel()
+	roles := map[string][]string{"service": {"service", "admin"}}
+	cloud := simcloud.Run(t, simcloud.Model{Users: []simcloud.User{
+		{Name: "admin", Password: "of admin", Roles: roles}, {Name: "nova", Password: "of nova", Roles: roles},
+		{Name: "bob", Password: "of bob", Roles: roles}, {Name: "eve", Roles: roles},
+	}})
+	cloud.Provider(t)
+	cloud.ServiceProvider(t)
+	for user, want := range map[string]string{
+		"admin": "of admin", "nova": "of nova", "bob": "of bob", "eve": simcloud.Password, "demo": simcloud.Password, "mallory": "",
+	} {
+		if _, err := cloud.ProviderClient(t.Context(), user); (err == nil) != (want != "") || cloud.PasswordOf(user) != want {
+			t.Errorf("%s: password %q, want %q; error %v", user, cloud.PasswordOf(user), want, err)
+		}
+	}
+	rule := fault.Rule{Operation: fault.TokenCreate, Action: fault.Status, Status: http.StatusUnauthorized}
+	if err := cloud.Faults().Set(rule); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cloud.ProviderClient(t.Context(), "bob"); err == nil || strings.Contains(err.Error(), "of bob") {
+		t.Errorf("got error %v, want one without the password", err)
+	}
+}

@@ -11,10 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
-	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// The login to a simulated cloud. The password is a public default.
+// The login to a simulated cloud. The passwords are public: those of the model, or the default.
 const (
 	authPath = "/v3"
 	domain   = "Default"
@@ -34,12 +33,12 @@ func accounts() []account {
 }
 
 // cloudsYAML is the file of a simulator at a base URL, whose certificate an authority in a file vouches for.
-func cloudsYAML(base, region, caFile string) ([]byte, error) {
+func cloudsYAML(base, region, caFile string, password func(user string) string) ([]byte, error) {
 	file := clouds.Clouds{Clouds: make(map[string]clouds.Cloud)}
 	for _, a := range accounts() {
 		file.Clouds[a.cloud] = clouds.Cloud{
 			AuthInfo: &clouds.AuthInfo{
-				AuthURL: base + authPath, Username: a.user, Password: simcloud.Password, ProjectName: a.project,
+				AuthURL: base + authPath, Username: a.user, Password: password(a.user), ProjectName: a.project,
 				UserDomainName: domain, ProjectDomainName: domain,
 			},
 			RegionName: region, CACertFile: caFile,
@@ -72,8 +71,8 @@ func checkOwnFile(flag, name string) error {
 	return nil
 }
 
-func writeCloudsFile(name, base, region, caFile string) error {
-	data, err := cloudsYAML(base, region, caFile)
+func writeCloudsFile(name, base, region, caFile string, password func(user string) string) error {
+	data, err := cloudsYAML(base, region, caFile, password)
 	if err != nil {
 		return fmt.Errorf("--clouds-yaml %s: %w", name, err)
 	}

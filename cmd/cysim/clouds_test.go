@@ -19,7 +19,7 @@ func TestCloudsFileIsReplacedAtomicallyAndPrivate(t *testing.T) {
 		if err := checkOwnFile("clouds-yaml", name); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeCloudsFile(name, base, "RegionOne", ""); err != nil {
+		if err := writeCloudsFile(name, base, "RegionOne", "", func(user string) string { return "secret of " + user }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +33,7 @@ clouds:
     auth:
       auth_url: http://127.0.0.1:2/v3
       username: admin
-      password: secret
+      password: secret of admin
       project_name: admin
       user_domain_name: Default
       project_domain_name: Default
@@ -42,7 +42,7 @@ clouds:
     auth:
       auth_url: http://127.0.0.1:2/v3
       username: demo
-      password: secret
+      password: secret of demo
       project_name: demo
       user_domain_name: Default
       project_domain_name: Default
@@ -51,7 +51,7 @@ clouds:
     auth:
       auth_url: http://127.0.0.1:2/v3
       username: nova
-      password: secret
+      password: secret of nova
       project_name: service
       user_domain_name: Default
       project_domain_name: Default

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
-	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // variable is one environment variable for the caller's shell.
@@ -28,13 +27,13 @@ func printExports(w io.Writer, variables ...variable) error {
 	return nil
 }
 
-// openStackVariables are the variables of OpenStack's clients for one account, and the URL
-// of the simulator's own routes.
-func openStackVariables(base, region string, a account) []variable {
+// openStackVariables are the variables of OpenStack's clients for one account with its password, and
+// the URL of the simulator's own routes.
+func openStackVariables(base, region string, a account, password string) []variable {
 	return []variable{
 		{"OS_AUTH_URL", base + authPath},
 		{"OS_USERNAME", a.user},
-		{"OS_PASSWORD", simcloud.Password},
+		{"OS_PASSWORD", password},
 		{"OS_PROJECT_NAME", a.project},
 		{"OS_USER_DOMAIN_NAME", domain},
 		{"OS_PROJECT_DOMAIN_NAME", domain},

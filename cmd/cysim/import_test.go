@@ -62,7 +62,7 @@ func publish(t *testing.T, cloud *simcloud.Cloud, change func(http.ResponseWrite
 		}
 	})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	data, err := cloudsYAML(r.server.URL, cloud.Model().Region, "")
+	data, err := cloudsYAML(r.server.URL, cloud.Model().Region, "", cloud.PasswordOf)
 	if err != nil {
 		t.Fatal(err)
 	}

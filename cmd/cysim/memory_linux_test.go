@@ -347,7 +347,7 @@ func TestTheMemoryOfAnImportHasACeiling(t *testing.T) {
 			}))
 			defer server.CloseClientConnections()
 			file := filepath.Join(t.TempDir(), "clouds.yaml")
-			clouds, err := cloudsYAML(server.URL, "R", "")
+			clouds, err := cloudsYAML(server.URL, "R", "", func(user string) string { return user })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -130,7 +130,7 @@ func (c *serveCommand) facts(model simcloud.Model) []string {
 func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, caFile string) ([]variable, error) {
 	region := cloud.Model().Region
 	if c.CloudsYAML != "" {
-		if err := writeCloudsFile(c.CloudsYAML, base, region, caFile); err != nil {
+		if err := writeCloudsFile(c.CloudsYAML, base, region, caFile, cloud.PasswordOf); err != nil {
 			return nil, err
 		}
 	}
@@ -147,5 +147,5 @@ func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, 
 		p.Log.Info("the agents wait for nova-compute to make the resource providers of their hosts")
 	}
 	logFindings(p.Log, cloud.Findings())
-	return openStackVariables(base, region, admin()), nil
+	return openStackVariables(base, region, admin(), cloud.PasswordOf(admin().user)), nil
 }

@@ -90,6 +90,28 @@ func TestServePrintsTheVariablesOfOpenStackClients(t *testing.T) {
 	}
 }
 
+// The users of a model have passwords of their own.
+func TestServePrintsThePasswordsOfTheModel(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, clouds := filepath.Join(dir, "model.json"), filepath.Join(dir, "clouds.yaml")
+	text := `{"users": [{"name": "admin", "password": "0f-admin", "roles": {"admin": ["admin"]}}, {"name": "demo", "password": "0f-demo", "roles": {"demo": ["member"]}}]}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	served := start(t, "serve", "--model", file, "--clouds-yaml", clouds)
+	if got := served.env["OS_PASSWORD"]; got != "0f-admin" {
+		t.Errorf("OS_PASSWORD is %q", got)
+	}
+	for _, cloud := range []string{"sim", "sim-demo", "sim-svc"} {
+		login(t, clouds, cloud)
+	}
+	served.stop()
+	if strings.Contains(fmt.Sprint(served.stderr), "0f-admin") {
+		t.Errorf("the log has the password: %s", served.stderr)
+	}
+}
+
 // model returns the model that a cysim serves.
 func model(t *testing.T, served *running) map[string]any {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Password is the password of every user.
+// Password is the password of users without one of their own.
 const Password = "secret"
 
 // DefaultTokenLifetime is how long a token is valid unless Config says otherwise; it

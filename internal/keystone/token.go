@@ -202,6 +202,15 @@ func (s *Server) ProjectOf(name string) (project, id string, err error) {
 	return project, id, nil
 }
 
+// PasswordOf returns the password of a user. An unknown name gives ErrUser.
+func (s *Server) PasswordOf(name string) (string, error) {
+	found, ok := s.directory.findUser(inDomain(name))
+	if !ok {
+		return "", fmt.Errorf("%w: %q", ErrUser, name)
+	}
+	return found.password, nil
+}
+
 // HasProject reports whether there is a project of an id.
 func (s *Server) HasProject(id string) bool {
 	_, ok := s.directory.findProject(ref{ID: id})
