@@ -13,8 +13,7 @@ import (
 // reports in the same order; that of a driver that failed has only Err. A device or an attach
 // handle that two drivers report is offered by none of them; both reports have a problem that
 // wraps ErrDoubleClaim and names both. Of the functions of an IOMMU group only that at the lowest
-// address is offered, whichever driver's it is; the others are left out. A device with a function that an earlier
-// one of its driver has is a problem that wraps ErrInvalidDevice. A problem that several drivers have is in the first
+// address is offered, whichever driver's it is; the others are left out. A problem that several drivers have is in the first
 // report only. A driver that panics has failed, and so has one that ignores its context, which
 // ends after 30 seconds; an agent uses a Guard, which does not call the latter again meanwhile.
 func DiscoverAll(ctx context.Context, drivers []Driver) []Report {
@@ -59,30 +58,6 @@ func refuseDoubleClaims(drivers []Driver, reports []Report) {
 					report.Problems = append(report.Problems, doubleClaim(drivers, users[key], key, d))
 					return true
 				}
-			}
-			return false
-		})
-	}
-}
-
-// refuseSharedFunctions removes the devices of a driver with a function that an earlier one has: two guests would get it.
-func refuseSharedFunctions(reports []Report) {
-	for i := range reports {
-		report := &reports[i]
-		if len(report.Devices) < 2 {
-			continue
-		}
-		owner := make(map[PCIAddress]Address)
-		report.Devices = slices.DeleteFunc(slices.Clone(report.Devices), func(d Device) bool {
-			own := d.ControlPath.Address()
-			for at := range d.functions() {
-				if other, taken := owner[at]; taken && other != own {
-					report.AddProblem(own.String(), fmt.Errorf("%w %s: its function %s is that of device %s, too", ErrInvalidDevice, d.ControlPath.Key(), at, other))
-					return true
-				}
-			}
-			for at := range d.functions() {
-				owner[at] = own
 			}
 			return false
 		})

@@ -158,36 +158,6 @@ func TestTwoDriversThatReportOneAddress(t *testing.T) {
 	}
 }
 
-// TestAFunctionOfTwoDevices has a driver from outside that is wrong: each guest would be given the function.
-func TestAFunctionOfTwoDevices(t *testing.T) {
-	t.Parallel()
-	device := func(bus uint8, functions ...uint8) driver.Device {
-		at := driver.PCIAddress{Bus: bus}
-		d := driver.Device{Type: driver.TypePCI, Vendor: "1d55", ControlPath: at.ControlPath()}
-		for i, function := range functions {
-			d.Deployables = append(d.Deployables, driver.Deployable{
-				Name: fmt.Sprintf("h_%s_%d", at, i), NumAccelerators: 1, Class: "CUSTOM_WIDGET",
-				AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: driver.PCIAddress{Bus: 9, Function: function}.Info()}},
-			})
-		}
-		return d
-	}
-	reports := driver.DiscoverAll(t.Context(), []driver.Driver{verbatim.New([]driver.Device{device(1, 0), device(2, 1, 0), device(3, 2)})})
-	var found []string
-	for _, d := range reports[0].Devices {
-		found = append(found, d.ControlPath.Address().String())
-	}
-	if diff := cmp.Diff([]string{"0000:01:00.0", "0000:03:00.0"}, found); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
-	if p := reports[0].Problems; len(p) != 1 || p[0].Address != "0000:02:00.0" || !errors.Is(p[0], driver.ErrInvalidDevice) || !strings.Contains(p[0].Error(), "0000:09:00.0 is that of device 0000:01:00.0") {
-		t.Errorf("problems: %v", p)
-	}
-	if err := device(4, 5, 5).Validate(); !errors.Is(err, driver.ErrInvalidDevice) || !strings.Contains(err.Error(), "two attach handles stand for function 0000:09:00.5") {
-		t.Errorf("a function in two deployables: %v", err)
-	}
-}
-
 // TestAHandleCountsAsAnAddress has a board whose second function another driver offers.
 func TestAHandleCountsAsAnAddress(t *testing.T) {
 	t.Parallel()

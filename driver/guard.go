@@ -45,7 +45,6 @@ func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver, held ...PCIAd
 	}
 	g.keepBesideFailed(ctx, drivers, reports, views)
 	refuseDoubleClaims(drivers, reports)
-	refuseSharedFunctions(reports)
 	leaveOneOfEachGroup(drivers, reports, views, held)
 	dropRepeatedProblems(reports)
 	return reports

@@ -3,7 +3,6 @@ package driver
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -48,26 +47,16 @@ func (d Device) Validate() error {
 		}
 	}
 	taken := make(map[PCIAddress]bool)
-	for at := range d.functions() {
-		if taken[at] {
-			fault("two attach handles stand for function %s", at)
+	for _, p := range d.Deployables {
+		for _, h := range p.AttachHandles {
+			at, err := PCIAddressOf(h.Info)
+			if h.Type == HandlePCI && err == nil && taken[at] {
+				fault("two attach handles stand for function %s", at)
+			}
+			taken[at] = taken[at] || h.Type == HandlePCI
 		}
-		taken[at] = true
 	}
 	return errors.Join(faults...)
-}
-
-// functions iterates over the addresses of the PCI handles.
-func (d Device) functions() iter.Seq[PCIAddress] {
-	return func(yield func(PCIAddress) bool) {
-		for _, p := range d.Deployables {
-			for _, h := range p.AttachHandles {
-				if at, err := PCIAddressOf(h.Info); err == nil && h.Type == HandlePCI && !yield(at) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // knownType reports whether a device may have the type: one that Cyborg stores, or HPTS.

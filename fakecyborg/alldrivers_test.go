@@ -35,3 +35,26 @@ func TestTwoDriversOfAHost(t *testing.T) {
 		}
 	}
 }
+
+// A driver from outside may be wrong: two guests would get the function.
+func TestAFunctionOfTwoDevicesIsOfferedOnce(t *testing.T) {
+	t.Parallel()
+	second := gpu("5e", "PGPU", nil, "0", "1")
+	second.Deployables[0].AttachHandles[1].Info = pciInfo("3b", "0")
+	twice := gpu("86", "PGPU", nil, "0")
+	twice.Deployables = append(twice.Deployables, twice.Deployables[0])
+	twice.Deployables[1].Name += "_1"
+	first := gpu("3b", "PGPU", nil, "0")
+	mine := newHardware("mine", first)
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{mine})
+	mine.set(first, second, twice, gpu("af", "PGPU", nil, "0"))
+	err := w.server.Report(t.Context())
+	for _, want := range []string{"function 0000:3b:00.0 is another device's", "two attach handles stand for function 0000:86:00.0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	if devices := w.server.Devices(); len(devices) != 2 {
+		t.Errorf("stored: %+v", devices)
+	}
+}

@@ -31,7 +31,8 @@ type discovery struct {
 	before  store.HostReport
 	// abort is set for a report that upstream drops as a whole: a driver failed, or
 	// reported a device without attributes, as that of Huawei's Ascend does.
-	abort bool
+	abort     bool
+	functions functions // of the devices
 }
 
 // reading is what the drivers of a host found in its hardware before its turn, if anything.
@@ -80,7 +81,7 @@ func (v discovery) gone(d storedDevice) bool {
 // discover calls all drivers. What a driver that fails, or that cannot read a device, reported
 // before stays as it is; upstream drops the report of the whole host.
 func (r *report) discover(ctx context.Context, ahead reading) discovery {
-	v := discovery{present: make(map[string]bool), failed: make(map[string]bool)}
+	v := discovery{present: make(map[string]bool), failed: make(map[string]bool), functions: make(functions)}
 	now := r.c.now()
 	r.rows = ahead.rows
 	r.stored()
@@ -175,6 +176,10 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 		v.abort = v.abort || slices.ContainsFunc(d.Deployables, func(p driver.Deployable) bool { return len(p.AttributeList()) == 0 })
 		if err := d.Validate(); err != nil {
 			r.fail(key, step, err)
+			continue
+		}
+		if at, shared := v.functions.takeAll(key, d); shared && !r.c.cfg.Quirks {
+			r.fail(key, step, fmt.Errorf("its function %s is another device's, too", at))
 			continue
 		}
 		v.devices = append(v.devices, found{withProgrammability(d), source, key})
