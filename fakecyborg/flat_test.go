@@ -431,9 +431,18 @@ func TestAFlatCyborgThatStartedAgainTakesOverWhatItMade(t *testing.T) {
 	before := w.hostProvider()
 	w.report()
 	made := w.hostProvider()
-	w.claim(instanceA, "PGPU") // an instance lives through the restart
+	w.claim(instanceA, "PGPU") // an instance lives through the restart: nobody knows which card it has
 
 	again := newReportWorldOn(t, w, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat})
+	if err := again.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "1 PGPU of resource provider "+w.root+" are allocated") {
+		t.Errorf("while an instance has a card: %v", err)
+	}
+	if got := again.cyborg.Devices(); len(got) != 1 || got[0].Type != "GPU" || len(again.cyborg.Deployables()) != 1 || again.cyborg.Deployables()[0].ResourceClass() != "FPGA" {
+		t.Errorf("while an instance has a card: devices %+v", got)
+	}
+	if err := w.placement.Release(instanceA); err != nil {
+		t.Fatal(err)
+	}
 	again.report()
 	for _, call := range again.wire.take() {
 		if method, _, _ := strings.Cut(call, " "); method != "GET" {
@@ -442,9 +451,6 @@ func TestAFlatCyborgThatStartedAgainTakesOverWhatItMade(t *testing.T) {
 	}
 	if diff := cmp.Diff(made.Inventories, again.hostProvider().Inventories); diff != "" || len(again.cyborg.Devices()) != 3 {
 		t.Errorf("%d devices, inventories (-before +after the restart):\n%s", len(again.cyborg.Devices()), diff)
-	}
-	if err := w.placement.Release(instanceA); err != nil {
-		t.Fatal(err)
 	}
 	again.hardware.set(cards[0])
 	again.report()

@@ -454,7 +454,9 @@ func (r *report) storeDeployable(tx store.Tx, device store.Device, spec driver.D
 	if err != nil {
 		return newDeployable{}, err
 	}
-	return newDeployable{Deployable: d, want: r.c.rules.Want(device, d, tx.Reported(d), r.parent)}, nil
+	want := r.c.rules.Want(device, d, tx.Reported(d), r.parent)
+	want.New = true
+	return newDeployable{Deployable: d, want: want}, nil
 }
 
 // addDevice reports all deployables of a new device, or none of them.

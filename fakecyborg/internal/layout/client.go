@@ -279,7 +279,34 @@ func (p *Client) adopt(ctx context.Context, want Want, failed error) (made bool,
 	if have.Name != want.Name || have.Parent != want.Parent {
 		return false, fmt.Errorf("resource provider %s (name %s, parent %s) exists and was not created by Cyborg", want.UUID, have.Name, have.Parent)
 	}
-	return have.untouched(), nil
+	if want.New && !p.Quirks && !have.untouched() {
+		err = p.checkUnused(ctx, want.UUID)
+	}
+	return have.untouched(), err
+}
+
+// checkUnused refuses a provider, or some classes of it, of which something is allocated: instances have functions of it, and
+// this Cyborg cannot know which. Upstream takes them all for free.
+func (p *Client) checkUnused(ctx context.Context, provider string, classes ...string) error {
+	used, err := p.usages(ctx, provider)
+	if err != nil {
+		return err
+	}
+	for _, class := range slices.Sorted(maps.Keys(used)) {
+		if used[class] > 0 && (len(classes) == 0 || slices.Contains(classes, class)) {
+			return fmt.Errorf("%d %s of resource provider %s are allocated, and this Cyborg has no requests of them: an earlier one has; start with its state, or delete the allocations", used[class], class, provider)
+		}
+	}
+	return nil
+}
+
+// usages reads how much of each class of a provider is allocated.
+func (p *Client) usages(ctx context.Context, provider string) (map[string]int, error) {
+	var body struct {
+		Usages map[string]int `json:"usages"`
+	}
+	err := p.Get(ctx, ProviderPath(provider)+"/usages", "", &body)
+	return body.Usages, err
 }
 
 // generation is the number that the next write of the provider must carry. Upstream always reads it.

@@ -76,15 +76,13 @@ func (f *flat) checkLost(ctx context.Context, c Change) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	var used struct {
-		Usages map[string]int `json:"usages"`
-	}
-	if err := f.client.Get(ctx, ProviderPath(c.New.UUID)+"/usages", "", &used); err != nil {
+	used, err := f.client.usages(ctx, c.New.UUID)
+	if err != nil {
 		return err
 	}
 	left, _ := flatTotal(f.sharesBeside(c.New))
 	for _, class := range lost {
-		if n := used.Usages[class]; n > left[class].Total || n > 0 && c.Held {
+		if n := used[class]; n > left[class].Total || n > 0 && c.Held {
 			return fmt.Errorf("%d %s of resource provider %s are in use, and the device would lose its part of them", n, class, c.New.UUID)
 		}
 	}
@@ -261,6 +259,11 @@ func (f *flat) takeOver(ctx context.Context, provider, class string) (bool, erro
 	}
 	if class == "VGPU" || there.Total != f.expects(provider, class) || there.MaxUnit != there.Total {
 		return false, fmt.Errorf("resource provider %s has an inventory of %s that this Cyborg did not create; if an earlier one did, unflatten removes it", provider, class)
+	}
+	if !f.client.Quirks {
+		if err := f.client.checkUnused(ctx, provider, class); err != nil {
+			return false, err
+		}
 	}
 	f.setInventory(provider, class, there, true)
 	return true, nil

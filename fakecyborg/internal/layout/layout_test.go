@@ -37,10 +37,11 @@ type provider struct {
 
 	inventories map[string]store.Inventory
 	traits      []string
+	usages      map[string]int
 }
 
 func newPeer() *peer {
-	host := &provider{UUID: "host", Name: "cn0", inventories: map[string]store.Inventory{"VCPU": {Total: 8, MaxUnit: 8}}, traits: []string{"COMPUTE_NODE"}}
+	host := &provider{UUID: "host", Name: "cn0", usages: map[string]int{"VCPU": 2, "CUSTOM_USED": 1}, inventories: map[string]store.Inventory{"VCPU": {Total: 8, MaxUnit: 8}}, traits: []string{"COMPUTE_NODE"}}
 	return &peer{providers: map[string]*provider{"host": host}, names: map[string]bool{"OWNER_CYBORG": true}}
 }
 
@@ -108,6 +109,8 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		target.traits = body.Traits
 	case what == "traits":
 		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"traits": target.traits, "resource_provider_generation": target.Generation})
+	case what == "usages":
+		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"usages": target.usages})
 	case what == "inventories" && r.Method == http.MethodPost:
 		p.log(r, amounts(map[string]store.Inventory{body.Class: body.Inventory}))
 		target.inventories[body.Class] = body.Inventory
@@ -461,8 +464,9 @@ func TestAWriteIsRepeatedAfterConflicts(t *testing.T) {
 
 func TestAnExistingProviderIsAdoptedIfItIsCyborgs(t *testing.T) {
 	t.Parallel()
-	want := layout.Want{UUID: "card", Name: "cn0_card", Parent: "host", Class: "PGPU", Total: 2}
+	want := layout.Want{UUID: "card", Name: "cn0_card", Parent: "host", Class: "PGPU", Total: 2, New: true}
 	for _, existing := range []provider{
+		{UUID: "card", Name: "cn0_card", Parent: "host", Generation: 3, usages: map[string]int{"PGPU": 1}},
 		{UUID: "card", Name: "cn0_card", Parent: "host"},
 		{UUID: "card", Name: "cn0_card", Parent: "host", Generation: 2},
 		{UUID: "card", Name: "cn0_card", Parent: "other"},
@@ -473,7 +477,7 @@ func TestAnExistingProviderIsAdoptedIfItIsCyborgs(t *testing.T) {
 		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
 		untouched := existing.Generation == 0
 		made, err := l.Add(t.Context(), want)
-		if ours := existing.Name == want.Name && existing.Parent == want.Parent; made != (ours && untouched) || (err == nil) != ours {
+		if ours := existing.Name == want.Name && existing.Parent == want.Parent && existing.usages == nil; made != (ours && untouched) || (err == nil) != ours {
 			t.Errorf("%+v: made %t, %v", existing, made, err)
 		}
 	}
@@ -508,6 +512,7 @@ func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 		"another total":     {"PGPU", store.Inventory{Total: 2, MaxUnit: 2}, false},
 		"another max_unit":  {"PGPU", store.Inventory{Total: 3, MaxUnit: 1}, false},
 		"vGPUs are Nova's":  {"VGPU", store.Inventory{Total: 3, MaxUnit: 3}, false},
+		"an instance's":     {"CUSTOM_USED", store.Inventory{Total: 3, MaxUnit: 3}, false},
 		"nothing was there": {"PGPU", store.Inventory{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,9 @@ type Want struct {
 	// Memory is the local memory on the provider, MiB by resource class; Shared is that on
 	// the provider of the device, for a region.
 	Memory, Shared map[string]int
+	// New is set for a deployable whose rows are new: no request has anything of it, and what is allocated of its provider is of
+	// an earlier Cyborg's.
+	New bool
 	// Device and Root are set for a region: the name of the provider of its device, which
 	// is its parent, and the provider of the host above that.
 	Device, Root string
