@@ -88,6 +88,21 @@ func TestPoliciesByRole(t *testing.T) {
 	}
 }
 
+// The policy of Zed lets every role program; that of enabling devices it does not have.
+func TestZedLetsEveryRoleProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fakecyborg.Config{Release: fakecyborg.ReleaseZed}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithTokenVerifier(keys{}))
+	for _, role := range []string{"admin", "member", "reader", "norole"} {
+		r := w.send(sent{
+			method: "PATCH", path: "/v2/deployables/" + unknownID + "/program", token: role, plain: true,
+			body: `[{"path":"/program","op":"remove","value":[{"image_uuid":"` + unknownID + `"}]}]`,
+		})
+		if r.status == http.StatusForbidden {
+			t.Errorf("%s: %d", role, r.status)
+		}
+	}
+}
+
 func TestServiceTokenIsVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithTokenVerifier(keys{}))

@@ -24,6 +24,7 @@ type release struct {
 	ServiceToken   bool `doc:"bind, unbind, DELETE by instance and of a bound request need X-Service-Token, which needs the role service"`
 	Isolates       bool `doc:"a project sees, binds and deletes its own requests only"`
 	ReadsOne       bool `doc:"GET of one request is for every role; else for administrators, 403"`
+	GuardsRegions  bool `doc:"programming of a deployable is for administrators; else for every role"`
 	OwnsAtOnce     bool `doc:"a request has a project since its creation; else since a PATCH at 2.1 or later, which has to name one"`
 	ChecksUUID     bool `doc:"GET of a request by another text than a UUID is answered 400; else 404"`
 	DeletesAll     bool `doc:"DELETE of a list with an unknown request deletes none; else the others"`
@@ -44,8 +45,8 @@ func (r Release) traits() release {
 	}
 	master := r == ReleaseMaster
 	return release{
-		MaxMinor: 3, ChecksVersion: true, NamesService: true, ServiceToken: true, Isolates: true, ReadsOne: true, OwnsAtOnce: true, ChecksUUID: true,
-		DeletesAll: true, HandleUUID: true, WritesHardware: true, StandardTraits: true,
+		MaxMinor: 3, ChecksVersion: true, NamesService: true, ServiceToken: true, Isolates: true, ReadsOne: true, GuardsRegions: true,
+		OwnsAtOnce: true, ChecksUUID: true, DeletesAll: true, HandleUUID: true, WritesHardware: true, StandardTraits: true,
 		ErrorObjects: master, NeedsResources: master,
 	}
 }
