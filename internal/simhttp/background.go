@@ -29,7 +29,7 @@ func (b *Background) Start(run func(context.Context)) {
 	})
 }
 
-// Detach returns a context with the values of ctx that only Close cancels.
+// Detach returns a context with the values of ctx that only Close cancels. Close waits until end is called.
 func (b *Background) Detach(ctx context.Context) (detached context.Context, end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.mu.Lock()
@@ -44,11 +44,13 @@ func (b *Background) Detach(ctx context.Context) (detached context.Context, end 
 	b.last++
 	id := b.last
 	b.cancels[id] = cancel
+	b.group.Add(1)
 	return ctx, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(b.cancels, id)
 		cancel()
+		b.group.Done()
 	}
 }
 
