@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -94,6 +95,8 @@ func (p Program) Call(ctx context.Context, verb string, limit time.Duration, arg
 	process.Stdin, process.Stdout, process.Stderr = bytes.NewReader(input), answer, text
 	process.WaitDelay = afterKillWait
 	killWhole(process)
+	runtime.LockOSThread() // the process ends with its thread
+	defer runtime.UnlockOSThread()
 	err = process.Run()
 	p.log(ctx, verb, text)
 	switch {
