@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 		err = report.print(p.Stdout, c.Output)
 	}
 	if err == nil {
-		err = report.failure()
+		err = cmp.Or(report.failure(), ctx.Err())
 	}
 	return errors.Join(err, target.close())
 }

@@ -217,6 +217,19 @@ func TestAFillThatFailsEndsTheLoad(t *testing.T) {
 	}
 }
 
+// Nothing has failed in a load that is interrupted in its warm-up, or while instances are held.
+func TestALoadThatIsInterruptedEarlyHasNotSucceeded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		load := &Command{Spawns: 200, Concurrency: 16, Hold: time.Hour, Cloud: "embedded", Hosts: 8, Devices: 8, Profile: "gpu", Output: "json"}
+		if err := load.Run(ctx, &command.Process{Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer), Log: slog.New(slog.DiscardHandler)}); err == nil {
+			t.Error("it reports success")
+		}
+	})
+}
+
 func TestAnInterruptedLoadLeaksNothing(t *testing.T) {
 	t.Parallel()
 	for n := range 20 {
@@ -227,7 +240,7 @@ func TestAnInterruptedLoadLeaksNothing(t *testing.T) {
 			load := &Command{Spawns: 200, Concurrency: 16, Cloud: "embedded", Hosts: 8, Devices: 8, Profile: "gpu", Output: "json"}
 			err := load.Run(ctx, &command.Process{Stdout: &stdout, Stderr: interrupter{cancel}, Log: slog.New(slog.DiscardHandler)})
 			var got struct{ Spawns, Leaks int }
-			if json.Unmarshal(stdout.Bytes(), &got) != nil || got.Leaks != 0 || got.Spawns == load.Spawns {
+			if err == nil || json.Unmarshal(stdout.Bytes(), &got) != nil || got.Leaks != 0 || got.Spawns == load.Spawns {
 				t.Errorf("load %d: %s, %v", n, stdout.String(), err)
 			}
 		})
