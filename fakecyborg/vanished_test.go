@@ -278,6 +278,8 @@ func TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered(t *testing.T) {
 	class, bare, regions := less.Clone(), less.Clone(), less.Clone()
 	class.Deployables[0].Class = "CUSTOM_ACCELERATOR_FPGA"
 	bare.Deployables[0].Resources = nil
+	others := class.Clone()
+	others.Deployables[0].AttachHandles = gpu("3b", "", nil, "4", "5").Deployables[0].AttachHandles
 	regions.Deployables = append(regions.Deployables, cardOf(nil).Deployables...)
 	all := []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested, fakecyborg.ModeFlat}
 	for name, tt := range map[string]struct {
@@ -286,6 +288,7 @@ func TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered(t *testing.T) {
 		fails string // what Placement does not answer
 	}{
 		"another class":            {class, all, ""},
+		"other handles":            {others, all, ""},
 		"no memory":                {bare, all, ""},
 		"a provider above it":      {regions, []fakecyborg.PlacementMode{fakecyborg.ModeNested}, ""},
 		"Placement does not write": {less, []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat}, http.MethodPut},
@@ -322,7 +325,7 @@ func TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered(t *testing.T) {
 							t.Errorf("handle %v of a function that is gone", h)
 						}
 					}
-					if got := w.offered("FPGA"); tt.fails == "" && got != 2 {
+					if got := w.offered("FPGA"); tt.fails == "" && got != len(w.cyborg.AttachHandles()) {
 						t.Errorf("Placement has %d FPGA, want those that are there", got)
 					}
 				}

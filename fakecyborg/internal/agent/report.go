@@ -628,9 +628,10 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 }
 
 // lower lowers the capacity of a deployable to what is reported of it, in its present class and with its present memory, if
-// Placement refuses others because a guest holds some.
+// Placement refuses others because a guest holds some. What is reported may be other handles, which cannot be added now.
 func (r *report) lower(ctx context.Context, key string, d deployableChange) {
-	total := min(d.spec.NumAccelerators, d.stored.Total)
+	left := store.Read(r.c.db, func(tx store.Tx) int { return len(slices.Collect(tx.Handles(d.stored.UUID))) })
+	total := min(d.spec.NumAccelerators, d.stored.Total, max(1, left))
 	if r.c.cfg.Quirks || total == d.stored.Total || d.stored.holds(d.spec) {
 		return
 	}
