@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
@@ -453,6 +455,39 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	bitstream("the driver knows better than the image", imagePlain)
 	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
 	bitstream("the card started again", "")
+}
+
+// readCard is a card whose driver reads the function from it.
+type readCard struct{ *hardware }
+
+func (c readCard) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
+	err := c.hardware.Program(ctx, path, deployable, image)
+	if err == nil {
+		c.set(fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"))
+	}
+	return err
+}
+
+// TestACardThatLosesItsFunctionBeforeAReport has the kernel hide the function while a guest has the card: no report shows what was
+// written before the card starts again with its first function.
+func TestACardThatLosesItsFunctionBeforeAReport(t *testing.T) {
+	t.Parallel()
+	card := readCard{newHardware("test", fpgaCard("FPGA"))}
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
+	w.want(w.programAPI(imageOne, ""), 200, "")
+	if diff := cmp.Diff([]string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"}, w.functions()); diff != "" {
+		t.Errorf("programmed (-want +got):\n%s", diff)
+	}
+	card.set(fpgaCard("FPGA"))
+	if err := w.server.Report(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO"}, w.functions()); diff != "" {
+		t.Errorf("after it started again (-want +got):\n%s", diff)
+	}
+	if got := w.server.Deployables()[0].BitstreamID; got != "" {
+		t.Errorf("after it started again: bitstream %q", got)
+	}
 }
 
 func fpgaCardWith(trait string) driver.Device {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -137,8 +138,31 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 		}
 		return err
 	}
-	c.update(ctx, func(tx store.Tx) { tx.SetFunction(d.UUID, spec, programmed, c.now()) })
+	back := c.readBack(ctx, device, d.Name)
+	c.update(ctx, func(tx store.Tx) {
+		tx.SetFunction(d.UUID, spec, programmed, c.now())
+		if slices.Contains(back.Traits, programmed.Trait) {
+			tx.ObserveDeployable(d.UUID, back)
+		}
+	})
 	return nil
+}
+
+// readBack is what the driver shows of a region that was written: whether it reads the function from the card is not known
+// of a report while a guest has the card. Upstream's drivers read nothing.
+func (c *Conductor) readBack(ctx context.Context, device store.Device, name string) (found driver.Deployable) {
+	h, d, err := c.driverOf(device.Host, device.Driver)
+	if err != nil || c.cfg.Quirks {
+		return found
+	}
+	for _, shown := range h.guard.DiscoverAll(ctx, []driver.Driver{d})[0].Devices {
+		for _, deployable := range shown.Deployables {
+			if deployable.Name == name && !deployable.Hidden {
+				return deployable
+			}
+		}
+	}
+	return found
 }
 
 func (c *Conductor) deviceOf(d store.Deployable) store.Device {
