@@ -46,14 +46,18 @@ func (d Device) Validate() error {
 			fault("deployable %d %q: %w", i, p.Name, err)
 		}
 	}
-	taken := make(map[PCIAddress]bool)
+	taken := make([]PCIAddress, 0, 1) // most devices have one function
 	for _, p := range d.Deployables {
 		for _, h := range p.AttachHandles {
-			at, err := PCIAddressOf(h.Info)
-			if h.Type == HandlePCI && err == nil && taken[at] {
-				fault("two attach handles stand for function %s", at)
+			if at, err := PCIAddressOf(h.Info); err == nil && h.Type == HandlePCI {
+				taken = append(taken, at)
 			}
-			taken[at] = taken[at] || h.Type == HandlePCI
+		}
+	}
+	slices.SortFunc(taken, PCIAddress.Compare)
+	for i := 1; i < len(taken); i++ {
+		if taken[i] == taken[i-1] {
+			fault("two attach handles stand for function %s", taken[i])
 		}
 	}
 	return errors.Join(faults...)

@@ -32,7 +32,7 @@ type discovery struct {
 	// abort is set for a report that upstream drops as a whole: a driver failed, or
 	// reported a device without attributes, as that of Huawei's Ascend does.
 	abort     bool
-	functions functions // of the devices
+	functions map[driver.PCIAddress]bool // of the devices
 }
 
 // reading is what the drivers of a host found in its hardware before its turn, if anything.
@@ -81,7 +81,7 @@ func (v discovery) gone(d storedDevice) bool {
 // discover calls all drivers. What a driver that fails, or that cannot read a device, reported
 // before stays as it is; upstream drops the report of the whole host.
 func (r *report) discover(ctx context.Context, ahead reading) discovery {
-	v := discovery{present: make(map[string]bool), failed: make(map[string]bool), functions: make(functions)}
+	v := discovery{present: make(map[string]bool), failed: make(map[string]bool), functions: make(map[driver.PCIAddress]bool)}
 	now := r.c.now()
 	r.rows = ahead.rows
 	r.stored()
@@ -178,12 +178,29 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 			r.fail(key, step, err)
 			continue
 		}
-		if at, shared := v.functions.takeAll(key, d); shared && !r.c.cfg.Quirks {
+		if at, shared := v.shared(d); shared && !r.c.cfg.Quirks {
 			r.fail(key, step, fmt.Errorf("its function %s is another device's, too", at))
 			continue
 		}
 		v.devices = append(v.devices, found{withProgrammability(d), source, key})
 	}
+}
+
+// shared adds the functions of a device, and returns one that an earlier device has.
+func (v *discovery) shared(d driver.Device) (at driver.PCIAddress, is bool) {
+	for _, p := range d.Deployables {
+		for _, h := range p.AttachHandles {
+			function, err := driver.PCIAddressOf(h.Info)
+			if err != nil || h.Type != driver.HandlePCI {
+				continue
+			}
+			if v.functions[function] {
+				return function, true
+			}
+			v.functions[function] = true
+		}
+	}
+	return at, false
 }
 
 // complete adds what is stored of the devices to what was found, and places their local memory, which depends on it.

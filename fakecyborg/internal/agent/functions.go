@@ -63,18 +63,6 @@ func (f functions) take(to place, h driver.AttachHandle) bool {
 	return !taken
 }
 
-// takeAll adds the functions of a device that is found, and returns one that another device has.
-func (f functions) takeAll(device string, d driver.Device) (at driver.Address, shared bool) {
-	for _, p := range d.Deployables {
-		for _, h := range p.AttachHandles {
-			if !f.take(place{device, p.Name}, h) {
-				return driver.ControlPath{Info: h.Info}.Address(), true
-			}
-		}
-	}
-	return driver.Address{}, false
-}
-
 // restrict leaves the handles out of a change that may not stand where they are found. The report after that which
 // frees their functions adds them. It reports whether there is anything left to change.
 func (f functions) restrict(rules layout.Rules, change *deviceChange) bool {
