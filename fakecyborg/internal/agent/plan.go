@@ -272,13 +272,14 @@ func (d storedDeployable) shrunk() driver.Deployable {
 
 // remaining is the deployable as it is stored with no more than what is reported of it.
 func (d storedDeployable) remaining(found driver.Deployable) driver.Deployable {
-	spec := d.withTotal(min(found.NumAccelerators, d.Total))
-	spec.Hidden = true // what it has is what is stored
+	var left []driver.AttachHandle
 	for _, h := range found.AttachHandles {
 		if slices.ContainsFunc(d.handles, func(stored store.Handle) bool { return stored.Info == store.Info(h.Key()) }) {
-			spec.AttachHandles = append(spec.AttachHandles, h)
+			left = append(left, h)
 		}
 	}
+	spec := d.withTotal(min(found.NumAccelerators, d.Total, max(1, len(left)))) // other handles cannot be added now
+	spec.Hidden, spec.AttachHandles = true, left                                // what it has is what is stored
 	return spec
 }
 
