@@ -281,6 +281,8 @@ func TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered(t *testing.T) {
 	others := class.Clone()
 	others.Deployables[0].AttachHandles = gpu("3b", "", nil, "4", "5").Deployables[0].AttachHandles
 	regions.Deployables = append(regions.Deployables, cardOf(nil).Deployables...)
+	moved := regions.Clone()
+	moved.Deployables[0].AttachHandles = others.Deployables[0].AttachHandles
 	all := []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested, fakecyborg.ModeFlat}
 	for name, tt := range map[string]struct {
 		after driver.Device
@@ -291,6 +293,7 @@ func TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered(t *testing.T) {
 		"other handles":            {others, all, ""},
 		"no memory":                {bare, all, ""},
 		"a provider above it":      {regions, []fakecyborg.PlacementMode{fakecyborg.ModeNested}, ""},
+		"others, and a provider":   {moved, []fakecyborg.PlacementMode{fakecyborg.ModeNested}, ""},
 		"Placement does not write": {less, []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat}, http.MethodPut},
 	} {
 		for _, mode := range tt.modes {
