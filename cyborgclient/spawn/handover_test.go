@@ -164,6 +164,9 @@ func TestABadHandoverIsRefused(t *testing.T) {
 			if name == "profile and ARQs" && !strings.HasSuffix(err.Error(), `device profile "" with 1 ARQ`) {
 				t.Errorf("got error %v, want both", err)
 			}
+			if name == "the same ARQ twice" && !strings.HasSuffix(err.Error(), "names ARQ "+arq+" twice") {
+				t.Errorf("got error %v, want what is there twice", err)
+			}
 		})
 	}
 	handover, err := parseHandover([]byte(good))

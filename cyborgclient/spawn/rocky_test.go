@@ -283,6 +283,38 @@ func TestOperationsKnowTheAcceleratorsOfARockyFlavor(t *testing.T) {
 	}
 }
 
+// An instance keeps the flavor of Rocky, and is known by its ARQs to have been converted.
+func TestARockyFlavorThatIsConvertedMovesItsAccelerator(t *testing.T) {
+	t.Parallel()
+	bubble(t, "evacuate", func(t *testing.T) {
+		model := rockyModel(1)
+		other := rockyModel(1).Hosts[0]
+		other.Name = "cn1"
+		model.Hosts = append(model.Hosts, other)
+		s := newSite(t, worldOpts{model: model, config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
+		req := spawn.Request{Instance: instance, Flavor: rockyFlavor(), Order: onHost(s.world, "cn0")}
+		result, err := s.flow.Run(t.Context(), req)
+		settled(t, err)
+		i := spawn.InstanceOf(req, result)
+		i.Flavor = req.Flavor
+		settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
+		s.loseHost(t, "cn0")
+		moved, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		settled(t, err)
+		if moved.Host != "cn1" || len(moved.ARQs) != len(i.ARQs) || !strings.Contains(string(moved.Domain), "<hostdev") {
+			t.Errorf("on host %s with %d ARQs:\n%s", moved.Host, len(moved.ARQs), moved.Domain)
+		}
+		if held := s.cloud.Placement.Usage(s.cloud.ProviderUUID("cn0"), "VCPU"); held > 0 {
+			t.Errorf("%d VCPU of the lost host", held)
+		}
+		for _, arq := range s.cloud.Cyborg.ARQs() {
+			if arq.Hostname != "cn1" {
+				t.Errorf("ARQ %s is left on host %s", arq.UUID, arq.Hostname)
+			}
+		}
+	})
+}
+
 // Without the conversion, which another process had done, its flavor gives it no device on another host.
 func TestARockyFlavorThatIsNotConvertedMovesNoAccelerator(t *testing.T) {
 	t.Parallel()

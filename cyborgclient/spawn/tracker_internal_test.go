@@ -31,3 +31,19 @@ func TestDeletedARQsAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A list that was read before an attempt bound its ARQ and ended still shows it as nobody's.
+func TestAnARQThatIsUsedDuringASearchIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	var tr tracker
+	tr.beginSearch()
+	tr.add("bound")
+	tr.remove("bound")
+	if tr.adopt("bound", 0) {
+		t.Error("the ARQ of the attempt that has ended is adopted")
+	}
+	if !tr.adopt("lost", 0) {
+		t.Error("an ARQ that nobody has used is not adopted")
+	}
+	tr.endSearch()
+}
