@@ -22,8 +22,9 @@ func (r *report) findParent(ctx context.Context, before store.Root) error {
 		r.tree = nil
 		var err error
 		if root, err = r.findByName(ctx); err != nil {
-			before.Gone = before.UUID != "" && errors.Is(err, layout.ErrNoParent)
-			r.setRoot(before)
+			gone := before
+			gone.Gone = before.UUID != "" && errors.Is(err, layout.ErrNoParent)
+			r.setRoot(before, gone)
 			return err
 		}
 	}
@@ -33,13 +34,14 @@ func (r *report) findParent(ctx context.Context, before store.Root) error {
 		now.Generation = root.Generation
 	}
 	r.renewed = now.UUID == before.UUID && (before.Gone || now.Generation < before.Generation)
-	r.setRoot(now)
+	r.setRoot(before, now)
 	return nil
 }
 
-// setRoot keeps where the next report looks first. Upstream looks for the name every time.
-func (r *report) setRoot(root store.Root) {
-	if !r.c.cfg.Quirks {
+// setRoot keeps where the next report looks first, without waiting for readers of the store if it is kept already.
+// Upstream looks for the name every time.
+func (r *report) setRoot(before, root store.Root) {
+	if !r.c.cfg.Quirks && root != before {
 		r.c.db.Update(nil, func(tx store.Tx) { tx.SetRoot(r.name, root) })
 	}
 }
