@@ -3,6 +3,7 @@ package ordered
 import (
 	"iter"
 	"runtime"
+	"sync"
 )
 
 // Ahead calls do for each number below n, on as many goroutines as there are processors, and yields
@@ -37,25 +38,31 @@ func Ahead[T any](n int, do func(i int) T) iter.Seq2[int, T] {
 	}
 }
 
-// start does the work until stop is closed, and waits for what it began.
+// start does the work until stop is closed, and waits for what it began. A goroutine does many pieces: the stack
+// of each grows once.
 func start[T any](n, workers int, results chan<- chan T, stop <-chan struct{}, do func(i int) T) {
-	turns := make(chan struct{}, workers)
-	defer func() {
-		for range workers {
-			turns <- struct{}{}
-		}
-	}()
+	type piece struct {
+		i      int
+		result chan<- T
+	}
+	pieces := make(chan piece)
+	var working sync.WaitGroup
+	defer working.Wait()
+	defer close(pieces)
+	for range workers {
+		working.Go(func() {
+			for p := range pieces {
+				p.result <- do(p.i)
+			}
+		})
+	}
 	for i := range n {
 		result := make(chan T, 1)
 		select {
 		case results <- result:
+			pieces <- piece{i, result}
 		case <-stop:
 			return
 		}
-		turns <- struct{}{}
-		go func() {
-			result <- do(i)
-			<-turns
-		}()
 	}
 }
