@@ -198,7 +198,7 @@ func (h Handover) checkProfiles(added placement.Resources) error {
 	}
 	needed := placement.Resources{}
 	for _, port := range slices.Sorted(maps.Keys(names)) {
-		devices, err := h.devicesOf(port, names[port])
+		devices, err := h.devicesOf(port, names[port], added)
 		if err != nil {
 			return fmt.Errorf("%w: handover of instance %s: device profile %s: %w", ErrRequest, h.Instance, names[port], err)
 		}
@@ -210,9 +210,9 @@ func (h Handover) checkProfiles(added placement.Resources) error {
 	return nil
 }
 
-// devicesOf compares the ARQs of a port, or of the flavor, with their device profile, and returns what it needs. It is
+// devicesOf compares the ARQs of a port, or of the flavor, with their device profile, and returns what they need. It is
 // not known in a handover of an earlier version without alternates.
-func (h Handover) devicesOf(port, name string) (needed placement.Resources, err error) {
+func (h Handover) devicesOf(port, name string, added placement.Resources) (needed placement.Resources, err error) {
 	var arqs []matching.ARQ
 	providers := map[string][]string{}
 	for _, bound := range h.ARQs {
@@ -231,17 +231,33 @@ func (h Handover) devicesOf(port, name string) (needed placement.Resources, err 
 	if i < 0 {
 		return nil, nil
 	}
-	if _, err := matching.Bindings(h.Profiles[i], providers, arqs); err != nil {
+	groups, err := requestspec.ParseProfile(name, h.Profiles[i].Groups)
+	if err != nil {
 		return nil, err
 	}
-	groups, err := requestspec.ParseProfile(name, h.Profiles[i].Groups)
 	needed = placement.Resources{}
 	for _, group := range groups {
+		if len(providers[group.RequesterID]) == 0 { // of memory alone, for which there is no ARQ
+			providers[group.RequesterID] = holderOf(group.Resources, added)
+			continue
+		}
 		for _, provider := range providers[group.RequesterID] {
 			needed = placement.Add(needed, placement.Resources{provider: group.Resources})
 		}
 	}
+	_, err = matching.Bindings(h.Profiles[i], providers, arqs)
 	return needed, err
+}
+
+// holderOf names a provider of which the resources of a group are claimed, if there is one.
+func holderOf(resources map[string]int, claimed placement.Resources) []string {
+	for _, provider := range slices.Sorted(maps.Keys(claimed)) {
+		group := placement.Resources{provider: resources}
+		if len(placement.Subtract(group, claimed)) == 0 {
+			return []string{provider}
+		}
+	}
+	return nil
 }
 
 // profile returns a device profile; without alternates only its name is known.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -47,6 +49,36 @@ func (w *world) conduct(t *testing.T, req spawn.Request) []byte {
 func parseHandover(data []byte) (h spawn.Handover, err error) {
 	err = json.Unmarshal(data, &h)
 	return h, err
+}
+
+// The group of memory that the regions of a card share has no ARQ, which would tell its provider.
+func TestAHandoverOfSharedMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: cardModel(1)})
+		data := w.conduct(t, request("card"))
+		w.restart(t)
+		h, err := parseHandover(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := w.flow.Resume(h, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(a.WaitBound(t.Context()), a.Compose(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		w.checkPromise(t, a.Result(), nil)
+
+		for _, classes := range h.Claimed {
+			delete(classes, sharedMemory)
+		}
+		maps.DeleteFunc(h.Claimed, func(_ string, classes map[string]int) bool { return len(classes) == 0 })
+		if _, err := w.flow.Resume(h, nil); !errors.Is(err, spawn.ErrRequest) || !errors.Is(err, matching.ErrNoMapping) {
+			t.Errorf("without the memory in the claim: got error %v, want ErrRequest and ErrNoMapping", err)
+		}
+	})
 }
 
 func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
