@@ -75,7 +75,7 @@ func TestFlatDevicesStandOnTheComputeProvider(t *testing.T) {
 	}
 	w.wire.take()
 	w.report()
-	if diff := cmp.Diff([]string{w.lookup(false)}, w.wire.take()); diff != "" {
+	if diff := cmp.Diff(w.lookups(fakecyborg.ModeFlat), w.wire.take()); diff != "" {
 		t.Errorf("calls of a report without changes (-want +got):\n%s", diff)
 	}
 	w.hardware.set()

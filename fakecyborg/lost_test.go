@@ -117,7 +117,7 @@ func testReturn(t *testing.T, w *reportWorld, cfg fakecyborg.Config, same, notic
 	}
 	w.wire.take()
 	w.report()
-	if diff := cmp.Diff([]string{w.lookup(false)}, w.wire.take()); diff != "" {
+	if diff := cmp.Diff(w.lookups(cfg.PlacementMode), w.wire.take()); diff != "" {
 		t.Errorf("calls of the report after that (-want +got):\n%s", diff)
 	}
 	for i, h := range w.cyborg.AttachHandles() {
@@ -127,6 +127,35 @@ func testReturn(t *testing.T, w *reportWorld, cfg fakecyborg.Config, same, notic
 	}
 	if cfg.PlacementMode != fakecyborg.ModeFlat {
 		w.bind("PGPU", "3b")
+	}
+}
+
+// TestDevicesReturnToAFlatHost: its provider was made again under its UUID, and tells by nothing but what is missing that it is
+// another one. Its generation may be lower, the same or higher.
+func TestDevicesReturnToAFlatHost(t *testing.T) {
+	t.Parallel()
+	for _, reports := range []int{1, 2} {
+		for writes := range 4 {
+			w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}, lostWorlds()[fakecyborg.ModeFlat]...)
+			w.deleteTree()
+			w.makeRoot("")
+			for range reports {
+				w.report()
+			}
+			before := w.contents()
+			w.deleteTree()
+			w.makeRoot(w.root)
+			for range writes {
+				err := w.placement.Claim(placementsim.Claim{Consumer: instanceA, Allocations: []placementsim.Allocation{{Provider: w.root, Class: "VCPU", Used: 1}}})
+				if err := errors.Join(err, w.placement.Release(instanceA)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.report()
+			if diff := cmp.Diff(before, w.contents()); diff != "" {
+				t.Errorf("after %d reports and %d writes of others: providers (-before +after):\n%s", reports, writes, diff)
+			}
+		}
 	}
 }
 

@@ -142,6 +142,14 @@ func (w *reportWorld) lookup(quirks bool) string {
 	return "GET /resource_providers?in_tree=" + w.root + " 1.14"
 }
 
+// lookups are the calls of a report without changes.
+func (w *reportWorld) lookups(mode fakecyborg.PlacementMode) []string {
+	if mode == fakecyborg.ModeFlat {
+		return []string{w.lookup(false), "GET /resource_providers/" + w.root + "/inventories"}
+	}
+	return []string{w.lookup(false)}
+}
+
 func (w *reportWorld) report() {
 	w.t.Helper()
 	if err := w.cyborg.Report(w.t.Context()); err != nil {

@@ -22,28 +22,14 @@ func (r *report) findParent(ctx context.Context, before store.Root) error {
 		r.tree = nil
 		var err error
 		if root, err = r.findByName(ctx); err != nil {
-			gone := before
-			gone.Gone = before.UUID != "" && errors.Is(err, layout.ErrNoParent)
-			r.setRoot(before, gone)
 			return err
 		}
 	}
 	r.parent = root.UUID
-	now := store.Root{UUID: root.UUID}
-	if r.c.cfg.Layout == store.LayoutFlat {
-		now.Generation = root.Generation
+	if root.UUID != before.UUID && !r.c.cfg.Quirks { // upstream looks for the name every time
+		r.c.db.Update(nil, func(tx store.Tx) { tx.SetRoot(r.name, store.Root{UUID: root.UUID}) })
 	}
-	r.renewed = now.UUID == before.UUID && (before.Gone || now.Generation < before.Generation)
-	r.setRoot(before, now)
 	return nil
-}
-
-// setRoot keeps where the next report looks first, without waiting for readers of the store if it is kept already.
-// Upstream looks for the name every time.
-func (r *report) setRoot(before, root store.Root) {
-	if !r.c.cfg.Quirks && root != before {
-		r.c.db.Update(nil, func(tx store.Tx) { tx.SetRoot(r.name, root) })
-	}
 }
 
 // findByName finds the provider of the host, by its fallback name while no device is stored under the
@@ -97,6 +83,11 @@ func (r *report) returnLost(ctx context.Context, seen discovery, stored []stored
 			return false
 		}
 	}
+	kept, err := r.c.layout.Has(ctx, r.parent)
+	if err != nil {
+		r.fail("", "read what the provider of the host has", err)
+		return false
+	}
 	var lost []lostDeployable
 	for _, device := range stored {
 		if seen.gone(device) {
@@ -104,7 +95,7 @@ func (r *report) returnLost(ctx context.Context, seen discovery, stored []stored
 		}
 		for _, d := range device.deployables {
 			_, there := r.provider(d.Provider)
-			there = there && !(r.renewed && d.Provider == r.parent)
+			there = there && (kept || d.Provider != r.parent)
 			if there && d.InPlacement {
 				continue
 			}

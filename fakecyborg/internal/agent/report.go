@@ -155,10 +155,8 @@ type report struct {
 	name   string            // under which the devices are stored
 	parent string            // provider of the host
 	tree   []layout.Provider // the provider of the host and those below it; nil: not read
-	// renewed is set if the provider of the host was deleted since the last report, and made again under its UUID.
-	renewed bool
-	errs    []error
-	rows    storedRows // as they were read last
+	errs   []error
+	rows   storedRows // as they were read last
 	// behind adds the new devices of earlier hosts to Placement; nil if nothing runs beside the report.
 	behind *ordered.Queue
 	added  []newDevice // whose rows are stored, to be added to Placement

@@ -21,6 +21,8 @@ type Layout interface {
 	Remove(ctx context.Context, want Want) error
 	// Reserve writes the inventory of a deployable for its reserved amount.
 	Reserve(ctx context.Context, want Want) error
+	// Has reports whether the provider of a host has some of what was written to it; true if nothing was.
+	Has(ctx context.Context, provider string) (bool, error)
 	// Forget forgets what was written for a deployable that Placement has lost.
 	Forget(want Want)
 }
@@ -41,13 +43,14 @@ func New(name string, client *Client, db *store.Store) Layout {
 // none is the layout without a Placement.
 type none struct{}
 
-func (none) BeginReport(string, map[string]int)      {}
-func (none) Add(context.Context, Want) (bool, error) { return false, nil }
-func (none) EndReport(context.Context, string) error { return nil }
-func (none) Change(context.Context, Change) error    { return nil }
-func (none) Remove(context.Context, Want) error      { return nil }
-func (none) Reserve(context.Context, Want) error     { return nil }
-func (none) Forget(Want)                             {}
+func (none) BeginReport(string, map[string]int)        {}
+func (none) Add(context.Context, Want) (bool, error)   { return false, nil }
+func (none) EndReport(context.Context, string) error   { return nil }
+func (none) Change(context.Context, Change) error      { return nil }
+func (none) Remove(context.Context, Want) error        { return nil }
+func (none) Reserve(context.Context, Want) error       { return nil }
+func (none) Has(context.Context, string) (bool, error) { return true, nil }
+func (none) Forget(Want)                               {}
 
 // tree is one provider for each deployable, below that of the host.
 type tree struct {

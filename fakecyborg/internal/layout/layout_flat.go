@@ -103,6 +103,23 @@ func (f *flat) Remove(ctx context.Context, want Want) error {
 	return f.sync(ctx, want.UUID, f.sharesBeside(want))
 }
 
+// Has implements Layout.
+func (f *flat) Has(ctx context.Context, provider string) (bool, error) {
+	written := f.share(provider).Inventories
+	var body struct {
+		Inventories map[string]store.Inventory `json:"inventories"`
+	}
+	if err := f.client.Get(ctx, ProviderPath(provider)+"/inventories", "", &body); err != nil {
+		return false, err
+	}
+	for class := range written {
+		if _, there := body.Inventories[class]; there {
+			return true, nil
+		}
+	}
+	return len(written) == 0, nil
+}
+
 // Forget forgets all that is on the provider, which the deployables of a host share.
 func (f *flat) Forget(want Want) {
 	f.db.Update(nil, func(tx store.Tx) { tx.DeleteComputeShare(want.UUID) })

@@ -226,10 +226,6 @@ type HostReport struct {
 // Root is the provider of a host, as the last report found it.
 type Root struct {
 	UUID string `json:"uuid"`
-	// Generation is kept where Cyborg writes to the provider, in the flat layout.
-	Generation int `json:"generation,omitempty"`
-	// Gone is set while it is not there.
-	Gone bool `json:"gone,omitempty"`
 }
 
 // DriverReport is what one driver found.
