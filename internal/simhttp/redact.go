@@ -51,7 +51,7 @@ func (s secrets) redact(e *sim.Exchange) {
 	if query := s.query(e.Query); query != e.Query { // the line that they are parts of would stay in memory with any of them
 		e.Query, e.Method, e.Path, e.Subject = query, strings.Clone(e.Method), strings.Clone(e.Path), strings.Clone(e.Subject)
 	}
-	e.Subject, e.From = s.text(e.Subject), s.text(e.From)
+	e.Method, e.Subject, e.From = s.text(e.Method), s.text(e.Subject), s.text(e.From)
 	for i, what := range e.Unrecognized {
 		e.Unrecognized[i] = s.text(what)
 	}

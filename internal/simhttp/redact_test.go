@@ -63,6 +63,16 @@ func TestTheRecordHasNoSecrets(t *testing.T) {
 	}
 }
 
+func TestMethodsThatAreTokensAreNotRecorded(t *testing.T) {
+	t.Parallel()
+	served := 0
+	recorder := NewRecorder(1)
+	ask(Recording(strictService(&served), recorder), fernet, "/things", "")
+	if got := recorder.Exchanges()[0]; got.Method != "***" {
+		t.Errorf("method %s is recorded", got.Method)
+	}
+}
+
 func TestUnrecognizedMembersThatAreTokensAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	served := 0
