@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/devicespec"
 	"github.com/gocyborg/gocyborg/internal/osloconf"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -195,19 +196,16 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 	return c.set(fresh)
 }
 
-// readDeviceSpecs reads [pci]device_spec and its old name. Each may be given many
-// times, with an object or a list of objects.
+// readDeviceSpecs reads [pci]device_spec and its former names.
 func (c *Config) readDeviceSpecs(file osloconf.File) error {
 	var texts []string
-	for _, name := range []string{"device_spec", "passthrough_whitelist"} {
-		for _, text := range file.All("pci", name) {
-			specs, err := readNovaSpecs(text)
-			if err != nil {
-				return fmt.Errorf("%w: [pci]%s: %w", ErrConfig, name, err)
-			}
-			for _, spec := range specs {
-				texts = append(texts, spec.text)
-			}
+	for name, text := range devicespec.OfNova(file) {
+		specs, err := readNovaSpecs(text)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrConfig, name, err)
+		}
+		for _, spec := range specs {
+			texts = append(texts, spec.text)
 		}
 	}
 	if len(texts) > 0 {

@@ -46,24 +46,20 @@ func parseNovaConf(data []byte) (*novaClaims, error) {
 
 // addSpecs reads the entries, each a JSON object or a list of objects.
 func (n *novaClaims) addSpecs(conf osloconf.File) error {
-	for _, option := range [][2]string{
-		{"pci", "device_spec"}, {"pci", "passthrough_whitelist"}, {"DEFAULT", "pci_passthrough_whitelist"},
-	} {
-		name := fmt.Sprintf("[%s] %s", option[0], option[1])
-		entries := 0
-		for _, value := range conf.All(option[0], option[1]) {
-			objects, err := devicespec.Entries(value)
+	entries := map[string]int{} // by option
+	for name, value := range devicespec.OfNova(conf) {
+		objects, err := devicespec.Entries(value)
+		if err != nil {
+			return fmt.Errorf("%s: %q: %w", name, value, err)
+		}
+		for _, object := range objects {
+			entry := fmt.Sprintf("%s entry %d", name, entries[name])
+			spec, err := novaSpecOf(object)
 			if err != nil {
-				return fmt.Errorf("%s: %q: %w", name, value, err)
+				return fmt.Errorf("%s: %w", entry, err)
 			}
-			for _, object := range objects {
-				spec, err := novaSpecOf(object)
-				if err != nil {
-					return fmt.Errorf("%s entry %d: %w", name, entries, err)
-				}
-				n.specs = append(n.specs, novaSpec{spec, fmt.Sprintf("%s entry %d", name, entries)})
-				entries++
-			}
+			n.specs = append(n.specs, novaSpec{spec, entry})
+			entries[name]++
 		}
 	}
 	return nil
