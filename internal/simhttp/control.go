@@ -83,9 +83,9 @@ func (c Control) All() []ControlRoute {
 	routes := []ControlRoute{
 		{Pattern: "GET /_sim/health", Answer: "status", Help: "200 when it is ready, 503 with the reason before.", Handler: Show("status", func() any { return "ok" })},
 		{Pattern: "GET /_sim/routes", Answer: "routes, operations, control", Help: "Lists the routes of all services with the query keys and body fields that they read, the operations with the actions of fault rules, and these routes.", Handler: c.getRoutes},
-		{Pattern: "GET /_sim/faults", Answer: "rules", Long: true, Help: "Lists the fault rules with their hit counts.", Handler: Show("rules", c.rules)},
+		{Pattern: "GET /_sim/faults", Answer: "rules", Long: true, Help: "Lists the fault rules with their hit counts.", Handler: Show("rules", func() any { return c.Faults.Rules() })},
 		{Pattern: "PUT /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Replaces all fault rules.", Handler: c.putFaults},
-		{Pattern: "POST /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Adds fault rules after those that are set, which keep their hit counts.", Handler: c.postFaults},
+		{Pattern: "POST /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Adds fault rules after those that are set, which keep their hit counts, and answers those that it added.", Handler: c.postFaults},
 		{Pattern: "DELETE /_sim/faults", Help: "Removes all fault rules.", Handler: c.deleteFaults},
 		{Pattern: "GET /_sim/requests", Query: []string{"limit", "before"}, Answer: "requests, older", Help: "Lists the newest requests with what they changed, with limit only so many; older is the value of before for those before them.", Handler: c.getRequests},
 		{Pattern: "DELETE /_sim/requests", Help: "Empties the record of requests.", Handler: c.deleteRequests},
@@ -176,8 +176,6 @@ func (c Control) getRoutes(w http.ResponseWriter, _ *http.Request) {
 	WriteControl(w, http.StatusOK, body)
 }
 
-func (c Control) rules() any { return c.Faults.Rules() }
-
 // putFaults replaces all rules with the list in the body, or with none of it.
 func (c Control) putFaults(w http.ResponseWriter, r *http.Request) {
 	c.changeFaults(w, r, c.Faults.Set)
@@ -187,7 +185,8 @@ func (c Control) postFaults(w http.ResponseWriter, r *http.Request) {
 	c.changeFaults(w, r, c.Faults.Add)
 }
 
-// changeFaults answers the rules that are set then.
+// changeFaults answers the rules of the body: those that are set beside them may be many, and a client that reads slowly
+// would keep all in memory.
 func (c Control) changeFaults(w http.ResponseWriter, r *http.Request, change func(...fault.Rule) error) {
 	data, err := ReadBody(r)
 	if err != nil {
@@ -202,7 +201,11 @@ func (c Control) changeFaults(w http.ResponseWriter, r *http.Request, change fun
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	Show("rules", c.rules)(w, r)
+	set := make([]fault.State, len(rules))
+	for i, rule := range rules {
+		set[i] = fault.State{Rule: rule}
+	}
+	WriteControl(w, http.StatusOK, ControlBody("rules", set))
 }
 
 func (c Control) deleteFaults(w http.ResponseWriter, _ *http.Request) {

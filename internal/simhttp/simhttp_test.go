@@ -3,6 +3,7 @@ package simhttp_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -291,6 +292,27 @@ func TestControlRefusesBadFaultsAndChangesNothing(t *testing.T) {
 	}
 	if status := send("POST", `[{"operation":"counter.get","action":"truncate"}]`); status != 200 || len(faults.Rules()) != 2 {
 		t.Errorf("one more rule: got %d and %d rules, want 200 and 2", status, len(faults.Rules()))
+	}
+}
+
+// A list of all that are set would be as long as all bodies before it.
+func TestChangesOfFaultRulesAnswerThem(t *testing.T) {
+	t.Parallel()
+	handler := simhttp.Control{Faults: fault.NewSet("counter.get"), Recorder: simhttp.NewRecorder(10)}.Handler()
+	for _, method := range []string{"PUT", "POST"} {
+		for _, action := range []fault.Action{fault.Drop, fault.Truncate} {
+			w := httptest.NewRecorder()
+			body := fmt.Sprintf(`[{"operation":"counter.get","action":%q}]`, action)
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1/_sim/faults", strings.NewReader(body)))
+			var answer struct{ Rules []fault.State }
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+			want := []fault.State{{Rule: fault.Rule{Operation: "counter.get", Action: action}}}
+			if diff := gocmp.Diff(want, answer.Rules); diff != "" {
+				t.Errorf("%s: rules (-want +got):\n%s", method, diff)
+			}
+		}
 	}
 }
 
