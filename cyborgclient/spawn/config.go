@@ -199,7 +199,7 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 // readDeviceSpecs reads [pci]device_spec and its former names.
 func (c *Config) readDeviceSpecs(file osloconf.File) error {
 	var texts []string
-	for name, text := range devicespec.OfNova(file) {
+	for name, text := range devicespec.OfNova(file.All) {
 		specs, err := readNovaSpecs(text)
 		if err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrConfig, name, err)

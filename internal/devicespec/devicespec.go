@@ -9,21 +9,19 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
 // Any stands for every value of a field.
 const Any = "*"
 
 // OfNova iterates over the values of a nova.conf, with the names of their options: device_spec and its former names.
-// Each may be given many times.
-func OfNova(file osloconf.File) iter.Seq2[string, string] {
+// Each may be given many times; all returns the values of an option of a section.
+func OfNova(all func(section, option string) []string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for _, option := range [][2]string{
 			{"pci", "device_spec"}, {"pci", "passthrough_whitelist"}, {"DEFAULT", "pci_passthrough_whitelist"},
 		} {
-			for _, value := range file.All(option[0], option[1]) {
+			for _, value := range all(option[0], option[1]) {
 				if !yield(fmt.Sprintf("[%s] %s", option[0], option[1]), value) {
 					return
 				}

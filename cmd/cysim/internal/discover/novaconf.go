@@ -47,7 +47,7 @@ func parseNovaConf(data []byte) (*novaClaims, error) {
 // addSpecs reads the entries, each a JSON object or a list of objects.
 func (n *novaClaims) addSpecs(conf osloconf.File) error {
 	entries := map[string]int{} // by option
-	for name, value := range devicespec.OfNova(conf) {
+	for name, value := range devicespec.OfNova(conf.All) {
 		objects, err := devicespec.Entries(value)
 		if err != nil {
 			return fmt.Errorf("%s: %q: %w", name, value, err)
