@@ -29,7 +29,7 @@ type target struct {
 	flow  *spawn.Flow
 	cloud *simcloud.Cloud // nil for a real cloud
 	hosts sync.Map        // names of the hosts that were used
-	left  sync.Map        // what failed spawns and deletions could not give back: its text, by kind and ID
+	left  sync.Map        // what failed spawns and deletions may have left: its text, by kind and ID
 }
 
 // failed notes the hosts and the leftovers of a failed spawn or deletion.
@@ -43,10 +43,12 @@ func (t *target) failed(err error) {
 	}
 	for _, l := range failure.Leftovers {
 		if l.Certain { // the others are suspects
-			t.left.Store([2]string{string(l.Kind), l.ID}, l.String())
+			t.left.Store(keyOf(l), l.String())
 		}
 	}
 }
+
+func keyOf(l spawn.Leftover) [2]string { return [2]string{string(l.Kind), l.ID} }
 
 func (c *Command) target(ctx context.Context) (*target, error) {
 	if c.Cloud == embedded {
@@ -110,7 +112,7 @@ func (t *target) leaks(ctx context.Context, gone map[string]bool) ([]string, err
 		return texts, nil
 	}
 	for _, suspect := range t.flow.Suspects() {
-		texts = append(texts, suspect.String())
+		t.left.Store(keyOf(suspect), suspect.String())
 	}
 	opts := spawn.ReconcileOpts{
 		Living: func(_ context.Context, instance string) (bool, error) { return !gone[instance], nil },
@@ -125,8 +127,7 @@ func (t *target) leaks(ctx context.Context, gone map[string]bool) ([]string, err
 		orphans, err = t.flow.Reconcile(ctx, opts)
 		for _, o := range orphans {
 			if gone[o.Instance] || gone[o.ID] {
-				texts = append(texts, fmt.Sprintf("%s %s: %s", o.Kind, o.ID, o.Reason))
-				t.left.Delete([2]string{string(o.Kind), o.ID})
+				t.left.Store(keyOf(o), fmt.Sprintf("%s %s: %s", o.Kind, o.ID, o.Reason))
 			}
 		}
 	}
