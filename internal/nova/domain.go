@@ -77,6 +77,9 @@ func readDomain(text string) (domain, error) {
 				}
 				continue
 			}
+			if len(open) == 0 && root != "" {
+				return d, fmt.Errorf("it has a second root element, %q", token.Name.Local)
+			}
 			if root == "" {
 				root = token.Name.Local
 			}

@@ -30,7 +30,7 @@ func TestDomainsAreParsedLikeLibvirt(t *testing.T) {
 	if diff := cmp.Diff([]Device{{Bus: 0x3b, Slot: 8}}, got.twice); diff != "" {
 		t.Errorf("devices that are there twice (-want +got):\n%s", diff)
 	}
-	for _, broken := range []string{"<domain>", "<domain><devices><hostdev></devices></domain>", "<devices><hostdev type='pci'/></devices>"} {
+	for _, broken := range []string{"<domain>", "<domain><devices><hostdev></devices></domain>", "<devices><hostdev type='pci'/></devices>", "<domain/><domain/>"} {
 		if _, err := readDomain(broken); err == nil {
 			t.Errorf("%s was read", broken)
 		}
