@@ -123,6 +123,6 @@ func (c *Command) drive(ctx context.Context, p *command.Process, target *target)
 	}
 	var unread error
 	report.leaks, unread = target.leaks(context.WithoutCancel(ctx), load.gone())
-	report.Leaks = len(report.leaks)
+	report.Leaks, report.MayBeLeft = len(report.leaks), target.mayBeLeft()
 	return report, errors.Join(err, unread)
 }

@@ -14,6 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // runLoad runs cysim load and returns its exit status.
@@ -245,4 +249,43 @@ func TestAnInterruptedLoadLeaksNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatARealCloudMayHaveLeft: a claim was lost, and nobody can know that it does not come later. What was looked for and not
+// found is no leak.
+func TestWhatARealCloudMayHaveLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := simcloud.Run(t)
+		user, err := cloud.ProviderClient(t.Context(), "admin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		nova, err := cloud.ProviderClient(t.Context(), "nova")
+		if err != nil {
+			t.Fatal(err)
+		}
+		flow, err := spawn.NewFromProvider(user, spawn.WithServiceProvider(nova))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, Times: -1}); err != nil {
+			t.Fatal(err)
+		}
+		const instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+		extra := map[string]string{"accel:device_profile": "gpu"}
+		_, err = flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "f", VCPUs: 1, MemoryMB: 64, ExtraSpecs: extra}})
+		if err == nil {
+			t.Fatal("the spawn succeeded without a claim")
+		}
+		target := &target{flow: flow}
+		target.failed(err)
+		leaks, err := target.leaks(t.Context(), map[string]bool{instance: true})
+		if err != nil || len(leaks) > 0 {
+			t.Errorf("leaks %q, error %v, want none", leaks, err)
+		}
+		if left := target.mayBeLeft(); len(left) != 1 || !strings.HasPrefix(left[0], "allocation "+instance) {
+			t.Errorf("may be left: %q, want the allocation", left)
+		}
+	})
 }

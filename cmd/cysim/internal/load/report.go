@@ -25,7 +25,8 @@ type report struct {
 	SpawnsPerSecond float64       `json:"spawns_per_second"`
 	LatencyMS       latency       `json:"latency_ms"`
 	StepsMS         []stepLatency `json:"steps_ms"`
-	Instances       []string      `json:"instances,omitempty"` // of --keep that a real cloud has now
+	Instances       []string      `json:"instances,omitempty"`   // of --keep that a real cloud has now
+	MayBeLeft       []string      `json:"may_be_left,omitempty"` // by failed requests of a real cloud, where it was not found
 
 	progress io.Writer
 	total    int // spawns to do
@@ -125,6 +126,11 @@ func (r *report) print(w io.Writer, format string) error {
 	for _, leak := range r.leaks {
 		if err == nil {
 			_, err = fmt.Fprintln(w, terminal.Line(leak))
+		}
+	}
+	for _, suspect := range r.MayBeLeft {
+		if err == nil {
+			_, err = fmt.Fprintln(w, "may be left:", terminal.Line(suspect))
 		}
 	}
 	return err

@@ -111,9 +111,6 @@ func (t *target) leaks(ctx context.Context, gone map[string]bool) ([]string, err
 		}
 		return texts, nil
 	}
-	for _, suspect := range t.flow.Suspects() {
-		t.left.Store(keyOf(suspect), suspect.String())
-	}
 	opts := spawn.ReconcileOpts{
 		Living: func(_ context.Context, instance string) (bool, error) { return !gone[instance], nil },
 	}
@@ -137,6 +134,19 @@ func (t *target) leaks(ctx context.Context, gone map[string]bool) ([]string, err
 	})
 	slices.Sort(texts)
 	return texts, err
+}
+
+// mayBeLeft names what was not there when it was looked for in a real cloud, and may still come.
+func (t *target) mayBeLeft() (texts []string) {
+	if t.cloud != nil {
+		return nil
+	}
+	for _, l := range t.flow.Suspects() {
+		if _, found := t.left.Load(keyOf(l)); !found {
+			texts = append(texts, l.String())
+		}
+	}
+	return texts
 }
 
 func (t *target) close() error {
