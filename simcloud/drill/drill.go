@@ -101,7 +101,7 @@ func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) err
 	var undisturbed outcome
 	d.run(t, nil, &undisturbed)
 	d.want, d.actions, d.changes = &undisturbed.usage, undisturbed.actions, undisturbed.changes
-	d.took, d.filled = undisturbed.took, undisturbed.filled
+	d.took, d.filled, d.untouched = undisturbed.took, undisturbed.filled, undisturbed.untouched
 	if d.Faults != nil {
 		if len(d.Faults) > 0 {
 			d.run(t, d.Faults, new(outcome))
@@ -129,14 +129,15 @@ func logf(t *testing.T, format string, args ...any) {
 // drill is a configured drill with what its first runs showed.
 type drill struct {
 	Config
-	flow    Flow
-	want    *usage                               // what the undisturbed flow leaves; nil before it ran
-	actions map[sim.OperationName][]fault.Action // what can happen to each operation
-	changes map[sim.OperationName]bool           // the requests that are no GET, by operation
-	repeats bool                                 // the flow names the same subjects in every run
-	took    time.Duration                        // by the undisturbed flow
-	filled  map[string]int                       // how many devices of each deployable can be in use after it
-	caller  caller
+	flow      Flow
+	want      *usage                               // what the undisturbed flow leaves; nil before it ran
+	actions   map[sim.OperationName][]fault.Action // what can happen to each operation
+	changes   map[sim.OperationName]bool           // the requests that are no GET, by operation
+	repeats   bool                                 // the flow names the same subjects in every run
+	took      time.Duration                        // by the undisturbed flow
+	filled    map[string]int                       // how many devices of each deployable can be in use after it
+	untouched map[string]bool                      // the guests that it leaves as they were
+	caller    caller
 }
 
 func newDrill(flow Flow, config Config) *drill {

@@ -244,6 +244,41 @@ func TestADrillFailsForARecoveryThatTakesFromGuests(t *testing.T) {
 	}
 }
 
+// A flow that fails has to leave the guests alone that it has nothing to do with, and so has the recovery after it.
+func TestADrillFailsForAFailureThatTakesFromOthers(t *testing.T) {
+	t.Parallel()
+	failing := func(context.Context, *simcloud.Cloud) error { return errors.New("no host") }
+	for name, harm := range map[string]Flow{
+		"the guest": func(_ context.Context, cloud *simcloud.Cloud) error {
+			cloud.RemoveGuest(drillGuest)
+			return nil
+		},
+		"its device": func(_ context.Context, cloud *simcloud.Cloud) error {
+			return cloud.DefineGuest(sim.Guest{UUID: drillGuest, Host: "cn0", Domain: "<domain/>"})
+		},
+	} {
+		for where, config := range map[string]Config{"by the recovery": {Recover: harm}, "by the flow": {}} {
+			synctest.Test(t, func(t *testing.T) {
+				flow := failing
+				if config.Recover == nil {
+					flow = func(ctx context.Context, cloud *simcloud.Cloud) error {
+						return errors.Join(harm(ctx, cloud), failing(ctx, cloud))
+					}
+				}
+				cloud := simcloud.Run(t, bare())
+				if err := cloud.DefineGuest(sim.Guest{UUID: drillGuest, Host: "cn0", Domain: "<domain><name>a</name></domain>"}); err != nil {
+					t.Fatal(err)
+				}
+				d := newDrill(flow, config)
+				d.want, d.untouched = &usage{guests: 2}, map[string]bool{drillGuest: true}
+				if o := d.runOn(t.Context(), cloud, nil); !o.lost || !strings.Contains(o.problem, drillGuest+", which the flow leaves alone") {
+					t.Errorf("%s, %s: lost %t, problem %q", name, where, o.lost, o.problem)
+				}
+			})
+		}
+	}
+}
+
 func TestAFailingCaseIsShownWithoutNeedlessFaults(t *testing.T) {
 	t.Parallel()
 	lost := fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After}

@@ -36,8 +36,9 @@ type outcome struct {
 	leaked      bool
 	stuck       bool
 	rules       []fault.Rule
-	took        time.Duration  // by the flow
-	filled      map[string]int // how many devices of each deployable can be in use
+	took        time.Duration   // by the flow
+	filled      map[string]int  // how many devices of each deployable can be in use
+	untouched   map[string]bool // the guests that the flow left as they were
 }
 
 // shrink drops what nobody asks for when a case has ended. The flow's error may have its cloud.
@@ -120,10 +121,7 @@ func (d *drill) try(t *testing.T, rules []fault.Rule) (o outcome) {
 
 // runOn runs the flow under faults and checks what it leaves.
 func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.Rule) outcome {
-	var before []string
-	for _, g := range cloud.Guests() {
-		before = append(before, g.UUID)
-	}
+	before := cloud.Guests()
 	faults, seen := cloud.Faults(), &recorder{counts: make(map[occurrence]int)}
 	faults.Observe(seen.record)
 	o := outcome{rules: rules, actions: make(map[sim.OperationName][]fault.Action)}
@@ -145,7 +143,7 @@ func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.
 	o.occurrences, o.changes = d.places(cloud, seen.order)
 	time.Sleep(settle)           // virtual
 	_ = cloud.Cyborg.Report(ctx) // a failure shows in what it leaves behind
-	o.usage = usageOf(cloud)
+	o.usage, o.untouched = usageOf(cloud), untouched(cloud, before)
 	d.check(ctx, cloud, before, &o)
 	return o
 }
@@ -162,16 +160,38 @@ func protected(ctx context.Context, flow Flow, cloud *simcloud.Cloud) (err error
 	return flow(ctx, cloud)
 }
 
-// check says what is wrong after a run, if something is. The guests named by before were
-// there before the flow.
-func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []string, o *outcome) {
+// untouched are the guests that are as they were before.
+func untouched(cloud *simcloud.Cloud, before []sim.Guest) map[string]bool {
+	same := make(map[string]bool, len(before))
+	for _, g := range cloud.Guests() {
+		if slices.Contains(before, g) {
+			same[g.UUID] = true
+		}
+	}
+	return same
+}
+
+// checkUntouched says which of the guests before are gone, or have changed, that the undisturbed flow leaves alone.
+func (d *drill) checkUntouched(cloud *simcloud.Cloud, before []sim.Guest, o *outcome) (problems []string) {
+	same := untouched(cloud, before)
+	for _, g := range before {
+		if d.untouched[g.UUID] && !same[g.UUID] {
+			o.lost = true
+			problems = append(problems, fmt.Sprintf("guest %s, which the flow leaves alone without faults, is gone or has changed", g.UUID))
+		}
+	}
+	return problems
+}
+
+// check says what is wrong after a run, if something is.
+func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []sim.Guest, o *outcome) {
 	var problems []string
 	if errors.Is(o.err, errPanic) {
 		problems = append(problems, o.err.Error())
 	}
 	known := make(map[string]bool, len(before))
 	for _, guest := range before {
-		known[guest] = true
+		known[guest.UUID] = true
 	}
 	for _, g := range cloud.Guests() {
 		if o.err != nil && !known[g.UUID] {
@@ -190,6 +210,7 @@ func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []strin
 		problems = append(problems, "the flow asks the cloud for nothing, so that nothing can fail: the drill proves nothing")
 	}
 	problems = append(problems, d.checkLeaks(ctx, cloud, o)...)
+	problems = append(problems, d.checkUntouched(cloud, before, o)...)
 	problems = append(problems, d.checkEnd(ctx, cloud, o)...)
 	for _, host := range cloud.HostNames() {
 		problems = append(problems, checkWrites(host, cloud.Written(host))...)
