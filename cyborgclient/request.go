@@ -189,7 +189,7 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 	return &APIError{
 		Service: serviceType, Op: r.op, IDs: slices.Clone(r.ids), Method: r.method, URL: r.url, Status: answer.Actual,
 		Code: decoded.code, Title: decoded.title, Detail: decoded.detail,
-		RequestID: clip(answer.ResponseHeader.Get("X-Openstack-Request-Id"), 100), cause: answer,
+		RequestID: clip(session.Redact(answer.ResponseHeader.Get("X-Openstack-Request-Id"), secrets), 100), cause: answer,
 	}
 }
 

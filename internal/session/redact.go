@@ -7,15 +7,24 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Redact removes secrets from a text, in case a server or a proxy quotes one.
+// Redact removes secrets from a text, in case a server or a proxy quotes one, also as JSON, HTML or a part of a URL.
 func Redact(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "***")
+			text = strings.ReplaceAll(text, secret, mask)
 		}
+	}
+	if !strings.ContainsAny(text, escapes) {
+		return text
+	}
+	for _, secret := range secrets {
+		text = maskEscaped(text, secret)
 	}
 	return text
 }
+
+// mask stands for a secret.
+const mask = "***"
 
 // Redacted removes the tokens that were sent from the text of an error, and from the body of
 // the error answer in it.
