@@ -231,7 +231,8 @@ func (v *tokenVerifier) ask(token, query string) (simhttp.Identity, error) {
 	case gophercloud.ResponseCodeIs(err, http.StatusNotFound):
 		return simhttp.Identity{}, errors.New("the token is not valid")
 	case err != nil:
-		v.log.Error("the token of a request cannot be validated", "keystone", v.identity.Endpoint, "error", err)
+		sent := session.Outcome{Sent: []string{token, v.identity.Token()}}
+		v.log.Error("the token of a request cannot be validated", "keystone", v.identity.Endpoint, "error", sent.Redacted(err))
 		return simhttp.Identity{}, simhttp.Refuse(http.StatusServiceUnavailable, "The Keystone service is temporarily unavailable.")
 	}
 	return body.Token.owner(), nil

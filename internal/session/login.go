@@ -103,8 +103,8 @@ func environment() (Cloud, error) {
 
 // LogIn logs in. The provider logs in again when its token expires, reads bounded
 // answers, and follows no redirect to another server, which would carry the password
-// there. Prepare, unless nil, may change the HTTP client before. No error has the password, also if
-// Keystone or a proxy quotes it.
+// there. Prepare, unless nil, may change the HTTP client before. No error has the password, or the token
+// of a login by token, also if Keystone or a proxy quotes it.
 func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercloud.ProviderClient, error) {
 	client := http.Client{Transport: transport(c.tls)}
 	if prepare != nil {
@@ -119,7 +119,7 @@ func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercl
 		return nil, fmt.Errorf("log in at %s: the URL of Keystone has a user name or password", at.Host)
 	}
 	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(httpbounds.Client(client, httpbounds.AnswerLimit)))
-	sent := Outcome{Sent: []string{auth.Password, auth.Passcode, auth.ApplicationCredentialSecret}}
+	sent := Outcome{Sent: []string{auth.Password, auth.Passcode, auth.TokenID, auth.ApplicationCredentialSecret}}
 	if err != nil {
 		return nil, fmt.Errorf("log in at %s: %w", auth.IdentityEndpoint, sent.Redacted(err))
 	}

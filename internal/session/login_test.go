@@ -137,3 +137,26 @@ func TestNoErrorOfALoginHasThePassword(t *testing.T) {
 		}
 	}
 }
+
+func TestNoErrorOfALoginHasTheToken(t *testing.T) {
+	const token = "hunter2pw"
+	keystone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		http.Error(w, "cannot route "+string(body), http.StatusBadGateway)
+	}))
+	t.Cleanup(keystone.Close)
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	text := fmt.Sprintf("clouds: {x: {auth_type: token, auth: {auth_url: %q, token: %s, project_id: p}}}", keystone.URL+"/v3", token)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cloud, err := session.ReadCloud("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = cloud.LogIn(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "cannot route") || strings.Contains(err.Error(), token) {
+		t.Errorf("%v, want what the server says without the token", err)
+	}
+}
