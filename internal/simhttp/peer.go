@@ -75,7 +75,11 @@ func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("%s %s: read the answer: %w", c.Method, c.Path, err)
 	}
-	return Answer{Status: res.StatusCode, Header: res.Header, Body: body}, nil
+	a := Answer{Status: res.StatusCode, Header: res.Header, Body: body}
+	if !a.OK() && res.Request != nil { // errors have parts of it, and a proxy may quote what it refuses
+		a.Body = []byte(secretsOf(res.Request.Header).sent(string(body)))
+	}
+	return a, nil
 }
 
 func (p *Peer) roundTrip(ctx context.Context, c PeerCall) (*http.Response, error) {

@@ -43,6 +43,20 @@ func TestTheErrorOfABadURLHasNoPassword(t *testing.T) {
 	}
 }
 
+func TestARefusalOfAPeerHasNoToken(t *testing.T) {
+	t.Parallel()
+	const token = "a-token-of-sixteen-characters"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "cannot route "+r.Header.Get("X-Auth-Token"), http.StatusBadGateway)
+	}))
+	defer server.Close()
+	peer := simhttp.Peer{Endpoint: sim.Endpoint{URL: server.URL, Token: func(context.Context) (string, error) { return token, nil }}}
+	got, err := peer.Do(t.Context(), simhttp.PeerCall{Method: http.MethodGet, Path: "/x"})
+	if text := string(got.Body); err != nil || !strings.Contains(text, "cannot route") || strings.Contains(text, token) {
+		t.Errorf("%v, %s", err, text)
+	}
+}
+
 // endless is an answer without an end.
 type endless struct{}
 
