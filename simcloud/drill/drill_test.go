@@ -258,23 +258,28 @@ func TestADrillFailsForAFailureThatTakesFromOthers(t *testing.T) {
 		},
 	} {
 		for where, config := range map[string]Config{"by the recovery": {Recover: harm}, "by the flow": {}} {
-			synctest.Test(t, func(t *testing.T) {
-				flow := failing
-				if config.Recover == nil {
-					flow = func(ctx context.Context, cloud *simcloud.Cloud) error {
-						return errors.Join(harm(ctx, cloud), failing(ctx, cloud))
+			for guest, want := range map[string]string{
+				drillGuest:           drillGuest + ", which the flow leaves alone",
+				"one of another run": "0 guests of the setup left alone, want 1",
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					flow := failing
+					if config.Recover == nil {
+						flow = func(ctx context.Context, cloud *simcloud.Cloud) error {
+							return errors.Join(harm(ctx, cloud), failing(ctx, cloud))
+						}
 					}
-				}
-				cloud := simcloud.Run(t, bare())
-				if err := cloud.DefineGuest(sim.Guest{UUID: drillGuest, Host: "cn0", Domain: "<domain><name>a</name></domain>"}); err != nil {
-					t.Fatal(err)
-				}
-				d := newDrill(flow, config)
-				d.want, d.untouched = &usage{guests: 2}, map[string]bool{drillGuest: true}
-				if o := d.runOn(t.Context(), cloud, nil); !o.lost || !strings.Contains(o.problem, drillGuest+", which the flow leaves alone") {
-					t.Errorf("%s, %s: lost %t, problem %q", name, where, o.lost, o.problem)
-				}
-			})
+					cloud := simcloud.Run(t, bare())
+					if err := cloud.DefineGuest(sim.Guest{UUID: drillGuest, Host: "cn0", Domain: "<domain><name>a</name></domain>"}); err != nil {
+						t.Fatal(err)
+					}
+					d := newDrill(flow, config)
+					d.want, d.untouched = &usage{guests: 2}, map[string]bool{guest: true}
+					if o := d.runOn(t.Context(), cloud, nil); !o.lost || !strings.Contains(o.problem, want) {
+						t.Errorf("%s, %s: lost %t, problem %q, want %q", name, where, o.lost, o.problem, want)
+					}
+				})
+			}
 		}
 	}
 }

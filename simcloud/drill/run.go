@@ -171,15 +171,19 @@ func untouched(cloud *simcloud.Cloud, before []sim.Guest) map[string]bool {
 	return same
 }
 
-// checkUntouched says which of the guests before are gone, or have changed, that the undisturbed flow leaves alone.
+// checkUntouched says which of the guests before are gone, or have changed, that the undisturbed flow leaves alone. Those that
+// have other UUIDs in each run are counted.
 func (d *drill) checkUntouched(cloud *simcloud.Cloud, before []sim.Guest, o *outcome) (problems []string) {
 	same := untouched(cloud, before)
 	for _, g := range before {
 		if d.untouched[g.UUID] && !same[g.UUID] {
-			o.lost = true
 			problems = append(problems, fmt.Sprintf("guest %s, which the flow leaves alone without faults, is gone or has changed", g.UUID))
 		}
 	}
+	if len(problems) == 0 && len(same) < len(d.untouched) {
+		problems = append(problems, fmt.Sprintf("%s of the setup left alone, want %d as without faults", plural.Count(len(same), "guest"), len(d.untouched)))
+	}
+	o.lost = o.lost || len(problems) > 0
 	return problems
 }
 
