@@ -35,7 +35,7 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 		return command.BadInput(fmt.Errorf("--log: %w", err))
 	}
 	defer log.Close()
-	process := exec.Command(executable, slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == Flag })...)
+	process := exec.Command(executable, withoutFlag(args)...)
 	process.Stderr, process.SysProcAttr = log, detached()
 	out, err := process.StdoutPipe()
 	if err == nil {
@@ -51,6 +51,11 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 	}
 	_, err = fmt.Fprintf(p.Stdout, "export CYSIM_LOG=%s\n%s", command.Quote(log.Name()), variables)
 	return errors.Join(err, process.Process.Release())
+}
+
+// withoutFlag are the arguments of the process, which is no daemon: it would start one again, without end.
+func withoutFlag(args []string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == Flag || strings.HasPrefix(arg, Flag+"=") })
 }
 
 func openLog(name string) (*os.File, error) {
