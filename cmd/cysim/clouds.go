@@ -76,5 +76,8 @@ func writeCloudsFile(name, base, region, caFile string, password func(user strin
 	if err != nil {
 		return fmt.Errorf("--clouds-yaml %s: %w", name, err)
 	}
+	if err := checkOwnFile("clouds-yaml", name); err != nil { // it may have become the file of --state
+		return err
+	}
 	return command.WriteFile("clouds-yaml", name, data)
 }
