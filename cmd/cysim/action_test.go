@@ -37,10 +37,13 @@ func TestTheActionServesACloud(t *testing.T) {
 		t.Fatalf("steps: %+v", steps)
 	}
 	_, env := program(t)
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "a blank") // in the names of files, which are quoted for shells
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(dir, "env")
 	command := exec.CommandContext(t.Context(), bash, "-e", "-o", "pipefail", "-c", steps[1].Run)
-	command.Env = append(env, "RUNNER_TEMP="+dir, "GITHUB_ENV="+file, "FLAGS=--cyborg-release zed")
+	command.Env = append(env, "TMPDIR="+dir, "RUNNER_TEMP="+dir, "GITHUB_ENV="+file, "FLAGS=--cyborg-release zed")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
