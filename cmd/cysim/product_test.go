@@ -139,6 +139,7 @@ func TestServeGoesOnInTheBackground(t *testing.T) {
 	for _, tt := range []struct{ name, script, want string }{
 		{"until it is killed", `eval "$(cysim serve --daemon -v --log ` + dir + `/cysim.log)" && cysim ready && cysim check && kill $CYSIM_PID && until grep -q /_sim/leaks "$CYSIM_LOG"; do sleep 0.1; done; echo logged`, "ready\nnothing leaked\nlogged\n"},
 		{"with a log of its own", `eval "$(cysim placement --daemon)" && cysim ready "$CYSIM_PLACEMENT_URL"; kill $CYSIM_PID; grep -c "listens on $CYSIM_PLACEMENT_URL" "$CYSIM_LOG"; rm "$CYSIM_LOG"`, "ready\n1\n"},
+		{"with a model at its standard input", `eval "$(echo '{"region": "Here"}' | cysim serve --daemon --model /dev/stdin --log ` + dir + `/stdin.log)" && kill $CYSIM_PID && echo $OS_REGION_NAME`, "Here\n"},
 		{"unless it fails", `cysim serve --daemon --log ` + dir + `/failed.log --model ` + dir + `/none.json 2>&1; echo $?`, "cysim: --model: open " + dir + "/none.json: no such file or directory\n2\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

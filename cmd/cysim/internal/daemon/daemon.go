@@ -36,7 +36,7 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 	}
 	defer log.Close()
 	process := exec.Command(executable, withoutFlag(args)...)
-	process.Stderr, process.SysProcAttr = log, detached()
+	process.Stdin, process.Stderr, process.SysProcAttr = os.Stdin, log, detached() // a flag may name /dev/stdin
 	out, err := process.StdoutPipe()
 	if err == nil {
 		err = process.Start()
