@@ -79,6 +79,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"load --spawns 5 --concurrency 6", "--concurrency 6"},
 		{"load --cloud nowhere", "--cloud nowhere"},
 		{"serve --token-lifetime soon", "--token-lifetime"},
+		{"serve --state " + dir + "/both-ca.pem --tls-self-signed --clouds-yaml " + dir + "/both.yaml", "--tls-self-signed " + dir + "/both-ca.pem: the file there was not written by cysim"},
 		{"serve --state " + dir + "/same --clouds-yaml " + dir + "/same", "--clouds-yaml " + dir + "/same: the file there was not written by cysim"},
 		{"cyborg --placement-url placement", `--placement-url: "placement" is not an absolute http`},
 		{"cyborg --placement-url http://127.0.0.1:1 --compute-url ftp://x", `--compute-url: "ftp://x" is not an absolute http`},

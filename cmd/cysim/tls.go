@@ -93,6 +93,9 @@ func (id *identity) write() error {
 		return nil
 	}
 	if id.file != "" {
+		if err := checkOwnFile("tls-self-signed", id.file); err != nil { // it may have become the file of --state
+			return err
+		}
 		return command.WriteFile("tls-self-signed", id.file, id.authority)
 	}
 	file, err := os.CreateTemp("", "cysim-*-ca.pem")
