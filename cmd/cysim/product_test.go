@@ -223,10 +223,23 @@ func TestReady(t *testing.T) {
 		}
 	}))
 	defer waits.Close()
+	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/":
+		case r.Header.Get(controlTokenHeader) == "secret":
+			http.Error(w, "waiting for a report", http.StatusServiceUnavailable)
+		default:
+			http.Error(w, "a token is required", http.StatusUnauthorized)
+		}
+	}))
+	defer locked.Close()
 	for _, tt := range []struct {
 		url, want string
 		status    int
 	}{
+		{locked.URL, "ready", 0},
+		{locked.URL + " --control-token secret", "waiting for a report", 1},
+		{locked.URL + " --control-token other", "not that of the server", 1},
 		{start(t, "serve").env["CYSIM_URL"], "ready", 0},
 		{start(t, "serve", "--control-token", "secret").env["CYSIM_URL"] + "/", "ready", 0},
 		{start(t, "serve", "--listen", "0.0.0.0:0").env["CYSIM_URL"], "ready", 0},
@@ -238,7 +251,7 @@ func TestReady(t *testing.T) {
 		{closed.URL, "is cysim serve running there?", 1},
 		{"127.0.0.1", "is not an absolute http", 2},
 	} {
-		args := []string{"ready", tt.url}
+		args := append([]string{"ready"}, strings.Fields(tt.url)...)
 		if tt.url == waits.URL {
 			args = append(args, "--wait", "1m")
 		}

@@ -10,19 +10,21 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // readyCommand asks a server whether it is ready.
 type readyCommand struct {
-	URL  command.URL   `arg:"" env:"CYSIM_URL" help:"Address of the server, such as http://127.0.0.1:8780. Default: CYSIM_URL."`
-	Wait time.Duration `placeholder:"TIME" help:"Retry for this long, such as 30s. Default: one request."`
+	URL          command.URL   `arg:"" env:"CYSIM_URL" help:"Address of the server, such as http://127.0.0.1:8780. Default: CYSIM_URL."`
+	ControlToken string        `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the server, if it has one."`
+	Wait         time.Duration `placeholder:"TIME" help:"Retry for this long, such as 30s. Default: one request."`
 }
 
 // Help implements kong.HelpProvider.
 func (*readyCommand) Help() string {
-	return "Exits 0 if the server is ready, and 1 if it is not. It needs no control token, so that it can be the health check of a container."
+	return "Exits 0 if the server is ready, and 1 if it is not. Without the control token of a server that has one, and where /_sim/ is off, a server is ready whose services answer."
 }
 
 const (
@@ -52,7 +54,12 @@ func (c *readyCommand) Run(ctx context.Context, p *command.Process) error {
 func (c *readyCommand) ask(ctx context.Context) error {
 	base := strings.TrimSuffix(string(c.URL), "/")
 	answer, err := c.get(ctx, base+"/_sim/health")
-	if err == nil && (answer == http.StatusUnauthorized || answer == http.StatusForbidden) {
+	switch {
+	case err != nil:
+		return err
+	case answer == http.StatusUnauthorized && c.ControlToken != "":
+		return errors.New("401 Unauthorized: the control token is not that of the server")
+	case answer == http.StatusUnauthorized || answer == http.StatusForbidden:
 		_, err = c.get(ctx, base+"/")
 	}
 	return err
@@ -64,11 +71,14 @@ func (c *readyCommand) get(ctx context.Context, url string) (int, error) {
 	if err != nil {
 		return 0, command.BadInput(err)
 	}
+	if c.ControlToken != "" {
+		req.Header.Set(controlTokenHeader, c.ControlToken)
+	}
 	transport, err := session.Transport(url)
 	if err != nil {
 		return 0, command.BadInput(err)
 	}
-	client := http.Client{Transport: transport, Timeout: readyTimeout}
+	client := http.Client{Transport: transport, Timeout: readyTimeout, CheckRedirect: httpbounds.CheckRedirect}
 	defer client.CloseIdleConnections()
 	answer, err := client.Do(req)
 	if err != nil {
