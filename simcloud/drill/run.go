@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -121,7 +122,10 @@ func (d *drill) try(t *testing.T, rules []fault.Rule) (o outcome) {
 
 // runOn runs the flow under faults and checks what it leaves.
 func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.Rule) outcome {
-	before := cloud.Guests()
+	before := make(map[string]sim.Guest)
+	for _, g := range cloud.Guests() {
+		before[g.UUID] = g
+	}
 	faults, seen := cloud.Faults(), &recorder{counts: make(map[occurrence]int)}
 	faults.Observe(seen.record)
 	o := outcome{rules: rules, actions: make(map[sim.OperationName][]fault.Action)}
@@ -161,10 +165,10 @@ func protected(ctx context.Context, flow Flow, cloud *simcloud.Cloud) (err error
 }
 
 // untouched are the guests that are as they were before.
-func untouched(cloud *simcloud.Cloud, before []sim.Guest) map[string]bool {
+func untouched(cloud *simcloud.Cloud, before map[string]sim.Guest) map[string]bool {
 	same := make(map[string]bool, len(before))
 	for _, g := range cloud.Guests() {
-		if slices.Contains(before, g) {
+		if before[g.UUID] == g {
 			same[g.UUID] = true
 		}
 	}
@@ -173,11 +177,11 @@ func untouched(cloud *simcloud.Cloud, before []sim.Guest) map[string]bool {
 
 // checkUntouched says which of the guests before are gone, or have changed, that the undisturbed flow leaves alone. Those that
 // have other UUIDs in each run are counted.
-func (d *drill) checkUntouched(cloud *simcloud.Cloud, before []sim.Guest, o *outcome) (problems []string) {
+func (d *drill) checkUntouched(cloud *simcloud.Cloud, before map[string]sim.Guest, o *outcome) (problems []string) {
 	same := untouched(cloud, before)
-	for _, g := range before {
-		if d.untouched[g.UUID] && !same[g.UUID] {
-			problems = append(problems, fmt.Sprintf("guest %s, which the flow leaves alone without faults, is gone or has changed", g.UUID))
+	for _, uuid := range slices.Sorted(maps.Keys(before)) {
+		if d.untouched[uuid] && !same[uuid] {
+			problems = append(problems, fmt.Sprintf("guest %s, which the flow leaves alone without faults, is gone or has changed", uuid))
 		}
 	}
 	if len(problems) == 0 && len(same) < len(d.untouched) {
@@ -188,17 +192,13 @@ func (d *drill) checkUntouched(cloud *simcloud.Cloud, before []sim.Guest, o *out
 }
 
 // check says what is wrong after a run, if something is.
-func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []sim.Guest, o *outcome) {
+func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before map[string]sim.Guest, o *outcome) {
 	var problems []string
 	if errors.Is(o.err, errPanic) {
 		problems = append(problems, o.err.Error())
 	}
-	known := make(map[string]bool, len(before))
-	for _, guest := range before {
-		known[guest.UUID] = true
-	}
 	for _, g := range cloud.Guests() {
-		if o.err != nil && !known[g.UUID] {
+		if _, known := before[g.UUID]; o.err != nil && !known {
 			o.lost = true
 			problems = append(problems, fmt.Sprintf("the flow failed, but the guest %s is on host %q", g.UUID, g.Host))
 		}
