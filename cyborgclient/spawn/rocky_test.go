@@ -283,22 +283,29 @@ func TestOperationsKnowTheAcceleratorsOfARockyFlavor(t *testing.T) {
 	}
 }
 
+// convertedOnLostHost is an instance with a flavor of Rocky that was converted, on the lost one of two hosts.
+func convertedOnLostHost(t *testing.T) (*site, spawn.Instance) {
+	t.Helper()
+	model := rockyModel(1)
+	other := rockyModel(1).Hosts[0]
+	other.Name = "cn1"
+	model.Hosts = append(model.Hosts, other)
+	s := newSite(t, worldOpts{model: model, config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
+	req := spawn.Request{Instance: instance, Flavor: rockyFlavor(), Order: onHost(s.world, "cn0")}
+	result, err := s.flow.Run(t.Context(), req)
+	settled(t, err)
+	i := spawn.InstanceOf(req, result)
+	i.Flavor = req.Flavor
+	settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
+	s.loseHost(t, "cn0")
+	return s, i
+}
+
 // An instance keeps the flavor of Rocky, and is known by its ARQs to have been converted.
 func TestARockyFlavorThatIsConvertedMovesItsAccelerator(t *testing.T) {
 	t.Parallel()
 	bubble(t, "evacuate", func(t *testing.T) {
-		model := rockyModel(1)
-		other := rockyModel(1).Hosts[0]
-		other.Name = "cn1"
-		model.Hosts = append(model.Hosts, other)
-		s := newSite(t, worldOpts{model: model, config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
-		req := spawn.Request{Instance: instance, Flavor: rockyFlavor(), Order: onHost(s.world, "cn0")}
-		result, err := s.flow.Run(t.Context(), req)
-		settled(t, err)
-		i := spawn.InstanceOf(req, result)
-		i.Flavor = req.Flavor
-		settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
-		s.loseHost(t, "cn0")
+		s, i := convertedOnLostHost(t)
 		moved, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 		settled(t, err)
 		if moved.Host != "cn1" || len(moved.ARQs) != len(i.ARQs) || !strings.Contains(string(moved.Domain), "<hostdev") {
@@ -330,18 +337,7 @@ func TestARockyFlavorThatIsNotConvertedMovesNoAccelerator(t *testing.T) {
 		},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			model := rockyModel(1)
-			other := rockyModel(1).Hosts[0]
-			other.Name = "cn1"
-			model.Hosts = append(model.Hosts, other)
-			s := newSite(t, worldOpts{model: model, config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
-			req := spawn.Request{Instance: instance, Flavor: rockyFlavor(), Order: onHost(s.world, "cn0")}
-			result, err := s.flow.Run(t.Context(), req)
-			settled(t, err)
-			i := spawn.InstanceOf(req, result)
-			i.Flavor = req.Flavor
-			settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
-			s.loseHost(t, "cn0")
+			s, i := convertedOnLostHost(t)
 			s.restart(t)
 			s.renew(t)
 			before := s.cloud.Cyborg.ARQs()
