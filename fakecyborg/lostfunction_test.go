@@ -214,3 +214,49 @@ func TestATraitThatIsLostIsNotPromised(t *testing.T) {
 		})
 	}
 }
+
+// TestAFunctionReportedAfterAFailedWritingIsNotBelieved has an image written in part between a restart of the host and its
+// first report, which shows what the driver has always shown.
+func TestAFunctionReportedAfterAFailedWritingIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	faults := fault.NewSet()
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t), fakecyborg.WithFaults(faults))
+	w.profile("zero", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO":"required"}]`)
+	w.want(w.programAPI(imageOne, ""), 200, "")
+	if err := w.server.StopAgent("cn0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := faults.Set(
+		fault.Rule{Operation: fault.AgentReport, Action: fault.Status, Times: 1},
+		fault.Rule{Operation: fault.DeployableWrite, Action: fault.Status, When: fault.After, Times: 1},
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.server.StartAgent(t.Context(), "cn0"); err == nil {
+		t.Error("the first report succeeded")
+	}
+	if r := w.programAPI(imageOne, ""); r.status < 400 {
+		t.Errorf("the programming succeeded: %d", r.status)
+	}
+	shown := func(when string) {
+		t.Helper()
+		if err := w.server.Report(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("zero")...)), 409,
+			"deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")
+		w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+		if got := w.functions(); len(got) > 0 {
+			t.Errorf("functions after %s: %v", when, got)
+		}
+	}
+	shown("the first report")
+	shown("the second")
+	w.want(w.programAPI(imageOne, ""), 200, "")
+	if err := w.server.Report(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := w.functions(); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"}) {
+		t.Errorf("functions after an image was written: %v", got)
+	}
+}

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -131,6 +133,56 @@ func TestProgrammingReadsTheBitstreamFromTheImageService(t *testing.T) {
 	}
 	if _, err := cloud.AddImage(simcloud.Image{ID: image}); err == nil {
 		t.Error("an id was taken twice")
+	}
+}
+
+// TestAFunctionThatPlacementNeverHadIsNotBelieved has Placement refuse the traits of a region while its host restarts, and
+// then those of the image that was written to it. What the driver has always reported is not on the card.
+func TestAFunctionThatPlacementNeverHadIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	const image, other, written, shown = "cccccccc-0000-4000-8000-000000000001", "cccccccc-0000-4000-8000-000000000002",
+		"CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B", "CUSTOM_FPGA_FUNCTION_ID_INTEL_C6AA954A9B914A37ABC11D9F0709DCC3"
+	card := driver.PCIAddress{Bus: 0x3b}
+	cloud := simcloud.Run(t, simcloud.Model{
+		Images: []simcloud.Image{
+			{ID: image, Data: "{}", Properties: map[string]string{"accel:function_id": "d8424dc4-a4a3-c413-f89e-433683f9040b"}},
+			{ID: other, Data: "{}", Properties: map[string]string{"accel:function_id": "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"}},
+		},
+		Hosts: []simcloud.Host{{Name: "cn0", Devices: []driver.Device{{
+			Vendor: "8086", Model: "PAC", Type: driver.TypeFPGA, ControlPath: card.ControlPath(), Deployables: []driver.Deployable{{
+				Name: "cn0_card", NumAccelerators: 1, DriverName: "intel_fpga", Class: "FPGA", Traits: []string{shown},
+				AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: card.Info()}},
+			}},
+		}}}},
+	})
+	region := cloud.Cyborg.Deployables()[0]
+	functions := func() []string {
+		provider, err := cloud.Placement.ResourceProvider(region.ProviderUUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(provider.Traits, func(trait string) bool { return !driver.IsFunctionTrait(trait) })
+	}
+	if err := errors.Join(
+		cloud.Cyborg.ProgramDeployable(t.Context(), region.UUID, image),
+		cloud.Faults().Set(fault.Rule{Operation: fault.RPTraitsPut, Action: fault.Status, Status: http.StatusServiceUnavailable, Times: -1}),
+		cloud.StopHost("cn0"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	started, programmed := cloud.StartHost(t.Context(), "cn0"), cloud.Cyborg.ProgramDeployable(t.Context(), region.UUID, other)
+	if started == nil || programmed == nil {
+		t.Errorf("without Placement: start %v, program %v", started, programmed)
+	}
+	cloud.Faults().Clear()
+	if err := cloud.Cyborg.Report(t.Context()); err != nil || len(functions()) > 0 {
+		t.Errorf("Placement is back: %v, functions %v", err, functions())
+	}
+	if err := errors.Join(cloud.Cyborg.ProgramDeployable(t.Context(), region.UUID, image), cloud.Cyborg.Report(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if got := functions(); !slices.Equal(got, []string{written}) {
+		t.Errorf("functions %v, want %s", got, written)
 	}
 }
 

@@ -207,8 +207,8 @@ func (c *deviceChange) endVanished(removed bool) {
 // below what is in use, nor raised: a card of Xilinx has two handles for its one accelerator. Was and is are its device before and after.
 func planDeployable(rules layout.Rules, was, is store.Device, deployable *storedDeployable, found driver.Deployable) (deployableChange, bool) {
 	row, spec := deployable.Deployable, found
-	if !rules.Quirks && !found.Hidden {
-		row = row.Observe(found)
+	if !found.Hidden {
+		row = row.Observe(found, rules.Quirks)
 	}
 	if rules.Quirks || !found.Hidden {
 		spec = row.AsProgrammed(spec)

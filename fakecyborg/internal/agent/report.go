@@ -606,15 +606,15 @@ func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 func (r *report) changeDeployable(ctx context.Context, key string, d deployableChange) {
 	c := r.c
 	step := "update provider " + d.stored.Name
-	if !c.cfg.Quirks {
-		c.db.Update(nil, func(tx store.Tx) {
-			if !d.found.Hidden {
-				tx.ObserveDeployable(d.stored.UUID, d.found)
-			}
+	c.db.Update(nil, func(tx store.Tx) {
+		if !d.found.Hidden {
+			tx.ObserveDeployable(d.stored.UUID, d.found)
+		}
+		if !c.cfg.Quirks {
 			tx.SetVanished(d.stored.UUID, d.vanished)
 			tx.WithdrawHandles(d.stored.UUID, d.spec.AttachHandles)
-		})
-	}
+		}
+	})
 	if err := c.changeInPlacement(ctx, d.stored.UUID, d.change); err != nil {
 		r.fail(key, step, err)
 		r.lower(ctx, key, d)

@@ -160,6 +160,7 @@ func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, 
 		ID: t.s.deployables.ids.Next(t.tx), UUID: t.s.texts.keep(t.s.deployables.newUUID(t, kindDeployable, spec.Name)), CreatedAt: now, Device: device.UUID,
 		Name: t.s.texts.keep(spec.Name), DriverName: shared(spec.DriverName), Total: spec.NumAccelerators, Resources: maps.Clone(spec.Resources),
 		Provider: t.s.texts.keep(provider), Preprogrammed: spec.Preprogrammed(),
+		Functions: functionTraits(spec),
 	}
 	t.s.deployables.Put(t.tx, d)
 	for _, a := range spec.AttributeList() {

@@ -15,8 +15,13 @@ import (
 // to release.
 const regionProperty = "accel:region_id"
 
-func functionTraits(spec driver.Deployable) []string {
-	return slices.DeleteFunc(slices.Clone(spec.Traits), func(trait string) bool { return !driver.IsFunctionTrait(trait) })
+func functionTraits(spec driver.Deployable) (functions []string) {
+	for _, trait := range spec.Traits {
+		if driver.IsFunctionTrait(trait) {
+			functions = append(functions, trait)
+		}
+	}
+	return functions
 }
 
 // Carries reports whether the region is known to have what a request wants, which is not known of the
@@ -59,9 +64,13 @@ func (d Deployable) isRead(spec driver.Deployable) bool {
 }
 
 // Observe is the row after a driver has reported the region. What was written is removed where the
-// driver reports something else.
-func (d Deployable) Observe(spec driver.Deployable) Deployable {
+// driver reports something else, but not with the defects of upstream.
+func (d Deployable) Observe(spec driver.Deployable, quirks bool) Deployable {
 	traits := functionTraits(spec)
+	d.Functions = traits
+	if quirks {
+		return d
+	}
 	if d.Programmed == nil {
 		d.Unknown = d.Unknown && len(traits) == 0
 		return d
@@ -83,7 +92,7 @@ func (d Deployable) Observe(spec driver.Deployable) Deployable {
 
 // ObserveDeployable stores what a driver's report says of the function of a region.
 func (t Tx) ObserveDeployable(uuid string, spec driver.Deployable) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { *d = d.Observe(spec) })
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { *d = d.Observe(spec, t.s.cfg.Quirks) })
 }
 
 func traitList(trait string) []string {
@@ -269,12 +278,9 @@ func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programm
 		return driver.Deployable{}, Programmed{}, err
 	}
 	spec := t.Reported(d)
-	p := Programmed{Image: image, Trait: trait, Reported: functionTraits(spec)}
+	p := Programmed{Image: image, Trait: trait, Reported: d.Functions}
 	if before := d.Programmed; before != nil {
 		p.Reads = before.Read || before.Reads
-		if !before.Read && slices.Equal(p.Reported, traitList(before.Trait)) {
-			p.Reported = before.Reported // the driver has not reported otherwise
-		}
 	}
 	return withFunction(spec, trait), p, nil
 }

@@ -75,6 +75,8 @@ type Deployable struct {
 	Preprogrammed bool        `json:"preprogrammed,omitempty"`
 	Bitstream     string      `json:"bitstream_id,omitempty"`
 	Programmed    *Programmed `json:"programmed,omitempty"`
+	// Functions are the function traits that the driver reported last, whatever was written since.
+	Functions []string `json:"reported_functions,omitempty"`
 	// Unknown is set after a failed programming, and after a restart of the host until a driver reads a
 	// function: the content of the region is unknown.
 	Unknown   bool      `json:"content_unknown,omitempty"`
