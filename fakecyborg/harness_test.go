@@ -313,8 +313,9 @@ type hardware struct {
 	failMake error
 	refuses  bool // to program, before anything is written
 	failDrop error
-	during   func() // runs while a mediated device is being made
-	dropping func() // runs while one is being removed
+	during   func()        // runs while a mediated device is being made
+	dropping func()        // runs while one is being removed
+	writes   chan struct{} // until it is closed, images are being written; nil does not wait
 	images   [][]byte
 }
 
@@ -372,6 +373,9 @@ func (h *hardware) RemoveMdev(_ context.Context, m driver.Mdev) error {
 }
 
 func (h *hardware) Program(_ context.Context, _ driver.ControlPath, _ string, image []byte) error {
+	if h.writes != nil {
+		<-h.writes
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if bytes.Contains(image, []byte("bad")) {

@@ -576,6 +576,30 @@ func TestARegionBeingProgrammedIsNotShared(t *testing.T) {
 	})
 }
 
+// TestARegionThatIsStillWrittenIsNotShared has a driver that ignores its context, so that its call is given up.
+func TestARegionThatIsStillWrittenIsNotShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, card := fpgaWorld(t, fakecyborg.Config{BindDelay: time.Second}, `"accel:bitstream_id":"`+imageOne+`"`)
+		w.profile("plain", `[{"resources:FPGA":"1"}]`)
+		card.writes = make(chan struct{})
+		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 202, "")
+		time.Sleep(time.Hour)
+		if got := w.states(); !slices.Equal(got, []fakecyborg.State{fakecyborg.StateBindFailed}) {
+			t.Errorf("states %v", got)
+		}
+		w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("plain")...)), 409, "deployable cn0_0000:3b:00.0 is being programmed")
+		w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
+		close(card.writes)
+		synctest.Wait()
+		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("plain")...)), 202, "")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		w.server.CheckBound(t, instanceB, 1)
+	})
+}
+
 func TestPreprogrammedRegionIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	no := false

@@ -50,8 +50,7 @@ func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project
 		return err
 	}
 	if c.cfg.Quirks {
-		_, err = c.program(ctx, d, image.ID) // and does not store it
-		return err
+		return c.program(ctx, d, image.ID, newWriting()) // and does not store it
 	}
 	return c.write(ctx, l, image, true)
 }
@@ -74,11 +73,12 @@ func (c *Conductor) programForBind(ctx context.Context, b store.Bind) error {
 // write writes an image to a claimed region, and with its function the trait in the store and in
 // Placement. If it fails after it has begun to write, the region has no function, in both.
 func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image, withFunction bool) error {
-	begun := false
+	w := newWriting()
 	d, err := store.Find(c.db, func(tx store.Tx) (store.Deployable, error) { return tx.Deployable(l.Deployable) })
 	if err == nil {
-		begun, err = c.program(ctx, d, image.ID)
+		err = c.program(ctx, d, image.ID, w)
 	}
+	begun, goesOn := w.begun.Load(), w.goesOn()
 	if err == nil && withFunction {
 		err = c.publishFunction(ctx, d, image)
 	}
@@ -90,11 +90,14 @@ func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image,
 			tx.EndProgramming(l, c.now())
 		case begun:
 			tx.Spoil(l, c.now())
-			fallthrough
-		default:
+		}
+		if !goesOn {
 			tx.Unclaim(l)
 		}
 	})
+	if goesOn {
+		c.unclaimAfter(ctx, l, w.ended)
+	}
 	if err == nil && lost {
 		err = c.programFailed(d, image.ID, errors.New("the host has restarted meanwhile"))
 	}
@@ -102,6 +105,35 @@ func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image,
 		_ = c.settle(ctx, d) // or the next report does
 	}
 	return err
+}
+
+// writing is a call of a driver's Program, which may go on after it was given up.
+type writing struct {
+	begun atomic.Bool
+	ended chan struct{} // closed when the driver has returned
+}
+
+func newWriting() *writing { return &writing{ended: make(chan struct{})} }
+
+// goesOn reports whether the driver has not returned yet.
+func (w *writing) goesOn() bool {
+	select {
+	case <-w.ended:
+		return false
+	default:
+		return w.begun.Load()
+	}
+}
+
+// unclaimAfter ends the lease of a region once its driver has returned. Until then nobody gets the region.
+func (c *Conductor) unclaimAfter(ctx context.Context, l store.Lease, ended <-chan struct{}) {
+	c.work.Start(func(closing context.Context) {
+		select {
+		case <-ended:
+			c.change(ctx, func(tx store.Tx) { tx.Unclaim(l) })
+		case <-closing.Done():
+		}
+	})
 }
 
 // publishFunction sets the function's trait in the store and in Placement. Reports of the host wait
@@ -195,15 +227,14 @@ func (c *Conductor) programFailed(d store.Deployable, image string, err error) e
 	return store.Refuse(kind, "FPGA programming failed: host %s, device %s, image %s: %v", device.Host, device.ControlPath.Key(), image, err)
 }
 
-// program reads the image and has the driver write it to the region, and reports whether that has begun. Upstream looks its
-// Xilinx driver up by a name that it does not have.
-func (c *Conductor) program(ctx context.Context, d store.Deployable, image string) (begun bool, err error) {
+// program reads the image and has the driver write it to the region. Upstream looks its Xilinx driver up by a name that it does
+// not have.
+func (c *Conductor) program(ctx context.Context, d store.Deployable, image string, w *writing) error {
 	device := c.deviceOf(d)
 	if c.cfg.Quirks && d.DriverName == "XILINX" {
-		return false, c.programFailed(d, image, errors.New("no driver has the name XILINX"))
+		return c.programFailed(d, image, errors.New("no driver has the name XILINX"))
 	}
-	var writes atomic.Bool // also by a driver that is not waited for any longer
-	err = c.callAgent(ctx, device.Host, device.Driver, fault.DeployableWrite, d.Name, programLimit, func(ctx context.Context, found driver.Driver) error {
+	err := c.callAgent(ctx, device.Host, device.Driver, fault.DeployableWrite, d.Name, programLimit, func(ctx context.Context, found driver.Driver) error {
 		programmer, ok := found.(driver.Programmer)
 		if !ok {
 			return fmt.Errorf("driver %s cannot program devices", found.Name())
@@ -212,16 +243,21 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 		if err != nil {
 			return err
 		}
-		writes.Store(true)
-		if err = programmer.Program(ctx, device.ControlPath.Reported(), d.Name, data); err == nil {
+		defer close(w.ended)
+		w.begun.Store(true)
+		err = programmer.Program(ctx, device.ControlPath.Reported(), d.Name, data)
+		switch {
+		case err == nil:
 			simhttp.ChangeLogOf(ctx).Add(sim.Change{Action: sim.Changed, Kind: "region", ID: d.Name, What: "image " + image + " written"})
+		case errors.Is(err, driver.ErrNotWritten):
+			w.begun.Store(false)
 		}
 		return err
 	})
 	if err != nil {
-		return writes.Load() && !errors.Is(err, driver.ErrNotWritten), c.programFailed(d, image, err)
+		return c.programFailed(d, image, err)
 	}
-	return true, nil
+	return nil
 }
 
 // SetStatus enables or disables a device, in Placement first. What a failed change may have done there is undone: at once,
