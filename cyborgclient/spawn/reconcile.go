@@ -72,7 +72,8 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 // Handles and mediated devices are freed with their ARQs. Running attempts of this flow
 // are left alone. It finds what its token may list: with that of an admin, the ARQs of
 // all projects. An allocation whose ARQs may be hidden from the token is named and left alone: see
-// [Flow.Release].
+// [Flow.Release]. So is one with an ARQ that has a provider of the hosts and the name of another host, as after a
+// host was renamed in Placement: Hosts needs both names.
 //
 // Everything is read before anything is freed, and an ARQ of an instance again before it is deleted: one that
 // has moved to another host since is left alone. All that was found is returned, also with
@@ -87,7 +88,7 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, e
 	}
 	r := &reconciliation{
 		flow: f, opts: opts, hosts: map[string]bool{}, living: map[string]bool{}, onHosts: map[string]bool{},
-		known: map[string]bool{}, trees: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{}, silent: map[string]error{},
+		known: map[string]bool{}, trees: map[string]bool{}, renamed: map[string]cyborgclient.ARQ{}, arqs: map[string]cyborgclient.ARQ{}, silent: map[string]error{},
 	}
 	for _, host := range opts.Hosts {
 		r.hosts[host] = true
@@ -133,6 +134,7 @@ type reconciliation struct {
 	onHosts map[string]bool             // instances that have an ARQ on the hosts
 	known   map[string]bool             // hosts that Placement or an ARQ has
 	trees   map[string]bool             // providers of the hosts, the compute nodes included
+	renamed map[string]cyborgclient.ARQ // those with a provider of the hosts and the name of another, by instance
 	arqs    map[string]cyborgclient.ARQ // orphans
 	silent  map[string]error            // of deletions that an agent did not answer, by host
 	// suspects are the consumers whose allocations are suspects.
@@ -142,6 +144,10 @@ type reconciliation struct {
 
 // find lists the orphans: ARQs, then allocations, then ARQs without an instance.
 func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
+	trees, err := r.readTrees(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all, now, err := r.flow.listAllARQs(ctx)
 	if err != nil {
 		return nil, err
@@ -150,7 +156,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 	if err != nil {
 		return nil, err
 	}
-	allocations, err := r.allocations(ctx)
+	allocations, err := r.allocations(ctx, trees)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +173,13 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 // boundARQs returns those of ARQs that are bound to the hosts for instances that are gone.
 func (r *reconciliation) boundARQs(ctx context.Context, arqs []cyborgclient.ARQ) (bound []Leftover, err error) {
 	for _, arq := range arqs {
-		if arq.InstanceUUID == "" || !r.hosts[arq.Hostname] || r.flow.arqs.has(arq.UUID) {
+		if arq.InstanceUUID == "" || r.flow.arqs.has(arq.UUID) {
+			continue
+		}
+		if !r.hosts[arq.Hostname] {
+			if r.trees[arq.DeviceRPUUID] {
+				r.renamed[arq.InstanceUUID] = arq
+			}
 			continue
 		}
 		r.onHosts[arq.InstanceUUID], r.known[arq.Hostname] = true, true
@@ -219,16 +231,15 @@ func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error
 	return !living, nil
 }
 
-// allocations lists those of consumers that are gone, in the trees of the hosts.
-func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
-	var orphans []Leftover
-	seen := map[string]bool{}
-	r.suspects = map[string]bool{}
-	for _, l := range r.flow.Suspects() {
-		if l.Kind == LeftoverAllocation {
-			r.suspects[l.ID] = true
-		}
-	}
+// treeOfHost is what Placement has of a host: the compute node, and the names of its providers.
+type treeOfHost struct {
+	host, root string
+	names      map[string]string
+}
+
+// readTrees reads the providers of the hosts.
+func (r *reconciliation) readTrees(ctx context.Context) ([]treeOfHost, error) {
+	var trees []treeOfHost
 	for _, host := range r.opts.Hosts {
 		root, err := r.flow.placement.Named(ctx, host)
 		if err != nil {
@@ -238,18 +249,34 @@ func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
 			continue
 		}
 		r.known[host] = true
-		tree, err := r.flow.placement.Tree(ctx, root, "")
+		names, err := r.flow.placement.Tree(ctx, root, "")
 		if err != nil {
 			return nil, err
 		}
-		for provider := range tree {
+		for provider := range names {
 			r.trees[provider] = true
 		}
-		if !r.flow.config.Compat.FlatProviders {
-			delete(tree, root) // the compute node, of whose consumers most have no accelerators
+		trees = append(trees, treeOfHost{host, root, names})
+	}
+	return trees, nil
+}
+
+// allocations lists those of consumers that are gone, in the trees of the hosts.
+func (r *reconciliation) allocations(ctx context.Context, trees []treeOfHost) ([]Leftover, error) {
+	var orphans []Leftover
+	seen := map[string]bool{}
+	r.suspects = map[string]bool{}
+	for _, l := range r.flow.Suspects() {
+		if l.Kind == LeftoverAllocation {
+			r.suspects[l.ID] = true
 		}
-		for _, provider := range slices.Sorted(maps.Keys(tree)) {
-			consumers, err := r.goneConsumers(ctx, provider, tree[provider], seen)
+	}
+	for _, tree := range trees {
+		for _, provider := range slices.Sorted(maps.Keys(tree.names)) {
+			if provider == tree.root && !r.flow.config.Compat.FlatProviders {
+				continue // of its consumers most have no accelerators
+			}
+			consumers, err := r.goneConsumers(ctx, provider, tree.names[provider], seen)
 			if err != nil {
 				return nil, err
 			}
@@ -261,7 +288,7 @@ func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
 				orphans = append(orphans, bound...)
 				orphans = append(orphans, Leftover{
 					Kind: LeftoverAllocation, ID: consumer, Instance: consumer, Certain: true,
-					Reason: fmt.Sprintf("it uses provider %s of host %s, and the instance does not exist", provider, host),
+					Reason: fmt.Sprintf("it uses provider %s of host %s, and the instance does not exist", provider, tree.host),
 				})
 			}
 		}
@@ -411,6 +438,9 @@ func (r *reconciliation) stillGone(ctx context.Context, instance string) (bool, 
 func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (gone bool, err error) {
 	if gone, err = r.stillGone(ctx, consumer); err != nil || !gone {
 		return gone, err
+	}
+	if arq, ok := r.renamed[consumer]; ok {
+		return true, fmt.Errorf("its ARQ %s has provider %s and is on host %s, which ReconcileOpts.Hosts does not name", arq.UUID, arq.DeviceRPUUID, arq.Hostname)
 	}
 	if !r.onHosts[consumer] {
 		if err = r.flow.refuseHidden(ctx, Instance{UUID: consumer}); err != nil {

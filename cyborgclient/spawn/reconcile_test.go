@@ -330,6 +330,38 @@ func TestReconcileKnowsAHostByItsARQs(t *testing.T) {
 	}
 }
 
+// An ARQ keeps the name that its host had when it was bound.
+func TestReconcileLeavesTheAllocationOfARenamedHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	a, err := w.flow.Begin(request("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match); err != nil {
+		t.Fatal(err)
+	}
+	a.Host = "renamed"
+	if err := a.Bind(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.restart(t)
+	opts, held := w.freeing(), w.cloud.Placement.Allocations()
+	found, err := w.flow.Reconcile(t.Context(), opts)
+	if !errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "its ARQ "+a.ARQs[0].UUID) || !strings.Contains(err.Error(), "is on host renamed") {
+		t.Errorf("found %v, error %v, want one that names the ARQ and its host", found, err)
+	}
+	if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {
+		t.Errorf("allocations (-before +after):\n%s", diff)
+	}
+	opts.Hosts = append(opts.Hosts, "renamed")
+	found, err = w.flow.Reconcile(t.Context(), opts)
+	if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 1, spawn.LeftoverAllocation: 1}, kindsOf(found)); err != nil || diff != "" {
+		t.Errorf("with both names: error %v, freed (-want +got):\n%s", err, diff)
+	}
+	w.cloud.CheckNoLeaks(t)
+}
+
 // Another agent has instances on its host, of which this one knows nothing.
 func TestReconcileLeavesTheHostsOfOthers(t *testing.T) {
 	t.Parallel()
