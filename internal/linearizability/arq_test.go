@@ -71,7 +71,7 @@ func (p *pool) complete(c *caller, i int, w *arqWorld) bool {
 
 func (p *pool) findGPUs(c *caller) bool {
 	for i := range p.gpus {
-		name := fmt.Sprintf("%s_0000:%02x:00.0", p.host, 0x10+i)
+		name := fmt.Sprintf("%s_0000:%s:00.0", p.host, busOf(i))
 		a := c.send(http.MethodGet, "/placement/resource_providers?name="+strings.ReplaceAll(name, ":", "%3A"), placement139, nil)
 		var body struct {
 			Providers []struct{ UUID string } `json:"resource_providers"`
@@ -206,9 +206,13 @@ func told(a answer) outcome {
 type arqBody struct {
 	UUID     string
 	State    bindState
-	Provider string `json:"device_rp_uuid"`
-	Instance string `json:"instance_uuid"`
+	Provider string               `json:"device_rp_uuid"`
+	Instance string               `json:"instance_uuid"`
+	Handle   struct{ Bus string } `json:"attach_handle_info"`
 }
+
+// busOf is the PCI bus of a GPU of each host.
+func busOf(gpu int) string { return fmt.Sprintf("%02x", 0x10+gpu) }
 
 func (p *pool) parse(a answer) arq {
 	var body arqBody
@@ -216,13 +220,19 @@ func (p *pool) parse(a answer) arq {
 	return p.read(body)
 }
 
-// read numbers what a body names. What it does not show, the handle, follows from the state.
+// foreignHandle is in place of a GPU where the attach handle of a request is not that of its resource provider.
+const foreignHandle = -2
+
+// read numbers what a body names. Whether the request holds the handle of its GPU follows from the state.
 func (p *pool) read(body arqBody) arq {
 	read := arq{state: body.State, gpu: -1, instance: -1, holds: body.State == bound}
 	for i, id := range p.gpus {
 		if id == body.Provider {
 			read.gpu = i
 		}
+	}
+	if bus := body.Handle.Bus; (bus != "" || read.holds) && (read.gpu < 0 || bus != busOf(read.gpu)) {
+		read.gpu = foreignHandle
 	}
 	for i, id := range p.instances {
 		if id == body.Instance {

@@ -66,12 +66,27 @@ func (l lostWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: l.status, Proto: r.Proto, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
+// foreignHandles shows the attach handle of the second GPU for each bound request.
+type foreignHandles struct{ http.RoundTripper }
+
+func (f foreignHandles) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := f.RoundTripper.RoundTrip(r)
+	if err != nil || r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/accelerator_requests") {
+		return response, err
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte(`"`+busOf(0)+`"`), []byte(`"`+busOf(1)+`"`))))
+	return response, err
+}
+
 // The checker finds what it is for, and draws it.
 func TestPlantedViolationsAreFound(t *testing.T) {
 	to := http.RoundTripper(&http.Transport{MaxIdleConnsPerHost: 64})
 	for name, h := range map[string]history{
 		"lost updates of inventories": {mostOfPiece, 20_000, generations, lostUpdates{to}},
 		"lost binds":                  {200, 20_000, binds, lostWrites{to, regexp.MustCompile("/accelerator_requests"), http.StatusAccepted}},
+		"foreign handles":             {200, 2_000, binds, foreignHandles{to}},
 		"lost claims":                 {mostOfPiece, 20_000, claims, lostWrites{to, regexp.MustCompile("/allocations"), http.StatusNoContent}},
 	} {
 		t.Run(name, func(t *testing.T) {
