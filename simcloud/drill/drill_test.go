@@ -215,17 +215,19 @@ func TestADrillWantsLeftoversToBeNamedAndRecovered(t *testing.T) {
 	}
 }
 
+// spawn gives the drill's guest a handle of the fake driver, of which nothing is in its domain.
+func spawn(ctx context.Context, cloud *simcloud.Cloud) error {
+	provider, err := cloud.ProviderClient(ctx, "admin")
+	if err != nil {
+		return err
+	}
+	f := &filler{cloud: cloud, token: provider.Token(), of: cloud.Cyborg.Deployables()[0], n: 1, instance: drillGuest}
+	return f.take(ctx)
+}
+
 // A recovery that takes what a guest has, or the guest, is a problem, as a flow is that does.
 func TestADrillFailsForARecoveryThatTakesFromGuests(t *testing.T) {
 	t.Parallel()
-	spawn := func(ctx context.Context, cloud *simcloud.Cloud) error {
-		provider, err := cloud.ProviderClient(ctx, "admin")
-		if err != nil {
-			return err
-		}
-		f := &filler{cloud: cloud, token: provider.Token(), of: cloud.Cyborg.Deployables()[0], n: 1, instance: drillGuest}
-		return f.take(ctx)
-	}
 	release := func(_ context.Context, cloud *simcloud.Cloud) error { return cloud.Placement.Release(drillGuest) }
 	for want, take := range map[string]Flow{
 		"after the recovery: guest " + drillGuest: release,
@@ -253,8 +255,11 @@ func TestADrillFailsForAFailureThatTakesFromOthers(t *testing.T) {
 			cloud.RemoveGuest(drillGuest)
 			return nil
 		},
-		"its device": func(_ context.Context, cloud *simcloud.Cloud) error {
-			return cloud.DefineGuest(sim.Guest{UUID: drillGuest, Host: "cn0", Domain: "<domain/>"})
+		"its domain": func(_ context.Context, cloud *simcloud.Cloud) error {
+			return cloud.DefineGuest(sim.Guest{UUID: drillGuest, Host: "cn0", Domain: "<domain><name>b</name></domain>"})
+		},
+		"its request and allocation": func(ctx context.Context, cloud *simcloud.Cloud) error {
+			return errors.Join(cloud.Placement.Release(drillGuest), cloud.Cyborg.DeleteARQs(ctx, cloud.Cyborg.ARQs()[0].UUID))
 		},
 	} {
 		for where, config := range map[string]Config{"by the recovery": {Recover: harm}, "by the flow": {}} {
@@ -269,8 +274,8 @@ func TestADrillFailsForAFailureThatTakesFromOthers(t *testing.T) {
 							return errors.Join(harm(ctx, cloud), failing(ctx, cloud))
 						}
 					}
-					cloud := simcloud.Run(t, bare())
-					if err := cloud.DefineGuest(sim.Guest{UUID: drillGuest, Host: "cn0", Domain: "<domain><name>a</name></domain>"}); err != nil {
+					cloud := simcloud.Run(t)
+					if err := spawn(t.Context(), cloud); err != nil {
 						t.Fatal(err)
 					}
 					d := newDrill(flow, config)

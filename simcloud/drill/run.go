@@ -122,10 +122,7 @@ func (d *drill) try(t *testing.T, rules []fault.Rule) (o outcome) {
 
 // runOn runs the flow under faults and checks what it leaves.
 func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.Rule) outcome {
-	before := make(map[string]sim.Guest)
-	for _, g := range cloud.Guests() {
-		before[g.UUID] = g
-	}
+	before := holdings(cloud)
 	faults, seen := cloud.Faults(), &recorder{counts: make(map[occurrence]int)}
 	faults.Observe(seen.record)
 	o := outcome{rules: rules, actions: make(map[sim.OperationName][]fault.Action)}
@@ -164,12 +161,37 @@ func protected(ctx context.Context, flow Flow, cloud *simcloud.Cloud) (err error
 	return flow(ctx, cloud)
 }
 
-// untouched are the guests that are as they were before.
-func untouched(cloud *simcloud.Cloud, before map[string]sim.Guest) map[string]bool {
-	same := make(map[string]bool, len(before))
+// holding is a guest and what it has: its bound accelerator requests with their devices, and its allocation. It is comparable.
+type holding struct {
+	guest sim.Guest
+	has   string
+}
+
+// holdings are those of all guests, by UUID.
+func holdings(cloud *simcloud.Cloud) map[string]holding {
+	has := make(map[string][]string)
+	for _, a := range cloud.Cyborg.ARQs() {
+		if a.State == fakecyborg.StateBound {
+			has[a.InstanceUUID] = append(has[a.InstanceUUID], a.UUID+" "+a.AttachHandleUUID)
+		}
+	}
+	for _, a := range cloud.Placement.Allocations() {
+		has[a.Consumer] = append(has[a.Consumer], fmt.Sprint(a.Class, ":", a.Used)) // a report may move it to another provider
+	}
+	all := make(map[string]holding)
 	for _, g := range cloud.Guests() {
-		if before[g.UUID] == g {
-			same[g.UUID] = true
+		slices.Sort(has[g.UUID])
+		all[g.UUID] = holding{g, strings.Join(has[g.UUID], ", ")}
+	}
+	return all
+}
+
+// untouched are the guests that are as they were before, with all that they had.
+func untouched(cloud *simcloud.Cloud, before map[string]holding) map[string]bool {
+	same := make(map[string]bool, len(before))
+	for uuid, now := range holdings(cloud) {
+		if before[uuid] == now {
+			same[uuid] = true
 		}
 	}
 	return same
@@ -177,11 +199,11 @@ func untouched(cloud *simcloud.Cloud, before map[string]sim.Guest) map[string]bo
 
 // checkUntouched says which of the guests before are gone, or have changed, that the undisturbed flow leaves alone. Those that
 // have other UUIDs in each run are counted.
-func (d *drill) checkUntouched(cloud *simcloud.Cloud, before map[string]sim.Guest, o *outcome) (problems []string) {
+func (d *drill) checkUntouched(cloud *simcloud.Cloud, before map[string]holding, o *outcome) (problems []string) {
 	same := untouched(cloud, before)
 	for _, uuid := range slices.Sorted(maps.Keys(before)) {
 		if d.untouched[uuid] && !same[uuid] {
-			problems = append(problems, fmt.Sprintf("guest %s, which the flow leaves alone without faults, is gone or has changed", uuid))
+			problems = append(problems, fmt.Sprintf("guest %s, which the flow leaves alone without faults, is gone or has changed, or what it has", uuid))
 		}
 	}
 	if len(problems) == 0 && len(same) < len(d.untouched) {
@@ -192,7 +214,7 @@ func (d *drill) checkUntouched(cloud *simcloud.Cloud, before map[string]sim.Gues
 }
 
 // check says what is wrong after a run, if something is.
-func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before map[string]sim.Guest, o *outcome) {
+func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before map[string]holding, o *outcome) {
 	var problems []string
 	if errors.Is(o.err, errPanic) {
 		problems = append(problems, o.err.Error())
