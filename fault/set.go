@@ -26,6 +26,9 @@ type Operation struct {
 // maxSubjects is how many subjects the rules of a set count in all.
 const maxSubjects = 1_000_000
 
+// maxRules is how many rules a set has at most, for the memory and the time of each decision.
+const maxRules = 100_000
+
 // Set has the rules of one simulated cloud. It is safe for concurrent use. The zero value
 // has no operations, so it refuses every rule.
 type Set struct {
@@ -116,7 +119,7 @@ func (s *Set) Operations() []sim.OperationName {
 }
 
 // Set replaces all rules. If one of them is invalid, or its operation is unknown or does
-// not have its action, nothing changes and the error matches [ErrRule].
+// not have its action, or there are more than 100,000, nothing changes and the error matches [ErrRule].
 func (s *Set) Set(rules ...Rule) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,6 +166,9 @@ func (s *Set) keep(kept []*counted, added []Rule) error {
 
 // counted checks the rules and returns them with empty counts. The mutex is held.
 func (s *Set) counted(rules []Rule) ([]*counted, error) {
+	if len(rules) > maxRules {
+		return nil, fmt.Errorf("%w: %d rules, more than %d", ErrRule, len(rules), maxRules)
+	}
 	fresh := make([]*counted, 0, len(rules))
 	same := make(map[Rule]int)
 	for i, rule := range rules {
