@@ -250,6 +250,24 @@ func TestAHiddenCardOfAFlatHostIsLikeTheOthers(t *testing.T) {
 	}
 }
 
+// A card with another function than the others of a flat host would be taken out of the cloud, or they would.
+func TestACardOfAFlatHostIsProgrammedOnlyAlone(t *testing.T) {
+	t.Parallel()
+	for _, cards := range []int{1, 2} {
+		tree := drivertest.Tree(t, []sysfs.PCIDevice{intelCard("0000:5e:00.0", 0, "1", "b", 0), intelCard("0000:5f:00.0", 1, "1", "b", 0)}[:cards]...)
+		w := newWorld(t, fakecyborg.ModeFlat, image(t, "1", "c"), nil, newIntel(t, fpga.Config{}, tree))
+		err := w.cloud.Cyborg.ProgramDeployable(t.Context(), w.cloud.Cyborg.Deployables()[0].UUID, imageID)
+		const refused = "cannot have another function than cn0_0000:5f:00.0: on a flat host all devices need the same traits"
+		if (err != nil) != (cards > 1) || err != nil && !strings.Contains(err.Error(), refused) {
+			t.Errorf("%d cards: error %v", cards, err)
+		}
+		w.report()
+		if got := w.cloud.Cyborg.Deployables(); len(got) != cards {
+			t.Errorf("of %d cards are left: %v", cards, got)
+		}
+	}
+}
+
 // The memory that the regions of a card share stays on the provider of the card while a guest hides its region.
 func TestTheMemoryOfAHiddenCardStaysWhereItIs(t *testing.T) {
 	t.Parallel()

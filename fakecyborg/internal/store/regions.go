@@ -216,12 +216,29 @@ func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
 	case region != "" && !t.regionFits(d, region):
 		return l, Refuse(Conflict, "image %s is for regions of type %s, deployable %s is none", image.ID, region, d.Name)
 	}
-	if _, err := t.FunctionTrait(d, image); err != nil {
+	trait, err := t.FunctionTrait(d, image)
+	if err != nil {
 		return l, Refuse(Invalid, "image %s: %v", image.ID, err)
+	}
+	if other, differs := t.differsOnProvider(d, trait); differs {
+		return l, Refuse(Conflict, "deployable %s cannot have another function than %s: on a flat host all devices need the same traits", d.Name, other)
 	}
 	l.ID = t.s.leaseIDs.Next(t.tx)
 	t.s.leases.Put(t.tx, l)
 	return l, nil
+}
+
+// differsOnProvider names another deployable of a flat host that has not the function, or has others.
+func (t Tx) differsOnProvider(d Deployable, trait string) (other string, differs bool) {
+	if t.s.cfg.Layout != LayoutFlat {
+		return "", false
+	}
+	for beside := range t.s.deployableByProvider.All(t.tx, d.Provider) {
+		if beside.ID != d.ID && !slices.Equal(functionTraits(t.Reported(beside)), traitList(trait)) {
+			return beside.Name, true
+		}
+	}
+	return "", false
 }
 
 // regionFits compares the type of region of an image with the region's traits. A region without a type
