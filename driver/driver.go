@@ -25,7 +25,8 @@ type Driver interface {
 // it for the FPGA family, at bind or through the deployable's program call.
 type Programmer interface {
 	// Program writes an image to the device at the control path. The name of the deployable selects the region of a card with
-	// several; empty leaves the choice to the driver. After an error that does not match ErrNotWritten the content is unknown.
+	// several; empty leaves the choice to the driver. An error from before anything was written, such as that of a control path
+	// which no device has, matches ErrNotWritten. After another one the content is unknown.
 	Program(ctx context.Context, path ControlPath, deployable string, image []byte) error
 }
 

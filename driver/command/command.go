@@ -121,10 +121,11 @@ func (d *Driver) changeMdev(ctx context.Context, verb string, m driver.Mdev) err
 	return err
 }
 
-// Program implements driver.Programmer. The image is a file while the program runs.
+// Program implements driver.Programmer. The image is a file while the program runs. Once it
+// has started, what it has written is not known: only an error from before that matches driver.ErrNotWritten.
 func (d *Driver) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
 	if err := d.mayCall("program"); err != nil {
-		return err
+		return d.failed("program", fmt.Errorf("%w: %w", driver.ErrNotWritten, err))
 	}
 	err := d.program.Write(ctx, image, func(file string) any {
 		return struct {
@@ -140,7 +141,7 @@ func (d *Driver) Program(ctx context.Context, path driver.ControlPath, deployabl
 // call calls the program with a verb and returns what it wrote.
 func (d *Driver) call(ctx context.Context, verb string, arguments any) ([]byte, error) {
 	if err := d.mayCall(verb); err != nil {
-		return nil, err
+		return nil, d.failed(verb, err)
 	}
 	answer, err := d.program.Call(ctx, verb, callLimit, arguments)
 	return answer, d.failed(verb, err)
@@ -149,7 +150,7 @@ func (d *Driver) call(ctx context.Context, verb string, arguments any) ([]byte, 
 // mayCall refuses a verb that changes the hardware without leave.
 func (d *Driver) mayCall(verb string) error {
 	if verb != discoverVerb && !d.config.Writes {
-		return d.failed(verb, fmt.Errorf("%w: the driver may not write", driver.ErrConfig))
+		return fmt.Errorf("%w: the driver may not write", driver.ErrConfig)
 	}
 	return nil
 }

@@ -282,7 +282,7 @@ func TestWhatTheProgramIsTold(t *testing.T) {
 	}
 	path := driver.PCIAddress{Bus: 0x3b}.ControlPath()
 	err := d.Program(t.Context(), path, "says_region0", []byte("bits"))
-	if err == nil || !strings.Contains(err.Error(), "deployable:says_region0") || !strings.HasSuffix(err.Error(), `image "bits" <nil>`) {
+	if err == nil || errors.Is(err, driver.ErrNotWritten) || !strings.Contains(err.Error(), "deployable:says_region0") || !strings.HasSuffix(err.Error(), `image "bits" <nil>`) {
 		t.Errorf("Program: %v", err)
 	}
 	if name, _, found := strings.Cut(after(fmt.Sprint(err), "image_file:"), "]"); found {
@@ -306,6 +306,10 @@ func TestWithoutWritesOnlyDiscoverIsCalled(t *testing.T) {
 	err := d.CreateMdev(t.Context(), driver.Mdev{UUID: id1, Parent: "p", Type: "t"})
 	if !errors.Is(err, driver.ErrConfig) || strings.Contains(err.Error(), "environment") {
 		t.Errorf("CreateMdev: %v", err)
+	}
+	err = d.Program(t.Context(), driver.PCIAddress{Bus: 0x3b}.ControlPath(), "", []byte("bits"))
+	if !errors.Is(err, driver.ErrConfig) || !errors.Is(err, driver.ErrNotWritten) || strings.Contains(err.Error(), "environment") {
+		t.Errorf("Program: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package fpga_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,5 +97,28 @@ func failsToBind(t *testing.T, model simcloud.Model, want string) {
 	synctest.Wait() // the bind ends in the background
 	if arq := cloud.Cyborg.ARQs()[0]; arq.State != fakecyborg.StateBindFailed || !strings.Contains(arq.Failure, want) {
 		t.Errorf("the request is %s: %s; want BindFailed with %s", arq.State, arq.Failure, want)
+	}
+}
+
+// A card that the loader has not been started for is as it was.
+func TestARegionKeepsItsFunctionWithoutItsLoader(t *testing.T) {
+	t.Parallel()
+	loader := filepath.Join(t.TempDir(), "loader")
+	if err := os.WriteFile(loader, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	hardware := &simcloud.Sysfs{Devices: []sysfs.PCIDevice{dflCard("0000:5f:00.0", 1, "2", "b")}}
+	w := &world{t: t, cloud: simcloud.Run(t, orchestrated(hardware, loader, ordered(t, "2", "d", orders{})))}
+	w.makeFlow()
+	if err := os.Remove(loader); err != nil {
+		t.Fatal(err)
+	}
+	region := w.cloud.Cyborg.Deployables()[0].ProviderUUID
+	if _, err := w.spawn(instanceA, "orchestrated"); err == nil {
+		t.Fatal("spawned without the function")
+	}
+	w.report()
+	if got := w.functions(region); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("b")}) {
+		t.Errorf("Placement has the functions %v", got)
 	}
 }

@@ -74,14 +74,12 @@ type programmable interface {
 // function. The name of the deployable selects the region; without one the image must name
 // the type of exactly one region of a card with several. After the loader the functions are read
 // again, and have to be those of the image. The error wraps ErrNoDevice, ErrPreprogrammed, ErrRegion,
-// ErrBitstream or ErrNoLoader, which match driver.ErrNotWritten, too; or it is that of the loader.
+// ErrBitstream or ErrNoLoader, or it is that of the loader. Unless the loader has started, it matches
+// driver.ErrNotWritten.
 func (d *Intel) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
-	return d.program(path, func(at driver.PCIAddress) error {
-		j, err := d.plan(ctx, at, deployable, image)
-		if err == nil {
-			j.ControlPath = path
-			err = d.write(ctx, j, j.load)
-		}
+	plan := func(at driver.PCIAddress) (job, error) { return d.plan(ctx, at, deployable, image) }
+	return d.program(path, plan, func(at driver.PCIAddress, j job) error {
+		err := d.write(ctx, j, j.load)
 		if err == nil && d.settings.BitstreamLoader != "" {
 			err = d.verify(ctx, at, j)
 		}
@@ -123,13 +121,22 @@ func (j job) function(port int) string {
 	return j.Functions[min(port, len(j.Functions)-1)]
 }
 
-// program programs the card at a control path; errors name both.
-func (b *base) program(path driver.ControlPath, write func(driver.PCIAddress) error) error {
+// program plans what is written to the card at a control path, and writes it. Errors name both; those of the plan match
+// driver.ErrNotWritten.
+func (b *base) program(path driver.ControlPath, plan func(driver.PCIAddress) (job, error), write func(driver.PCIAddress, job) error) error {
 	at, err := driver.PCIAddressOf(path.Info)
 	if err != nil {
 		return fmt.Errorf("%s: program: %w: %w", b.Name(), ErrNoDevice, err)
 	}
-	if err := write(at); err != nil {
+	j, err := plan(at)
+	switch {
+	case err == nil:
+		j.ControlPath = path
+		err = write(at, j)
+	case !errors.Is(err, driver.ErrNotWritten): // that of the tree or of ctx
+		err = fmt.Errorf("%w: %w", driver.ErrNotWritten, err)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: program %s: %w", b.Name(), at, err)
 	}
 	return nil
@@ -269,7 +276,7 @@ func numbers(regions []region) string {
 // write has the loader do the job. On a tree in memory, which no program reaches, it is simulated.
 func (b *base) write(ctx context.Context, j job, simulate func(programmable) error) error {
 	if err := ctx.Err(); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", driver.ErrNotWritten, err)
 	}
 	tree, inMemory := b.Tree().(programmable)
 	if path := b.settings.BitstreamLoader; path != "" {

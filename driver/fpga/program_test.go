@@ -167,7 +167,7 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 			} else {
 				err = d.Program(t.Context(), path(t, tt.at), tt.deployable, tt.image)
 			}
-			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+			if !errors.Is(err, tt.want) || !errors.Is(err, driver.ErrNotWritten) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("error %v, want %v about %s", err, tt.want, tt.text)
 			}
 			after, _ := d.Discover(t.Context())
@@ -185,8 +185,17 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Program(ctx, path(t, pf), "", gbs(t, "1", "c")); !errors.Is(err, context.Canceled) {
+	if err := d.Program(ctx, path(t, pf), "", gbs(t, "1", "c")); !errors.Is(err, context.Canceled) || !errors.Is(err, driver.ErrNotWritten) {
 		t.Errorf("cancelled: %v", err)
+	}
+	unread := two()
+	deny(t, unread, "bus/pci/devices")
+	for name, d := range map[string]driver.Programmer{
+		"intel": programmer(t)(fpga.NewIntel(fpga.Config{Host: "cn0"}, unread)), "xilinx": programmer(t)(fpga.NewXilinx(fpga.Config{Host: "cn0"}, unread)),
+	} {
+		if err := d.Program(t.Context(), path(t, pf), "", gbs(t, "1", "c")); !errors.Is(err, driver.ErrNotWritten) {
+			t.Errorf("%s: a bus that cannot be read: %v", name, err)
+		}
 	}
 }
 

@@ -152,29 +152,31 @@ func (v *visit) xilinxSubject(s slotCard) driver.Subject {
 // Program writes an image to the card at the control path; the deployable does not matter,
 // since a card has one. What it does to the card is not to be seen in sysfs, so on a tree in
 // memory nothing changes; hardware needs Config.BitstreamLoader. The error wraps ErrNoDevice,
-// ErrPreprogrammed, ErrBitstream or ErrNoLoader, or is that of the loader.
+// ErrPreprogrammed, ErrBitstream or ErrNoLoader, or is that of the loader. Unless the loader has
+// started, it matches driver.ErrNotWritten.
 func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
-	return d.program(path, func(at driver.PCIAddress) error {
-		j := job{Host: d.settings.Host, ControlPath: path, Deployable: deployable, Vendor: "xilinx", image: image}
-		return d.programCard(ctx, at, j)
+	plan := func(at driver.PCIAddress) (job, error) { return d.plan(ctx, at, deployable, image) }
+	return d.program(path, plan, func(_ driver.PCIAddress, j job) error {
+		return d.write(ctx, j, func(programmable) error { return nil })
 	})
 }
 
-func (d *Xilinx) programCard(ctx context.Context, at driver.PCIAddress, j job) error {
+// plan reads the card and finds the function that is programmed.
+func (d *Xilinx) plan(ctx context.Context, at driver.PCIAddress, deployable string, image []byte) (job, error) {
 	v, err := d.visit(ctx, driver.NewView(d.Tree()), d.Claims()[0].Covers)
 	if err != nil {
-		return err
+		return job{}, err
 	}
 	list := v.slotCards()
 	i := slices.IndexFunc(list, func(s slotCard) bool { return s.first().Address == at })
 	switch {
 	case i < 0 || list[i].incomplete:
-		return fmt.Errorf("%w: no Xilinx card that could be read is there", ErrNoDevice)
+		return job{}, fmt.Errorf("%w: no Xilinx card that could be read is there", ErrNoDevice)
 	case !d.settings.programmable(at, 0):
-		return fmt.Errorf("%w: the configuration says so", ErrPreprogrammed)
-	case len(j.image) == 0:
-		return fmt.Errorf("%w: it is empty", ErrBitstream)
+		return job{}, fmt.Errorf("%w: the configuration says so", ErrPreprogrammed)
+	case len(image) == 0:
+		return job{}, fmt.Errorf("%w: it is empty", ErrBitstream)
 	}
-	j.Address = list[i].management().Address.String()
-	return d.write(ctx, j, func(programmable) error { return nil })
+	management := list[i].management().Address.String()
+	return job{Host: d.settings.Host, Deployable: deployable, Vendor: "xilinx", Address: management, image: image}, nil
 }

@@ -83,13 +83,13 @@ func (d *Driver) Mdevs() []driver.Mdev {
 }
 
 // Program records the image that was written to an FPGA. The error is for a
-// control path that is none of an FPGA's, and that of ctx.
+// control path that is none of an FPGA's, or that of ctx; it matches [driver.ErrNotWritten].
 func (d *Driver) Program(ctx context.Context, path driver.ControlPath, _ string, image []byte) error {
 	if err := ctx.Err(); err != nil {
-		return err
+		return fmt.Errorf("verbatim: program: %w: %w", driver.ErrNotWritten, err)
 	}
 	if !d.hasFPGA(path.Key()) {
-		return fmt.Errorf("verbatim: no FPGA is at %s", path.Key())
+		return fmt.Errorf("verbatim: program: %w: no FPGA is at %s", driver.ErrNotWritten, path.Key())
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -72,3 +72,15 @@ func TestMediatedDevicesAreNoted(t *testing.T) {
 		t.Errorf("after remove: %v", d.Mdevs())
 	}
 }
+
+func TestARefusedImageIsNotWritten(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := verbatim.New([]driver.Device{card()})
+	for name, ctx := range map[string]context.Context{"no FPGA": t.Context(), "a context that is over": over} {
+		if err := d.Program(ctx, card().ControlPath, "", []byte("bits")); !errors.Is(err, driver.ErrNotWritten) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

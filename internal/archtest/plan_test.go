@@ -91,7 +91,7 @@ func drivers() []Package {
 		{Pattern: "driver/internal/file"},
 		{Pattern: "driver/internal/panicsite"},
 		{Pattern: "driver/internal/parallel"},
-		{Pattern: "driver/internal/program"},
+		{Pattern: "driver/internal/program", Ours: []string{"driver"}},
 		{Pattern: "driver/internal/pciid", Ours: []string{"driver"}},
 		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}, Others: []string{xsys}},
 		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*", "driver/internal/*", "internal/strictjson"}},

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 const (
@@ -53,14 +55,17 @@ func Check(path string) error {
 }
 
 // Write calls the program with the verb program. The image is a file while it runs, whose name the
-// arguments are made of.
+// arguments are made of. The error of a program that has not started matches driver.ErrNotWritten.
 func (p Program) Write(ctx context.Context, image []byte, arguments func(file string) any) (err error) {
+	started := false
 	name, err := writeImage(image)
-	if err != nil {
-		return err
+	if err == nil {
+		defer func() { err = errors.Join(err, os.Remove(name)) }()
+		_, started, err = p.run(ctx, "program", writeLimit, arguments(name))
 	}
-	defer func() { err = errors.Join(err, os.Remove(name)) }()
-	_, err = p.Call(ctx, "program", writeLimit, arguments(name))
+	if err != nil && !started {
+		return fmt.Errorf("%w: %w", driver.ErrNotWritten, err)
+	}
 	return err
 }
 
@@ -80,12 +85,18 @@ func writeImage(image []byte) (name string, err error) {
 // Call calls the program with a verb and returns what it wrote to standard output. Errors name the
 // program, and end with what it wrote to standard error; a status is an exec.ExitError.
 func (p Program) Call(ctx context.Context, verb string, limit time.Duration, arguments any) ([]byte, error) {
+	answer, _, err := p.run(ctx, verb, limit, arguments)
+	return answer, err
+}
+
+// run is Call, and reports whether the program has started.
+func (p Program) run(ctx context.Context, verb string, limit time.Duration, arguments any) (stdout []byte, started bool, err error) {
 	if err := Check(p.Path); err != nil { // it may have been replaced
-		return nil, err
+		return nil, false, err
 	}
 	input, err := json.Marshal(arguments)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ended within %v", limit))
 	defer cancel()
@@ -99,15 +110,16 @@ func (p Program) Call(ctx context.Context, verb string, limit time.Duration, arg
 	defer runtime.UnlockOSThread()
 	err = process.Run()
 	p.log(ctx, verb, text)
+	started = process.Process != nil
 	switch {
 	case answer.full:
-		return nil, fmt.Errorf("%s wrote more than %d MiB", p.Path, maxAnswer>>20)
+		return nil, started, fmt.Errorf("%s wrote more than %d MiB", p.Path, maxAnswer>>20)
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("%s: %w", p.Path, context.Cause(ctx))
+		return nil, started, fmt.Errorf("%s: %w", p.Path, context.Cause(ctx))
 	case err != nil:
-		return nil, p.failure(err, text)
+		return nil, started, p.failure(err, text)
 	}
-	return answer.kept, nil
+	return answer.kept, started, nil
 }
 
 // failure is the error of a program that ended with a status, or could not be started.
