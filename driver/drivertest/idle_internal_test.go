@@ -44,7 +44,7 @@ func TestADriverThatMakesNothingFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		faults := mdevFaults(t, d, tree)
-		if (len(faults) == 0) != (d.makes && d.removes) || len(faults) > 0 && !strings.Contains(faults[0], "the tree has the mediated devices") {
+		if (len(faults) == 0) != (d.makes && d.removes) || len(faults) > 0 && !strings.Contains(faults[0], "there are the mediated devices") {
 			t.Errorf("%s: faults %q", name, faults)
 		}
 	}
