@@ -107,7 +107,7 @@ type Deployable struct {
 	// Hidden is set where the kernel does not show what is in it, as while a guest has it on vfio-pci:
 	// agents keep the traits that they know, and the information of its handles.
 	Hidden bool `json:"hidden,omitempty"`
-	// Class is the resource class of the provider's inventory, Traits are its traits.
+	// Class is the resource class of the provider's inventory, Traits are its traits, each once.
 	Class  string   `json:"class,omitempty"`
 	Traits []string `json:"traits,omitempty"`
 	// Attributes are further ones. Cyborg stores class and traits as attributes, too: see

@@ -25,13 +25,14 @@ type Driver interface {
 // it for the FPGA family, at bind or through the deployable's program call.
 type Programmer interface {
 	// Program writes an image to the device at the control path. The name of the deployable selects the region of a card with
-	// several; empty leaves the choice to the driver. An error from before anything was written, such as that of a control path
-	// which no device has, matches ErrNotWritten. After another one the content is unknown.
+	// several; empty leaves the choice to the driver. An error from before anything was written, such as that of a context that had
+	// ended, matches ErrNotWritten. After another one the content is unknown.
 	Program(ctx context.Context, path ControlPath, deployable string, image []byte) error
 }
 
 // MdevDriver is implemented by drivers whose handles are mediated devices. Both methods
-// reach the same state when they are called twice.
+// reach the same state when they are called twice, and leave other mediated devices alone. Their
+// error about one that Mdev.Validate refuses wraps ErrHandle.
 type MdevDriver interface {
 	// CreateMdev makes the mediated device with the uuid of the attach handle.
 	CreateMdev(ctx context.Context, m Mdev) error
@@ -156,8 +157,8 @@ type Snapshotter interface {
 	// Dump returns what the driver remembers as one JSON document with the field schema_version. The same state gives
 	// the same bytes, and a driver that has loaded a dump gives the same dump.
 	Dump() ([]byte, error)
-	// Prepare checks a dump of a driver of the same configuration, and returns the function that makes the driver
-	// remember what it says, in place of all it remembers then. The error matches ErrSnapshot.
+	// Prepare checks a dump of a driver of the same configuration, changes nothing, and returns the function that makes
+	// the driver remember what it says, in place of all it remembers then. The error matches ErrSnapshot.
 	Prepare(data []byte) (load func(), err error)
 }
 

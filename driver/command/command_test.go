@@ -20,6 +20,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/command"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 )
 
 const id1 = "11111111-1111-4111-8111-111111111111"
@@ -127,6 +128,11 @@ func newDriver(t testing.TB, host string, change ...func(*command.Config)) *comm
 }
 
 func writes(c *command.Config) { c.Writes = true }
+
+func TestTheDriverPassesTheTestForDrivers(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, drivertest.Case{New: func(driver.Tree) (driver.Driver, error) { return newDriver(t, "list", writes), nil }})
+}
 
 func TestDevicesInTheFormOfUpstream(t *testing.T) {
 	t.Parallel()

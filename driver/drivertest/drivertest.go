@@ -23,13 +23,18 @@ type Case struct {
 	Hardware sysfs.Description
 	// New returns the driver for a tree of the hardware.
 	New func(tree driver.Tree) (driver.Driver, error)
+	// Change has a driver that is a driver.Snapshotter remember something, so that another dump can be loaded. Nil makes
+	// its mediated devices.
+	Change func(ctx context.Context, d driver.Driver) error
 }
 
 // Run tests a driver.
 func Run(t *testing.T, c Case) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Case){
-		"discover": testDiscover, "cancelled": testCancelled, "broken trees": testBroken, "unreadable once": testUnreadable, "mediated devices": testMdevs, "vGPUs": testVGPUs, "snapshot": testSnapshot,
+		"discover": testDiscover, "cancelled": testCancelled, "broken trees": testBroken, "unreadable once": testUnreadable,
+		"mediated devices": testMdevs, "vGPUs": testVGPUs,
+		"program": testProgram, "snapshot": testSnapshot,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, c) })
 	}
@@ -61,8 +66,21 @@ func Discover(t testing.TB, d driver.Driver) driver.Report {
 	return report
 }
 
+// discover has a driver discover. A TreeDriver has two methods for that, with one result: agents give it a view.
+func discover(ctx context.Context, t testing.TB, d driver.Driver) (driver.Report, error) {
+	t.Helper()
+	report, err := d.Discover(ctx)
+	if reader, ok := d.(driver.TreeDriver); ok && reader.Tree() != nil {
+		in, errIn := reader.DiscoverIn(ctx, driver.NewView(reader.Tree()))
+		if !reflect.DeepEqual(report, in) || fmt.Sprint(err) != fmt.Sprint(errIn) {
+			t.Errorf("%s: Discover reports\n%+v, %v\nand DiscoverIn\n%+v, %v", d.Name(), report, err, in, errIn)
+		}
+	}
+	return report, err
+}
+
 // Check tests reports of the drivers of one host, in the order of the drivers: each device
-// can be stored, no handle and no name of a deployable is reported twice, and whatever is
+// can be stored, no handle, no name of a deployable and no trait of one is reported twice, and whatever is
 // left out, warned of or a problem says what it is about and why.
 func Check(t testing.TB, drivers []driver.Driver, reports []driver.Report) {
 	t.Helper()
@@ -81,6 +99,9 @@ func Check(t testing.TB, drivers []driver.Driver, reports []driver.Report) {
 			}
 			for _, p := range d.Deployables {
 				use("deployable "+p.Name, name)
+				if traits := slices.Sorted(slices.Values(p.Traits)); len(slices.Compact(traits)) < len(p.Traits) {
+					t.Errorf("%s: deployable %s has a trait twice: %v", name, p.Name, p.Traits)
+				}
 				for _, h := range p.AttachHandles {
 					use("handle "+h.Type+h.Key(), name)
 				}
@@ -129,6 +150,9 @@ func testDiscover(t *testing.T, c Case) {
 	if again := Discover(t, d); !reflect.DeepEqual(report, again) {
 		t.Errorf("the second report differs:\n%+v\n%+v", report, again)
 	}
+	if _, err := discover(t.Context(), t, d); err != nil {
+		t.Error(err)
+	}
 	if other := Discover(t, c.newDriver(t, generate(t, c.Hardware))); !reflect.DeepEqual(report, other) {
 		t.Errorf("another driver of the same hardware reports\n%+v\nand not\n%+v", other, report)
 	}
@@ -138,7 +162,7 @@ func testDiscover(t *testing.T, c Case) {
 func testCancelled(t *testing.T, c Case) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	report, err := c.newDriver(t, generate(t, c.Hardware)).Discover(ctx)
+	report, err := discover(ctx, t, c.newDriver(t, generate(t, c.Hardware)))
 	if !errors.Is(err, context.Canceled) || len(report.Devices) > 0 {
 		t.Errorf("report %+v, error %v, want an empty one and context.Canceled", report, err)
 	}
@@ -186,7 +210,7 @@ func testBroken(t *testing.T, c Case) {
 			}
 			t.Run(fmt.Sprintf("%s %s", name, damage), func(t *testing.T) {
 				d := c.newDriver(t, tree)
-				report, err := d.Discover(t.Context())
+				report, err := discover(t.Context(), t, d)
 				if err != nil {
 					if !strings.Contains(err.Error(), name) || len(report.Devices) > 0 || isOfFunction(name) {
 						t.Errorf("error %q and devices %v", err, report.Devices)
@@ -204,165 +228,6 @@ func testBroken(t *testing.T, c Case) {
 func isOfFunction(name string) bool {
 	rest, found := strings.CutPrefix(name, "bus/pci/devices/")
 	return found && rest != ""
-}
-
-// testMdevs makes and removes the mediated devices of the first device that has such
-// handles.
-func testMdevs(t *testing.T, c Case) {
-	if _, ok := c.newDriver(t, generate(t, c.Hardware)).(driver.MdevDriver); ok {
-		onEachTree(t, c, mdevFaults)
-	}
-}
-
-// onEachTree runs a test of writes in memory and on a directory, which takes no writes but those that make and
-// remove mediated devices and vGPUs.
-func onEachTree(t *testing.T, c Case, faults func(*testing.T, driver.Driver, driver.Tree) []string) {
-	test := func(t *testing.T, tree driver.Tree) {
-		for _, fault := range faults(t, c.newDriver(t, tree), tree) {
-			t.Error(fault)
-		}
-	}
-	memory := generate(t, c.Hardware)
-	t.Run("in memory", func(t *testing.T) { test(t, memory) })
-	dir := t.TempDir()
-	if err := generate(t, c.Hardware).LayOut(dir); err != nil {
-		t.Fatal(err)
-	}
-	tree, err := sysfs.OpenDir(dir, sysfs.DirOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
-	t.Run("on a directory", func(t *testing.T) { test(t, tree) })
-}
-
-func mdevFaults(t *testing.T, d driver.Driver, tree driver.Tree) (faults []string) {
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	maker := d.(driver.MdevDriver)
-	before := Discover(t, d)
-	for i, h := range mdevHandles(before) {
-		m, err := h.Mdev(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, step := range []struct {
-			name   string
-			do     func(context.Context, driver.Mdev) error
-			exists bool
-		}{
-			{"create", maker.CreateMdev, true}, {"create again", maker.CreateMdev, true},
-			{"remove", maker.RemoveMdev, false}, {"remove again", maker.RemoveMdev, false},
-		} {
-			if err := step.do(t.Context(), m); err != nil {
-				fault("%s %+v: %v", step.name, m, err)
-			}
-			if there, err := mdevsOf(d, tree); err != nil || slices.Contains(there, m) != step.exists {
-				fault("after %s %+v there are the mediated devices %+v, error %v", step.name, m, there, err)
-			}
-			if after := Discover(t, d); !reflect.DeepEqual(before.Devices, after.Devices) {
-				fault("%s %+v changes the devices:\n%+v\n%+v", step.name, m, before.Devices, after.Devices)
-			}
-		}
-		m.UUID = "../" + m.UUID
-		if err := maker.CreateMdev(t.Context(), m); !errors.Is(err, driver.ErrHandle) {
-			fault("create %+v: %v, want ErrHandle", m, err)
-		}
-	}
-	return faults
-}
-
-// mdevsOf lists the mediated devices that there are.
-func mdevsOf(d driver.Driver, tree driver.Tree) ([]driver.Mdev, error) {
-	if machine, ok := d.(driver.Machine); ok {
-		return machine.Mdevs(), nil
-	}
-	return sysfs.Mdevs(tree)
-}
-
-// testVGPUs writes and clears the types of the virtual functions that are such handles.
-func testVGPUs(t *testing.T, c Case) {
-	if _, ok := c.newDriver(t, generate(t, c.Hardware)).(driver.VGPUDriver); ok {
-		onEachTree(t, c, vgpuFaults)
-	}
-}
-
-func vgpuFaults(t *testing.T, d driver.Driver, tree driver.Tree) (faults []string) {
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	maker := d.(driver.VGPUDriver)
-	before := Discover(t, d)
-	for _, h := range allHandles(before) {
-		v, found, err := h.VGPU()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !found {
-			continue
-		}
-		set := func(bound bool) func() error {
-			return func() error { return maker.SetVGPU(t.Context(), v, bound) }
-		}
-		clearType := func() error { return maker.ClearVGPU(t.Context(), v) }
-		for _, step := range []struct {
-			name    string
-			do      func() error
-			refused bool
-			want    int // the type that the function has then
-		}{
-			{"set", set(false), false, v.Type}, {"set again after a bind", set(true), false, v.Type}, {"set of what is set", set(false), true, v.Type},
-			{"clear", clearType, false, 0}, {"clear again", clearType, false, 0},
-		} {
-			if err := step.do(); (err != nil) != step.refused {
-				fault("%s %+v: %v", step.name, v, err)
-			}
-			if types, err := sysfs.VGPUs(tree); err != nil || types[v.Function] != step.want {
-				fault("after %s %+v the function has type %d, want %d, error %v", step.name, v, types[v.Function], step.want, err)
-			}
-			if after := Discover(t, d); len(allHandles(before)) != len(allHandles(after)) {
-				fault("%s %+v changes the handles:\n%+v\n%+v", step.name, v, before.Devices, after.Devices)
-			}
-		}
-		if after := Discover(t, d); !reflect.DeepEqual(before.Devices, after.Devices) {
-			fault("a vGPU that came and went changes the devices:\n%+v\n%+v", before.Devices, after.Devices)
-		}
-	}
-	return faults
-}
-
-func mdevHandles(report driver.Report) []driver.AttachHandle {
-	return slices.DeleteFunc(allHandles(report), func(h driver.AttachHandle) bool { return h.Type != driver.HandleMDEV })
-}
-
-func allHandles(report driver.Report) []driver.AttachHandle {
-	var list []driver.AttachHandle
-	for _, d := range report.Devices {
-		for _, p := range d.Deployables {
-			list = append(list, p.AttachHandles...)
-		}
-	}
-	return list
-}
-
-func testSnapshot(t *testing.T, c Case) {
-	d, ok := c.newDriver(t, generate(t, c.Hardware)).(driver.Snapshotter)
-	if !ok {
-		return
-	}
-	dump := func() string {
-		data, err := d.Dump()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
-	before := dump()
-	for _, bad := range []string{"", "{", `"x"`, before + "{}", `{"schema_version": 0}`} {
-		if _, err := d.Prepare([]byte(bad)); !errors.Is(err, driver.ErrSnapshot) {
-			t.Errorf("load %q: %v, want ErrSnapshot", bad, err)
-		}
-	}
-	if err := driver.Load(d, []byte(before)); err != nil || dump() != before {
-		t.Errorf("loaded: %v, and the snapshot is\n%s\nand not\n%s", err, dump(), before)
-	}
 }
 
 // recorder records what is read and written.

@@ -10,7 +10,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
-	"github.com/gocyborg/gocyborg/driver/verbatim"
 )
 
 func TestADescribedDriverPasses(t *testing.T) {
@@ -29,20 +28,6 @@ func TestADescribedDriverPasses(t *testing.T) {
 				Subject: func(driver.Unit) driver.Subject { return driver.Subject{ShippedClass: "CUSTOM_WIDGET"} },
 			}, tree)
 		},
-	})
-}
-
-// The mediated devices of a driver that is its own hardware are in no tree.
-func TestADriverOfItsOwnHardwarePasses(t *testing.T) {
-	t.Parallel()
-	at := driver.PCIAddress{Bus: 0x3b}
-	info := at.Info()
-	info["asked_type"], info["vgpu_mark"] = "acme-1", "0"
-	device := driver.Device{Vendor: "acme", Type: driver.TypeGPU, ControlPath: at.ControlPath(), Deployables: []driver.Deployable{{
-		Name: "h_gpu", NumAccelerators: 1, Class: "VGPU", AttachHandles: []driver.AttachHandle{{Type: driver.HandleMDEV, Info: info}},
-	}}}
-	drivertest.Run(t, drivertest.Case{
-		New: func(driver.Tree) (driver.Driver, error) { return verbatim.New([]driver.Device{device}), nil },
 	})
 }
 

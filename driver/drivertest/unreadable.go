@@ -25,7 +25,7 @@ func testUnreadable(t *testing.T, c Case) {
 	before := Discover(t, d)
 	for _, name := range slices.Sorted(maps.Keys(record.names)) {
 		tree.name.Store(&name)
-		report, err := d.Discover(t.Context())
+		report, err := discover(t.Context(), t, d)
 		tree.name.Store(nil)
 		switch {
 		case err == nil:

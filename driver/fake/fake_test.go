@@ -9,8 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fake"
 )
+
+func TestTheDriverPassesTheTestForDrivers(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, drivertest.Case{New: func(driver.Tree) (driver.Driver, error) { return fake.New("compute1"), nil }})
+}
 
 func TestSixteenHandlesCountedFromOne(t *testing.T) {
 	t.Parallel()
