@@ -105,11 +105,11 @@ func (c *Cloud) externalState() (providers []placementsim.ResourceProvider, allo
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, m := range c.machines {
-		tree, err := c.external.tree(ctx, m)
+		trees, err := c.external.trees(ctx, m)
 		if err != nil {
 			return providers, allocations, err
 		}
-		for _, p := range tree {
+		for _, p := range slices.Concat(trees...) {
 			providers = append(providers, placementsim.ResourceProvider{UUID: p.UUID, Name: p.Name, Parent: p.Parent})
 			used, err := c.external.api.Allocations(ctx, p.UUID)
 			if err != nil {
@@ -157,19 +157,36 @@ func (c *Cloud) externalTrees(q statuspage.Query) (trees [][]placementsim.UsedPr
 	return trees, matching
 }
 
-// tree lists the providers of a host, parents before children; none if nova-compute has not made it.
-func (x *external) tree(ctx context.Context, m *machine) (tree []client.Provider, err error) {
-	root := m.provider
-	if root == "" {
-		root, err = x.api.Named(ctx, m.host.Name)
-	}
-	if err == nil && root != "" {
-		tree, err = x.api.Tree(ctx, root)
+// trees are those of a host, each with parents before children: the one that the cloud has made, and the one of the host's
+// name if nova-compute makes the hosts, or has made a deleted one again.
+func (x *external) trees(ctx context.Context, m *machine) (trees [][]client.Provider, err error) {
+	roots, err := x.roots(ctx, m)
+	for i, root := range roots {
+		if err != nil {
+			break
+		}
+		if root == "" || slices.Contains(roots[:i], root) {
+			continue
+		}
+		var tree []client.Provider
+		if tree, err = x.api.Tree(ctx, root); len(tree) > 0 {
+			trees = append(trees, tree)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("simcloud: external placement: %w", err)
 	}
-	return tree, nil
+	return trees, nil
+}
+
+// roots are the uuids that the root of a host may have, "" for one that is not there. Some may be the same.
+func (x *external) roots(ctx context.Context, m *machine) ([]string, error) {
+	named, err := x.api.Named(ctx, m.host.Name)
+	if err != nil || m.host.Fallback == "" {
+		return []string{m.provider, named}, err
+	}
+	fallback, err := x.api.Named(ctx, m.host.Fallback)
+	return []string{m.provider, named, fallback}, err
 }
 
 // remove deletes what was created for the hosts, children first: their trees, or below the root that is
@@ -182,19 +199,26 @@ func (x *external) remove(machines []*machine) error {
 	defer cancel()
 	var errs []error
 	for _, m := range machines {
-		ofNova := m.host.Root == RootNova
-		if !m.created && !ofNova {
+		if !m.created && m.host.Root != RootNova {
 			continue // the root of that uuid is not the cloud's
 		}
-		tree, err := x.tree(ctx, m)
+		trees, err := x.trees(ctx, m)
 		errs = append(errs, err)
-		for _, p := range slices.Backward(tree) {
-			if ofNova && p.UUID != driver.ProviderUUID(p.Name) {
-				continue
-			}
-			if err := x.api.DeleteProvider(ctx, p.UUID); err != nil {
-				errs = append(errs, fmt.Errorf("simcloud: external placement: remove provider %s: %w", p.Name, err))
-			}
+		for _, tree := range trees {
+			errs = append(errs, x.removeTree(ctx, tree, tree[0].UUID != m.provider))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (x *external) removeTree(ctx context.Context, tree []client.Provider, ofNova bool) error {
+	var errs []error
+	for _, p := range slices.Backward(tree) {
+		if ofNova && p.UUID != driver.ProviderUUID(p.Name) {
+			continue
+		}
+		if err := x.api.DeleteProvider(ctx, p.UUID); err != nil {
+			errs = append(errs, fmt.Errorf("simcloud: external placement: remove provider %s: %w", p.Name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -169,31 +170,38 @@ func (c *Cloud) HostNames() []string {
 func (c *Cloud) machine(host string) *machine { return c.machineOf[host] }
 
 // ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown
-// host and for one that nova-compute has not made.
+// host and for one that nova-compute has not made. That of a deleted provider counts until
+// there is another of the host's name.
 func (c *Cloud) ProviderUUID(host string) string {
 	m := c.machine(host)
 	if m == nil {
 		return ""
 	}
-	if m.provider != "" {
-		return m.provider
+	providers := c.Placement.ResourceProviders
+	if c.external != nil {
+		providers, _, _ = c.placementState()
 	}
-	providers, _, _ := c.placementState()
-	return c.novaRoots(providers)[host]
+	return cmp.Or(c.namedRoots(providers)(m), m.provider)
 }
 
-// novaRoots are the uuids of the root providers that nova-compute has made, by host.
-func (c *Cloud) novaRoots(providers func() []placementsim.ResourceProvider) map[string]string {
-	if !c.model.hasNovaRoots() {
-		return nil
-	}
-	roots := make(map[string]string)
-	for _, p := range providers() {
-		if p.Parent == "" {
-			roots[p.Name] = p.UUID
+// namedRoots finds the root provider of a host by its name, "" if there is none. It is another one than the cloud has made
+// if nova-compute makes the hosts, or has made a deleted one again. The providers are read only for such a host.
+func (c *Cloud) namedRoots(providers func() []placementsim.ResourceProvider) func(*machine) string {
+	named := sync.OnceValue(func() map[string]string {
+		roots := make(map[string]string)
+		for _, p := range providers() {
+			if p.Parent == "" {
+				roots[p.Name] = p.UUID
+			}
 		}
+		return roots
+	})
+	return func(m *machine) string {
+		if own, err := c.Placement.ResourceProvider(m.provider); err == nil && own.Name == m.host.Name {
+			return m.provider
+		}
+		return cmp.Or(named()[m.host.Name], named()[m.host.Fallback])
 	}
-	return roots
 }
 
 // Mdevs lists the mediated devices that a host has now, ordered by uuid. The error is

@@ -89,7 +89,7 @@ func TestHostsOfNovaCompute(t *testing.T) {
 				t.Errorf("nova-compute's provider: %+v, %v", p, err)
 			}
 			cloud.CheckNoLeaks(t)
-			testLeakOnRoot(t, cloud, root)
+			testLeakOnRoot(t, cloud, cloud.Placement, root)
 			deleteComputeNode(t, cloud.Placement, root)
 			time.Sleep(time.Minute)
 		}
@@ -97,15 +97,16 @@ func TestHostsOfNovaCompute(t *testing.T) {
 }
 
 // testLeakOnRoot: what nobody's guest has allocated on nova-compute's provider is a leak.
-func testLeakOnRoot(t *testing.T, cloud *simcloud.Cloud, root string) {
+func testLeakOnRoot(t *testing.T, cloud *simcloud.Cloud, placement *placementsim.Server, root string) {
+	t.Helper()
 	const consumer = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
-	if err := cloud.Placement.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: root, Class: "VCPU", Used: 1}}}); err != nil {
+	if err := placement.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: root, Class: "VCPU", Used: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakAllocation || leaks[0].Subject != consumer {
 		t.Errorf("leaks: %+v", leaks)
 	}
-	if err := cloud.Placement.Release(consumer); err != nil {
+	if err := placement.Release(consumer); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -197,5 +198,67 @@ func TestTheModelLeavesNovaItsProviders(t *testing.T) {
 	}
 	if model.Hosts[0].Providers == nil || model.Hosts[0].Nova.PCI == nil {
 		t.Error("the caller's model changed")
+	}
+}
+
+// TestAHostThatIsMadeAgain: nova-compute makes the deleted provider of a host again under another uuid. What is allocated there
+// counts, also in an external Placement, in which the cloud leaves that provider when it closes.
+func TestAHostThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	outside, url, _ := outsidePlacement(t)
+	for name, tt := range map[string]struct {
+		placement *placementsim.Server // nil: the cloud's
+		opts      []simcloud.Option
+	}{
+		"simulated": {},
+		"external":  {outside, []simcloud.Option{simcloud.WithExternalPlacement(url, "admin")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), tt.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			placement := cloud.Placement
+			if tt.placement != nil {
+				placement = tt.placement
+			}
+			deleteComputeNode(t, placement, cloud.ProviderUUID("cn1"))
+			root := computeNode(t, placement, "cn1")
+			if err := cloud.Cyborg.Report(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := cloud.ProviderUUID("cn1"); got != root {
+				t.Errorf("root of cn1 %s, want %s", got, root)
+			}
+			cloud.CheckNoLeaks(t)
+			testLeakOnRoot(t, cloud, placement, root)
+			testElsewhereOnRoot(t, cloud, placement, root)
+			if err := cloud.Close(); err != nil {
+				t.Error(err)
+			}
+			if tt.placement != nil {
+				if left := placement.ResourceProviders(); len(left) != 1 || left[0].UUID != root {
+					t.Errorf("left %+v, want cn1 alone", left)
+				}
+			}
+		})
+	}
+}
+
+// testElsewhereOnRoot: what a guest has allocated on the provider of a host that it does not run on is a leak.
+func testElsewhereOnRoot(t *testing.T, cloud *simcloud.Cloud, placement *placementsim.Server, root string) {
+	t.Helper()
+	err := placement.Claim(placementsim.Claim{Consumer: instance(1), Project: "p", User: "u", Allocations: []placementsim.Allocation{
+		{Provider: cloud.ProviderUUID("cn0"), Class: "VCPU", Used: 1}, {Provider: root, Class: "VCPU", Used: 1},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spawned{uuid: instance(1), host: "cn0"}.define(&user{t: t, cloud: cloud}, "")
+	want := []string{"guest: guest " + instance(1) + " runs on host cn0, but has allocated VCPU:1 on cn1"}
+	checkLeaks(t, cloud.Leaks(), want, strings.NewReplacer())
+	if err := placement.Release(instance(1)); err != nil {
+		t.Fatal(err)
 	}
 }

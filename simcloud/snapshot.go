@@ -1,7 +1,6 @@
 package simcloud
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +32,7 @@ func (c *Cloud) snapshot(servers []client.Server) *snapshot {
 	if err != nil {
 		s.unread("placement", "Placement cannot be read: %v", err)
 	}
-	ofNova, stored := c.novaRoots(s.Providers), make(map[string]bool)
+	namedRoot, stored := c.namedRoots(s.Providers), make(map[string]bool)
 	for _, d := range s.Deployables {
 		stored[d.Hostname] = true
 	}
@@ -42,8 +41,10 @@ func (c *Cloud) snapshot(servers []client.Server) *snapshot {
 		if stored[m.host.Fallback] {
 			name = m.host.Fallback
 		}
-		if root := cmp.Or(m.provider, ofNova[name]); root != "" {
-			s.Roots[root] = []string{m.host.Name, m.host.Fallback}
+		for _, root := range []string{m.provider, namedRoot(m)} {
+			if root != "" {
+				s.Roots[root] = []string{m.host.Name, m.host.Fallback}
+			}
 		}
 		s.readMdevs(m, name)
 		s.readVGPUs(m, name)
