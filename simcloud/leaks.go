@@ -32,8 +32,8 @@ type Leak struct {
 
 // Leaks compares the state of all services; it is empty when
 //
-//   - each accelerator request belongs to a guest, and a bound one to the project that the
-//     guest's allocation counts for,
+//   - each accelerator request belongs to a guest, and a bound one that has a project to the
+//     one that the guest's allocation counts for,
 //   - each attach handle in use belongs to the request that holds it,
 //   - each allocation on a compute root or on a provider of Cyborg's belongs to a guest, and
 //     so does each mediated device and each virtual function with a vGPU type,

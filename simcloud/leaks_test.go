@@ -257,6 +257,23 @@ func TestAnAllocationOfAnotherClassIsNoneForADevice(t *testing.T) {
 	u.cloud.CheckNoLeaks(t)
 }
 
+// The requests of Zed have a project only if their bind names one, and that of microversion 2.0 cannot.
+func TestARequestMayHaveNoProject(t *testing.T) {
+	t.Parallel()
+	model := simcloud.DefaultModel()
+	model.Cyborg.Release = fakecyborg.ReleaseZed
+	u := login(t, simcloud.Run(t, model), "admin", "admin")
+	s := spawned{uuid: instance(1)}
+	s.provider, s.host = u.claim(s.uuid, "PGPU:1", "CUSTOM_NVIDIA_15F8")
+	s.define(u, domainOf(t, u.bindDirectly(s, s.host, u.createARQs("gpu")...)...))
+	for _, a := range u.cloud.Cyborg.ARQs() {
+		if a.State != fakecyborg.StateBound || a.ProjectID != "" {
+			t.Errorf("after the bind: %+v", a)
+		}
+	}
+	u.cloud.CheckNoLeaks(t)
+}
+
 // The memory that the regions of a card share is on a provider above theirs, which has no deployable.
 func TestDeviceMemoryOfNobodyIsALeak(t *testing.T) {
 	t.Parallel()

@@ -177,8 +177,8 @@ func (s *indexed) checkForeignDevices(g *guest) {
 }
 
 // checkProjects finds guests whose bound request belongs to one project while the
-// allocation counts for another. Nova itself makes the requests of a server that an administrator evacuates
-// the administrator's, so that its servers are not checked.
+// allocation counts for another. A Cyborg up to about 2026.1 has requests without a project. Nova itself makes the
+// requests of a server that an administrator evacuates the administrator's, so that its servers are not checked.
 func (s *indexed) checkProjects() {
 	name := func(project string) string {
 		if s.HasProject(project) {
@@ -189,7 +189,7 @@ func (s *indexed) checkProjects() {
 	for i := range s.requests {
 		r := &s.requests[i]
 		g := r.owner
-		if g == nil || !g.isDescribed || r.State != fakecyborg.StateBound || !g.hasAllocation(r.DeviceRPUUID) {
+		if g == nil || !g.isDescribed || r.State != fakecyborg.StateBound || r.ProjectID == "" || !g.hasAllocation(r.DeviceRPUUID) {
 			continue
 		}
 		if payer := s.ProjectOf(g.UUID); payer != r.ProjectID {
