@@ -39,7 +39,7 @@ type Leak struct {
 //     so does each mediated device and each virtual function with a vGPU type,
 //   - each guest's requests are Bound, on the guest's host and to a handle of that host, with an
 //     allocation of their class on their provider, and their devices are in the guest's domain XML (except TEST_PCI handles,
-//     which have no device), and their mediated devices and vGPUs exist on the host,
+//     which have no device) and are no other request's, and their mediated devices and vGPUs exist on the host,
 //   - each registered guest's other allocations in the tree of a host are on its own host,
 //   - each unit of a provider of Cyborg's that is allocated to a guest has a request, and the guest
 //     has no more requests there; device memory has one on its host,

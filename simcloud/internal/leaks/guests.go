@@ -141,6 +141,20 @@ func (s *indexed) checkRequest(g *guest, r *request) {
 	if g.isDescribed && r.AttachHandleType != driver.HandleTestPCI && !(ok && slices.Contains(g.Devices, device)) {
 		lacks(", but its %s is not in the guest's domain XML", r.handleText())
 	}
+	r.checkShared(lacks)
+}
+
+// checkShared finds the requests of guests that hold other handles of the device of a request. Of two it finds the one with
+// the later handle.
+func (r *request) checkShared(lacks func(format string, args ...any)) {
+	if r.handle == nil {
+		return
+	}
+	for h := r.handle.next; h != nil; h = h.next {
+		if other := h.holder; h.InUse && other != nil && other.handle == h && other.owner != nil {
+			lacks(", but its %s is the device of %s of guest %s, too", r.handleText(), other.text(), other.owner.UUID)
+		}
+	}
 }
 
 // checkMdevOf compares the mediated device of a request with that of its attach handle.

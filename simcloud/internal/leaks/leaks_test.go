@@ -224,3 +224,71 @@ func TestAGuestHasTheMediatedDeviceOfItsHandle(t *testing.T) {
 		}
 	}
 }
+
+// Cyborg binds a request to a free handle. By a defect there may be two of one device.
+func TestARequestHasADeviceForItself(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		spoil func(*State)
+		want  []string
+	}{
+		{"all well", func(*State) {}, nil},
+		{"device of another request of the guest", func(s *State) {
+			s.Handles[1].Info, s.ARQs[1].AttachHandleInfo = s.Handles[0].Info, s.Handles[0].Info
+		}, []string{"guest vm has ARQ a (Bound, device profile gpu), but its PCI handle 0000:3b:00.0 is the device of ARQ b (Bound, device profile gpu) of guest vm, too"}},
+		{"device of another server's request", func(s *State) {
+			s.Handles[1].Info, s.ARQs[1].AttachHandleInfo = s.Handles[0].Info, s.Handles[0].Info
+			s.ARQs[1].InstanceUUID, s.Allocations[1].Consumer = "server", "server"
+			s.Guests, s.Servers = nil, []client.Server{{ID: "vm", Host: "cn0"}, {ID: "server", Host: "cn0"}}
+		}, []string{"guest vm has ARQ a (Bound, device profile gpu), but its PCI handle 0000:3b:00.0 is the device of ARQ b (Bound, device profile gpu) of guest server, too"}},
+		{"address of a device of another host", func(s *State) {
+			s.Handles[1].Info, s.ARQs[1].AttachHandleInfo = s.Handles[0].Info, s.Handles[0].Info
+			s.Handles[1].Hostname, s.ARQs[1].Hostname, s.ARQs[1].InstanceUUID = "cn1", "cn1", "server"
+			s.Allocations[1].Consumer, s.Deployables[1].Hostname = "server", "cn1"
+			s.Servers = []client.Server{{ID: "vm", Host: "cn0"}, {ID: "server", Host: "cn1"}}
+		}, nil},
+		{"TEST_PCI handles have no device", func(s *State) {
+			for i := range s.Handles {
+				s.Handles[i].Type, s.Handles[i].Info = driver.HandleTestPCI, s.Handles[0].Info
+				s.ARQs[i].AttachHandleType, s.ARQs[i].AttachHandleInfo = driver.HandleTestPCI, s.Handles[0].Info
+			}
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := twoGPUs()
+			tt.spoil(&s)
+			var got []string
+			for _, leak := range Check(s) {
+				got = append(got, leak.Text)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("leaks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// twoGPUs are two that a guest has, each on a provider of its own.
+func twoGPUs() State {
+	s := State{Guests: []nova.Guest{{Guest: sim.Guest{UUID: "vm", Host: "cn0"}}}}
+	for i, arq := range []string{"a", "b"} {
+		provider, address := strings.ToUpper(arq), driver.PCIAddress{Bus: []uint8{0x3b, 0x5e}[i]}
+		s.Guests[0].Devices = append(s.Guests[0].Devices, DeviceAt(address))
+		s.Deployables = append(s.Deployables, fakecyborg.Deployable{
+			UUID: "gpu " + arq, Hostname: "cn0", ProviderUUID: provider, Attributes: []driver.Attribute{{Key: "rc", Value: "PGPU"}},
+		})
+		h := fakecyborg.AttachHandle{
+			UUID: "handle " + arq, DeployableUUID: "gpu " + arq, ProviderUUID: provider, Hostname: "cn0",
+			Type: driver.HandlePCI, Info: address.Info(), InUse: true, ARQ: arq,
+		}
+		s.Handles = append(s.Handles, h)
+		s.ARQs = append(s.ARQs, fakecyborg.ARQ{
+			UUID: arq, State: fakecyborg.StateBound, DeviceProfileName: "gpu", InstanceUUID: "vm", Hostname: "cn0", DeviceRPUUID: provider,
+			AttachHandleType: h.Type, AttachHandleUUID: h.UUID, AttachHandleInfo: h.Info,
+		})
+		s.Allocations = append(s.Allocations, placementsim.Allocation{Consumer: "vm", Provider: provider, Class: "PGPU", Used: 1})
+	}
+	return s
+}
