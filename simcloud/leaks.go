@@ -37,8 +37,8 @@ type Leak struct {
 //   - each attach handle in use belongs to the request that holds it,
 //   - each allocation on a compute root or on a provider of Cyborg's belongs to a guest, and
 //     so does each mediated device and each virtual function with a vGPU type,
-//   - each guest's requests are Bound, on the guest's host and to a handle of that host, with an
-//     allocation of their class on their provider, and their devices are in the guest's domain XML (except TEST_PCI handles,
+//   - each guest's requests are Bound, on the guest's host and to a handle of that host and of their
+//     provider, with an allocation of their class there, and their devices are in the guest's domain XML (except TEST_PCI handles,
 //     which have no device) and are no other request's, and their mediated devices and vGPUs exist on the host,
 //   - each registered guest's other allocations in the tree of a host are on its own host,
 //   - each unit of a provider of Cyborg's that is allocated to a guest has a request, and the guest

@@ -117,12 +117,7 @@ func (s *indexed) checkRequest(g *guest, r *request) {
 	if g.Host != "" && r.Hostname != g.Host {
 		s.leak(KindGuest, g.UUID, "guest %s runs on host %s, but its %s is on host %s", g.UUID, g.Host, r.text(), r.Hostname)
 	}
-	if r.handle == nil || !r.handle.InUse || r.handle.ARQ != r.UUID {
-		lacks(", but its attach handle %s is not in use by it", r.AttachHandleUUID)
-	}
-	if r.handle != nil && r.handle.Hostname != r.Hostname && s.hasDevices[r.Hostname] {
-		lacks(" on host %s, but its attach handle is one of host %s", r.Hostname, r.handle.Hostname)
-	}
+	s.checkHandleOf(r, lacks)
 	switch u := s.unit(r); {
 	case !g.hasAllocation(u.provider):
 		lacks(" on provider %s, but no allocation there", s.providerText(u.provider))
@@ -154,6 +149,21 @@ func (r *request) checkShared(lacks func(format string, args ...any)) {
 		if other := h.holder; h.InUse && other != nil && other.handle == h && other.owner != nil {
 			lacks(", but its %s is the device of %s of guest %s, too", r.handleText(), other.text(), other.owner.UUID)
 		}
+	}
+}
+
+// checkHandleOf finds a request whose attach handle is not in use by it, or is one of another host or of another provider.
+func (s *indexed) checkHandleOf(r *request, lacks func(format string, args ...any)) {
+	h := r.handle
+	if h == nil || !h.InUse || h.ARQ != r.UUID {
+		lacks(", but its attach handle %s is not in use by it", r.AttachHandleUUID)
+	}
+	switch {
+	case h == nil:
+	case h.Hostname != r.Hostname && s.hasDevices[r.Hostname]:
+		lacks(" on host %s, but its attach handle is one of host %s", r.Hostname, h.Hostname)
+	case h.ProviderUUID != r.DeviceRPUUID && h.ProviderUUID != "":
+		lacks(" on provider %s, but its attach handle is one of provider %s", s.providerText(r.DeviceRPUUID), s.providerText(h.ProviderUUID))
 	}
 }
 

@@ -225,8 +225,9 @@ func TestAGuestHasTheMediatedDeviceOfItsHandle(t *testing.T) {
 	}
 }
 
-// Cyborg binds a request to a free handle. By a defect there may be two of one device.
-func TestARequestHasADeviceForItself(t *testing.T) {
+// Cyborg binds a request to a free handle of its provider. By a defect it may be one of another provider, or there may be two
+// of one device.
+func TestARequestHasADeviceOfItsProviderForItself(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -253,6 +254,23 @@ func TestARequestHasADeviceForItself(t *testing.T) {
 				s.Handles[i].Type, s.Handles[i].Info = driver.HandleTestPCI, s.Handles[0].Info
 				s.ARQs[i].AttachHandleType, s.ARQs[i].AttachHandleInfo = driver.HandleTestPCI, s.Handles[0].Info
 			}
+		}, nil},
+		{"handles of each other's provider", func(s *State) {
+			s.Handles[0].ProviderUUID, s.Handles[1].ProviderUUID = "B", "A"
+		}, []string{
+			"guest vm has ARQ a (Bound, device profile gpu) on provider A, but its attach handle is one of provider B",
+			"guest vm has ARQ b (Bound, device profile gpu) on provider B, but its attach handle is one of provider A",
+		}},
+		{"handles of another host's provider", func(s *State) {
+			s.Handles[0].ProviderUUID, s.Handles[0].Hostname = "C", "cn1"
+		}, []string{"guest vm has ARQ a (Bound, device profile gpu) on host cn0, but its attach handle is one of host cn1"}},
+		{"handles of no known provider", func(s *State) { s.Handles[0].ProviderUUID, s.Handles[1].ProviderUUID = "", "" }, nil},
+		{"flat host", func(s *State) {
+			for i := range s.Handles {
+				s.Handles[i].ProviderUUID, s.Deployables[i].ProviderUUID, s.ARQs[i].DeviceRPUUID = "root", "root", "root"
+			}
+			s.Allocations = []placementsim.Allocation{{Consumer: "vm", Provider: "root", Class: "PGPU", Used: 2}}
+			s.Roots = map[string][]string{"root": {"cn0"}}
 		}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
