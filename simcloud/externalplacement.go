@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -90,12 +91,12 @@ func (c *Cloud) servePlacement(w http.ResponseWriter, r *http.Request) {
 	c.Placement.ServeHTTP(w, r)
 }
 
-// placementState reads the allocations of Placement, and its providers if they are asked for.
+// placementState reads the allocations of Placement, and its providers once they are asked for.
 // Of an external one it reads only the trees of the hosts, and only the names and parents of
 // providers.
 func (c *Cloud) placementState() (providers func() []placementsim.ResourceProvider, allocations []placementsim.Allocation, err error) {
 	if c.external == nil {
-		return c.Placement.ResourceProviders, c.Placement.Allocations(), nil
+		return sync.OnceValue(c.Placement.ResourceProviders), c.Placement.Allocations(), nil
 	}
 	list, allocations, err := c.externalState()
 	return func() []placementsim.ResourceProvider { return list }, allocations, err
