@@ -161,9 +161,9 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 // refuseSecondDevice returns an error if a running instance holds a device of Cyborg's, which an attempt may have
 // claimed that was interrupted: with another one claimed beside it nothing would give it back.
 func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
-	held := a.before.Resources
+	held, list := a.before.Resources, a.flow.deployables()
 	for _, provider := range a.flow.mayBeDevices(held, nil) {
-		deployables, err := a.flow.deployablesOf(ctx, provider)
+		deployables, err := list.of(ctx, provider)
 		switch {
 		case err != nil:
 			return err

@@ -118,7 +118,7 @@ func (f *Flow) regionOf(ctx context.Context, r ProgramRequest) (*cyborgclient.De
 	case arq.State != cyborgclient.StateBound:
 		return nil, fmt.Errorf("%w: instance %s: ARQ %s is %s", ErrNotBound, r.Instance, r.ARQ, arq.State)
 	}
-	deployables, err := f.deployablesOf(ctx, arq.DeviceRPUUID)
+	deployables, err := f.deployables().of(ctx, arq.DeviceRPUUID)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: program: instance %s: %w", r.Instance, err)
 	}

@@ -88,7 +88,7 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, e
 	}
 	r := &reconciliation{
 		flow: f, opts: opts, hosts: map[string]bool{}, living: map[string]bool{}, onHosts: map[string]bool{},
-		known: map[string]bool{}, trees: map[string]bool{}, renamed: map[string]cyborgclient.ARQ{}, arqs: map[string]cyborgclient.ARQ{}, silent: map[string]error{},
+		known: map[string]bool{}, trees: map[string]bool{}, renamed: map[string]cyborgclient.ARQ{}, arqs: map[string]cyborgclient.ARQ{}, silent: map[string]error{}, list: f.deployables(),
 	}
 	for _, host := range opts.Hosts {
 		r.hosts[host] = true
@@ -139,7 +139,7 @@ type reconciliation struct {
 	silent  map[string]error            // of deletions that an agent did not answer, by host
 	// suspects are the consumers whose allocations are suspects.
 	suspects map[string]bool
-	flat     map[string][]cyborgclient.Deployable // of flat hosts, by provider; nil: not read
+	list     *deployableList
 }
 
 // find lists the orphans: ARQs, then allocations, then ARQs without an instance.
@@ -349,26 +349,8 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 	if placement.HasMemory(held.Resources[provider]) { // of a card, which Cyborg does not list
 		return true, nil
 	}
-	deployables, err := r.deployablesOf(ctx, provider, name)
+	deployables, err := r.list.named(ctx, provider, name)
 	return useDevices(placement.Resources{provider: held.Resources[provider]}, deployables), err
-}
-
-// deployablesOf lists the deployables of a provider. On flat hosts, where the name does not tell them, all are listed once.
-func (r *reconciliation) deployablesOf(ctx context.Context, provider, name string) ([]cyborgclient.Deployable, error) {
-	if !r.flow.config.Compat.FlatProviders {
-		return r.flow.deployablesNamed(ctx, provider, name)
-	}
-	if r.flat == nil {
-		all, err := r.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
-		if err != nil {
-			return nil, err
-		}
-		r.flat = map[string][]cyborgclient.Deployable{}
-		for _, d := range all {
-			r.flat[d.RPUUID] = append(r.flat[d.RPUUID], d)
-		}
-	}
-	return r.flat[provider], nil
 }
 
 // free frees each orphan, also after one could not be freed, and returns those that are

@@ -65,9 +65,9 @@ const attributeClass = "rc"
 // Cyborg does not list, because its device is gone or was on a flat host, are those that its
 // profile requests.
 func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (placement.Devices, error) {
-	listed := placement.Devices{}
+	listed, list := placement.Devices{}, f.deployables()
 	for _, provider := range f.mayBeDevices(held, arqs) {
-		deployables, err := f.deployablesOf(ctx, provider)
+		deployables, err := list.of(ctx, provider)
 		if err != nil {
 			return nil, err
 		}
@@ -131,24 +131,57 @@ func (f *Flow) mayBeDevices(held placement.Resources, arqs []cyborgclient.ARQ) [
 	})
 }
 
-// deployablesOf lists the deployables of a provider, which has their name but on a flat host: on a cloud with many
-// hosts all of them are a long answer.
-func (f *Flow) deployablesOf(ctx context.Context, provider string) ([]cyborgclient.Deployable, error) {
-	if f.config.Compat.FlatProviders {
-		return f.deployablesNamed(ctx, provider, "")
+// deployableList finds the deployables of resource providers. A provider has their name, but on a flat host, and where an
+// operator has renamed it: then all are listed, once, which on a cloud with many hosts is a long answer.
+type deployableList struct {
+	flow *Flow
+	all  map[string][]cyborgclient.Deployable // by provider; nil: not read
+}
+
+func (f *Flow) deployables() *deployableList { return &deployableList{flow: f} }
+
+// of lists the deployables of a provider. One that Placement does not have has none.
+func (l *deployableList) of(ctx context.Context, provider string) ([]cyborgclient.Deployable, error) {
+	if l.flow.config.Compat.FlatProviders {
+		return l.amongAll(ctx, provider)
 	}
-	name, err := f.placement.ProviderName(ctx, provider)
+	name, err := l.flow.placement.ProviderName(ctx, provider)
 	if placement.UnknownProvider(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return f.deployablesNamed(ctx, provider, name)
+	return l.named(ctx, provider, name)
 }
 
-// deployablesNamed lists the deployables of a provider that have a name, or any if that is empty.
-func (f *Flow) deployablesNamed(ctx context.Context, provider, name string) ([]cyborgclient.Deployable, error) {
-	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
-	return slices.DeleteFunc(deployables, func(d cyborgclient.Deployable) bool { return d.RPUUID != provider }), err
+// named is of for a provider whose name is known.
+func (l *deployableList) named(ctx context.Context, provider, name string) ([]cyborgclient.Deployable, error) {
+	if l.flow.config.Compat.FlatProviders {
+		return l.amongAll(ctx, provider)
+	}
+	found, err := l.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
+	found = slices.DeleteFunc(found, func(d cyborgclient.Deployable) bool { return d.RPUUID != provider })
+	if err != nil || len(found) > 0 || !madeByCyborg(provider) {
+		return found, err
+	}
+	return l.amongAll(ctx, provider)
 }
+
+func (l *deployableList) amongAll(ctx context.Context, provider string) ([]cyborgclient.Deployable, error) {
+	if l.all == nil {
+		all, err := l.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
+		if err != nil {
+			return nil, err
+		}
+		l.all = map[string][]cyborgclient.Deployable{}
+		for _, d := range all {
+			l.all[d.RPUUID] = append(l.all[d.RPUUID], d)
+		}
+	}
+	return l.all[provider], nil
+}
+
+// madeByCyborg reports whether the UUID of a provider may be one of Cyborg's, which are of version 3. Those of Nova are of
+// version 4, those of Neutron of version 5.
+func madeByCyborg(provider string) bool { return len(provider) == 36 && provider[14] == '3' }

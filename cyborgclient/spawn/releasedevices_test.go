@@ -2,6 +2,7 @@ package spawn_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -281,5 +282,55 @@ func TestAnOperationListsTheDeployablesOfItsInstanceOnly(t *testing.T) {
 				t.Errorf("%s: no list of deployables", name)
 			}
 		})
+	}
+}
+
+// rename gives a resource provider another name in Placement.
+func (w *world) rename(t *testing.T, provider, name string) {
+	t.Helper()
+	login := w.cloud.Provider(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.cloud.URL()+"/placement/resource_providers/"+provider, strings.NewReader(`{"name":"`+name+`"}`))
+	settled(t, err)
+	req.Header.Set("X-Auth-Token", login.Token())
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := login.HTTPClient.Do(req)
+	settled(t, err)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("rename provider %s: %s", provider, answer.Status)
+	}
+}
+
+// Cyborg finds deployables by name, and operators rename providers.
+func TestADeviceWhoseProviderWasRenamedIsKnown(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(*site, spawn.Instance) error{
+		"ReleaseDevices": func(s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(t.Context(), i.UUID) },
+		"Reconcile": func(s *site, i spawn.Instance) error {
+			s.cloud.RemoveGuest(i.UUID)
+			_, err := s.flow.Reconcile(t.Context(), s.freeing())
+			return err
+		},
+		"a second device": func(s *site, _ spawn.Instance) error {
+			req := request("gpu")
+			req.Running = true
+			if _, err := s.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) {
+				return fmt.Errorf("error %w, want ErrRequest", err)
+			}
+			return nil
+		},
+	} {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		arq := s.arqs(t, i)[0]
+		s.rename(t, arq.DeviceRPUUID, "gpu-rack-7")
+		settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), arq.UUID)) // as after a release that failed half-way
+		if err := do(s, i); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		held := slices.ContainsFunc(s.held(i.UUID), func(line string) bool { return strings.Contains(line, "PGPU") })
+		if held != (name == "a second device") {
+			t.Errorf("%s: the instance holds %v", name, s.held(i.UUID))
+		}
 	}
 }
