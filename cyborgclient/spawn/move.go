@@ -117,7 +117,7 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 	err = o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
 		arqs, err := o.flow.instanceARQs(ctx, i.UUID)
 		if err != nil {
-			c.add(LeftoverARQs, i.UUID, err)
+			c.addAll(i.UUID, err)
 			return
 		}
 		if _, refused = o.oldGuests(ctx, i, arqs, down); refused != nil {
@@ -125,7 +125,7 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 		}
 		held, err := o.flow.allocation(ctx, i.UUID)
 		if err != nil {
-			c.add(LeftoverAllocation, i.UUID, err)
+			c.addAll(i.UUID, err)
 			return
 		}
 		if refused = o.refuseGuests(ctx, i, held.Resources, down); refused == nil {
@@ -137,6 +137,9 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true})
 		if slices.ContainsFunc(stuck.arqs, func(arq cyborgclient.ARQ) bool { return !mayBeMediated(arq) || !isAmong(down, arq.Hostname) }) {
 			c.addARQs(uuidsOf(stuck.arqs), stuck.errs)
+			if len(held.Resources) > 0 {
+				c.add(LeftoverAllocation, i.UUID, errARQsStay)
+			}
 			return
 		}
 		o.flow.deleteAllocation(ctx, i.UUID, &held, c)

@@ -386,8 +386,10 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 // Its guest is gone and its ARQs are not, as after an Unshelve that could not be undone.
 func TestAnUnshelveNamesWhatItCouldNotFree(t *testing.T) {
 	t.Parallel()
-	for operation, want := range map[sim.OperationName]spawn.LeftoverKind{
-		fault.ARQList: spawn.LeftoverARQs, fault.ARQDelete: spawn.LeftoverARQ, fault.AllocationsPut: spawn.LeftoverAllocation,
+	for operation, want := range map[sim.OperationName][]spawn.LeftoverKind{
+		fault.ARQList:        {spawn.LeftoverARQs, spawn.LeftoverAllocation},
+		fault.ARQDelete:      {spawn.LeftoverARQ, spawn.LeftoverAllocation},
+		fault.AllocationsPut: {spawn.LeftoverAllocation},
 	} {
 		bubble(t, string(operation), func(t *testing.T) {
 			s := newSite(t, worldOpts{})
@@ -401,7 +403,7 @@ func TestAnUnshelveNamesWhatItCouldNotFree(t *testing.T) {
 			if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
 				t.Fatalf("got %v, want ErrLeftover", err)
 			}
-			wantKinds(t, failure.Leftovers, want)
+			wantKinds(t, failure.Leftovers, want...)
 		})
 	}
 }

@@ -77,6 +77,12 @@ func (c *cleanup) addARQs(uuids []string, failed map[string]error) {
 	}
 }
 
+// addAll adds what an instance has, which could not be read.
+func (c *cleanup) addAll(instance string, err error) {
+	c.add(LeftoverARQs, instance, err)
+	c.add(LeftoverAllocation, instance, err)
+}
+
 // cleanUp gives things back as one step. If something is left behind, the error is an
 // [*Error] with the given cause, or that of the ARQs of others.
 func (r *recorder) cleanUp(ctx context.Context, cause string, work func(ctx context.Context, c *cleanup)) error {

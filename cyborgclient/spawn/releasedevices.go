@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,25 +28,33 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 		return &Error{Instance: instance, Err: err}
 	}
 	return f.newRecorder(instance, "").cleanUp(ctx, "not every accelerator could be released", func(ctx context.Context, c *cleanup) {
-		devices, err := f.heldDevices(ctx, instance)
+		held, devices, err := f.heldDevices(ctx, instance)
 		if err != nil {
-			c.add(LeftoverAllocation, instance, fmt.Errorf("find the device providers: %w", err))
+			c.addAll(instance, fmt.Errorf("find the device providers: %w", err))
 			return
 		}
-		if f.releaseARQs(ctx, Instance{UUID: instance}, deletion{}, c); len(c.leftovers) == 0 {
-			f.reduceAllocation(ctx, instance, c, func(held placement.Resources) placement.Resources {
-				return placement.WithoutMemory(placement.Without(held, devices))
-			})
+		without := func(held placement.Resources) placement.Resources {
+			return placement.WithoutMemory(placement.Without(held, devices))
+		}
+		f.releaseARQs(ctx, Instance{UUID: instance}, deletion{}, c)
+		switch {
+		case len(c.leftovers) == 0:
+			f.reduceAllocation(ctx, instance, c, without)
+		case !placement.Equal(held, without(held)):
+			c.add(LeftoverAllocation, instance, errARQsStay)
 		}
 	})
 }
 
-// heldDevices returns what an instance's devices may hold. Those without an ARQ are left from a
-// release that failed half-way.
-func (f *Flow) heldDevices(ctx context.Context, instance string) (devices placement.Devices, err error) {
+// errARQsStay is why the allocation is kept with ARQs that could not be deleted.
+var errARQsStay = errors.New("the ARQs of its devices could not be deleted")
+
+// heldDevices returns what an instance holds, and what of it its devices may hold. Those without an ARQ are left
+// from a release that failed half-way.
+func (f *Flow) heldDevices(ctx context.Context, instance string) (all placement.Resources, devices placement.Devices, err error) {
 	held, err := f.allocation(ctx, instance)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = f.retry(ctx, func(ctx context.Context) error {
 		arqs, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
@@ -54,7 +63,7 @@ func (f *Flow) heldDevices(ctx context.Context, instance string) (devices placem
 		}
 		return err
 	})
-	return devices, err
+	return held.Resources, devices, err
 }
 
 // attributeClass is the attribute of a deployable that has its resource class.

@@ -133,7 +133,7 @@ func TestDevicesOfAnUnknownClassAreNamed(t *testing.T) {
 		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrProfile) {
 			t.Fatalf("got %v, want ErrProfile", err)
 		}
-		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
+		wantKinds(t, failure.Leftovers, spawn.LeftoverARQs, spawn.LeftoverAllocation)
 		if diff := cmp.Diff(held, w.held(instance)); diff != "" || len(w.cloud.Cyborg.ARQs()) != len(arqs) {
 			t.Errorf("%d ARQs of %d; allocations (-before +after):\n%s", len(w.cloud.Cyborg.ARQs()), len(arqs), diff)
 		}
@@ -332,5 +332,42 @@ func TestADeviceWhoseProviderWasRenamedIsKnown(t *testing.T) {
 		if held != (name == "a second device") {
 			t.Errorf("%s: the instance holds %v", name, s.held(i.UUID))
 		}
+	}
+}
+
+// The ARQs that are left keep the devices, and so does the allocation.
+func TestReleaseDevicesNamesAllThatItLeaves(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		rule fault.Rule
+		want map[spawn.LeftoverKind]int
+	}{
+		"ARQs that cannot be deleted": {
+			fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: http.StatusForbidden, Times: -1},
+			map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 1, spawn.LeftoverAllocation: 1},
+		},
+		"an allocation that cannot be read": {
+			fault.Rule{Operation: fault.AllocationsGet, Action: fault.Status, Status: http.StatusForbidden, Times: -1},
+			map[spawn.LeftoverKind]int{spawn.LeftoverARQs: 1, spawn.LeftoverAllocation: 1},
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "gpu")
+			settled(t, s.cloud.Faults().Set(tt.rule))
+			err := s.flow.ReleaseDevices(t.Context(), i.UUID)
+			var failed *spawn.Error
+			if !errors.As(err, &failed) || !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("%s: error %v, want ErrLeftover", name, err)
+			}
+			if diff := cmp.Diff(tt.want, kindsOf(failed.Leftovers)); diff != "" {
+				t.Errorf("%s: left behind (-want +got):\n%s", name, diff)
+			}
+			s.cloud.Faults().Clear()
+			settled(t, s.flow.ReleaseDevices(t.Context(), i.UUID))
+			if held := s.held(i.UUID); slices.ContainsFunc(held, func(line string) bool { return strings.Contains(line, "PGPU") }) {
+				t.Errorf("%s: the instance holds %v after the second call", name, held)
+			}
+		})
 	}
 }
