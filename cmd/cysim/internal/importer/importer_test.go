@@ -33,7 +33,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func TestABusyPlacementIsAskedAgain(t *testing.T) {
 	t.Parallel()
-	for status, tries := range map[int]int{503: 3, 429: 3, 500: 1, 404: 1} {
+	for status, tries := range map[int]int{503: 3, 429: 3, 404: 3, 500: 1} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if asked++; asked < 3 {

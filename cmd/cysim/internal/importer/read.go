@@ -216,8 +216,8 @@ func (r *reader) readProvider(ctx context.Context, p object) ([]string, error) {
 	return nil, errors.New("it changes all the time")
 }
 
-// transient are the statuses of a service that cannot answer now.
-var transient = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+// transient are the statuses of a service that cannot answer now. An ingress without a backend answers 404.
+var transient = []int{http.StatusNotFound, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 // get is one GET, tried again while the service cannot answer.
 func (r *reader) get(ctx context.Context, service *gophercloud.ServiceClient, path string) (answer object, err error) {
