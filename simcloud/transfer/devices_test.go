@@ -500,3 +500,19 @@ func TestBothFunctionsOfACardOfXilinxAreItsOwn(t *testing.T) {
 		t.Errorf("requests that hold the handles of a card (-want +got):\n%s", diff)
 	}
 }
+
+// An agent's next report brings the attribute back, and so does the import.
+func TestADeployableWithoutAClassHasThatOfItsProvider(t *testing.T) {
+	t.Parallel()
+	original := simcloud.Run(t, simcloud.Model{})
+	l := listingOf(t, original)
+	d, isClass := l.answers.Cyborg.Deployables[1], func(a *attribute) bool { return a.DeployableID == 2 && a.Key == "rc" }
+	i := slices.IndexFunc(l.answers.Cyborg.Attributes, isClass)
+	d.Attributes = slices.DeleteFunc(d.Attributes, func(p map[string]string) bool { return p["rc"] != "" })
+	l.answers.Cyborg.Attributes = slices.Delete(l.answers.Cyborg.Attributes, i, i+1)
+	cloud := imported(t, l)
+	if got, want := cloud.Cyborg.Deployables()[1].ResourceClass(), original.Cyborg.Deployables()[1].ResourceClass(); got != want {
+		t.Errorf("class %q, want %q", got, want)
+	}
+	checkReport(t, cloud)
+}

@@ -235,6 +235,11 @@ func (d *deployable) findReported(p *provider, mode fakecyborg.PlacementMode) {
 		}
 	}
 	d.reported.SetAttributeList(list)
+	if d.reported.Class == "" && p != nil && p.Parent != "" && len(p.Inventories) == 1 {
+		for class := range p.Inventories { // a client has deleted the attribute
+			d.reported.Class = class
+		}
+	}
 	if mode != fakecyborg.ModeFlat {
 		d.reported.Resources = totals(p, d.reported.Class)
 	}
