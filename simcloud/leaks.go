@@ -48,7 +48,8 @@ type Leak struct {
 //     the guest.
 //
 // It reads one service after the other, so requests in progress may appear as leaks. The
-// order is that of the services' own lists, the same in every run.
+// order is that of the services' own lists, the same in every run. The guests of a stopped host appear,
+// too, if the host has lost their mediated devices or shows their requests as unknown, until it is started.
 //
 // With Model.GuestsFrom the guests are the servers of a real Nova, too; if it does not answer, that is the only
 // leak.
