@@ -100,7 +100,8 @@ type Deployable struct {
 	Name string `json:"name"`
 	// NumAccelerators is the total of the provider's inventory.
 	NumAccelerators int `json:"num_accelerators"`
-	// DriverName is the name under which an agent finds the driver again.
+	// DriverName is what Cyborg's API shows as the driver: upstream's short name, such as intel_fpga, which
+	// need not be that of Driver.Name.
 	DriverName string `json:"driver_name"`
 	// Programmable is false for a region that is never to be programmed; nil is what the device says.
 	Programmable *bool `json:"programmable,omitempty"`
