@@ -308,22 +308,23 @@ func TestReconcileNamesAHostThatNobodyKnows(t *testing.T) {
 	})
 }
 
+// bindOn binds an ARQ with another name of its host, and forgets the attempt.
+func (w *world) bindOn(t *testing.T, host string) *spawn.Attempt {
+	t.Helper()
+	a, err := w.flow.Begin(request("gpu"))
+	settled(t, err)
+	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match))
+	a.Host = host
+	settled(t, a.Bind(t.Context()))
+	w.restart(t)
+	return a
+}
+
 // Placement may forget a host that is removed before Cyborg does.
 func TestReconcileKnowsAHostByItsARQs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	a, err := w.flow.Begin(request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match); err != nil {
-		t.Fatal(err)
-	}
-	a.Host = "removed"
-	if err := a.Bind(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.restart(t)
+	w.bindOn(t, "removed")
 	found, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{"removed"}, Living: w.guestsLive})
 	if err != nil || len(found) != 1 || found[0].Kind != spawn.LeftoverARQ {
 		t.Errorf("found %v, error %v, want the ARQ", found, err)
@@ -334,18 +335,7 @@ func TestReconcileKnowsAHostByItsARQs(t *testing.T) {
 func TestReconcileLeavesTheAllocationOfARenamedHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	a, err := w.flow.Begin(request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match); err != nil {
-		t.Fatal(err)
-	}
-	a.Host = "renamed"
-	if err := a.Bind(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.restart(t)
+	a := w.bindOn(t, "renamed")
 	opts, held := w.freeing(), w.cloud.Placement.Allocations()
 	found, err := w.flow.Reconcile(t.Context(), opts)
 	if !errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "its ARQ "+a.ARQs[0].UUID) || !strings.Contains(err.Error(), "is on host renamed") {
