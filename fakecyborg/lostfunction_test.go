@@ -115,6 +115,29 @@ func TestASilentAgentLosesNoFunction(t *testing.T) {
 	})
 }
 
+// TestACardThatIsAwayForAReportKeepsItsFunction: what is stored of a card that is not reported is not what its driver has read.
+func TestACardThatIsAwayForAReportKeepsItsFunction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		card := newHardware("test", fpgaCard("FPGA"))
+		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
+		w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
+		w.want(w.bindF(instanceA, "f"), 202, "")
+		for _, found := range [][]driver.Device{{fpgaCard("FPGA")}, nil, {fpgaCard("FPGA")}, {fpgaCard("FPGA")}} {
+			card.set(found...)
+			_ = w.server.Report(t.Context())
+			if got := w.functions(); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"}) {
+				t.Errorf("functions after %d cards were found: %v", len(found), got)
+			}
+		}
+		w.want(w.bindF(instanceB, "f"), 202, "")
+		w.server.CheckBound(t, instanceB, 1)
+		if len(card.images) != 1 {
+			t.Errorf("%d images written, want 1", len(card.images))
+		}
+	})
+}
+
 // TestAFunctionThatMayBeLostIsNotPromised: a request that only asks for its trait is refused while the host is down.
 func TestAFunctionThatMayBeLostIsNotPromised(t *testing.T) {
 	t.Parallel()

@@ -279,14 +279,14 @@ func (d storedDeployable) remaining(found driver.Deployable) driver.Deployable {
 		}
 	}
 	spec := d.withTotal(min(found.NumAccelerators, d.Total, max(1, len(left)))) // other handles cannot be added now
-	spec.Hidden, spec.AttachHandles = true, left                                // what it has is what is stored
+	spec.AttachHandles = left
 	return spec
 }
 
-// withTotal is the deployable as it is stored with another total, and without its handles.
+// withTotal is the deployable as it is stored with another total, and without its handles. It is Hidden: no driver has reported it.
 func (d storedDeployable) withTotal(total int) driver.Deployable {
 	spec := d.reported
-	spec.DriverName, spec.NumAccelerators = d.DriverName, total
+	spec.DriverName, spec.NumAccelerators, spec.Hidden = d.DriverName, total, true
 	if d.Preprogrammed {
 		spec.Programmable = new(bool)
 	}
