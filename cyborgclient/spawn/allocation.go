@@ -11,9 +11,10 @@ import (
 type verdict int
 
 const (
-	leave   verdict = iota // it is as it is to be
-	replace                // by another one
-	await                  // it may still change
+	leave        verdict = iota // it is as it is to be
+	replace                     // by another one
+	replaceFirst                // by another one, which may still change
+	await                       // it may still change
 )
 
 // allocation reads what an instance holds.
@@ -42,8 +43,8 @@ func (f *Flow) changeAllocation(
 		}
 		next, v := decide(held)
 		switch {
-		case v != replace:
-			changed = unknown != nil
+		case v != replace && v != replaceFirst:
+			changed = changed || unknown != nil
 			return v == leave, nil
 		case time.Since(since) < LateWindow:
 			return false, unknown
@@ -53,8 +54,8 @@ func (f *Flow) changeAllocation(
 			next.Project, next.User = held.Project, held.User
 		}
 		if err = f.setAllocation(ctx, instance, next); err == nil {
-			changed = true
-			return true, nil
+			changed, unknown = true, nil
+			return v == replace, nil
 		}
 		if !placement.Refused(err) {
 			unknown, since = err, time.Now()

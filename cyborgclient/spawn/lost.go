@@ -182,7 +182,9 @@ func (a *Attempt) hasClaim(held placement.Allocation) bool {
 // A claim with a lost reply may be another client's allocation, and may still arrive.
 // The claim of an instance that held something before is settled at once, because
 // writing that again changes the generation that the claim needs. That of a new
-// instance needs none, so it is looked for. The allocation of a later attempt is left.
+// instance needs none, so it is looked for, and so is one on a second host once nothing is
+// held: another agent that claims then gives the consumer the generations of the first again.
+// The allocation of a later attempt is left.
 func (a *Attempt) releaseClaim(ctx context.Context) {
 	if !a.claim.sent {
 		return
@@ -202,7 +204,7 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 		late := a.claim.wanted.Generation
 		refused := certain || late == nil || held.Generation == nil || *late != *held.Generation // a claim that is under way
 		switch {
-		case len(held.Resources) == 0 && (seen || late != nil):
+		case len(held.Resources) == 0 && seen:
 			return held, leave
 		case len(held.Resources) == 0:
 			return held, await
@@ -215,6 +217,9 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 		claimed := placement.Subtract(a.claim.wanted.Resources, a.before.Resources)
 		if !restored && len(placement.Subtract(claimed, held.Resources)) == 0 { // it has this claim, and not that on an earlier host
 			next.Resources = placement.Subtract(held.Resources, claimed) // what others have changed meanwhile stays
+		}
+		if len(next.Resources) == 0 && !seen {
+			return next, replaceFirst
 		}
 		return next, replace
 	})

@@ -447,3 +447,36 @@ func TestALostRefusalIsNotAClaim(t *testing.T) {
 		w.cloud.CheckNoLeaks(t)
 	})
 }
+
+// A consumer that was deleted has the generation of the first claim again once another agent has claimed, and a claim on the
+// second host that is still under way would replace what that agent claimed.
+func TestALostClaimOnASecondHostIsWaitedForAndNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: raceModel(2, 2)})
+		settled(t, s.cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Late, Delay: 4 * time.Second}))
+		req, calls := request("gpu"), 0
+		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error {
+			if calls++; calls == 1 {
+				return errors.New("no free NUMA cell")
+			}
+			return nil
+		}
+		began := time.Now()
+		_, err := s.flow.Run(t.Context(), req)
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || time.Since(began) < 5*time.Second {
+			t.Fatalf("error %v after %s, want one after the claim was to arrive", err, time.Since(began))
+		}
+		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
+		if failure.Leftovers[0].Certain {
+			t.Errorf("%v is certain", failure.Leftovers[0])
+		}
+		s.restart(t)
+		result, err := s.flow.Run(t.Context(), request("gpu"))
+		settled(t, err)
+		s.define(t, result)
+		time.Sleep(time.Minute)
+		s.cloud.CheckNoLeaks(t)
+	})
+}
