@@ -36,6 +36,14 @@ type world struct {
 	nova   *novaStub
 }
 
+// settled ends the test if something that it builds on has failed.
+func settled(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // inProcess is a client of a handler.
 func inProcess(h http.Handler) *http.Client { return &http.Client{Transport: simhttp.NewTransport(h)} }
 

@@ -1,7 +1,10 @@
 package fakecyborg_test
 
 import (
+	"net/http"
+	"regexp"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +12,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // TestAHostThatRestartsLosesWhatWasProgrammed has a region with two functions, one of which a guest has. What the
@@ -282,4 +287,77 @@ func TestAFunctionReportedAfterAFailedWritingIsNotBelieved(t *testing.T) {
 	if got := w.functions(); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"}) {
 		t.Errorf("functions after an image was written: %v", got)
 	}
+}
+
+// refusing is a Placement that refuses changes while it is down.
+type refusing struct {
+	http.Handler
+	down atomic.Bool
+}
+
+// ServeHTTP implements http.Handler.
+func (r *refusing) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.down.Load() && req.Method == http.MethodPut {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	r.Handler.ServeHTTP(w, req)
+}
+
+// TestATraitThatOnlyPlacementStillHasIsNotPromised has Placement refuse the report that tells that a trait is gone.
+func TestATraitThatOnlyPlacementStillHasIsNotPromised(t *testing.T) {
+	t.Parallel()
+	const function = "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"
+	for name, tt := range map[string]struct {
+		trait, want string
+		lose        func(*world, *hardware) error
+	}{
+		"a function of before a restart": {function, "deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since",
+			func(w *world, _ *hardware) error {
+				settled(w.t, w.server.StopAgent("cn0"))
+				return w.server.StartAgent(t.Context(), "cn0")
+			}},
+		"one that is not reported": {"CUSTOM_FPGA_INTEL", "deployable cn0_0000:3b:00.0 does not have trait CUSTOM_FPGA_INTEL any more",
+			func(w *world, card *hardware) error {
+				without := fpgaCard("FPGA")
+				without.Deployables[0].Traits = without.Deployables[0].Traits[1:]
+				card.set(without)
+				return w.server.Report(t.Context())
+			}},
+	} {
+		simulated, err := placementsim.New(placementsim.Config{})
+		settled(t, err)
+		_, err = simulated.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
+		settled(t, err)
+		placement, card := &refusing{Handler: simulated}, newHardware("test", fpgaCard("FPGA"))
+		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t),
+			fakecyborg.WithPlacement(sim.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
+		w.profile("p", `[{"resources:FPGA":"1","trait:`+tt.trait+`":"required"}]`)
+		w.want(w.programAPI(imageOne, ""), 200, "")
+		placement.down.Store(true)
+		if err := tt.lose(w, card); err == nil {
+			t.Errorf("%s: the report succeeded", name)
+		}
+		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("p")...)), 409, tt.want)
+		placement.down.Store(false)
+		settled(t, w.server.Report(t.Context()))
+		if has, err := simulated.ResourceProvider(fpgaProvider()); err != nil || slices.Contains(has.Traits, tt.trait) {
+			t.Errorf("%s: Placement is back, and has %v, error %v", name, has.Traits, err)
+		}
+	}
+}
+
+// TestAStateOfAnEarlierVersionKeepsWhatWasWritten: it does not have what drivers reported beside what was written since.
+func TestAStateOfAnEarlierVersionKeepsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:function_id":"one"`)
+		state := regexp.MustCompile(`,"reported_functions":\[[^\]]*\]`).ReplaceAll(dumped(t, w.server), nil)
+		settled(t, load(w.server, state))
+		w.want(w.bindF(instanceA, "f"), 202, "")
+		settled(t, w.server.Report(t.Context()))
+		if got := w.functions(); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"}) || len(card.images) != 1 {
+			t.Errorf("functions %v, %d images written", got, len(card.images))
+		}
+	})
 }

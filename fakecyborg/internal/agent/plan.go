@@ -216,6 +216,7 @@ func planDeployable(rules layout.Rules, was, is store.Device, deployable *stored
 	if !rules.Quirks {
 		spec.NumAccelerators = max(spec.NumAccelerators, min(deployable.inUse(), deployable.Total))
 	}
+	row = row.Know(spec)
 	change := rules.Compare(was, is, row, deployable.reported, spec)
 	change.Held = deployable.inUse() > 0
 	same := change.Empty() && !deployable.Vanished && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)

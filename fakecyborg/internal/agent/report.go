@@ -602,7 +602,7 @@ func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 }
 
 // changeDeployable changes a deployable in Placement and then in the store. The free handles that are not reported any more are
-// withdrawn before, whatever Placement answers.
+// withdrawn before, whatever Placement answers, and no bind counts on the traits that are not.
 func (r *report) changeDeployable(ctx context.Context, key string, d deployableChange) {
 	c := r.c
 	step := "update provider " + d.stored.Name
@@ -612,6 +612,7 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 		}
 		if !c.cfg.Quirks {
 			tx.SetVanished(d.stored.UUID, d.vanished)
+			tx.LoseTraits(d.stored.UUID, d.spec.Traits, c.now())
 			tx.WithdrawHandles(d.stored.UUID, d.spec.AttachHandles)
 		}
 	})

@@ -254,7 +254,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	if !ok {
 		return nil
 	}
-	d := old
+	d := old.Know(spec)
 	d.Total, d.DriverName, d.Preprogrammed, d.Unsettled = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed(), nil
 	d.Lost = d.lostAfter(t.Reported(old).Traits, spec.Traits, now)
 	if !maps.Equal(d.Resources, spec.Resources) {
@@ -268,6 +268,11 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	}
 	t.UpdateAttributes(d, spec, now)
 	return t.updateHandles(d, spec.AttachHandles)
+}
+
+// LoseTraits stores which traits of a deployable are no longer reported, before Placement lacks them.
+func (t Tx) LoseTraits(uuid string, reported []string, now time.Time) {
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Lost = d.lostAfter(t.Reported(*d).Traits, reported, now) })
 }
 
 // lostTime is for how long a lost trait is remembered: longer than an instance takes from its claim in Placement to the bind. The

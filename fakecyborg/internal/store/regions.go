@@ -68,14 +68,7 @@ func (d Deployable) isRead(spec driver.Deployable) bool {
 func (d Deployable) Observe(spec driver.Deployable, quirks bool) Deployable {
 	traits := functionTraits(spec)
 	d.Functions = traits
-	if quirks {
-		return d
-	}
-	if d.Programmed == nil {
-		d.Unknown = d.Unknown && len(traits) == 0
-		return d
-	}
-	if !d.isRead(spec) {
+	if quirks || d.Programmed == nil || !d.isRead(spec) {
 		return d
 	}
 	p := *d.Programmed
@@ -87,6 +80,12 @@ func (d Deployable) Observe(spec driver.Deployable, quirks bool) Deployable {
 	if p.Trait == "" && len(traits) > 0 || p.Trait != "" && !slices.Contains(traits, p.Trait) { // an image may have several functions
 		d.Programmed, d.Bitstream = nil, ""
 	}
+	return d
+}
+
+// Know is the row after Placement has what a driver reported of the region.
+func (d Deployable) Know(spec driver.Deployable) Deployable {
+	d.Unknown = d.Unknown && (d.Programmed != nil || len(functionTraits(spec)) == 0)
 	return d
 }
 
@@ -295,11 +294,24 @@ func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programm
 		return driver.Deployable{}, Programmed{}, err
 	}
 	spec := t.Reported(d)
-	p := Programmed{Image: image, Trait: trait, Reported: d.Functions}
+	p := Programmed{Image: image, Trait: trait, Reported: d.reportedFunctions(spec)}
 	if before := d.Programmed; before != nil {
 		p.Reads = before.Read || before.Reads
 	}
 	return withFunction(spec, trait), p, nil
+}
+
+// reportedFunctions are those that the driver reported last. A state of an earlier version does not have them, but what is stored
+// now, and what was reported before an image was written.
+func (d Deployable) reportedFunctions(stored driver.Deployable) []string {
+	if d.Functions != nil {
+		return d.Functions
+	}
+	functions := functionTraits(stored)
+	if before := d.Programmed; before != nil && !before.Read && slices.Equal(functions, traitList(before.Trait)) {
+		return before.Reported
+	}
+	return functions
 }
 
 // SetFunction stores the function that was written to a region, and that Placement has.
