@@ -61,8 +61,9 @@ func named(cloud *simcloud.Cloud, _ error, _ simcloud.Leak) bool {
 	return ok && len(flow.(*spawn.Flow).Suspects()) > 0
 }
 
-// reconcile frees what a failed spawn left, as an agent does that starts again.
+// reconcile frees what a failed spawn left, as an agent does that starts again. It ends the run.
 func reconcile(ctx context.Context, cloud *simcloud.Cloud) error {
+	flows.Delete(cloud)
 	flow, err := newFlow(ctx, cloud)
 	if err != nil {
 		return err
