@@ -946,25 +946,33 @@ func TestAnOperationNeedsAnInstance(t *testing.T) {
 	}
 }
 
-// A failure after the deletion of the old ARQs names the one whose mediated device only the
-// agent of the dead host can remove.
+// A failure after the deletion of the old ARQs names those whose mediated device only the agent of the dead host can remove,
+// or whose deletion was not answered, and the allocation that was left to their devices.
 func TestAFailedEvacuationNamesWhatStaysOnTheDeadHost(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{})
-		i := s.spawn(t, "vgpu")
-		s.loseHost(t, i.Host)
-		s.guests.fail["start"] = 99
-		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-		var failure *spawn.Error
-		if !errors.As(err, &failure) {
-			t.Fatalf("got %v", err)
-		}
-		wantKinds(t, failure.Leftovers, spawn.LeftoverARQ)
-		if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 1 || failure.Leftovers[0].ID != arqs[0].UUID {
-			t.Errorf("left %v, named %v", arqs, failure.Leftovers)
-		}
-	})
+	for profile, fail := range map[string]func(*site){
+		"vgpu": func(s *site) { s.guests.fail["start"] = 99 },
+		"gpu": func(s *site) {
+			s.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Drop, When: fault.After, Times: -1})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, profile)
+			arq := s.arqs(t, i)[0].UUID
+			s.loseHost(t, i.Host)
+			fail(s)
+			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			var failure *spawn.Error
+			if !errors.As(err, &failure) {
+				t.Fatalf("%s: got %v", profile, err)
+			}
+			wantKinds(t, failure.Leftovers, spawn.LeftoverARQ, spawn.LeftoverAllocation)
+			if failure.Leftovers[0].ID != arq {
+				t.Errorf("%s: named %v, want ARQ %s", profile, failure.Leftovers, arq)
+			}
+		})
+	}
 }
 
 // An agent that does not know the end of an evacuation, or of an unshelving, repeats it with

@@ -175,8 +175,12 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 			}
 		},
 		func(ctx context.Context) {
-			if !moving && !a.guestStays {
-				a.releaseClaim(ctx)
+			if moving || a.guestStays {
+				return
+			}
+			a.releaseClaim(ctx)
+			if len(a.stuck.arqs) > 0 { // what their devices hold was left to them
+				c.suspect(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: errARQsStay})
 			}
 		},
 	}
