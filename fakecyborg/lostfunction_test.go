@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -360,4 +361,53 @@ func TestAStateOfAnEarlierVersionKeepsWhatWasWritten(t *testing.T) {
 			t.Errorf("functions %v, %d images written", got, len(card.images))
 		}
 	})
+}
+
+// TestABindCountsOnTheFunctionThatARegionHas has a region programmed after an instance was scheduled by what it had before.
+func TestABindCountsOnTheFunctionThatARegionHas(t *testing.T) {
+	t.Parallel()
+	const one = "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"
+	const other = "deployable cn0_0000:3b:00.0 has been programmed with another function"
+	for name, tt := range map[string]struct{ image, value, want string }{
+		"another image":                      {imageTwo, "required", other},
+		"an image without a function":        {imagePlain, "required", other},
+		"the function":                       {imageOne, "required", ""},
+		"a function that is forbidden":       {imageOne, "forbidden", "deployable cn0_0000:3b:00.0 has trait " + one + ", which is forbidden"},
+		"another than the forbidden":         {imageTwo, "forbidden", ""},
+		"none in place of a forbidden one's": {imagePlain, "forbidden", ""},
+	} {
+		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t))
+		w.profile("p", `[{"resources:FPGA":"1","trait:`+one+`":"`+tt.value+`"}]`)
+		w.want(w.programAPI(imageOne, ""), 200, "")
+		w.want(w.programAPI(tt.image, ""), 200, "")
+		r := w.patch(binding(instanceA, fpgaProvider(), w.arqs("p")...))
+		if got := r.fault(); got != tt.want {
+			t.Errorf("%s: got %d %q, want %q", name, r.status, got, tt.want)
+		}
+	}
+}
+
+// TestABindThatARestartOvertakesFails has a region lose the function that was the reason to write no image.
+func TestABindThatARestartOvertakesFails(t *testing.T) {
+	t.Parallel()
+	for group, want := range map[string]string{
+		`"accel:function_id":"one"`:                           "deployable cn0_0000:3b:00.0 has lost the image of ARQ ",
+		`"trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"`: "deployable cn0_0000:3b:00.0 has been programmed with another function",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := fpgaWorld(t, fakecyborg.Config{BindDelay: time.Minute}, group)
+			w.want(w.programAPI(imageOne, ""), 200, "")
+			w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 202, "")
+			settled(t, w.server.StopAgent("cn0"))
+			settled(t, w.server.StartAgent(t.Context(), "cn0"))
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if got := w.server.ARQs()[0]; got.State != fakecyborg.StateBindFailed || !strings.HasPrefix(got.Failure, want) {
+				t.Errorf("%s: %s, %q, want %q", group, got.State, got.Failure, want)
+			}
+			if w.used() != 0 {
+				t.Errorf("%s: %d handles in use", group, w.used())
+			}
+		})
+	}
 }

@@ -129,7 +129,7 @@ func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) bool {
 func (c *Conductor) runBind(ctx context.Context, b store.Bind) error {
 	made, ours, err := c.workFor(ctx, b)
 	if !ours {
-		return overtaken(b)
+		return store.Overtaken(b)
 	}
 	return c.finishBind(ctx, b, made, err)
 }
@@ -162,12 +162,11 @@ func (c *Conductor) workFor(ctx context.Context, b store.Bind) (made *store.Hand
 // deleted meanwhile, it is undone; upstream keeps the handle in use until an unbind.
 func (c *Conductor) finishBind(ctx context.Context, b store.Bind, made *store.HandleWork, cause error) error {
 	if cause == nil {
-		finished := false
-		c.update(ctx, func(tx store.Tx) { finished = tx.FinishBind(b, c.now()) })
-		if finished {
+		cause = store.Overtaken(b) // by another state
+		c.update(ctx, func(tx store.Tx) { cause = tx.FinishBind(b, c.now()) })
+		if cause == nil {
 			return nil
 		}
-		cause = overtaken(b)
 	}
 	keep := false
 	if made != nil {
@@ -183,10 +182,6 @@ func (c *Conductor) finishBind(ctx context.Context, b store.Bind, made *store.Ha
 		tx.FailBind(b, cause, keep, c.now())
 	})
 	return cause
-}
-
-func overtaken(b store.Bind) error {
-	return store.Refuse(store.Conflict, "ARQ %s was unbound or deleted while it was being bound", b.ARQ)
 }
 
 // applyLater is Apply for binds in the background. What can be refused is refused before the

@@ -75,7 +75,7 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	if t.Carries(d, ref) {
 		ref = BitstreamRef{}
 	}
-	if err := cmp.Or(t.checkRegionOf(*a, d, ref), t.checkTraits(*a, d)); err != nil {
+	if err := cmp.Or(t.checkRegionOf(*a, d, ref), t.checkTraits(*a, d, ref)); err != nil {
 		return fail(err)
 	}
 	h, ok := t.firstFreeHandle(d.UUID)
@@ -133,13 +133,8 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.regionProgramming(d) && !ref.Named() {
 		return Refuse(Conflict, "deployable %s is being programmed", d.Name)
 	}
-	if traits := t.Reported(d).Traits; !ref.Named() && t.group(a).lacksFunction(traits) { // Placement had it when the instance was scheduled
-		switch {
-		case d.Unknown:
-			return Refuse(Conflict, "deployable %s has no known function: programming it failed, or its host has restarted since", d.Name)
-		case slices.ContainsFunc(traits, driver.IsFunctionTrait):
-			return Refuse(Conflict, "deployable %s has been programmed with another function", d.Name)
-		}
+	if err := t.checkFunction(a, d, ref); err != nil {
+		return err
 	}
 	for h := range t.regionHandles(d) {
 		if other, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && t.programs(other) && !t.shares(other, a.Instance, ref) {
@@ -158,17 +153,32 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	return nil
 }
 
+// checkFunction refuses a region that does not have the function any more whose trait a request requires: Placement had it when
+// the instance was scheduled. The function of a request that selects an image is written.
+func (t Tx) checkFunction(a ARQ, d Deployable, ref BitstreamRef) error {
+	traits := t.Reported(d).Traits
+	switch {
+	case t.s.cfg.Quirks || ref.Named() || !t.group(a).lacksFunction(traits):
+		return nil
+	case d.Unknown:
+		return Refuse(Conflict, "deployable %s has no known function: programming it failed, or its host has restarted since", d.Name)
+	case d.Programmed != nil || slices.ContainsFunc(traits, driver.IsFunctionTrait):
+		return Refuse(Conflict, "deployable %s has been programmed with another function", d.Name)
+	}
+	return nil
+}
+
 // checkTraits refuses a deployable that has changed since Placement chose it for the instance: its driver does not report a trait
 // any more that the request requires, or reports one that it forbids. A trait that no driver reported counts as one that others
 // put on the provider. Upstream checks none of it.
-func (t Tx) checkTraits(a ARQ, d Deployable) error {
+func (t Tx) checkTraits(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.s.cfg.Quirks {
 		return nil
 	}
 	reported := t.Reported(d).Traits
 	for trait, required := range t.group(a).traits() {
 		switch {
-		case !isHardware(trait):
+		case !isHardware(trait) || ref.Named() && driver.IsFunctionTrait(trait):
 		case required && d.lacks(trait, a.UpdatedAt):
 			return Refuse(Conflict, "deployable %s does not have trait %s any more", d.Name, trait)
 		case !required && slices.Contains(reported, trait):
@@ -178,9 +188,9 @@ func (t Tx) checkTraits(a ARQ, d Deployable) error {
 	return nil
 }
 
-// isHardware reports whether a trait is one that only drivers know of: not who owns a device, nor what is written to it.
+// isHardware reports whether a trait tells of a device what it is or has: not who owns it, nor that it can be programmed.
 func isHardware(trait string) bool {
-	return trait != driver.TraitOwnerCyborg && trait != driver.TraitProgrammable && !driver.IsFunctionTrait(trait)
+	return trait != driver.TraitOwnerCyborg && trait != driver.TraitProgrammable
 }
 
 // programs reports whether the bind in progress of a request writes an image.
@@ -259,18 +269,40 @@ func (t Tx) endBindLease(b Bind) bool {
 	return t.endLease(l)
 }
 
-// FinishBind makes the request Bound. It returns false when the request was unbound or deleted
-// meanwhile; then the agent's work must be undone and [Tx.FailBind] be called.
-func (t Tx) FinishBind(b Bind, now time.Time) bool {
+// FinishBind makes the request Bound, unless it was unbound or deleted meanwhile, or its region has lost its function. Then the
+// agent's work must be undone and [Tx.FailBind] be called.
+func (t Tx) FinishBind(b Bind, now time.Time) error {
 	a, current := t.current(b)
 	if !current {
-		return false
+		return Overtaken(b)
+	}
+	if err := t.checkUnwritten(a, b); err != nil {
+		return err
 	}
 	t.endBindLease(b)
 	a.State, a.UpdatedAt = Bound, now
 	t.s.arqs.Put(t.tx, a)
 	t.setResult(b, Bound)
-	return true
+	return nil
+}
+
+// checkUnwritten refuses a region without an image of the bind that had what the request wants when the bind began, and has not
+// any more, as after a restart of its host.
+func (t Tx) checkUnwritten(a ARQ, b Bind) error {
+	h, _ := t.Handle(b.Handle)
+	d, err := t.Deployable(h.Deployable)
+	if err != nil || b.Bitstream.Named() || t.s.cfg.Quirks {
+		return nil
+	}
+	if ref, err := t.RequestedBitstream(a); err == nil && ref.Named() && !t.Carries(d, ref) {
+		return Refuse(Conflict, "deployable %s has lost the image of ARQ %s while that was being bound", d.Name, a.UUID)
+	}
+	return t.checkFunction(a, d, b.Bitstream)
+}
+
+// Overtaken is the refusal of a bind whose request is not in it any more.
+func Overtaken(b Bind) error {
+	return Refuse(Conflict, "ARQ %s was unbound or deleted while it was being bound", b.ARQ)
 }
 
 // AbandonBind leaves a request BindStarted and without a handle, as upstream does when Placement

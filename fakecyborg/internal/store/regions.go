@@ -316,7 +316,10 @@ func (d Deployable) reportedFunctions(stored driver.Deployable) []string {
 
 // SetFunction stores the function that was written to a region, and that Placement has.
 func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, now time.Time) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed, d.Unsettled = &p, nil })
+	t.s.deployables.edit(t, uuid, func(d *Deployable) {
+		d.Programmed, d.Unsettled = &p, nil
+		d.Lost = d.lostAfter(nil, spec.Traits, now)
+	})
 	if d, err := t.Deployable(uuid); err == nil {
 		t.UpdateAttributes(d, spec, now)
 	}

@@ -119,7 +119,7 @@ func (f fixture) bind(uuid, kind, instance string) (b store.Bind, err error) {
 
 func (f fixture) finish(b store.Bind) (done bool) {
 	f.Update(nil, func(tx store.Tx) {
-		done = tx.FinishBind(b, now())
+		done = tx.FinishBind(b, now()) == nil
 		tx.EndPatch(b.Patch)
 	})
 	return done
@@ -476,7 +476,7 @@ func TestOnlyBindsOfAnImageWaitForTheProgramming(t *testing.T) {
 	if diff := cmp.Diff(want, recovered()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	f.Update(nil, func(tx store.Tx) { tx.FinishBind(image, now()) })
+	f.Update(nil, func(tx store.Tx) { _ = tx.FinishBind(image, now()) })
 	want.Programming = nil
 	if diff := cmp.Diff(want, recovered()); diff != "" {
 		t.Errorf("after the bind (-want +got):\n%s", diff)

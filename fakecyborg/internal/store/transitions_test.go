@@ -480,7 +480,7 @@ func TestARegionIsSharedOnceItIsWritten(t *testing.T) {
 	if _, err := f.bind(f.newARQ(t).UUID, "pci", instanceB); kindOf(err) != store.Conflict {
 		t.Errorf("before the end of the bind: %v", err)
 	}
-	f.Update(nil, func(tx store.Tx) { tx.FinishBind(b, now()) })
+	f.Update(nil, func(tx store.Tx) { _ = tx.FinishBind(b, now()) })
 	if _, err := f.bind(f.newARQ(t).UUID, "pci", instanceB); err != nil {
 		t.Errorf("after the bind: %v", err)
 	}
