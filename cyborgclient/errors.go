@@ -219,6 +219,9 @@ func (e *callError) Error() string {
 	return terminal.Line(strings.ReplaceAll(text, "\n", "; "))
 }
 
+// GoString implements fmt.GoStringer, without the secrets.
+func (e *callError) GoString() string { return fmt.Sprintf("cyborgclient.callError(%q)", e.Error()) }
+
 // Unwrap returns the sentinels and the cause.
 func (e *callError) Unwrap() []error { return append(slices.Clone(e.kinds), e.cause) }
 

@@ -198,7 +198,7 @@ func TestTokensNeverReachAnErrorText(t *testing.T) {
 		if err == nil {
 			t.Fatal("no error")
 		}
-		texts := err.Error() + fmt.Sprintf("%v", err)
+		texts := err.Error() + fmt.Sprintf("%v %#v", err, err)
 		var answered gophercloud.ErrUnexpectedResponseCode
 		if errors.As(err, &answered) {
 			texts += answered.Error()
