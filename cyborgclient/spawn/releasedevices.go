@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"context"
+	"crypto/md5"
 	"errors"
 	"fmt"
 	"maps"
@@ -171,7 +172,7 @@ func (l *deployableList) named(ctx context.Context, provider, name string) ([]cy
 	}
 	found, err := l.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
 	found = slices.DeleteFunc(found, func(d cyborgclient.Deployable) bool { return d.RPUUID != provider })
-	if err != nil || len(found) > 0 || !madeByCyborg(provider) {
+	if err != nil || len(found) > 0 || !isRenamed(provider, name) {
 		return found, err
 	}
 	return l.amongAll(ctx, provider)
@@ -191,6 +192,16 @@ func (l *deployableList) amongAll(ctx context.Context, provider string) ([]cybor
 	return l.all[provider], nil
 }
 
-// madeByCyborg reports whether the UUID of a provider may be one of Cyborg's, which are of version 3. Those of Nova are of
-// version 4, those of Neutron of version 5.
-func madeByCyborg(provider string) bool { return len(provider) == 36 && provider[14] == '3' }
+// isRenamed reports whether a provider may be one of Cyborg's that has another name now: its UUID is that of another name, of version
+// 3. Those of Nova are of version 4, those of Neutron of version 5.
+func isRenamed(provider, name string) bool {
+	return len(provider) == 36 && provider[14] == '3' && provider != providerUUID(name)
+}
+
+// providerUUID is the UUID that Cyborg gives to a provider: of version 3, of its name in the name space of DNS.
+func providerUUID(name string) string {
+	const dns = "\x6b\xa7\xb8\x10\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8"
+	sum := md5.Sum([]byte(dns + name))
+	sum[6], sum[8] = sum[6]&0x0f|0x30, sum[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:])
+}

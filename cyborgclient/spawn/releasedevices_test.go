@@ -249,8 +249,10 @@ func TestARunningInstanceThatHoldsNothingIsRefused(t *testing.T) {
 // The deployables of a large cloud are a long answer, of which an operation on one instance needs a few.
 func TestAnOperationListsTheDeployablesOfItsInstanceOnly(t *testing.T) {
 	t.Parallel()
+	release := func(t *testing.T, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(t.Context(), i.UUID) }
 	for name, run := range map[string]func(*testing.T, *site, spawn.Instance) error{
-		"release devices": func(t *testing.T, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(t.Context(), i.UUID) },
+		"release devices": release,
+		"release memory":  release, // of a card, whose provider has no deployable
 		"evacuate": func(t *testing.T, s *site, i spawn.Instance) error {
 			s.loseHost(t, i.Host)
 			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
@@ -262,11 +264,14 @@ func TestAnOperationListsTheDeployablesOfItsInstanceOnly(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: programModel()})
-			profile := "gpu"
-			if name == "program" {
+			model, profile := programModel(), "gpu"
+			switch name {
+			case "program":
 				profile = "fpga"
+			case "release memory":
+				model, profile = cardModel(1), "card"
 			}
+			s := newSite(t, worldOpts{model: model})
 			i := s.spawn(t, profile)
 			settled(t, run(t, s, i))
 			lists := 0
