@@ -411,3 +411,27 @@ func TestABindThatARestartOvertakesFails(t *testing.T) {
 		})
 	}
 }
+
+// TestAFunctionThatIsGoneIsNotPromised has the function that a driver reported replaced and then hidden, or its host down.
+func TestAFunctionThatIsGoneIsNotPromised(t *testing.T) {
+	t.Parallel()
+	const zero = "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO"
+	card := newHardware("test", fpgaCard("FPGA"))
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
+	w.profile("zero", `[{"resources:FPGA":"1","trait:`+zero+`":"required"}]`)
+	bind := func() reply {
+		_ = w.delete("/v2/accelerator_requests?instance=" + instanceA)
+		return w.patch(binding(instanceA, fpgaProvider(), w.arqs("zero")...))
+	}
+	settled(t, w.server.StopAgent("cn0"))
+	w.want(bind(), 409, "deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")
+	settled(t, w.server.StartAgent(t.Context(), "cn0"))
+	w.want(bind(), 202, "")
+	w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+	w.want(w.programAPI(imageOne, ""), 200, "")
+	bare := fpgaCard("FPGA")
+	bare.Deployables[0].Traits = slices.DeleteFunc(bare.Deployables[0].Traits, driver.IsFunctionTrait)
+	card.set(bare)
+	settled(t, w.server.Report(t.Context()))
+	w.want(bind(), 409, "deployable cn0_0000:3b:00.0 does not have trait "+zero+" any more")
+}

@@ -49,6 +49,7 @@ func (t Tx) insertAttribute(a Attribute) Attribute {
 // UpdateAttributes makes the attributes of a deployable those that a driver reports. Those of
 // users stay; upstream deletes them.
 func (t Tx) UpdateAttributes(d Deployable, spec driver.Deployable, now time.Time) {
+	t.LoseTraits(d.UUID, spec.Traits, now)
 	old, reported := t.Attributes(d.UUID), spec.AttributeList()
 	wanted := make(map[string]bool, len(reported))
 	for _, r := range reported {

@@ -157,12 +157,12 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 // the instance was scheduled. The function of a request that selects an image is written.
 func (t Tx) checkFunction(a ARQ, d Deployable, ref BitstreamRef) error {
 	traits := t.Reported(d).Traits
-	switch {
-	case t.s.cfg.Quirks || ref.Named() || !t.group(a).lacksFunction(traits):
+	switch group := t.group(a); {
+	case t.s.cfg.Quirks || ref.Named() || !group.lacksFunction(nil):
 		return nil
 	case d.Unknown:
 		return Refuse(Conflict, "deployable %s has no known function: programming it failed, or its host has restarted since", d.Name)
-	case d.Programmed != nil || slices.ContainsFunc(traits, driver.IsFunctionTrait):
+	case group.lacksFunction(traits) && (d.Programmed != nil || slices.ContainsFunc(traits, driver.IsFunctionTrait)):
 		return Refuse(Conflict, "deployable %s has been programmed with another function", d.Name)
 	}
 	return nil

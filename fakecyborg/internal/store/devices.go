@@ -256,7 +256,6 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	}
 	d := old.Know(spec)
 	d.Total, d.DriverName, d.Preprogrammed, d.Unsettled = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed(), nil
-	d.Lost = d.lostAfter(t.Reported(old).Traits, spec.Traits, now)
 	if !maps.Equal(d.Resources, spec.Resources) {
 		d.Resources = maps.Clone(spec.Resources)
 	}
@@ -270,7 +269,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	return t.updateHandles(d, spec.AttachHandles)
 }
 
-// LoseTraits stores which traits of a deployable are no longer reported, before Placement lacks them.
+// LoseTraits stores which traits of a deployable are no longer reported.
 func (t Tx) LoseTraits(uuid string, reported []string, now time.Time) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Lost = d.lostAfter(t.Reported(*d).Traits, reported, now) })
 }

@@ -316,10 +316,7 @@ func (d Deployable) reportedFunctions(stored driver.Deployable) []string {
 
 // SetFunction stores the function that was written to a region, and that Placement has.
 func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, now time.Time) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) {
-		d.Programmed, d.Unsettled = &p, nil
-		d.Lost = d.lostAfter(nil, spec.Traits, now)
-	})
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed, d.Unsettled = &p, nil })
 	if d, err := t.Deployable(uuid); err == nil {
 		t.UpdateAttributes(d, spec, now)
 	}
@@ -370,6 +367,8 @@ func (t Tx) LoseFunctions(host string, now time.Time) {
 		spec := t.Reported(d)
 		functions := functionTraits(spec)
 		if d.Programmed == nil && (len(functions) == 0 || len(t.users(d.UUID)) == 0) {
+			unknown := len(functions) > 0 && !d.Preprogrammed // others than Cyborg may have written it
+			t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown = d.Unknown || unknown })
 			continue
 		}
 		u := d.unsettled()
