@@ -150,3 +150,32 @@ func TestLoadCountsWhatFailedSpawnsLeave(t *testing.T) {
 		t.Errorf("status %d, want 9 and two ARQs: %s%s", status, stdout, stderr)
 	}
 }
+
+// What is known of a load is told also if its look for leaks fails.
+func TestLoadTellsWhatItKnowsIfItsLookForLeaksFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	served := start(t, "serve", "--clouds-yaml", file)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	const unread = `{"operation": "placement.resource_provider.list", "nth": 2, "action": "status", "status": 500, "times": 1}`
+	const undeleted = `{"operation": "accelerator.arq.delete", "action": "status", "status": 403, "times": -1}`
+	for _, tt := range []struct {
+		name, faults     string
+		flags            []string
+		status           int
+		leaks, instances int
+	}{
+		{"kept instances", "[" + unread + "]", []string{"--keep"}, 1, 0, 1},
+		{"a deletion that failed", "[" + unread + "," + undeleted + "]", nil, 9, 1, 0},
+	} {
+		if status, text := reply(t, http.MethodPut, served.env["CYSIM_URL"]+"/_sim/faults", tt.faults); status >= 300 {
+			t.Fatalf("%d %s", status, text)
+		}
+		args := []string{"load", "--spawns", "1", "--warmup", "0", "--cloud", "sim", "--service-cloud", "sim-svc", "-o", "json"}
+		status, stdout, stderr := cysim(t, append(args, tt.flags...)...)
+		var told struct{ Leaked, Instances []string }
+		err := json.Unmarshal([]byte(stdout), &told)
+		if status != tt.status || err != nil || len(told.Leaked) != tt.leaks || len(told.Instances) != tt.instances || !strings.Contains(stderr, "reconcile") {
+			t.Errorf("%s: status %d, %v: %s%s", tt.name, status, err, stdout, stderr)
+		}
+	}
+}

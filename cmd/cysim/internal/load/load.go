@@ -45,11 +45,8 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 		return err
 	}
 	report, err := c.drive(ctx, p, target)
-	if err == nil {
-		err = report.print(p.Stdout, c.Output)
-	}
-	if err == nil {
-		err = cmp.Or(report.failure(), ctx.Err())
+	if report != nil { // what is known is told, also if the look-up of leaks has failed
+		err = errors.Join(err, report.print(p.Stdout, c.Output), cmp.Or(report.failure(), ctx.Err()))
 	}
 	return errors.Join(err, target.close())
 }
@@ -93,12 +90,16 @@ func (c *Command) checkSize() error {
 	return nil
 }
 
-// drive fills the cloud, spawns and deletes the instances, and then looks for leaks.
+// drive fills the cloud, spawns and deletes the instances, and then looks for leaks. There is no report of a cloud that cannot be
+// filled.
 func (c *Command) drive(ctx context.Context, p *command.Process, target *target) (*report, error) {
 	load := newLoader(c, target)
 	report := newReport(p.Stderr, c.Spawns)
 	var err error
-	if report.Filled, err = load.fill(ctx, c.Hosts*c.Devices*c.Fill/100); err == nil {
+	if report.Filled, err = load.fill(ctx, c.Hosts*c.Devices*c.Fill/100); err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	if err == nil {
 		if c.Fill > 0 {
 			fmt.Fprintf(p.Stderr, "filled with %s\n", plural.Count(report.Filled, "instance"))
 		}
@@ -115,14 +116,12 @@ func (c *Command) drive(ctx context.Context, p *command.Process, target *target)
 	}
 	if ctx.Err() != nil {
 		p.Log.Warn("interrupted")
-		err = nil
 	}
 	report.Kept = len(load.kept) - report.Filled
 	if target.cloud == nil {
 		report.Instances = load.kept
 	}
-	var unread error
-	report.leaks, unread = target.leaks(context.WithoutCancel(ctx), load.gone())
-	report.Leaks, report.MayBeLeft = len(report.leaks), target.mayBeLeft()
-	return report, errors.Join(err, unread)
+	report.Leaked, err = target.leaks(context.WithoutCancel(ctx), load.gone())
+	report.Leaks, report.MayBeLeft = len(report.Leaked), target.mayBeLeft()
+	return report, err
 }

@@ -22,6 +22,7 @@ type report struct {
 	Filled          int           `json:"filled"` // instances of --fill
 	Kept            int           `json:"kept"`   // instances of --keep
 	Leaks           int           `json:"leaks"`
+	Leaked          []string      `json:"leaked,omitempty"` // the leaks
 	SpawnsPerSecond float64       `json:"spawns_per_second"`
 	LatencyMS       latency       `json:"latency_ms"`
 	StepsMS         []stepLatency `json:"steps_ms"`
@@ -35,7 +36,6 @@ type report struct {
 	took   time.Duration
 	times  times // of the spawns that succeeded
 	steps  []*stepTimes
-	leaks  []string
 	causes map[string]int // of failures, by text
 }
 
@@ -123,7 +123,7 @@ func (r *report) print(w io.Writer, format string) error {
 		latencies.AppendRow(table.Row{l.Step, fmt.Sprintf("%.2f", l.P50), fmt.Sprintf("%.2f", l.P99), fmt.Sprintf("%.2f", l.Max)})
 	}
 	_, err := fmt.Fprintf(w, "%s\n\n%s\n", t.Render(), latencies.Render())
-	for _, leak := range r.leaks {
+	for _, leak := range r.Leaked {
 		if err == nil {
 			_, err = fmt.Fprintln(w, terminal.Line(leak))
 		}
