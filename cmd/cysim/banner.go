@@ -18,7 +18,7 @@ import (
 
 // printBanner says where a server is, and what is switched on, for people.
 func printBanner(w io.Writer, name, base string, line *kong.Context, more ...string) {
-	text := fmt.Sprintf("%s listens on %s\n  status page  %s/_sim/\n", name, base, base)
+	text := fmt.Sprintf("%s listens on %s\n", name, base)
 	for _, fact := range more {
 		text += "  " + fact + "\n"
 	}

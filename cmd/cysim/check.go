@@ -76,7 +76,8 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	if answer.StatusCode == http.StatusUnauthorized {
 		return nil, command.BadInput(errors.New("list leaks: the cloud requires its --control-token"))
 	}
-	if answer.StatusCode == http.StatusBadGateway || answer.StatusCode == http.StatusConflict {
+	isOff := answer.StatusCode == http.StatusForbidden && bytes.Contains(data, []byte("--control-token"))
+	if isOff || answer.StatusCode == http.StatusBadGateway || answer.StatusCode == http.StatusConflict {
 		return nil, fmt.Errorf("list leaks: %s", bytes.TrimSpace(data))
 	}
 	var body struct {

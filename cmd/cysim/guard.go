@@ -16,8 +16,7 @@ const controlTokenHeader = "X-Control-Token"
 // only this machine can reach the server, those that could change something, or that found it by a name
 // of theirs.
 func (f listenFlags) guard(handler http.Handler, id *identity) http.Handler {
-	host, _, _ := net.SplitHostPort(f.Listen) // was checked when it was opened
-	remote := !isLoopback(host)
+	remote := f.isRemote()
 	sameOrigin := http.NewCrossOriginProtection().Handler(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := r.URL.Path == "/_sim" || strings.HasPrefix(r.URL.Path, "/_sim/")
@@ -37,6 +36,12 @@ func (f listenFlags) guard(handler http.Handler, id *identity) http.Handler {
 			sameOrigin.ServeHTTP(w, r)
 		}
 	})
+}
+
+// isRemote reports whether other machines can reach the server.
+func (f listenFlags) isRemote() bool {
+	host, _, _ := net.SplitHostPort(f.Listen) // was checked when it was opened
+	return !isLoopback(host)
 }
 
 // isEmbedded reports whether a browser sends a request for a page of another site, rather than because its

@@ -87,8 +87,8 @@ type service struct {
 	name    string
 	line    *kong.Context
 	handler http.Handler
-	// facts are further lines of the banner.
-	facts func() []string
+	// facts are further lines of the banner of a server with this URL.
+	facts func(base string) []string
 	// prepare gets the URL of the server, and returns the variables that are printed when the
 	// service is ready.
 	prepare func(ctx context.Context, base string) ([]variable, error)
@@ -136,7 +136,7 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 	if err := prepare(ctx); err != nil {
 		return err
 	}
-	printBanner(p.Stderr, s.name, base, s.line, s.facts()...)
+	printBanner(p.Stderr, s.name, base, s.line, s.facts(base)...)
 	return serveHTTP(ctx, listener, s, p.Log)
 }
 

@@ -175,6 +175,24 @@ func TestBannerSaysWhatIsSwitchedOn(t *testing.T) {
 	}
 }
 
+// The page is that of serve, and off where other machines can reach it without a token.
+func TestTheBannerNamesNoPageThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"placement"}, ""},
+		{[]string{"serve", "--listen", "0.0.0.0:0"}, "  status page  off without --control-token, because other machines can reach it\n"},
+	} {
+		served := start(t, tt.args...)
+		served.stop()
+		if got := served.stderr.String(); strings.Contains(got, "status page") != (tt.want != "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%v: got\n%s\nwant %q", tt.args, got, tt.want)
+		}
+	}
+}
+
 func TestVerboseLogsEachRequest(t *testing.T) {
 	t.Parallel()
 	quiet, verbose := start(t, "placement"), start(t, "placement", "-v")

@@ -79,7 +79,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 		return errors.Join(err, cloud.Close())
 	}
 	err = c.run(ctx, p, service{
-		name: "the cloud", line: line, facts: func() []string { return c.facts(cloud.Model()) },
+		name: "the cloud", line: line, facts: func(base string) []string { return c.facts(base, cloud.Model()) },
 		exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity, ceiling: limit,
 		prepare: func(_ context.Context, base string) ([]variable, error) {
 			return c.prepare(p, cloud, base, identity.caFile())
@@ -113,8 +113,12 @@ func (c *serveCommand) model(ctx context.Context, line *kong.Context, drivers si
 }
 
 // facts are lines of the banner.
-func (c *serveCommand) facts(model simcloud.Model) []string {
-	list := []string{"cloud        " + plural.Count(len(model.Hosts), "host") + ", " + plural.Count(len(model.DeviceProfiles), "device profile")}
+func (c *serveCommand) facts(base string, model simcloud.Model) []string {
+	page := base + "/_sim/"
+	if c.ControlToken == "" && c.isRemote() {
+		page = "off without --control-token, because other machines can reach it"
+	}
+	list := []string{"status page  " + page, "cloud        " + plural.Count(len(model.Hosts), "host") + ", " + plural.Count(len(model.DeviceProfiles), "device profile")}
 	if c.CloudsYAML != "" {
 		var names []string
 		for _, a := range accounts() {
