@@ -241,3 +241,36 @@ func TestUnusedClassesAndTraitsAreDeleted(t *testing.T) {
 		}
 	}
 }
+
+// The regions of a card that is in use stay below its provider while the driver calls it something else, and leave nothing there
+// when they move.
+func TestTheProviderOfACardThatChangesItsTypeIsRemoved(t *testing.T) {
+	t.Parallel()
+	board := boardOf(1024, "AA")
+	other := board.Clone()
+	other.Type, other.Resources = driver.TypeGPU, nil
+	other.Deployables[0].Class, other.Deployables[0].Traits = "PGPU", []string{"CUSTOM_A"}
+	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeNested}, board)
+	w.report()
+	_, err := w.cyborg.CreateDeviceProfile("p", []map[string]string{{"resources:FPGA": "1"}})
+	settled(t, err)
+	arqs, err := w.cyborg.CreateARQs("p", "p")
+	settled(t, err)
+	settled(t, w.cyborg.Bind(t.Context(), fakecyborg.Binding{
+		ARQ: arqs[0].UUID, Host: "cn0", Provider: w.cyborg.Deployables()[0].ProviderUUID, Instance: instanceA,
+	}))
+	w.hardware.set(other)
+	if err := w.cyborg.Report(t.Context()); err == nil {
+		t.Error("the provider of a region that is in use has moved")
+	}
+	for _, status := range []string{fakecyborg.StatusMaintaining, fakecyborg.StatusEnabled} {
+		settled(t, w.cyborg.SetDeviceStatus(t.Context(), w.cyborg.Devices()[0].UUID, status))
+	}
+	settled(t, w.cyborg.DeleteARQs(t.Context(), arqs[0].UUID))
+	settled(t, w.cyborg.Report(t.Context()))
+	for name := range w.tree() {
+		if strings.Contains(name, driver.TypeFPGA) {
+			t.Errorf("provider %s is left", name)
+		}
+	}
+}
