@@ -88,7 +88,8 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, e
 	}
 	r := &reconciliation{
 		flow: f, opts: opts, hosts: map[string]bool{}, living: map[string]bool{}, onHosts: map[string]bool{},
-		known: map[string]bool{}, trees: map[string]bool{}, renamed: map[string]cyborgclient.ARQ{}, arqs: map[string]cyborgclient.ARQ{}, silent: map[string]error{}, list: f.deployables(),
+		known: map[string]bool{}, trees: map[string]bool{}, renamed: map[string]cyborgclient.ARQ{}, arqs: map[string]cyborgclient.ARQ{},
+		silent: map[string]error{}, list: f.deployables(),
 	}
 	for _, host := range opts.Hosts {
 		r.hosts[host] = true
@@ -231,15 +232,15 @@ func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error
 	return !living, nil
 }
 
-// treeOfHost is what Placement has of a host: the compute node, and the names of its providers.
-type treeOfHost struct {
+// hostProviders are the compute node of a host and the names of all its providers, by UUID.
+type hostProviders struct {
 	host, root string
 	names      map[string]string
 }
 
 // readTrees reads the providers of the hosts.
-func (r *reconciliation) readTrees(ctx context.Context) ([]treeOfHost, error) {
-	var trees []treeOfHost
+func (r *reconciliation) readTrees(ctx context.Context) ([]hostProviders, error) {
+	var trees []hostProviders
 	for _, host := range r.opts.Hosts {
 		root, err := r.flow.placement.Named(ctx, host)
 		if err != nil {
@@ -256,13 +257,13 @@ func (r *reconciliation) readTrees(ctx context.Context) ([]treeOfHost, error) {
 		for provider := range names {
 			r.trees[provider] = true
 		}
-		trees = append(trees, treeOfHost{host, root, names})
+		trees = append(trees, hostProviders{host, root, names})
 	}
 	return trees, nil
 }
 
 // allocations lists those of consumers that are gone, in the trees of the hosts.
-func (r *reconciliation) allocations(ctx context.Context, trees []treeOfHost) ([]Leftover, error) {
+func (r *reconciliation) allocations(ctx context.Context, trees []hostProviders) ([]Leftover, error) {
 	var orphans []Leftover
 	seen := map[string]bool{}
 	r.suspects = map[string]bool{}
