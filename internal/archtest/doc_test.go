@@ -1,8 +1,8 @@
 // Package archtest holds the module to its plan: who may import whom, no
 // package-level mutable state, every exported name documented, no internal type
 // in a public signature and no public type declared twice, no overlong function,
-// no oversized package, one lock for the rows of a service, no stored context, no
-// concrete error type as a result.
+// one lock for the rows of a service, no stored context, no concrete error type as
+// a result.
 //
 // The plan is in plan_test.go, the exceptions from its rules are in exceptions_plan_test.go.
 // The package has test files only: nothing imports it.

@@ -4,8 +4,6 @@ package archtest
 // itself: remove its line.
 func exceptions() []Exception {
 	return []Exception{
-		{"size", "cyborgclient/spawn", "flow and operations share the state of an attempt"},
-		{"size", "placementsim/internal/engine", "search, claims and explanation share the dense state"},
 		{"mutex", "fakecyborg/internal/agent.Conductor", "it guards the hosts and their turns, which are not rows"},
 		{"mutex", "fakecyborg/internal/layout.flat", "it guards the totals of reports in progress"},
 		{"mutex", "internal/nova.Server", "it guards the receivers of events"},

@@ -30,9 +30,8 @@ func smallRules() Rules {
 			{Pattern: "b"},
 			{Pattern: "internal/i", Ours: []string{"internal/j"}},
 		},
-		MaxLines: 5,
-		BadNames: []string{"util"},
-		MaxFiles: 2, MaxPackageLines: 40,
+		MaxLines:   5,
+		BadNames:   []string{"util"},
 		Rows:       []string{"a"},
 		Exceptions: []Exception{{Rule: "context", Subject: "b.Job", Reason: "a test of exceptions"}},
 	}
@@ -225,11 +224,6 @@ func TestFindingsAboutPackages(t *testing.T) {
 			"b/doc.go": documented, "b/b_test.go": "package x\nvar n int", "b/testdata/x.go": "garbage",
 			".git/x.go": "garbage", "_old/x.go": "garbage", "b/_x.go": "garbage", "tools/go.mod": "", "tools/x.go": "garbage",
 		}, nil},
-		{"too many files", map[string]string{"d/x/doc.go": documented, "d/x/b.go": "package x", "d/x/c.go": "package x"}, []string{
-			"d/x: package is not in the import table of the design",
-			"d/x: package has 3 files and 4 lines, 2 and 40 are allowed",
-		}},
-		{"too many lines", map[string]string{"b/doc.go": documented + strings.Repeat("\n", 40)}, []string{"b: package has 1 files and 42 lines, 2 and 40 are allowed"}},
 		{"type that stands twice", map[string]string{
 			"b/doc.go": documented + "// T is.\ntype T struct{ A, B int }",
 			"a/doc.go": documented + "// T is.\ntype T struct { A, B int }\n// U is.\ntype U struct{ A int }",
@@ -291,7 +285,7 @@ func ExampleCheck() {
 		"b/doc.go": {Data: []byte("// Package b is an island.\npackage b\n")},
 		"b/b.go":   {Data: []byte("package b\n\nimport \"example.org/m/a\"\n\nfunc Reach() { a.Touch() }\n")},
 	}
-	rules := Rules{Module: "example.org/m", MaxLines: 100, MaxFiles: 25, MaxPackageLines: 4000, Packages: []Package{{Pattern: "b"}}}
+	rules := Rules{Module: "example.org/m", MaxLines: 100, Packages: []Package{{Pattern: "b"}}}
 	findings, err := Check(tree, rules)
 	if err != nil {
 		fmt.Println(err)

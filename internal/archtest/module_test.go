@@ -36,7 +36,7 @@ func Check(tree fs.FS, rules Rules) ([]Finding, error) {
 	var findings []Finding
 	for _, p := range packages {
 		findings = slices.Concat(findings, p.checkName(rules), p.checkImports(rules), p.checkState(),
-			p.checkComments(), p.checkSignatures(rules), p.checkLength(rules), p.checkSize(rules), p.checkFields(rules),
+			p.checkComments(), p.checkSignatures(rules), p.checkLength(rules), p.checkFields(rules),
 			p.checkReceivers(), p.checkErrorResults(), p.checkUnlocks())
 	}
 	findings = rules.except(append(findings, checkTwice(packages)...))

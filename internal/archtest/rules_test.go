@@ -12,8 +12,6 @@ type Rules struct {
 	MaxLines int
 	// BadNames are package names that say nothing about their content.
 	BadNames []string
-	// MaxFiles and MaxPackageLines are the size of the largest package allowed.
-	MaxFiles, MaxPackageLines int
 	// Rows are the packages, as patterns, whose state is tables: they declare no
 	// mutex and no map that stands for a row.
 	Rows []string

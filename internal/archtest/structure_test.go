@@ -1,23 +1,9 @@
 package archtest
 
 import (
-	"fmt"
 	"go/ast"
 	"slices"
 )
-
-// checkSize finds a package that is too large to be one room.
-func (p *pkg) checkSize(rules Rules) []Finding {
-	lines := 0
-	for _, file := range p.files {
-		lines += p.line(file.FileEnd)
-	}
-	if len(p.files) <= rules.MaxFiles && lines <= rules.MaxPackageLines {
-		return nil
-	}
-	text := fmt.Sprintf("package has %d files and %d lines, %d and %d are allowed", len(p.files), lines, rules.MaxFiles, rules.MaxPackageLines)
-	return []Finding{{p.dir, text, "size", p.dir}}
-}
 
 // checkFields finds struct fields that the design does not allow: a context; and in the
 // packages of rules.Rows a mutex, or a map[string]any that stands for a row.
