@@ -8,7 +8,7 @@ import (
 
 // checkComments finds exported names without a doc comment: functions, methods
 // of exported types, types, constants and variables. Fields of structs and
-// methods of interfaces are left to judgement.
+// methods of interfaces may have none.
 func (p *pkg) checkComments() []Finding {
 	var findings []Finding
 	for _, file := range p.files {

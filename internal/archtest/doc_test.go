@@ -4,10 +4,13 @@
 // one lock for the rows of a service, no stored context, no concrete error type as
 // a result.
 //
+// It also counts what may fall and not grow ([Counts]) and compares the counts with the
+// bounds of testdata/ratchet.txt ([Bounds]).
+//
 // The plan is in plan_test.go, the exceptions from its rules are in exceptions_plan_test.go.
 // The package has test files only: nothing imports it.
 //
-// It reads source text only and applies the rules it is given. It deliberately does not
+// It reads source text only. It deliberately does not
 // compile or list packages, so a build tag hides nothing from it and it needs no tool beside
 // the standard library. Test files are outside the plan. What source text cannot show, such
 // as a table that is changed through a function it was passed to, is not found.

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -33,6 +34,10 @@ func Check(tree fs.FS, rules Rules) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	return check(packages, rules), nil
+}
+
+func check(packages []*pkg, rules Rules) []Finding {
 	var findings []Finding
 	for _, p := range packages {
 		findings = slices.Concat(findings, p.checkName(rules), p.checkImports(rules), p.checkState(),
@@ -41,7 +46,7 @@ func Check(tree fs.FS, rules Rules) ([]Finding, error) {
 	}
 	findings = rules.except(append(findings, checkTwice(packages)...))
 	slices.SortStableFunc(findings, func(a, b Finding) int { return strings.Compare(a.Position, b.Position) })
-	return findings, nil
+	return findings
 }
 
 // pkg is the source of one package.
@@ -76,18 +81,11 @@ func (p *pkg) about(node ast.Node, rule, subject, format string, args ...any) Fi
 	return finding
 }
 
-// load parses the packages of the module, sorted by directory. Directories
-// that the go command ignores, and modules within the module, are left out.
+// load parses the packages of the module without their tests, sorted by directory.
 func load(tree fs.FS) ([]*pkg, error) {
 	found := make(map[string]*pkg)
-	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return skipDir(tree, name)
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || isIgnored(entry.Name()) {
+	err := walk(tree, func(name string) error {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
 		source, err := fs.ReadFile(tree, name)
@@ -100,12 +98,24 @@ func load(tree fs.FS) ([]*pkg, error) {
 		}
 		return found[dir].add(name, source)
 	})
-	packages := make([]*pkg, 0, len(found))
-	for _, p := range found {
-		packages = append(packages, p)
-	}
-	slices.SortFunc(packages, func(a, b *pkg) int { return strings.Compare(a.dir, b.dir) })
+	packages := slices.SortedFunc(maps.Values(found), func(a, b *pkg) int { return strings.Compare(a.dir, b.dir) })
 	return packages, err
+}
+
+// walk calls visit for each file of the module. It skips what the go command ignores: hidden files, test
+// data, and modules within the module.
+func walk(tree fs.FS, visit func(name string) error) error {
+	return fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			return skipDir(tree, name)
+		case isIgnored(entry.Name()):
+			return nil
+		}
+		return visit(name)
+	})
 }
 
 func skipDir(tree fs.FS, dir string) error {

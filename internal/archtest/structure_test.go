@@ -80,8 +80,8 @@ func (p *pkg) checkReceivers() []Finding {
 	return findings
 }
 
-// checkErrorResults finds functions that return a concrete error type: a nil pointer of it
-// is an error that is not nil.
+// checkErrorResults finds functions that return a concrete error type: a nil pointer of
+// that type is an error that is not nil.
 func (p *pkg) checkErrorResults() []Finding {
 	errors := p.errorTypes()
 	var findings []Finding

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkTwice finds exported struct and interface types that stand in two public packages
-// under the same name and with the same fields.
+// checkTwice finds exported struct and interface types that two public packages declare
+// with the same name and the same fields.
 func checkTwice(packages []*pkg) []Finding {
 	first := make(map[string]string)
 	var findings []Finding
