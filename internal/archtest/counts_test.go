@@ -111,12 +111,15 @@ func (p *pkg) booleanFields() []Place {
 	return places
 }
 
-// ownImports returns the import declarations of this module's packages, of all files.
+// ownImports returns the packages of this module that are imported, each where a file imports it first. How many files
+// do does not count: else it would decide where lines go.
 func (p *pkg) ownImports(rules Rules) []Place {
 	var places []Place
+	seen := map[string]bool{}
 	for _, file := range p.files {
 		for _, spec := range file.Imports {
-			if local, ours := rules.local(importPath(spec)); ours {
+			if local, ours := rules.local(importPath(spec)); ours && !seen[local] {
+				seen[local] = true
 				places = append(places, p.place(spec, local))
 			}
 		}

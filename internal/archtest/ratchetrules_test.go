@@ -59,7 +59,7 @@ type hidden struct { G []struct{ h bool } }
 	want := map[Measure][]string{
 		{"exported", "a"}: {"T", "I", "K", "V", "F", "M", "G"},
 		{"booleans", "a"}: {"A", "b", "d", "f", "h"},
-		{"imports", "a"}:  {"b", "b"},
+		{"imports", "a"}:  {"b"},
 		{"exported", "b"}: nil, {"booleans", "b"}: nil, {"imports", "b"}: nil,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
