@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,49 @@ func TestAFailedRestoreOfCyborgsIsWaitedFor(t *testing.T) {
 			}
 			s.running(t, i, true)
 			s.sound(t)
+		})
+	}
+}
+
+// The guest of an unshelved instance does not start on the first host that is tried: the device for the second is made
+// there, and that of an evacuated one not on its old host.
+func TestAnMdevIsCreatedOnTheHostOfItsARQ(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		lose func(*site, *testing.T, spawn.Instance) spawn.Instance
+		move func(*spawn.Operations, context.Context, spawn.Instance, spawn.MoveOpts) (*spawn.Result, error)
+		fail int // starts
+		want string
+	}{
+		"unshelve": {func(s *site, t *testing.T, i spawn.Instance) spawn.Instance {
+			settled(t, s.ops.ShelveOffload(t.Context(), i))
+			i.Host, i.ARQs = "", nil
+			return i
+		}, (*spawn.Operations).Unshelve, 1, "cn2"},
+		"evacuate": {func(s *site, t *testing.T, i spawn.Instance) spawn.Instance {
+			s.loseHost(t, i.Host)
+			return i
+		}, (*spawn.Operations).Evacuate, 0, "cn1"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: threeHosts()})
+			i := s.launchOn(t, "cn0", request("vgpu"))
+			s.createMdevs(t)
+			i = tt.lose(s, t, i)
+			s.guests.fail["start"] = tt.fail
+			s.guests.calls = nil
+			result, err := tt.move(s.ops, t.Context(), i, spawn.MoveOpts{Down: []string{"cn0"}})
+			if result == nil || err != nil && !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got %v, %v; want a result", result, err)
+			}
+			if left := leftARQs(err); len(left) > 0 { // of a mediated device on the host that was down
+				settled(t, s.cloud.StartHost(t.Context(), "cn0"))
+				settled(t, s.cyborg.DeleteARQs(t.Context(), left))
+			}
+			if !slices.Contains(s.guests.calls, "create mdev") {
+				t.Errorf("calls %v: the test proves nothing", s.guests.calls)
+			}
+			s.checkMoved(t, i, result, tt.want)
 		})
 	}
 }

@@ -31,13 +31,11 @@ type MoveOpts struct {
 
 // request is that of a spawn on another host, whose guest the hypervisor starts.
 func (o *Operations) request(i Instance, opts MoveOpts) Request {
-	target := i
-	target.Host = "" // that of the ARQ
 	return Request{
 		Instance: i.UUID, Flavor: i.Flavor, Image: i.Image, Domain: opts.Domain, ProjectID: i.ProjectID, UserID: i.UserID,
 		Options: opts.Options, Order: opts.Order,
 		Hooks: Hooks{
-			CreateMdev: o.mdevCreator(target),
+			CreateMdev: o.mdevCreator(i),
 			Start: func(ctx context.Context, result *Result) error {
 				i.Host = result.Host
 				if err := o.hypervisor.Define(ctx, i, result.Domain); err != nil {

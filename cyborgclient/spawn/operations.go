@@ -2,7 +2,6 @@ package spawn
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ type Hypervisor interface {
 // It is the [Hooks].CreateMdev of the operations.
 type MdevCreator interface {
 	// CreateMdev creates the mediated device of a Bound ARQ of type MDEV on the host of
-	// the instance: its UUID is the ARQ's AttachHandleUUID, parent and type are in its
+	// the instance, which is that of the ARQ, also while the instance is moved: its UUID is the ARQ's AttachHandleUUID, parent and type are in its
 	// AttachHandleInfo. It is called before each start of a guest that has such an ARQ;
 	// a device that exists is not an error. Cyborg removes the device with the ARQ.
 	CreateMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
@@ -380,15 +379,19 @@ func (o *Operations) boot(ctx context.Context, i Instance, mdevs []cyborgclient.
 	return nil
 }
 
-// mdevCreator returns the hypervisor's CreateMdev, or nil.
+// mdevCreator returns the hypervisor's CreateMdev, or nil. The device is made on the host of the ARQ, which for an
+// instance that moves is the one that is tried; an instance there keeps its name of the host.
 func (o *Operations) mdevCreator(i Instance) func(context.Context, cyborgclient.ARQ) error {
 	creator, ok := o.hypervisor.(MdevCreator)
 	if !ok {
 		return nil
 	}
 	return func(ctx context.Context, arq cyborgclient.ARQ) error {
-		i.Host = cmp.Or(i.Host, arq.Hostname)
-		return creator.CreateMdev(ctx, i, arq)
+		there := i
+		if !i.isOn(arq.Hostname) {
+			there.Host = arq.Hostname
+		}
+		return creator.CreateMdev(ctx, there, arq)
 	}
 }
 
