@@ -232,7 +232,8 @@ func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 // After a later failure the instance has neither accelerators nor their allocation,
 // and Evacuate may be called again; Nova leaves the new ARQs bound. When something of the
 // old host could not be given up, both the result and an error that matches ErrLeftover
-// are returned. This is so for a mediated device: no released Cyborg deletes its ARQ while
+// are returned; Reconcile of the old host, the next Evacuate and Delete give up the allocation there. This is so for a
+// mediated device: no released Cyborg deletes its ARQ while
 // the agent of the old host is down. The new ARQs are bound beside it, and the later
 // operations ignore it; delete it (cyborgclient's DeleteARQs) when the host is back, and
 // Reconcile that host.

@@ -61,6 +61,8 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 //   - allocations from Cyborg's providers on the hosts, of consumers that are not living:
 //     of one that has resources of another host, such as an evacuated instance's, only the
 //     part on the hosts.
+//     What a consumer without accelerators has on the hosts is found if it has resources of another host, too, or is one
+//     of [Flow.Suspects].
 //     A consumer has to be of type INSTANCE, as this package writes it from Placement
 //     1.38 on, or to have an ARQ on the hosts, or to be one of [Flow.Suspects]. What Nova
 //     holds for a migration is left alone;
@@ -274,9 +276,6 @@ func (r *reconciliation) allocations(ctx context.Context, trees []hostProviders)
 	}
 	for _, tree := range trees {
 		for _, provider := range slices.Sorted(maps.Keys(tree.names)) {
-			if provider == tree.root && !r.flow.config.Compat.FlatProviders {
-				continue // of its consumers most have no accelerators
-			}
 			consumers, err := r.goneConsumers(ctx, provider, tree.names[provider], seen)
 			if err != nil {
 				return nil, err
@@ -338,7 +337,9 @@ func (r *reconciliation) goneConsumers(ctx context.Context, provider, name strin
 	return found, nil
 }
 
-// ours reports whether a consumer is an instance and the provider Cyborg's.
+// ours reports whether a consumer is an instance, and the caller may free what it holds of a provider: a device of Cyborg's,
+// a late claim, or what an evacuation to another host could not give up. An instance that holds resources of one
+// compute node alone is not the caller's: most have no accelerator, and Living may not know them.
 func (r *reconciliation) ours(ctx context.Context, consumer, provider, name string) (bool, error) {
 	if r.onHosts[consumer] {
 		return true, nil
@@ -347,7 +348,15 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 	if err != nil || held.Type != placement.TypeInstance && !r.suspects[consumer] {
 		return false, err
 	}
-	if placement.HasMemory(held.Resources[provider]) { // of a card, which Cyborg does not list
+	rest, err := r.elsewhere(ctx, held.Resources)
+	switch {
+	case err != nil:
+		return false, err
+	case r.suspects[consumer], len(rest) > 0:
+		return true, nil
+	case r.hosts[name] && !r.flow.config.Compat.FlatProviders: // a compute node
+		return false, nil
+	case placement.HasMemory(held.Resources[provider]): // of a card, which Cyborg does not list
 		return true, nil
 	}
 	deployables, err := r.list.named(ctx, provider, name)

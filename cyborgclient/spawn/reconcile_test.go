@@ -508,22 +508,27 @@ func TestReconcileFreesTheMemoryThatRegionsShare(t *testing.T) {
 // but the flow knows of it.
 func TestReconcileFreesALateClaim(t *testing.T) {
 	t.Parallel()
-	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
-		"current Placement":     func(next http.RoundTripper) http.RoundTripper { return next },
-		"Placement before 1.38": func(next http.RoundTripper) http.RoundTripper { return newestPlacement{next, 37} },
+	current := func(next http.RoundTripper) http.RoundTripper { return next }
+	for name, tt := range map[string]struct {
+		wrap   func(http.RoundTripper) http.RoundTripper
+		flavor requestspec.Flavor
+	}{
+		"current Placement":     {current, flavor("gpu")},
+		"Placement before 1.38": {func(next http.RoundTripper) http.RoundTripper { return newestPlacement{next, 37} }, flavor("gpu")},
+		"no device":             {current, plainFlavor()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{})
-				w.through(t, spawn.Config{}, wrap)
+				req := spawn.Request{Instance: instance, Flavor: tt.flavor}
+				w.through(t, spawn.Config{}, tt.wrap)
 				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Nth: 1, Action: fault.Late, Delay: 7 * time.Minute})
-				if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
+				if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
 					t.Fatalf("got error %v, want the claim as a suspect", err)
 				}
 				time.Sleep(20 * time.Minute)
 				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop}) // of another instance
-				req := request("gpu")
 				req.Instance = secondInstance
 				if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
 					t.Fatalf("got error %v, want the claim as a suspect", err)
@@ -615,7 +620,11 @@ func withoutCompute(profile string) requestspec.Flavor {
 // nothing of what it has on its new host.
 func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]requestspec.Flavor{"with compute resources": flavor("gpu"), "only a device": withoutCompute("gpu")} {
+	disk := plainFlavor()
+	disk.ExtraSpecs = map[string]string{"resources:VCPU": "0", "resources:MEMORY_MB": "0"}
+	for name, f := range map[string]requestspec.Flavor{
+		"with compute resources": flavor("gpu"), "only a device": withoutCompute("gpu"), "no device": plainFlavor(), "only a disk": disk,
+	} {
 		bubble(t, name, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.launchOn(t, "cn0", spawn.Request{Instance: instance, Flavor: f})
@@ -641,6 +650,12 @@ func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 				t.Errorf("got %v, %v; want the allocation", orphans, err)
 			}
 			s.checkMoved(t, i, result, "cn1")
+			orphans, err = s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
+				Hosts: []string{result.Host}, Living: func(context.Context, string) (bool, error) { return false, nil },
+			})
+			if err != nil || kindsOf(orphans)[spawn.LeftoverAllocation] != len(result.ARQs) {
+				t.Errorf("got %v, %v; what is on one host, and has no device of Cyborg's, is not found", orphans, err)
+			}
 		})
 	}
 }
