@@ -152,6 +152,7 @@ type claimState struct {
 
 // createState is that of the last create of ARQs.
 type createState struct {
+	ticket  int  // of the tracker
 	lost    bool // it was sent and its outcome is unknown
 	sought  bool // what it may have made was looked for
 	began   time.Time

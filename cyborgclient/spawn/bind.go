@@ -40,7 +40,7 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 	ticket := a.flow.arqs.beginCreate()
 	defer a.flow.arqs.endCreate(ticket)
 	a.create = createState{ // also if the client panics
-		lost: true, began: time.Now(), from: from, missing: max(1, arqCount(from.profile)),
+		ticket: ticket, lost: true, began: time.Now(), from: from, missing: max(1, arqCount(from.profile)),
 	}
 	opts := cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name}
 	if loadsOfImage(from.profile) {

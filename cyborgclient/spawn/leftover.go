@@ -33,8 +33,10 @@ type Leftover struct {
 	// it is unknown, because no answer was read. It may not exist, may be another
 	// client's (an ARQ), or may still appear (an allocation, a create).
 	Certain bool `json:"certain"`
-	// Count, ProjectID and Since describe a [LeftoverCreate]: it may have made up to
-	// Count ARQs in the project, with a creation time from Since on.
+	// Seq, Count, ProjectID and Since describe a [LeftoverCreate]: it may have made up to
+	// Count ARQs in the project, with a creation time from Since on. Seq is its number among
+	// the creates of the Flow, from 1: several may have begun within one second.
+	Seq       int       `json:"seq,omitempty"`
 	Count     int       `json:"count,omitempty"`
 	ProjectID string    `json:"project_id,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
@@ -94,7 +96,7 @@ func leftoversText(leftovers []Leftover, instance string) string {
 
 // same reports whether both are about the same thing.
 func (l Leftover) same(other Leftover) bool {
-	return l.Kind == other.Kind && l.ID == other.ID && l.Instance == other.Instance && l.Since.Equal(other.Since)
+	return l.Kind == other.Kind && l.ID == other.ID && l.Instance == other.Instance && l.Seq == other.Seq
 }
 
 const (

@@ -107,7 +107,7 @@ func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 		err = errReplyLost
 	}
 	create := Leftover{
-		Kind: LeftoverCreate, ID: l.from.profile.Name, Instance: instance, Count: l.missing, ProjectID: l.owner.project,
+		Kind: LeftoverCreate, ID: l.from.profile.Name, Instance: instance, Seq: l.ticket, Count: l.missing, ProjectID: l.owner.project,
 		Since: l.since, Err: err,
 	}
 	if l.missing <= 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -173,6 +174,41 @@ func TestALostCreateIsNotTheOneOfAnAttemptThatHasEnded(t *testing.T) {
 		time.Sleep(spawn.LateWindow)
 		w.cloud.CheckNoLeaks(t)
 	})
+}
+
+// Creates of one instance on three hosts, within one second, are three: the error, the suspects and the observers have
+// each. With a project of its own a flow finds the ARQs of those that arrive in time.
+func TestEachLostCreateIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, config := range []spawn.Config{{}, alone} {
+		bubble(t, fmt.Sprintf("exclusive project: %t", config.ExclusiveProject), func(t *testing.T) {
+			model := simcloud.ScaleModel(3, 2)
+			w := newWorld(t, worldOpts{model: &model})
+			reported := map[int]bool{}
+			w.connect(t, w.cloud.Provider(t), spawn.WithConfig(config), spawn.WithObserver(func(_ context.Context, p spawn.Progress) {
+				if p.Event == spawn.ProgressLeft && p.Leftover.Kind == spawn.LeftoverCreate {
+					reported[p.Leftover.Seq] = true
+				}
+			}))
+			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Late, Status: 504, Delay: 20 * time.Second, Times: -1})
+			_, err := w.flow.Run(t.Context(), request("gpu"))
+			var failure *spawn.Error
+			if !errors.As(err, &failure) {
+				t.Fatal(err)
+			}
+			named := func(list []spawn.Leftover) (total int) {
+				for _, l := range list {
+					total += l.Count
+				}
+				return total
+			}
+			time.Sleep(10 * time.Minute)
+			left := len(w.cloud.Cyborg.ARQs())
+			if left == 0 || named(failure.Leftovers) < left || named(w.flow.Suspects()) < left || len(reported) < left {
+				t.Errorf("%d ARQs are left; named are %v, suspected %v, reported %v", left, failure.Leftovers, w.flow.Suspects(), reported)
+			}
+		})
+	}
 }
 
 // An attempt takes as many lost ARQs as it has lost, and leaves the others to their attempts.

@@ -127,8 +127,9 @@ func (r *recorder) reportCleanup(ctx context.Context, c *cleanup) {
 	}
 	c.reported = len(c.undone)
 	for _, l := range c.leftovers {
-		if text := l.String(); !slices.Contains(c.told, text) {
-			c.told = append(c.told, text)
+		text := l.String()
+		if !slices.ContainsFunc(c.told, func(known Leftover) bool { return known.same(l) && known.String() == text }) {
+			c.told = append(c.told, l)
 			r.report(ctx, Progress{Step: StepUnwind, Event: ProgressLeft, Text: text, Leftover: &l})
 		}
 	}

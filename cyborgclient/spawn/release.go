@@ -20,8 +20,8 @@ type cleanup struct {
 
 	foreign error // names ARQs that are left alone, because they are another instance's
 
-	reported int      // how many of undone the observers know
-	told     []string // texts of the leftovers that they know
+	reported int        // how many of undone the observers know
+	told     []Leftover // those that they know
 }
 
 // add adds one thing: undone, or left behind with the error, again or for the first time.
