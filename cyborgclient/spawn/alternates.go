@@ -61,11 +61,16 @@ type refusals struct {
 	busy     map[string]bool   // roots of hosts whose claims meet changes by others
 	hosts    map[string]bool   // roots of hosts that refuse without naming what is missing
 	outdated bool              // another answer may have other candidates
-	names    []string          // of the hosts, in order
-	tries    map[string]int    // by the name of the host
+	tried    []refusedHost     // in the order of their last refusal
 	devices  []refusedDevices
-	err      error // the last one
 	owner    error // the last conflict of owners
+}
+
+// refusedHost is a host whose candidates were refused.
+type refusedHost struct {
+	name       string
+	candidates int
+	err        error // the last refusal
 }
 
 // refusedDevices are the devices of a host that were refused.
@@ -78,7 +83,7 @@ type refusedDevices struct {
 type inventory struct{ provider, class string }
 
 func newRefusals() *refusals {
-	r := &refusals{unusable: map[string]bool{}, hosts: map[string]bool{}, tries: map[string]int{}}
+	r := &refusals{unusable: map[string]bool{}, hosts: map[string]bool{}}
 	r.forget()
 	return r
 }
@@ -112,10 +117,12 @@ var goneProvider = regexp.MustCompile(`resource provider '([0-9a-f-]{36})' that 
 // no conflict, but for a provider that is gone. When Placement does not name what is missing,
 // the next host is tried.
 func (r *refusals) add(host string, c Candidate, err error) bool {
-	r.err = err
-	if r.tries[host]++; r.tries[host] == 1 {
-		r.names = append(r.names, host)
+	again := refusedHost{name: host, candidates: 1, err: err}
+	if i := slices.IndexFunc(r.tried, func(t refusedHost) bool { return t.name == host }); i >= 0 {
+		again.candidates += r.tried[i].candidates
+		r.tried = slices.Delete(r.tried, i, i+1)
 	}
+	r.tried = append(r.tried, again)
 	missing, named := refusedInventory(err)
 	var conflict *OwnerConflictError
 	gone := goneProvider.FindStringSubmatch(placement.DetailOf(err))
@@ -168,10 +175,18 @@ func (r *refusals) ruleOut(c Candidate) bool {
 	return false
 }
 
+// err is the last refusal; nil without one.
+func (r *refusals) err() error {
+	if len(r.tried) == 0 {
+		return nil
+	}
+	return r.tried[len(r.tried)-1].err
+}
+
 // text is for the decision of a step that has succeeded in the end.
 func (r *refusals) text() string {
 	switch {
-	case r.err == nil:
+	case len(r.tried) == 0:
 		return ""
 	case r.owner != nil:
 		return "; not claimed before: " + r.owner.Error()
@@ -179,11 +194,19 @@ func (r *refusals) text() string {
 	return "; refused before on " + r.hostsText()
 }
 
-// hostsText names the hosts with the number of candidates that were refused.
+// hostsText names the hosts with the number of candidates that were refused, and why. The last refusal and the conflict of
+// owners are not repeated.
 func (r *refusals) hostsText() string {
-	hosts := make([]string, len(r.names))
-	for i, name := range r.names {
-		hosts[i] = name + " (" + count(r.tries[name], "candidate") + ")"
+	hosts := make([]string, len(r.tried))
+	for i, t := range r.tried {
+		details := count(t.candidates, "candidate")
+		if reason := t.err.Error(); t.err != r.owner && reason != r.err().Error() {
+			details += ": " + shortened(reason)
+		}
+		hosts[i] = t.name + " (" + details + ")"
+	}
+	if more := len(hosts) - maxTriedNamed; more > 0 {
+		return count(more, "other host") + ", " + strings.Join(hosts[more:], ", ")
 	}
 	return strings.Join(hosts, ", ")
 }
@@ -191,11 +214,12 @@ func (r *refusals) hostsText() string {
 // cause is the error of a claim without success. It matches ErrClaim when Placement
 // refused it, or nothing was sent.
 func (r *refusals) cause() error {
+	last := r.err()
 	switch {
-	case r.owner != nil && r.err != r.owner:
-		return fmt.Errorf("%w on %s: %w; %w", ErrClaim, r.hostsText(), r.owner, r.err)
-	case r.owner != nil || placement.Refused(r.err):
-		return fmt.Errorf("%w on %s: %w", ErrClaim, r.hostsText(), r.err)
+	case r.owner != nil && last != r.owner:
+		return fmt.Errorf("%w on %s: %w; %w", ErrClaim, r.hostsText(), r.owner, last)
+	case r.owner != nil || placement.Refused(last):
+		return fmt.Errorf("%w on %s: %w", ErrClaim, r.hostsText(), last)
 	}
-	return r.err
+	return last
 }

@@ -132,7 +132,6 @@ type Attempt struct {
 	resumed  bool            // from a handover
 	unseen   map[string]bool // its ARQs that Cyborg has not shown to be the instance's, or nobody's
 
-	hosts      []string        // that were chosen, by name
 	mayAsk     bool            // the candidates are Placement's answer to Request, not those of a handover
 	asked      int             // how many candidates the last query asked for; 0 before it, and for all
 	cut        bool            // there may be more candidates
@@ -242,9 +241,10 @@ func (a *Attempt) deviceStep(ctx context.Context, name Step, ready bool, after S
 
 // fail unwinds and returns the error of the attempt.
 func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
+	a.record.failed(step, cause)
 	a.Unwind(ctx)
 	return &Error{
-		Instance: a.Request.Instance, Step: step, Err: cause, Hosts: a.hosts,
+		Instance: a.Request.Instance, Step: step, Err: cause, Hosts: a.record.tried,
 		Undone: a.cleanup.undone, Leftovers: a.cleanup.leftovers, Trace: a.Trace(),
 	}
 }

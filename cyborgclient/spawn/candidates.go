@@ -406,14 +406,17 @@ func (a *Attempt) Select(ctx context.Context) error {
 // chooseFrom chooses a candidate or, when its host was removed meanwhile or is down, the first one of
 // the next host.
 func (a *Attempt) chooseFrom(ctx context.Context, candidate Candidate) (decision string, err error) {
-	for {
+	for passed := 1; ; passed++ {
 		decision, err = a.choose(ctx, candidate)
 		if !passesBy(err) {
 			return decision, err
 		}
 		a.passed[candidate.Root] = true
 		next, more := a.nextHost()
-		if !more {
+		switch {
+		case !more && passed > 1:
+			return "", fmt.Errorf("%w: none of %d hosts can be chosen, the last because: %w", ErrNoCandidates, passed, err)
+		case !more:
 			return "", fmt.Errorf("%w: %w", ErrNoCandidates, err)
 		}
 		candidate = next
@@ -434,8 +437,8 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 	case isAmong(a.down, host): // of a short name
 		return "", fmt.Errorf("host %s: %w", host, errDown)
 	}
-	a.Chosen, a.Host, a.record.host = &candidate, host, host
-	a.hosts = append(slices.Clip(a.hosts), host)
+	a.Chosen, a.Host = &candidate, host
+	a.record.choose(host)
 	return "host " + host, nil
 }
 

@@ -81,6 +81,7 @@ func (a *Attempt) claimOneOf(ctx context.Context, refused *refusals, generation 
 			a.tried[candidate.Root] = true
 			return &candidate, decision, nil
 		}
+		a.record.failed(StepClaim, err)
 		if !refused.add(a.Host, candidate, err) {
 			return nil, "", refused.cause()
 		}
@@ -124,8 +125,8 @@ func (a *Attempt) refusedBy(ctx context.Context, refused *refusals) error {
 		var conflict *OwnerConflictError
 		if refused.owner == nil && errors.As(a.withOwners(ctx, devices.root, devices.providers, devices.err), &conflict) {
 			refused.owner = conflict
-			if refused.err == devices.err {
-				refused.err = conflict
+			if refused.err() == devices.err {
+				refused.tried[len(refused.tried)-1].err = conflict
 			}
 		}
 	}

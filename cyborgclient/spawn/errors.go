@@ -3,8 +3,9 @@ package spawn
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/internal/terminal"
@@ -67,8 +68,9 @@ type Error struct {
 	// Step is 0 for what an operation does outside the steps.
 	Step Step
 	Err  error
-	// Hosts are the names of the hosts that were tried, in order.
-	Hosts []string
+	// Hosts are the hosts that were tried, each once, in the order of their last try. The failure of the last one is
+	// Err, or what Err joins. Errors.Is and errors.As see Err only.
+	Hosts []TriedHost
 	// Undone lists in order what was given back, on all hosts that were tried:
 	// "guest <instance uuid>", "arq <uuid>", "arqs of instance <uuid>", "allocation <instance uuid>".
 	Undone []string
@@ -79,8 +81,17 @@ type Error struct {
 	Trace []StepTrace
 }
 
-// Error names operation, instance, step, cause, the hosts that were tried, and everything
-// left behind.
+// TriedHost is a host on which an attempt has failed.
+type TriedHost struct {
+	// Host is the name of the compute node.
+	Host string
+	// Step is the one that failed there, and Err its error.
+	Step Step
+	Err  error
+}
+
+// Error names operation, instance, step, cause, the hosts that were tried with what failed on each, and everything
+// left behind. Of a host other than the last it has no more than the first 400 bytes, and of many hosts the last eight.
 func (e *Error) Error() string {
 	text := "spawn: "
 	if e.Operation != "" {
@@ -94,13 +105,98 @@ func (e *Error) Error() string {
 	}
 	cause := withoutSubject(e.Err.Error(), e.Instance)
 	text += cause
-	if slices.ContainsFunc(e.Hosts, func(host string) bool { return !strings.Contains(cause, host) }) && len(e.Hosts) > 1 {
-		text += "; hosts tried: " + strings.Join(e.Hosts, ", ")
+	if tried := e.triedText(cause); tried != "" {
+		text += "; hosts tried: " + tried
 	}
 	if len(e.Leftovers) > 0 {
 		text += "; left behind: " + leftoversText(e.Leftovers, e.Instance)
 	}
 	return terminal.Line(strings.ReplaceAll(text, "\n", "; "))
+}
+
+const (
+	maxReason     = 400 // bytes of the text of what failed on a host
+	maxTriedNamed = 8
+)
+
+// triedText names the hosts with what failed on each. What the cause has already is left out.
+func (e *Error) triedText(cause string) string {
+	if len(e.Hosts) < 2 {
+		return ""
+	}
+	var tried []detailed
+	for _, h := range e.Hosts {
+		reason := h.reason(e.Instance)
+		isCause := strings.Contains(cause, reason)
+		if isCause && namesHost(cause, h.Host) {
+			continue
+		}
+		if isCause {
+			reason = ""
+		} else if h.Step != 0 {
+			reason = h.Step.String() + ": " + reason
+		}
+		tried = append(tried, detailed{h.Host, shortened(reason)})
+	}
+	if more := len(tried) - maxTriedNamed; more > 0 {
+		return count(more, "other host") + ", " + detailedText(tried[more:])
+	}
+	return detailedText(tried)
+}
+
+// reason is the text of what failed on the host, without the host and the instance.
+func (h TriedHost) reason(instance string) string {
+	if h.Err == nil {
+		return ""
+	}
+	return withoutSubject(strings.TrimPrefix(h.Err.Error(), "host "+h.Host+": "), instance)
+}
+
+// namesHost reports whether a text has the name of a host, and not as a part of another name.
+func namesHost(text, host string) bool {
+	isPart := func(r rune) bool { return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, host)
+		if !found {
+			return false
+		}
+		last, _ := utf8.DecodeLastRuneInString(before)
+		first, _ := utf8.DecodeRuneInString(after)
+		if !isPart(last) && !isPart(first) {
+			return true
+		}
+		rest = after
+	}
+}
+
+// shortened cuts a long text between two characters.
+func shortened(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	end := maxReason
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "..."
+}
+
+// detailed is a name with details, which may be empty.
+type detailed struct{ name, details string }
+
+// detailedText names things with their details in parentheses, and what neighbors have in common once.
+func detailedText(list []detailed) string {
+	var text strings.Builder
+	for i, d := range list {
+		if i > 0 {
+			text.WriteString(", ")
+		}
+		text.WriteString(d.name)
+		if last := i == len(list)-1; d.details != "" && (last || list[i+1].details != d.details) {
+			text.WriteString(" (" + d.details + ")")
+		}
+	}
+	return text.String()
 }
 
 // withoutSubject removes a subject that the text around names, such as that of

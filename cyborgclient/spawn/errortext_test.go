@@ -1,14 +1,17 @@
 package spawn_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
@@ -33,8 +36,8 @@ func checkText(t *testing.T, err error) {
 		t.Fatalf("%T: %s", err, text)
 	}
 	for _, host := range failure.Hosts {
-		if len(failure.Hosts) > 1 && !strings.Contains(text, host) {
-			t.Errorf("host %s is not named in %s", host, text)
+		if len(failure.Hosts) > 1 && !strings.Contains(text, host.Host) {
+			t.Errorf("host %s is not named in %s", host.Host, text)
 		}
 	}
 	for _, url := range []string{"http://", "?limit="} {
@@ -198,12 +201,24 @@ func TestTheTextsOfErrors(t *testing.T) {
 	conflict := &spawn.OwnerConflictError{Address: "0000:3b:00.0", Owners: [2]string{"Nova", "ARQ x"}}
 	refused := *conflict
 	refused.Err = boom
+	full := errors.New("full")
+	tried := func(hosts ...any) *spawn.Error {
+		failure := &spawn.Error{Step: spawn.StepBind, Err: boom}
+		for pair := range slices.Chunk(hosts, 2) {
+			err, _ := pair[1].(error)
+			failure.Hosts = append(failure.Hosts, spawn.TriedHost{Host: fmt.Sprint(pair[0]), Step: spawn.StepClaim, Err: err})
+		}
+		return failure
+	}
 	for want, err := range map[string]error{
-		"spawn: claim: boom on cn0":                                         &spawn.Error{Step: spawn.StepClaim, Err: boom, Hosts: []string{"cn1"}},
+		"spawn: claim: boom on cn0":                                         &spawn.Error{Step: spawn.StepClaim, Err: boom, Hosts: []spawn.TriedHost{{Host: "cn1"}}},
 		"spawn: instance " + instance + ": claim: boom on cn0":              &spawn.Error{Instance: instance, Step: spawn.StepClaim, Err: boom},
 		"spawn: delete of instance " + instance + ": boom on cn0":           &spawn.Error{Instance: instance, Operation: spawn.OpDelete, Err: boom},
-		"spawn: bind: boom on cn0; hosts tried: cn0, cn1":                   &spawn.Error{Step: spawn.StepBind, Err: boom, Hosts: []string{"cn0", "cn1"}},
-		"spawn: bind: boom on cn0":                                          &spawn.Error{Step: spawn.StepBind, Err: boom, Hosts: []string{"cn0", "cn0"}},
+		"spawn: bind: boom on cn0; hosts tried: cn1 (claim: full)":          tried("cn1", full, "cn0", boom),
+		"spawn: bind: boom on cn0; hosts tried: cn1":                        tried("cn1", boom, "cn0", boom),
+		"spawn: bind: boom on cn0; hosts tried: cn (claim: full), cn1":      tried("cn", full, "cn1", boom),
+		"spawn: bind: boom on cn0; hosts tried: cn1, cn2 (claim: full)":     tried("cn1", full, "cn2", full, "cn0", boom),
+		"spawn: bind: boom on cn0":                                          tried("cn0", boom),
 		"no allocation candidates: no host has room for flavor VCPU:1":      &spawn.NoCandidatesError{Groups: "flavor VCPU:1"},
 		"device with two owners: 0000:3b:00.0 belongs to Nova and to ARQ x": conflict,
 		conflict.Error() + ": boom on cn0":                                  &refused,
@@ -211,5 +226,68 @@ func TestTheTextsOfErrors(t *testing.T) {
 		if err.Error() != want {
 			t.Errorf("got  %s\nwant %s", err, want)
 		}
+	}
+}
+
+// An error of many hosts with long reasons stays short, and says that there were more.
+func TestTheTextOfManyHostsIsBounded(t *testing.T) {
+	t.Parallel()
+	failure := &spawn.Error{Step: spawn.StepBind, Err: errors.New("boom")}
+	for n := range 100 {
+		failure.Hosts = append(failure.Hosts, spawn.TriedHost{
+			Host: fmt.Sprintf("cn%d", n), Step: spawn.StepHost, Err: errors.New(fmt.Sprint(n) + strings.Repeat("ä", 10_000)),
+		})
+	}
+	text := failure.Error()
+	if len(text) > 4000 || !utf8.ValidString(text) || !strings.Contains(text, "92 other hosts, cn92 (host: 92ä") {
+		t.Errorf("%d bytes: %.300s", len(text), text)
+	}
+}
+
+// Each host is named once with what failed there, whatever the step, and of the error as well as of its text.
+func TestAnErrorHasTheReasonOfEachHost(t *testing.T) {
+	t.Parallel()
+	reasons := []string{"NUMA does not fit", "the disk is full"}
+	for name, tt := range map[string]struct {
+		rules []fault.Rule
+		hooks func(fail func() error) spawn.Hooks
+		steps []spawn.Step
+		want  []string
+	}{
+		"claims of the hosts": {nil, func(fail func() error) spawn.Hooks {
+			return spawn.Hooks{Claim: func(context.Context, *spawn.Attempt) error { return fail() }}
+		}, []spawn.Step{spawn.StepHost, spawn.StepHost}, reasons},
+		"guests": {nil, func(fail func() error) spawn.Hooks {
+			return spawn.Hooks{Start: func(context.Context, *spawn.Result) error { return fail() }}
+		}, []spawn.Step{spawn.StepStart, spawn.StepStart}, reasons},
+		"a create and a bind": {[]fault.Rule{
+			{Operation: fault.ARQCreate, Action: fault.Status, Status: 503},
+			{Operation: fault.ARQBind, Action: fault.Status, Status: 500},
+		}, nil, []spawn.Step{spawn.StepCreate, spawn.StepBind}, []string{"create: cyborgclient: accelerator.arq.create gpu: 503", "500 Internal"}},
+		"a bind and a claim": {[]fault.Rule{
+			{Operation: fault.ARQBind, Action: fault.Status, Status: 500},
+			{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Status, Status: 409},
+		}, nil, []spawn.Step{spawn.StepBind, spawn.StepClaim}, []string{"bind: cyborgclient: accelerator.arq.bind", "claim refused on"}},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: raceModel(2, 1), poll: true})
+			w.fail(t, tt.rules...)
+			req, n := request("gpu"), 0
+			if tt.hooks != nil {
+				req.Hooks = tt.hooks(func() error { n++; return errors.New(reasons[n-1]) })
+			}
+			_, err := w.flow.Run(t.Context(), req)
+			checkText(t, err)
+			var failure *spawn.Error
+			if !errors.As(err, &failure) || len(failure.Hosts) != 2 {
+				t.Fatalf("got %v, want an error of two hosts", err)
+			}
+			for i, h := range failure.Hosts {
+				if h.Step != tt.steps[i] || h.Err == nil || strings.Count(err.Error(), h.Host) != 1 || strings.Count(err.Error(), tt.want[i]) != 1 {
+					t.Errorf("host %s: step %s, %v, in %v", h.Host, h.Step, h.Err, err)
+				}
+			}
+			w.cloud.CheckNoLeaks(t)
+		})
 	}
 }

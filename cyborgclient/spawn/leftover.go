@@ -80,18 +80,11 @@ func (l Leftover) details() string {
 
 // leftoversText names leftovers, and what neighbors have in common once.
 func leftoversText(leftovers []Leftover, instance string) string {
-	var text strings.Builder
+	list := make([]detailed, len(leftovers))
 	for i, l := range leftovers {
-		if i > 0 {
-			text.WriteString(", ")
-		}
-		text.WriteString(l.name(instance))
-		details := withoutSubject(l.details(), instance)
-		if last := i == len(leftovers)-1; details != "" && (last || withoutSubject(leftovers[i+1].details(), instance) != details) {
-			text.WriteString(" (" + details + ")")
-		}
+		list[i] = detailed{l.name(instance), withoutSubject(l.details(), instance)}
 	}
-	return text.String()
+	return detailedText(list)
 }
 
 // same reports whether both are about the same thing.

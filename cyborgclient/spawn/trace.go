@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -73,6 +74,7 @@ type recorder struct {
 	observers []func(context.Context, Progress)
 	instance  string
 	host      string
+	tried     []TriedHost // the hosts that were chosen, each once
 
 	mu    sync.Mutex // a hook may send requests from several goroutines
 	steps []*StepTrace
@@ -80,6 +82,24 @@ type recorder struct {
 
 func (f *Flow) newRecorder(instance, host string) *recorder {
 	return &recorder{observers: f.observers, instance: instance, host: host}
+}
+
+// choose notes that a host is tried, perhaps once more.
+func (r *recorder) choose(host string) {
+	r.host = host
+	r.tried = append(slices.DeleteFunc(slices.Clone(r.tried), func(t TriedHost) bool { return t.Host == host }), TriedHost{Host: host})
+}
+
+// failed notes what failed on the host that was chosen last, unless it is the same failure again, or that there is no
+// other host.
+func (r *recorder) failed(step Step, err error) {
+	if len(r.tried) == 0 || step == StepUnwind {
+		return
+	}
+	last := &r.tried[len(r.tried)-1]
+	if last.Err == nil || step != StepSelect && !errors.Is(err, last.Err) {
+		last.Step, last.Err = step, err
+	}
 }
 
 // openStep is the step to which what is done with a context belongs.
@@ -118,6 +138,9 @@ func (r *recorder) step(ctx context.Context, name Step, work func(context.Contex
 		return err
 	}
 	decision, err := work(ctx)
+	if err != nil {
+		r.failed(name, err)
+	}
 	end(decision, err)
 	return err
 }

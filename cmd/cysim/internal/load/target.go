@@ -39,7 +39,7 @@ func (t *target) failed(err error) {
 		return
 	}
 	for _, host := range failure.Hosts {
-		t.hosts.Store(host, true)
+		t.hosts.Store(host.Host, true)
 	}
 	for _, l := range failure.Leftovers {
 		if l.Certain { // the others are suspects
