@@ -134,7 +134,10 @@ func (f *Flow) reduceAllocation(ctx context.Context, instance string, c *cleanup
 	})
 	switch {
 	case err != nil:
-		c.add(LeftoverAllocation, instance, err)
+		c.keep(Leftover{Kind: LeftoverAllocation, ID: instance, Err: err}, func(ctx context.Context) (bool, error) {
+			held, err := f.placement.Allocation(ctx, instance)
+			return !placement.Equal(held.Resources, part(held.Resources)), err
+		})
 	case changed:
 		c.add("part of allocation", instance, nil)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -207,7 +208,7 @@ func (a *Attempt) Trace() []StepTrace { return a.record.trace() }
 func (a *Attempt) Result() *Result {
 	return &Result{
 		Instance: a.Request.Instance, Host: a.Host, Flavor: a.Request.Flavor, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
-		Ports: a.Ports, Domain: a.Domain, Suspects: a.cleanup.suspects(), Trace: a.Trace(),
+		Ports: a.Ports, Domain: a.Domain, Suspects: slices.Clone(a.cleanup.suspects), Trace: a.Trace(),
 	}
 }
 
@@ -245,7 +246,7 @@ func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 	a.Unwind(ctx)
 	return &Error{
 		Instance: a.Request.Instance, Step: step, Err: cause, Hosts: a.record.tried,
-		Undone: a.cleanup.undone, Leftovers: a.cleanup.leftovers, Trace: a.Trace(),
+		Undone: a.cleanup.undone, Leftovers: a.cleanup.leftovers(), Trace: a.Trace(),
 	}
 }
 

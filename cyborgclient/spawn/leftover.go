@@ -1,12 +1,14 @@
 package spawn
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
@@ -29,9 +31,10 @@ type Leftover struct {
 	ID   string       `json:"id"`
 	// Instance is the one that it was made for; empty where it is not known.
 	Instance string `json:"instance,omitempty"`
-	// Certain is false for a suspect: the outcome of the request that may have made
-	// it is unknown, because no answer was read. It may not exist, may be another
-	// client's (an ARQ), or may still appear (an allocation, a create).
+	// Certain is true if it was read after the last request that could have changed it, and was there. If not, no
+	// such answer was read, or it was not there: it may not exist, may be another client's (an ARQ), or may still
+	// appear (an allocation, a create), see [Flow.Suspects]. A guest that Hooks.Destroy could not remove and Nova's
+	// mediated device, which nothing reads, are never certain.
 	Certain bool `json:"certain"`
 	// Seq, Count, ProjectID and Since describe a [LeftoverCreate]: it may have made up to
 	// Count ARQs in the project, with a creation time from Since on. Seq is its number among
@@ -116,7 +119,7 @@ func (s *suspectList) add(leftovers []Leftover) {
 	defer s.mu.Unlock()
 	s.expire()
 	for _, l := range leftovers {
-		if !l.Certain && !slices.ContainsFunc(s.list, func(known suspect) bool { return known.same(l) }) {
+		if !slices.ContainsFunc(s.list, func(known suspect) bool { return known.same(l) }) {
 			s.list = append(s.list, suspect{Leftover: l, until: time.Now().Add(suspectLifetime)})
 		}
 	}
@@ -212,7 +215,41 @@ func (s *suspectList) expire() {
 	s.list = slices.DeleteFunc(s.list, func(known suspect) bool { return !now.Before(known.until) })
 }
 
-// Suspects lists, the oldest first, what attempts of the last hour may have left
-// behind, in [Error.Leftovers] or [Result.Suspects], and what no one has seen since.
+// Suspects lists, the oldest first, what requests of the last hour with an unknown outcome may have
+// made, in [Error.Leftovers] or [Result.Suspects] of an attempt, and what no one has seen since.
 // [Flow.Reconcile] finds it once it exists.
 func (f *Flow) Suspects() []Leftover { return f.suspects.all() }
+
+// look looks once at what could not be given back, and so decides which of it is certain. What cannot be read is not
+// certain, and nothing more of its kind is asked for.
+func (f *Flow) look(ctx context.Context, c *cleanup) {
+	unread := map[LeftoverKind]bool{}
+	for i, l := range c.left {
+		c.left[i].Certain = false
+		if unread[l.Kind] {
+			continue
+		}
+		exists, err := f.exists(ctx, l)
+		c.left[i].Certain, unread[l.Kind] = exists && err == nil, err != nil
+	}
+}
+
+// exists looks whether a leftover is there.
+func (f *Flow) exists(ctx context.Context, l left) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/unwindStages/3)
+	defer cancel()
+	switch {
+	case l.look != nil:
+		return l.look(ctx)
+	case l.Kind == LeftoverARQ:
+		arq, err := f.findARQ(ctx, l.ID)
+		return arq != nil, err
+	case l.Kind == LeftoverARQs:
+		arqs, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: l.ID})
+		return len(arqs) > 0, err
+	case l.Kind == LeftoverAllocation:
+		held, err := f.placement.Allocation(ctx, l.ID)
+		return len(held.Resources) > 0, err
+	}
+	return false, nil
+}

@@ -227,7 +227,7 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 		a.leaveClaim()
 		return
 	}
-	l := Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Certain: seen, Err: err}
+	l := Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: err}
 	switch {
 	case settled:
 		a.cleanup.drop(l.Kind, l.ID)
@@ -238,11 +238,20 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 		if err == nil {
 			l.Err = errReplyLost
 		}
-		a.cleanup.suspect(l)
-		if !seen {
-			a.flow.suspects.addClaim(l, a.claim.wanted.Resources, a.before.Resources)
+		if seen {
+			a.cleanup.keep(l, a.lookAtClaim)
+			return
 		}
+		a.cleanup.suspect(l)
+		a.flow.suspects.addClaim(l, a.claim.wanted.Resources, a.before.Resources)
 	}
+}
+
+// lookAtClaim reads whether the instance holds all that was claimed for it.
+func (a *Attempt) lookAtClaim(ctx context.Context) (held bool, err error) {
+	claimed := placement.Subtract(a.claim.wanted.Resources, a.before.Resources)
+	present, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
+	return len(placement.Subtract(claimed, present.Resources)) == 0, err
 }
 
 // leaveClaim names the allocation of another agent. What was certainly claimed is gone.

@@ -223,7 +223,7 @@ func evacuatedVGPU(t *testing.T, s *site) (before, moved spawn.Instance) {
 
 // leftARQs are the ARQs that an error names.
 func leftARQs(err error) (left []string) {
-	for _, l := range certainlyLeft(err) {
+	for _, l := range leftovers(err) {
 		if l.Kind == spawn.LeftoverARQ {
 			left = append(left, l.ID)
 		}

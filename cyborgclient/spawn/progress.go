@@ -119,14 +119,17 @@ func reportRetry(ctx context.Context, pause time.Duration, err error) {
 	}
 }
 
-// reportCleanup tells them what was given back, and what could not be, since the last
-// call.
-func (r *recorder) reportCleanup(ctx context.Context, c *cleanup) {
+// reportUndone reports what was given back since the last call.
+func (r *recorder) reportUndone(ctx context.Context, c *cleanup) {
 	for _, undone := range c.undone[c.reported:] {
 		r.report(ctx, Progress{Step: StepUnwind, Event: ProgressUndone, Text: undone})
 	}
 	c.reported = len(c.undone)
-	for _, l := range c.leftovers {
+}
+
+// reportLeft reports what is left behind, and was not at the last call.
+func (r *recorder) reportLeft(ctx context.Context, c *cleanup) {
+	for _, l := range c.leftovers() {
 		text := l.String()
 		if !slices.ContainsFunc(c.told, func(known Leftover) bool { return known.same(l) && known.String() == text }) {
 			c.told = append(c.told, l)

@@ -111,8 +111,8 @@ func TestAnObserverSeesTheUnwinding(t *testing.T) {
 			return retry
 		})
 		want := []string{
-			"unwind begin", "unwind stage guest and lost ARQs", "unwind stage ARQs", "unwind left " + failure.Leftovers[0].String(),
-			"unwind stage allocation", "unwind undone allocation " + instance, "unwind end 1 undone, 1 left behind",
+			"unwind begin", "unwind stage guest and lost ARQs", "unwind stage ARQs", "unwind stage allocation",
+			"unwind undone allocation " + instance, "unwind left " + failure.Leftovers[0].String(), "unwind end 1 undone, 1 left behind",
 		}
 		if diff := cmp.Diff(want, unwinding); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

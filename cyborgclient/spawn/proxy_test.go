@@ -89,7 +89,7 @@ func TestTheAnswerOfAProxyLeavesAnUnboundARQNamed(t *testing.T) {
 		})
 		s.renew(t)
 		err := s.ops.Delete(t.Context(), i)
-		if left := certainlyLeft(err); len(left) != 1 || left[0].ID != i.ARQs[0] {
+		if left := leftovers(err); len(left) != 1 || left[0].ID != i.ARQs[0] || left[0].Certain {
 			t.Errorf("got error %v, want one that names ARQ %s, of %v", err, i.ARQs[0], s.cloud.Cyborg.ARQs())
 		}
 	})
@@ -111,7 +111,7 @@ func TestAnAnswerOfAProxyIsNoEmptyAllocation(t *testing.T) {
 			})
 		})
 		err := w.flow.Release(t.Context(), instance)
-		if left := certainlyLeft(err); len(left) != 1 || left[0].Kind != spawn.LeftoverAllocation {
+		if left := leftovers(err); len(left) != 1 || left[0].Kind != spawn.LeftoverAllocation || left[0].Certain {
 			t.Errorf("got error %v; named %v, want the allocation", err, left)
 		}
 	})

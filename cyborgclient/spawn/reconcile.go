@@ -383,6 +383,7 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 		}
 	}
 	done = append(done, r.freeUnchanged(ctx, waiting)...)
+	r.lookAgain(ctx, done)
 	type subject struct {
 		kind LeftoverKind
 		id   string
@@ -393,6 +394,32 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 	}
 	r.flow.suspects.remove(func(l Leftover) bool { return freed[subject{l.Kind, l.ID}] })
 	return done
+}
+
+// lookAgain looks once more at what could not be freed: it is certain only if it is still there.
+func (r *reconciliation) lookAgain(ctx context.Context, orphans []Leftover) {
+	var c cleanup
+	for _, orphan := range orphans {
+		if orphan.Err == nil {
+			continue
+		}
+		var at look
+		if orphan.Kind == LeftoverAllocation {
+			at = func(ctx context.Context) (bool, error) {
+				held, err := r.flow.placement.Allocation(ctx, orphan.ID)
+				if err != nil {
+					return false, err
+				}
+				rest, err := r.elsewhere(ctx, held.Resources)
+				return !placement.Equal(held.Resources, rest), err
+			}
+		}
+		c.keep(orphan, at)
+	}
+	r.flow.look(ctx, &c)
+	for _, l := range c.left {
+		orphans[slices.IndexFunc(orphans, l.same)].Certain = l.Certain
+	}
 }
 
 // deleteBound deletes an ARQ of an instance that is still gone, unless another agent has moved or unbound it meanwhile. Of

@@ -15,8 +15,9 @@ import (
 
 // cleanup collects what was given back and what could not be.
 type cleanup struct {
-	undone    []string
-	leftovers []Leftover
+	undone   []string
+	left     []left     // the attempt's, or the instance's: to be given back once more
+	suspects []Leftover // another client's, perhaps, or may still appear: left alone
 
 	foreign error // names ARQs that are left alone, because they are another instance's
 
@@ -24,36 +25,66 @@ type cleanup struct {
 	told     []Leftover // those that they know
 }
 
+// left is a leftover, and how to look whether it is there. Nil is the look of its kind.
+type left struct {
+	Leftover
+	look look
+}
+
+// look reads whether something exists.
+type look func(ctx context.Context) (exists bool, err error)
+
+// wasSeen is the look at what was read after the last request that could have changed it.
+func wasSeen(context.Context) (exists bool, err error) { return true, nil }
+
 // add adds one thing: undone, or left behind with the error, again or for the first time.
 func (c *cleanup) add(kind LeftoverKind, id string, err error) {
 	if err != nil {
-		c.suspect(Leftover{Kind: kind, ID: id, Certain: true, Err: err})
+		c.keep(Leftover{Kind: kind, ID: id, Err: err}, nil)
 		return
 	}
 	c.drop(kind, id)
 	c.undone = append(c.undone, string(kind)+" "+id)
 }
 
-// suspect adds a leftover, or replaces the one about the same thing.
-func (c *cleanup) suspect(l Leftover) {
+// keep adds what could not be given back, or replaces the leftover about the same thing.
+func (c *cleanup) keep(l Leftover, at look) {
 	c.remove(l)
-	c.leftovers = append(c.leftovers, l)
+	c.left = append(c.left, left{l, at})
 }
 
-func (c *cleanup) remove(l Leftover) {
-	c.leftovers = slices.DeleteFunc(slices.Clone(c.leftovers), l.same)
+// suspect adds what is left alone, or replaces the leftover about the same thing.
+func (c *cleanup) suspect(l Leftover) {
+	c.remove(l)
+	c.suspects = append(c.suspects, l)
 }
+
+func (c *cleanup) remove(l Leftover) { c.removeFunc(l.same) }
 
 // drop removes a thing from those left behind.
 func (c *cleanup) drop(kind LeftoverKind, id string) {
-	c.leftovers = slices.DeleteFunc(slices.Clone(c.leftovers), func(l Leftover) bool { return l.Kind == kind && l.ID == id })
+	c.removeFunc(func(l Leftover) bool { return l.Kind == kind && l.ID == id })
 }
 
-// arqs are the ARQs that are known to be left behind.
+func (c *cleanup) removeFunc(remove func(Leftover) bool) {
+	c.left = slices.DeleteFunc(slices.Clone(c.left), func(l left) bool { return remove(l.Leftover) })
+	c.suspects = slices.DeleteFunc(slices.Clone(c.suspects), remove)
+}
+
+// leftovers are all that is left behind, or may be.
+func (c *cleanup) leftovers() []Leftover {
+	var all []Leftover
+	for _, l := range c.left {
+		all = append(all, l.Leftover)
+	}
+	return append(all, c.suspects...)
+}
+
+// arqs are the ARQs that could not be given back.
 func (c *cleanup) arqs() []string {
 	var uuids []string
-	for _, l := range c.leftovers {
-		if l.Kind == LeftoverARQ && l.Certain {
+	for _, l := range c.left {
+		if l.Kind == LeftoverARQ {
 			uuids = append(uuids, l.ID)
 		}
 	}
@@ -63,11 +94,6 @@ func (c *cleanup) arqs() []string {
 // had reports whether an ARQ was given back, or could not be.
 func (c *cleanup) had(arq string) bool {
 	return slices.Contains(c.undone, string(LeftoverARQ)+" "+arq) || slices.Contains(c.arqs(), arq)
-}
-
-// suspects are the leftovers that are not certain.
-func (c *cleanup) suspects() []Leftover {
-	return slices.DeleteFunc(slices.Clone(c.leftovers), func(l Leftover) bool { return l.Certain })
 }
 
 // addARQs adds ARQs of which some could not be deleted.
@@ -89,9 +115,12 @@ func (r *recorder) cleanUp(ctx context.Context, cause string, work func(ctx cont
 	ctx, end := r.open(ctx, StepUnwind)
 	var c cleanup
 	work(ctx, &c)
-	r.reportCleanup(ctx, &c)
-	end(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
-	if len(c.leftovers) == 0 && c.foreign == nil {
+	r.look(ctx, &c)
+	leftovers := c.leftovers()
+	r.reportUndone(ctx, &c)
+	r.reportLeft(ctx, &c)
+	end(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(leftovers)), nil)
+	if len(leftovers) == 0 && c.foreign == nil {
 		return nil
 	}
 	err := c.foreign
@@ -99,7 +128,7 @@ func (r *recorder) cleanUp(ctx context.Context, cause string, work func(ctx cont
 		err = errors.New(cause)
 	}
 	return &Error{
-		Instance: r.instance, Step: StepUnwind, Err: err, Undone: c.undone, Leftovers: c.leftovers, Trace: r.trace(),
+		Instance: r.instance, Step: StepUnwind, Err: err, Undone: c.undone, Leftovers: leftovers, Trace: r.trace(),
 	}
 }
 
@@ -146,10 +175,11 @@ func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 	record := f.newRecorder(i.UUID, i.Host)
 	return record.cleanUp(ctx, "not everything could be released", func(ctx context.Context, c *cleanup) {
 		if hosts := slices.Compact(slices.Sorted(maps.Values(how.old))); len(hosts) > 0 {
-			c.add(LeftoverGuest, i.UUID, fmt.Errorf("on host %s, from before an evacuation", strings.Join(hosts, ", ")))
+			guest := Leftover{Kind: LeftoverGuest, ID: i.UUID, Err: fmt.Errorf("on host %s, from before an evacuation", strings.Join(hosts, ", "))}
+			c.keep(guest, wasSeen)
 		}
 		f.releaseARQs(ctx, i, how, c)
-		record.reportCleanup(ctx, c)
+		record.reportUndone(ctx, c)
 		f.releaseAllocation(ctx, i, how, c)
 	})
 }
@@ -160,7 +190,8 @@ func (f *Flow) releaseAllocation(ctx context.Context, i Instance, how deletion, 
 	case how.nowhere != nil:
 		c.add(LeftoverAllocation, i.UUID, how.nowhere)
 	case hosts != "":
-		c.add(LeftoverGuest, i.UUID, fmt.Errorf("on host %s; the instance was evacuated from there, or is there", hosts))
+		guest := Leftover{Kind: LeftoverGuest, ID: i.UUID, Err: fmt.Errorf("on host %s; the instance was evacuated from there, or is there", hosts)}
+		c.keep(guest, wasSeen)
 		c.add(LeftoverAllocation, i.UUID, fmt.Errorf("the guest on host %s may use it", hosts))
 		f.reduceAllocation(ctx, i.UUID, c, func(held placement.Resources) placement.Resources { return placement.Elsewhere(held, how.unused) })
 	default:
@@ -418,15 +449,18 @@ func (o *Operations) remove(ctx context.Context, i Instance) error {
 	})
 	if err != nil {
 		return record.cleanUp(ctx, "nothing is freed before the guest is removed", func(_ context.Context, c *cleanup) {
-			i.keepForGuest(c, arqs, how.unlisted, err)
+			c.keep(Leftover{Kind: LeftoverGuest, ID: i.UUID, Err: err}, func(ctx context.Context) (bool, error) {
+				err := o.guestOn(ctx, i, i.Host)
+				return err == nil, err
+			})
+			i.keepForGuest(c, arqs, how.unlisted)
 		})
 	}
 	return o.release(ctx, i, how)
 }
 
-// keepForGuest names a guest that could not be removed, and what it may still use.
-func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted, err error) {
-	c.add(LeftoverGuest, i.UUID, err)
+// keepForGuest names what a guest that could not be removed may still use.
+func (i Instance) keepForGuest(c *cleanup, arqs []cyborgclient.ARQ, unlisted error) {
 	kept := uuidsOf(arqs)
 	if unlisted != nil {
 		kept = i.ARQs

@@ -38,10 +38,10 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 		}
 		f.releaseARQs(ctx, Instance{UUID: instance}, deletion{}, c)
 		switch {
-		case len(c.leftovers) == 0:
+		case len(c.leftovers()) == 0:
 			f.reduceAllocation(ctx, instance, c, without)
 		case !placement.Equal(held, without(held)):
-			c.add(LeftoverAllocation, instance, errARQsStay)
+			c.keep(Leftover{Kind: LeftoverAllocation, ID: instance, Err: errARQsStay}, wasSeen)
 		}
 	})
 }

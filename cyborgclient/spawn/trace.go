@@ -74,14 +74,15 @@ type recorder struct {
 	observers []func(context.Context, Progress)
 	instance  string
 	host      string
-	tried     []TriedHost // the hosts that were chosen, each once
+	tried     []TriedHost                     // the hosts that were chosen, each once
+	look      func(context.Context, *cleanup) // at what could not be given back
 
 	mu    sync.Mutex // a hook may send requests from several goroutines
 	steps []*StepTrace
 }
 
 func (f *Flow) newRecorder(instance, host string) *recorder {
-	return &recorder{observers: f.observers, instance: instance, host: host}
+	return &recorder{observers: f.observers, instance: instance, host: host, look: f.look}
 }
 
 // choose notes that a host is tried, perhaps once more.

@@ -57,7 +57,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 		return err
 	}
 	a.giveBack(ctx, true)
-	if slices.ContainsFunc(a.cleanup.leftovers, func(l Leftover) bool { return l.Certain }) {
+	if len(a.cleanup.left) > 0 {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	return a.record.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
@@ -148,7 +148,7 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 	defer a.end()
 	earlier := len(a.cleanup.undone)
 	a.giveBack(ctx, false)
-	return a.cleanup.undone[earlier:], a.cleanup.leftovers
+	return a.cleanup.undone[earlier:], a.cleanup.leftovers()
 }
 
 // giveBack gives back what was made on one host. Before a move to another host
@@ -185,16 +185,22 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 		},
 	}
 	defer func() {
-		a.flow.suspects.add(c.leftovers)
-		end(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.leftovers)), nil)
+		a.flow.suspects.add(c.suspects)
+		end(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.left)+len(c.suspects)), nil)
 		a.claimed, a.bindLost = false, false
 		a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
+	}()
+	defer a.record.reportLeft(ctx, c)
+	defer func() {
+		limited, cancel := context.WithDeadline(ctx, began.Add(a.flow.config.UnwindTimeout))
+		defer cancel()
+		a.record.look(limited, c)
 	}()
 	for i, stage := range slices.Backward(stages[:]) {
 		defer func() { // also after a hook that panics or ends the goroutine
 			limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
 			defer cancel()
-			defer a.record.reportCleanup(ctx, c)
+			defer a.record.reportUndone(ctx, c)
 			defer stage(limited) // also after an observer that panics
 			a.record.report(ctx, Progress{Step: StepUnwind, Event: ProgressStage, Text: stageNames[i]})
 		}()
@@ -230,7 +236,7 @@ func (a *Attempt) keepForGuest() {
 		a.cleanup.add(LeftoverARQ, uuid, errGuestStays)
 	}
 	if a.claim.sent {
-		a.cleanup.add(LeftoverAllocation, a.Request.Instance, errGuestStays)
+		a.cleanup.keep(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Err: errGuestStays}, a.lookAtClaim)
 	}
 }
 

@@ -31,13 +31,18 @@ const (
 // does, nothing may be left.
 var alone = spawn.Config{ExclusiveProject: true}
 
-// certainlyLeft lists the leftovers of an error that are known to exist.
-func certainlyLeft(err error) []spawn.Leftover {
+// leftovers are those that an error names.
+func leftovers(err error) []spawn.Leftover {
 	var failure *spawn.Error
 	if !errors.As(err, &failure) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(failure.Leftovers), func(l spawn.Leftover) bool { return !l.Certain })
+	return failure.Leftovers
+}
+
+// certainlyLeft lists the leftovers of an error that are known to exist.
+func certainlyLeft(err error) []spawn.Leftover {
+	return slices.DeleteFunc(slices.Clone(leftovers(err)), func(l spawn.Leftover) bool { return !l.Certain })
 }
 
 // world is a cloud with a flow against it.

@@ -41,8 +41,9 @@ func (t *target) failed(err error) {
 	for _, host := range failure.Hosts {
 		t.hosts.Store(host.Host, true)
 	}
+	suspects := t.flow.Suspects()
 	for _, l := range failure.Leftovers {
-		if l.Certain { // the others are suspects
+		if !slices.ContainsFunc(suspects, func(s spawn.Leftover) bool { return keyOf(s) == keyOf(l) }) {
 			t.left.Store(keyOf(l), l.String())
 		}
 	}
