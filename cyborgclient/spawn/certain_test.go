@@ -32,18 +32,18 @@ func (s *site) exists(l spawn.Leftover) bool {
 	return false
 }
 
-// Certain is what was read to exist after the last request that could have changed it, whatever fails: a request that
-// is refused, one that was done and whose answer is lost, and one that is answered by nothing.
+// Certain is what was read to exist after the last request that could have changed it, when a request is refused, when its
+// answer is lost, and when nothing answers.
 func TestWhatIsCertainWasRead(t *testing.T) {
 	t.Parallel()
-	nobody := func(context.Context, string) (bool, error) { return false, nil }
+	unknown := func(context.Context, string) (bool, error) { return false, nil }
 	runs := map[string]func(s *site, ctx context.Context, i spawn.Instance) error{
 		"delete":          func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.Delete(ctx, i) },
 		"local delete":    func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.LocalDelete(ctx, i) },
 		"release":         func(s *site, ctx context.Context, i spawn.Instance) error { return s.flow.Release(ctx, i.UUID) },
 		"release devices": func(s *site, ctx context.Context, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
 		"reconcile": func(s *site, ctx context.Context, i spawn.Instance) error {
-			found, err := s.flow.Reconcile(ctx, spawn.ReconcileOpts{Hosts: []string{i.Host}, Living: nobody, Free: true})
+			found, err := s.flow.Reconcile(ctx, spawn.ReconcileOpts{Hosts: []string{i.Host}, Living: unknown, Free: true})
 			if err == nil {
 				return nil
 			}
@@ -77,7 +77,7 @@ func TestWhatIsCertainWasRead(t *testing.T) {
 					bubble(t, fmt.Sprintf("%s, %s %s, repeated: %t", op, operation, failure, again), func(t *testing.T) {
 						s := newSite(t, worldOpts{})
 						i := s.spawn(t, "gpu")
-						if again { // there is nothing any more
+						if again { // nothing exists
 							settled(t, s.ops.Delete(t.Context(), i))
 						}
 						rule := rule

@@ -85,13 +85,13 @@ type Error struct {
 type TriedHost struct {
 	// Host is the name of the compute node.
 	Host string
-	// Step is the one that failed there, and Err its error.
+	// Step failed there with Err.
 	Step Step
 	Err  error
 }
 
-// Error names operation, instance, step, cause, the hosts that were tried with what failed on each, and everything
-// left behind. Of a host other than the last it has no more than the first 400 bytes, and of many hosts the last eight.
+// Error names operation, instance, step, cause, the hosts that were tried with what failed on each, and the leftovers. The
+// text of a host other than the last has at most 400 bytes, and at most eight hosts are named.
 func (e *Error) Error() string {
 	text := "spawn: "
 	if e.Operation != "" {
@@ -119,7 +119,7 @@ const (
 	maxTriedNamed = 8
 )
 
-// triedText names the hosts with what failed on each. What the cause has already is left out.
+// triedText names the hosts with what failed on each, without what the cause has already.
 func (e *Error) triedText(cause string) string {
 	if len(e.Hosts) < 2 {
 		return ""
@@ -184,7 +184,7 @@ func shortened(text string) string {
 // detailed is a name with details, which may be empty.
 type detailed struct{ name, details string }
 
-// detailedText names things with their details in parentheses, and what neighbors have in common once.
+// detailedText names things with their details in parentheses. Equal details of neighbors are written once.
 func detailedText(list []detailed) string {
 	var text strings.Builder
 	for i, d := range list {

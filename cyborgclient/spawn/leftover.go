@@ -31,10 +31,10 @@ type Leftover struct {
 	ID   string       `json:"id"`
 	// Instance is the one that it was made for; empty where it is not known.
 	Instance string `json:"instance,omitempty"`
-	// Certain is true if it was read after the last request that could have changed it, and was there. If not, no
-	// such answer was read, or it was not there: it may not exist, may be another client's (an ARQ), or may still
+	// Certain is true if it was read after the last request that could have changed it, and existed. If not, no
+	// such answer was read, or it did not exist: it may be another client's (an ARQ), or may still
 	// appear (an allocation, a create), see [Flow.Suspects]. A guest that Hooks.Destroy could not remove and Nova's
-	// mediated device, which nothing reads, are never certain.
+	// mediated device are never certain, because no read shows them.
 	Certain bool `json:"certain"`
 	// Seq, Count, ProjectID and Since describe a [LeftoverCreate]: it may have made up to
 	// Count ARQs in the project, with a creation time from Since on. Seq is its number among
@@ -220,8 +220,8 @@ func (s *suspectList) expire() {
 // [Flow.Reconcile] finds it once it exists.
 func (f *Flow) Suspects() []Leftover { return f.suspects.all() }
 
-// look looks once at what could not be given back, and so decides which of it is certain. What cannot be read is not
-// certain, and nothing more of its kind is asked for.
+// look reads once whether the leftovers to try again exist; no other code sets their Certain. After a failed read the others
+// of the same kind are not certain, either.
 func (f *Flow) look(ctx context.Context, c *cleanup) {
 	unread := map[LeftoverKind]bool{}
 	for i, l := range c.left {
@@ -234,7 +234,7 @@ func (f *Flow) look(ctx context.Context, c *cleanup) {
 	}
 }
 
-// exists looks whether a leftover is there.
+// exists reads whether a leftover exists.
 func (f *Flow) exists(ctx context.Context, l left) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/unwindStages/3)
 	defer cancel()

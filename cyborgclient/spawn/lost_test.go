@@ -176,8 +176,8 @@ func TestALostCreateIsNotTheOneOfAnAttemptThatHasEnded(t *testing.T) {
 	})
 }
 
-// Creates of one instance on three hosts, within one second, are three: the error, the suspects and the observers have
-// each. With a project of its own a flow finds the ARQs of those that arrive in time.
+// Creates of one instance on three hosts within one second are three leftovers of the error, three suspects, and three
+// reports of the observers.
 func TestEachLostCreateIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, config := range []spawn.Config{{}, alone} {
@@ -205,7 +205,7 @@ func TestEachLostCreateIsNamed(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			left := len(w.cloud.Cyborg.ARQs())
 			if left == 0 || named(failure.Leftovers) < left || named(w.flow.Suspects()) < left || len(reported) < left {
-				t.Errorf("%d ARQs are left; named are %v, suspected %v, reported %v", left, failure.Leftovers, w.flow.Suspects(), reported)
+				t.Errorf("%d ARQs exist; named are %v, suspected %v, reported %v", left, failure.Leftovers, w.flow.Suspects(), reported)
 			}
 		})
 	}

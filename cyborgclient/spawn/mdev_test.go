@@ -160,8 +160,8 @@ func TestAFailedRestoreOfCyborgsIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The guest of an unshelved instance does not start on the first host that is tried: the device for the second is made
-// there, and that of an evacuated one not on its old host.
+// The guest of an unshelved instance does not start on the first host that is tried: the next device is made on the second
+// host. The device of an evacuated instance is not made on its old host.
 func TestAnMdevIsCreatedOnTheHostOfItsARQ(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

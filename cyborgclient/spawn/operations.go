@@ -41,7 +41,7 @@ type Hypervisor interface {
 // It is the [Hooks].CreateMdev of the operations.
 type MdevCreator interface {
 	// CreateMdev creates the mediated device of a Bound ARQ of type MDEV on the host of
-	// the instance, which is that of the ARQ, also while the instance is moved: its UUID is the ARQ's AttachHandleUUID, parent and type are in its
+	// the instance, which is the ARQ's host also while the instance is moved: its UUID is the ARQ's AttachHandleUUID, parent and type are in its
 	// AttachHandleInfo. It is called before each start of a guest that has such an ARQ;
 	// a device that exists is not an error. Cyborg removes the device with the ARQ.
 	CreateMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
@@ -379,8 +379,8 @@ func (o *Operations) boot(ctx context.Context, i Instance, mdevs []cyborgclient.
 	return nil
 }
 
-// mdevCreator returns the hypervisor's CreateMdev, or nil. The device is made on the host of the ARQ, which for an
-// instance that moves is the one that is tried; an instance there keeps its name of the host.
+// mdevCreator returns the hypervisor's CreateMdev, or nil. The device is made on the host of the ARQ: an instance
+// that moves may try several. An instance on that host keeps its own name of it, which may be short.
 func (o *Operations) mdevCreator(i Instance) func(context.Context, cyborgclient.ARQ) error {
 	creator, ok := o.hypervisor.(MdevCreator)
 	if !ok {

@@ -119,7 +119,7 @@ func reportRetry(ctx context.Context, pause time.Duration, err error) {
 	}
 }
 
-// reportUndone reports what was given back since the last call.
+// reportUndone reports what was undone since the last call.
 func (r *recorder) reportUndone(ctx context.Context, c *cleanup) {
 	for _, undone := range c.undone[c.reported:] {
 		r.report(ctx, Progress{Step: StepUnwind, Event: ProgressUndone, Text: undone})
@@ -127,7 +127,7 @@ func (r *recorder) reportUndone(ctx context.Context, c *cleanup) {
 	c.reported = len(c.undone)
 }
 
-// reportLeft reports what is left behind, and was not at the last call.
+// reportLeft reports the leftovers that are new since the last call.
 func (r *recorder) reportLeft(ctx context.Context, c *cleanup) {
 	for _, l := range c.leftovers() {
 		text := l.String()

@@ -396,7 +396,7 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 	return done
 }
 
-// lookAgain looks once more at what could not be freed: it is certain only if it is still there.
+// lookAgain reads what could not be freed once more: only what still exists is certain.
 func (r *reconciliation) lookAgain(ctx context.Context, orphans []Leftover) {
 	var c cleanup
 	for _, orphan := range orphans {

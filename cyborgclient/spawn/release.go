@@ -16,8 +16,8 @@ import (
 // cleanup collects what was given back and what could not be.
 type cleanup struct {
 	undone   []string
-	left     []left     // the attempt's, or the instance's: to be given back once more
-	suspects []Leftover // another client's, perhaps, or may still appear: left alone
+	left     []left     // the attempt's, or the instance's: the next unwinding tries again
+	suspects []Leftover // another client's, perhaps, or may still appear: not touched
 
 	foreign error // names ARQs that are left alone, because they are another instance's
 
@@ -25,7 +25,7 @@ type cleanup struct {
 	told     []Leftover // those that they know
 }
 
-// left is a leftover, and how to look whether it is there. Nil is the look of its kind.
+// left is a leftover, and the look that reads whether it exists; nil: the look of its kind.
 type left struct {
 	Leftover
 	look look
@@ -47,13 +47,13 @@ func (c *cleanup) add(kind LeftoverKind, id string, err error) {
 	c.undone = append(c.undone, string(kind)+" "+id)
 }
 
-// keep adds what could not be given back, or replaces the leftover about the same thing.
+// keep adds a leftover to try again, or replaces the leftover about the same thing.
 func (c *cleanup) keep(l Leftover, at look) {
 	c.remove(l)
 	c.left = append(c.left, left{l, at})
 }
 
-// suspect adds what is left alone, or replaces the leftover about the same thing.
+// suspect adds a leftover that is not touched, or replaces the leftover about the same thing.
 func (c *cleanup) suspect(l Leftover) {
 	c.remove(l)
 	c.suspects = append(c.suspects, l)
@@ -71,7 +71,7 @@ func (c *cleanup) removeFunc(remove func(Leftover) bool) {
 	c.suspects = slices.DeleteFunc(slices.Clone(c.suspects), remove)
 }
 
-// leftovers are all that is left behind, or may be.
+// leftovers returns both.
 func (c *cleanup) leftovers() []Leftover {
 	var all []Leftover
 	for _, l := range c.left {
@@ -80,7 +80,7 @@ func (c *cleanup) leftovers() []Leftover {
 	return append(all, c.suspects...)
 }
 
-// arqs are the ARQs that could not be given back.
+// arqs are the ARQs to try again.
 func (c *cleanup) arqs() []string {
 	var uuids []string
 	for _, l := range c.left {

@@ -75,7 +75,7 @@ type recorder struct {
 	instance  string
 	host      string
 	tried     []TriedHost                     // the hosts that were chosen, each once
-	look      func(context.Context, *cleanup) // at what could not be given back
+	look      func(context.Context, *cleanup) // reads which leftovers exist
 
 	mu    sync.Mutex // a hook may send requests from several goroutines
 	steps []*StepTrace
