@@ -20,6 +20,8 @@ const serviceType = "accelerator"
 // not usable; see New, NewFromCloud and NewWithEndpoint.
 type Client struct {
 	service     *gophercloud.ServiceClient
+	user        *gophercloud.ProviderClient // whose token the requests carry
+	settings    settings
 	withService bool         // requests have X-Service-Token
 	maxMinor    atomic.Int32 // highest minor version of the server, plus one; 0: unknown
 }
@@ -107,6 +109,8 @@ func newClient(provider *gophercloud.ProviderClient, endpoint string, settings s
 	}
 	return &Client{
 		service:     &gophercloud.ServiceClient{ProviderClient: own, Endpoint: base, Type: serviceType},
+		user:        provider,
+		settings:    settings,
 		withService: settings.withService,
 	}, nil
 }

@@ -175,13 +175,13 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 	if err := checkPorts(request.Ports); err != nil {
 		return nil, err
 	}
-	owner := f.tokenOwner()
-	request.ProjectID, request.UserID = cmp.Or(request.ProjectID, owner.project), cmp.Or(request.UserID, owner.user)
+	owner := f.cyborg.owner()
+	request.ProjectID, request.UserID = cmp.Or(request.ProjectID, owner.ProjectID), cmp.Or(request.UserID, owner.UserID)
 	switch {
 	case request.ProjectID == "" || request.UserID == "":
 		return nil, fmt.Errorf("%w: neither request nor token names a project and a user", ErrRequest)
-	case owner.project != "" && request.ProjectID != owner.project && !owner.admin:
-		return nil, fmt.Errorf("%w: project %s is not the token's project %s, and the token has no role admin", ErrRequest, request.ProjectID, owner.project)
+	case owner.ProjectID != "" && request.ProjectID != owner.ProjectID && !owner.IsAdmin():
+		return nil, fmt.Errorf("%w: project %s is not the token's project %s, and the token has no role admin", ErrRequest, request.ProjectID, owner.ProjectID)
 	}
 	if len(request.Domain) > 0 {
 		if _, err := domainxml.Read(request.Domain); err != nil { // refuse before anything is claimed

@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,26 +136,18 @@ func (a *Attempt) Bind(ctx context.Context) error {
 	})
 }
 
-// sendBindings sends the PATCH. An admin's token moves the ARQs to the project of the
-// instance; Cyborg would else give them to that of the token. A member may not name
-// a project. Of a token whose project and role are unknown, because the caller has set it, the
-// ARQs tell the project. A Cyborg before microversion 2.1 has no projects in bindings.
+// sendBindings sends the PATCH. Cyborg gives the ARQs to the project of its token; an admin's token moves
+// them to the project of the instance. Only then a project is named, which needs microversion 2.1: a Cyborg
+// since 2025 refuses it of a member, also his own. Of a token whose project and role are unknown,
+// because the caller has set it, the ARQs tell the project.
 func (a *Attempt) sendBindings(ctx context.Context) error {
-	owner := a.flow.tokenOwner()
-	moves := a.create.project != "" && a.create.project != a.Request.ProjectID
+	made := cmp.Or(a.create.project, a.flow.cyborg.owner().ProjectID)
 	bindings := make([]cyborgclient.Binding, len(a.Bindings))
 	for i, b := range a.Bindings {
 		bindings[i] = cyborgclient.Binding{ARQ: b.ARQ, Host: a.Host, DeviceRP: b.DeviceRP, Instance: a.Request.Instance}
-		if owner.admin || moves {
+		if made != "" && made != a.Request.ProjectID {
 			bindings[i].Project = a.Request.ProjectID
 		}
-	}
-	err := a.bind(ctx, bindings)
-	if !errors.Is(err, cyborgclient.ErrMicroversion) || a.Request.ProjectID != owner.project {
-		return err
-	}
-	for i := range bindings {
-		bindings[i].Project = ""
 	}
 	return a.bind(ctx, bindings)
 }

@@ -180,13 +180,13 @@ func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
 func (a *Attempt) readBefore(ctx context.Context) (err error) {
 	if a.before, err = a.flow.placement.Allocation(ctx, a.Request.Instance); err == nil {
 		a.before.Resources = a.flow.suspects.withoutClaim(a.Request.Instance, a.before.Resources)
-		owner := a.flow.tokenOwner()
+		owner := a.flow.cyborg.owner()
 		switch {
-		case owner.admin:
+		case owner.IsAdmin():
 			a.Request.ProjectID = cmp.Or(a.before.Project, a.Request.ProjectID)
-		case owner.project != "" && a.before.Project != "" && a.before.Project != owner.project:
+		case owner.ProjectID != "" && a.before.Project != "" && a.before.Project != owner.ProjectID:
 			err = fmt.Errorf("%w: the instance is of project %s and the token of project %s, without the role admin: its owner would not see the ARQs",
-				ErrRequest, a.before.Project, owner.project)
+				ErrRequest, a.before.Project, owner.ProjectID)
 		}
 	}
 	return err

@@ -12,9 +12,9 @@ import (
 
 // cloudOpts are the options of flows that make their own clients.
 type cloudOpts struct {
-	serviceCloud string
-	service      *gophercloud.ProviderClient
-	region       string
+	serviceCloud, placementCloud string
+	service, placement           *gophercloud.ProviderClient // nil: none, and that of Cyborg
+	region                       string
 	availability gophercloud.Availability
 }
 
@@ -27,6 +27,20 @@ func WithServiceCloud(cloud string) Option { return func(f *Flow) { f.cloud.serv
 // NewFromCloud and NewFromProvider make.
 func WithServiceProvider(service *gophercloud.ProviderClient) Option {
 	return func(f *Flow) { f.cloud.service = service }
+}
+
+// WithPlacementCloud names the cloud of clouds.yaml whose user talks to Placement, as
+// Nova's own user does beside the users that talk to Cyborg. Without it Placement gets
+// the token that Cyborg gets; Placement requires the role admin or service. It is for
+// NewFromCloud.
+func WithPlacementCloud(cloud string) Option {
+	return func(f *Flow) { f.cloud.placementCloud = cloud }
+}
+
+// WithPlacementProvider is WithPlacementCloud for NewFromProvider: Placement is that in
+// the catalog of this provider, and gets its tokens.
+func WithPlacementProvider(placement *gophercloud.ProviderClient) Option {
+	return func(f *Flow) { f.cloud.placement = placement }
 }
 
 // WithEndpointOpts selects the region and the interface (Availability) of the services
@@ -51,7 +65,12 @@ func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Flow, err
 			return nil, err
 		}
 	}
-	f.cloud = cloudOpts{service: f.cloud.service, region: endpoint.Region, availability: endpoint.Availability}
+	if name := f.cloud.placementCloud; name != "" {
+		if f.cloud.placement, _, err = logIn(ctx, "placement cloud", name); err != nil {
+			return nil, err
+		}
+	}
+	f.cloud = cloudOpts{service: f.cloud.service, placement: f.cloud.placement, region: endpoint.Region, availability: endpoint.Availability}
 	return f.connect(provider)
 }
 
@@ -62,8 +81,8 @@ func NewFromProvider(provider *gophercloud.ProviderClient, opts ...Option) (*Flo
 	return newFlow(opts).connect(provider)
 }
 
-// Cyborg returns the flow's client of Cyborg.
-func (f *Flow) Cyborg() *cyborgclient.Client { return f.cyborg }
+// Cyborg returns the client of Cyborg: the flow's own, or the one given to [Flow.As].
+func (f *Flow) Cyborg() *cyborgclient.Client { return f.cyborg.Client }
 
 // logIn logs in to a cloud, which an error calls what.
 func logIn(ctx context.Context, what, name string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
@@ -80,8 +99,8 @@ func logIn(ctx context.Context, what, name string) (*gophercloud.ProviderClient,
 
 // connect makes the clients.
 func (f *Flow) connect(provider *gophercloud.ProviderClient) (*Flow, error) {
-	if f.cloud.serviceCloud != "" {
-		return nil, fmt.Errorf("%w: WithServiceCloud is for NewFromCloud", ErrConfig)
+	if f.cloud.serviceCloud+f.cloud.placementCloud != "" {
+		return nil, fmt.Errorf("%w: WithServiceCloud and WithPlacementCloud are for NewFromCloud", ErrConfig)
 	}
 	endpoint := gophercloud.EndpointOpts{Region: f.cloud.region, Availability: f.cloud.availability}
 	opts := []cyborgclient.Option{cyborgclient.WithEndpointOpts(endpoint)}
@@ -91,6 +110,9 @@ func (f *Flow) connect(provider *gophercloud.ProviderClient) (*Flow, error) {
 	cyborg, err := cyborgclient.New(provider, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if f.cloud.placement != nil {
+		provider = f.cloud.placement
 	}
 	placement, err := session.Locate(provider, "placement", endpoint)
 	if err != nil {

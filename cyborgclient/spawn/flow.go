@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
@@ -18,15 +14,21 @@ import (
 
 // Flow gives accelerators to instances. It is safe for parallel use, one attempt
 // per instance. Create one Flow per process: it knows which ARQs its running
-// attempts hold, and so which ones a create with a lost reply may have left.
+// attempts hold, and so which ones a create with a lost reply may have left. [Flow.As]
+// is the same flow with the token of a user.
 type Flow struct {
+	*process
+	cyborg *access
+}
+
+// process is what the flows of all users of a process share.
+type process struct {
 	config    Config
-	cyborg    *cyborgclient.Client
+	own       *access // the agent's own client of Cyborg
 	placement *placement.Client
 	observers []func(context.Context, Progress)
-	provider  *gophercloud.ProviderClient // of Placement
-	endpoint  gophercloud.EndpointOpts    // of NewFromCloud and NewFromProvider
-	events    *externalevent.Registry     // nil: poll
+	endpoint  gophercloud.EndpointOpts // of NewFromCloud and NewFromProvider
+	events    *externalevent.Registry  // nil: poll
 	novaPCI   []novaSpec
 	cloud     cloudOpts // until there are clients
 
@@ -35,16 +37,6 @@ type Flow struct {
 	instances  tracker // of running attempts and operations
 	suspects   suspectList
 	unanswered suspectList // changes of allocations that may still arrive
-
-	mu          sync.Mutex
-	owner       tokenOwner // cached: decoding the token takes a tenth of the time of a spawn
-	othersShown time.Time  // Cyborg last showed the token an ARQ of another project
-}
-
-// tokenOwner is to whom the token belongs.
-type tokenOwner struct {
-	project, user string
-	admin         bool // the token has the role admin
 }
 
 // Option configures a [Flow].
@@ -68,7 +60,7 @@ func New(cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient
 
 // newFlow returns a flow without clients.
 func newFlow(opts []Option) *Flow {
-	f := new(Flow)
+	f := &Flow{process: new(process)}
 	for _, opt := range opts {
 		opt(f)
 	}
@@ -87,7 +79,8 @@ func (f *Flow) start(cyborg *cyborgclient.Client, placementClient *gophercloud.S
 	case f.cloud != cloudOpts{}:
 		return nil, fmt.Errorf("%w: the options of a cloud are for NewFromCloud and NewFromProvider", ErrConfig)
 	}
-	f.cyborg = cyborg
+	f.own = &access{Client: cyborg}
+	f.cyborg = f.own
 	var err error
 	if f.novaPCI, err = readNovaSpecs(f.config.PCIDeviceSpec); err != nil {
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)
@@ -95,9 +88,26 @@ func (f *Flow) start(cyborg *cyborgclient.Client, placementClient *gophercloud.S
 	if f.placement, err = placement.New(placementClient, f.config.Compat.NumericSuffixes); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	f.provider = placementClient.ProviderClient
 	return f, nil
 }
+
+// As returns the flow with the client of a user, as Nova makes a client of Cyborg from the
+// context of each API request: whatever the returned flow, its attempts and its
+// [Operations] ask of Cyborg is asked with the user's token, and new ARQs are of the
+// user's project. All else is shared: Placement, events, what running attempts hold.
+// [cyborgclient.Client.ForToken] and [cyborgclient.Client.ForProvider] of [Flow.Cyborg]
+// make such a client. What has to be deleted after the user's token has expired is deleted
+// with the flow's own token, if that sees the ARQs; [Flow.Reconcile] uses the flow's own
+// token only. A nil client means the flow's own.
+func (f *Flow) As(user *cyborgclient.Client) *Flow {
+	if user == nil {
+		return f.asOwn()
+	}
+	return &Flow{process: f.process, cyborg: &access{Client: user}}
+}
+
+// asOwn returns the flow with its own client of Cyborg.
+func (f *Flow) asOwn() *Flow { return &Flow{process: f.process, cyborg: f.own} }
 
 // Run runs the ten steps and the caller's hooks. After a failure that may not occur
 // on another host (see [Attempt.Reschedulable]) everything is given back and the
@@ -134,37 +144,6 @@ func (f *Flow) attempt(ctx context.Context, request Request, run func(*Attempt) 
 		return nil, err
 	}
 	return a, nil
-}
-
-// tokenOwner returns project, user and role of the token. They stay the same when
-// the token is renewed.
-func (f *Flow) tokenOwner() tokenOwner {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.owner.project == "" {
-		f.owner = readOwner(f.provider.GetAuthResult())
-	}
-	return f.owner
-}
-
-func readOwner(result gophercloud.AuthResult) (owner tokenOwner) {
-	token, ok := result.(interface {
-		ExtractProject() (*tokens.Project, error)
-		ExtractUser() (*tokens.User, error)
-		ExtractRoles() ([]tokens.Role, error)
-	})
-	if !ok {
-		return owner
-	}
-	if p, _ := token.ExtractProject(); p != nil {
-		owner.project = p.ID
-	}
-	if u, _ := token.ExtractUser(); u != nil {
-		owner.user = u.ID
-	}
-	roles, _ := token.ExtractRoles()
-	owner.admin = slices.ContainsFunc(roles, func(role tokens.Role) bool { return role.Name == "admin" })
-	return owner
 }
 
 // walk runs the steps from first to last, each after the function before, if any.

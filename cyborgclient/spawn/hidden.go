@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -16,14 +15,14 @@ import (
 // refuseHidden returns an error for an instance of another project if its ARQs may be hidden: Cyborg shows a token
 // without the role admin those of its own project. Of a token that the caller has set neither is known.
 func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
-	owner := f.tokenOwner()
-	if owner.project == "" || owner.admin {
+	owner := f.cyborg.owner()
+	if owner.ProjectID == "" || owner.IsAdmin() {
 		return nil
 	}
 	ctx = withRequestID(ctx, i.UUID)
 	held, unread := f.allocation(ctx, i.UUID)
 	project := cmp.Or(held.Project, i.ProjectID)
-	if unread == nil && project == "" || f.isShown(project) {
+	if unread == nil && project == "" || f.cyborg.shows(project) {
 		return nil
 	}
 	arqs, err := f.instanceARQs(ctx, i.UUID)
@@ -40,7 +39,7 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	})
 	if isHidden {
 		err = fmt.Errorf("%w: the instance has accelerators and is of project %s, whose ARQs Cyborg does not show to the token: it is of project %s, and has no role admin",
-			ErrRequest, project, owner.project)
+			ErrRequest, project, owner.ProjectID)
 	}
 	return err
 }
@@ -52,68 +51,37 @@ func (f *Flow) hides(ctx context.Context, i Instance, held placement.Resources, 
 			return false, err
 		}
 	}
-	_, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{})
-	return err == nil && !f.isShown(project), err
+	_, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
+	return err == nil && !f.cyborg.shows(project), err
 }
 
 // mayHide returns an error if Cyborg may have ARQs of an instance that it answers not to know: the instance may be of
 // another project than the token.
 func (f *Flow) mayHide(ctx context.Context, i Instance, absent []cyborgclient.ARQ) error {
-	owner := f.tokenOwner()
-	if len(absent) == 0 || owner.project == "" || f.isShown("") {
+	owner := f.cyborg.owner()
+	if len(absent) == 0 || owner.ProjectID == "" || f.cyborg.shows("") {
 		return nil
 	}
 	project := ""
 	err := f.retry(ctx, func(ctx context.Context) error {
 		held, err := f.placement.Allocation(ctx, i.UUID)
-		if project = cmp.Or(held.Project, i.ProjectID); err != nil || f.isShown(project) {
+		if project = cmp.Or(held.Project, i.ProjectID); err != nil || f.cyborg.shows(project) {
 			return err
 		}
-		_, err = f.listARQs(ctx, cyborgclient.ListARQsOpts{})
+		_, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
 		return err
 	})
-	if err != nil || f.isShown(project) {
+	if err != nil || f.cyborg.shows(project) {
 		return err
 	}
 	return fmt.Errorf("Cyborg does not show it to the token, which is of project %s and has no role admin, and may hide it: the project of the instance is %s",
-		owner.project, cmp.Or(project, "not known (Instance.ProjectID)"))
-}
-
-// listARQs lists ARQs, and learns from them whether Cyborg hides any. With a service token it may show by instance what it
-// does not show in the list of all.
-func (f *Flow) listARQs(ctx context.Context, opts cyborgclient.ListARQsOpts) ([]cyborgclient.ARQ, error) {
-	arqs, err := f.cyborg.ListARQs(ctx, opts)
-	f.note(arqs)
-	return arqs, err
-}
-
-// note remembers that Cyborg shows the token ARQs of other projects. That of Zed shows all, without a project.
-func (f *Flow) note(arqs []cyborgclient.ARQ) {
-	owner := f.tokenOwner()
-	if owner.project != "" && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.ProjectID != owner.project }) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.othersShown = time.Now()
-	}
-}
-
-// showsFor is how long Cyborg counts as one that hides nothing after it has shown an ARQ of another project: it may be
-// upgraded to one that does.
-const showsFor = time.Hour
-
-// isShown reports that Cyborg shows the token all ARQs of a project. Without the role admin it shows those of the
-// token's project only, and answers that others do not exist, unless it has shown that it does not hide them.
-func (f *Flow) isShown(project string) bool {
-	owner := f.tokenOwner()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return owner.admin || project != "" && project == owner.project || time.Since(f.othersShown) < showsFor
+		owner.ProjectID, cmp.Or(project, "not known (Instance.ProjectID)"))
 }
 
 // checkShown refuses an instance that holds a device without an ARQ that Cyborg shows, if the token may be one to
 // which it does not show all: the ARQ would stay bound.
 func (f *Flow) checkShown(ctx context.Context, held placement.Allocation, arqs []cyborgclient.ARQ) error {
-	if len(held.Resources) == 0 || f.isShown(held.Project) {
+	if len(held.Resources) == 0 || f.cyborg.shows(held.Project) {
 		return nil
 	}
 	provider, err := f.deviceWithout(ctx, held.Resources, arqs)
@@ -183,7 +151,7 @@ func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
-	arqs, err := a.flow.listARQs(ctx, cyborgclient.ListARQsOpts{})
+	arqs, err := a.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
 	if a.see(arqs); !a.mayBeHidden() {
 		return hidden
 	}
@@ -195,7 +163,7 @@ func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
 
 // mayBeHidden reports whether Cyborg may hide an ARQ of a handover.
 func (a *Attempt) mayBeHidden() bool {
-	return len(a.unseen) > 0 && !a.flow.isShown(a.Request.ProjectID)
+	return len(a.unseen) > 0 && !a.flow.cyborg.shows(a.Request.ProjectID)
 }
 
 // see notes that Cyborg has shown ARQs that may be the attempt's. One without a state it has not shown.

@@ -245,7 +245,7 @@ func (f *Flow) exists(ctx context.Context, l left) (bool, error) {
 		arq, err := f.findARQ(ctx, l.ID)
 		return arq != nil, err
 	case l.Kind == LeftoverARQs:
-		arqs, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: l.ID})
+		arqs, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: l.ID})
 		return len(arqs) > 0, err
 	case l.Kind == LeftoverAllocation:
 		held, err := f.placement.Allocation(ctx, l.ID)

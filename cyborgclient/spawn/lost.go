@@ -25,8 +25,8 @@ func (a *Attempt) findLostARQs(ctx context.Context) {
 		return
 	}
 	a.create.sought = true
-	lost := lostCreate{attempt: a, createState: &a.create, owner: a.flow.tokenOwner(), seen: map[string]int{}}
-	if a.flow.config.ExclusiveProject && lost.owner.project != "" {
+	lost := lostCreate{attempt: a, createState: &a.create, owner: a.flow.cyborg.owner(), seen: map[string]int{}}
+	if a.flow.config.ExclusiveProject && lost.owner.ProjectID != "" {
 		a.flow.arqs.beginSearch()
 		defer a.flow.arqs.endSearch()
 		settled, err := a.flow.settle(ctx, lost.adopt)
@@ -47,7 +47,7 @@ func (a *Attempt) findLostARQs(ctx context.Context) {
 type lostCreate struct {
 	*createState
 	attempt *Attempt
-	owner   tokenOwner
+	owner   cyborgclient.Owner
 	seen    map[string]int // ARQ -> the newest create when it was first seen
 }
 
@@ -64,7 +64,7 @@ func (l *lostCreate) candidates(ctx context.Context) ([]cyborgclient.ARQ, error)
 	return slices.DeleteFunc(all, func(arq cyborgclient.ARQ) bool {
 		return arq.State != cyborgclient.StateInitial || arq.InstanceUUID != "" ||
 			arq.DeviceProfileName != l.from.profile.Name ||
-			arq.ProjectID != "" && arq.ProjectID != l.owner.project ||
+			arq.ProjectID != "" && arq.ProjectID != l.owner.ProjectID ||
 			!arq.CreatedAt.IsZero() && arq.CreatedAt.Before(l.since) ||
 			l.attempt.flow.arqs.has(arq.UUID) || l.attempt.flow.deleted.has(arq.UUID)
 	}), nil
@@ -107,7 +107,7 @@ func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 		err = errReplyLost
 	}
 	create := Leftover{
-		Kind: LeftoverCreate, ID: l.from.profile.Name, Instance: instance, Seq: l.ticket, Count: l.missing, ProjectID: l.owner.project,
+		Kind: LeftoverCreate, ID: l.from.profile.Name, Instance: instance, Seq: l.ticket, Count: l.missing, ProjectID: l.owner.ProjectID,
 		Since: l.since, Err: err,
 	}
 	if l.missing <= 0 {
@@ -155,7 +155,7 @@ func (a *Attempt) othersHaveIt(ctx context.Context) bool {
 	case a.accelerated():
 		ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 		defer cancel()
-		arqs, err = a.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
+		arqs, err = a.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
 	}
 	known := slices.Concat(uuidsOf(a.ARQs), uuidsOf(a.spares), uuidsOf(a.stuck.arqs))
 	before, claimed := a.before.Resources, placement.Subtract(a.claim.wanted.Resources, a.before.Resources)

@@ -138,7 +138,7 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	case r.FunctionName != "":
 		property, values = propertyFunctionName, []string{r.FunctionName}
 	}
-	client, err := session.Locate(f.provider, "image", f.endpoint)
+	client, err := session.Locate(f.cyborg.Provider(), "image", f.endpoint)
 	if err == nil {
 		client.ResourceBase = strings.TrimSuffix(client.Endpoint, "v2/") + "v2/"
 		client, err = session.Service(client)

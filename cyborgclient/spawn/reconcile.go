@@ -89,9 +89,9 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, e
 		return nil, err
 	}
 	r := &reconciliation{
-		flow: f, opts: opts, hosts: map[string]bool{}, living: map[string]bool{}, onHosts: map[string]bool{},
+		flow: f.asOwn(), opts: opts, hosts: map[string]bool{}, living: map[string]bool{}, onHosts: map[string]bool{},
 		known: map[string]bool{}, trees: map[string]bool{}, renamed: map[string]cyborgclient.ARQ{}, arqs: map[string]cyborgclient.ARQ{},
-		silent: map[string]error{}, list: f.deployables(),
+		silent: map[string]error{}, list: f.asOwn().deployables(),
 	}
 	for _, host := range opts.Hosts {
 		r.hosts[host] = true
@@ -302,7 +302,7 @@ func (r *reconciliation) shownByInstance(ctx context.Context, consumer string) (
 	if r.onHosts[consumer] {
 		return nil, nil
 	}
-	arqs, err := r.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: consumer})
+	arqs, err := r.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: consumer})
 	if err != nil {
 		return nil, err
 	}
@@ -428,7 +428,7 @@ func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ) 
 	if gone, err = r.stillGone(ctx, arq.InstanceUUID); err != nil || !gone {
 		return gone, err
 	}
-	present, err := r.flow.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: arq.InstanceUUID})
+	present, err := r.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: arq.InstanceUUID})
 	if err != nil {
 		return true, err
 	}

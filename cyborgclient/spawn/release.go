@@ -227,7 +227,7 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 	known := false
 	others := slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Clone(i.ARQs), maps.Keys(i.portARQs())))))
 	err = f.retry(ctx, func(ctx context.Context) error {
-		listed, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		listed, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
 		if err != nil {
 			return err
 		}
@@ -289,7 +289,7 @@ func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, err
 	case !errors.Is(err, cyborgclient.ErrForbidden):
 		return arq, err
 	}
-	arqs, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{})
+	arqs, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
 	n := slices.IndexFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.UUID == uuid })
 	if n < 0 {
 		return nil, err
@@ -300,7 +300,7 @@ func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, err
 // instanceARQs lists the ARQs of an instance.
 func (f *Flow) instanceARQs(ctx context.Context, instance string) (arqs []cyborgclient.ARQ, err error) {
 	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		arqs, err = f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+		arqs, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 		return err
 	})
 	return arqs, err
@@ -315,9 +315,26 @@ func (f *Flow) deleteKnown(ctx context.Context, arqs []cyborgclient.ARQ, how del
 	return slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil }), failed
 }
 
-// deleteARQs deletes ARQs and returns the errors of those that are left. After a request without an
-// answer each is asked for alone: Cyborg may wait for the agent of one of them, and does not come to the next.
+// deleteARQs deletes ARQs and returns the errors of those that are left. What a user's token that has ended leaves is
+// deleted with the flow's own, if Cyborg shows that the ARQs of the user's project.
 func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error {
+	failed := f.deleteAsked(ctx, uuids)
+	own := f.asOwn()
+	if f.cyborg == f.own || !own.cyborg.shows(f.cyborg.owner().ProjectID) {
+		return failed
+	}
+	ended := slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return !errors.Is(failed[uuid], cyborgclient.ErrUnauthorized) })
+	if len(ended) == 0 {
+		return failed
+	}
+	maps.DeleteFunc(failed, func(_ string, err error) bool { return errors.Is(err, cyborgclient.ErrUnauthorized) })
+	maps.Copy(failed, own.deleteAsked(ctx, ended))
+	return failed
+}
+
+// deleteAsked deletes ARQs with the token of the flow. After a request without an
+// answer each is asked for alone: Cyborg may wait for the agent of one of them, and does not come to the next.
+func (f *Flow) deleteAsked(ctx context.Context, uuids []string) map[string]error {
 	if f.config.Compat.UnbindFirst {
 		_ = f.cyborg.UnbindARQs(ctx, uuids) // if it fails, the deletion unbinds
 	}
@@ -375,7 +392,7 @@ func (f *Flow) sendDelete(ctx context.Context, uuids []string) error {
 func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now time.Time, err error) {
 	var call cyborgclient.Call
 	ctx = cyborgclient.Observe(ctx, func(c cyborgclient.Call) { call = c })
-	arqs, err = f.listARQs(ctx, cyborgclient.ListARQsOpts{})
+	arqs, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
 	if now = call.Date; now.IsZero() {
 		now = time.Now()
 	}

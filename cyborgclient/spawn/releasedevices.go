@@ -57,7 +57,7 @@ func (f *Flow) heldDevices(ctx context.Context, instance string) (all placement.
 		return nil, nil, err
 	}
 	err = f.retry(ctx, func(ctx context.Context) error {
-		arqs, err := f.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+		arqs, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 		if err == nil {
 			devices, err = f.devices(ctx, held.Resources, arqs)
 		}

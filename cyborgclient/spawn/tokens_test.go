@@ -86,17 +86,12 @@ func flowOf(t *testing.T, provider, service *gophercloud.ProviderClient) *spawn.
 func TestATokenWithoutAProject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	placement := w.placement(t)
-	placement.SetToken(placement.Token())
-	flow, err := spawn.New(w.cyborg, placement, spawn.WithEvents(w.events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.connect(t, withSetToken(t, w.cloud.Provider(t)))
 	for _, owner := range [][2]string{{"", ""}, {"p", ""}, {"", "u"}, {"p", "u"}} {
 		req := request("gpu")
 		req.ProjectID, req.UserID = owner[0], owner[1]
 		whole := owner[0] != "" && owner[1] != ""
-		a, err := flow.Begin(req)
+		a, err := w.flow.Begin(req)
 		if whole != (err == nil) || !whole && !errors.Is(err, spawn.ErrRequest) {
 			t.Errorf("project %q and user %q: got error %v", owner[0], owner[1], err)
 		}

@@ -173,7 +173,7 @@ func passing(err error) bool {
 func (w *arqWait) look(ctx context.Context, timeout time.Duration, resolved bool) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	found, err := w.flow.listARQs(ctx, cyborgclient.ListARQsOpts{
+	found, err := w.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{
 		Instance: w.instance, Resolved: resolved && w.flow.config.Compat.ResolvedByServer,
 	})
 	if w.read = err; err != nil {

@@ -1,0 +1,205 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+)
+
+// provider logs in as a user.
+func (w *world) provider(t *testing.T, user string) *gophercloud.ProviderClient {
+	t.Helper()
+	provider, err := w.cloud.ProviderClient(t.Context(), user)
+	settled(t, err)
+	return provider
+}
+
+// asUsers gives the site a flow with a token of one user for Cyborg and of another for Placement.
+func (s *site) asUsers(t *testing.T, cyborg, placement string) {
+	t.Helper()
+	s.connect(t, s.provider(t, cyborg), spawn.WithPlacementProvider(s.provider(t, placement)))
+	s.renew(t)
+}
+
+// Nova has three tokens: that of the user for Cyborg, a service token beside it, and its own for Placement.
+func TestTheTokenForCyborgDecides(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		cyborg, placement, project string // users, and the project of the request
+		want                       error
+		owner                      string // of ARQs and allocation
+	}{
+		{"demo", "admin", "", nil, "demo"},
+		{"demo", "admin", "demo", nil, "demo"},
+		{"demo", "nova", "demo", nil, "demo"},
+		{"demo", "nova", "", nil, "demo"},
+		{"admin", "nova", "", nil, "admin"},
+		{"admin", "nova", "demo", nil, "demo"},
+		{"demo", "admin", "admin", spawn.ErrRequest, ""},
+		{"demo", "demo", "", cyborgclient.ErrForbidden, ""}, // by Placement
+	} {
+		bubble(t, fmt.Sprintf("Cyborg %s, Placement %s, project %q", tt.cyborg, tt.placement, tt.project), func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			s.asUsers(t, tt.cyborg, tt.placement)
+			req := request("gpu")
+			if tt.project != "" {
+				req.ProjectID = s.cloud.ProjectID(tt.project)
+			}
+			s.cloud.ForgetRequests()
+			result, err := s.flow.Run(t.Context(), req)
+			if tt.want != nil {
+				if !errors.Is(err, tt.want) && !gophercloud.ResponseCodeIs(err, http.StatusForbidden) || err == nil {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				s.checkWrites(t)
+				return
+			}
+			settled(t, err)
+			i := spawn.InstanceOf(req, result)
+			settled(t, s.guests.Define(t.Context(), i, result.Domain))
+			settled(t, s.guests.Start(t.Context(), i))
+			if diff := cmp.Diff([]string{s.cloud.ProjectID(tt.owner), s.cloud.ProjectID(tt.owner)}, []string{result.ARQs[0].ProjectID, s.projectOf(t, instance)}); diff != "" {
+				t.Errorf("projects of ARQ and allocation (-want +got):\n%s", diff)
+			}
+			settled(t, s.ops.Stop(t.Context(), i))
+			settled(t, s.ops.Start(t.Context(), i))
+			settled(t, s.ops.Delete(t.Context(), i))
+			s.cloud.CheckNoLeaks(t)
+		})
+	}
+}
+
+// An administrator's instance stays bound if a Cyborg that hides its ARQs is asked with a member's token.
+func TestAnInstanceThatCyborgHidesIsNotReleasedWithPlacementsToken(t *testing.T) {
+	t.Parallel()
+	for op, free := range releases() {
+		bubble(t, op, func(t *testing.T) {
+			s := serviceSite(t, true)
+			i := s.spawn(t, "gpu") // of the project admin
+			before := s.usage(t, i)
+			s.asUsers(t, "demo", "admin")
+			if err := free(s, t.Context(), i); !errors.Is(err, spawn.ErrRequest) {
+				t.Errorf("got %v, want ErrRequest", err)
+			}
+			s.logIn(t, "admin")
+			if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
+				t.Errorf("usage (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// userOf returns the client of a user, made from a token or from a provider.
+func (s *site) userOf(t *testing.T, user, from string) *cyborgclient.Client {
+	t.Helper()
+	provider := s.provider(t, user)
+	if from == "provider" {
+		client, err := s.flow.Cyborg().ForProvider(provider)
+		settled(t, err)
+		return client
+	}
+	client, err := s.flow.Cyborg().ForToken(t.Context(), provider.Token())
+	settled(t, err)
+	return client
+}
+
+// The user's token comes with the request; the agent's own is that of a service.
+func TestAUsersTokenIsUsedForCyborgOnly(t *testing.T) {
+	t.Parallel()
+	for _, from := range []string{"token", "provider"} {
+		bubble(t, from, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			s.asUsers(t, "nova", "nova")
+			own := s.flow
+			s.flow = own.As(s.userOf(t, "demo", from))
+			s.renew(t)
+			i := s.spawn(t, "gpu")
+			demo := s.cloud.ProjectID("demo")
+			if arq := s.cloud.Cyborg.ARQs()[0]; arq.ProjectID != demo || s.projectOf(t, i.UUID) != demo || i.ProjectID != demo {
+				t.Errorf("ARQ of project %s, allocation of %s, instance of %s, want %s", arq.ProjectID, s.projectOf(t, i.UUID), i.ProjectID, demo)
+			}
+			settled(t, s.ops.HardReboot(t.Context(), i, nil))
+			if _, err := own.Reconcile(t.Context(), spawn.ReconcileOpts{
+				Hosts: []string{i.Host}, Living: func(context.Context, string) (bool, error) { return true, nil },
+			}); err != nil {
+				t.Error(err)
+			}
+			settled(t, s.ops.Delete(t.Context(), i))
+			s.cloud.CheckNoLeaks(t)
+		})
+	}
+}
+
+// revoke ends the token of a provider.
+func revoke(t *testing.T, provider *gophercloud.ProviderClient) {
+	t.Helper()
+	keystone := &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: provider.IdentityBase + "v3/", Type: "identity"}
+	settled(t, tokens.Revoke(t.Context(), keystone, provider.Token()).Err)
+}
+
+// projectOf is the project of an allocation, read with Placement's own user.
+func (w *world) projectOf(t *testing.T, instance string) string {
+	t.Helper()
+	placement := w.placement(t)
+	placement.Microversion = "1.12"
+	held, err := allocations.Get(t.Context(), placement, instance).Extract()
+	settled(t, err)
+	return *held.ProjectID
+}
+
+// A user's token cannot be renewed. What was bound with it before it expired is deleted with the agent's own.
+func TestWhatAnExpiredTokenHasMadeIsDeletedWithTheAgents(t *testing.T) {
+	t.Parallel()
+	for _, own := range []string{"admin", "nova"} {
+		bubble(t, own, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			s.asUsers(t, own, "nova")
+			user := s.provider(t, "demo")
+			client, err := s.flow.Cyborg().ForToken(t.Context(), user.Token())
+			settled(t, err)
+			s.flow = s.flow.As(client)
+			req := request("gpu")
+			req.Hooks.Start = func(context.Context, *spawn.Result) error {
+				revoke(t, user)
+				return spawn.ErrAbort
+			}
+			_, err = s.flow.Run(t.Context(), req)
+			left := certainlyLeft(err)
+			if !errors.Is(err, spawn.ErrAbort) || (own == "admin") != (len(left) == 0) {
+				t.Errorf("got %v, want the ARQ deleted by an admin's token, or named", err)
+			}
+			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != len(left) {
+				t.Errorf("%v are there, and %v named", arqs, left)
+			}
+		})
+	}
+}
+
+// A token that Keystone does not know, and one that no header may have, are refused before a request to Cyborg.
+func TestATokenWithoutAnOwnerMakesNoClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	for token, want := range map[string]error{
+		"unknown": cyborgclient.ErrUnauthorized, "": cyborgclient.ErrInvalid, "a\nb": cyborgclient.ErrInvalid,
+	} {
+		if _, err := w.flow.Cyborg().ForToken(t.Context(), token); !errors.Is(err, want) {
+			t.Errorf("token %q: got %v, want %v", token, err, want)
+		}
+	}
+	if flow := w.flow.As(nil); flow.Cyborg() != w.flow.Cyborg() {
+		t.Error("without a user the flow has another client")
+	}
+	if _, err := w.flow.Cyborg().ForProvider(nil); !errors.Is(err, cyborgclient.ErrInvalid) {
+		t.Errorf("got %v, want ErrInvalid", err)
+	}
+}

@@ -1,0 +1,92 @@
+package cyborgclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/gocyborg/gocyborg/internal/session"
+)
+
+// Owner is the project, the user and the roles of a token. Cyborg decides by them which
+// accelerator requests it shows and what it allows.
+type Owner struct {
+	ProjectID, UserID string
+	// Roles are names of roles, implied ones included.
+	Roles []string
+}
+
+// IsAdmin reports the role admin, for which Cyborg hides no project.
+func (o Owner) IsAdmin() bool { return slices.Contains(o.Roles, "admin") }
+
+// Owner returns whom the token of the client belongs to, as Keystone answered the login or
+// [Client.ForToken]. It is the zero value for a token that the caller has set, as in
+// [NewWithEndpoint].
+func (c *Client) Owner() Owner { return ownerOf(c.user.GetAuthResult()) }
+
+// Provider returns the provider whose token the requests carry: the one given to [New] or
+// [Client.ForProvider], or the one that [NewFromCloud] or [Client.ForToken] made.
+func (c *Client) Provider() *gophercloud.ProviderClient { return c.user }
+
+func ownerOf(result gophercloud.AuthResult) (owner Owner) {
+	token, ok := result.(interface {
+		ExtractProject() (*tokens.Project, error)
+		ExtractUser() (*tokens.User, error)
+		ExtractRoles() ([]tokens.Role, error)
+	})
+	if !ok {
+		return owner
+	}
+	if p, _ := token.ExtractProject(); p != nil {
+		owner.ProjectID = p.ID
+	}
+	if u, _ := token.ExtractUser(); u != nil {
+		owner.UserID = u.ID
+	}
+	roles, _ := token.ExtractRoles()
+	for _, role := range roles {
+		owner.Roles = append(owner.Roles, role.Name)
+	}
+	return owner
+}
+
+// ForProvider returns a client of the same Cyborg with the token of another user, as Nova
+// makes one from the context of each request. Endpoint, service token, transport, retries
+// and logger are those of c. The provider is not changed; it should be able to
+// reauthenticate if its token may expire. The error matches ErrInvalid.
+func (c *Client) ForProvider(user *gophercloud.ProviderClient) (*Client, error) {
+	if user == nil {
+		return nil, fmt.Errorf("cyborgclient: client for a user: %w: no provider", ErrInvalid)
+	}
+	return newClient(user, c.service.Endpoint, c.settings)
+}
+
+// ForToken is [Client.ForProvider] for a token, such as the X-Auth-Token of a request to
+// the agent. One GET /auth/tokens, sent with the token itself, asks Keystone for its
+// owner. The token cannot be renewed: after it has expired, calls return ErrUnauthorized.
+// A token that Keystone refuses matches ErrUnauthorized, a Keystone that does not answer
+// ErrUnavailable; a token that is no header value, and a client that knows no Keystone, as
+// one of [NewWithEndpoint], are ErrInvalid.
+func (c *Client) ForToken(ctx context.Context, token string) (*Client, error) {
+	user, err := session.FromToken(ctx, c.user, token)
+	if err != nil {
+		return nil, tokenError(err)
+	}
+	return c.ForProvider(user)
+}
+
+func tokenError(err error) error {
+	kind := ErrUnavailable
+	switch {
+	case gophercloud.ResponseCodeIs(err, http.StatusUnauthorized), gophercloud.ResponseCodeIs(err, http.StatusNotFound):
+		kind = ErrUnauthorized
+	case errors.Is(err, session.ErrNoKeystone), errors.Is(err, session.ErrNoToken):
+		kind = ErrInvalid
+	}
+	return fmt.Errorf("cyborgclient: client for a token: %w: %w", kind, err)
+}
