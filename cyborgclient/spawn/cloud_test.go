@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -78,5 +79,87 @@ func TestOptionsOfACloudAreRefusedWhereTheyHaveNoEffect(t *testing.T) {
 	}
 	if _, err := spawn.NewFromProvider(nil); !errors.Is(err, spawn.ErrConfig) {
 		t.Errorf("NewFromProvider without a provider: %v", err)
+	}
+}
+
+// confOf is a nova.conf with three users, and the given lines at its end.
+func confOf(server string, more ...string) string {
+	user := func(section, name, project string) string {
+		return fmt.Sprintf("[%s]\nauth_type = password\nauth_url = %s/identity/v3\nusername = %s\npassword = secret\nproject_name = %s\nuser_domain_name = Default\nproject_domain_name = Default\n",
+			section, server, name, project)
+	}
+	return "[DEFAULT]\narq_binding_timeout = 30\n" + user("placement", "nova", "service") + user("service_user", "nova", "service") +
+		"send_service_user_token = true\n" + strings.Join(more, "\n") + "\n"
+}
+
+// A compute agent has Nova's configuration, and the user's token comes with a request.
+func TestAFlowFromNovaConf(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	server := httptest.NewServer(cloud.Handler())
+	t.Cleanup(server.Close)
+	catalog := server.URL + "/accelerator/v2"
+	for name, more := range map[string][]string{
+		"the catalog's endpoints": nil,
+		"the endpoints and regions of the sections": {
+			"[cyborg]", "endpoint_override = " + catalog, "region_name = RegionOne", "[placement]", "endpoint_override = " + server.URL + "/placement", "valid_interfaces = admin",
+		},
+		"a user of another section": {"[service_user]", "auth_section = nova", "[nova]", "auth_plugin = v3password", "auth_url = " + server.URL + "/identity/v3", "username = nova",
+			"password = secret", "project_name = service", "user_domain_id = default", "project_domain_id = default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			flow, err := spawn.NewFromNovaConf(t.Context(), strings.NewReader(confOf(server.URL, more...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			user, err := cloud.ProviderClient(t.Context(), "demo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := flow.Cyborg().ForToken(t.Context(), user.Token())
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := request("gpu")
+			req.Instance = uuid.NewString()
+			result, err := flow.As(client).Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := result.ARQs[0].ProjectID; got != cloud.ProjectID("demo") {
+				t.Errorf("the ARQ is of project %s", got)
+			}
+			if err := flow.As(client).Release(t.Context(), req.Instance); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestAnUnusableNovaConfNamesItsOption(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	server := httptest.NewServer(cloud.Handler())
+	t.Cleanup(server.Close)
+	for _, test := range []struct {
+		conf, want string
+		config     bool
+	}{
+		{"", "[placement] auth_type", true},
+		{confOf(server.URL, "[placement]", "auth_type = v3oidcpassword"), `[placement] auth_type: "v3oidcpassword"`, true},
+		{confOf(server.URL, "[service_user]", "auth_url ="), "[service_user] auth_url is not set", true},
+		{confOf(server.URL, "[service_user]", "send_service_user_token = perhaps"), "[service_user] send_service_user_token", true},
+		{confOf(server.URL, "[service_user]", "insecure = perhaps"), "[service_user] insecure", true},
+		{confOf(server.URL, "[service_user]", "cafile = /nowhere"), "[service_user]", true},
+		{confOf(server.URL, "[placement]", "region_name = RegionTwo"), "placement endpoint", true},
+		{confOf(server.URL, "[DEFAULT]", "arq_binding_timeout = 0"), "arq_binding_timeout", true},
+		{confOf(server.URL, "no section"), "neither [SECTION] nor OPTION", true},
+		{confOf(server.URL, "[service_user]", "password = wrong"), "nova.conf: [service_user]", false},
+	} {
+		_, err := spawn.NewFromNovaConf(t.Context(), strings.NewReader(test.conf))
+		if err == nil || errors.Is(err, spawn.ErrConfig) != test.config || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", test.want, err)
+		}
 	}
 }

@@ -160,17 +160,30 @@ func (c *Config) set(fresh Config) error {
 // file does not set keep their value or get their defaults; other options are ignored.
 // The error names the option and matches ErrConfig.
 func (c *Config) ReadNovaConf(r io.Reader) error {
+	file, err := readConf(r)
+	if err != nil {
+		return err
+	}
+	return c.readNovaConf(file)
+}
+
+// readConf reads a file in the format of oslo.config.
+func readConf(r io.Reader) (osloconf.File, error) {
 	data, err := io.ReadAll(io.LimitReader(r, osloconf.MaxSize+1))
 	if err == nil && len(data) > osloconf.MaxSize {
 		err = fmt.Errorf("larger than %d bytes", osloconf.MaxSize)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+		return osloconf.File{}, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	file, err := osloconf.Parse(data)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+		return osloconf.File{}, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	return file, nil
+}
+
+func (c *Config) readNovaConf(file osloconf.File) (err error) {
 	fresh := c.withDefaults()
 	timeout := int64(fresh.ARQBindingTimeout / time.Second)
 	attempts := int64(fresh.MaxAttempts)

@@ -25,8 +25,9 @@ import (
 type Cloud struct {
 	Endpoint gophercloud.EndpointOpts // region and interface
 
-	auth gophercloud.AuthOptions
-	tls  *tls.Config
+	auth    gophercloud.AuthOptions
+	tls     *tls.Config
+	adapter Adapter
 }
 
 // ReadCloud reads a cloud of clouds.yaml. An empty name means OS_CLOUD or, without it,
@@ -86,19 +87,24 @@ func environment() (Cloud, error) {
 			delete(fields, domain+"_name") // Keystone takes one of the two
 		}
 	}
-	delete(fields, "token")                                                                                       // it cannot be renewed
-	const name = "envvars"                                                                                        // as openstacksdk calls it
-	document, err := json.Marshal(map[string]any{"clouds": map[string]any{name: map[string]any{"auth": fields}}}) // which is YAML, too
-	if err != nil {
-		return Cloud{}, err
-	}
+	delete(fields, "token")                                        // it cannot be renewed
 	availability := strings.TrimSuffix(fields["interface"], "URL") // internalURL is an older form
-	cloud, err := parse(clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(document)), clouds.WithEndpointType(availability))
+	cloud, err := fromFields(map[string]any{"auth": fields}, clouds.WithEndpointType(availability))
 	if err != nil {
 		return Cloud{}, fmt.Errorf("read the cloud of OS_AUTH_URL: %w", err)
 	}
 	cloud.auth.Passcode = fields["passcode"]
 	return cloud, nil
+}
+
+// fromFields reads a cloud that has the fields of one in clouds.yaml.
+func fromFields(cloud map[string]any, opts ...clouds.ParseOption) (Cloud, error) {
+	const name = "envvars"                                                               // as openstacksdk calls it
+	document, err := json.Marshal(map[string]any{"clouds": map[string]any{name: cloud}}) // which is YAML, too
+	if err != nil {
+		return Cloud{}, err
+	}
+	return parse(append([]clouds.ParseOption{clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(document))}, opts...)...)
 }
 
 // LogIn logs in. The provider logs in again when its token expires, reads bounded
@@ -123,6 +129,7 @@ func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercl
 	if err != nil {
 		return nil, fmt.Errorf("log in at %s: %w", auth.IdentityEndpoint, sent.Redacted(err))
 	}
+	provider.EndpointLocator = c.adapter.locator(provider.EndpointLocator)
 	again := provider.ReauthFunc
 	provider.ReauthFunc = func(ctx context.Context) error { return sent.Redacted(again(ctx)) }
 	return provider, nil

@@ -1,0 +1,87 @@
+package spawn
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/internal/osloconf"
+	"github.com/gocyborg/gocyborg/internal/session"
+)
+
+// NewFromNovaConf returns a flow with the users and the endpoints of a nova.conf:
+//
+//   - the user of [placement] talks to Placement;
+//   - the user of [service_user] is the flow's own for Cyborg, for what is done outside of
+//     a user's request, and the one of [placement] where that section has none. Requests
+//     of a user are made with [Flow.As];
+//   - with send_service_user_token = true of [service_user] its token is the
+//     X-Service-Token, as in Nova, which Cyborg of 2026 and later requires for a bind;
+//   - region_name, valid_interfaces (internal, then public by default) and
+//     endpoint_override are those of [cyborg] and [placement].
+//
+// Sections have the options of keystoneauth, with the plugins password and
+// v3applicationcredential; auth_section names the section with the others. The options
+// that [Config.ReadNovaConf] reads are set, too. An error of the file names section and
+// option, and matches ErrConfig.
+func NewFromNovaConf(ctx context.Context, conf io.Reader, opts ...Option) (*Flow, error) {
+	f := newFlow(opts)
+	if f.cloud != (cloudOpts{}) {
+		return nil, fmt.Errorf("%w: nova.conf has the options of a cloud already", ErrConfig)
+	}
+	file, err := readConf(conf)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.config.readNovaConf(file); err != nil {
+		return nil, err
+	}
+	sends, err := file.Flag("service_user", "send_service_user_token")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	own := "service_user"
+	if !sends && !isSet(file, own, "auth_type") && !isSet(file, own, "auth_section") {
+		own = "placement"
+	}
+	cyborg, err := logInSection(ctx, file, own, "cyborg", "accelerator")
+	if err != nil {
+		return nil, err
+	}
+	if f.cloud.placement, err = logInSection(ctx, file, "placement", "placement", "placement"); err != nil {
+		return nil, err
+	}
+	if sends {
+		f.cloud.service = cyborg
+	}
+	return f.connect(cyborg)
+}
+
+func isSet(file osloconf.File, section, option string) bool {
+	_, set := file.Last(section, option)
+	return set
+}
+
+// logInSection logs in the user of a section, for the service that another one says where to find.
+func logInSection(ctx context.Context, file osloconf.File, section, adapter, service string) (*gophercloud.ProviderClient, error) {
+	where := session.Adapter{Service: service, Interfaces: file.List(adapter, "valid_interfaces")}
+	where.Override, _ = file.Last(adapter, "endpoint_override")
+	where.Region, _ = file.Last(adapter, "region_name")
+	if len(where.Interfaces) == 0 {
+		where.Interfaces = []string{"internal", "public"}
+	}
+	if other, set := file.Last(section, "auth_section"); set {
+		section = other
+	}
+	cloud, err := session.FromSection(func(option string) (string, bool) { return file.Last(section, option) }, where)
+	if err != nil {
+		return nil, fmt.Errorf("%w: nova.conf: [%s] %w", ErrConfig, section, err)
+	}
+	provider, err := cloud.LogIn(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("spawn: nova.conf: [%s]: %w", section, err)
+	}
+	return provider, nil
+}

@@ -1,0 +1,102 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// Section is a section of a service's configuration file with the options of keystoneauth: the value of an option that is set.
+type Section func(option string) (string, bool)
+
+// Adapter says where a client finds its service, as keystoneauth's adapter options do.
+type Adapter struct {
+	Service    string   // its type
+	Override   string   // its URL, whatever the catalog says
+	Region     string   // empty: any
+	Interfaces []string // the first that the catalog has
+}
+
+// locator returns a locator that looks for the service as the adapter says, and for others as the given one does.
+func (a Adapter) locator(catalog gophercloud.EndpointLocator) gophercloud.EndpointLocator {
+	if a.Service == "" {
+		return catalog
+	}
+	return func(opts gophercloud.EndpointOpts) (string, error) {
+		if opts.Type == a.Service && a.Override != "" {
+			return gophercloud.NormalizeURL(a.Override), nil
+		}
+		opts.Region = cmp.Or(opts.Region, a.Region)
+		var first error
+		for _, availability := range a.Interfaces {
+			opts.Availability = gophercloud.Availability(availability)
+			url, err := catalog(opts)
+			if err == nil {
+				return url, nil
+			}
+			first = cmp.Or(first, err)
+		}
+		return "", first
+	}
+}
+
+// sectionFields are the options of keystoneauth by their fields of auth in clouds.yaml, and older names of them.
+var sectionFields = map[string][]string{
+	"auth_url": {"auth_url"}, "password": {"password"}, "system_scope": {"system_scope"},
+	"username": {"username", "user_name"}, "user_id": {"user_id"},
+	"user_domain_id": {"user_domain_id"}, "user_domain_name": {"user_domain_name"},
+	"project_id": {"project_id", "tenant_id"}, "project_name": {"project_name", "tenant_name"},
+	"project_domain_id": {"project_domain_id"}, "project_domain_name": {"project_domain_name"},
+	"domain_id": {"domain_id"}, "domain_name": {"domain_name"},
+	"application_credential_id": {"application_credential_id"}, "application_credential_name": {"application_credential_name"},
+	"application_credential_secret": {"application_credential_secret"},
+}
+
+// sectionTypes are the plugins of keystoneauth that are supported, as auth_type in clouds.yaml.
+var sectionTypes = map[string]string{
+	"password": "password", "v3password": "password", "v3applicationcredential": "v3applicationcredential",
+}
+
+// FromSection returns a cloud whose user a section names, and whose service the adapter finds. The error names the option.
+func FromSection(section Section, adapter Adapter) (Cloud, error) {
+	value := func(names ...string) string {
+		for _, name := range names {
+			if text, set := section(name); set {
+				return strings.TrimSpace(text)
+			}
+		}
+		return ""
+	}
+	kind := value("auth_type", "auth_plugin")
+	if sectionTypes[kind] == "" {
+		return Cloud{}, fmt.Errorf("auth_type: %q is neither password nor v3applicationcredential", kind)
+	}
+	auth := map[string]string{}
+	for field, names := range sectionFields {
+		if text := value(names...); text != "" {
+			auth[field] = text
+		}
+	}
+	if auth["auth_url"] == "" {
+		return Cloud{}, errors.New("auth_url is not set")
+	}
+	fields := map[string]any{"auth_type": sectionTypes[kind], "auth": auth, "verify": true}
+	for field, option := range map[string]string{"cacert": "cafile", "cert": "certfile", "key": "keyfile"} {
+		if text := value(option); text != "" {
+			fields[field] = text
+		}
+	}
+	switch insecure := strings.ToLower(value("insecure")); insecure {
+	case "", "false", "0", "off", "no":
+	case "true", "1", "on", "yes":
+		fields["verify"] = false
+	default:
+		return Cloud{}, fmt.Errorf("insecure: %q is neither true nor false", insecure)
+	}
+	cloud, err := fromFields(fields)
+	cloud.adapter = adapter
+	return cloud, err
+}
