@@ -161,18 +161,20 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 // refuseSecondDevice returns an error if a running instance holds a device of Cyborg's, which an attempt may have
 // claimed that was interrupted: with another one claimed beside it nothing would give it back.
 func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
-	held, list := a.before.Resources, a.flow.deployables()
-	for _, provider := range a.flow.mayBeDevices(held, nil) {
-		deployables, err := list.of(ctx, provider)
-		switch {
-		case err != nil:
-			return err
-		case useDevices(placement.Resources{provider: held[provider]}, deployables):
-			return fmt.Errorf("%w: the instance holds a device of provider %s (%s) already; if its domain lacks it, an attempt was interrupted, and ReleaseDevices gives it back",
-				ErrRequest, provider, deployables[0].Name)
-		}
+	held := a.before.Resources
+	if len(a.flow.mayBeDevices(held, nil)) == 0 {
+		return nil
 	}
-	return nil
+	arqs, err := a.flow.instanceARQs(ctx, a.Request.Instance)
+	if err != nil {
+		return err
+	}
+	devices, err := a.flow.devices(ctx, held, arqs)
+	if provider := heldDevice(held, devices); provider != "" {
+		err = fmt.Errorf("%w: the instance holds a device of provider %s already; if its domain lacks it, an attempt was interrupted, and ReleaseDevices gives it back",
+			ErrRequest, provider)
+	}
+	return err
 }
 
 // readBefore reads what the instance holds, without a lost claim of an earlier attempt that has arrived

@@ -61,11 +61,12 @@ func (l *deployableList) amongAll(ctx context.Context, provider string) ([]cybor
 	return l.all[provider], nil
 }
 
-// isRenamed reports whether a provider may be one of Cyborg's that has another name now: its UUID is that of another name, of version
-// 3. Those of Nova are of version 4, those of Neutron of version 5.
-func isRenamed(provider, name string) bool {
-	return len(provider) == 36 && provider[14] == '3' && provider != providerUUID(name)
-}
+// isRenamed reports whether a provider may be one of Cyborg's that has another name now: its UUID is that of another name.
+func isRenamed(provider, name string) bool { return isCyborgs(provider) && provider != providerUUID(name) }
+
+// isCyborgs reports whether the UUID of a provider is one that Cyborg gives, of version 3. Nova's are of version 4, Neutron's of
+// version 5.
+func isCyborgs(provider string) bool { return len(provider) == 36 && provider[14] == '3' }
 
 // providerUUID is the UUID that Cyborg gives to a provider: of version 3, of its name in the name space of DNS.
 func providerUUID(name string) string {

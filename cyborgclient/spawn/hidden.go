@@ -93,24 +93,26 @@ func (f *Flow) checkShown(ctx context.Context, held placement.Allocation, arqs [
 }
 
 // deviceWithout returns a provider of Cyborg's of which an instance holds a device without one of its ARQs; "" if there
-// is none, or if the token may not list the deployables, which tell.
+// is none.
 func (f *Flow) deviceWithout(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (string, error) {
 	devices, err := f.devices(ctx, held, arqs)
-	if errors.Is(err, cyborgclient.ErrForbidden) {
-		return "", nil
-	}
 	if err != nil {
 		return "", err
 	}
 	for _, arq := range arqs {
 		delete(devices, arq.DeviceRPUUID)
 	}
+	return heldDevice(held, devices), nil
+}
+
+// heldDevice returns the first provider of devices of which something is held, or "".
+func heldDevice(held placement.Resources, devices placement.Devices) string {
 	for _, provider := range slices.Sorted(maps.Keys(devices)) {
 		if !placement.Equal(held, placement.Without(held, placement.Devices{provider: devices[provider]})) {
-			return provider, nil
+			return provider
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // readHanded asks whose the ARQs of a handover are that Cyborg has not yet shown to be the instance's, or nobody's: those of

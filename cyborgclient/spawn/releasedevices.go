@@ -18,8 +18,8 @@ import (
 // those of the classes of Cyborg's devices. Device memory goes with them, also that which the
 // regions of a card share. The rest of the allocation is kept.
 // Take the devices out of the domain before. It is idempotent; a failure is an [*Error]
-// that matches ErrLeftover, as that of Release. The token must be one that may list
-// deployables, and that may see the ARQs of the instance's project (ErrRequest).
+// that matches ErrLeftover, as that of Release. The token must be one that may see the
+// ARQs of the instance's project (ErrRequest).
 func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
@@ -72,15 +72,21 @@ const attributeClass = "rc"
 // devices returns the resource providers of Cyborg's devices that an instance uses, or its ARQs name, with
 // their classes. The trait OWNER_CYBORG does not tell: most drivers do not report it. The classes of an ARQ whose provider
 // Cyborg does not list, because its device is gone or was on a flat host, are those that its
-// profile requests.
+// profile requests. To a token that may not list deployables, as a member's since 14.1.0, the UUID of the provider tells.
 func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (placement.Devices, error) {
 	listed, list := placement.Devices{}, f.deployables()
 	for _, provider := range f.mayBeDevices(held, arqs) {
 		deployables, err := list.of(ctx, provider)
-		if err != nil {
+		switch {
+		case err == nil:
+			addClasses(listed, deployables)
+		case !errors.Is(err, cyborgclient.ErrForbidden):
 			return nil, err
+		case isCyborgs(provider):
+			for class := range held[provider] {
+				listed.Add(provider, class)
+			}
 		}
-		addClasses(listed, deployables)
 	}
 	devices := maps.Clone(listed)
 	for _, arq := range arqs {

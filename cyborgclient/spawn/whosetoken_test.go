@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
 )
 
 // provider logs in as a user.
@@ -202,4 +203,32 @@ func TestATokenWithoutAnOwnerMakesNoClient(t *testing.T) {
 	if _, err := w.flow.Cyborg().ForProvider(nil); !errors.Is(err, cyborgclient.ErrInvalid) {
 		t.Errorf("got %v, want ErrInvalid", err)
 	}
+}
+
+// Since 14.1.0 Cyborg shows deployables to administrators only, and in 2027.1 to managers. A member's token adds devices to a
+// running instance and releases them nevertheless, and none beside one that an interrupted attempt has left.
+func TestAMemberWhoMayNotReadDevicesAddsThem(t *testing.T) {
+	t.Parallel()
+	bubble(t, "a running instance", func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		s.asUsers(t, "demo", "nova")
+		s.fail(t, fault.Rule{Operation: fault.DeployableList, Times: -1, Action: fault.Status, Status: http.StatusForbidden})
+		i := s.spawn(t, "")
+		before := s.held(instance)
+		req := request("gpu")
+		req.Running = true
+		for _, name := range []string{"added", "added again"} {
+			result, err := s.flow.Run(t.Context(), req)
+			settled(t, err)
+			if _, err := s.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) {
+				t.Errorf("%s: a second device: got %v, want ErrRequest", name, err)
+			}
+			settled(t, s.flow.ReleaseDevices(t.Context(), result.Instance))
+			if diff := cmp.Diff(before, s.held(instance)); diff != "" {
+				t.Errorf("%s: held after the release (-want +got):\n%s", name, diff)
+			}
+		}
+		settled(t, s.ops.Delete(t.Context(), i))
+		s.sound(t)
+	})
 }
