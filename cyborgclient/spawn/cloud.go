@@ -15,7 +15,7 @@ type cloudOpts struct {
 	serviceCloud, placementCloud string
 	service, placement           *gophercloud.ProviderClient // nil: none, and that of Cyborg
 	region                       string
-	availability gophercloud.Availability
+	availability                 gophercloud.Availability
 }
 
 // WithServiceCloud names the cloud of clouds.yaml whose token is the X-Service-Token of

@@ -62,7 +62,9 @@ func (l *deployableList) amongAll(ctx context.Context, provider string) ([]cybor
 }
 
 // isRenamed reports whether a provider may be one of Cyborg's that has another name now: its UUID is that of another name.
-func isRenamed(provider, name string) bool { return isCyborgs(provider) && provider != providerUUID(name) }
+func isRenamed(provider, name string) bool {
+	return isCyborgs(provider) && provider != providerUUID(name)
+}
 
 // isCyborgs reports whether the UUID of a provider is one that Cyborg gives, of version 3. Nova's are of version 4, Neutron's of
 // version 5.

@@ -1,0 +1,92 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+)
+
+// Refusal is a call that a service does not allow with a token of the flow.
+type Refusal struct {
+	// Call is the call, such as "create ARQs".
+	Call string
+	// Fails lists what fails without it, such as "spawn".
+	Fails string
+	// Err is the answer. It matches cyborgclient.ErrServiceToken if it is the service
+	// token that is missing.
+	Err error
+}
+
+// String names the call, what fails without it, and the answer.
+func (r Refusal) String() string { return fmt.Sprintf("%s (%s): %v", r.Call, r.Fails, r.Err) }
+
+// nobody is no ARQ, instance, deployable or image: a request about it changes nothing. As a name it is no device profile.
+const nobody = "00000000-0000-4000-8000-676f6379626f"
+
+// Check asks Cyborg and Placement which calls of the flow they refuse to its tokens, in
+// the order in which a spawn makes them. It changes nothing: writes are about an
+// accelerator request, a deployable and a device profile that do not exist, which every
+// release looks for after it has judged the token. Call it when the agent starts, and
+// of [Flow.As] to know what a user may do. An agent can do without the calls of a
+// [Refusal] whose Fails it never does. The error is for a service that could not be asked.
+func (f *Flow) Check(ctx context.Context) ([]Refusal, error) {
+	var refusals []Refusal
+	for _, probe := range []struct {
+		call, fails string
+		ask         func(context.Context) error
+	}{
+		{"read device profiles", "spawn", func(ctx context.Context) error {
+			_, err := f.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{nobody}})
+			return err
+		}},
+		{"read and write allocations", "everything", func(ctx context.Context) error {
+			_, err := f.placement.Allocation(ctx, nobody)
+			return err
+		}},
+		{"create ARQs", "spawn", func(ctx context.Context) error {
+			_, err := f.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: nobody})
+			return err
+		}},
+		{"bind and unbind ARQs, and delete bound ones", "spawn, delete", func(ctx context.Context) error {
+			return f.cyborg.UnbindARQs(ctx, []string{nobody})
+		}},
+		{"list ARQs", "everything", func(ctx context.Context) error {
+			_, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: nobody})
+			return err
+		}},
+		{"delete ARQs", "spawn, delete", func(ctx context.Context) error {
+			return f.cyborg.DeleteARQs(cyborgclient.WithoutServiceToken(ctx), []string{nobody})
+		}},
+		{"read deployables", "program, reconcile", func(ctx context.Context) error {
+			_, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: nobody})
+			return err
+		}},
+		{"program deployables", "program", func(ctx context.Context) error {
+			_, err := f.cyborg.ProgramDeployable(ctx, nobody, nobody)
+			return err
+		}},
+	} {
+		err := probe.ask(ctx)
+		switch status := statusOf(err); {
+		case err == nil:
+		case status == http.StatusForbidden:
+			refusals = append(refusals, Refusal{probe.call, probe.fails, err})
+		case status/100 != 4 && status != http.StatusInternalServerError, status == http.StatusUnauthorized, status == http.StatusTooManyRequests:
+			return refusals, fmt.Errorf("spawn: check: %s: %w", probe.call, err)
+		}
+	}
+	return refusals, nil
+}
+
+// statusOf is the status of the error answer of Cyborg or Placement; 0 without one.
+func statusOf(err error) int {
+	var answer *cyborgclient.APIError
+	if errors.As(err, &answer) {
+		return answer.Status
+	}
+	return placement.StatusOf(err)
+}
