@@ -84,7 +84,7 @@ func tokenError(err error) error {
 	kind := ErrUnavailable
 	switch {
 	case gophercloud.ResponseCodeIs(err, http.StatusUnauthorized), gophercloud.ResponseCodeIs(err, http.StatusNotFound):
-		kind = ErrUnauthorized
+		return fmt.Errorf("cyborgclient: client for a token: %w: Keystone does not know the token, or it has expired", ErrUnauthorized)
 	case errors.Is(err, session.ErrNoKeystone), errors.Is(err, session.ErrNoToken):
 		kind = ErrInvalid
 	}

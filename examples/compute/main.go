@@ -1,0 +1,110 @@
+// Command compute is a compute agent with the three users that Nova has: that of each
+// request for Cyborg, the service user whose token goes with it, and its own for
+// Placement. It reads nova.conf, reports what its users may not do, and serves
+//
+//	PUT    /instances/UUID?profile=NAME   attach the accelerators of a device profile
+//	DELETE /instances/UUID                release them
+//
+// with the X-Auth-Token of the user.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// agent attaches accelerators for the users of requests.
+type agent struct {
+	flow  *spawn.Flow
+	hooks spawn.Hooks
+}
+
+// newAgent makes an agent from a nova.conf, and logs what its own users may not do.
+func newAgent(ctx context.Context, path string, hooks spawn.Hooks) (*agent, error) {
+	conf, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer conf.Close()
+	flow, err := spawn.NewFromNovaConf(ctx, conf)
+	if err != nil {
+		return nil, err
+	}
+	refusals, err := flow.Check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, refusal := range refusals {
+		log.Print("not allowed: ", refusal)
+	}
+	return &agent{flow, hooks}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	routes := http.NewServeMux()
+	routes.HandleFunc("PUT /instances/{uuid}", a.asUser(a.attach))
+	routes.HandleFunc("DELETE /instances/{uuid}", a.asUser(a.release))
+	routes.ServeHTTP(w, r)
+}
+
+// asUser calls handle with the flow of the user of a request.
+func (a *agent) asUser(handle func(flow *spawn.Flow, r *http.Request) (string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		user, err := a.flow.Cyborg().ForToken(r.Context(), r.Header.Get("X-Auth-Token"))
+		text := ""
+		if err == nil {
+			text, err = handle(a.flow.As(user), r)
+		}
+		switch {
+		case err == nil:
+			fmt.Fprintln(w, text)
+		case errors.Is(err, cyborgclient.ErrUnauthorized), errors.Is(err, cyborgclient.ErrInvalid):
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+		case errors.Is(err, spawn.ErrRequest), errors.Is(err, spawn.ErrProfile):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		default:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
+}
+
+func (a *agent) attach(flow *spawn.Flow, r *http.Request) (string, error) {
+	result, err := flow.Run(r.Context(), spawn.Request{
+		Instance: r.PathValue("uuid"), Hooks: a.hooks,
+		Flavor: requestspec.Flavor{
+			Name: "accelerated", VCPUs: 2, MemoryMB: 2048, RootGB: 20,
+			ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: r.FormValue("profile")},
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s on %s for project %s", result.Devices, result.Host, result.ARQs[0].ProjectID), nil
+}
+
+func (a *agent) release(flow *spawn.Flow, r *http.Request) (string, error) {
+	return "released", flow.Release(r.Context(), r.PathValue("uuid"))
+}
+
+func main() {
+	config := flag.String("config", "/etc/nova/nova.conf", "nova.conf of this host")
+	listen := flag.String("listen", "127.0.0.1:8775", "address to serve on")
+	flag.Parse()
+	agent, err := newAgent(context.Background(), *config, spawn.Hooks{}) // a real agent starts guests in its hooks
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := http.Server{Addr: *listen, Handler: agent, ReadHeaderTimeout: time.Minute}
+	log.Fatal(server.ListenAndServe())
+}
