@@ -89,7 +89,10 @@ type Result struct {
 	// Suspects are the ARQs that creates on other hosts may have left, because their
 	// replies were lost; see [Leftover.Certain].
 	Suspects []Leftover
-	Trace    []StepTrace
+	// Leftovers are the ARQs of other hosts that Cyborg keeps until the agent of their host
+	// answers. They hold their devices; Reconcile of that host frees them.
+	Leftovers []Leftover
+	Trace     []StepTrace
 }
 
 // Attempt is one run of the ten steps for one instance. Its methods are called in
@@ -208,8 +211,20 @@ func (a *Attempt) Trace() []StepTrace { return a.record.trace() }
 func (a *Attempt) Result() *Result {
 	return &Result{
 		Instance: a.Request.Instance, Host: a.Host, Flavor: a.Request.Flavor, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
-		Ports: a.Ports, Domain: a.Domain, Suspects: slices.Clone(a.cleanup.suspects), Trace: a.Trace(),
+		Ports: a.Ports, Domain: a.Domain, Suspects: slices.Clone(a.cleanup.suspects), Leftovers: a.leftovers(), Trace: a.Trace(),
 	}
+}
+
+// leftovers are what an attempt has left on other hosts. Cyborg has shown those ARQs after it did not delete them.
+func (a *Attempt) leftovers() []Leftover {
+	var all []Leftover
+	for _, arq := range a.stuck.arqs {
+		all = append(all, Leftover{Kind: LeftoverARQ, ID: arq.UUID, Instance: a.Request.Instance, Certain: true, Err: a.stuck.errs[arq.UUID]})
+	}
+	for _, l := range a.cleanup.left {
+		all = append(all, l.Leftover)
+	}
+	return all
 }
 
 type namedStep struct {

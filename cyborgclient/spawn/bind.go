@@ -114,7 +114,7 @@ func (a *Attempt) matchingARQs(from source) []matching.ARQ {
 
 // Bind is step 8: it registers for the events, then binds all ARQs of the instance
 // in one PATCH, because Cyborg refuses a second one. When Nova refused Cyborg's
-// event, the PATCH is answered 400 although the ARQs are bound; their states decide.
+// event, the PATCH is answered 400 although the ARQs may be bound; their states decide.
 func (a *Attempt) Bind(ctx context.Context) error {
 	return a.deviceStep(ctx, StepBind, len(a.Bindings) > 0, StepMatch, func(ctx context.Context) (string, error) {
 		if err := a.prepareEvents(); err != nil {
@@ -122,17 +122,35 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		}
 		err := a.sendBindings(ctx)
 		a.bound = time.Now()
-		a.bindLost = errors.Is(err, cyborgclient.ErrReplyLost)
+		a.bindLost = errors.Is(err, cyborgclient.ErrReplyLost) && !a.bindHasEnded(ctx)
 		decision := count(len(a.Bindings), "ARQ") + " to host " + a.Host
-		switch {
-		case err == nil:
-			return decision, nil
-		case errors.Is(err, cyborgclient.ErrEventRefused):
-			if _, notBound := a.await(ctx, stateTimeout); notBound == nil {
-				return decision + "; Nova refused the event, Cyborg shows all Bound", nil
+		if errors.Is(err, cyborgclient.ErrEventRefused) {
+			decision += "; Nova refused the event, Cyborg shows all Bound"
+			if _, notBound := a.await(ctx, stateTimeout); notBound != nil {
+				err = fmt.Errorf("%w: %w", err, notBound)
+			} else {
+				err = nil
 			}
 		}
-		return "", fmt.Errorf("host %s: %w", a.Host, a.withOwnersOfBind(ctx, err))
+		if err != nil {
+			return "", fmt.Errorf("host %s: %w", a.Host, a.withOwnersOfBind(ctx, err))
+		}
+		a.deleteSpares(ctx)
+		return decision, nil
+	})
+}
+
+// bindHasEnded reports, of a bind whose reply was lost, that Cyborg shows an ARQ BindFailed: it ends there. Only who binds the
+// ARQs again has to know.
+func (a *Attempt) bindHasEnded(ctx context.Context) bool {
+	if !a.flow.config.Compat.Rebind {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	arqs, err := a.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
+	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
+		return arq.State == cyborgclient.StateBindFailed && slices.Contains(uuidsOf(a.ARQs), arq.UUID)
 	})
 }
 

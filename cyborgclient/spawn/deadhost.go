@@ -96,16 +96,48 @@ func (a *Attempt) bind(ctx context.Context, bindings []cyborgclient.Binding) err
 	return err
 }
 
-// leaveStuck names the ARQs that Cyborg could not delete, and deletes the spares.
-func (a *Attempt) leaveStuck(ctx context.Context, c *cleanup) {
-	if len(a.stuck.arqs) == 0 {
+// deleteSpares deletes the spares of a bind that Cyborg has accepted.
+func (a *Attempt) deleteSpares(ctx context.Context) {
+	if len(a.spares) == 0 {
 		return
 	}
+	ctx, cancel := a.flow.detached(ctx)
+	defer cancel()
 	spares := uuidsOf(a.spares)
-	c.addARQs(spares, a.flow.deleteARQs(ctx, spares))
+	a.cleanup.addARQs(spares, a.flow.deleteARQs(ctx, spares))
 	a.flow.arqs.remove(spares...)
 	a.spares = nil
+}
+
+// setStuckAside takes those ARQs out of what an unwinding has left that Cyborg keeps until the agent of their host
+// answers.
+func (a *Attempt) setStuckAside(ctx context.Context) {
+	left := a.cleanup.arqs()
+	if len(left) == 0 {
+		return
+	}
+	ctx, cancel := a.flow.detached(ctx)
+	defer cancel()
+	arqs, _ := a.flow.instanceARQs(ctx, a.Request.Instance) // without an answer nothing is set aside
+	for _, arq := range arqs {
+		if !slices.Contains(left, arq.UUID) || !mayBeMediated(arq) {
+			continue
+		}
+		if a.stuck.errs == nil {
+			a.stuck.errs = map[string]error{}
+		}
+		a.stuck.arqs = append(slices.Clip(a.stuck.arqs), arq)
+		a.stuck.errs[arq.UUID] = a.cleanup.errorOf(LeftoverARQ, arq.UUID)
+		a.cleanup.drop(LeftoverARQ, arq.UUID)
+	}
+}
+
+// leaveStuck names the ARQs that Cyborg could not delete, and what else of another host is left.
+func (a *Attempt) leaveStuck(c *cleanup) {
 	a.nameStuck(c)
+	for _, l := range a.cleanup.left {
+		c.keep(l.Leftover, l.look)
+	}
 }
 
 func (a *Attempt) nameStuck(c *cleanup) {

@@ -264,7 +264,7 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 	t.Parallel()
 	for _, form := range eventForms {
 		synctest.Test(t, func(t *testing.T) {
-			w := eventWorld(t, form, worldOpts{})
+			w := eventWorld(t, form, worldOpts{config: spawn.Config{MaxAttempts: 1}})
 			w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 			result, err := w.flow.Run(t.Context(), request("mixed"))
 			if !errors.Is(err, spawn.ErrNotBound) || !errors.Is(err, externalevent.ErrFailed) || !strings.Contains(err.Error(), "BindFailed") {
@@ -278,7 +278,7 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 func TestAFailedEventDuringTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{MaxAttempts: 1}})
 		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		if !errors.Is(err, externalevent.ErrFailed) {

@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -59,9 +60,8 @@ func TestHardwareFaults(t *testing.T) {
 			rule: fault.Rule{Operation: fault.AgentCall, Action: fault.Reboot, When: fault.After, Delay: 5 * time.Minute}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+		for _, hosts := range []int{1, 2} {
+			bubble(t, fmt.Sprintf("%s, %d tried", tt.name, hosts), func(t *testing.T) {
 				model := simcloud.DefaultModel()
 				model.Cyborg.AsyncBind, model.Cyborg.BindingStates = true, tt.states
 				model.Images = []simcloud.Image{{ID: image, Name: "gzip", Data: fpgaImage(gzipID)}}
@@ -69,28 +69,42 @@ func TestHardwareFaults(t *testing.T) {
 					{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required", "accel:bitstream_id": image},
 				}})
 				w := newWorld(t, worldOpts{model: &model})
+				w.connect(t, w.cloud.Provider(t), spawn.WithConfig(spawn.Config{MaxAttempts: hosts, PlacementOrder: true}),
+					spawn.WithObserver(func(_ context.Context, p spawn.Progress) {
+						if p.Step == spawn.StepClaim && p.Host == "cn1" { // which is sound
+							w.cloud.Faults().Clear()
+						}
+					}))
 				w.fail(t, tt.rule)
 				result, err := w.flow.Run(t.Context(), request(tt.profile))
-				if !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.says) {
+				if rules := w.cloud.Faults().Rules(); len(rules) > 0 && rules[0].Hits != 1 || len(rules) == 0 && result.Host != "cn1" {
+					t.Errorf("the fault did not strike once: %v", rules)
+				}
+				left := errors.Is(err, spawn.ErrLeftover)
+				if hosts == 1 && (!errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.says)) {
 					t.Errorf("got error %v, want %v with %q", err, tt.want, tt.says)
 				}
-				if rules := w.cloud.Faults().Rules(); rules[0].Hits != 1 {
-					t.Errorf("the fault struck %d times", rules[0].Hits)
+				if hosts == 2 {
+					settled(t, err)
+					left = len(result.Leftovers) > 0
+					w.define(t, result)
 				}
-				if errors.Is(err, spawn.ErrLeftover) != tt.left {
-					t.Errorf("left behind %t, want %t: %v", !tt.left, tt.left, err)
+				if left != tt.left {
+					t.Errorf("left behind %t, want %t: %v, %v", left, tt.left, err, result)
 				}
 				w.cloud.Faults().Clear()
 				w.comeBack(t, tt.rule)
-				if tt.left {
-					if err := w.flow.Release(t.Context(), instance); err != nil {
-						t.Errorf("release after the host came back: %v", err)
+				if result != nil {
+					for _, l := range result.Leftovers {
+						settled(t, w.cyborg.DeleteARQs(t.Context(), []string{l.ID}))
 					}
+				} else if tt.left {
+					settled(t, w.flow.Release(t.Context(), instance))
 				}
 				w.checkPromise(t, result, err)
 				w.checkUnharmed(t, result, tt.profile)
 			})
-		})
+		}
 	}
 }
 

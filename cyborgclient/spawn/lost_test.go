@@ -307,7 +307,7 @@ func TestASlowListDoesNotLengthenTheWait(t *testing.T) {
 func TestAFailedBindIsNeverASuccess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{MaxAttempts: 1}})
 		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		var notBound *spawn.NotBoundError

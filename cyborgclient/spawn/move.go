@@ -94,10 +94,8 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if err != nil {
 			return err
 		}
-		if len(stuck.arqs) > 0 {
-			ctx, cancel := o.flow.detached(ctx)
-			defer cancel()
-			err = a.record.cleanUp(ctx, "not everything of an earlier host could be given up", a.leaveStuck)
+		if len(a.stuck.arqs) > 0 {
+			err = a.record.cleanUp(ctx, "not everything of an earlier host could be given up", func(_ context.Context, c *cleanup) { a.leaveStuck(c) })
 		}
 		result = a.Result()
 		return err
@@ -267,7 +265,7 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		ctx, cancel := o.flow.detached(ctx)
 		defer cancel()
 		err = a.record.cleanUp(ctx, "not everything of the old host could be given up", func(ctx context.Context, c *cleanup) {
-			a.leaveStuck(ctx, c)
+			a.leaveStuck(c)
 			o.flow.reduceAllocation(ctx, i.UUID, c, a.withoutOldHost)
 		})
 		result = a.Result()

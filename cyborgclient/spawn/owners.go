@@ -102,10 +102,10 @@ func (a *Attempt) withOwnersOfBind(ctx context.Context, err error) error {
 	return a.withOwners(ctx, a.Chosen.Root, providers, err)
 }
 
-func bindRefused(err error) bool {
+func bindRefused(err error) bool { return bindFailed(err) || errors.Is(err, cyborgclient.ErrNotFound) }
+
+// bindFailed reports that Cyborg shows an ARQ BindFailed.
+func bindFailed(err error) bool {
 	var notBound *NotBoundError
-	if errors.As(err, &notBound) {
-		return slices.ContainsFunc(notBound.ARQs, func(arq cyborgclient.ARQ) bool { return arq.State == cyborgclient.StateBindFailed })
-	}
-	return errors.Is(err, cyborgclient.ErrNotFound)
+	return errors.As(err, &notBound) && slices.ContainsFunc(notBound.ARQs, func(arq cyborgclient.ARQ) bool { return arq.State == cyborgclient.StateBindFailed })
 }

@@ -91,6 +91,16 @@ func (c *cleanup) arqs() []string {
 	return uuids
 }
 
+// errorOf is why a thing was left behind.
+func (c *cleanup) errorOf(kind LeftoverKind, id string) error {
+	for _, l := range c.left {
+		if l.Kind == kind && l.ID == id {
+			return l.Err
+		}
+	}
+	return nil
+}
+
 // had reports whether an ARQ was given back, or could not be.
 func (c *cleanup) had(arq string) bool {
 	return slices.Contains(c.undone, string(LeftoverARQ)+" "+arq) || slices.Contains(c.arqs(), arq)

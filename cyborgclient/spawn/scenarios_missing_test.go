@@ -66,7 +66,7 @@ func missingRows() map[string]func(*testing.T) {
 
 // notBound has one of four binds fail while the others succeed.
 func notBound(t *testing.T, rules ...fault.Rule) {
-	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{MaxAttempts: 1}})
 	w.fail(t, append(rules, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})...)
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	var failure *spawn.NotBoundError

@@ -16,13 +16,14 @@ import (
 //
 //   - the creation of ARQs, when Cyborg did not answer or failed (5xx). A refusal
 //     would be the same for every host.
-//   - the bind, when it failed for lack of a free handle, of the device, or of an
+//   - the bind, when it failed because there is no free handle, no device or no
 //     answer, or because the FPGA region cannot be given what the request needs.
 //     Not when the token lacks a role or the instance already has ARQs.
+//   - the wait, when Cyborg shows an ARQ BindFailed.
 //   - the hooks Claim and Start, unless the error is an ErrAbort or ErrGone.
 //
 // Everything else is fatal: a refused claim, because [Attempt.Claim] itself tries
-// the other hosts, and the wait, whose timeout is fatal in Nova too.
+// the other hosts, and the timeout of the wait, as in Nova.
 func (a *Attempt) Reschedulable(step Step, err error) bool {
 	if errors.Is(err, ErrAbort) || errors.Is(err, ErrGone) || errors.Is(err, ErrOrder) {
 		return false
@@ -32,7 +33,9 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 		return errors.Is(err, cyborgclient.ErrUnavailable)
 	case StepBind:
 		return errors.Is(err, cyborgclient.ErrNotFound) || errors.Is(err, cyborgclient.ErrRegionRefused) ||
-			errors.Is(err, cyborgclient.ErrUnavailable) || errors.Is(err, cyborgclient.ErrReplyLost)
+			errors.Is(err, cyborgclient.ErrUnavailable) || errors.Is(err, cyborgclient.ErrReplyLost) || bindFailed(err)
+	case StepWait:
+		return bindFailed(err)
 	case StepHost, StepStart:
 		return true
 	}
@@ -45,9 +48,11 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 // could be deleted once more by a request that arrives late. With Compat.Rebind the
 // ARQs are unbound and kept, unless the outcome of their bind is unknown.
 //
-// The error matches ErrNoAlternate when no host is left, before anything is given
-// back, and ErrLeftover when something could not be given back: Cyborg would refuse
-// a second bind, so unwind the attempt.
+// An ARQ whose mediated device Cyborg cannot remove, because the agent of the host does
+// not answer, stays: those of the next host are bound beside it, and [Result.Leftovers]
+// names it. The error matches ErrNoAlternate when no host is left, before anything is
+// given back, and ErrLeftover when anything else could not be given back: Cyborg would
+// refuse a second bind, so unwind the attempt.
 func (a *Attempt) Reschedule(ctx context.Context) error {
 	next, err := a.alternate(ctx)
 	if err != nil {
@@ -57,6 +62,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 		return err
 	}
 	a.giveBack(ctx, true)
+	a.setStuckAside(ctx)
 	if len(a.cleanup.left) > 0 {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
@@ -179,7 +185,7 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 				return
 			}
 			a.releaseClaim(ctx)
-			if len(a.stuck.arqs) > 0 { // what their devices hold was left to them
+			if len(a.stuck.arqs) > 0 && len(a.before.Resources) > 0 { // what their devices hold was left to them
 				c.suspect(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: errARQsStay})
 			}
 		},
