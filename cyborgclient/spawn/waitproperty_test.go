@@ -162,7 +162,7 @@ func (s story) perform(t *testing.T, arqs []string) string {
 	w.cloud.HandleEvents(http.NotFoundHandler())
 	play := &theater{story: s, arqs: arqs}
 	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper { play.next = next; return play })
-	opts := []spawn.Option{spawn.WithConfig(spawn.Config{ARQBindingTimeout: s.timeout})}
+	opts := []spawn.Option{spawn.WithConfig(spawn.Config{ARQBindingTimeout: s.timeout, MaxAttempts: 1})}
 	if !s.poll {
 		opts = append(opts, spawn.WithEvents(w.events))
 	}
