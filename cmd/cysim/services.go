@@ -218,14 +218,14 @@ func (v *tokenVerifier) IdentifyExpired(token string) (simhttp.Identity, error) 
 	return v.ask(token, "?nocatalog&allow_expired=1")
 }
 
-// ask asks Keystone, which answers 404 for a token that is not valid. Any other refusal is none of
-// the caller's: the answer is 503, as that of keystonemiddleware.
+// ask asks Keystone, which answers 404 for a token that is not valid, and for one with access rules unless the request says that
+// they are enforced. Any other refusal is not the caller's: the answer is 503, as keystonemiddleware gives it.
 func (v *tokenVerifier) ask(token, query string) (simhttp.Identity, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	var body struct{ Token keystoneToken }
 	_, err := v.identity.Get(ctx, v.identity.ServiceURL("auth", "tokens")+query, &body, &gophercloud.RequestOpts{
-		MoreHeaders: map[string]string{"X-Subject-Token": token}, OkCodes: []int{http.StatusOK, http.StatusNonAuthoritativeInfo},
+		MoreHeaders: map[string]string{"X-Subject-Token": token, "OpenStack-Identity-Access-Rules": "1"}, OkCodes: []int{http.StatusOK, http.StatusNonAuthoritativeInfo},
 	})
 	switch {
 	case gophercloud.ResponseCodeIs(err, http.StatusNotFound):

@@ -6,6 +6,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/fault"
@@ -37,11 +39,12 @@ func TestHasRole(t *testing.T) {
 		token string
 		want  int
 	}{
-		"service": {service, http.StatusOK},
-		"admin":   {cloud.Provider(t).Token(), http.StatusOK},
-		"member":  {member.Token(), http.StatusUnauthorized},
-		"unknown": {"guessed", http.StatusUnauthorized},
-		"none":    {"", http.StatusUnauthorized},
+		"service":    {service, http.StatusOK},
+		"admin":      {cloud.Provider(t).Token(), http.StatusOK},
+		"member":     {member.Token(), http.StatusUnauthorized},
+		"unknown":    {"guessed", http.StatusUnauthorized},
+		"none":       {"", http.StatusUnauthorized},
+		"restricted": {restricted(t, identity), http.StatusUnauthorized},
 	} {
 		if got := post(tt.token); got != tt.want {
 			t.Errorf("%s: answered %d, want %d", name, got, tt.want)
@@ -64,4 +67,27 @@ func TestHasRole(t *testing.T) {
 	if got := post(service); got != http.StatusUnauthorized {
 		t.Errorf("without Keystone: answered %d, want 401", got)
 	}
+}
+
+// restricted is a token of the client's user that access rules restrict to events.
+func restricted(t *testing.T, identity *gophercloud.ServiceClient) string {
+	t.Helper()
+	user, err := tokens.Get(t.Context(), identity, identity.Token()).ExtractUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	credential, err := applicationcredentials.Create(t.Context(), identity, user.ID, applicationcredentials.CreateOpts{
+		Name: "events", Secret: "s3",
+		AccessRules: []applicationcredentials.AccessRule{{Service: "compute", Path: "/**", Method: http.MethodPost}},
+	}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := tokens.Create(t.Context(), identity, &gophercloud.AuthOptions{
+		ApplicationCredentialID: credential.ID, ApplicationCredentialSecret: "s3",
+	}).ExtractTokenID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
 }

@@ -286,8 +286,8 @@ func TestAccessRules(t *testing.T) {
 	ask(token, "DELETE", one, "", 404, "")
 }
 
-// A token restricted by access rules is not valid for other requests, as with keystonemiddleware, unless a service asks with
-// its own token beside it.
+// A token restricted by access rules is not valid for other requests, as with keystonemiddleware, unless a service adds its own
+// token. Only callers that enforce access rules can validate it (keystone/token/provider.py, _validate_token_access_rules).
 func TestAccessRulesRestrictTokens(t *testing.T) {
 	t.Parallel()
 	server := withUsers()
@@ -324,6 +324,15 @@ func TestAccessRulesRestrictTokens(t *testing.T) {
 			t.Errorf("token: %s", res.body)
 		}
 		restricted := res.Header.Get("X-Subject-Token")
+		for version, want := range map[string]int{"": 404, "0.9": 404, "x": 404, "1": 200, "1.0": 200, "2": 200} {
+			res := send(t, server, "GET", "/v3/auth/tokens", "", "X-Auth-Token", token, "X-Subject-Token", restricted, "OpenStack-Identity-Access-Rules", version)
+			if res.StatusCode != want || want == 404 && !strings.Contains(res.body, "Failed to validate token") {
+				t.Errorf("validation with access rules %q: %d %s", version, res.StatusCode, res.body)
+			}
+		}
+		if res := send(t, server, "GET", "/v3/auth/tokens", "", "X-Auth-Token", token, "X-Subject-Token", token); res.StatusCode != 200 {
+			t.Errorf("validation of an unrestricted token: %d %s", res.StatusCode, res.body)
+		}
 		list := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted)
 		read := send(t, images, "GET", "/image/v2/images/x", "", "X-Auth-Token", restricted)
 		if list.StatusCode != tt.listed || read.StatusCode != tt.read {

@@ -3,6 +3,7 @@ package keystone
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -85,12 +86,25 @@ func (s *Server) subject(c *simhttp.Call, who session, policy string, roles ...s
 	return subject, nil
 }
 
+// headerAccessRules holds the version of access rules that a caller enforces.
+const headerAccessRules = "OpenStack-Identity-Access-Rules"
+
+// enforcesAccessRules reports whether the caller enforces the access rules of the tokens that it validates.
+func enforcesAccessRules(c *simhttp.Call) bool {
+	const firstVersion = 1.0
+	version, err := strconv.ParseFloat(c.Header.Get(headerAccessRules), 64)
+	return err == nil && version >= firstVersion
+}
+
 // validateToken is GET and HEAD /v3/auth/tokens, which a real service's
-// keystonemiddleware calls.
+// keystonemiddleware calls. A token with access rules is valid only for a caller that enforces them.
 func (s *Server) validateToken(c *simhttp.Call, who session) error {
 	subject, err := s.subject(c, who, "identity:validate_token", roleAdmin, roleService)
 	if err != nil {
 		return err
+	}
+	if len(subject.rules) > 0 && !enforcesAccessRules(c) {
+		return simhttp.Refuse(http.StatusNotFound, "Failed to validate token")
 	}
 	c.W.Header().Set("X-Subject-Token", c.Header.Get("X-Subject-Token"))
 	return c.JSON(http.StatusOK, map[string]any{"token": s.tokenBody(c, subject)})
