@@ -13,6 +13,7 @@ import (
 
 // Set is compiled schemas by name.
 type Set struct {
+	library  Library
 	compiled map[string]*node
 	runs     sync.Pool // of *run that found nothing
 }
@@ -40,6 +41,15 @@ func Load(files fs.FS, dir string, isUUID func(string) bool) (*Set, error) {
 	}
 	return s, nil
 }
+
+// Library is a release of Python's jsonschema library: 19 is 4.19. Its texts say what is wrong; those of 0 are the oldest.
+type Library int
+
+// namesEmptiness is the first release with texts of its own for values that must, or must not, be empty.
+const namesEmptiness Library = 21
+
+// In returns the set with the texts of a library.
+func (s *Set) In(library Library) *Set { return &Set{library: library, compiled: s.compiled} }
 
 // Violation is the part of a value that a schema does not allow.
 type Violation struct {
@@ -72,7 +82,7 @@ func (s *Set) Validate(name string, value any) error {
 	}
 	r, _ := s.runs.Get().(*run)
 	if r == nil {
-		r = &run{path: make([]any, 0, 8), place: make([]any, 0, 16)}
+		r = &run{library: s.library, path: make([]any, 0, 8), place: make([]any, 0, 16)}
 	}
 	n.check(r, value)
 	if r.found == nil {

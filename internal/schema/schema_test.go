@@ -71,6 +71,34 @@ func TestViolationNamesThePart(t *testing.T) {
 	}
 }
 
+// jsonschema 4.21.0 words emptiness otherwise (jsonschema/_keywords.py, minItems and the others).
+func TestTextsOfEmptiness(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ keyword, document, before, since string }{
+		{`"minProperties": 1`, `{}`, "{} does not have enough properties", "{} should be non-empty"},
+		{`"minProperties": 2`, `{"a": 1}`, "{'a': 1} does not have enough properties", "{'a': 1} does not have enough properties"},
+		{`"maxProperties": 0`, `{"a": 1}`, "{'a': 1} has too many properties", "{'a': 1} is expected to be empty"},
+		{`"minItems": 1`, `[]`, "[] is too short", "[] should be non-empty"},
+		{`"minItems": 2`, `[]`, "[] is too short", "[] is too short"},
+		{`"maxItems": 0`, `[1]`, "[1] is too long", "[1] is expected to be empty"},
+		{`"minLength": 1`, `""`, "'' is too short", "'' should be non-empty"},
+		{`"maxLength": 0`, `"x"`, "'x' is too long", "'x' is expected to be empty"},
+		{`"maxLength": 1`, `"xx"`, "'xx' is too long", "'xx' is too long"},
+	} {
+		value, err := schema.Decode([]byte(tt.document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		schemas := load(t, "{"+tt.keyword+"}")
+		for library, want := range map[schema.Library]string{0: tt.before, 10: tt.before, 20: tt.before, 21: tt.since, 26: tt.since} {
+			var got *schema.Violation
+			if !errors.As(schemas.In(library).Validate("thing", value), &got) || got.Phrase != want {
+				t.Errorf("jsonschema 4.%d, %s, %s: got %v, want %s", library, tt.keyword, tt.document, got, want)
+			}
+		}
+	}
+}
+
 func TestSchemasThatAreNotUnderstoodAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, doc := range []string{`{`, `[]`, `{"oneOf": []}`, `{"format": "date"}`, `{"pattern": "("}`, `{"additionalProperties": {}}`, `{"items": 5}`,

@@ -24,6 +24,7 @@ type rule struct {
 
 // run collects what is wrong with a value. Its paths lead to the part that is being checked.
 type run struct {
+	library     Library
 	path, place []any // in the value and in the schema; int or string
 	found       []*failure
 }
@@ -453,20 +454,29 @@ func sizeOf(keyword string) func(any) int {
 }
 
 func checkSize(keyword string, size func(any) int, limit int) check {
-	phrase := "is too long"
-	switch {
-	case keyword == "minProperties":
-		phrase = "does not have enough properties"
-	case keyword == "maxProperties":
-		phrase = "has too many properties"
-	case strings.HasPrefix(keyword, "min"):
-		phrase = "is too short"
-	}
 	least := strings.HasPrefix(keyword, "min")
 	return func(r *run, n *node, value any) {
 		got := size(value)
 		if got >= 0 && (least && got < limit || !least && got > limit) {
-			r.failing(n, value, "%s", phrase)
+			r.failing(n, value, "%s", r.library.sizePhrase(keyword, limit))
 		}
 	}
+}
+
+// sizePhrase says that a value is smaller or larger than a keyword allows.
+func (l Library) sizePhrase(keyword string, limit int) string {
+	least := strings.HasPrefix(keyword, "min")
+	switch {
+	case l >= namesEmptiness && least && limit == 1:
+		return "should be non-empty"
+	case l >= namesEmptiness && !least && limit == 0:
+		return "is expected to be empty"
+	case keyword == "minProperties":
+		return "does not have enough properties"
+	case keyword == "maxProperties":
+		return "has too many properties"
+	case least:
+		return "is too short"
+	}
+	return "is too long"
 }
