@@ -75,7 +75,7 @@ func readAllocations(value any) []engine.ProviderAmount {
 }
 
 func (c *call) writes() engine.Writes {
-	return engine.Writes{Now: c.now, KeepLeftovers: !c.server.config.NoLeftoverConsumers, Strict: c.server.config.Release == ReleaseZed}
+	return engine.Writes{Now: c.now, KeepLeftovers: !c.server.config.NoLeftoverConsumers, Strict: c.server.release.overfull == refused}
 }
 
 func putAllocations(c *call) error {

@@ -83,7 +83,7 @@ func microversionProbes() []microversionProbe {
 // probed returns a server in which every probe has something to see.
 func probed(t *testing.T) *Server {
 	t.Helper()
-	s := newServer(t, Config{Seed: 1})
+	s := newServer(t, Config{Seed: 1, Policy: PolicyDefault})
 	fpga := map[string]Inventory{"FPGA": {Total: 2}}
 	for _, n := range []ResourceProvider{
 		{UUID: rp1, Name: "cn0", Inventories: map[string]Inventory{"VCPU": {Total: 8}, "DISK_GB": {Total: 100}}, Traits: []string{"COMPUTE_NODE"}},
@@ -247,23 +247,23 @@ func TestAPIDocumentTellsWhatIsServedPerMicroversion(t *testing.T) {
 	if got := version(len(microversionProbes())); got != maxVersion {
 		t.Fatalf("there are probes up to %s, want %s", got, maxVersion)
 	}
-	checkGenerated(t, apiDocument, apiTables(t))
+	checkGenerated(t, beginTables, endTables, apiTables(t))
 }
 
-// checkGenerated compares the generated part of a file with what it should be,
-// or rewrites it.
-func checkGenerated(t *testing.T, file, want string) {
+// checkGenerated compares a generated part of the document, marks included, with what it should be, or rewrites it.
+func checkGenerated(t *testing.T, beginMark, endMark, want string) {
 	t.Helper()
+	const file = apiDocument
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(data)
-	begin, end := strings.Index(text, beginTables), strings.Index(text, endTables)
+	begin, end := strings.Index(text, beginMark), strings.Index(text, endMark)
 	if begin < 0 || end < begin {
 		t.Fatalf("%s lacks the marks of its generated part", file)
 	}
-	end += len(endTables)
+	end += len(endMark)
 	if os.Getenv("GOCYBORG_UPDATE") != "" {
 		if err := os.WriteFile(file, []byte(text[:begin]+want+text[end:]), 0o644); err != nil {
 			t.Fatal(err)
@@ -271,6 +271,6 @@ func checkGenerated(t *testing.T, file, want string) {
 		return
 	}
 	if diff := cmp.Diff(want, text[begin:end]); diff != "" {
-		t.Errorf("%s is stale: run GOCYBORG_UPDATE=1 go test ./placementsim -run TestAPIDocument (-want +got):\n%s", file, diff)
+		t.Errorf("%s is stale: run GOCYBORG_UPDATE=1 go test ./placementsim (-want +got):\n%s", file, diff)
 	}
 }

@@ -5,29 +5,32 @@ type Policy string
 
 // The policies of a Config.
 const (
-	PolicyDefault Policy = "default" // the service's default
-	PolicySecure  Policy = "secure"  // its new defaults are enforced
-	PolicyOpen    Policy = "open"    // everybody may do everything
+	// PolicyDefault is the rules that hold without enforce_new_defaults: the default before 12.0.0 (2024.2).
+	PolicyDefault Policy = "default"
+	// PolicySecure is the new defaults with scopes, enforced: the default since 12.0.0.
+	PolicySecure Policy = "secure"
+	// PolicyOpen is no rules.
+	PolicyOpen Policy = "open"
 )
 
 // rule is who may use an operation.
 type rule int
 
 const (
-	operators rule = iota // admin or service
+	operators rule = iota // the roles of the release
 	anybody               // no rule at all
 	ownUsages             // readers too, for their own project
 	reshaping             // service, and admin unless the new defaults are enforced
 )
 
-// allowed reports whether the policy lets the caller use the operation. Its
-// rules are for projects, so a system scoped token is never enough.
+// allowed reports whether the policy lets the caller use the operation. The
+// rules are for projects: where scopes are enforced a system scoped token is never enough.
 func (c *call) allowed(r rule) bool {
 	policy := c.server.config.Policy
 	if r == anybody || policy == PolicyOpen {
 		return true
 	}
-	if c.Identity.SystemScope {
+	if c.Identity.SystemScope && c.server.release.enforcesScope(policy) {
 		return false
 	}
 	switch r {
@@ -40,5 +43,5 @@ func (c *call) allowed(r rule) bool {
 			return c.Identity.HasRole("service")
 		}
 	}
-	return c.Identity.HasRole("admin", "service")
+	return c.Identity.HasRole(c.server.release.operators...)
 }

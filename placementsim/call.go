@@ -164,7 +164,7 @@ func (c *call) anyBody(name string) (any, error) {
 	if err != nil {
 		return nil, badRequest("Malformed JSON: " + err.Error())
 	}
-	if err := validate(name, value); err != nil {
+	if err := c.server.schemas.Validate(name, value); err != nil {
 		return nil, badRequest("JSON does not validate: " + err.Error())
 	}
 	return value, nil

@@ -87,11 +87,11 @@ func (g rawGroup) wantsTrait() bool {
 // one, the groups together.
 func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 	result := engine.CandidateQuery{OnePerTree: c.version < sinceNestedCandidates}
-	if err := q.check(c.schemaFor("candidates", 10, sinceLimit, sinceRequired, sinceMemberOf, sinceGroups, sinceInTree, sinceFreeSuffixes, sinceRootRequired, sinceSameSubtree)); err != nil {
+	if err := c.checkQuery(q, c.schemaFor("candidates", 10, sinceLimit, sinceRequired, sinceMemberOf, sinceGroups, sinceInTree, sinceFreeSuffixes, sinceRootRequired, sinceSameSubtree)); err != nil {
 		return result, err
 	}
 	groups := c.rawGroups(q)
-	for _, read := range []func(query, *engine.CandidateQuery) error{limitAndPolicy, c.rootRequired, c.sameSubtree} {
+	for _, read := range []func(query, *engine.CandidateQuery) error{c.limitAndPolicy, c.rootRequired, c.sameSubtree} {
 		if err := read(q, &result); err != nil {
 			return result, err
 		}
@@ -137,11 +137,11 @@ func (c *call) rawGroups(q query) []rawGroup {
 // limitAndPolicy reads limit and group_policy. The first value of each counts; upstream's
 // schema checks the last (placement/util.py, validate_query_params), and answers 500 to
 // an invalid first one or ignores it. Here all must be valid.
-func limitAndPolicy(q query, result *engine.CandidateQuery) error {
+func (c *call) limitAndPolicy(q query, result *engine.CandidateQuery) error {
 	for _, key := range []string{"limit", "group_policy"} {
 		for i := 0; i < len(q.values[key])-1; i++ {
 			earlier := query{keys: []string{key}, values: map[string][]string{key: q.values[key][i : i+1]}}
-			if err := earlier.check("candidates-" + sinceSameSubtree.String()); err != nil {
+			if err := c.checkQuery(earlier, "candidates-"+sinceSameSubtree.String()); err != nil {
 				return err
 			}
 		}

@@ -274,42 +274,6 @@ func TestWideTreesAreComparedWithCapacity(t *testing.T) {
 	}
 }
 
-func TestReleases(t *testing.T) {
-	t.Parallel()
-	for _, cfg := range []Config{{Release: "queens"}, {Release: ReleaseZed, MaxAllocationCandidates: 1}, {Release: ReleaseZed, GenerationStrategy: StrategyDepthFirst}, {Release: ReleaseZed, OptimizeForWideProviderTrees: true}} {
-		if _, err := New(cfg); !errors.Is(err, ErrConfig) {
-			t.Errorf("%+v: got error %v, want ErrConfig", cfg, err)
-		}
-	}
-	// An inventory that shrank below its use: a write that lowers the use is refused by Zed.
-	for _, release := range []Release{"", Release20262, ReleaseZed} {
-		s := newServer(t, Config{Release: release})
-		p, err := s.CreateProvider(ResourceProvider{Name: "cn0", Inventories: map[string]Inventory{"VGPU": {Total: 4}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		write := func(used, generation int) answer {
-			return send(t, s, "1.39", "PUT", "/allocations/"+con, fmt.Sprintf(`{"allocations": {"%s": {"resources": {"VGPU": %d}}}, "project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": %s}`,
-				p.UUID, used, []string{"null", "1", "2"}[generation]))
-		}
-		if got := write(4, 0); got.status != 204 {
-			t.Fatalf("%s: %d %s", release, got.status, got.body)
-		}
-		if err := s.SetInventory(p.UUID, map[string]Inventory{"VGPU": {Total: 2}}); err != nil {
-			t.Fatal(err)
-		}
-		got := write(3, 1)
-		if release == ReleaseZed != (got.status == 409 && strings.Contains(got.body, "would exceed the capacity")) {
-			t.Errorf("%s: less beyond the capacity: got %d %s", release, got.status, got.body)
-		}
-		if release != ReleaseZed {
-			if got := write(4, 2); got.status != 409 {
-				t.Errorf("%s: more beyond the capacity: got %d %s", release, got.status, got.body)
-			}
-		}
-	}
-}
-
 // TestQueryStringAskedAgain: a query string that is known is read as its microversion does, and
 // searched in the present state.
 func TestQueryStringAskedAgain(t *testing.T) {

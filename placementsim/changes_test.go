@@ -130,7 +130,7 @@ func TestTheRecordedChangesAreTheDifference(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var last sim.Exchange
-		s := seeded(t, Config{NoLeftoverConsumers: seed%2 == 0}, WithObserver(func(e sim.Exchange) { last = e }))
+		s := seeded(t, Config{NoLeftoverConsumers: seed%2 == 0, Policy: PolicyDefault}, WithObserver(func(e sim.Exchange) { last = e }))
 		if _, err := s.CreateProvider(ResourceProvider{UUID: rp3, Name: "o", Parent: rp2}); err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func putClass(c *call) error {
 	if c.version < sinceEnsureClass {
 		return renameClass(c, name)
 	}
-	if err := validate("resource-class", schema.Texts([]string{"name"}, func(string) string { return name })); err != nil {
+	if err := c.server.schemas.Validate("resource-class", schema.Texts([]string{"name"}, func(string) string { return name })); err != nil {
 		return badRequest("JSON does not validate: " + err.Error())
 	}
 	c.location(classPath(name))

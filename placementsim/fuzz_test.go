@@ -21,7 +21,7 @@ func fuzzBodies(f *testing.F, seeds []string, targets ...target) {
 	}
 	f.Fuzz(func(t *testing.T, body string, minor int) {
 		v := version(max(0, min(minor, int(maxVersion))))
-		s := seeded(t, Config{NoLeftoverConsumers: true})
+		s := seeded(t, Config{NoLeftoverConsumers: true, Policy: PolicyDefault})
 		for _, to := range targets {
 			before := dumpOf(s)
 			got := send(t, s, v.String(), to.method, to.path, body, "Content-Type", "application/json")

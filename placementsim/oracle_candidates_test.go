@@ -297,8 +297,7 @@ func (g *oracleGenerator) hopelessBefore(req oracleRequest) bool {
 
 // namesUnknown reports whether groups name a class or trait that there is not.
 func (g *oracleGenerator) namesUnknown(groups map[string]map[string][]string) bool {
-	standard, _ := standardTraits(oldestTraits)
-	known := slices.Concat(StandardResourceClasses(), standard)
+	known := slices.Concat(StandardResourceClasses(), standardTraits("2.9.0"))
 	for _, class := range g.Classes {
 		known = append(known, class.Name)
 	}

@@ -80,7 +80,7 @@ func listProviders(c *call) error {
 
 // providerFilter reads the query string of the provider list.
 func (c *call) providerFilter(q query) (f engine.ProviderFilter, err error) {
-	if err := q.check(c.schemaFor("providers", 0, 3, 4, sinceTrees, 18)); err != nil {
+	if err := c.checkQuery(q, c.schemaFor("providers", 0, 3, 4, sinceTrees, 18)); err != nil {
 		return f, err
 	}
 	f.Name, f.UUID, f.InTree = q.last("name"), q.last("uuid"), q.last("in_tree")

@@ -59,9 +59,9 @@ func (q query) last(key string) string {
 	return ""
 }
 
-// check checks the keys, with their last values, against the schema of a name.
-func (q query) check(name string) error {
-	if err := validate(name, schema.Texts(q.keys, q.last)); err != nil {
+// checkQuery checks the keys, with their last values, against the schema of a name.
+func (c *call) checkQuery(q query, name string) error {
+	if err := c.server.schemas.Validate(name, schema.Texts(q.keys, q.last)); err != nil {
 		return badQuery(err.Error())
 	}
 	return nil

@@ -149,7 +149,7 @@ func TestRecordsHaveEveryConsumerThatARequestCanGive(t *testing.T) {
 				root, s.ResourceProviders()[0].Generation, body)
 		}
 		request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-		for name, value := range map[string]string{"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.30", "Content-Type": "application/json"} {
+		for name, value := range map[string]string{"X-Auth-Token": "admin", "X-Roles": "admin,service", "OpenStack-API-Version": "placement 1.30", "Content-Type": "application/json"} {
 			request.Header.Set(name, value)
 		}
 		answer := httptest.NewRecorder()

@@ -20,15 +20,6 @@ var loadSchemas = sync.OnceValues(func() (*schema.Set, error) {
 	return schema.Load(schemaFiles, "schemas", uuids.Like)
 })
 
-// validate checks a value against the schema of a name.
-func validate(name string, value any) error {
-	schemas, err := loadSchemas()
-	if err != nil {
-		return err
-	}
-	return schemas.Validate(name, value)
-}
-
 // uuidKey is the form of the UUIDs that are keys of a body, as the schemas have it. Of consumers, which need not exist, it
 // admits some that are no UUIDs.
 var uuidKey = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 	"github.com/gocyborg/gocyborg/sim"
@@ -20,9 +21,9 @@ type Config struct {
 	// Seed determines the uuids of providers that are created without one, and
 	// the request ids.
 	Seed uint64 `json:"seed,omitempty"`
-	// Policy is who may do what; empty means PolicyDefault.
+	// Policy is who may do what; empty means the release's: PolicyDefault before 12.0.0 (2024.2), then PolicySecure.
 	Policy Policy `json:"policy,omitempty"`
-	// Release is one of the Release constants; empty means Release20262.
+	// Release is one of [Releases], or the name of its series; empty means Release20262.
 	Release Release `json:"release,omitempty"`
 	// CORSOrigin is the one origin whose browser requests are allowed; empty
 	// for none.
@@ -44,35 +45,22 @@ type Config struct {
 	// groups take from one inventory are compared with its capacity, without what is in use
 	// already, so that a candidate may be offered that cannot be claimed.
 	OptimizeForWideProviderTrees bool `json:"optimize_for_wide_provider_trees,omitempty"`
-	// OSTraits is the release of os-traits whose traits are the standard ones: 2.9.0, 3.4.0 or 3.9.0. Empty
-	// means the newest.
-	OSTraits string `json:"os_traits,omitempty"`
 }
 
-// WithDefaults returns the configuration with its defaults written out.
+// WithDefaults returns the configuration with its defaults written out, and a series as its version.
 func (c Config) WithDefaults() Config {
-	c.Policy = cmp.Or(c.Policy, PolicyDefault)
 	c.Release = cmp.Or(c.Release, Release20262)
-	c.OSTraits = cmp.Or(c.OSTraits, newestTraits)
 	c.MaxAllocationCandidates = max(0, c.MaxAllocationCandidates)
-	if c.Release != ReleaseZed { // which does not have the option
+	release, err := c.Release.find()
+	if err != nil {
+		return c // New refuses it
+	}
+	c.Release, c.Policy = release.version, cmp.Or(c.Policy, release.policy)
+	if release.options >= withMaximum {
 		c.GenerationStrategy = cmp.Or(c.GenerationStrategy, StrategyDepthFirst)
 	}
 	return c
 }
-
-// Release is a release of Placement.
-type Release string
-
-// The releases.
-const (
-	// Release20262 is the default release, Placement 16.
-	Release20262 Release = "2026.2"
-	// ReleaseZed is Placement 8: allocations of an inventory that is over its capacity cannot be
-	// written, even if less is in use afterwards, and there are no options of the generation of
-	// candidates.
-	ReleaseZed Release = "zed"
-)
 
 // GenerationStrategy is the order in which allocation candidates are generated.
 type GenerationStrategy string
@@ -117,6 +105,8 @@ func WithPrefix(prefix string) Option {
 // Server is a Placement service. It is safe for parallel use.
 type Server struct {
 	config   Config
+	release  release
+	schemas  *schema.Set
 	state    *engine.State
 	service  *simhttp.Service
 	verifier sim.TokenVerifier
@@ -136,6 +126,10 @@ var _ http.Handler = (*Server)(nil)
 // New returns a service with the standard resource classes and traits only. The error matches [ErrConfig].
 func New(cfg Config, opts ...Option) (*Server, error) {
 	cfg = cfg.WithDefaults()
+	release, err := cfg.Release.find()
+	if err != nil {
+		return nil, err
+	}
 	switch cfg.Policy {
 	case PolicyDefault, PolicySecure, PolicyOpen:
 	default:
@@ -146,21 +140,16 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	default:
 		return nil, fmt.Errorf("%w: unknown generation strategy %q (known: depth-first, breadth-first)", ErrConfig, cfg.GenerationStrategy)
 	}
-	switch cfg.Release {
-	case Release20262:
-	case ReleaseZed:
-		if cfg.MaxAllocationCandidates > 0 || cfg.GenerationStrategy != "" || cfg.OptimizeForWideProviderTrees {
-			return nil, fmt.Errorf("%w: release zed has no options of the generation of candidates", ErrConfig)
-		}
-	default:
-		return nil, fmt.Errorf("%w: unknown release %q (known: 2026.2, zed)", ErrConfig, cfg.Release)
+	if err := release.check(cfg); err != nil {
+		return nil, err
 	}
-	standard, err := standardTraits(cfg.OSTraits)
+	schemas, err := loadSchemas()
 	if err != nil {
 		return nil, err
 	}
+	standard := standardTraits(release.osTraits)
 	s := &Server{
-		config: cfg, standard: standard, clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
+		config: cfg, release: release, schemas: schemas.In(release.jsonschema), standard: standard, clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
 	}
 	s.service = &simhttp.Service{
 		Name: "placement", Router: s.router(), Handler: s.serve, WriteError: s.writeError,

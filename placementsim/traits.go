@@ -12,7 +12,7 @@ import (
 )
 
 func listTraits(c *call) error {
-	filter, err := traitFilter(parseQuery(c.URL.RawQuery))
+	filter, err := c.traitFilter(parseQuery(c.URL.RawQuery))
 	if err != nil {
 		return err
 	}
@@ -28,8 +28,8 @@ func listTraits(c *call) error {
 
 // traitFilter reads the query string of the trait list. An operator that is
 // not known filters nothing.
-func traitFilter(q query) (f engine.TraitFilter, err error) {
-	if err := q.check("traits"); err != nil {
+func (c *call) traitFilter(q query) (f engine.TraitFilter, err error) {
+	if err := c.checkQuery(q, "traits"); err != nil {
 		return f, err
 	}
 	if q.has("name") {

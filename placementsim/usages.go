@@ -19,7 +19,7 @@ func getProviderUsages(c *call, p engine.Inspection) error {
 
 func getUsages(c *call) error {
 	q := parseQuery(c.URL.RawQuery)
-	if err := q.check(c.schemaFor("usages", 9, sinceConsumerType)); err != nil {
+	if err := c.checkQuery(q, c.schemaFor("usages", 9, sinceConsumerType)); err != nil {
 		return err
 	}
 	groups := c.server.state.Usages(q.last("project_id"), q.last("user_id"))

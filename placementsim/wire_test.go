@@ -191,7 +191,7 @@ func TestAllocationRefusals(t *testing.T) {
 		turn{"1.28", "PUT", path, of(`{"VCPU":0}`), 400, []string{"0 is less than the minimum of 1"}, ""},
 		turn{"1.28", "PUT", path, of(`{"PGPU":1}`), 409, []string{"Unable to allocate inventory: Inventory for 'PGPU' on"}, codeUndefined},
 		turn{"1.28", "PUT", path, of(`{"NOPE":1}`), 400, []string{"Unable to allocate inventory for consumer", "No such resource class NOPE"}, codeUndefined},
-		turn{"1.28", "PUT", path, of(`{}`), 400, []string{"{} does not have enough properties"}, ""},
+		turn{"1.28", "PUT", path, of(`{}`), 400, []string{"{} should be non-empty"}, ""},
 		turn{"1.28", "PUT", path, of(`{"a b":1}`), 400, []string{"'a b' does not match any of the regexes: '^[A-Z0-9_]+$'"}, ""},
 		turn{"1.13", "POST", "/allocations", `{"` + con + `":` + claim12("VCPU", 4) + `,"` + con2 + `":` + claim12("VCPU", 4) + `}`, 204, nil, ""},
 		turn{"1.28", "PUT", "/allocations/" + rp3, of(`{"VCPU":2}`), 409, []string{"The requested amount would exceed the capacity"}, codeUndefined},
@@ -228,7 +228,7 @@ func TestAllocationBodiesByMicroversion(t *testing.T) {
 		turn{"1.11", "PUT", path, `{"allocations":` + list + `,` + who + `}`, 204, nil, ""},
 		turn{"1.11", "GET", path, "", 200, nil, ""},
 		turn{"1.12", "PUT", path, `{"allocations":` + list + `,` + who + `}`, 400, []string{"is not of type 'object'"}, ""},
-		turn{"1.27", "PUT", path, `{"allocations":{},` + who + `}`, 400, []string{"does not have enough properties"}, ""},
+		turn{"1.27", "PUT", path, `{"allocations":{},` + who + `}`, 400, []string{"{} should be non-empty"}, ""},
 		turn{"1.33", "PUT", path, `{"allocations":` + asMap + `,` + who + `,"consumer_generation":2,"mappings":{"":["` + rp1 + `"]}}`, 400, []string{"'mappings' was unexpected"}, ""},
 		turn{"1.34", "PUT", path, `{"allocations":` + asMap + `,` + who + `,"consumer_generation":2,"mappings":{"":["` + rp1 + `"]}}`, 204, nil, ""},
 		turn{"1.37", "PUT", path, `{"allocations":` + asMap + `,` + who + `,"consumer_generation":3,"consumer_type":"INSTANCE"}`, 400, []string{"'consumer_type' was unexpected"}, ""},
@@ -271,7 +271,7 @@ func TestUsages(t *testing.T) {
 
 func TestReshaperMovesAClassToAChild(t *testing.T) {
 	t.Parallel()
-	s := seeded(t, Config{})
+	s := seeded(t, Config{Policy: PolicyDefault})
 	if err := s.Claim(Claim{Consumer: con, Project: "p", User: "u", Allocations: []Allocation{{Provider: rp1, Class: "VCPU", Used: 2}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -612,8 +612,8 @@ func TestAStateBelongsToItsModelHoweverThatIsSpelled(t *testing.T) {
 			BindTimeout: time.Minute, HeartbeatPeriod: 10 * time.Second, MissedBeats: 3, RequireServiceToken: &required,
 		},
 		Placement: placementsim.Config{
-			Release: placementsim.Release20262, Policy: placementsim.PolicyDefault, GenerationStrategy: placementsim.StrategyDepthFirst,
-			MaxAllocationCandidates: -1, OSTraits: "3.9.0",
+			Release: placementsim.Release20262, Policy: placementsim.PolicySecure, GenerationStrategy: placementsim.StrategyDepthFirst,
+			MaxAllocationCandidates: -1,
 		},
 	}
 	for i := range spelled.Users {

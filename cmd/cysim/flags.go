@@ -49,14 +49,13 @@ func flagHelp() map[string]string {
 		"cyborg-seed":                                "Seed for Cyborg's identifiers.",
 		"cyborg-public-endpoint":                     "Base URL of links. Default: the Host header of each request.",
 		"placement-seed":                             "Seed for Placement's identifiers.",
-		"placement-policy":                           "Policy: default, secure or open.",
+		"placement-policy":                           "Policy: default (without enforce_new_defaults), secure (with it) or open. Default: as the release has it.",
 		"placement-no-leftover-consumers":            "Delete the consumer of a refused first allocation; the real Placement keeps it.",
 		"placement-cors-origin":                      "Allowed origin of browsers (CORS).",
 		"placement-max-allocation-candidates":        "Maximum number of allocation candidates that a request generates before its limit applies; 0 means no maximum.",
 		"placement-generation-strategy":              "Order in which candidates are generated: depth-first (all of a host, then the next host) or breadth-first (one of each host in turn).",
-		"placement-release":                          "Release of Placement to simulate: 2026.2 or zed.",
+		"placement-release":                          "Release of Placement to simulate: a series, zed to 2026.2, or a version, 8.0.0 to 16.0.0.",
 		"placement-optimize-for-wide-provider-trees": "Compare the sum of the groups with the capacity, without the current usage.",
-		"placement-os-traits":                        "Release of os-traits whose traits are the standard ones: 2.9.0, 3.4.0 or 3.9.0. Default: the newest.",
 	}
 }
 

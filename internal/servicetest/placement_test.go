@@ -19,7 +19,7 @@ const (
 // newPlacement is a new server with a tree of two providers and one consumer.
 func newPlacement(t *testing.T) *placementsim.Server {
 	t.Helper()
-	s, err := placementsim.New(placementsim.Config{Seed: 1}, placementsim.WithClock(stopped()))
+	s, err := placementsim.New(placementsim.Config{Seed: 1, Policy: placementsim.PolicyDefault}, placementsim.WithClock(stopped()))
 	must(t, err)
 	for _, r := range []request{
 		{method: "POST", path: "/resource_providers", body: `{"name": "root", "uuid": "` + rp1 + `"}`},
