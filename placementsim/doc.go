@@ -16,9 +16,8 @@
 //
 // The behaviour follows placement/handlers, placement/schemas,
 // placement/objects, placement/policies, placement/lib.py, placement/util.py,
-// placement/auth.py and placement/microversion.py of the Placement service
-// (2026 development cycle), and its standard traits are those of os-traits
-// 3.9.0, or of an older release.
+// placement/auth.py and placement/microversion.py of the Placement service,
+// releases 8.0.0 (zed) to 16.0.0 (2026.2); [Release] has their differences.
 //
 //	server, err := placementsim.New(placementsim.Config{Seed: 1})
 //	...

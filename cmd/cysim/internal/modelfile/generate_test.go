@@ -147,6 +147,8 @@ func (g *generator) schema(t reflect.Type) map[string]any {
 		return g.schema(t.Elem())
 	case strings.HasSuffix(name, "/driver/pci.Address"), strings.HasSuffix(name, "/driver/pci.Managed"), strings.HasSuffix(name, "/driver/pci.Whitelist"):
 		return map[string]any{} // several forms
+	case strings.HasSuffix(name, "/placementsim.Release"):
+		return map[string]any{"type": "string"} // more than the constants
 	}
 	switch t.Kind() {
 	case reflect.Bool:
