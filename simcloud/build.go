@@ -107,7 +107,7 @@ func (c *Cloud) addComputeRoot(ctx context.Context, to *client.Client, m *machin
 	if err := to.Fill(ctx, m.provider, root.Inventory, root.Traits); err != nil {
 		return err
 	}
-	for _, p := range slices.Concat(h.Providers, h.Nova.providers(h.Name)) {
+	for _, p := range slices.Concat(h.Providers, h.Nova.providers(h.Name, c.model.novaTraits())) {
 		id := providerUUID(c.model.Seed, p.Name)
 		if err := to.CreateProvider(ctx, id, p.Name, m.provider); err != nil {
 			return err

@@ -209,8 +209,12 @@ func (c *Cloud) start(set settings) error {
 	identity := c.model.identity()
 	identity.Clock, identity.Faults, identity.MaxTokens = c.clock, c.faults, int(set.maxMemory/16/tokenSize)
 	c.identity = keystone.New(identity)
+	release, err := nova.ParseRelease(c.model.NovaRelease)
+	if err != nil {
+		return err // the model was checked
+	}
 	c.compute = nova.New(nova.Config{
-		Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: string(c.model.Cyborg.EventForm),
+		Seed: c.model.Seed, Release: release, StrictInstances: c.model.StrictInstances, EventForm: string(c.model.Cyborg.EventForm),
 		Clock: c.clock, Faults: c.faults, Verifier: c.identity, Token: c.tokenSource("cyborg"), Logger: set.logger,
 		Flavors: c.model.novaFlavors(),
 	})

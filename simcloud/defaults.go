@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/keystone"
+	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
 )
 
@@ -82,7 +83,7 @@ func (m Model) withDefaults() Model {
 		if m.NovaMakesHosts {
 			h = h.madeByNova()
 		}
-		hosts[i] = h.withDefaults()
+		hosts[i] = h.withDefaults(m.novaTraits())
 	}
 	m.Hosts = hosts
 	if m.DeviceProfiles == nil {
@@ -106,12 +107,21 @@ func (m Model) withDefaults() Model {
 // settled returns the model with the defaults written out that withDefaults leaves to the services.
 func (m Model) settled() Model {
 	m.TokenLifetime = cmp.Or(m.TokenLifetime, keystone.DefaultTokenLifetime)
+	if release, err := nova.ParseRelease(m.NovaRelease); err == nil {
+		m.NovaRelease = release.String()
+	}
 	m.Cyborg, m.Placement = m.Cyborg.WithDefaults(), m.Placement.WithDefaults()
 	m.Users = slices.Clone(m.Users)
 	for i := range m.Users {
 		m.Users[i].Password = cmp.Or(m.Users[i].Password, Password)
 	}
 	return m
+}
+
+// novaTraits are the traits of all resource providers that the Nova of the model makes.
+func (m Model) novaTraits() []string {
+	release, _ := nova.ParseRelease(m.NovaRelease) // an unknown one is refused by validate
+	return release.OwnerTraits()
 }
 
 // madeByNova returns the host without the providers that nova-compute makes; h does not change.
@@ -125,9 +135,9 @@ func (h Host) madeByNova() Host {
 }
 
 // withDefaults returns the host with its defaults written out; h does not change.
-func (h Host) withDefaults() Host {
+func (h Host) withDefaults(novaTraits []string) Host {
 	if h.Root != RootNova {
-		h = h.withRoot()
+		h = h.withRoot(novaTraits)
 	}
 	if h.Drivers == nil && h.Sysfs != nil {
 		h.Drivers = &builtin.Config{NVIDIA: &nvidia.Config{}}
@@ -139,7 +149,7 @@ func (h Host) withDefaults() Host {
 }
 
 // withRoot returns the host with the defaults of its root provider.
-func (h Host) withRoot() Host {
+func (h Host) withRoot(novaTraits []string) Host {
 	for _, field := range []struct {
 		value *int
 		def   int
@@ -149,7 +159,7 @@ func (h Host) withRoot() Host {
 		}
 	}
 	if h.Traits == nil {
-		h.Traits = []string{"COMPUTE_ACCELERATORS", "OWNER_NOVA"}
+		h.Traits = append([]string{"COMPUTE_ACCELERATORS"}, novaTraits...)
 	}
 	return h
 }

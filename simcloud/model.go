@@ -23,6 +23,8 @@ type Model struct {
 	Seed uint64 `json:"seed,omitempty"`
 	// Region of the endpoints in the catalog; empty means RegionOne.
 	Region string `json:"region,omitempty"`
+	// NovaRelease is the release of the stand-in for Nova: a version, 26 to 34, or a series, zed to 2026.2; empty means 2026.2.
+	NovaRelease string `json:"nova_release,omitempty" placeholder:"RELEASE"`
 	// StrictInstances makes the compute endpoint check instances as Nova does: events get
 	// 404 for unknown guests and 422 for guests without a host.
 	StrictInstances bool `json:"strict_instances,omitempty"`
@@ -76,7 +78,7 @@ type Host struct {
 	VCPUs    int `json:"vcpus,omitempty"`
 	MemoryMB int `json:"ram,omitempty"`
 	DiskGB   int `json:"disk,omitempty"`
-	// Traits are the root provider's; nil means COMPUTE_ACCELERATORS and OWNER_NOVA.
+	// Traits are the root provider's; nil means COMPUTE_ACCELERATORS, and OWNER_NOVA since Nova 34 (2026.2).
 	Traits []string `json:"traits,omitzero"`
 	// Providers are nested providers of Nova, such as those of network cards.
 	Providers []Provider `json:"providers,omitempty"`

@@ -11,9 +11,6 @@ import (
 	"github.com/gocyborg/gocyborg/internal/nova"
 )
 
-// traitOwnerNova is on every provider that Nova creates for its own hardware.
-const traitOwnerNova = "OWNER_NOVA"
-
 // Nova is the hardware of a host that nova-compute offers without Cyborg. Only one of the
 // two may offer a device: the agent refuses devices that are listed here.
 type Nova struct {
@@ -39,14 +36,14 @@ type NovaDevice struct {
 	Total int `json:"total,omitempty"`
 }
 
-// providers are the resource providers of Nova's devices. A nil Nova has none.
-func (n *Nova) providers(host string) []Provider {
+// providers are the resource providers of Nova's devices, with the traits of all that Nova makes. A nil Nova has none.
+func (n *Nova) providers(host string, traits []string) []Provider {
 	if n == nil {
 		return nil
 	}
 	var list []Provider
 	add := func(name, class string, total int) {
-		list = append(list, Provider{Name: host + "_" + name, Inventory: map[string]int{class: cmp.Or(total, 1)}, Traits: []string{traitOwnerNova}})
+		list = append(list, Provider{Name: host + "_" + name, Inventory: map[string]int{class: cmp.Or(total, 1)}, Traits: traits})
 	}
 	for _, d := range n.VGPUs {
 		add("pci_"+strings.NewReplacer(":", "_", ".", "_").Replace(d.Address), "VGPU", d.Total)
@@ -80,7 +77,7 @@ func (n *Nova) claims(d driver.Device) string {
 
 // nova checks the hardware of nova-compute.
 func (c *validation) nova(path string, h Host) {
-	for i, p := range h.Nova.providers(h.Name) {
+	for i, p := range h.Nova.providers(h.Name, nil) {
 		kind, devices, at := "vgpus", h.Nova.VGPUs, i
 		if i >= len(h.Nova.VGPUs) {
 			kind, devices, at = "pci", h.Nova.PCI, i-len(h.Nova.VGPUs)

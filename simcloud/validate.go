@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/internal/keystone"
+	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
@@ -44,6 +45,9 @@ func (m Model) validate(drivers *builtin.Registry) error {
 		})
 	}
 	c.guestSource(m)
+	if _, err := nova.ParseRelease(m.NovaRelease); err != nil {
+		c.fault("nova_release", err.Error())
+	}
 	if err := keystone.Elsewhere(m.Catalog).Check(); err != nil {
 		c.fault("catalog", err.Error())
 	}

@@ -23,6 +23,7 @@ func flagHelp() map[string]string {
 	return map[string]string{
 		"seed":                                       "Seed for generated identifiers and all randomness.",
 		"region":                                     "Region of the catalog. Default: RegionOne.",
+		"nova-release":                               "Release of Nova to simulate: a series, zed to 2026.2, or a version, 26 to 34.",
 		"strict-instances":                           "Accept events for registered guests only, as Nova does.",
 		"strict-requests":                            "Reject requests with unknown query keys or body fields.",
 		"catalog":                                    "URL of a service elsewhere, by its type (compute, network, image, ...), for the catalog; may be repeated. Events about binds go to that compute API, and bitstreams come from that image API.",
@@ -101,7 +102,7 @@ func shorten(command *kong.Node, flag *kong.Flag) {
 func regroup(flag *kong.Flag) {
 	switch service, _, _ := strings.Cut(flag.Name, "-"); {
 	case flag.Group == nil || flag.Group.Key != "cloud":
-	case slices.Contains([]string{"strict-instances", "guests-from", "nova-makes-hosts", "catalog"}, flag.Name):
+	case slices.Contains([]string{"nova-release", "strict-instances", "guests-from", "nova-makes-hosts", "catalog"}, flag.Name):
 		flag.Group = &kong.Group{Key: "nova", Title: "Nova and its events:"}
 	case service == "cyborg" || service == "placement":
 		flag.Group = &kong.Group{Key: service + "-flags", Title: strings.ToUpper(service[:1]) + service[1:] + ":"}

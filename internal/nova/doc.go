@@ -15,7 +15,7 @@
 // Behaviour follows nova/api/openstack/compute/server_external_events.py,
 // nova/api/openstack/compute/schemas/server_external_events.py, nova/api/openstack/wsgi.py,
 // nova/api/openstack/compute/flavors.py, nova/api/openstack/compute/views/flavors.py
-// and nova/compute/api.py (external_instance_event) of the 2024 releases. Unlike there,
+// and nova/compute/api.py (external_instance_event), releases 26 (zed) to 34 (2026.2): see Release. Unlike there,
 // events are forwarded before the answer, so that runs repeat; a delayed one comes later.
 //
 //	compute := nova.New(nova.Config{StrictInstances: true, Verifier: identity})

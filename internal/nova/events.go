@@ -26,7 +26,7 @@ const policyEvents = "os_compute_api:os-server-external-events:create"
 // before the policy, and an event that is accepted is echoed as completed whatever its
 // own status: that status is the delivery's.
 func (s *Server) postEvents(c *simhttp.Call) error {
-	events, err := readEvents(c, s.cfg.EventForm)
+	events, err := s.readEvents(c)
 	if err != nil {
 		return err
 	}

@@ -257,7 +257,7 @@ func TestAcceptedVersionHeaders(t *testing.T) {
 		{"new", []string{"OpenStack-API-Version", "compute 2.82"}, "compute 2.82"},
 		{"among others", []string{"OpenStack-API-Version", "placement 1.2, compute 2.90"}, "compute 2.90"},
 		{"old", []string{"OpenStack-API-Version", "", "X-OpenStack-Nova-API-Version", "2.82"}, "compute 2.82"},
-		{"latest", []string{"OpenStack-API-Version", "compute latest"}, "compute 2.96"},
+		{"latest", []string{"OpenStack-API-Version", "compute latest"}, "compute 2.104"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

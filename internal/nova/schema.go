@@ -70,7 +70,7 @@ func needsTag(name string) bool {
 }
 
 // readEvents decodes and checks the whole body; one bad event refuses all.
-func readEvents(c *simhttp.Call, form string) ([]sim.Event, error) {
+func (s *Server) readEvents(c *simhttp.Call) ([]sim.Event, error) {
 	if kind, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";"); kind != "" && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
 		return nil, simhttp.Refuse(http.StatusUnsupportedMediaType, "Unsupported Content-Type")
 	}
@@ -81,7 +81,7 @@ func readEvents(c *simhttp.Call, form string) ([]sim.Event, error) {
 	if err != nil || !json.Valid(data) {
 		return nil, simhttp.Refuse(http.StatusBadRequest, "Malformed request body")
 	}
-	return parseEvents(data, c.Minor, form)
+	return s.parseEvents(data, c.Minor)
 }
 
 //go:embed schemas/*.json
@@ -91,7 +91,7 @@ var loadSchemas = sync.OnceValues(func() (*schema.Set, error) {
 	return schema.Load(schemaFiles, "schemas", func(text string) bool { return uuids.Like(text) && !strings.HasPrefix(text, "urn:") })
 })
 
-func parseEvents(data []byte, minor int, form string) ([]sim.Event, error) {
+func (s *Server) parseEvents(data []byte, minor int) ([]sim.Event, error) {
 	schemas, err := loadSchemas()
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func parseEvents(data []byte, minor int, form string) ([]sim.Event, error) {
 		return nil, simhttp.Refuse(http.StatusBadRequest, "Malformed request body")
 	}
 	var violation *schema.Violation
-	if err := schemas.Validate("events", value); errors.As(err, &violation) {
+	if err := schemas.In(s.cfg.Release.jsonschema).Validate("events", value); errors.As(err, &violation) {
 		return nil, invalid(violation.Path, phrase(violation))
 	}
 	var body struct{ Events []sim.Event }
@@ -120,20 +120,16 @@ func parseEvents(data []byte, minor int, form string) ([]sim.Event, error) {
 		case e.Status == "":
 			e.Status = statusCompleted
 		}
-		if err := checkEvent(*e, minor, form); err != nil {
+		if err := checkEvent(*e, minor, s.cfg.EventForm); err != nil {
 			return nil, invalid([]string{"events", strconv.Itoa(i)}, err.Error())
 		}
 	}
 	return body.Events, nil
 }
 
-// phrase is that of newer versions of Python's jsonschema library, and names the limit of
-// a tag.
+// phrase is that of Python's jsonschema library, and names the limit of a tag.
 func phrase(v *schema.Violation) string {
-	switch v.Keyword {
-	case "minItems":
-		return "[] should be non-empty"
-	case "maxLength":
+	if v.Keyword == "maxLength" {
 		return fmt.Sprintf("tag is longer than %d characters", maxTag)
 	}
 	return v.Phrase

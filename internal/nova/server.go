@@ -17,6 +17,8 @@ import (
 type Config struct {
 	// Seed determines request ids.
 	Seed uint64
+	// Release is the newest if it is zero.
+	Release Release
 	// StrictInstances answers 404 for instances that are no guests and 422 for guests
 	// without a host, per event, as Nova does.
 	StrictInstances bool
@@ -71,6 +73,7 @@ const eventTimeout = 10 * time.Second
 // forwarded.
 func New(cfg Config) *Server {
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
+	cfg.Release = cmp.Or(cfg.Release, newest())
 	s := &Server{cfg: cfg, flavors: newFlavors(cfg.Seed, cfg.Flavors), state: newState(), deliveries: deliveries{waiting: make(map[int64]*context.CancelFunc)}}
 	s.urlClient = &http.Client{Transport: ownConnections(), Timeout: eventTimeout}
 	s.Service = &simhttp.Service{
@@ -119,10 +122,10 @@ func (s *Server) routes() []simhttp.Route {
 	}}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		for _, pattern := range []string{"", "/"} {
-			routes = append(routes, simhttp.Route{Operation: fault.ComputeVersionsList, Method: method, Pattern: pattern, Handler: listVersions})
+			routes = append(routes, simhttp.Route{Operation: fault.ComputeVersionsList, Method: method, Pattern: pattern, Handler: s.listVersions})
 		}
 		for _, pattern := range []string{"/v2.1", "/v2.1/"} {
-			routes = append(routes, simhttp.Route{Operation: fault.ComputeVersionGet, Method: method, Pattern: pattern, Handler: getVersion})
+			routes = append(routes, simhttp.Route{Operation: fault.ComputeVersionGet, Method: method, Pattern: pattern, Handler: s.getVersion})
 		}
 	}
 	return append(routes, s.flavorRoutes()...)
@@ -140,7 +143,7 @@ func (s *Server) serve(c *simhttp.Call) error {
 	if err := c.RequireRoute(); err != nil {
 		return err
 	}
-	if err := negotiate(c); err != nil {
+	if err := s.negotiate(c); err != nil {
 		return err
 	}
 	return c.Dispatch()

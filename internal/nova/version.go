@@ -16,10 +16,9 @@ const (
 
 func versionText(minor int) string { return "2." + strconv.Itoa(minor) }
 
-// The microversions served, and those that allowed further kinds of event.
+// The lowest microversion, and those that allowed further kinds of event.
 const (
 	minMinor           = 1
-	maxMinor           = 96
 	minorVolume        = 51
 	minorPower         = 76
 	minorAccelerator   = 82
@@ -31,7 +30,8 @@ var versionNumber = regexp.MustCompile(`^([1-9]\d*)\.([1-9]\d*|0)$`)
 
 // negotiate reads the newer header first, which lists versions of several services, then
 // the older one; without either the lowest version holds.
-func negotiate(c *simhttp.Call) error {
+func (s *Server) negotiate(c *simhttp.Call) error {
+	maxMinor := s.cfg.Release.maxMinor
 	text := simhttp.RequestedVersion(c.Header, "compute")
 	if text == "" {
 		text = strings.TrimSpace(c.Header.Get(headerLegacyVersion))
@@ -58,22 +58,22 @@ func negotiate(c *simhttp.Call) error {
 	return nil
 }
 
-func versionBody(c *simhttp.Call) map[string]any {
+func (s *Server) versionBody(c *simhttp.Call) map[string]any {
 	return map[string]any{
 		"id": "v2.1", "status": "CURRENT", "updated": "2013-07-23T11:33:21Z",
-		"version": versionText(maxMinor), "min_version": versionText(minMinor),
+		"version": versionText(s.cfg.Release.maxMinor), "min_version": versionText(minMinor),
 		"links": []map[string]string{{"rel": "self", "href": c.BaseURL() + c.Mount + "/v2.1/"}},
 	}
 }
 
 // getVersion answers the document of API 2.1.
-func getVersion(c *simhttp.Call) error {
-	body := versionBody(c)
+func (s *Server) getVersion(c *simhttp.Call) error {
+	body := s.versionBody(c)
 	body["media-types"] = []map[string]string{{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}}
 	return c.JSON(http.StatusOK, map[string]any{"version": body})
 }
 
 // listVersions answers the list of APIs, of which there is one.
-func listVersions(c *simhttp.Call) error {
-	return c.JSON(http.StatusOK, map[string]any{"versions": []any{versionBody(c)}})
+func (s *Server) listVersions(c *simhttp.Call) error {
+	return c.JSON(http.StatusOK, map[string]any{"versions": []any{s.versionBody(c)}})
 }

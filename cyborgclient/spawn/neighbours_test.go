@@ -7,12 +7,15 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-func TestAnInstanceLivesOnEveryPlacement(t *testing.T) {
+// A Placement of any release, and a Nova with and without OWNER_NOVA.
+func TestAnInstanceLivesBesideEveryNeighbour(t *testing.T) {
 	t.Parallel()
+	models := map[string]simcloud.Model{"Nova 26": {NovaRelease: "26"}, "Nova 33": {NovaRelease: "33"}}
 	for _, release := range placementsim.Releases() {
-		bubble(t, string(release), func(t *testing.T) {
-			model := simcloud.DefaultModel()
-			model.Placement.Release = release
+		models["Placement "+string(release)] = simcloud.Model{Placement: placementsim.Config{Release: release}}
+	}
+	for name, model := range models {
+		bubble(t, name, func(t *testing.T) {
 			s := newSite(t, worldOpts{model: &model})
 			i := s.spawn(t, "gpu")
 			settled(t, s.ops.Delete(t.Context(), i))
