@@ -59,7 +59,10 @@ func New(provider *gophercloud.ProviderClient, opts ...Option) (*Client, error) 
 // NewFromCloud authenticates with the named cloud of clouds.yaml and makes a
 // Client for it. The file is searched for as openstackclient does:
 // OS_CLIENT_CONFIG_FILE, the working directory, the user's and the system's
-// configuration directory. An empty name means OS_CLOUD or, without it, the
+// configuration directory. So is secure.yaml, which is merged into it:
+// OS_CLIENT_SECURE_FILE, the directory of OS_CLIENT_CONFIG_FILE, where
+// openstackclient does not look, and the same directories. A file that a
+// variable names has to be there. An empty name means OS_CLOUD or, without it, the
 // cloud of OS_AUTH_URL, OS_USERNAME and so on. The token is renewed when it
 // expires.
 func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Client, error) {

@@ -41,11 +41,7 @@ func ReadCloud(name string) (Cloud, error) {
 	default:
 		return Cloud{}, errNoCloud
 	}
-	cloud, err := parse(clouds.WithCloudName(name))
-	if err != nil {
-		return Cloud{}, fmt.Errorf("read cloud %q from clouds.yaml: %w", name, err)
-	}
-	return cloud, nil
+	return cloudFromFiles(name)
 }
 
 // errNoCloud: nothing names a cloud.

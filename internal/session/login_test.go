@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -48,7 +49,7 @@ func TestACloudWithoutAuthIsRefused(t *testing.T) {
 		for name, variable := range map[string]string{"x": "", "": "x"} {
 			t.Setenv("OS_CLOUD", variable)
 			_, err := session.ReadCloud(name)
-			if err == nil || !strings.Contains(err.Error(), `"x" from clouds.yaml`) {
+			if err == nil || !strings.Contains(err.Error(), `cloud "x" from `+file) {
 				t.Errorf("%s: got %v, want an error that names the cloud and its file", text, err)
 			}
 		}
@@ -63,19 +64,77 @@ func TestWithoutACloudTheErrorSaysWhatToSet(t *testing.T) {
 	}
 }
 
-func TestTheAuthOfACloudMayStandInSecureYAML(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
-	for name, text := range map[string]string{
-		"clouds.yaml": "clouds: {x: {region_name: r}}",
-		"secure.yaml": "clouds: {x: {auth: {auth_url: http://keystone.example/v3}}}",
+// TestFilesOfClouds looks for the files of a cloud below a new directory, whose "work" is the working directory. The region
+// of the cloud shows which files were read.
+func TestFilesOfClouds(t *testing.T) {
+	const (
+		empty  = "clouds: {x: {region_name: none}}"
+		login  = "clouds: {x: {region_name: %s, auth: {auth_url: http://keystone.example/v3}}}"
+		user   = "home/.config/openstack/"
+		config = "OS_CLIENT_CONFIG_FILE"
+		secret = "OS_CLIENT_SECURE_FILE"
+	)
+	auth := func(region string) string { return fmt.Sprintf(login, region) }
+	for _, row := range []struct {
+		name  string
+		files map[string]string
+		env   map[string]string // relative to the directory
+		want  string            // the region
+		err   string            // a part of the error
+	}{
+		{"named", map[string]string{"conf/a.yaml": auth("named"), "work/clouds.yaml": auth("work")}, map[string]string{config: "conf/a.yaml"}, "named", ""},
+		{"secure.yaml next to the named file", map[string]string{"conf/clouds.yaml": empty, "conf/secure.yaml": auth("next"), "work/secure.yaml": auth("work")},
+			map[string]string{config: "conf/clouds.yaml"}, "next", ""},
+		{"secure.yaml elsewhere than the named file", map[string]string{"conf/clouds.yaml": empty, "work/secure.yaml": auth("work"), user + "secure.yaml": auth("user")},
+			map[string]string{config: "conf/clouds.yaml"}, "work", ""},
+		{"both named", map[string]string{"conf/a.yaml": empty, "conf/b.yaml": auth("b"), "conf/secure.yaml": auth("next")},
+			map[string]string{config: "conf/a.yaml", secret: "conf/b.yaml"}, "b", ""},
+		{"without a home", map[string]string{"conf/clouds.yaml": empty, "conf/secure.yaml": auth("next")},
+			map[string]string{config: "conf/clouds.yaml", "HOME": ""}, "next", ""},
+		{"the working directory first", map[string]string{"work/clouds.yaml": auth("work"), user + "clouds.yaml": auth("user")}, nil, "work", ""},
+		{"the user's directory", map[string]string{user + "clouds.yaml": empty, user + "secure.yaml": auth("user")}, nil, "user", ""},
+		{"clouds.yaml and secure.yaml apart", map[string]string{"work/clouds.yaml": empty, user + "secure.yaml": auth("user")}, nil, "user", ""},
+		{"the working directory's secure.yaml first", map[string]string{user + "clouds.yaml": empty, user + "secure.yaml": auth("user"), "work/secure.yaml": auth("work")}, nil, "work", ""},
+		{"XDG_CONFIG_HOME", map[string]string{"xdg/openstack/clouds.yaml": empty, "xdg/openstack/secure.yaml": auth("xdg"), user + "clouds.yaml": auth("user")},
+			map[string]string{"XDG_CONFIG_HOME": "xdg"}, "xdg", ""},
+		{"a profile next to the named file", map[string]string{
+			"conf/clouds.yaml":        "clouds: {x: {profile: p, region_name: named, auth: {username: u}}}",
+			"conf/clouds-public.yaml": "public-clouds: {p: {auth: {auth_url: http://keystone.example/v3}}}",
+		}, map[string]string{config: "conf/clouds.yaml"}, "named", ""},
+
+		{"the named file is missing", map[string]string{"work/clouds.yaml": auth("work")}, map[string]string{config: "conf/a.yaml"}, "", config + ": open "},
+		{"the named secure.yaml is missing", map[string]string{"work/clouds.yaml": auth("work")}, map[string]string{secret: "conf/b.yaml"}, "", secret + ": open "},
+		{"no file", nil, nil, "", "there is no clouds.yaml in "},
+		{"no such cloud", map[string]string{"work/clouds.yaml": "clouds: {y: {}}"}, nil, "", "work/clouds.yaml: "},
+		{"clouds.yaml is not YAML", map[string]string{"work/clouds.yaml": "clouds: {"}, nil, "", "work/clouds.yaml: "},
+		{"secure.yaml is not YAML", map[string]string{"work/clouds.yaml": auth("work"), "work/secure.yaml": "clouds: {"}, nil, "", "work/secure.yaml: "},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if cloud, err := session.ReadCloud("x"); err != nil || cloud.Endpoint.Region != "r" {
-		t.Errorf("region %q, %v", cloud.Endpoint.Region, err)
+		t.Run(row.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range row.files {
+				file := filepath.Join(dir, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			work := filepath.Join(dir, "work")
+			if err := os.MkdirAll(work, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(work)
+			env := map[string]string{config: "", secret: "", "XDG_CONFIG_HOME": "", "HOME": "home"}
+			maps.Copy(env, row.env)
+			for name, file := range env {
+				if file != "" {
+					file = filepath.Join(dir, file)
+				}
+				t.Setenv(name, file)
+			}
+			cloud, err := session.ReadCloud("x")
+			if cloud.Endpoint.Region != row.want || (err == nil) != (row.err == "") || !strings.Contains(fmt.Sprint(err), row.err) {
+				t.Errorf("region %q, %v, want %q, %q", cloud.Endpoint.Region, err, row.want, row.err)
+			}
+		})
 	}
 }
 
