@@ -1,12 +1,12 @@
 module example.org/npu
 
-go 1.25.0
+go 1.26.0
 
 require github.com/gocyborg/gocyborg v0.0.0
 
 require (
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/gophercloud/gophercloud/v2 v2.15.0 // indirect
+	github.com/gophercloud/gophercloud/v2 v2.16.0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
 	github.com/tidwall/btree v1.8.1 // indirect
