@@ -60,7 +60,7 @@ func searchPath() []string {
 	return append(dirs, "/etc/openstack")
 }
 
-// find reads the file that a variable names, or the first one in the directories that can be read. The path is "" if there is none.
+// find reads the file that a variable names, or the first one in the directories that can be read. The path is "" if no file was found.
 func find(name, variable string, dirs []string) (path string, text []byte, err error) {
 	if path := os.Getenv(variable); variable != "" && path != "" {
 		text, err := os.ReadFile(path)
