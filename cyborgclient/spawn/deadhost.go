@@ -113,7 +113,7 @@ func (a *Attempt) deleteSpares(ctx context.Context) {
 // answers.
 func (a *Attempt) setStuckAside(ctx context.Context) {
 	left := a.cleanup.arqs()
-	if len(left) == 0 {
+	if len(left) == 0 || a.guestStays {
 		return
 	}
 	ctx, cancel := a.flow.detached(ctx)

@@ -139,7 +139,8 @@ func rowWaitFails(t *testing.T) {
 		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		w.failed(t, result, err, spawn.StepWait, externalevent.ErrFailed)
-		w.checkWrites(t, one...)
+		host := []string{claimed, created, boundOK, arqDeleted}
+		w.checkWrites(t, slices.Concat(host, host, []string{unclaimed})...)
 	})
 	bubble(t, "GET error", func(t *testing.T) {
 		w := newWorld(t, slow())

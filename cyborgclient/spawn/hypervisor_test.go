@@ -243,7 +243,8 @@ type site struct {
 	*world
 	guests  *hypervisor
 	ops     *spawn.Operations
-	profile string // of the flavor
+	profile string           // of the flavor
+	left    []spawn.Leftover // of the last result
 }
 
 func newSite(t *testing.T, opts worldOpts) *site {
@@ -302,7 +303,7 @@ func (s *site) launch(ctx context.Context, profile string, ports ...spawn.Port) 
 	if err != nil {
 		return i, err
 	}
-	i = spawn.InstanceOf(req, result)
+	i, s.left = spawn.InstanceOf(req, result), result.Leftovers
 	if err := s.guests.Define(ctx, i, result.Domain); err != nil {
 		return i, err
 	}

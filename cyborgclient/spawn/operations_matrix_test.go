@@ -186,6 +186,7 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 		}
 	}
 	s.named(t, c, err, before)
+	named := s.left
 
 	s.createMdevs(t) // a released Cyborg creates none again
 	if err := s.cloud.StartHost(t.Context(), host); err != nil {
@@ -204,17 +205,23 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 			t.Error(wrong)
 		}
 	}
-	var failure *spawn.Error
-	if errors.As(err, &failure) { // what Evacuate has named
-		for _, left := range failure.Leftovers {
-			if slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.UUID == left.ID }) {
-				if err := s.cyborg.DeleteARQs(t.Context(), []string{left.ID}); err != nil {
-					t.Error(err)
-				}
+	for _, left := range namedBy(err, named) { // what Evacuate, or a spawn on a second host, has named
+		if slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.UUID == left.ID }) {
+			if err := s.cyborg.DeleteARQs(t.Context(), []string{left.ID}); err != nil {
+				t.Error(err)
 			}
 		}
 	}
 	s.sound(t)
+}
+
+// namedBy returns what the error of an operation names as left, and its result.
+func namedBy(err error, left []spawn.Leftover) []spawn.Leftover {
+	var failure *spawn.Error
+	if errors.As(err, &failure) {
+		return slices.Concat(left, failure.Leftovers)
+	}
+	return left
 }
 
 // leaks are the texts of what leaks, by kind and subject. With binding states, Cyborg deletes
@@ -232,13 +239,12 @@ func (s *site) leaks(c cell) map[string]string {
 // named checks that an operation has left nothing but what its error names.
 func (s *site) named(t *testing.T, c cell, err error, before map[string]string) {
 	t.Helper()
-	var failure *spawn.Error
-	errors.As(err, &failure)
+	left := namedBy(err, s.left)
 	for subject, text := range s.leaks(c) {
 		if before[subject] != "" && err != nil {
 			continue // as it was
 		}
-		named := failure != nil && slices.ContainsFunc(failure.Leftovers, func(l spawn.Leftover) bool { return strings.Contains(text, l.ID) })
+		named := slices.ContainsFunc(left, func(l spawn.Leftover) bool { return strings.Contains(text, l.ID) })
 		if !named {
 			t.Errorf("error %v does not name: %s", err, text)
 		}

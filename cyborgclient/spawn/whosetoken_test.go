@@ -175,7 +175,9 @@ func TestWhatAnExpiredTokenHasMadeIsDeletedWithTheAgents(t *testing.T) {
 				return spawn.ErrAbort
 			}
 			_, err = s.flow.Run(t.Context(), req)
-			left := certainlyLeft(err)
+			var failure *spawn.Error
+			errors.As(err, &failure)
+			left := failure.Leftovers
 			if !errors.Is(err, spawn.ErrAbort) || (own == "admin") != (len(left) == 0) {
 				t.Errorf("got %v, want the ARQ deleted by an admin's token, or named", err)
 			}
