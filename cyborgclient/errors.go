@@ -70,7 +70,8 @@ var (
 	// transaction). It is not set when nothing was sent (context done, connection
 	// refused, request refused by this package).
 	ErrReplyLost = errors.New("outcome unknown, the reply was lost")
-	// ErrMalformed: a 2xx answer violates Cyborg's API, or is larger than 128 MiB.
+	// ErrMalformed: a 2xx answer violates Cyborg's API, is a web page, or is
+	// larger than 128 MiB.
 	ErrMalformed = errors.New("malformed answer")
 )
 
@@ -212,7 +213,7 @@ type callError struct {
 // Error implements error.
 func (e *callError) Error() string {
 	cause := e.cause
-	if unsent, ok := cause.(*url.Error); ok { //nolint:errorlint // its text repeats method and URL
+	if unsent, ok := cause.(*url.Error); ok && !errors.Is(cause, httpbounds.ErrPage) { //nolint:errorlint // its text repeats method and URL
 		cause = unsent.Err
 	}
 	text := fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], session.Redact(cause.Error(), e.hidden))

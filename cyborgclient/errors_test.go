@@ -181,6 +181,38 @@ func TestErrorTextNamesOperationSubjectAndCause(t *testing.T) {
 	}
 }
 
+// A proxy in maintenance, or a dashboard at the address of the API.
+func TestAWebPageWithASuccessIsCalledHTML(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"text/html", "text/html; charset=utf-8", "Application/XHTML+XML"} {
+		client, transport := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, "<!doctype html><title>Dashboard</title>")
+		})
+		for _, test := range []struct {
+			path string
+			call func(context.Context, *cyborgclient.Client) error
+			want map[string]bool
+		}{
+			{"/devices", devices, set("Malformed")},
+			{"/accelerator_requests", create, set("Malformed", "ReplyLost")},
+			{"/accelerator_requests", bind, set("Malformed", "ReplyLost")},
+			{"/attributes/" + arq1, deleteOne, set("Malformed")},
+		} {
+			err := test.call(t.Context(), client)
+			if want := `"` + endpoint + test.path + `": answered 200 with HTML`; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", kind, err, want)
+			}
+			if diff := cmp.Diff(test.want, kinds(err)); diff != "" {
+				t.Errorf("%s: %v: errors.Is (-want +got):\n%s", kind, err, diff)
+			}
+		}
+		if sent := len(transport.requests()); sent != 5 { // and the version document
+			t.Errorf("%s: %d requests, want no repetition", kind, sent)
+		}
+	}
+}
+
 func TestTokensNeverReachAnErrorText(t *testing.T) {
 	t.Parallel()
 	const token, service = userToken, "gAAAA-service-token"

@@ -206,7 +206,7 @@ func redirection(answer gophercloud.ErrUnexpectedResponseCode, secrets []string)
 func (r request) unanswered(err error, secrets []string) error {
 	failure := &callError{op: r.op, ids: r.ids, kinds: []error{ErrUnavailable}, cause: err, hidden: secrets}
 	switch {
-	case errors.Is(err, httpbounds.ErrTooLarge):
+	case errors.Is(err, httpbounds.ErrTooLarge), errors.Is(err, httpbounds.ErrPage):
 		failure.kinds = []error{ErrMalformed}
 	case errors.Is(err, session.ErrNoToken):
 		failure.kinds = []error{ErrUnauthorized}

@@ -133,7 +133,9 @@ func repeatable(method string) bool {
 }
 
 // permanent reports transport errors for which a retry is useless.
-func permanent(err error) bool { return errors.Is(err, httpbounds.ErrTooLarge) || handshakeFailed(err) }
+func permanent(err error) bool {
+	return errors.Is(err, httpbounds.ErrTooLarge) || errors.Is(err, httpbounds.ErrPage) || handshakeFailed(err)
+}
 
 // handshakeFailed reports that the server's certificate was refused or that the
 // server does not use TLS. The request was not sent.

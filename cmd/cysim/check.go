@@ -65,6 +65,9 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	}
 	client := httpbounds.Client(http.Client{Transport: transport, Timeout: answerTimeout}, httpbounds.AnswerLimit)
 	answer, err := client.Do(req)
+	if errors.Is(err, httpbounds.ErrPage) {
+		return nil, fmt.Errorf("list leaks: %w: not a cloud of cysim serve", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list leaks: %w; is cysim serve running there?", err)
 	}

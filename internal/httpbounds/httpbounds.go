@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,10 @@ import (
 // AnswerLimit bounds one answer of an OpenStack service, in bytes. Cyborg's lists
 // have no pages: 80,000 accelerator requests are 50 MB.
 const AnswerLimit = 128 << 20
+
+// ErrPage is the error of a request to an API that a web page answers with 2xx, as a proxy
+// in maintenance and a dashboard do.
+var ErrPage = errors.New("HTML, not the JSON expected")
 
 // ErrTooLarge is the error of reading an answer beyond its limit.
 var ErrTooLarge = errors.New("the answer is too large")
@@ -27,8 +32,9 @@ func Client(client http.Client, limit int64) http.Client {
 	return client
 }
 
-// Transport returns a transport whose answers end with ErrTooLarge beyond a limit in
-// bytes. A nil base is http.DefaultTransport.
+// Transport returns a transport for APIs whose answers end with ErrTooLarge beyond a limit in
+// bytes. An HTML answer with 2xx is an error that matches ErrPage; http.Client adds the URL. A nil
+// base is http.DefaultTransport.
 func Transport(base http.RoundTripper, limit int64) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -44,10 +50,21 @@ type transport struct {
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(req)
-	if resp != nil && resp.Body != nil {
-		resp.Body = &limited{ReadCloser: resp.Body, left: t.limit, limit: t.limit}
+	if err != nil || resp == nil || resp.Body == nil {
+		return resp, err
 	}
-	return resp, err
+	if resp.StatusCode/100 == 2 && isPage(resp.Header) {
+		resp.Body.Close()
+		return nil, fmt.Errorf("answered %d with %w", resp.StatusCode, ErrPage)
+	}
+	resp.Body = &limited{ReadCloser: resp.Body, left: t.limit, limit: t.limit}
+	return resp, nil
+}
+
+// isPage reports whether an answer is HTML.
+func isPage(header http.Header) bool {
+	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	return kind == "text/html" || kind == "application/xhtml+xml"
 }
 
 // limited is a body with a limit.

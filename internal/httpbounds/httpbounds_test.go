@@ -103,3 +103,28 @@ func TestSameServer(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAnswerOfHTMLIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		status int
+		kind   string
+		want   bool
+	}{
+		{200, "text/html; charset=UTF-8", true}, {203, "TEXT/HTML", true}, {201, "application/xhtml+xml", true},
+		{200, "application/json", false}, {200, "", false}, {204, "", false}, {502, "text/html", false}, {302, "text/html", false},
+	} {
+		base := roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: test.status, Header: http.Header{"Content-Type": {test.kind}}, Body: io.NopCloser(strings.NewReader("x"))}, nil
+		})
+		req := httptest.NewRequest(http.MethodGet, "http://cloud/x", nil)
+		resp, err := httpbounds.Transport(base, 10).RoundTrip(req)
+		if errors.Is(err, httpbounds.ErrPage) != test.want || (resp == nil) != test.want || test.want && !strings.Contains(err.Error(), " with HTML") {
+			t.Errorf("%d, %q: %v", test.status, test.kind, err)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -143,3 +143,44 @@ func TestAFailedRenewalIsNamed(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
+
+// read and write are one request of each kind.
+func read(ctx context.Context, c *placement.Client) error {
+	_, err := c.Allocation(ctx, "consumer")
+	return err
+}
+
+func readProviders(ctx context.Context, c *placement.Client) error {
+	_, err := c.Tree(ctx, "root", "")
+	return err
+}
+
+func readCandidates(ctx context.Context, c *placement.Client) error {
+	_, err := c.Candidates(ctx, requestspec.RequestSpec{})
+	return err
+}
+
+func write(ctx context.Context, c *placement.Client) error {
+	return c.SetAllocation(ctx, "consumer", placement.Allocation{})
+}
+
+func TestAWebPageIsCalledHTML(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		call func(context.Context, *placement.Client) error
+		path string
+	}{{read, "allocations/consumer"}, {readProviders, "resource_providers?in_tree=root"}, {readCandidates, "allocation_candidates?"}, {write, "allocations/consumer"}} {
+		sent := 0
+		client := newClient(t, func(*http.Request) *http.Response {
+			sent++
+			resp := respond(200, strings.NewReader("<html><title>Dashboard</title></html>"))
+			resp.Header.Set("Content-Type", "text/html")
+			return resp
+		}, nil)
+		err := test.call(t.Context(), client)
+		if want := `"http://placement.example/` + test.path + `": answered 200 with HTML`; !errors.Is(err, httpbounds.ErrPage) || !strings.Contains(err.Error(), want) ||
+			placement.Refused(err) || sent != 1 {
+			t.Errorf("%d requests, %v, want %s", sent, err, want)
+		}
+	}
+}

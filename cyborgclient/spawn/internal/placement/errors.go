@@ -73,11 +73,11 @@ type unanswered struct {
 	hidden []string // tokens, in case the cause quotes one
 }
 
-// Error leaves out what net/url adds: method and URL, with the whole query.
+// Error leaves out what net/url adds: method and URL, with the whole query. Of a web page the URL is what is wrong.
 func (e *unanswered) Error() string {
 	cause := e.cause
 	var failed *url.Error
-	if errors.As(cause, &failed) {
+	if errors.As(cause, &failed) && !errors.Is(cause, httpbounds.ErrPage) {
 		cause = failed.Err
 	}
 	return line(session.Redact(e.what+": "+cause.Error(), e.hidden))
