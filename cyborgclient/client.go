@@ -123,7 +123,8 @@ func newTransport(base http.RoundTripper, settings settings) http.RoundTripper {
 	if settings.transport != nil {
 		base = settings.transport
 	}
-	return newRetry(&bufferTransport{httpbounds.Transport(base, httpbounds.AnswerLimit)}, settings.retry, settings.logger)
+	buffer := &bufferTransport{httpbounds.Transport(base, httpbounds.AnswerLimit)}
+	return session.Retry(settings.retry).Transport(buffer, settings.logger)
 }
 
 // Service returns a gophercloud client of the same endpoint, for requests that

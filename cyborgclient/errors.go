@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
@@ -60,17 +60,19 @@ var (
 	// needs. It is detected before sending when an earlier answer named the
 	// server's maximum; otherwise it is a 406.
 	ErrMicroversion = errors.New("microversion not supported by the server")
-	// ErrUnavailable: no answer, 429, or a 5xx that is not a known conflict. A
-	// later attempt may succeed.
+	// ErrUnavailable: no answer, 408, 429, or a 5xx that is not a known conflict. A
+	// later attempt may succeed. A 429 says that nothing was done.
 	ErrUnavailable = errors.New("service unavailable")
 	// ErrReplyLost: the outcome of a POST or PATCH is unknown and it may have been
 	// applied: the connection broke after bytes may have been sent, a 2xx answer
-	// was truncated or malformed, or the status was a 5xx (a gateway timeout, or
-	// Cyborg failing half-way: it does not create the ARQs of one request in one
-	// transaction). It is not set when nothing was sent (context done, connection
+	// was truncated or malformed, or the status proves nothing: a 5xx (a gateway
+	// timeout, or Cyborg failing half-way: it does not create the ARQs of one
+	// request in one transaction), a 408 (Envoy also answers it while the service
+	// still works on the request), a 2xx that Cyborg does not answer, such as 203,
+	// or a 3xx. It is not set when nothing was sent (context done, connection
 	// refused, request refused by this package).
 	ErrReplyLost = errors.New("outcome unknown, the reply was lost")
-	// ErrMalformed: a 2xx answer violates Cyborg's API, is a web page, or is
+	// ErrMalformed: a 2xx or 3xx answer violates Cyborg's API, is a web page, or is
 	// larger than 128 MiB.
 	ErrMalformed = errors.New("malformed answer")
 )
@@ -132,16 +134,20 @@ func (e *APIError) sentinels() []error {
 	case e.Status == http.StatusInternalServerError && e.says(
 		"Expected state(s): ['Initial'", "already exists", "foreign key constraint", "FOREIGN KEY constraint"):
 		return []error{ErrConflict}
-	case e.Status >= 500 && (e.Method == http.MethodPost || e.Method == http.MethodPatch):
-		return []error{ErrUnavailable, ErrReplyLost}
 	}
-	if sentinel, ok := statusSentinels[e.Status]; ok {
-		return []error{sentinel}
+	var kinds []error
+	if changes(e.Method) && !httpbounds.Refused(e.Status) {
+		kinds = append(kinds, ErrReplyLost)
 	}
-	if e.Status >= 500 {
-		return []error{ErrUnavailable}
+	switch sentinel, ok := statusSentinels[e.Status]; {
+	case ok:
+		kinds = append(kinds, sentinel)
+	case e.Status >= 500:
+		kinds = append(kinds, ErrUnavailable)
+	case e.Status < 400:
+		kinds = append(kinds, ErrMalformed)
 	}
-	return nil
+	return kinds
 }
 
 // statusSentinels are the sentinels of statuses for which the message does not matter.
@@ -156,6 +162,7 @@ var statusSentinels = map[int]error{
 	http.StatusRequestEntityTooLarge: ErrInvalid,
 	http.StatusUnsupportedMediaType:  ErrInvalid,
 	http.StatusLocked:                ErrNotResolved,
+	http.StatusRequestTimeout:        ErrUnavailable,
 	http.StatusTooManyRequests:       ErrUnavailable,
 }
 
@@ -229,14 +236,6 @@ func (e *callError) Unwrap() []error { return append(slices.Clone(e.kinds), e.ca
 // failed returns the error of a call that was not sent.
 func (r request) failed(kind, cause error) error {
 	return &callError{op: r.op, ids: r.ids, kinds: []error{kind}, cause: cause}
-}
-
-// notSent reports whether err proves that no byte of the request reached the
-// server.
-func notSent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") || handshakeFailed(err) ||
-		errors.Is(err, session.ErrNoToken)
 }
 
 // subject returns the operation and its identifiers for error texts.

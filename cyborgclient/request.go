@@ -55,7 +55,7 @@ type request struct {
 	body    any // JSON body, nil for none
 	// decode reads the body of a 2xx answer; nil for calls whose answer is empty.
 	decode func(body []byte) error
-	// gone: a 404 to a retry means success (see retry.go).
+	// gone: a 404 to a retry means success (see [session.Attempts]).
 	gone bool
 }
 
@@ -113,20 +113,20 @@ func (c *Client) send(ctx context.Context, r request, minor int, call *Call) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	ctx, tries := withAttempts(ctx, r.method)
+	ctx, tries := session.WithAttempts(ctx, r.method)
 	ctx, tokens := session.Watch(ctx)
 	answer, err := c.service.Request(ctx, r.method, r.url, &gophercloud.RequestOpts{
 		JSONBody: r.body, OkCodes: successes(), KeepResponseBody: true,
 		MoreHeaders: map[string]string{headerVersion: "accelerator 2." + strconv.Itoa(minor)},
 	})
-	call.Attempts += tries.sent
+	call.Attempts += tries.Sent
 	if err != nil {
 		return c.failure(r, err, tries, tokens, call)
 	}
 	defer answer.Body.Close()
 	call.Status = answer.StatusCode
 	call.Date = c.readHeader(answer.Header)
-	return r.read(answer.StatusCode, tries.answer)
+	return r.read(answer.StatusCode, tries.Answer)
 }
 
 // readHeader stores the maximum version of an answer and returns its date.
@@ -141,14 +141,14 @@ func (c *Client) readHeader(header http.Header) time.Time {
 
 // failure converts an error of gophercloud into one of this package, or into
 // success for a deletion that an earlier attempt had already done.
-func (c *Client) failure(r request, err error, tries *attempts, tokens *session.Outcome, call *Call) error {
+func (c *Client) failure(r request, err error, tries *session.Attempts, tokens *session.Outcome, call *Call) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &answer) {
 		return r.unanswered(err, tokens.Sent)
 	}
 	call.Status = answer.Actual
 	call.Date = c.readHeader(answer.ResponseHeader)
-	if r.gone && tries.uncertain && answer.Actual == http.StatusNotFound && tellsMissing(answer.Body) {
+	if r.gone && tries.Uncertain && answer.Actual == http.StatusNotFound && tellsMissing(answer.Body) {
 		return nil
 	}
 	apiErr := newAPIError(r, answer, tokens.Sent)
@@ -167,11 +167,11 @@ func (c *Client) failure(r request, err error, tries *attempts, tokens *session.
 	return &callError{op: r.op, ids: r.ids, kinds: kinds, hidden: tokens.Sent, cause: cause}
 }
 
-// isAway reports whether Keystone did not answer a login, or with a 5xx, as while it is restarted.
+// isAway reports whether Keystone did not answer a login, or with a status such as 503, as while it is restarted.
 func isAway(err error) bool {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
-		return answer.Actual >= 500
+		return answer.Actual >= 500 || httpbounds.AskAgain(answer.Actual)
 	}
 	return errors.As(err, new(net.Error))
 }
@@ -211,7 +211,7 @@ func (r request) unanswered(err error, secrets []string) error {
 	case errors.Is(err, session.ErrNoToken):
 		failure.kinds = []error{ErrUnauthorized}
 	}
-	if r.changes() && !notSent(err) {
+	if r.changes() && !session.NotSent(err) {
 		failure.kinds = append([]error{ErrReplyLost}, failure.kinds...)
 	}
 	return failure
@@ -249,4 +249,6 @@ func (r request) confirms(status int, answer []byte) bool {
 }
 
 // changes reports whether sending r twice differs from sending it once.
-func (r request) changes() bool { return r.method == http.MethodPost || r.method == http.MethodPatch }
+func (r request) changes() bool { return changes(r.method) }
+
+func changes(method string) bool { return method == http.MethodPost || method == http.MethodPatch }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/internal/httpbounds"
+	"github.com/gocyborg/gocyborg/internal/session"
 )
 
 // bufferTransport reads each answer completely below the retry policy, so that
@@ -17,8 +18,8 @@ type bufferTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t *bufferTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	tries := attemptsFrom(req.Context())
-	tries.sent++
+	tries := session.AttemptsOf(req.Context())
+	tries.Sent++
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -32,12 +33,12 @@ func (t *bufferTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	tries.answer, err = readAnswer(resp)
+	tries.Answer, err = readAnswer(resp)
 	if err != nil && (resp.StatusCode < 300 || errors.Is(err, httpbounds.ErrTooLarge)) {
 		return nil, err
 	}
 	// A truncated body of an error answer is kept: its status is known.
-	resp.Body = io.NopCloser(bytes.NewReader(tries.answer))
+	resp.Body = io.NopCloser(bytes.NewReader(tries.Answer))
 	return resp, nil
 }
 

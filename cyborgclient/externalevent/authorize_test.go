@@ -61,7 +61,7 @@ func TestHasRole(t *testing.T) {
 	if err := w.Wait(t.Context(), 0); w.States()[0].Status != externalevent.StatusCompleted {
 		t.Errorf("the event that Nova forwards is refused: %v", err)
 	}
-	if err := cloud.Faults().Set(fault.Rule{Operation: fault.TokenValidate, Action: fault.Status, Status: 503, Times: -1}); err != nil {
+	if err := cloud.Faults().Set(fault.Rule{Operation: fault.TokenValidate, Action: fault.Status, Status: 500, Times: -1}); err != nil {
 		t.Fatal(err)
 	}
 	if got := post(service); got != http.StatusUnauthorized {

@@ -217,7 +217,7 @@ func TestRetryFuncOfTheProviderDoesNotRepeatAClaim(t *testing.T) {
 			return err
 		}
 		w.connect(t, provider)
-		w.fail(t, fault.Rule{Operation: fault.AllocationCandidatesList, Action: fault.Status, Status: http.StatusServiceUnavailable},
+		w.fail(t, fault.Rule{Operation: fault.AllocationCandidatesList, Action: fault.Status, Status: http.StatusInternalServerError},
 			fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		if reads == 0 || writes > 0 {

@@ -40,15 +40,15 @@ func novaHalf() []Package {
 		{Pattern: "requestspec", Ours: []string{"internal/terminal"}, Never: inputOutput()},
 		{Pattern: "matching", Ours: []string{"requestspec"}, Never: inputOutput()},
 		{Pattern: "domainxml", Others: []string{libvirtxml}, Never: inputOutput()},
-		{Pattern: "cyborgclient", Ours: []string{"internal/httpbounds", "internal/session", "internal/terminal"}, Others: []string{gophercloud, retryable}},
+		{Pattern: "cyborgclient", Ours: []string{"internal/httpbounds", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
 		{Pattern: "cyborgclient/externalevent", Ours: []string{"internal/session"}, Others: []string{gophercloud}},
 		{
 			Pattern: "cyborgclient/spawn",
 			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec", "internal/osloconf", "internal/session", "internal/terminal"},
 			Others:  []string{gophercloud, libvirtxml},
 		},
-		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/jsonread", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
-		{Pattern: "internal/session", Ours: []string{"internal/httpbounds", "internal/uuids"}, Others: []string{gophercloud}},
+		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/httpbounds", "internal/jsonread", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
+		{Pattern: "internal/session", Ours: []string{"internal/httpbounds", "internal/uuids"}, Others: []string{gophercloud, retryable}},
 	}
 }
 

@@ -138,3 +138,18 @@ func port(u *url.URL) string {
 		return "80"
 	}
 }
+
+// AskAgain reports whether a request with this answer may be answered otherwise in a moment: a gateway or a
+// limit of rates answered it.
+func AskAgain(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// Refused reports whether a status proves that the request was not applied: a 4xx does, except 408, which
+// Envoy also answers to a complete request that the service still works on.
+func Refused(status int) bool { return status/100 == 4 && status != http.StatusRequestTimeout }

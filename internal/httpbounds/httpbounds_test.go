@@ -128,3 +128,17 @@ func TestAnAnswerOfHTMLIsAnError(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func TestWhatAStatusProves(t *testing.T) {
+	t.Parallel()
+	for status := 100; status < 600; status++ {
+		again := status == 408 || status == 429 || status == 502 || status == 503 || status == 504
+		if got := httpbounds.AskAgain(status); got != again {
+			t.Errorf("AskAgain(%d) = %v", status, got)
+		}
+		refused := status >= 400 && status < 500 && status != 408
+		if got := httpbounds.Refused(status); got != refused {
+			t.Errorf("Refused(%d) = %v", status, got)
+		}
+	}
+}

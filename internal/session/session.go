@@ -55,16 +55,16 @@ func Provider(tokens Tokens, endpoint string, transport http.RoundTripper) (*gop
 }
 
 // Service returns a copy of a client of one service whose provider is that of Provider,
-// with bounded answers. What the given provider does to retry is kept for reads: a write that
-// is sent again meets what the first one has changed, which hides that it was applied.
+// with bounded answers and the retries of Retry. What the given provider does to retry is kept for
+// reads: a write that is sent again meets what the first one has changed, which hides that it was applied.
 func Service(client *gophercloud.ServiceClient) (*gophercloud.ServiceClient, error) {
 	given := client.ProviderClient
 	bounded := httpbounds.Transport(given.HTTPClient.Transport, httpbounds.AnswerLimit)
-	provider, err := Provider(Tokens{User: given}, client.ResourceBaseURL(), bounded)
+	provider, err := Provider(Tokens{User: given}, client.ResourceBaseURL(), Retry{}.Transport(bounded, nil))
 	if err != nil {
 		return nil, err
 	}
-	provider.RetryFunc, provider.RetryBackoffFunc, provider.MaxBackoffRetries = forReads(given.RetryFunc), given.RetryBackoffFunc, given.MaxBackoffRetries
+	provider.RetryFunc, provider.RetryBackoffFunc, provider.MaxBackoffRetries = forReads(given.RetryFunc), backoffOfReads(given.RetryBackoffFunc), given.MaxBackoffRetries
 	own := *client
 	own.ProviderClient = provider
 	return &own, nil
@@ -80,6 +80,19 @@ func forReads(retry gophercloud.RetryFunc) gophercloud.RetryFunc {
 			return err
 		}
 		return retry(ctx, method, url, options, err, failCount)
+	}
+}
+
+// backoffOfReads retries reads only. gophercloud calls it for a 429 to any request.
+func backoffOfReads(backoff gophercloud.RetryBackoffFunc) gophercloud.RetryBackoffFunc {
+	if backoff == nil {
+		return nil
+	}
+	return func(ctx context.Context, answer *gophercloud.ErrUnexpectedResponseCode, err error, failCount uint) error {
+		if answer.Method != http.MethodGet {
+			return *answer
+		}
+		return backoff(ctx, answer, err, failCount)
 	}
 }
 

@@ -164,6 +164,42 @@ func write(ctx context.Context, c *placement.Client) error {
 	return c.SetAllocation(ctx, "consumer", placement.Allocation{})
 }
 
+// A balancer or a limit of rates answers. A write is not sent again, and its outcome is what the status proves.
+func TestReadsAreRepeatedAndWritesAreNot(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{408, 429, 502, 503, 504, 500, 404} {
+		for name, call := range map[string]func(context.Context, *placement.Client) error{
+			"GET allocations": read, "GET resource_providers": readProviders, "GET allocation_candidates": readCandidates, "PUT": write,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				sent := 0
+				provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: transport(func(*http.Request) *http.Response {
+					sent++
+					return respond(status, strings.NewReader(""))
+				})}}
+				provider.MaxBackoffRetries = 2
+				provider.RetryBackoffFunc = func(context.Context, *gophercloud.ErrUnexpectedResponseCode, error, uint) error { return nil }
+				client, err := placement.New(&gophercloud.ServiceClient{ProviderClient: provider, Endpoint: "http://placement.example/"}, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = call(t.Context(), client)
+				want := 1
+				switch {
+				case name == "PUT", status == 500, status == 404:
+				case status == 429:
+					want = 12 // three times what the transport sends: the provider's own function repeats it twice
+				default:
+					want = 4
+				}
+				if sent != want || placement.StatusOf(err) != status || placement.Refused(err) != (status == 429 || status == 404) {
+					t.Errorf("%s, %d: %d requests, want %d; refused: %v; %v", name, status, sent, want, placement.Refused(err), err)
+				}
+			})
+		}
+	}
+}
+
 func TestAWebPageIsCalledHTML(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

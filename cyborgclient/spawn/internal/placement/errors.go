@@ -10,6 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
@@ -112,8 +113,10 @@ func UnknownProvider(err error) bool {
 }
 
 // Refused reports that Placement certainly did not apply a change: it answered with
-// a 4xx, or there was no token to send it with. Otherwise the outcome is unknown.
-func Refused(err error) bool { return StatusOf(err)/100 == 4 || errors.Is(err, session.ErrNoToken) }
+// a status that proves it, or there was no token to send it with. Otherwise the outcome is unknown.
+func Refused(err error) bool {
+	return httpbounds.Refused(StatusOf(err)) || errors.Is(err, session.ErrNoToken)
+}
 
 // VersionRefused reports that Placement does not support the microversion. A 406 of a proxy, such as
 // that of a web application firewall, names no version.
