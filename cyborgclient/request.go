@@ -178,7 +178,7 @@ func isAway(err error) bool {
 
 // newAPIError decodes an error answer.
 func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string) error {
-	answer.Body = []byte(session.Redact(string(answer.Body), secrets))
+	answer.Body = session.Excerpt(answer.Body, secrets)
 	decoded := decodeFault(answer.Body)
 	if answer.Actual/100 == 3 && decoded.detail == "" {
 		decoded.detail = redirection(answer, secrets)

@@ -29,6 +29,10 @@ func maskEscaped(text, secret string) string {
 			break
 		}
 		begin := read + i
+		if isShort(secret) && !isValue(rest.text, begin, begin+len(hidden)) {
+			read = begin + 1
+			continue
+		}
 		read = begin + len(hidden)
 		masked.WriteString(text[end:rest.at[begin]] + mask)
 		end = rest.at[read]

@@ -219,3 +219,38 @@ func TestNoErrorOfALoginHasTheToken(t *testing.T) {
 		t.Errorf("%v, want what the server says without the token", err)
 	}
 }
+
+// A proxy before Keystone may answer with a page of any length, or quote a password at the end of what is shown.
+func TestTheAnswerOfALoginIsShortened(t *testing.T) {
+	for name, page := range map[string]string{
+		"long":                strings.Repeat("x", 3<<20),
+		"a password at 1 KiB": strings.Repeat("x", 1010) + "correct-horse" + strings.Repeat("x", 1<<20),
+	} {
+		for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusForbidden, http.StatusBadGateway} {
+			for _, kind := range []string{"text/html; charset=utf-8", "application/json"} {
+				keystone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", kind)
+					w.WriteHeader(status)
+					_, _ = io.WriteString(w, page)
+				}))
+				t.Setenv("OS_AUTH_URL", keystone.URL+"/v3")
+				t.Setenv("OS_USERNAME", "u")
+				t.Setenv("OS_PASSWORD", "correct-horse")
+				t.Setenv("OS_USER_DOMAIN_NAME", "d")
+				t.Setenv("OS_CLOUD", "")
+				cloud, err := session.ReadCloud("")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = cloud.LogIn(t.Context(), nil)
+				switch text := fmt.Sprint(err); {
+				case err == nil || len(text) > 2<<10 || strings.Contains(fmt.Sprintf("%+v %#v", err, errors.Unwrap(err)), "correct-hor"):
+					t.Errorf("%s, %d, %s: %d bytes: %.3000s", name, status, kind, len(text), text)
+				case status < 300 && kind != "application/json" && !strings.Contains(text, keystone.URL+`/v3/auth/tokens": answered `):
+					t.Errorf("%s, %d, %s: %s, want the URL and that it is HTML", name, status, kind, text)
+				}
+				keystone.Close()
+			}
+		}
+	}
+}

@@ -80,3 +80,24 @@ func TestRedactKeepsTheRest(t *testing.T) {
 		}
 	})
 }
+
+// A password of one letter does not hide the letters of an error.
+func TestAShortSecretIsRedactedAsAField(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ secret, text, want string }{
+		{"a", `refused a {"password": "a", "name": "anna"}`, `refused a {"password": "***", "name": "anna"}`},
+		{"a", `{\"password\": \"a\"} a page`, `{\"password\": \"***\"} a page`},
+		{"a", "{&quot;password&quot;:&quot;a&quot;}", "{&quot;password&quot;:&quot;***&quot;}"},
+		{"a", "username=anna&password=a&domain=b", "username=anna&password=***&domain=b"},
+		{"a", "X-Auth-Token: a\r\nCause: a", "X-Auth-Token: ***\r\nCause: a"},
+		{"admin", "the role admin is required, administrators: admin", "the role admin is required, administrators: admin"},
+		{"admin", "{'secret': 'admin'}", "{'secret': '***'}"},
+		{"1", `{"passcode":"1"} 1 of 11: passcode: 1`, `{"passcode":"***"} 1 of 11: passcode: ***`},
+		{"pw1", "refused pw1, not pw12", "refused ***, not pw12"},
+		{"a b", `"a b" or a b c`, `"***" or *** c`},
+	} {
+		if got := session.Redact(test.text, []string{test.secret}); got != test.want {
+			t.Errorf("%q in %s: got %s, want %s", test.secret, test.text, got, test.want)
+		}
+	}
+}

@@ -306,7 +306,7 @@ func reauthenticate(ctx context.Context, provider *gophercloud.ProviderClient, r
 			break
 		}
 	}
-	return err
+	return new(Outcome).Redacted(err) // a given provider does not shorten what Keystone answers
 }
 
 // endedByContext reports whether an error is that of a context. A network's own, such as the timeout of a dial, only
