@@ -24,6 +24,7 @@ type Client struct {
 	settings    settings
 	withService bool         // requests have X-Service-Token
 	maxMinor    atomic.Int32 // highest minor version of the server, plus one; 0: unknown
+	form        atomic.Int32 // the headerForm that the server read last
 }
 
 // New makes a Client from an authenticated provider. The endpoint is the one

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -24,6 +25,34 @@ const (
 	minorProfileByName = 2 // GET device_profiles/{name}
 	minorDeviceStatus  = 3 // "status" of devices
 )
+
+// headerForm is a form of the header OpenStack-API-Version. No form is read by every Cyborg: 9.0, 10.0
+// and 11.0 read "accelerator 2.N", 10.1 and 12.0 to 16.0 read "2.N", 17.0 reads both. The other form is
+// 2.0 to them (cyborg/api/controllers/base.py).
+type headerForm int32
+
+// The forms, the first one to try first.
+const (
+	formWithService headerForm = iota
+	formBare
+)
+
+// header returns the header for a minor version.
+func (f headerForm) header(minor int) string {
+	version := "2." + strconv.Itoa(minor)
+	if f == formWithService {
+		return serviceType + " " + version
+	}
+	return version
+}
+
+func (f headerForm) other() headerForm { return formBare - f }
+
+// parseApplied reads the version that an answer names as the applied one, with or without the service.
+// Cyborg names it in every answer, except in a 404, 405 or 406 from its router.
+func parseApplied(header http.Header) (minor int, ok bool) {
+	return parseMinor(strings.TrimPrefix(header.Get(headerVersion), serviceType+" "))
+}
 
 // parseMinor reads the minor version of "2.N".
 func parseMinor(text string) (minor int, ok bool) {
@@ -73,6 +102,32 @@ func (c *Client) negotiate(ctx context.Context, r request) (int, error) {
 		return r.need, nil
 	}
 	return preferred, nil
+}
+
+// exchange sends r in a microversion. Cyborg does not refuse a header in a form that it does not read: the
+// answer then names a lower version. The request is repeated in the other form, which is kept for the
+// next calls. A PATCH is repeated only after a 406, which Cyborg answers before it changes anything.
+func (c *Client) exchange(ctx context.Context, r request, minor int, call *Call) error {
+	form := headerForm(c.form.Load())
+	applied, err := c.send(ctx, r, form.header(minor), call)
+	if !c.misread(applied, minor) || r.changes() && !errors.Is(err, ErrMicroversion) {
+		return err
+	}
+	form = form.other()
+	applied, err = c.send(ctx, r, form.header(minor), call)
+	if applied == minor {
+		c.form.Store(int32(form))
+	}
+	return err
+}
+
+// noVersion is the applied version of an answer that does not name one.
+const noVersion = -1
+
+// misread reports that Cyborg applied a lower version than the one asked for, although it supports that.
+func (c *Client) misread(applied, asked int) bool {
+	highest, ok := c.known()
+	return applied != noVersion && applied < asked && (!ok || asked <= highest)
 }
 
 // GetVersion returns Cyborg's version document (GET on the endpoint). It needs

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -90,9 +89,9 @@ func (c *Client) do(ctx context.Context, r request) error {
 		return err
 	}
 	call := Call{Operation: r.op, IDs: slices.Clone(r.ids), Method: r.method, Start: time.Now()}
-	call.Err = c.send(ctx, r, minor, &call)
+	call.Err = c.exchange(ctx, r, minor, &call)
 	if minor > r.need && errors.Is(call.Err, ErrMicroversion) { // a worker that is still to be upgraded
-		call.Err = c.send(ctx, r, r.need, &call)
+		call.Err = c.exchange(ctx, r, r.need, &call)
 	}
 	call.Duration = time.Since(call.Start)
 	observers, _ := ctx.Value(observerKey{}).([]func(Call))
@@ -106,10 +105,11 @@ func (c *Client) do(ctx context.Context, r request) error {
 // for which Cyborg waits minutes.
 const requestTimeout = 10 * time.Minute
 
-// send performs the request and records status, date and attempts in call.
-func (c *Client) send(ctx context.Context, r request, minor int, call *Call) error {
+// send performs the request and records status, date and attempts in call. It returns the minor version
+// that Cyborg applied, or noVersion.
+func (c *Client) send(ctx context.Context, r request, version string, call *Call) (applied int, err error) {
 	if err := ctx.Err(); err != nil {
-		return r.failed(ErrUnavailable, err)
+		return noVersion, r.failed(ErrUnavailable, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -117,37 +117,40 @@ func (c *Client) send(ctx context.Context, r request, minor int, call *Call) err
 	ctx, tokens := session.Watch(ctx)
 	answer, err := c.service.Request(ctx, r.method, r.url, &gophercloud.RequestOpts{
 		JSONBody: r.body, OkCodes: successes(), KeepResponseBody: true,
-		MoreHeaders: map[string]string{headerVersion: "accelerator 2." + strconv.Itoa(minor)},
+		MoreHeaders: map[string]string{headerVersion: version},
 	})
 	call.Attempts += tries.Sent
 	if err != nil {
-		return c.failure(r, err, tries, tokens, call)
+		var refusal gophercloud.ErrUnexpectedResponseCode
+		if !errors.As(err, &refusal) {
+			return noVersion, r.unanswered(err, tokens.Sent)
+		}
+		applied = c.readHeader(refusal.Actual, refusal.ResponseHeader, call)
+		return applied, c.failure(r, refusal, tries, tokens)
 	}
 	defer answer.Body.Close()
-	call.Status = answer.StatusCode
-	call.Date = c.readHeader(answer.Header)
-	return r.read(answer.StatusCode, tries.Answer)
+	applied = c.readHeader(answer.StatusCode, answer.Header, call)
+	return applied, r.read(answer.StatusCode, tries.Answer)
 }
 
-// readHeader stores the maximum version of an answer and returns its date.
-func (c *Client) readHeader(header http.Header) time.Time {
+// readHeader records status and date of an answer in call, stores its maximum version, and returns the
+// applied minor version, or noVersion.
+func (c *Client) readHeader(status int, header http.Header, call *Call) (applied int) {
 	c.learn(header.Get(headerMaxVersion))
-	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		return time.Time{}
+	call.Status, call.Date = status, time.Time{}
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		call.Date = date
 	}
-	return date
+	applied, ok := parseApplied(header)
+	if !ok {
+		return noVersion
+	}
+	return applied
 }
 
-// failure converts an error of gophercloud into one of this package, or into
-// success for a deletion that an earlier attempt had already done.
-func (c *Client) failure(r request, err error, tries *session.Attempts, tokens *session.Outcome, call *Call) error {
-	var answer gophercloud.ErrUnexpectedResponseCode
-	if !errors.As(err, &answer) {
-		return r.unanswered(err, tokens.Sent)
-	}
-	call.Status = answer.Actual
-	call.Date = c.readHeader(answer.ResponseHeader)
+// failure converts an error answer into an error of this package, or into success for a deletion that an
+// earlier attempt had already done.
+func (c *Client) failure(r request, answer gophercloud.ErrUnexpectedResponseCode, tries *session.Attempts, tokens *session.Outcome) error {
 	if r.gone && tries.Uncertain && answer.Actual == http.StatusNotFound && tellsMissing(answer.Body) {
 		return nil
 	}
