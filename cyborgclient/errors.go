@@ -170,12 +170,15 @@ func (e *APIError) says(texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(e.Detail, text) })
 }
 
+// errNotListed: a resource is not in the list in which it was looked for.
+var errNotListed = errors.New("Cyborg does not list it")
+
 // IsMissing reports that Cyborg itself answered that it does not know a resource. ErrNotFound also matches the 404 of
 // an ingress without a backend, which does not tell. Cyborg answers so, too, about an ARQ of another project than that
 // of a token without the role admin.
 func IsMissing(err error) bool {
 	var answer gophercloud.ErrUnexpectedResponseCode
-	return errors.Is(err, ErrNotFound) && errors.As(err, &answer) && tellsMissing(answer.Body)
+	return errors.Is(err, errNotListed) || errors.Is(err, ErrNotFound) && errors.As(err, &answer) && tellsMissing(answer.Body)
 }
 
 // DeleteError is returned by DeleteARQs when some ARQs could not be deleted.

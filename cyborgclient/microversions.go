@@ -20,10 +20,9 @@ const (
 // that suffices, 2.0 included, so the answer does not depend on the server's
 // default.
 const (
-	minorBase          = 0
-	minorProject       = 1 // PATCH may carry /project_id
-	minorProfileByName = 2 // GET device_profiles/{name}
-	minorDeviceStatus  = 3 // "status" of devices
+	minorBase         = 0
+	minorProject      = 1 // PATCH may carry /project_id
+	minorDeviceStatus = 3 // "status" of devices
 )
 
 // headerForm is a form of the header OpenStack-API-Version. No form is read by every Cyborg: 9.0, 10.0

@@ -20,8 +20,6 @@ func upTo(t *testing.T, highest string) http.HandlerFunc {
 		switch path := r.URL.Path; {
 		case strings.HasSuffix(path, "/v2"):
 			reply(w, 200, strings.ReplaceAll(string(answer(t, "version")), `"2.3"`, `"`+highest+`"`))
-		case strings.Contains(path, "/device_profiles/"):
-			reply(w, 200, string(answer(t, "profile_get")))
 		case strings.HasSuffix(path, "/devices"):
 			reply(w, 200, string(answer(t, "device_list")))
 		case r.Method == http.MethodPatch:
@@ -30,11 +28,6 @@ func upTo(t *testing.T, highest string) http.HandlerFunc {
 			reply(w, 200, `{"arqs": []}`)
 		}
 	}
-}
-
-func byName(ctx context.Context, client *cyborgclient.Client) error {
-	_, err := client.GetDeviceProfileByName(ctx, "dp-pgpu")
-	return err
 }
 
 func devices(ctx context.Context, client *cyborgclient.Client) error {
@@ -60,9 +53,7 @@ func TestLowestSufficientMicroversionIsSent(t *testing.T) {
 		{"bind to a project", "2.3", bindToProject, []string{"2.0", "2.1"}, false},
 		{"bind to a project, just enough", "2.1", bindToProject, []string{"2.0", "2.1"}, false},
 		{"bind to a project, too old", "2.0", bindToProject, []string{"2.0"}, true},
-		{"profile by name", "2.3", byName, []string{"2.0", "2.2"}, false},
-		{"profile by name, too old", "2.1", byName, []string{"2.0"}, true},
-		{"profile by name, 2.10 is more than 2.2", "2.10", byName, []string{"2.0", "2.2"}, false},
+		{"bind to a project, 2.10 is more than 2.1", "2.10", bindToProject, []string{"2.0", "2.1"}, false},
 		{"device status", "2.3", devices, []string{"2.0", "2.3"}, false},
 		{"devices without status", "2.2", devices, []string{"2.0", "2.0"}, false},
 	}
@@ -87,12 +78,12 @@ func TestLowestSufficientMicroversionIsSent(t *testing.T) {
 
 func TestTheMaximumVersionIsReadFromEveryAnswer(t *testing.T) {
 	t.Parallel()
-	client, transport := newClient(t, upTo(t, "2.1"))
+	client, transport := newClient(t, upTo(t, "2.0"))
 	if err := listARQs(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
-	err := byName(t.Context(), client)
-	if !errorsIs(err, cyborgclient.ErrMicroversion) || !strings.Contains(err.Error(), "2.2") || !strings.Contains(err.Error(), "2.1") {
+	err := bindToProject(t.Context(), client)
+	if !errorsIs(err, cyborgclient.ErrMicroversion) || !strings.Contains(err.Error(), "2.1") || !strings.Contains(err.Error(), "2.0") {
 		t.Errorf("err = %v", err)
 	}
 	if diff := cmp.Diff([]string{"GET /accelerator_requests?instance=" + server1 + "&bind_state=resolved", "GET "}, transport.lines()); diff != "" {
@@ -141,11 +132,11 @@ func TestTheLowestVersionIsSentWhileTheMaximumIsUnknown(t *testing.T) {
 		}
 		reply(w, 406, string(answer(t, "error_406_fault")))
 	})
-	err := byName(t.Context(), client)
+	err := bindToProject(t.Context(), client)
 	if !errorsIs(err, cyborgclient.ErrMicroversion) {
 		t.Errorf("err = %v, want ErrMicroversion", err)
 	}
-	if diff := cmp.Diff([]string{"GET ", "GET /device_profiles/dp-pgpu"}, transport.lines()); diff != "" {
+	if diff := cmp.Diff([]string{"GET ", "PATCH /accelerator_requests"}, transport.lines()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }

@@ -206,3 +206,30 @@ func TestManyCallersFindTheFormTogether(t *testing.T) {
 	}
 	callers.Wait()
 }
+
+func TestOneResourceIsFoundInTheListWhereOnlyAdministratorsReadOne(t *testing.T) {
+	t.Parallel()
+	for _, r := range releases() {
+		client, _ := newClient(t, r.serve(t))
+		arq, err := client.GetARQ(t.Context(), arq1)
+		if err != nil || arq.UUID != arq1 || arq.State != cyborgclient.StateBound {
+			t.Errorf("%s: ARQ %+v, %v", r.name, arq, err)
+		}
+		profile, err := client.GetDeviceProfile(t.Context(), arq1)
+		if err != nil || profile.Name != "gpu" {
+			t.Errorf("%s: profile %+v, %v", r.name, profile, err)
+		}
+		if profile, err = client.GetDeviceProfileByName(t.Context(), "gpu"); err != nil || profile.UUID != arq1 {
+			t.Errorf("%s: profile by name %+v, %v", r.name, profile, err)
+		}
+		if slices.Contains(r.refuses, oneARQ) {
+			_, err = client.GetARQ(t.Context(), arq3)
+			if !errorsIs(err, cyborgclient.ErrNotFound) || !cyborgclient.IsMissing(err) || !strings.Contains(err.Error(), "accelerator.arq.get "+arq3) {
+				t.Errorf("%s: missing ARQ: %v", r.name, err)
+			}
+		}
+		if _, err = client.GetDeviceProfileByName(t.Context(), "fpga"); !errorsIs(err, cyborgclient.ErrNotFound) || !cyborgclient.IsMissing(err) {
+			t.Errorf("%s: missing profile: %v", r.name, err)
+		}
+	}
+}

@@ -72,6 +72,18 @@ func call[T any](ctx context.Context, c *Client, r request, decode func(body []b
 	return answer, nil
 }
 
+// find returns the resource of r in a list, whose error is err. One that is not listed matches ErrNotFound,
+// and IsMissing reports it.
+func find[T any](r request, list []T, err error, is func(T) bool) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return &list[i], nil
+	}
+	return nil, r.failed(ErrNotFound, errNotListed)
+}
+
 // successes are the statuses that may mean success; see read.
 func successes() []int {
 	return []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}

@@ -104,13 +104,20 @@ func decodeARQs(body []byte) ([]ARQ, error) {
 }
 
 // GetARQ returns one accelerator request (GET /accelerator_requests/{uuid}), or
-// ErrNotFound when there is none or it belongs to another project; see [IsMissing]. Cyborg 9 (Zed)
-// answers everyone but administrators with ErrForbidden; ListARQs works there.
+// ErrNotFound when it does not exist or belongs to another project; see [IsMissing]. Cyborg
+// 9.0 to 16.0.0 lets only administrators read one (403): for others it is looked for in the
+// list of all, which is a second call.
 func (c *Client) GetARQ(ctx context.Context, uuid string) (*ARQ, error) {
-	return call(ctx, c, request{
+	r := request{
 		op: "accelerator.arq.get", ids: []string{uuid}, invalid: checkUUID("accelerator request", uuid),
 		url: c.resourceURL(pathARQs, uuid),
-	}, decodeObject[ARQ])
+	}
+	arq, err := call(ctx, c, r, decodeObject[ARQ])
+	if !errors.Is(err, ErrForbidden) {
+		return arq, err
+	}
+	arqs, err := c.ListARQs(ctx, ListARQsOpts{})
+	return find(r, arqs, err, func(arq ARQ) bool { return arq.UUID == uuid })
 }
 
 // Binding assigns a device to an accelerator request of an instance.

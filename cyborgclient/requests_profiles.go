@@ -41,24 +41,16 @@ func decodeProfiles(body []byte) ([]DeviceProfile, error) {
 	return profiles, nil
 }
 
-// GetDeviceProfile returns the device profile with that UUID, or ErrNotFound.
+// GetDeviceProfile returns the device profile with that UUID (GET
+// /device_profiles/{uuid}), or ErrNotFound; see [IsMissing]. Cyborg 9.0 to 16.0.1 lets only
+// administrators read one (403): for others it is looked for in the list of all, which is a
+// second call.
 func (c *Client) GetDeviceProfile(ctx context.Context, uuid string) (*DeviceProfile, error) {
-	return c.getDeviceProfile(ctx, uuid, minorBase, checkUUID("device profile", uuid))
-}
-
-// GetDeviceProfileByName returns the device profile with that name, or
-// ErrNotFound. From 2.2: older servers give ErrMicroversion; there, use
-// ListDeviceProfiles with one name. The server takes a name that has the form of
-// a UUID for a UUID and does not find it.
-func (c *Client) GetDeviceProfileByName(ctx context.Context, name string) (*DeviceProfile, error) {
-	return c.getDeviceProfile(ctx, name, minorProfileByName, checkProfileNames(name))
-}
-
-func (c *Client) getDeviceProfile(ctx context.Context, id string, minor int, invalid error) (*DeviceProfile, error) {
-	return call(ctx, c, request{
-		op: "accelerator.device_profile.get", ids: []string{id}, invalid: invalid,
-		url: c.resourceURL(pathDeviceProfiles, id), need: minor,
-	}, func(body []byte) (*DeviceProfile, error) {
+	r := request{
+		op: "accelerator.device_profile.get", ids: []string{uuid}, invalid: checkUUID("device profile", uuid),
+		url: c.resourceURL(pathDeviceProfiles, uuid),
+	}
+	profile, err := call(ctx, c, r, func(body []byte) (*DeviceProfile, error) {
 		var answer struct {
 			Profile *DeviceProfile `json:"device_profile"`
 		}
@@ -66,6 +58,20 @@ func (c *Client) getDeviceProfile(ctx context.Context, id string, minor int, inv
 		profile, err := required("device_profile", answer.Profile, err)
 		return &profile, err
 	})
+	if !errors.Is(err, ErrForbidden) {
+		return profile, err
+	}
+	profiles, err := c.ListDeviceProfiles(ctx, ListDeviceProfilesOpts{})
+	return find(r, profiles, err, func(profile DeviceProfile) bool { return profile.UUID == uuid })
+}
+
+// GetDeviceProfileByName returns the device profile with that name, or ErrNotFound; see
+// [IsMissing]. It lists the profiles with that name, as Nova does: GET
+// /device_profiles/{name} needs microversion 2.2, and up to Cyborg 16.0.1 an administrator.
+func (c *Client) GetDeviceProfileByName(ctx context.Context, name string) (*DeviceProfile, error) {
+	profiles, err := c.ListDeviceProfiles(ctx, ListDeviceProfilesOpts{Names: []string{name}})
+	r := request{op: "accelerator.device_profile.list", ids: []string{name}}
+	return find(r, profiles, err, func(profile DeviceProfile) bool { return profile.Name == name })
 }
 
 // CreateDeviceProfileOpts describes a new device profile.

@@ -43,7 +43,7 @@ func everyCall() []oneCall {
 			_, err := c.GetDeviceProfile(ctx, arq1)
 			return err
 		}},
-		{"GetDeviceProfileByName", 200, "profile_get", func(ctx context.Context, c *cyborgclient.Client) error {
+		{"GetDeviceProfileByName", 200, "profile_list", func(ctx context.Context, c *cyborgclient.Client) error {
 			_, err := c.GetDeviceProfileByName(ctx, "dp-pgpu")
 			return err
 		}},
