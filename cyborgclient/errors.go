@@ -91,17 +91,22 @@ type APIError struct {
 	Detail    string // the server's message; empty when it sent none
 	RequestID string // x-openstack-request-id
 
-	cause error // gophercloud.ErrUnexpectedResponseCode
+	role  string // the role that Cyborg's default policy requires; empty if unknown
+	cause error  // gophercloud.ErrUnexpectedResponseCode
 }
 
 // Error returns the operation, its subject, the status and the first line of the
-// server's message.
+// server's message. A refusal by Cyborg's policy also names the role that the default
+// policy of the release requires, as far as the answer shows the release.
 func (e *APIError) Error() string {
 	var text strings.Builder
 	shown := func(text string, most int) string { return clip(terminal.Line(text), most) } // escapes are longer
 	fmt.Fprintf(&text, "cyborgclient: %s: %d %s", subject(e.Op, e.IDs), e.Status, shown(e.Title, 200))
 	if first, _, _ := strings.Cut(e.Detail, "\n"); first != "" {
 		text.WriteString(": " + shown(strings.TrimSuffix(first, "."), 500))
+	}
+	if e.role != "" {
+		text.WriteString(": the default policy requires the role " + e.role + " in a project")
 	}
 	if e.RequestID != "" {
 		text.WriteString(" (" + shown(e.RequestID, 100) + ")")

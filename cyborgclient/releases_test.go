@@ -1,6 +1,7 @@
 package cyborgclient_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -230,6 +231,45 @@ func TestOneResourceIsFoundInTheListWhereOnlyAdministratorsReadOne(t *testing.T)
 		}
 		if _, err = client.GetDeviceProfileByName(t.Context(), "fpga"); !errorsIs(err, cyborgclient.ErrNotFound) || !cyborgclient.IsMissing(err) {
 			t.Errorf("%s: missing profile: %v", r.name, err)
+		}
+	}
+}
+
+func TestARefusalByPolicyNamesTheRole(t *testing.T) {
+	t.Parallel()
+	const denied, tooFew = "Access was denied to the following resource: cyborg:x:y", "This operation requires a service token"
+	bindOne := bind
+	for _, test := range []struct {
+		name, echo, detail string
+		call               func(context.Context, *cyborgclient.Client) error
+		role               string // "": none is named
+	}{
+		{"devices, 16.0.1", "2.0", denied, devices, "admin"},
+		{"devices, new defaults", "accelerator 2.3", denied, devices, "manager or admin"},
+		{"create, 16.0.1", "2.0", denied, create, "member or admin"},
+		{"create, new defaults", "accelerator 2.0", denied, create, "member, service or admin"},
+		{"profiles, 16.0.1", "2.0", denied, func(ctx context.Context, c *cyborgclient.Client) error {
+			_, err := c.GetDeviceProfileByName(ctx, "gpu")
+			return err
+		}, "reader or admin"},
+		{"ARQs, new defaults", "accelerator 2.0", denied, func(ctx context.Context, c *cyborgclient.Client) error {
+			_, err := c.GetARQ(ctx, arq1)
+			return err
+		}, "reader or admin"},
+		{"attribute, 16.0.1", "2.0", denied, deleteOne, "admin"},
+		{"bind", "2.0", denied, bindOne, ""},
+		{"service token", "2.0", tooFew, create, ""},
+		{"a proxy", "", denied, devices, ""},
+	} {
+		client, _ := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("OpenStack-API-Version", test.echo)
+			reply(w, 403, quoted(test.detail))
+		})
+		err := test.call(t.Context(), client)
+		want := ": the default policy requires the role " + test.role + " in a project"
+		if !errorsIs(err, cyborgclient.ErrForbidden) || strings.Contains(err.Error(), want) != (test.role != "") ||
+			test.role == "" && strings.Contains(err.Error(), "default policy") {
+			t.Errorf("%s: %v, want the role %q", test.name, err, test.role)
 		}
 	}
 }

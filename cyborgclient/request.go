@@ -205,6 +205,7 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 		Service: serviceType, Op: r.op, IDs: slices.Clone(r.ids), Method: r.method, URL: r.url, Status: answer.Actual,
 		Code: decoded.code, Title: decoded.title, Detail: decoded.detail,
 		RequestID: clip(session.Redact(answer.ResponseHeader.Get("X-Openstack-Request-Id"), secrets), 100), cause: answer,
+		role: requiredRole(r.op, answer.Actual, decoded.detail, answer.ResponseHeader),
 	}
 }
 
