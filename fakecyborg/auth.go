@@ -2,18 +2,22 @@ package fakecyborg
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // isAdmin is what upstream's context calls is_admin.
-func isAdmin(c *simhttp.Call) bool { return c.Identity.HasRole("admin") }
+func (s *Server) isAdmin(c *simhttp.Call) bool {
+	return c.Identity.HasRole("admin") || s.release.Administrator == yes && c.Identity.HasRole("administrator")
+}
 
 // scope says which accelerator requests the user sees.
 func (s *Server) scope(c *simhttp.Call) store.Scope {
-	return store.Scope{Project: c.Identity.Project, All: isAdmin(c) || !s.release.Isolates}
+	return store.Scope{Project: c.Identity.Project, All: s.isAdmin(c) || s.release.Isolates == no}
 }
 
 // novaScope is the scope of what Nova does for the owner of an instance, whoever its requests belong to: an
@@ -32,7 +36,7 @@ var errServiceToken error = &store.Refusal{
 
 // serviceRoles are those of which a service token must have one.
 func (s *Server) serviceRoles() []string {
-	if *s.cfg.RequireServiceToken || s.release.ServiceToken {
+	if *s.cfg.RequireServiceToken || s.release.ServiceToken == yes {
 		return []string{"service"}
 	}
 	return nil
@@ -47,58 +51,59 @@ func (s *Server) requireService(c *simhttp.Call) error {
 	return errServiceToken
 }
 
-// The policy rules (cyborg/common/policies).
+// The policy rules (cyborg/policies).
 const (
-	ruleProfileRead       = "cyborg:device_profile:get_one"
-	ruleProfileList       = "cyborg:device_profile:get_all"
-	ruleProfileCreate     = "cyborg:device_profile:create"
-	ruleProfileDelete     = "cyborg:device_profile:delete"
-	ruleARQList           = "cyborg:arq:get_all"
-	ruleARQRead           = "cyborg:arq:get_one"
-	ruleARQCreate         = "cyborg:arq:create"
-	ruleARQUpdate         = "cyborg:arq:update"
-	ruleARQDelete         = "cyborg:arq:delete"
-	ruleDeviceList        = "cyborg:device:get_all"
-	ruleDeviceRead        = "cyborg:device:get_one"
-	ruleDeviceEnable      = "cyborg:device:enable"
-	ruleDeviceDisable     = "cyborg:device:disable"
-	ruleDeployableList    = "cyborg:deployable:get_all"
-	ruleDeployableRead    = "cyborg:deployable:get_one"
-	ruleDeployableProgram = "cyborg:deployable:program"
-	ruleAttributeList     = "cyborg:attribute:get_all"
-	ruleAttributeRead     = "cyborg:attribute:get_one"
-	ruleAttributeCreate   = "cyborg:attribute:create"
-	ruleAttributeDelete   = "cyborg:attribute:delete"
+	ruleProfileRead       policyRule = "cyborg:device_profile:get_one"
+	ruleProfileList       policyRule = "cyborg:device_profile:get_all"
+	ruleProfileCreate     policyRule = "cyborg:device_profile:create"
+	ruleProfileDelete     policyRule = "cyborg:device_profile:delete"
+	ruleARQList           policyRule = "cyborg:arq:get_all"
+	ruleARQRead           policyRule = "cyborg:arq:get_one"
+	ruleARQCreate         policyRule = "cyborg:arq:create"
+	ruleARQUpdate         policyRule = "cyborg:arq:update"
+	ruleARQDelete         policyRule = "cyborg:arq:delete"
+	ruleDeviceList        policyRule = "cyborg:device:get_all"
+	ruleDeviceRead        policyRule = "cyborg:device:get_one"
+	ruleDeviceEnable      policyRule = "cyborg:device:enable"
+	ruleDeviceDisable     policyRule = "cyborg:device:disable"
+	ruleDeployableList    policyRule = "cyborg:deployable:get_all"
+	ruleDeployableRead    policyRule = "cyborg:deployable:get_one"
+	ruleDeployableProgram policyRule = "cyborg:deployable:program"
+	ruleAttributeList     policyRule = "cyborg:attribute:get_all"
+	ruleAttributeRead     policyRule = "cyborg:attribute:get_one"
+	ruleAttributeCreate   policyRule = "cyborg:attribute:create"
+	ruleAttributeDelete   policyRule = "cyborg:attribute:delete"
 )
 
-// authorize applies the policy. All rules ask for a token of a project. By default any role
-// may do what is not reserved for administrators, because the deprecated rules are still
-// or-ed in.
-func (s *Server) authorize(c *simhttp.Call, rule string) error {
-	roles := rolesOf(rule)
-	open := roles != nil && (!s.cfg.EnforceNewDefaults || c.Identity.HasRole(roles...)) || rule == ruleDeployableProgram && !s.release.GuardsRegions
-	if c.Identity.SystemScope || c.Identity.Domain != "" || !open && !isAdmin(c) {
-		return store.Denied(rule)
+// authorize applies the policy of the release.
+func (s *Server) authorize(c *simhttp.Call, rule policyRule) error {
+	unscoped := c.Identity.SystemScope || c.Identity.Domain != ""
+	switch {
+	case unscoped && s.release.SystemScope == scopeOfProfiles && strings.HasPrefix(string(rule), "cyborg:device_profile:"):
+		return wrongScope{rule, c.Identity}
+	case unscoped && s.release.SystemScope == scopeRefused, !s.release.policy[rule].admits(c.Identity, s.isAdmin(c)):
+		return store.Denied(string(rule))
 	}
 	return nil
 }
 
-// rolesOf lists the roles beside admin that enforce_new_defaults lets in, nil for a rule that
-// is for administrators in any case.
-func rolesOf(rule string) []string {
-	switch rule {
-	case ruleProfileRead, ruleProfileList, ruleARQRead, ruleARQList:
-		return []string{"manager", "member", "reader"}
-	case ruleARQCreate, ruleARQUpdate, ruleARQDelete:
-		return []string{"manager", "member", "service"}
-	case ruleDeviceList, ruleDeviceRead, ruleDeployableList, ruleDeployableRead, ruleAttributeList, ruleAttributeRead:
-		return []string{"manager"}
+// wrongScope is the error of oslo.policy about a token whose scope is not a project. Cyborg 13.0 to 16.0 do not translate it.
+type wrongScope struct {
+	rule policyRule
+	id   simhttp.Identity
+}
+
+// Error implements error.
+func (e wrongScope) Error() string {
+	scope := "domain"
+	if e.id.SystemScope {
+		scope = "system"
 	}
-	return nil
+	return fmt.Sprintf("%s requires a scope of %s, request was made with %s scope.", e.rule, store.PythonList("project"), scope)
 }
 
 // authorizeQuery is how most calls without a body begin: with the policy rule, and then the query.
-func (s *Server) authorizeQuery(c *simhttp.Call, rule string) (url.Values, error) {
+func (s *Server) authorizeQuery(c *simhttp.Call, rule policyRule) (url.Values, error) {
 	if err := s.authorize(c, rule); err != nil {
 		return nil, err
 	}
@@ -107,7 +112,7 @@ func (s *Server) authorizeQuery(c *simhttp.Call, rule string) (url.Values, error
 
 // authorizeBody is how the calls with a body begin: the body is read before the policy rule is
 // applied, and must be JSON after it. Upstream's handler calls it argument.
-func (s *Server) authorizeBody(c *simhttp.Call, rule, argument string) (json.RawMessage, error) {
+func (s *Server) authorizeBody(c *simhttp.Call, rule policyRule, argument string) (json.RawMessage, error) {
 	body, err := readBody(c, argument)
 	if err != nil {
 		return nil, err

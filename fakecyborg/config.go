@@ -27,8 +27,8 @@ var (
 	// ErrNotReported is matched by the error of a report that did not find the provider of its host in
 	// Placement, which does not answer, refuses the request or does not have it.
 	ErrNotReported error = agent.ErrNotReported
-	// ErrStandardTrait is matched by the error about a device that Zed with its defects
-	// cannot report, because it has a trait such as OWNER_CYBORG.
+	// ErrStandardTrait is matched by the error about a device that a release before 2023.2 cannot report, because it has a
+	// trait such as OWNER_CYBORG.
 	ErrStandardTrait error = layout.ErrStandardTrait
 	// ErrAllocated is matched by the error of [Unflatten] when an accelerator is allocated on a
 	// compute provider.
@@ -88,7 +88,8 @@ const (
 // fixed, binding inline, as upstream does for everything but FPGA programming. In JSON the
 // durations are texts such as "1.5s".
 type Config struct {
-	// Release is one of the Release constants; empty means Release20262.
+	// Release is the release to simulate: a series such as "2025.1", which means its newest point release, or a point
+	// release such as "14.0.0"; Releases lists them. Empty means Release20262.
 	Release Release `json:"release,omitempty"`
 	// UpstreamQuirks restores the defects of upstream, such as the status 500 for bad input,
 	// profiles that make no request, an ARQ that stays BindStarted, and events that all name the
@@ -136,9 +137,12 @@ type Config struct {
 	// X-Service-Token; nil means what the release does. On every route a service token that
 	// is invalid, or lacks the role service where one is needed, is answered 401.
 	RequireServiceToken *bool `json:"require_service_token,omitempty"`
-	// EnforceNewDefaults chooses the secure policy defaults (oslo.policy's
-	// enforce_new_defaults).
-	EnforceNewDefaults bool `json:"enforce_new_defaults,omitempty"`
+	// EnforceNewDefaults chooses the new defaults of the policies (oslo.policy's enforce_new_defaults), or the old ones of
+	// 2026.2. Nil means what the release does: they apply in ReleaseMaster. Earlier releases than 2026.2 cannot choose.
+	EnforceNewDefaults *bool `json:"enforce_new_defaults,omitempty"`
+	// EnableProxyHeadersParsing makes links follow X-Forwarded-Proto and X-Forwarded-Host (oslo.middleware's
+	// enable_proxy_headers_parsing). Releases before 2026.2 never do.
+	EnableProxyHeadersParsing bool `json:"enable_proxy_headers_parsing,omitempty"`
 	// PlacementMode is one of the Mode constants; empty means [ModeTree].
 	PlacementMode PlacementMode `json:"placement_mode,omitempty"`
 	// Seed chooses the identifiers.
@@ -185,13 +189,15 @@ func (c *Config) UnmarshalJSON(data []byte) error {
 // [ErrConfig] and names the field.
 func (c Config) Validate() error {
 	if err := errors.Join(
-		checkKnown("release", c.Release, releases()...),
+		c.Release.check(),
 		checkKnown("placement_mode", c.PlacementMode, ModeTree, ModeFlat, ModeNested),
 		checkKnown("event_form", c.EventForm, EventFormShipped, EventFormTrain, EventFormUssuri),
 	); err != nil {
 		return err
 	}
 	switch {
+	case c.EnforceNewDefaults != nil && cmp.Or(c.Release, Release20262).release(nil).NewDefaults == neverApply:
+		return fmt.Errorf("%w: enforce_new_defaults: release %s cannot choose, it has one set of policies", ErrConfig, c.Release)
 	case c.BindDelay < 0:
 		return fmt.Errorf("%w: bind_delay %s is negative", ErrConfig, c.BindDelay)
 	case c.BindTimeout < 0:
@@ -226,15 +232,19 @@ func checkKnown[T ~string](field string, value T, known ...T) error {
 
 // WithDefaults returns the configuration with its defaults written out.
 func (c Config) WithDefaults() Config {
-	c.Release = cmp.Or(c.Release, Release20262)
+	c.Release = cmp.Or(c.Release, Release20262).canonical()
 	c.PlacementMode = cmp.Or(c.PlacementMode, ModeTree)
 	c.EventForm = cmp.Or(c.EventForm, EventFormShipped)
 	c.BindTimeout = cmp.Or(c.BindTimeout, defaultBindTimeout)
 	c.HeartbeatPeriod = cmp.Or(c.HeartbeatPeriod, defaultHeartbeat)
 	c.MissedBeats = cmp.Or(c.MissedBeats, defaultMissedBeats)
 	if c.RequireServiceToken == nil {
-		required := c.Release.traits().ServiceToken
+		required := c.Release.release(nil).ServiceToken == yes
 		c.RequireServiceToken = &required
+	}
+	if defaults := c.Release.release(nil).NewDefaults; c.EnforceNewDefaults == nil && defaults != neverApply {
+		enforced := defaults == onByDefault
+		c.EnforceNewDefaults = &enforced
 	}
 	c.PublicEndpoint = strings.TrimSuffix(strings.TrimRight(c.PublicEndpoint, "/"), "/accelerator")
 	return c

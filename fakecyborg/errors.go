@@ -36,6 +36,8 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 		s.writeWrapped(c.W, http.StatusLocked, "null")
 	case errors.As(err, &routing):
 		s.writeRouting(c, routing.status, routing.text)
+	case errors.As(err, new(wrongScope)):
+		s.writeWrapped(c.W, http.StatusForbidden, faultText("Server", err.Error()))
 	case errors.As(err, &refusal):
 		s.writeFault(c.W, refusal.Kind.Status(s.cfg.UpstreamQuirks), e.Text)
 	case e.Status == http.StatusUnauthorized:
@@ -61,12 +63,17 @@ func (s *Server) writeFault(w http.ResponseWriter, status int, text string) {
 	if status >= http.StatusInternalServerError {
 		code = "Server"
 	}
-	s.writeWrapped(w, status, fmt.Sprintf(`{"faultcode": "%s", "faultstring": %s, "debuginfo": null}`, code, pythonjson.Text(text)))
+	s.writeWrapped(w, status, faultText(code, text))
+}
+
+// faultText is WSME's fault.
+func faultText(code, text string) string {
+	return fmt.Sprintf(`{"faultcode": "%s", "faultstring": %s, "debuginfo": null}`, code, pythonjson.Text(text))
 }
 
 // writeWrapped puts JSON into the outer error body, as Python writes it: clients show it as a text.
 func (s *Server) writeWrapped(w http.ResponseWriter, status int, inner string) {
-	if s.release.ErrorObjects {
+	if s.release.ErrorMessage == errorObject {
 		writeMessage(w, status, json.RawMessage(inner))
 		return
 	}

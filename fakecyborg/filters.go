@@ -35,7 +35,7 @@ type listing struct {
 
 // authorizeList is how a list with filters begins: with the policy rule, the filters, and the
 // other arguments of the route.
-func (s *Server) authorizeList(c *simhttp.Call, rule string) (query url.Values, l listing, err error) {
+func (s *Server) authorizeList(c *simhttp.Call, rule policyRule) (query url.Values, l listing, err error) {
 	if err = s.authorize(c, rule); err != nil {
 		return nil, l, err
 	}

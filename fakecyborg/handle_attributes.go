@@ -109,6 +109,9 @@ func (s *Server) deleteAttribute(c *simhttp.Call) error {
 	if err != nil {
 		return err
 	}
+	if s.release.AttributeDelete == deleteFails { // the handler calls a method of the row on its class
+		return store.Refuse(store.Internal, "'RequestContext' object has no attribute 'dbapi'")
+	}
 	if err := s.removeAttribute(c.Context(), id); err != nil {
 		return err
 	}

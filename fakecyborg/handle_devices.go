@@ -59,7 +59,7 @@ func (s *Server) disableDevice(c *simhttp.Call) error {
 	return s.setStatus(c, ruleDeviceDisable, StatusMaintaining)
 }
 
-func (s *Server) setStatus(c *simhttp.Call, rule, status string) error {
+func (s *Server) setStatus(c *simhttp.Call, rule policyRule, status string) error {
 	if err := s.authorize(c, rule); err != nil {
 		return err
 	}

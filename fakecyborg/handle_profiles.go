@@ -122,7 +122,7 @@ func (s *Server) deleteProfiles(c *simhttp.Call) error {
 }
 
 // deletedID is how a DELETE begins whose resource stands in the path or in an argument.
-func (s *Server) deletedID(c *simhttp.Call, rule, argument string) (string, error) {
+func (s *Server) deletedID(c *simhttp.Call, rule policyRule, argument string) (string, error) {
 	query, err := queryArgs(c, argument)
 	if err != nil {
 		return "", err

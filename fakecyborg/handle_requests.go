@@ -27,7 +27,7 @@ const lengthOfARQ = 768
 
 // arqsBody writes a body of requests, at most a number, as they are shown at one moment.
 func (s *Server) arqsBody(c *simhttp.Call, tx store.Tx, most int, rows iter.Seq[store.ARQ]) []byte {
-	write, shown := s.links(c).arqs(tx, s.release.HandleUUID, most), s.conductor.ShownState(tx, s.clock.Now())
+	write, shown := s.links(c).arqs(tx, s.release.HandleUUID == yes, most), s.conductor.ShownState(tx, s.clock.Now())
 	body, separator := append(make([]byte, 0, (most+1)*lengthOfARQ), `{"arqs":[`...), ""
 	for row := range rows {
 		body = write.append(append(body, separator...), row, shown(row))
@@ -80,7 +80,7 @@ func (s *Server) selectARQs(tx store.Tx, scope store.Scope, instance string, res
 			case unresolved:
 				continue
 			default:
-				*err = showable(a.Provider, a.Instance)
+				*err = s.showable(a)
 			}
 			if *err != nil || !yield(a) {
 				return
@@ -91,16 +91,13 @@ func (s *Server) selectARQs(tx store.Tx, scope store.Scope, instance string, res
 
 func (s *Server) getARQ(c *simhttp.Call) error {
 	id := c.PathValue("id")
-	if err := checkUUID("uuid", id); err != nil && s.release.ChecksUUID {
+	if err := s.checkUUID("uuid", id); err != nil {
 		return err
 	}
 	if _, err := queryArgs(c); err != nil {
 		return err
 	}
 	err := s.authorize(c, ruleARQRead)
-	if !s.release.ReadsOne && !isAdmin(c) {
-		err = store.Denied(ruleARQRead)
-	}
 	if err != nil {
 		return err
 	}
@@ -108,10 +105,10 @@ func (s *Server) getARQ(c *simhttp.Call) error {
 	s.db.ViewPast(func(tx store.Tx) {
 		var a store.ARQ
 		if a, err = tx.ARQ(id, s.scope(c)); err == nil {
-			err = showable(a.Provider, a.Instance)
+			err = s.showable(a)
 		}
 		if err == nil {
-			body = s.links(c).arqs(tx, s.release.HandleUUID, 1).append(nil, a, s.conductor.ShownState(tx, s.clock.Now())(a))
+			body = s.links(c).arqs(tx, s.release.HandleUUID == yes, 1).append(nil, a, s.conductor.ShownState(tx, s.clock.Now())(a))
 		}
 	})
 	if err != nil {
@@ -152,9 +149,25 @@ func (s *Server) createARQs(c *simhttp.Call) error {
 	return c.Raw(http.StatusCreated, answer)
 }
 
+// checkUUID checks an argument that is a UUID, if the release does.
+func (s *Server) checkUUID(argument, value string) error {
+	if s.release.ChecksUUIDs == no {
+		return nil
+	}
+	return checkUUID(argument, value)
+}
+
+// showable refuses to show a request with an identifier that is not a UUID, if the release does.
+func (s *Server) showable(a store.ARQ) error {
+	if s.release.ChecksUUIDs == no {
+		return nil
+	}
+	return showable(a.Provider, a.Instance)
+}
+
 // owner is the project that a request of the caller belongs to, "" if the release knows none.
 func (s *Server) owner(c *simhttp.Call) string {
-	if !s.release.OwnsAtOnce {
+	if s.release.ARQProject == byPatch {
 		return ""
 	}
 	return c.Identity.Project
@@ -214,8 +227,8 @@ func (s *Server) patchARQs(c *simhttp.Call) error {
 	}
 	work := make([]agent.Patch, len(patches))
 	for i, p := range patches {
-		if p.setsProject && !isAdmin(c) && s.release.OwnsAtOnce {
-			return store.Denied(ruleARQUpdate)
+		if p.setsProject && s.release.PatchProject == adminsOnly && !s.isAdmin(c) {
+			return store.Denied(string(ruleARQUpdate))
 		}
 		work[i] = p.Patch
 	}
@@ -288,7 +301,7 @@ func (s *Server) checkDeletable(c *simhttp.Call, uuids []string) (err error) {
 		for _, uuid := range uuids {
 			a, unknown := tx.ARQ(uuid, s.novaScope(c))
 			switch {
-			case unknown != nil && s.release.DeletesAll:
+			case unknown != nil && s.release.UnknownARQ == noneDeleted:
 				err = unknown
 			case a.Instance != "" && s.requireService(c) != nil:
 				err = store.Refuse(store.Forbidden, "ARQ %s is bound to instance %s. Use the Compute API to manage instance accelerators.", uuid, a.Instance)
@@ -303,7 +316,7 @@ func (s *Server) checkDeletable(c *simhttp.Call, uuids []string) (err error) {
 
 // deleteByInstance deletes what the caller sees, if there is anything.
 func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
-	if err := checkUUID("instance", instance); err != nil {
+	if err := s.checkUUID("instance", instance); err != nil {
 		return err
 	}
 	if err := s.requireService(c); err != nil {

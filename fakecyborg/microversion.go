@@ -1,9 +1,11 @@
 package fakecyborg
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -21,39 +23,58 @@ const (
 var versionNumber = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 
 // requestedMinor is the requested minor version, 0 for none. The error is a refusal; ranged reports
-// whether it comes with the headers of the supported range. A release that checks versions
-// refuses a header that names other services only, too: it reads it with the deprecated parser,
-// which takes a version alone.
+// whether it comes with the headers of the supported range.
 func (r release) requestedMinor(h http.Header) (minor int, ranged bool, err error) {
-	highest, text := r.MaxMinor, simhttp.RequestedVersion(h, serviceType)
-	if text == "" && r.ChecksVersion {
-		text = strings.Join(h.Values(headerVersion), ",")
-	}
-	text = strings.ToLower(strings.TrimSpace(text))
-	switch text {
-	case "":
-		return 0, true, nil
-	case "latest":
-		return highest, true, nil
-	}
-	switch readable := versionNumber.MatchString(text); {
-	case !readable && !r.ChecksVersion:
-		return 0, true, nil
-	case !readable:
-		return 0, false, notAcceptable("Invalid value for OpenStack-API-Version header")
+	major, minor, err := r.requestedVersion(h)
+	if err != nil {
+		return 0, false, err
 	}
 	problem := ""
-	major, minor, _ := simhttp.ParseVersion(text)
 	switch {
 	case major != 2:
-		problem = fmt.Sprintf("Mutually exclusive versions requested. Version %s requested but", text)
-	case minor > highest:
-		problem = fmt.Sprintf("Version %s was requested but the minor version is", text)
+		problem = fmt.Sprintf("Mutually exclusive versions requested. Version %d.%d requested but", major, minor)
+	case minor > r.MaxMinor:
+		problem = fmt.Sprintf("Version %d.%d was requested but the minor version is", major, minor)
 	default:
 		return minor, true, nil
 	}
 	return 0, true, notAcceptable(
-		fmt.Sprintf("%s not supported by this service. The supported version range is: [2.0, 2.%d].", problem, highest))
+		fmt.Sprintf("%s not supported by this service. The supported version range is: [2.0, 2.%d].", problem, r.MaxMinor))
+}
+
+// requestedVersion reads the requested version as the release does (cyborg/api/controllers/base.py). A release that reads both
+// forms refuses a header that names other services only, too: it reads it as a version alone. The others take any
+// text without numbers for 2.0.
+func (r release) requestedVersion(h http.Header) (major, minor int, err error) {
+	named, alone := simhttp.RequestedVersion(h, serviceType), strings.Join(h.Values(headerVersion), ",")
+	asked := map[headerForm]string{prefixed: named, bare: alone, eitherForm: cmp.Or(named, alone)}[r.RequestHeader]
+	asked = strings.ToLower(strings.TrimSpace(asked))
+	switch {
+	case len(h.Values(headerVersion)) == 0, asked == "" && r.RequestHeader != eitherForm:
+		return 2, 0, nil
+	case asked == "latest":
+		return 2, r.MaxMinor, nil
+	}
+	invalid := notAcceptable("Invalid value for OpenStack-API-Version header")
+	if r.RequestHeader == eitherForm {
+		if !versionNumber.MatchString(asked) {
+			return 0, 0, invalid
+		}
+		major, minor, _ = simhttp.ParseVersion(asked)
+		return major, minor, nil
+	}
+	var numbers []int
+	for part := range strings.SplitSeq(asked, ".") {
+		n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 32)
+		if err != nil {
+			return 2, 0, nil
+		}
+		numbers = append(numbers, int(n))
+	}
+	if len(numbers) != 2 {
+		return 0, 0, invalid
+	}
+	return numbers[0], numbers[1], nil
 }
 
 // negotiate sets the version headers and the minor version, or refuses with 406.
@@ -69,7 +90,7 @@ func (s *Server) negotiate(c *simhttp.Call) error {
 	}
 	c.Minor = minor
 	served := fmt.Sprintf("2.%d", minor)
-	if s.release.NamesService {
+	if s.release.AnswerHeader == prefixed {
 		served = serviceType + " " + served
 	}
 	c.W.Header().Set(headerVersion, served)
@@ -103,7 +124,7 @@ func (s *Server) document(id, href string) versionDocument {
 // getRoot lists the versions. Its links never use the configured endpoint, and
 // name the version v2 where the version's own document says v2.0.
 func (s *Server) getRoot(c *simhttp.Call) error {
-	v2 := s.document("v2", c.BaseURL()+"/accelerator/v2")
+	v2 := s.document("v2", s.requestURL(c)+"/accelerator/v2")
 	return c.JSON(http.StatusOK, struct {
 		Name        string            `json:"name"`
 		Description string            `json:"description"`

@@ -78,7 +78,7 @@ func (s *Server) parseARQPatch(m member, minor int) (arqPatch, error) {
 	if err != nil || p.Unbind {
 		return p, err
 	}
-	if err := p.setArgs(values, minor >= projectMinor && !s.release.OwnsAtOnce); err != nil || s.cfg.UpstreamQuirks {
+	if err := p.setArgs(values, minor >= projectMinor && s.release.PatchProject == mandatory); err != nil || s.cfg.UpstreamQuirks {
 		return p, err
 	}
 	return p, checkBindArgs(p.Args)

@@ -30,7 +30,7 @@ func (s *Server) parseProfile(body json.RawMessage) (in store.Profile, err error
 	}
 	for _, m := range membersOf(list[0]) {
 		if m.key == "groups" {
-			in.Groups, err = parseGroups(m.value, s.release.NeedsResources)
+			in.Groups, err = parseGroups(m.value, s.release.NoResources == groupRefused)
 		}
 	}
 	switch {

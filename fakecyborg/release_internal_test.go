@@ -2,74 +2,161 @@ package fakecyborg
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// releaseTable is the table of what the releases do differently.
-func releaseTable(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("| behaviour |")
-	for _, r := range releases() {
-		fmt.Fprintf(&b, " `%s` |", r)
+// columnNames are the headings of the columns of the table.
+func columnNames() []string {
+	names := make([]string, colI+1)
+	for _, p := range pointReleases() {
+		if names[p.column] != "" {
+			names[p.column] += ", "
+		}
+		names[p.column] += p.version
 	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", len(releases())) + "\n")
-	for i := range reflect.TypeFor[release]().NumField() {
-		field := reflect.TypeFor[release]().Field(i)
-		if field.Tag.Get("doc") == "" {
-			t.Errorf("%s has no row", field.Name)
-		}
-		fmt.Fprintf(&b, "| %s |", field.Tag.Get("doc"))
-		values := make(map[any]bool)
-		for _, r := range releases() {
-			value := reflect.ValueOf(r.traits()).Field(i).Interface()
-			values[value] = true
-			fmt.Fprintf(&b, " %s |", strings.NewReplacer("true", "yes", "false", "no").Replace(fmt.Sprint(value)))
-		}
-		if len(values) == 1 {
-			t.Errorf("%s is the same in all releases", field.Name)
-		}
-		b.WriteString("\n")
+	for i := range names {
+		names[i] = string(rune('A'+i)) + ": " + names[i]
 	}
-	return b.String()
+	return names
 }
 
-func TestTheTableOfReleasesIsThatOfTheServer(t *testing.T) {
+// tableLine is a line of a table. A cell that is the same as the one before is "=".
+func tableLine(b *strings.Builder, topic string, cells []string) {
+	b.WriteString("| " + topic + " |")
+	for i, cell := range cells {
+		if i > 0 && cell == cells[i-1] {
+			cell = "="
+		}
+		b.WriteString(" " + cell + " |")
+	}
+	b.WriteString("\n")
+}
+
+// perColumn are the values of a row in all columns.
+func perColumn(t *testing.T, topic string, value func(release) string) []string {
+	t.Helper()
+	cells := make([]string, colI+1)
+	for _, p := range pointReleases() {
+		cell := value(p.release(nil))
+		if cells[p.column] != "" && cells[p.column] != cell {
+			t.Errorf("%s: %s and %s in one column", topic, cell, cells[p.column])
+		}
+		cells[p.column] = cell
+	}
+	if len(slices.Compact(slices.Clone(cells))) == 1 {
+		t.Errorf("%s is the same in all releases", topic)
+	}
+	return cells
+}
+
+// releaseTables are the tables of what the releases do differently.
+func releaseTables(t *testing.T) map[string]string {
+	t.Helper()
+	rows, changes := make(map[int]string), "| topic | behaviour, and the release that it begins with |\n|---|---|\n"
+	add := func(number int, topic string, value func(release) string) {
+		if rows[number] != "" {
+			t.Errorf("row %d twice", number)
+		}
+		var b strings.Builder
+		tableLine(&b, fmt.Sprintf("%d | %s", number, topic), perColumn(t, topic, value))
+		rows[number] = b.String()
+	}
+	for i := range reflect.TypeFor[release]().NumField() {
+		field := reflect.TypeFor[release]().Field(i)
+		value := func(r release) string { return fmt.Sprint(reflect.ValueOf(r).Field(i)) }
+		topic := field.Tag.Get("doc")
+		switch number, err := strconv.Atoi(field.Tag.Get("row")); {
+		case !field.IsExported():
+		case topic == "":
+			t.Errorf("%s has no row", field.Name)
+		case err == nil:
+			add(number, topic, value)
+		default:
+			var parts []string
+			before := ""
+			for _, p := range pointReleases() {
+				if now := value(p.release(nil)); now != before {
+					parts, before = append(parts, p.version+": "+now), now
+				}
+			}
+			changes += "| " + topic + " | " + strings.Join(parts, "; ") + " |\n"
+		}
+	}
+	columns := columnNames()
+	var policyRows strings.Builder
+	policyRows.WriteString("| rules | " + strings.Join(columns, " | ") + " |\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	for _, p := range policies() {
+		value := func(r release) string { return string(r.policy[p.rules[0]]) }
+		if p.number > 0 {
+			add(p.number, p.doc, value)
+		}
+		names := make([]string, len(p.rules))
+		for i, rule := range p.rules {
+			names[i] = "`" + strings.TrimPrefix(string(rule), "cyborg:") + "`"
+		}
+		cells := make([]string, len(columns))
+		for _, point := range pointReleases() {
+			cells[point.column] = value(point.release(nil))
+		}
+		tableLine(&policyRows, strings.Join(names, ", "), cells)
+	}
+	numbers := slices.Sorted(maps.Keys(rows))
+	if len(numbers) != 26 || numbers[25] != 26 {
+		t.Errorf("the rows are %v, want 1 to 26", numbers)
+	}
+	var table, names strings.Builder
+	table.WriteString("| # | topic | " + strings.Join(columns, " | ") + " |\n|---|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	for _, number := range numbers {
+		table.WriteString(rows[number])
+	}
+	names.WriteString("| series | point release | column |\n|---|---|---|\n")
+	for _, p := range pointReleases() {
+		fmt.Fprintf(&names, "| `%s` | `%s` | %c |\n", p.series, p.version, 'A'+p.column)
+	}
+	return map[string]string{"names": names.String(), "releases": table.String(), "policies": policyRows.String(), "agents": changes}
+}
+
+func TestThePageOfReleasesHasTheTablesOfTheServer(t *testing.T) {
 	t.Parallel()
-	const begin, end = "<!-- releases: generated -->\n", "<!-- end of releases -->\n"
-	file := filepath.Join("..", "docs", "cyborg-behaviour.md")
+	file := filepath.Join("..", "docs", "cyborg-releases.md")
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok1 := strings.Cut(string(data), begin)
-	got, after, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		t.Fatalf("%s lacks the marks %q and %q", file, begin, end)
+	page := string(data)
+	for name, table := range releaseTables(t) {
+		begin, end := "<!-- "+name+": generated -->\n", "<!-- end of "+name+" -->\n"
+		before, rest, ok1 := strings.Cut(page, begin)
+		got, after, ok2 := strings.Cut(rest, end)
+		if !ok1 || !ok2 {
+			t.Fatalf("%s lacks the marks %q and %q", file, begin, end)
+		}
+		page = before + begin + table + end + after
+		if diff := cmp.Diff(table, got); diff != "" && os.Getenv("GOCYBORG_UPDATE") == "" {
+			t.Errorf("%s (-want +got); GOCYBORG_UPDATE=1 go test ./fakecyborg writes it:\n%s", file, diff)
+		}
 	}
-	want := releaseTable(t)
 	if os.Getenv("GOCYBORG_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got); GOCYBORG_UPDATE=1 go test ./fakecyborg writes it:\n%s", file, diff)
 	}
 }
 
 // A comparison of releases outside of the table would be missing in it.
 func TestOnlyTheTableComparesReleases(t *testing.T) {
 	t.Parallel()
-	compares := regexp.MustCompile(`[=!]= *Release[A-Z0-9]|case Release[A-Z0-9]|\.Release *[=!]=`)
+	compares := regexp.MustCompile(`[=!]= *Release[A-Z0-9]|case Release[A-Z0-9]|\.Release *[=!]=|\bcol[A-I]\b|\bseries1?[0-9]\b`)
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == "release.go" {
 			return err

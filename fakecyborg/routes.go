@@ -57,13 +57,16 @@ func (s *Server) hardwareRoutes() []simhttp.Route {
 		route(fault.DeployableGet, "GET", "deployables/{id}", s.getDeployable, reads()),
 		route(fault.DeployableProgram, "PATCH", "deployables/{id}/program", s.programDeployable, program),
 	}
-	if !s.release.WritesHardware {
+	if s.release.DeviceStatus == yes {
+		routes = append(routes,
+			route(fault.DeviceEnable, "POST", "devices/{id}/enable", s.enableDevice, reads()),
+			route(fault.DeviceDisable, "POST", "devices/{id}/disable", s.disableDevice, reads()))
+	}
+	if s.release.Attributes == no {
 		return routes
 	}
 	attribute := simhttp.Input{Body: []string{"deployable_id", "key", "value"}}
 	return append(routes,
-		route(fault.DeviceEnable, "POST", "devices/{id}/enable", s.enableDevice, reads()),
-		route(fault.DeviceDisable, "POST", "devices/{id}/disable", s.disableDevice, reads()),
 		route(fault.AttributeList, "GET", "attributes", s.listAttributes, reads("deployable_id", "key")),
 		route(fault.AttributeCreate, "POST", "attributes", s.createAttribute, attribute),
 		route(fault.AttributeDelete, "DELETE", "attributes", s.deleteAttribute, reads("uuid")),
@@ -102,7 +105,7 @@ func (s *Server) unrouted(c *simhttp.Call) error {
 	switch {
 	case collection == "accelerator_requests":
 		methods = []string{"DELETE", "GET", "PATCH", "POST"}
-	case collection == "device_profiles", collection == "attributes" && s.release.WritesHardware:
+	case collection == "device_profiles", collection == "attributes" && s.release.Attributes == yes:
 		methods = []string{"DELETE", "GET", "POST"}
 	}
 	known := len(methods) > 1 || collection == "devices" || collection == "deployables"

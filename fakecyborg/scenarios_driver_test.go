@@ -125,25 +125,21 @@ func named(name string, d driver.Device) driver.Device {
 	return d
 }
 
-func TestZedCannotReportAnOwner(t *testing.T) {
+func TestADroppedDeviceIsAProblemOfItsDriver(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
-		w := newReportWorldOf(t, fakecyborg.Config{Release: fakecyborg.ReleaseZed, UpstreamQuirks: quirks},
+		w := newReportWorldOf(t, fakecyborg.Config{Release: "2023.1", UpstreamQuirks: quirks},
 			gpu("3b", "PGPU", []string{"OWNER_CYBORG"}, "0"), gpu("5e", "PGPU", []string{"CUSTOM_A"}, "0"))
-		err := w.cyborg.Report(t.Context())
-		if (err != nil) != quirks || quirks && !strings.Contains(err.Error(), "OWNER_CYBORG") {
+		if err := w.cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrStandardTrait) || !strings.Contains(err.Error(), "OWNER_CYBORG") {
 			t.Errorf("quirks %t: report: %v", quirks, err)
-		}
-		if got, want := len(w.cyborg.Devices()), either(quirks, 2, 1); got != want {
-			t.Errorf("quirks %t: %d devices, want %d", quirks, got, want)
 		}
 		for range 2 { // each report says it once
 			_ = w.cyborg.Report(t.Context())
 			found := w.cyborg.DriverReports("cn0")[0]
-			if got, want := len(found.Problems), either(quirks, 0, 1); got != want || found.Devices != 2-want {
+			if len(found.Problems) != 1 || found.Devices != 1 || len(w.cyborg.Devices()) != 1 {
 				t.Fatalf("quirks %t: %+v", quirks, found)
 			}
-			if quirks && (found.Problems[0].Address != "0000:3b:00.0" || !strings.Contains(found.Problems[0].Error(), "OWNER_CYBORG")) {
+			if found.Problems[0].Address != "0000:3b:00.0" || !strings.Contains(found.Problems[0].Error(), "OWNER_CYBORG") {
 				t.Errorf("problem %v", found.Problems[0])
 			}
 		}

@@ -321,7 +321,7 @@ var profileScenarios = []scenario{
 	{"unusable profile groups", func(t *testing.T, w *world, quirks bool) {
 		for i, groups := range []string{
 			`[{}]`, `[{"trait:CUSTOM_A":"required"}]`, `[{"resources:FPGA":"0"}]`, `[{"resources:FPGA":"-1"}]`,
-			`[{"resources:FPGA":"1"},{"accel:function_id":null}]`, `[{"resources:FPGA":"1","trait:CUSTOM_a":"required"}]`,
+			`[{"resources:FPGA":"1","trait:CUSTOM_a":"required"}]`,
 		} {
 			name := fmt.Sprint("p", i)
 			r := w.postProfile(fmt.Sprintf(`[{"name":%q,"groups":%s}]`, name, groups))

@@ -43,13 +43,13 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	s := &Server{cfg: cfg, release: cfg.Release.traits(), clock: simhttp.Wall{}}
+	s := &Server{cfg: cfg, release: cfg.Release.release(cfg.EnforceNewDefaults), clock: simhttp.Wall{}}
 	for _, opt := range opts {
 		opt(s)
 	}
 	if s.placement != nil {
 		s.placement.Quirks = s.cfg.UpstreamQuirks
-		s.placement.CreatesStandardTraits = !s.release.StandardTraits && s.cfg.UpstreamQuirks
+		s.placement.StandardTraits, s.placement.GetErrors = s.release.StandardTraits, s.release.GetErrors
 	}
 	if s.faults != nil {
 		s.faults.RegisterWork(agent.Operations()...)
@@ -66,6 +66,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		Quirks: s.cfg.UpstreamQuirks, Layout: string(s.cfg.PlacementMode), Async: s.cfg.async(), BindDelay: s.cfg.BindDelay,
 		BindTimeout: s.cfg.BindTimeout, EventForm: string(s.cfg.EventForm), BindingStates: s.cfg.BindingStates,
 		HeartbeatPeriod: s.cfg.HeartbeatPeriod, MissedBeats: s.cfg.MissedBeats, RuntimeProgramming: s.cfg.RuntimeProgramming,
+		RootName: s.release.RootName, StandardTraits: s.release.StandardTraits, DriverReport: s.driverReport,
 		Clock: s.clock, Logger: s.logger, Faults: s.faults, Placement: s.placement, Nova: s.nova, Glance: s.glance, Loop: s.loop, Reported: s.reported,
 	}, s.db)
 	s.service = &simhttp.Service{
@@ -97,7 +98,7 @@ func (s *Server) update(ctx context.Context, write func(store.Tx)) {
 // and removing mediated devices, writing bitstreams, finding devices, and calls and reports of agents.
 // [fault.Set.Describe] describes the actions of each.
 func Operations() []sim.OperationName {
-	names := (&Server{release: Release20262.traits()}).router().Operations()
+	names := (&Server{release: Release20262.release(nil)}).router().Operations()
 	for _, w := range agent.Operations() {
 		names = append(names, w.Name)
 	}
@@ -158,7 +159,16 @@ func acceptsJSON(r *http.Request) bool {
 type links struct{ base string }
 
 func (s *Server) links(c *simhttp.Call) links {
-	return links{cmp.Or(s.cfg.PublicEndpoint, c.BaseURL())}
+	return links{cmp.Or(s.cfg.PublicEndpoint, s.requestURL(c))}
+}
+
+// requestURL is the scheme and the host of a request, behind a proxy those that its client used if the release and the
+// configuration say so (oslo.middleware's http_proxy_to_wsgi).
+func (s *Server) requestURL(c *simhttp.Call) string {
+	if s.release.ProxyHeaders == yes && s.cfg.EnableProxyHeadersParsing {
+		return c.ForwardedURL()
+	}
+	return c.DirectURL()
 }
 
 // link is one reference in a body.

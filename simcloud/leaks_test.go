@@ -264,7 +264,7 @@ func TestARequestMayHaveNoProject(t *testing.T) {
 	model.Cyborg.Release = fakecyborg.ReleaseZed
 	u := login(t, simcloud.Run(t, model), "admin", "admin")
 	s := spawned{uuid: instance(1)}
-	s.provider, s.host = u.claim(s.uuid, "PGPU:1", "CUSTOM_NVIDIA_15F8")
+	s.provider, s.host = u.claim(s.uuid, "PGPU:1", "CUSTOM_GPU_PRODUCT_ID_15F8")
 	s.define(u, domainOf(t, u.bindDirectly(s, s.host, u.createARQs("gpu")...)...))
 	for _, a := range u.cloud.Cyborg.ARQs() {
 		if a.State != fakecyborg.StateBound || a.ProjectID != "" {

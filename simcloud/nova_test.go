@@ -115,7 +115,8 @@ func TestUsersOfTheModelHaveTheirRoles(t *testing.T) {
 			{Name: "guest", Roles: map[string][]string{"lab": {"reader"}}},
 			{Name: "blazar", Roles: map[string][]string{"service": {"service"}}},
 		}}
-		m.Cyborg.EnforceNewDefaults = true
+		enforced := true
+		m.Cyborg.EnforceNewDefaults = &enforced
 		cloud := simcloud.Run(t, m)
 		boss, guest := login(t, cloud, "boss", "lab"), login(t, cloud, "guest", "lab")
 		id := boss.createARQs("gpu")[0]

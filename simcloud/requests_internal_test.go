@@ -178,20 +178,20 @@ func TestThePageReadsWhatItShows(t *testing.T) {
 	}
 }
 
-// Zed with its defects drops devices with OWNER_CYBORG: the page says which.
-func TestThePageNamesTheDevicesThatZedDrops(t *testing.T) {
+// Cyborg 10.1 drops devices with OWNER_CYBORG: the page says which.
+func TestThePageNamesTheDevicesThatAReleaseDrops(t *testing.T) {
 	t.Parallel()
-	for _, quirks := range []bool{false, true} {
+	for release, drops := range map[fakecyborg.Release]bool{fakecyborg.ReleaseZed: false, "2023.1": true, "2023.2": false} {
 		model := goldenModel()
-		model.Cyborg.Release, model.Cyborg.UpstreamQuirks = fakecyborg.ReleaseZed, quirks
+		model.Cyborg.Release = release
 		c, err := New(t.Context(), model)
 		if err != nil {
 			t.Fatal(err)
 		}
 		page := httptest.NewRecorder()
 		c.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_sim/", nil))
-		if got := strings.Contains(page.Body.String(), "<li>driver: device 0000:3b:00.0: "); got != quirks {
-			t.Errorf("quirks %t: a dropped device is shown: %t\n%s", quirks, got, page.Body)
+		if got := strings.Contains(page.Body.String(), "<li>driver: device 0000:3b:00.0: "); got != drops {
+			t.Errorf("release %s: a dropped device is shown: %t\n%s", release, got, page.Body)
 		}
 		c.Close()
 	}

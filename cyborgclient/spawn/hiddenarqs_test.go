@@ -94,7 +94,8 @@ func (s *site) shareDisks(t *testing.T) {
 func TestAnInstanceWithoutAcceleratorsNeedsNoDeployables(t *testing.T) {
 	t.Parallel()
 	model := agentModel(simcloud.DefaultModel())
-	model.Cyborg.EnforceNewDefaults = true
+	enforced := true
+	model.Cyborg.EnforceNewDefaults = &enforced
 	for op, free := range releases() {
 		if op == "release devices" {
 			continue

@@ -93,7 +93,7 @@ func (id Identity) Headers() http.Header {
 
 // claimed reads the identity that a request claims for itself, by the conventions of
 // Placement's "noauth2": the token is the user, or user:project; the user "admin" has the role
-// admin; X-Roles and X-Project-Id win over the token.
+// admin and those that it implies; X-Roles and X-Project-Id win over the token.
 func claimed(h http.Header) Identity {
 	id := identityOf(h)
 	user, project, found := strings.Cut(h.Get("X-Auth-Token"), ":")
@@ -102,7 +102,7 @@ func claimed(h http.Header) Identity {
 	}
 	id.User, id.Project = user, cmp.Or(id.Project, project)
 	if user == "admin" && h.Get("X-Roles") == "" {
-		id.Roles = []string{"admin"}
+		id.Roles = []string{"admin", "manager", "member", "reader"}
 	}
 	return id
 }

@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -107,17 +108,29 @@ func (c *Call) RequireRoute() error {
 
 // BaseURL is the scheme and the host that the client used. Behind a proxy that terminates
 // TLS the scheme is that of X-Forwarded-Proto.
-func (c *Call) BaseURL() string {
-	scheme := "http"
-	if c.TLS != nil {
-		scheme = "https"
-	}
-	if forwarded := c.Header.Get("X-Forwarded-Proto"); forwarded == "http" || forwarded == "https" {
-		scheme = forwarded
-	}
-	host := c.Host
-	if host == "" {
-		host = "localhost" // HTTP/1.0 has no Host
-	}
-	return scheme + "://" + host
+func (c *Call) BaseURL() string { return c.forwardedScheme() + "://" + c.host() }
+
+// DirectURL is the scheme and the host of the request as it arrived.
+func (c *Call) DirectURL() string { return c.scheme() + "://" + c.host() }
+
+// ForwardedURL is the scheme and the host that the client used according to X-Forwarded-Proto and
+// X-Forwarded-Host, where a proxy sets them.
+func (c *Call) ForwardedURL() string {
+	return c.forwardedScheme() + "://" + cmp.Or(c.Header.Get("X-Forwarded-Host"), c.host())
 }
+
+func (c *Call) scheme() string {
+	if c.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+func (c *Call) forwardedScheme() string {
+	if forwarded := c.Header.Get("X-Forwarded-Proto"); forwarded == "http" || forwarded == "https" {
+		return forwarded
+	}
+	return c.scheme()
+}
+
+func (c *Call) host() string { return cmp.Or(c.Host, "localhost") } // HTTP/1.0 has no Host

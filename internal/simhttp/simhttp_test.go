@@ -325,11 +325,11 @@ func TestNoAuthConventions(t *testing.T) {
 		wantOK bool
 	}{
 		{"no token", http.Header{"X-Roles": {"admin"}}, simhttp.Identity{}, false},
-		{"admin", http.Header{"X-Auth-Token": {"admin"}}, simhttp.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}}, true},
+		{"admin", http.Header{"X-Auth-Token": {"admin"}}, simhttp.Identity{User: "admin", Project: "admin", Roles: []string{"admin", "manager", "member", "reader"}}, true},
 		{"user and project", http.Header{"X-Auth-Token": {"u:p"}}, simhttp.Identity{User: "u", Project: "p"}, true},
 		{"roles win", http.Header{"X-Auth-Token": {"admin"}, "X-Roles": {"reader, member"}}, simhttp.Identity{User: "admin", Project: "admin", Roles: []string{"reader", "member"}}, true},
 		{"project header wins", http.Header{"X-Auth-Token": {"u:p"}, "X-Project-Id": {"q"}}, simhttp.Identity{User: "u", Project: "q"}, true},
-		{"system scope", http.Header{"X-Auth-Token": {"admin"}, "Openstack-System-Scope": {"all"}}, simhttp.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}, SystemScope: true}, true},
+		{"system scope", http.Header{"X-Auth-Token": {"admin"}, "Openstack-System-Scope": {"all"}}, simhttp.Identity{User: "admin", Project: "admin", Roles: []string{"admin", "manager", "member", "reader"}, SystemScope: true}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

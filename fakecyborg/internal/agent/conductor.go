@@ -29,6 +29,8 @@ type Config struct {
 	HeartbeatPeriod    time.Duration
 	MissedBeats        int
 	RuntimeProgramming bool
+	RootName           RootName
+	StandardTraits     layout.StandardTraits
 
 	Clock     sim.Clock
 	Faults    *fault.Set
@@ -39,6 +41,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Loop lets the agents report by themselves.
 	Loop bool
+	// DriverReport is what a driver of the release reports where the driver of the host reports found.
+	DriverReport func(name string, found driver.Report) driver.Report
 	// Reported, unless nil, is called with the end of each report.
 	Reported func(host string, err error)
 }
@@ -72,7 +76,7 @@ type host struct {
 // New returns a conductor without hosts.
 func New(cfg Config, db *store.Store) *Conductor {
 	c := &Conductor{
-		cfg: cfg, db: db, layout: layout.New(cfg.Layout, cfg.Placement, db), rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks},
+		cfg: cfg, db: db, layout: layout.New(cfg.Layout, cfg.Placement, db), rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks, StandardTraits: cfg.StandardTraits},
 		hosts: make(map[string]*host), reported: make(map[string]time.Time), due: make(map[int64]chan struct{}), agentless: make(chan struct{}, 1), resumed: true,
 		reporting: make(chan struct{}, maxReports),
 	}

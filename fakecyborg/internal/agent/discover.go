@@ -92,6 +92,9 @@ func (r *report) discover(ctx context.Context, ahead reading) discovery {
 	rows := make([]store.DriverReport, 0, len(all))
 	for i, d := range r.host.Drivers {
 		report := all[i]
+		if r.c.cfg.DriverReport != nil {
+			report = r.c.cfg.DriverReport(d.Name(), report)
+		}
 		rows = append(rows, reportRow(d.Name(), report))
 		if report.Err != nil {
 			v.failed[d.Name()], v.abort = true, true

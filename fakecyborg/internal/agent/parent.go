@@ -32,12 +32,29 @@ func (r *report) findParent(ctx context.Context, before store.Root) error {
 	return nil
 }
 
+// RootName is by which name an agent finds the provider of its host.
+type RootName string
+
+// The ways of the releases; the second since 16.0. With the first and a short name, the provider that nova-compute made of its whole
+// name is never found: a defect.
+const (
+	RootByHost RootName = "`[DEFAULT] host`, in each report"
+	RootByName RootName = "`[agent] resource_provider_name`, then `[DEFAULT] host`; without one the agent does not start"
+)
+
+// looksByHostOnly reports whether the whole name of a host is not looked for.
+func (c *Conductor) looksByHostOnly() bool { return c.cfg.Quirks && c.cfg.RootName == RootByHost }
+
 // findByName finds the provider of the host, by its fallback name while no device is stored under the
 // first.
 func (r *report) findByName(ctx context.Context) (layout.Provider, error) {
 	c := r.c
-	root, err := c.cfg.Placement.Parent(ctx, r.name)
 	known := r.host.Fallback == "" || r.name == r.host.Fallback
+	var root layout.Provider
+	err := layout.ErrNoParent
+	if known || !c.looksByHostOnly() {
+		root, err = c.cfg.Placement.Parent(ctx, r.name)
+	}
 	c.db.View(func(tx store.Tx) {
 		for range tx.HostDevices(r.name) {
 			known = true

@@ -24,7 +24,8 @@ const reportPeriod = time.Minute
 const maxReports = 32
 
 // A starting agent that does not find its host in Placement tries again after this pause, which
-// doubles up to reportPeriod. Upstream's tries three times more (resource_provider_startup_retries).
+// doubles up to reportPeriod. Upstream's tries three times more (resource_provider_startup_retries) since 16.0; before, it waits
+// for its next report.
 const (
 	startPause   = time.Second
 	startRetries = 3
@@ -131,7 +132,7 @@ func (c *Conductor) reportLoop(ctx context.Context, name string) {
 	}
 	err := report()
 	for try := 0; errors.Is(err, ErrNotReported); try++ {
-		if c.cfg.Quirks && !errors.Is(err, layout.ErrNoParent) {
+		if c.looksByHostOnly() || c.cfg.Quirks && !errors.Is(err, layout.ErrNoParent) {
 			break
 		}
 		if c.cfg.Quirks && try == startRetries {

@@ -24,10 +24,31 @@ type Client struct {
 	// Quirks makes it send all that upstream sends for a new provider: it is read before it is
 	// created and before each write, and each of its classes and traits is ensured.
 	Quirks bool
-	// CreatesStandardTraits creates standard traits, too, which Placement refuses: a defect of
-	// Zed, in which devices with OWNER_CYBORG are dropped.
-	CreatesStandardTraits bool
+	// StandardTraits is what the release does about traits that Placement has from the beginning.
+	StandardTraits StandardTraits
+	// GetErrors is what the release does about a GET that Placement cannot answer.
+	GetErrors GetErrors
 }
+
+// StandardTraits is what Cyborg does about a standard trait such as OWNER_CYBORG before it writes it.
+type StandardTraits string
+
+const (
+	// StandardTraitsRead asks whether a trait exists before it creates it.
+	StandardTraitsRead StandardTraits = "reported"
+	// StandardTraitsCreated creates every trait, which Placement refuses for standard ones (400): a new device with one is dropped.
+	StandardTraitsCreated StandardTraits = "the device is dropped"
+)
+
+// GetErrors is what Cyborg does about a status of 500 and above of a GET.
+type GetErrors string
+
+const (
+	// GetErrorsRaised ends the change with an error.
+	GetErrorsRaised GetErrors = "an error"
+	// GetErrorsUnnoticed takes the trait or the provider for missing: a defect.
+	GetErrorsUnnoticed GetErrors = "not noticed: the trait or provider seems to be missing"
+)
 
 // maxConflicts is how often a write is tried after generation conflicts. Upstream leaves it to the
 // next report.
@@ -90,7 +111,7 @@ var (
 	// ErrNoParent is matched when the host itself is not in Placement.
 	ErrNoParent = errors.New("no resource provider has the name of the host")
 	// ErrStandardTrait is public in fakecyborg.
-	ErrStandardTrait = errors.New("fakecyborg: zed tries to create a standard trait")
+	ErrStandardTrait = errors.New("fakecyborg: this release cannot report standard traits")
 )
 
 // Parent finds the provider of a host by its name.
@@ -213,7 +234,7 @@ func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
 func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made bool, err error) {
 	t = existing(want.UUID)
 	if p.Quirks {
-		got, err := p.Must(ctx, http.MethodGet, ProviderPath(want.UUID), "1.6", nil, http.StatusNotFound)
+		got, err := p.exists(ctx, ProviderPath(want.UUID))
 		if err != nil || got.Status == http.StatusOK {
 			_, err := p.adopt(ctx, want, err)
 			return t, false, err
@@ -262,8 +283,18 @@ func (p Provider) untouched() bool { return p.Generation == 0 }
 
 // knowsProvider reports whether a provider exists.
 func (p *Client) knowsProvider(ctx context.Context, uuid string) (bool, error) {
-	got, err := p.Must(ctx, http.MethodGet, ProviderPath(uuid), "1.6", nil, http.StatusNotFound)
+	got, err := p.exists(ctx, ProviderPath(uuid))
 	return got.OK(), err
+}
+
+// exists asks whether something exists.
+func (p *Client) exists(ctx context.Context, path string) (simhttp.Answer, error) {
+	got, err := p.send(ctx, http.MethodGet, path, "1.6", nil)
+	failed := got.Status >= http.StatusInternalServerError && (p.GetErrors != GetErrorsUnnoticed || !p.Quirks)
+	if err == nil && !got.OK() && (failed || got.Status < http.StatusInternalServerError && got.Status != http.StatusNotFound) {
+		err = placementError(http.MethodGet, path, got)
+	}
+	return got, err
 }
 
 // adopt takes a provider over, unless looking for it failed, and refuses one that Cyborg cannot have made. Made is set for one
@@ -513,6 +544,11 @@ func (p *Client) changeTraits(ctx context.Context, t *target, change traitsChang
 		},
 	}
 	if t.isNew {
+		if p.StandardTraits == StandardTraitsCreated {
+			if err := p.ensureTraits(ctx, slices.DeleteFunc(slices.Clone(add), func(trait string) bool { return !isStandard(trait) })...); err != nil {
+				return nil, err
+			}
+		}
 		c.ensure = func() error { return p.ensureTraits(ctx, add...) }
 	} else if err := p.ensureTraits(ctx, add...); err != nil {
 		return nil, err
@@ -555,7 +591,7 @@ func (p *Client) ensureTraits(ctx context.Context, traits ...string) error {
 			continue
 		}
 		_, err = p.Must(ctx, http.MethodPut, "/traits/"+trait, "1.6", nil)
-		if err != nil && p.CreatesStandardTraits && !strings.HasPrefix(trait, "CUSTOM_") {
+		if err != nil && p.StandardTraits == StandardTraitsCreated && isStandard(trait) {
 			return fmt.Errorf("%w: %w", ErrStandardTrait, err)
 		}
 		if err != nil {
@@ -567,12 +603,14 @@ func (p *Client) ensureTraits(ctx context.Context, traits ...string) error {
 
 // knowsTrait reports whether a trait exists.
 func (p *Client) knowsTrait(ctx context.Context, trait string) (bool, error) {
-	if p.CreatesStandardTraits && !strings.HasPrefix(trait, "CUSTOM_") {
+	if p.StandardTraits == StandardTraitsCreated && (p.Quirks || isStandard(trait)) {
 		return false, nil
 	}
-	got, err := p.Must(ctx, http.MethodGet, "/traits/"+trait, "1.6", nil, http.StatusNotFound)
+	got, err := p.exists(ctx, "/traits/"+trait)
 	return got.OK(), err
 }
+
+func isStandard(trait string) bool { return !strings.HasPrefix(trait, "CUSTOM_") }
 
 // Traits lists the traits of a provider.
 func (p *Client) Traits(ctx context.Context, uuid string) ([]string, error) {

@@ -55,8 +55,9 @@ func (c Change) Unsettled() store.Unsettled {
 
 // Rules are the part of the configuration that determines how devices are written to Placement.
 type Rules struct {
-	Layout string
-	Quirks bool
+	Layout         string
+	Quirks         bool
+	StandardTraits StandardTraits
 }
 
 // Want is a deployable as a provider. Parent is the provider of its host.
@@ -77,9 +78,9 @@ func (r Rules) Want(device store.Device, d store.Deployable, spec driver.Deploya
 	return w
 }
 
-// withOwner adds OWNER_CYBORG. Upstream leaves that to its drivers, of which two add it.
+// withOwner adds OWNER_CYBORG where it can be reported. Upstream leaves that to its drivers, of which two add it.
 func (r Rules) withOwner(reported []string) []string {
-	if r.Quirks || r.Layout == store.LayoutFlat || slices.Contains(reported, driver.TraitOwnerCyborg) {
+	if r.Quirks || r.StandardTraits == StandardTraitsCreated || r.Layout == store.LayoutFlat || slices.Contains(reported, driver.TraitOwnerCyborg) {
 		return reported
 	}
 	return append([]string{driver.TraitOwnerCyborg}, reported...)

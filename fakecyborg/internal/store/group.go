@@ -238,8 +238,5 @@ func (g Group) checkUsable(index int) error {
 			return Refuse(Invalid, "Device profile group %d: %s is %s, must be at least 1", index, item.Key, *item.Value)
 		}
 	}
-	if !g.asks() {
-		return ErrNoResources
-	}
 	return nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,8 @@ func (p Profile) Check(quirks bool) error {
 	switch {
 	case quirks:
 		return p.checkOwner()
+	case !slices.ContainsFunc(p.Groups, Group.asks):
+		return ErrNoResources
 	case total == 0:
 		return Refuse(Invalid, "Device profile asks for memory only, and for no accelerator")
 	case strings.HasSuffix(p.Name, "\n"):
