@@ -72,7 +72,7 @@ func routeTable(t *testing.T) string {
 		releases []string
 	}
 	var rows []row
-	for _, release := range []fakecyborg.Release{fakecyborg.ReleaseZed, fakecyborg.Release20262, fakecyborg.ReleaseMaster} {
+	for _, release := range fakecyborg.Releases() {
 		server, err := fakecyborg.New(fakecyborg.Config{Release: release})
 		if err != nil {
 			t.Fatal(err)
@@ -106,9 +106,21 @@ func routeTable(t *testing.T) string {
 			versions += " (no gate)"
 		}
 		fmt.Fprintf(&b, "| `%s %s` | `%s` | %s | %s | %s |\n", r.Method, pattern,
-			strings.TrimPrefix(string(r.Operation), "accelerator."), versions, strings.Join(r.releases, ", "), strings.Join(facts.proof, ", "))
+			strings.TrimPrefix(string(r.Operation), "accelerator."), versions, since(r.releases), strings.Join(facts.proof, ", "))
 	}
 	return b.String()
+}
+
+// since names the first of the releases that have a route.
+func since(releases []string) string {
+	all := fakecyborg.Releases()
+	if len(releases) == len(all) {
+		return "all"
+	}
+	if releases[len(releases)-1] != string(all[len(all)-1]) {
+		return strings.Join(releases, ", ")
+	}
+	return "from " + releases[0]
 }
 
 const tableBegin, tableEnd = "<!-- routes: generated -->\n", "<!-- end of routes -->\n"

@@ -288,6 +288,18 @@ func Releases() (list []Release) {
 	return list
 }
 
+// Names lists the names of the same point release: its version, and its series if it is the newest of it. An unknown one has none.
+func (r Release) Names() []string {
+	p, known := r.point()
+	switch {
+	case !known:
+		return nil
+	case string(r.canonical()) == p.series:
+		return []string{p.series, p.version}
+	}
+	return []string{p.version}
+}
+
 // point finds the point release that a name means.
 func (r Release) point() (p pointRelease, known bool) {
 	for _, p := range slices.Backward(pointReleases()) {
@@ -319,12 +331,8 @@ func (r Release) check() error {
 		return nil
 	}
 	var names []string
-	for _, p := range pointReleases() {
-		for _, name := range []string{p.series, p.version} {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
+	for _, known := range Releases() {
+		names = append(names, known.Names()...)
 	}
 	nearest := slices.MaxFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.commonPrefix(a), r.commonPrefix(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))

@@ -380,7 +380,7 @@ func TestTheVersionHeaderOfEachRelease(t *testing.T) {
 			asked := strings.TrimPrefix(tt.sent, "accelerator ")
 			kinds := map[string]string{
 				"Invalid value for OpenStack-API-Version header": invalid,
-				"Version " + asked + " was requested but the minor version is not supported by this service. The supported version range is: [2.0, " + highest + "].":                minor,
+				"Version " + asked + " was requested but the minor version is not supported by this service. The supported version range is: [2.0, " + highest + "].":               minor,
 				"Mutually exclusive versions requested. Version " + asked + " requested but not supported by this service. The supported version range is: [2.0, " + highest + "].": exclusive,
 			}
 			got := served
@@ -416,7 +416,7 @@ func TestNamesOfReleases(t *testing.T) {
 		}
 	}
 	for name, want := range map[fakecyborg.Release]string{
-		"2025.3": "did you mean 2025.2?", "16.0.2": "did you mean 16.0.1?", "Zed": "did you mean zed?", "mastre": "did you mean master?", "yoga": `"yoga" (known: zed, 9.0.0, 2023.1, 10.0.0, 10.1.0, `,
+		"2025.3": "did you mean 2025.2?", "16.0.2": "did you mean 16.0.1?", "Zed": "did you mean zed?", "mastre": "did you mean master?", "yoga": `"yoga" (known: zed, 9.0.0, 10.0.0, 2023.1, 10.1.0, `,
 	} {
 		if err := (fakecyborg.Config{Release: name}).Validate(); !errors.Is(err, fakecyborg.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)

@@ -48,7 +48,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"serve --model " + dir, "--model"},
 		{"serve --model " + write("garbage.json", "{"), "--model " + dir + "/garbage.json"},
 		{"serve --model " + write("unknown.json", `{"colour": "red"}`), "colour"},
-		{"serve --cyborg-release moon", `release "moon" (known: 2026.2, master, zed)`},
+		{"serve --cyborg-release moon", `release "moon", did you mean master? (known: zed, 9.0.0, 10.0.0, 2023.1, 10.1.0, `},
 		{"serve --cyborg-bind-delay soon", "--cyborg-bind-delay"},
 		{"serve --placement-policy moon", "moon"},
 		{"serve --clouds-yaml " + foreign, "was not written by cysim"},

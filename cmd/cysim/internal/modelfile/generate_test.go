@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -161,6 +162,13 @@ func (g *generator) schema(t reflect.Type) map[string]any {
 		return map[string]any{"type": "number"}
 	case reflect.String:
 		g.load(t.PkgPath())
+		if t == reflect.TypeFor[fakecyborg.Release]() { // not all of them have a constant
+			names := []string{""}
+			for _, release := range fakecyborg.Releases() {
+				names = append(names, release.Names()...)
+			}
+			return map[string]any{"enum": names}
+		}
 		if values := g.values[name]; len(values) > 0 {
 			return map[string]any{"enum": append([]string{""}, values...)}
 		}
