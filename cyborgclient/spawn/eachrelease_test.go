@@ -1,0 +1,88 @@
+package spawn_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+)
+
+// lives says which profiles have a device on a release: Cyborg 9 and 10.0 have no vGPUs, and 10.1 reports no NVIDIA GPUs, because it
+// cannot report their trait OWNER_CYBORG. There the trait of the profile vgpu does not exist either.
+func lives(release fakecyborg.Release) map[string]bool {
+	there := map[string]bool{"gpu": true, "vgpu": true, "fpga": true, "fake": true}
+	switch release {
+	case "zed", "10.0.0":
+		there["vgpu"] = false
+	case "2023.1":
+		there["gpu"] = false
+		delete(there, "vgpu")
+	}
+	return there
+}
+
+// An administrator's agent creates, binds and deletes on every release, with the defects of Cyborg and without.
+func TestALifeOfAnInstanceOnEachRelease(t *testing.T) {
+	t.Parallel()
+	for _, release := range fakecyborg.Releases() {
+		for _, quirks := range []bool{false, true} {
+			bubble(t, fmt.Sprintf("%s, quirks %t", release, quirks), func(t *testing.T) {
+				model := releasedModel(release)
+				model.Cyborg.UpstreamQuirks = quirks
+				s := newSite(t, worldOpts{model: model})
+				for profile, there := range lives(release) {
+					i, err := s.launch(t.Context(), profile)
+					if !there {
+						if !errors.Is(err, spawn.ErrNoCandidates) {
+							t.Errorf("%s: %v, want no candidates", profile, err)
+						}
+						s.sound(t)
+						continue
+					}
+					settled(t, err)
+					s.running(t, i, true)
+					if arqs := s.arqs(t, i); len(arqs) != 1 || arqs[0].State != cyborgclient.StateBound {
+						t.Errorf("%s: %+v", profile, arqs)
+					}
+					s.sound(t)
+					settled(t, s.ops.Delete(t.Context(), i))
+					if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 0 {
+						t.Errorf("%s: after the deletion: %+v", profile, arqs)
+					}
+					s.sound(t)
+				}
+			})
+		}
+	}
+}
+
+// The requests of an instance of another project belong to it on every release that reads the prefixed form of the version header.
+func TestALifeForATenantOnEachRelease(t *testing.T) {
+	t.Parallel()
+	for _, release := range []fakecyborg.Release{"zed", "10.0.0", "2023.2", "2026.2", "master"} {
+		bubble(t, string(release), func(t *testing.T) {
+			s := newSite(t, worldOpts{model: releasedModel(release)})
+			req := request("fpga")
+			req.ProjectID = s.cloud.ProjectID("demo")
+			result, err := s.flow.Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := spawn.InstanceOf(req, result)
+			settled(t, s.guests.Define(t.Context(), i, result.Domain))
+			settled(t, s.guests.Start(t.Context(), i))
+			if arqs := s.arqs(t, i); len(arqs) != 1 || arqs[0].ProjectID != req.ProjectID {
+				t.Errorf("%+v, want a request of project %s", arqs, req.ProjectID)
+			}
+			s.sound(t)
+			settled(t, s.ops.Delete(t.Context(), i))
+			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 0 {
+				t.Errorf("after the deletion: %+v", arqs)
+			}
+			s.sound(t)
+		})
+	}
+}
