@@ -80,7 +80,7 @@ func pointReleases() []pointRelease {
 	}
 }
 
-// row is a row of a table: the values of some columns. A column without a value has that of the column before.
+// row is a row of a table, with the values of some columns. A column without a value repeats the column before.
 type row[T comparable] [series18 + 1]T
 
 // at is the value of a column.
@@ -123,8 +123,8 @@ const (
 	offByDefault    outcome = "off"
 	onByDefault     outcome = "on"
 
-	byPatch    party = "null; since a PATCH the one that it names"
-	byToken    party = "of the caller; since a PATCH of its caller, or the one that an administrator names"
+	byPatch    party = "null until a PATCH names a project"
+	byToken    party = "the caller's; after a PATCH its caller's, or the project that an administrator names"
 	mandatory  party = "mandatory, any token"
 	adminsOnly party = "optional, administrators"
 	conductor  party = "conductor"

@@ -111,7 +111,7 @@ func TestDriversOfEachRelease(t *testing.T) {
 			}
 		}
 	}
-	// The failure of one driver is that of its host.
+	// One driver that fails ends the report of its host.
 	if got := reportOf(t, fakecyborg.Config{Release: "2025.2", UpstreamQuirks: true}, gpus, passed); got != broken {
 		t.Errorf("with a driver that fails: %s", got)
 	}

@@ -45,7 +45,7 @@ func flagHelp() map[string]string {
 		"cyborg-use-image-uuid":                      "Use the bitstream or function of image_uuid if the device profile does not name one.",
 		"cyborg-bind-timeout":                        "How long a bind may take before it fails; 0 means 60s.",
 		"cyborg-require-service-token":               "Whether binding requires X-Service-Token. Default: that of the release.",
-		"cyborg-enforce-new-defaults":                "Apply the new policy defaults. Default: those of the release; only 2026.2 and master can choose.",
+		"cyborg-enforce-new-defaults":                "Apply the new policy defaults. Default: the release's own; only 2026.2 and master can choose.",
 		"cyborg-enable-proxy-headers-parsing":        "Links follow X-Forwarded-Proto and X-Forwarded-Host, since 2026.2.",
 		"cyborg-placement-mode":                      "Layout of devices in Placement: tree (a provider below the host), flat (the host provider itself) or nested (a provider for the device, and one for each region below it).",
 		"cyborg-seed":                                "Seed for Cyborg's identifiers.",

@@ -162,7 +162,7 @@ func (g *generator) schema(t reflect.Type) map[string]any {
 		return map[string]any{"type": "number"}
 	case reflect.String:
 		g.load(t.PkgPath())
-		if t == reflect.TypeFor[fakecyborg.Release]() { // not all of them have a constant
+		if t == reflect.TypeFor[fakecyborg.Release]() { // most do not have a constant
 			names := []string{""}
 			for _, release := range fakecyborg.Releases() {
 				names = append(names, release.Names()...)
