@@ -22,9 +22,14 @@ type Client struct {
 	service     *gophercloud.ServiceClient
 	user        *gophercloud.ProviderClient // whose token the requests carry
 	settings    settings
-	withService bool         // requests have X-Service-Token
-	maxMinor    atomic.Int32 // highest minor version of the server, plus one; 0: unknown
-	form        atomic.Int32 // the headerForm that the server read last
+	withService bool // requests have X-Service-Token
+	*server
+}
+
+// server is what the answers of a Cyborg tell about it, to all clients of the same one.
+type server struct {
+	maxMinor atomic.Int32 // highest minor version of the server, plus one; 0: unknown
+	form     atomic.Int32 // the headerForm that the server read last
 }
 
 // New makes a Client from an authenticated provider. The endpoint is the one
@@ -54,7 +59,7 @@ func New(provider *gophercloud.ProviderClient, opts ...Option) (*Client, error) 
 		return nil, fmt.Errorf("cyborgclient: find the %s endpoint (%s, region %q) in the catalog: %w",
 			serviceType, location.Availability, location.Region, err)
 	}
-	return newClient(provider, raw, settings)
+	return newClient(provider, raw, settings, new(server))
 }
 
 // NewFromCloud authenticates with the named cloud of clouds.yaml and makes a
@@ -94,11 +99,11 @@ func NewWithEndpoint(endpoint, token string, opts ...Option) (*Client, error) {
 		return nil, fmt.Errorf("cyborgclient: new client: %w: the endpoint is not a URL", ErrInvalid)
 	}
 	provider.SetToken(token)
-	return newClient(provider, endpoint, settings)
+	return newClient(provider, endpoint, settings, new(server))
 }
 
 // newClient assembles a Client around the tokens of provider.
-func newClient(provider *gophercloud.ProviderClient, endpoint string, settings settings) (*Client, error) {
+func newClient(provider *gophercloud.ProviderClient, endpoint string, settings settings, known *server) (*Client, error) {
 	base, err := normalEndpoint(endpoint)
 	if err != nil {
 		return nil, err
@@ -116,6 +121,7 @@ func newClient(provider *gophercloud.ProviderClient, endpoint string, settings s
 		user:        provider,
 		settings:    settings,
 		withService: settings.withService,
+		server:      known,
 	}, nil
 }
 

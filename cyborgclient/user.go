@@ -56,14 +56,14 @@ func ownerOf(result gophercloud.AuthResult) (owner Owner) {
 }
 
 // ForProvider returns a client of the same Cyborg with the token of another user, as Nova
-// makes one from the context of each request. Endpoint, service token, transport, retries
-// and logger are those of c. The provider is not changed; it should be able to
+// makes one from the context of each request. Endpoint, service token, transport, retries,
+// logger and what c has learned about the server's microversions are shared. The provider is not changed; it should be able to
 // reauthenticate if its token may expire. The error matches ErrInvalid.
 func (c *Client) ForProvider(user *gophercloud.ProviderClient) (*Client, error) {
 	if user == nil {
 		return nil, fmt.Errorf("cyborgclient: client for a user: %w: no provider", ErrInvalid)
 	}
-	return newClient(user, c.service.Endpoint, c.settings)
+	return newClient(user, c.service.Endpoint, c.settings, c.server)
 }
 
 // ForToken is [Client.ForProvider] for a token, such as the X-Auth-Token of a request to
