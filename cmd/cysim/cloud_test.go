@@ -9,12 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // cloud is a cysim in a process of its own.
 type cloud struct {
-	// files is the environment by which clients find clouds.yaml; exports is the output of
-	// cysim.
+	// files is the environment by which clients find clouds.yaml; exports is the one without a file, with
+	// the variables of an administrator.
 	files, exports []string
 }
 
@@ -42,8 +44,15 @@ func bootCloud(t *testing.T, flags ...string) cloud {
 	lines := bufio.NewScanner(stdout)
 	listens := false
 	for !listens && lines.Scan() {
-		assignment, _ := strings.CutPrefix(lines.Text(), "export ")
-		c.exports = append(c.exports, assignment)
+		assignment, ok := strings.CutPrefix(lines.Text(), "export ")
+		if name, value, _ := strings.Cut(assignment, "="); name == "CYSIM_URL" {
+			for _, v := range openStackVariables(value, "RegionOne", admin(), simcloud.Password) {
+				c.exports = append(c.exports, v.name+"="+v.value)
+			}
+		}
+		if ok && !strings.HasPrefix(assignment, "OS_CLIENT_CONFIG_FILE=") {
+			c.exports = append(c.exports, assignment)
+		}
 		listens = strings.HasPrefix(assignment, "CYSIM_PID=")
 	}
 	t.Cleanup(func() {

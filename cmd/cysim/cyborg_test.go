@@ -79,7 +79,7 @@ func cloudWithoutHosts(t *testing.T, host string) (cloud *running, token string)
 	}
 	cloud = start(t, "serve", "--model", model, "--clouds-yaml", file)
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	token = tokenFor(t, cloud.env["OS_AUTH_URL"], "admin", "admin")
+	token = tokenFor(t, cloud.env["CYSIM_URL"]+authPath, "admin", "admin")
 	status, text := reply(t, http.MethodPost, cloud.env["CYSIM_URL"]+"/placement/resource_providers", `{"name": "`+host+`"}`, "X-Auth-Token: "+token)
 	if status != http.StatusCreated {
 		t.Fatalf("create provider %s: %d %s", host, status, text)
@@ -260,7 +260,7 @@ func testSharedRenewal(t *testing.T, url, plain string) {
 
 func TestCyborgAsksKeystoneAboutItsCallers(t *testing.T) {
 	cloud, admin := cloudWithoutHosts(t, "cn0")
-	auth := cloud.env["OS_AUTH_URL"]
+	auth := cloud.env["CYSIM_URL"] + authPath
 	demo, service := tokenFor(t, auth, "demo", "demo"), tokenFor(t, auth, "nova", "service")
 	dir := t.TempDir()
 	layOutGPUs(t, dir, "0000:84:00.0")

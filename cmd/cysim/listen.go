@@ -89,9 +89,9 @@ type service struct {
 	handler http.Handler
 	// facts are further lines of the banner of a server with this URL.
 	facts func(base string) []string
-	// prepare gets the URL of the server, and returns the variables that are printed when the
+	// prepare gets the URL of the server, and returns the environment that is printed when the
 	// service is ready.
-	prepare func(ctx context.Context, base string) ([]variable, error)
+	prepare func(ctx context.Context, base string) (environment, error)
 	// exposes is why other machines should not reach it, "" for no reason.
 	exposes string
 	// early serves the handler while prepare runs, which waits for other services.
@@ -121,14 +121,14 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 	}
 	base := baseURL(listener, s.identity)
 	prepare := func(ctx context.Context) error {
-		variables, err := s.prepare(ctx, base)
+		e, err := s.prepare(ctx, base)
 		if err != nil {
 			return err
 		}
 		if file := s.identity.caFile(); file != "" {
-			variables = append(variables, variable{"OS_CACERT", file})
+			e.set = append(e.set, variable{"OS_CACERT", file})
 		}
-		return printExports(p.Stdout, variables...)
+		return printEnvironment(p.Stdout, e)
 	}
 	if s.early {
 		return runEarly(ctx, p, listener, s, prepare)

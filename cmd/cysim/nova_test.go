@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // These tests drive Debian's Nova (python3-nova, unmodified), which docs/nova/serve.py starts beside a cloud: in one
@@ -97,6 +99,9 @@ func startRealNova(t *testing.T, bus messageBus, flags ...string) *realNova {
 	command := novaCommand(t, dir, args...)
 	for name, value := range n.cloud.env {
 		command.Env = append(command.Env, name+"="+value)
+	}
+	for _, v := range openStackVariables(n.cloud.env["CYSIM_URL"], "RegionOne", admin(), simcloud.Password) {
+		command.Env = append(command.Env, v.name+"="+v.value)
 	}
 	var stderr lockedBuffer
 	command.Stderr = &stderr

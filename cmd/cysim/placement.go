@@ -52,8 +52,8 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *ko
 		name: "Placement", line: line, facts: func(string) []string { return nil }, exposes: trusting, identity: identity, ceiling: limit, handler: withControl(server, limit, simhttp.Control{
 			Faults: faults, Routes: server.Routes(), More: []simhttp.ControlRoute{{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: server.ServeExplain}},
 		}),
-		prepare: func(_ context.Context, base string) ([]variable, error) {
-			return []variable{{"CYSIM_PLACEMENT_URL", base}}, nil
+		prepare: func(_ context.Context, base string) (environment, error) {
+			return environment{set: []variable{{"CYSIM_PLACEMENT_URL", base}}}, nil
 		},
 	})
 }

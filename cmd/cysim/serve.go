@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,7 +26,7 @@ type serveCommand struct {
 	faultsFlag    `group:"faults"`
 	clockFlags    `group:"state"`
 	stateFlags    `group:"state"`
-	CloudsYAML    string             `group:"server" name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
+	CloudsYAML    string             `group:"server" name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml, and print OS_CLIENT_CONFIG_FILE instead of the variables of one account."`
 	EventsTo      []command.QueryURL `group:"nova" placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service). The request is retried after a refused connection and after 502, 503 and 504. May be repeated."`
 	AgentLoop     bool               `group:"cloud" help:"Report from the agents every minute, as real agents do, instead of only at the start."`
 	Model         string             `group:"cloud" placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
@@ -35,7 +37,7 @@ type serveCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*serveCommand) Help() string {
-	return "Prints shell variables for OpenStack's clients when it is ready, and serves until it receives a signal. The prefixes cyborg- and placement- of flags are optional where the short name is unambiguous."
+	return "Prints shell variables for OpenStack's clients when it is ready, and serves until it receives a signal. Variables of its environment that would direct a client elsewhere, such as OS_CLOUD or OS_TOKEN, are unset. The prefixes cyborg- and placement- of flags are optional where the short name is unambiguous."
 }
 
 // Run implements the command.
@@ -81,7 +83,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	err = c.run(ctx, p, service{
 		name: "the cloud", line: line, facts: func(base string) []string { return c.facts(base, cloud.Model()) },
 		exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity, ceiling: limit,
-		prepare: func(_ context.Context, base string) ([]variable, error) {
+		prepare: func(_ context.Context, base string) (environment, error) {
 			return c.prepare(p, cloud, base, identity.caFile())
 		},
 	})
@@ -129,13 +131,13 @@ func (c *serveCommand) facts(base string, model simcloud.Model) []string {
 	return list
 }
 
-// prepare writes clouds.yaml, forwards events and logs findings. It returns the variables of
+// prepare writes clouds.yaml, forwards events and logs findings. It returns the environment of
 // a shell for the cloud.
-func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, caFile string) ([]variable, error) {
+func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, caFile string) (environment, error) {
 	region := cloud.Model().Region
 	if c.CloudsYAML != "" {
 		if err := writeCloudsFile(c.CloudsYAML, base, region, caFile, cloud.PasswordOf); err != nil {
-			return nil, err
+			return environment{}, err
 		}
 	}
 	var targets []string
@@ -144,12 +146,23 @@ func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, 
 	}
 	if len(targets) > 0 { // else those of the catalog
 		if err := cloud.ForwardEventsTo(targets...); err != nil {
-			return nil, command.BadInput(fmt.Errorf("--events-to: %w", err))
+			return environment{}, command.BadInput(fmt.Errorf("--events-to: %w", err))
 		}
 	}
 	if slices.ContainsFunc(cloud.Model().Hosts, func(h simcloud.Host) bool { return h.Root == simcloud.RootNova }) {
 		p.Log.Info("the agents wait for nova-compute to make the resource providers of their hosts")
 	}
 	logFindings(p.Log, cloud.Findings())
-	return openStackVariables(base, region, admin(), cloud.PasswordOf(admin().user)), nil
+	login, err := c.login(base, region, cloud.PasswordOf(admin().user))
+	return environment{set: append(login, variable{"CYSIM_URL", base}), unset: clientVariablesIn(os.Environ())}, err
+}
+
+// login are the variables with which OpenStack's clients find their account: the file with all accounts, or the
+// administrator. Both together would be the administrator, because clients prefer variables to the file.
+func (c *serveCommand) login(base, region, password string) ([]variable, error) {
+	if c.CloudsYAML == "" {
+		return openStackVariables(base, region, admin(), password), nil
+	}
+	file, err := filepath.Abs(c.CloudsYAML)
+	return []variable{{"OS_CLIENT_CONFIG_FILE", file}}, err
 }

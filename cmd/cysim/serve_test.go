@@ -99,10 +99,10 @@ func TestServePrintsThePasswordsOfTheModel(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	served := start(t, "serve", "--model", file, "--clouds-yaml", clouds)
-	if got := served.env["OS_PASSWORD"]; got != "0f-admin" {
+	if got := start(t, "serve", "--model", file).env["OS_PASSWORD"]; got != "0f-admin" {
 		t.Errorf("OS_PASSWORD is %q", got)
 	}
+	served := start(t, "serve", "--model", file, "--clouds-yaml", clouds)
 	for _, cloud := range []string{"sim", "sim-demo", "sim-svc"} {
 		login(t, clouds, cloud)
 	}

@@ -84,10 +84,10 @@ func (s *standalone) report(w http.ResponseWriter, r *http.Request) {
 }
 
 // prepare starts Cyborg and waits until Placement has what the agents of all hosts found.
-func (s *standalone) prepare(ctx context.Context, base string) ([]variable, error) {
+func (s *standalone) prepare(ctx context.Context, base string) (e environment, err error) {
 	options, err := s.services.connect(ctx, s.log, func(err error) { s.waiting.problem(s.log, "", err) })
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	options = append(options, fakecyborg.WithFaults(s.faults), fakecyborg.WithLogger(s.log), fakecyborg.WithReportObserver(func(host string, err error) {
 		if ctx.Err() == nil {
@@ -96,18 +96,18 @@ func (s *standalone) prepare(ctx context.Context, base string) ([]variable, erro
 	}))
 	server, err := fakecyborg.New(s.model.Cyborg, options...)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	if err := s.fill(ctx, server); err != nil {
 		server.Close()
-		return nil, command.BadInput(err)
+		return e, command.BadInput(err)
 	}
 	s.api.Store(server)
 	if err := s.waiting.wait(ctx); err != nil {
-		return nil, err
+		return e, err
 	}
 	logFindings(s.log, server.DriverReports())
-	return []variable{{"CYSIM_ACCELERATOR_URL", base + "/v2"}}, nil
+	return environment{set: []variable{{"CYSIM_ACCELERATOR_URL", base + "/v2"}}}, nil
 }
 
 // fill loads the state or creates the model's device profiles, and then starts the agents.

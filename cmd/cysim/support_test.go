@@ -55,6 +55,9 @@ func start(t *testing.T, args ...string) *running {
 	}()
 	lines := bufio.NewScanner(read)
 	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "command -v unset ") {
+			continue // the test has set variables of clients
+		}
 		assignment, ok := strings.CutPrefix(lines.Text(), "export ")
 		name, value, found := strings.Cut(assignment, "=")
 		if !ok || !found {

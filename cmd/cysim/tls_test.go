@@ -44,7 +44,7 @@ func TestServeWithACertificateOfItsOwn(t *testing.T) {
 	served := start(t, "serve", "--tls-self-signed", "--clouds-yaml", file)
 	ca := filepath.Join(filepath.Dir(file), "clouds-ca.pem")
 	base := served.env["CYSIM_URL"]
-	if served.env["OS_CACERT"] != ca || !strings.HasPrefix(base, "https://127.0.0.1:") || served.env["OS_AUTH_URL"] != base+"/v3" {
+	if served.env["OS_CACERT"] != ca || !strings.HasPrefix(base, "https://127.0.0.1:") || served.env["OS_CLIENT_CONFIG_FILE"] != file {
 		t.Fatalf("variables: %v, want the authority in %s", served.env, ca)
 	}
 	login(t, file, "sim")

@@ -3,7 +3,7 @@
 
 nova-api, nova-conductor, nova-scheduler and a nova-compute for each host run unmodified, with the driver of Nova's
 own tests and SQLite: in this process, or with --transport-url in a process each beside nova-api's. The cloud is that
-of the environment (OS_AUTH_URL and so on), which cysim serve prints. Neutron is the one stub.
+of the environment (OS_AUTH_URL and so on), which are those of the cloud sim-svc. Neutron is the one stub.
 
 A line "ready" on standard output says that servers can be created. Lines on standard input are commands:
 "stop HOST" ends the nova-compute of a host, without notice where it has a process, and "start HOST" starts it. Each is
