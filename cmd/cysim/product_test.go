@@ -107,23 +107,31 @@ func program(t *testing.T) (dir string, env []string) {
 
 func TestShellsComplete(t *testing.T) {
 	t.Parallel()
-	_, env := program(t)
-	for shell, script := range map[string]string{
-		"bash": `eval "$(cysim completion bash)"; COMP_WORDS=(cysim state d); COMP_CWORD=2; _cysim; echo "${COMPREPLY[@]}"`,
-		"zsh":  `autoload -Uz compinit && compinit -u; compadd() { shift; print -l -- ${(P)2}; }; eval "$(cysim completion zsh)"; words=(cysim state d); CURRENT=3; _cysim`,
-		"fish": `cysim completion fish | source; complete -C 'cysim state d'`,
+	dir, env := program(t)
+	env = append(env, "HOME="+dir)
+	if err := os.WriteFile(filepath.Join(dir, "docs.json"), nil, 0o600); err != nil { // a file that begins as a command does
+		t.Fatal(err)
+	}
+	const (
+		bash = `eval "$(cysim completion bash)"; COMP_WORDS=(cysim state d); COMP_CWORD=2; _cysim; echo "${COMPREPLY[@]}"`
+		zsh  = `autoload -Uz compinit && compinit -u; compadd() { print -l -- ${(P)2}; }; eval "$(cysim completion zsh)"; words=(cysim state d); CURRENT=3; _cysim`
+		fish = `cysim completion fish | source; complete -C 'cysim state d'`
+		file = `cysim completion fish | source; complete -C 'cysim serve --model d'`
+	)
+	for name, tt := range map[string]struct{ shell, script, want string }{
+		"bash": {"bash", bash, "diff"}, "zsh": {"zsh", zsh, "diff"}, "fish": {"fish", fish, "diff"}, "a file in fish": {"fish", file, "docs.json"},
 	} {
-		t.Run(shell, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path, err := exec.LookPath(shell)
+			path, err := exec.LookPath(tt.shell)
 			if err != nil {
 				t.Skip(err)
 			}
-			command := exec.CommandContext(t.Context(), path, "-c", script)
-			command.Env = env
+			command := exec.CommandContext(t.Context(), path, "-c", tt.script)
+			command.Env, command.Dir = env, dir
 			out, err := command.CombinedOutput()
-			if err != nil || strings.TrimSpace(string(out)) != "diff" {
-				t.Errorf("got %q, %v; want diff", out, err)
+			if err != nil || strings.TrimSpace(string(out)) != tt.want {
+				t.Errorf("got %q, %v; want %s", out, err, tt.want)
 			}
 		})
 	}

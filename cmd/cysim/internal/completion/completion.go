@@ -48,7 +48,15 @@ _cysim() {
 }
 compdef _cysim cysim
 `,
-		"fish": `complete -c cysim -a '(cysim complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+		"fish": `function __cysim_complete
+  set -l candidates (cysim complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)
+  if set -q candidates[1]
+    printf '%s\n' $candidates
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c cysim -f -a '(__cysim_complete)'
 `,
 	}
 }
