@@ -144,7 +144,13 @@ func TestServeGoesOnInTheBackground(t *testing.T) {
 		t.Skip(err)
 	}
 	dir, env := program(t)
+	// unread is the end of a script whose server had nobody to print its variables to: it prints the exit status and, if the
+	// server has ended, "ended".
+	const unread = `until [ -s status ]; do sleep 0.1; done; cat status
+case $(cysim ready "$(sed -n 's/^the cloud listens on //p' log)" 2>&1) in *"running there?") echo ended; esac; grep -c 'print the environment: .*; the server has ended, its log is log' errors`
 	for _, tt := range []struct{ name, script, want string }{
+		{"unless its output is full", `mkdir ` + dir + `/full && cd ` + dir + `/full && [ -c /dev/full ] || { printf '1\nended\n1\n'; exit; }; cysim serve --daemon --log log >/dev/full 2>errors; echo $? >status; ` + unread, "1\nended\n1\n"},
+		{"unless its reader is gone", `mkdir ` + dir + `/gone && cd ` + dir + `/gone && { cysim serve --daemon --log log 2>errors; echo $? >status; } | true; ` + unread, "1\nended\n1\n"},
 		{"until it is killed", `eval "$(cysim serve --daemon -v --log ` + dir + `/cysim.log)" && cysim ready && cysim check && kill $CYSIM_PID && until grep -q /_sim/leaks "$CYSIM_LOG"; do sleep 0.1; done; echo logged`, "ready\nnothing leaked\nlogged\n"},
 		{"with a log of its own", `eval "$(cysim placement --daemon)" && cysim ready "$CYSIM_PLACEMENT_URL"; kill $CYSIM_PID; grep -c "listens on $CYSIM_PLACEMENT_URL" "$CYSIM_LOG"; rm "$CYSIM_LOG"`, "ready\n1\n"},
 		{"with a model at its standard input", `eval "$(echo '{"region": "Here"}' | cysim serve --daemon --model /dev/stdin --log ` + dir + `/stdin.log)" && kill $CYSIM_PID && echo $OS_REGION_NAME`, "Here\n"},

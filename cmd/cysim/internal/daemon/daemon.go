@@ -10,8 +10,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
@@ -24,7 +27,8 @@ const lastVariable = "export CYSIM_PID="
 
 // Start starts this program with the arguments, waits until it has printed its variables, prints
 // them, and returns. Its log goes to the file, or to a new temporary one whose name is printed as
-// CYSIM_LOG. If the process ends before that, the error is its error with its exit status.
+// CYSIM_LOG. If the process ends before that, the error is its error with its exit status. If the variables cannot be
+// printed, the process is ended.
 func Start(ctx context.Context, p *command.Process, args []string, logName string) error {
 	executable, err := os.Executable()
 	if err != nil {
@@ -49,8 +53,25 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 	if !interrupted() || !ready {
 		return failure(process.Wait(), log.Name())
 	}
-	_, err = fmt.Fprintf(p.Stdout, "export CYSIM_LOG=%s\n%s", command.Quote(log.Name()), variables)
-	return errors.Join(err, process.Process.Release())
+	signal.Ignore(syscall.SIGPIPE) // it would end this process alone
+	if _, err = fmt.Fprintf(p.Stdout, "export CYSIM_LOG=%s\n%s", command.Quote(log.Name()), variables); err != nil {
+		end(process)
+		return fmt.Errorf("print the environment: %w; the server has ended, its log is %s", err, log.Name())
+	}
+	return process.Process.Release()
+}
+
+// endTimeout limits the time that a server has to end after a signal, which it needs for requests.
+const endTimeout = 10 * time.Second
+
+// end ends a server that was not announced.
+func end(process *exec.Cmd) {
+	if err := process.Process.Signal(syscall.SIGTERM); err != nil {
+		_ = process.Process.Kill() // where no signals are, or it has ended
+	}
+	late := time.AfterFunc(endTimeout, func() { _ = process.Process.Kill() })
+	defer late.Stop()
+	_ = process.Wait() // its status says nothing more
 }
 
 // withoutFlag are the arguments of the process, which is no daemon: it would start one again, without end.
