@@ -22,7 +22,7 @@
 //	cysim completion       complete commands and flags in bash, zsh or fish
 //
 // serve, placement and cyborg print shell export lines on standard output when they are ready, log to
-// standard error, and exit with 0 on SIGINT or SIGTERM. With --daemon they return when the server is
+// standard error, and exit with 0 on SIGINT, SIGTERM or SIGHUP. With --daemon they return when the server is
 // ready, and the server runs in the background. Bad flags and files exit with 2 and one line with the
 // cause. Every other failure exits with 1, and so do errors of lint and differences of state diff.
 // discover exits with 3 if a device is configured for both Cyborg and Nova, check and load exit with 9

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,10 +23,19 @@ func TestMain(m *testing.M) {
 
 func TestSignalsEndTheProcessWithStatus0(t *testing.T) {
 	t.Parallel()
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		t.Run(signal.String(), func(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		shell   string // runs before the command
+		signals []syscall.Signal
+	}{
+		{"SIGTERM", "", []syscall.Signal{syscall.SIGTERM}},
+		{"SIGINT", "", []syscall.Signal{syscall.SIGINT}},
+		{"SIGHUP", "", []syscall.Signal{syscall.SIGHUP}},
+		{"SIGHUP with nohup", "trap '' HUP; ", []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			command := exec.Command(os.Args[0], "placement")
+			command := exec.Command("sh", "-c", tt.shell+`exec "$0" placement`, os.Args[0])
 			command.Env = append(os.Environ(), asCommand+"=1")
 			var stderr lockedBuffer
 			command.Stderr = &stderr
@@ -38,8 +49,16 @@ func TestSignalsEndTheProcessWithStatus0(t *testing.T) {
 			lines := bufio.NewScanner(stdout)
 			for lines.Scan() && !strings.HasPrefix(lines.Text(), "export CYSIM_PID=") {
 			}
-			if err := command.Process.Signal(signal); err != nil {
-				t.Error(err)
+			if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", command.Process.Pid)); err == nil {
+				ignored := regexp.MustCompile(`(?m)^SigIgn:\s*[0-9a-f]*[13579bdf]$`).Match(status) // SIGHUP is the first
+				if ignored != (tt.shell != "") {
+					t.Errorf("SIGHUP is ignored: %t", ignored)
+				}
+			}
+			for _, signal := range tt.signals {
+				if err := command.Process.Signal(signal); err != nil {
+					t.Error(err)
+				}
 			}
 			if err := command.Wait(); err != nil {
 				t.Errorf("got %v, want status 0; %s", err, &stderr)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
@@ -34,6 +36,7 @@ const maxSpawns = 1_000_000
 
 // Run implements the command.
 func (c *Command) Run(ctx context.Context, p *command.Process) error {
+	signal.Ignore(syscall.SIGPIPE) // a reader that goes away must not end the process between a spawn and its deletion
 	if c.Concurrency == 0 {
 		c.Concurrency = min(defaultConcurrency, c.Spawns)
 	}
