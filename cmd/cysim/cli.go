@@ -60,7 +60,7 @@ func groups() kong.Option {
 // status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.Run(ctx, new(cli), args, stdout, stderr,
-		kong.Description("Simulated OpenStack clouds with accelerators, for tests and trials."), groups(), kong.PostBuild(describeFlags))
+		kong.Description("Simulated OpenStack clouds with accelerators, for tests and trials. A variable such as CYSIM_MAX_MEMORY sets a flag such as --max-memory that is not given."), groups(), kong.PostBuild(describeFlags))
 }
 
 // versionCommand prints the version, which names the revision, and the compiler.

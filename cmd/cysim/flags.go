@@ -61,25 +61,28 @@ func flagHelp() map[string]string {
 	}
 }
 
-// describeFlags adds the help of flagHelp. It refuses a command line that has a flag
+// describeFlags adds the help of flagHelp, and the environment variables that are not those of the names. It refuses a command line that has a flag
 // without help.
 func describeFlags(parser *kong.Kong) error {
 	help := flagHelp()
-	return kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
-		command, ok := node.(*kong.Node)
+	return kong.Visit(parser.Model, func(visited kong.Visitable, next kong.Next) error {
+		node, ok := visited.(*kong.Node)
 		if !ok {
 			return next(nil)
 		}
-		for _, flag := range command.Flags {
+		for _, flag := range node.Flags {
 			name := flag.Name
-			if command.Name != "serve" {
-				name = command.Name + "-" + name
+			if node.Name != "serve" {
+				name = node.Name + "-" + name
 			}
 			flag.Help = cmp.Or(flag.Help, help[name])
 			if flag.Help == "" {
-				return fmt.Errorf("flag --%s of %s has no help", flag.Name, command.Name)
+				return fmt.Errorf("flag --%s of %s has no help", flag.Name, node.Name)
 			}
-			shorten(command, flag)
+			if variable := command.Variable(flag); variable != "" && variable != "CYSIM_"+strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_")) {
+				flag.Help += " Environment: " + variable + "."
+			}
+			shorten(node, flag)
 			regroup(flag)
 		}
 		return next(nil)

@@ -140,11 +140,7 @@ func writeCommand(text *strings.Builder, command *kong.Node) {
 		if !flag.IsBool() {
 			name += "=" + flag.FormatPlaceHolder()
 		}
-		help := flag.Help
-		if len(flag.Envs) > 0 {
-			help += " Environment: `" + strings.Join(flag.Envs, "`, `") + "`."
-		}
-		fmt.Fprintf(text, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), cell(help))
+		fmt.Fprintf(text, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), cell(flag.Help))
 	}
 	text.WriteString("\n")
 }

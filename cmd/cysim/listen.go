@@ -32,7 +32,7 @@ type listenFlags struct {
 	Verbose      bool         `short:"v" help:"Log each request."`
 	Daemon       bool         `help:"Run in the background, and return when the server is ready. The printed variables name its process and its log."`
 	Log          string       `placeholder:"FILE" help:"Append the log of --daemon to this file. Default: a new temporary file."`
-	ControlToken string       `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
+	ControlToken string       `placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
 	MaxMemory    ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory limit of the process (${default}). An eighth is for the record of requests, an eighth for request bodies, a sixteenth for connections and a sixteenth for tokens. When three quarters are in use, requests that may need more are refused."`
 	tlsFlags
 }

@@ -149,6 +149,7 @@ func TestServeGoesOnInTheBackground(t *testing.T) {
 	const unread = `until [ -s status ]; do sleep 0.1; done; cat status
 case $(cysim ready "$(sed -n 's/^the cloud listens on //p' log)" 2>&1) in *"running there?") echo ended; esac; grep -c 'print the environment: .*; the server has ended, its log is log' errors`
 	for _, tt := range []struct{ name, script, want string }{
+		{"by a variable", `export CYSIM_DAEMON=1 CYSIM_LOG_FILE=` + dir + `/variable.log; eval "$(cysim serve)" && cysim ready && kill $CYSIM_PID && echo ${CYSIM_LOG##*/}`, "ready\nvariable.log\n"},
 		{"unless its output is full", `mkdir ` + dir + `/full && cd ` + dir + `/full && [ -c /dev/full ] || { printf '1\nended\n1\n'; exit; }; cysim serve --daemon --log log >/dev/full 2>errors; echo $? >status; ` + unread, "1\nended\n1\n"},
 		{"unless its reader is gone", `mkdir ` + dir + `/gone && cd ` + dir + `/gone && { cysim serve --daemon --log log 2>errors; echo $? >status; } | true; ` + unread, "1\nended\n1\n"},
 		{"until it is killed", `eval "$(cysim serve --daemon -v --log ` + dir + `/cysim.log)" && cysim ready && cysim check && kill $CYSIM_PID && until grep -q /_sim/leaks "$CYSIM_LOG"; do sleep 0.1; done; echo logged`, "ready\nnothing leaked\nlogged\n"},

@@ -18,7 +18,7 @@ import (
 // readyCommand asks a server whether it is ready.
 type readyCommand struct {
 	URL          command.URL   `arg:"" env:"CYSIM_URL" help:"Address of the server, such as http://127.0.0.1:8780. Default: CYSIM_URL."`
-	ControlToken string        `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the server, if it has one."`
+	ControlToken string        `placeholder:"TOKEN" help:"Control token of the server, if it has one."`
 	Wait         time.Duration `placeholder:"TIME" help:"Retry for this long, such as 30s. Default: one request."`
 }
 

@@ -31,7 +31,7 @@ type Process struct {
 	Log    *slog.Logger
 }
 
-// Run parses the arguments by a grammar of kong, runs the command that they select, and
+// Run parses the arguments by a grammar of kong, takes flags that are not among them from the environment, runs the command that they select, and
 // returns the exit status. An error is written to stderr in one line. A [Service] that ends
 // because ctx ended has succeeded, any other command was interrupted. What texts of others could do to a terminal is escaped in both streams.
 func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.Writer, options ...kong.Option) int {
@@ -42,6 +42,7 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Resolvers(kong.ResolverFunc(fromEnvironment)),
 		kong.Help(func(options kong.HelpOptions, line *kong.Context) error {
 			line.Stdout = toStdout // whose width is that of the terminal
 			return kong.DefaultHelpPrinter(options, line)
@@ -58,7 +59,7 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 	case helped:
 		return 0
 	case err != nil:
-		return report(stderr, BadInput(fmt.Errorf("%w; see %s", err, helpFor(err))))
+		return report(stderr, BadInput(fmt.Errorf("%s; see %s", fromVariable.ReplaceAllString(withVariables(BadInput(err), traced(parsed, err)).Error(), "(from $1)"), helpFor(err))))
 	}
 	err = parsed.Run(&Process{Stdout: stdout, Stderr: stderr, Log: slog.New(slog.NewTextHandler(stderr, nil))})
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -68,7 +69,7 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 		err = errors.New("interrupted: " + strings.TrimPrefix(parsed.Command(), "cysim "))
 	}
 	if err != nil {
-		return report(stderr, err)
+		return report(stderr, withVariables(err, parsed))
 	}
 	return 0
 }

@@ -22,6 +22,9 @@ import (
 // Flag selects the daemon. It is left out of the arguments of the process.
 const Flag = "--daemon"
 
+// Variable selects it, too, and is left out of the environment of the process.
+const Variable = "CYSIM_DAEMON"
+
 // lastVariable is the variable that a server prints last when it is ready.
 const lastVariable = "export CYSIM_PID="
 
@@ -40,6 +43,7 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 	}
 	defer log.Close()
 	process := exec.Command(executable, withoutFlag(args)...)
+	process.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, Variable+"=") })
 	process.Stdin, process.Stderr, process.SysProcAttr = os.Stdin, log, detached() // a flag may name /dev/stdin
 	out, err := process.StdoutPipe()
 	if err == nil {
