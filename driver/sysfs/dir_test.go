@@ -177,13 +177,13 @@ func TestAClosedTreeSaysSo(t *testing.T) {
 
 func TestDirTreeReportsPermissionDenied(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() == 0 {
-		t.Skip("the superuser may read everything")
-	}
 	dir := onDisk(t)
 	name := "bus/pci/devices/" + t4 + "/vendor"
 	if err := os.Chmod(filepath.Join(dir, name), 0); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+		t.Skip("the superuser may read everything")
 	}
 	if _, err := open(t, dir, sysfs.DirOptions{}).ReadFile(name); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("ReadFile: %v", err)

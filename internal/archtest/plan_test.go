@@ -161,6 +161,7 @@ func wholeCloud() []Package {
 func programs() []Package {
 	return []Package{
 		{Pattern: "internal/nightly"},
+		{Pattern: "internal/skips"},
 		{
 			Pattern: "cmd/cysim/...",
 			Ours: []string{

@@ -35,10 +35,10 @@ func carelessStart(ctx context.Context, cloud *simcloud.Cloud) error {
 	return define(cloud)
 }
 
-// TestDrillOfACarelessFlow fails when TestAFailingCasePrintsTheCommandThatRepeatsIt runs it.
+// TestDrillOfACarelessFlow fails when TestAFailingCasePrintsTheCommandThatRepeatsIt runs it, and shows nothing without that.
 func TestDrillOfACarelessFlow(t *testing.T) {
 	if os.Getenv(carelessVariable) == "" {
-		t.Skip("it fails")
+		return
 	}
 	for _, name := range []string{"it's careless", "other"} {
 		t.Run(name, func(t *testing.T) {
