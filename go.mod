@@ -14,7 +14,6 @@ require (
 	github.com/tidwall/btree v1.8.1
 	go.etcd.io/bbolt v1.5.0
 	go.yaml.in/yaml/v3 v3.0.6
-	golang.org/x/mod v0.31.0
 	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.47.0
 	libvirt.org/go/libvirtxml v1.12005.0

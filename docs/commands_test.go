@@ -137,6 +137,8 @@ func elsewhere(b block) string {
 	switch {
 	case b.page == "real-cloud.md":
 		return "../cmd/cysim/cyborg_oracle_test.go"
+	case b.page == "../README.md" && b.text == "go test ./...\n":
+		return "../.ci/run"
 	case b.page == "../README.md", b.page == "drill-your-agent.md":
 		return "stranger_test.go"
 	case b.page == "operators.md" && strings.Contains(b.text, "openstack flavor "):

@@ -5,17 +5,15 @@ package docs_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/mod/module"
-	"golang.org/x/mod/zip"
 )
 
 // goal is what a stranger reaches by typing the blocks of a section.
@@ -40,51 +38,31 @@ func goals() []goal {
 	}
 }
 
-// version is that of the clone, on a proxy of its own.
-var version = module.Version{Path: "github.com/gocyborg/gocyborg", Version: "v0.1.0"}
-
-// cloneFile is a file of the clone.
-type cloneFile string
-
-func (f cloneFile) Path() string                 { return string(f) }
-func (f cloneFile) Lstat() (os.FileInfo, error)  { return os.Lstat("../" + string(f)) }
-func (f cloneFile) Open() (io.ReadCloser, error) { return os.Open("../" + string(f)) }
-
-// proxyOf makes a module proxy that has the clone as a released version.
-func proxyOf(t *testing.T) string {
+// copyClone copies the clone to a new directory gocyborg.
+func copyClone(t *testing.T, to string) string {
 	t.Helper()
-	dir := t.TempDir()
-	versions := filepath.Join(dir, version.Path, "@v")
-	if err := os.MkdirAll(versions, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	list, err := exec.Command("git", "-C", "..", "ls-files", "-z").Output()
 	if err != nil {
 		t.Skip("not a clone: ", err)
 	}
-	var files []zip.File
+	dir := filepath.Join(to, "gocyborg")
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
-		if _, err := os.Lstat("../" + name); err == nil {
-			files = append(files, cloneFile(name))
+		data, err := os.ReadFile("../" + name)
+		if errors.Is(err, fs.ErrNotExist) { // deleted, and not committed yet
+			continue
 		}
-	}
-	var archive bytes.Buffer
-	if err := zip.Create(&archive, version, files); err != nil {
-		t.Fatal(err)
-	}
-	goMod, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	info := fmt.Sprintf(`{"Version": %q, "Time": "2026-01-01T00:00:00Z"}`, version.Version)
-	for name, data := range map[string][]byte{
-		"list": []byte(version.Version + "\n"), version.Version + ".info": []byte(info), version.Version + ".mod": goMod, version.Version + ".zip": archive.Bytes(),
-	} {
-		if err := os.WriteFile(filepath.Join(versions, name), data, 0o600); err != nil {
+		file := filepath.Join(dir, name)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(file), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(file, data, 0o600)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return "file://" + dir
+	return dir
 }
 
 // goEnv is a variable of the go command.
@@ -97,14 +75,14 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(value))
 }
 
-// strangersEnvironment is that of somebody who has Go and OpenStack's clients, and nothing of ours. The
-// clone is a release of a module proxy; what Go has compiled before is at hand.
+// strangersEnvironment is that of somebody who has Go and OpenStack's clients, and nothing of ours. What Go has
+// compiled before is at hand.
 func strangersEnvironment(t *testing.T, home string) []string {
 	t.Helper()
 	return []string{
 		"HOME=" + home, "TMPDIR=" + home, "PATH=" + goEnv(t, "GOROOT") + "/bin:/usr/bin:/bin",
 		"GOCACHE=" + goEnv(t, "GOCACHE"), "GOTOOLCHAIN=local", "GOSUMDB=off", "GOFLAGS=-modcacherw -trimpath -count=1",
-		"GOPROXY=" + proxyOf(t) + ",file://" + filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download") + "," + goEnv(t, "GOPROXY"),
+		"GOPROXY=file://" + filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download") + "," + goEnv(t, "GOPROXY"),
 	}
 }
 
@@ -116,7 +94,7 @@ func TestStranger(t *testing.T) {
 	for _, g := range goals() {
 		count := 0
 		for _, b := range blocksOf(t, g.page) {
-			if text := b.typed(); text != "" && (g.section == "" || b.section == g.section) {
+			if text := b.typed(); text != "" && elsewhere(b) == "stranger_test.go" && (g.section == "" || b.section == g.section) {
 				script += text
 				count++
 			}
@@ -136,7 +114,7 @@ func TestStranger(t *testing.T) {
 	defer reached.Close()
 	var out bytes.Buffer
 	command := exec.CommandContext(ctx, "bash", "-c", script)
-	command.Dir, command.Env, command.ExtraFiles = home, strangersEnvironment(t, home), []*os.File{reached}
+	command.Dir, command.Env, command.ExtraFiles = copyClone(t, home), strangersEnvironment(t, home), []*os.File{reached}
 	command.Stdout, command.Stderr, command.WaitDelay = &out, &out, time.Second
 	began := time.Now()
 	failure := command.Run()
