@@ -61,8 +61,8 @@ func flagHelp() map[string]string {
 	}
 }
 
-// describeFlags adds the help of flagHelp, and the environment variables that are not those of the names. It refuses a command line that has a flag
-// without help.
+// describeFlags adds the help of flagHelp, and the variables whose names do not follow from the flag. It refuses a command
+// line that has a flag without help.
 func describeFlags(parser *kong.Kong) error {
 	help := flagHelp()
 	return kong.Visit(parser.Model, func(visited kong.Visitable, next kong.Next) error {

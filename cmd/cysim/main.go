@@ -16,8 +16,8 @@ func main() {
 	os.Exit(status)
 }
 
-// untilHangup returns a context that ends when the terminal closes. A terminal that closes may send SIGHUP several times,
-// of which the later ones do not end the process. SIGHUP stays ignored if it was when the process started, as with nohup.
+// untilHangup returns a context that ends when the terminal closes. A terminal that closes may send SIGHUP several times:
+// only the first has an effect. SIGHUP stays ignored if it was when the process started, as with nohup.
 func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return context.WithCancel(ctx)

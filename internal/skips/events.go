@@ -23,7 +23,7 @@ const (
 	skipped outcome = "skipped"
 )
 
-// result is that of a test or sub-test in a stage. The reason of a skip is what the test printed.
+// result says how a test or sub-test ended in a stage. The reason of a skip is what the test printed.
 type result struct {
 	outcome
 	pkg, test, reason string

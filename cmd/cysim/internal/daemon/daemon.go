@@ -22,7 +22,7 @@ import (
 // Flag selects the daemon. It is left out of the arguments of the process.
 const Flag = "--daemon"
 
-// Variable selects it, too, and is left out of the environment of the process.
+// Variable selects it, too. The process does not get it.
 const Variable = "CYSIM_DAEMON"
 
 // lastVariable is the variable that a server prints last when it is ready.
