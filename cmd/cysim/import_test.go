@@ -356,6 +356,7 @@ func TestImportLeavesOutAProviderThatIsDeletedMeanwhile(t *testing.T) {
 			return false
 		}
 		w.WriteHeader(http.StatusNotFound)
+		_, _ = fmt.Fprintf(w, `{"errors": [{"status": 404, "detail": "No resource provider with uuid %s found"}]}`, gone)
 		return true
 	})
 	for _, p := range cloud.Placement.ResourceProviders() {

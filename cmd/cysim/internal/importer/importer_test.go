@@ -33,11 +33,23 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func TestABusyPlacementIsAskedAgain(t *testing.T) {
 	t.Parallel()
-	for status, tries := range map[int]int{503: 3, 429: 3, 404: 3, 500: 1} {
+	for _, tt := range []struct {
+		status int
+		body   string
+		tries  int
+	}{
+		{503, "", 3},
+		{429, "", 3},
+		{500, "", 1},
+		{404, "default backend - 404", 3}, // an ingress without a backend
+		{404, `{"error_message": "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n</html>"}`, 1}, // Cyborg has no such collection
+		{404, `{"errors": [{"status": 404, "detail": "No resource provider with uuid 1 found"}]}`, 1},       // Placement
+	} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if asked++; asked < 3 {
-				w.WriteHeader(status)
+				w.WriteHeader(tt.status)
+				_, _ = w.Write([]byte(tt.body))
 				return
 			}
 			_, _ = w.Write([]byte(`{"traits":[]}`))
@@ -45,8 +57,8 @@ func TestABusyPlacementIsAskedAgain(t *testing.T) {
 		r := &reader{pause: time.Microsecond}
 		service := &gophercloud.ServiceClient{ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/"}
 		answer, err := r.get(t.Context(), service, "traits")
-		if asked != tries || (err == nil) != (tries == 3) || err == nil && string(answer["traits"]) != "[]" {
-			t.Errorf("%d: asked %d times, want %d: %s, %v", status, asked, tries, answer, err)
+		if asked != tt.tries || (err == nil) != (tt.tries == 3) || err == nil && string(answer["traits"]) != "[]" {
+			t.Errorf("%d %s: asked %d times, want %d: %s, %v", tt.status, tt.body, asked, tt.tries, answer, err)
 		}
 		server.Close()
 	}

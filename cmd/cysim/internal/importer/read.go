@@ -216,8 +216,17 @@ func (r *reader) readProvider(ctx context.Context, p object) ([]string, error) {
 	return nil, errors.New("it changes all the time")
 }
 
-// transient are the statuses of a service that cannot answer now. An ingress without a backend answers 404.
-var transient = []int{http.StatusNotFound, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+// isTransient reports whether a service cannot answer now. A 404 of Cyborg or Placement is a JSON object and is an answer; that of
+// an ingress without a backend is a text or a page.
+func isTransient(refused gophercloud.ErrUnexpectedResponseCode) bool {
+	switch refused.Actual {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	case http.StatusNotFound:
+		return json.Unmarshal(refused.Body, new(object)) != nil
+	}
+	return false
+}
 
 // get is one GET, tried again while the service cannot answer.
 func (r *reader) get(ctx context.Context, service *gophercloud.ServiceClient, path string) (answer object, err error) {
@@ -229,7 +238,7 @@ func (r *reader) get(ctx context.Context, service *gophercloud.ServiceClient, pa
 			err = errors.New("the answer is null")
 		}
 		var refused gophercloud.ErrUnexpectedResponseCode
-		if !errors.As(err, &refused) || !slices.Contains(transient, refused.Actual) || attempt == readAttempts {
+		if !errors.As(err, &refused) || !isTransient(refused) || attempt == readAttempts {
 			return answer, tokens.Redacted(err)
 		}
 		if err := (simhttp.Wall{}).Wait(ctx, r.pause); err != nil {
