@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -124,6 +125,22 @@ func TestAnOpenStreamDoesNotDelayTheShutdown(t *testing.T) {
 	first := make([]byte, len("event: change"))
 	if _, err := io.ReadFull(answer.Body, first); err != nil || string(first) != "event: change" {
 		t.Errorf("%s: %q %v", answer.Status, first, err)
+	}
+	if status := served.stop(); status != 0 || strings.Contains(served.stderr.String(), "cut off") {
+		t.Errorf("status %d: %s", status, served.stderr)
+	}
+}
+
+func TestAConnectionWithoutARequestDoesNotDelayTheShutdown(t *testing.T) {
+	t.Parallel()
+	served := start(t, "serve")
+	unused, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(served.env["CYSIM_URL"], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unused.Close()
+	if status, _ := get(t, served.env["CYSIM_URL"]+"/_sim/health", ""); status != http.StatusOK { // which the server accepts later
+		t.Errorf("status: got %d, want 200", status)
 	}
 	if status := served.stop(); status != 0 || strings.Contains(served.stderr.String(), "cut off") {
 		t.Errorf("status %d: %s", status, served.stderr)

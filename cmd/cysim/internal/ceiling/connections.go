@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // perConnection is what a connection takes at most: its buffers, headers of 64 KiB, and its state of TLS, in bytes.
@@ -15,15 +16,19 @@ type connections struct {
 	free    *sync.Cond
 	open    int
 	most    int
-	waiting bool // for a connection to end
-	idle    map[net.Conn]bool
+	waiting bool                        // for a connection to end
+	silent  map[net.Conn]http.ConnState // those without a request, new or idle
 	closed  bool
 }
 
+// firstRequest is how long a new connection may still send a request when the listener has closed. A browser opens
+// connections that it may never use, and a client that was faster on another one has no use for its second.
+const firstRequest = 200 * time.Millisecond
+
 // Listen bounds the connections of a server on a listener. While there are as many as there is memory for, those wait
-// that come, and connections without a request are closed for them.
+// that come, and connections without a request are closed for them. Once the listener is closed, so are those that send no request.
 func (c *Ceiling) Listen(listener net.Listener, server *http.Server) net.Listener {
-	all := &connections{most: int(c.streamBytes() / perConnection), idle: make(map[net.Conn]bool)}
+	all := &connections{most: int(c.streamBytes() / perConnection), silent: make(map[net.Conn]http.ConnState)}
 	all.free = sync.NewCond(&all.mu)
 	server.ConnState = all.follow
 	return &bounded{listener, all}
@@ -33,23 +38,36 @@ func (c *Ceiling) Listen(listener net.Listener, server *http.Server) net.Listene
 func (a *connections) follow(conn net.Conn, state http.ConnState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if state != http.StateIdle {
-		delete(a.idle, conn)
+	if state != http.StateNew && state != http.StateIdle {
+		delete(a.silent, conn)
 		return
 	}
-	a.idle[conn] = true
+	a.silent[conn] = state
 	if a.waiting {
 		a.closeIdle()
 	}
 }
 
-// closeIdle closes a connection without a request, if there is one. With TLS that takes a while.
+// closeIdle closes a connection between two requests, if there is one. With TLS that takes a while.
 func (a *connections) closeIdle() {
-	for conn := range a.idle {
-		delete(a.idle, conn)
-		a.waiting = false
-		go conn.Close()
-		return
+	for conn, state := range a.silent {
+		if state == http.StateIdle {
+			delete(a.silent, conn)
+			a.waiting = false
+			go conn.Close()
+			return
+		}
+	}
+}
+
+// closeNew closes the connections that have sent no request yet.
+func (a *connections) closeNew() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for conn, state := range a.silent {
+		if state == http.StateNew {
+			go conn.Close()
+		}
 	}
 }
 
@@ -102,6 +120,7 @@ func (l *bounded) Close() error {
 	l.all.closed = true
 	l.all.free.Broadcast()
 	l.all.mu.Unlock()
+	time.AfterFunc(firstRequest, l.all.closeNew)
 	return l.Listener.Close()
 }
 
