@@ -19,6 +19,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/testrun"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -135,7 +136,7 @@ func TestTheRecordedChangesAreTheDifference(t *testing.T) {
 	for _, cfg := range []fakecyborg.Config{
 		{}, {UpstreamQuirks: true}, {BindDelay: later}, {UpstreamQuirks: true, BindDelay: later}, {BindDelay: later, Release: fakecyborg.ReleaseZed},
 	} {
-		for seed := range uint64(4) {
+		for seed := range uint64(testrun.Of(4, 1)) {
 			synctest.Test(t, func(t *testing.T) { walkChanges(t, cfg, seed, told) })
 		}
 	}

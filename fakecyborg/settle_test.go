@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/testrun"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
@@ -142,7 +143,7 @@ const (
 )
 
 // TestAReportSettlesWhatFailed interrupts each change at each of its requests to Placement. Once Placement answers again, two
-// reports make it what a Cyborg writes that starts on an empty one: nothing is left, nothing is missing. Short, each request is
+// reports make it what a Cyborg writes that starts on an empty one: nothing is left, nothing is missing. In a sample each request is
 // interrupted in one of the ways.
 func TestAReportSettlesWhatFailed(t *testing.T) {
 	t.Parallel()
@@ -152,7 +153,7 @@ func TestAReportSettlesWhatFailed(t *testing.T) {
 			ways := []interruption{refused, outage, lost, unsure, silence, crash}
 			for k, how := range ways {
 				first, step := 1, 1
-				if testing.Short() {
+				if !testrun.Whole {
 					first, step = 1+k, len(ways)
 				}
 				for n, more := first, true; more; n += step {

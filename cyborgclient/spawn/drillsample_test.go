@@ -2,17 +2,10 @@
 
 package spawn_test
 
-import (
-	"testing"
-
-	"github.com/gocyborg/gocyborg/simcloud/drill"
-)
+import "github.com/gocyborg/gocyborg/simcloud/drill"
 
 // drilled is a sample for every day.
 func drilled(int) drill.Config {
-	if testing.Short() {
-		return drill.Config{Singles: 1}
-	}
 	return drill.Config{Singles: 2, Pairs: 1}
 }
 

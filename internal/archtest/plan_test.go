@@ -70,6 +70,7 @@ func foundations() []Package {
 		{Pattern: "internal/plural"},
 		{Pattern: "internal/scale"}, // for benchmarks only
 		{Pattern: "internal/strictjson"},
+		{Pattern: "internal/testrun"},  // for tests only
 		{Pattern: "internal/jsonread"}, // also the library's
 		{Pattern: "internal/terminal"}, // also the library's
 		{Pattern: "internal/uuids"},

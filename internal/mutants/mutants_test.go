@@ -46,7 +46,7 @@ func TestMutants(t *testing.T) {
 			if !slices.Contains(chosen, patch) {
 				return
 			}
-			args := append([]string{"test", "-overlay", overlay, "-vet=off", "-short", "-failfast", "-timeout", "2m"}, m.test...)
+			args := append([]string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout", "2m"}, m.test...)
 			out, err := run("../..", "go", args...)
 			switch {
 			case err == nil && strings.Contains(out, "[no tests to run]"):

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/testrun"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -90,7 +91,7 @@ func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 			rt.Fatalf("still in use: %v", left)
 		}
 	})
-	if seen < 50 && !testing.Short() { // which makes rapid try less
+	if testrun.Whole && seen < 50 {
 		t.Errorf("only %d attach handles were in use", seen)
 	}
 }

@@ -1,0 +1,38 @@
+package testrun
+
+import (
+	"flag"
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+const (
+	sampledChecks = "30" // of each property, in place of a hundred
+	gcPercent     = 400
+)
+
+// Main is the TestMain of a package. Unless the tests are Whole, the properties that rapid checks are checked with 30
+// inputs, or with as many as -rapid.checks says. The garbage collector runs less often, because tests make thousands of
+// clouds of a few MiB, one after another; benchmarks and a GOGC in the environment have their way.
+func Main(m *testing.M) {
+	checks := flag.Lookup("rapid.checks")
+	if checks != nil && !Whole {
+		if err := checks.Value.Set(sampledChecks); err != nil {
+			panic(err) // rapid's flag is no number any more
+		}
+	}
+	flag.Parse()
+	if os.Getenv("GOGC") == "" && flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	m.Run()
+}
+
+// Of is how many cases a test tries: all of them, or so many of a sample.
+func Of(all, sample int) int {
+	if Whole {
+		return all
+	}
+	return sample
+}
