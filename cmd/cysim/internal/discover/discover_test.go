@@ -21,6 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/internal/osloconf"
+	"github.com/gocyborg/gocyborg/internal/testrun"
 )
 
 // captures are the trees of real machines, each unpacked once.
@@ -44,11 +45,10 @@ func (t ofAllTests) TempDir() string {
 }
 
 func TestMain(m *testing.M) {
-	status := m.Run()
+	testrun.Main(m)
 	for _, remove := range captures.all {
 		remove()
 	}
-	os.Exit(status)
 }
 
 // capturedTree returns the sys of a real machine, which no test may change.
