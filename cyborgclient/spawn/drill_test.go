@@ -41,7 +41,8 @@ func (s *stage) deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
 }
 
 // Every flow is drilled with a few faults here, and with all of them under the build
-// tag drill.
+// tag drill. A test that calls drill.Run itself is not parallel: the cases are, and it would wait for their turns
+// behind all other tests.
 func TestDrillSpawn(t *testing.T) {
 	t.Parallel()
 	for name, isUnkind := range map[string]bool{"kind": false, "unkind": true} {
@@ -54,7 +55,6 @@ func TestDrillSpawn(t *testing.T) {
 }
 
 func TestDrillDelete(t *testing.T) {
-	t.Parallel()
 	s := newStage()
 	config := s.drilled(drilled(500), true)
 	config.Setup = s.spawnGuest(request("mixed"))
@@ -95,7 +95,6 @@ func (s *stage) spawnOnBrokenHost(ctx context.Context, cloud *simcloud.Cloud) er
 
 // The bind on the first host fails for good; the second host takes the guest.
 func TestDrillReschedule(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cloud := simcloud.Run(t)
 		settled(t, newStage().spawnOnBrokenHost(t.Context(), cloud))

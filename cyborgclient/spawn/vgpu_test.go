@@ -227,7 +227,6 @@ func TestTheVGPUOfARunningGuestIsNotCleared(t *testing.T) {
 }
 
 func TestDrillSpawnOfAVGPU(t *testing.T) {
-	t.Parallel()
 	s := newStage()
 	config := drilled(150)
 	config.Model = blackwellModel()
@@ -235,7 +234,6 @@ func TestDrillSpawnOfAVGPU(t *testing.T) {
 }
 
 func TestDrillDeleteOfAVGPU(t *testing.T) {
-	t.Parallel()
 	s := newStage()
 	config := s.drilled(drilled(100), false)
 	config.Model = blackwellModel()
