@@ -91,7 +91,7 @@ func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 			rt.Fatalf("still in use: %v", left)
 		}
 	})
-	if testrun.Whole && seen < 50 {
+	if testrun.Whole && !testing.Short() && seen < 50 { // short, rapid tries less
 		t.Errorf("only %d attach handles were in use", seen)
 	}
 }
