@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/internal/testrun"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -83,7 +84,7 @@ func TestTheRecordHasABoundInBytes(t *testing.T) {
 			recorder.MaxBytes = limit
 			handler := Recording(service, recorder)
 			before := heap()
-			for n = range 600 {
+			for n = range testrun.Of(600, 200) {
 				tt.send(handler, n)
 				if n%200 == 199 {
 					if grown := heap() - before; grown > limit+slack {
