@@ -60,7 +60,7 @@ func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer original.Close()
-		for n := range rapid.IntRange(0, 25).Draw(rt, "actions") {
+		for n := range rapid.IntRange(0, testrun.Of(25, 12)).Draw(rt, "actions") {
 			use(t, rt, original, n)
 		}
 		l := listingOf(t, original)
