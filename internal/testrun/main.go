@@ -21,7 +21,7 @@ func Main(m *testing.M) {
 	checks := flag.Lookup("rapid.checks")
 	if checks != nil && !Whole {
 		if err := checks.Value.Set(sampledChecks); err != nil {
-			panic(err) // rapid's flag is no number any more
+			panic(err) // a flag of rapid that is no number
 		}
 	}
 	flag.Parse()

@@ -216,8 +216,8 @@ func (r *reader) readProvider(ctx context.Context, p object) ([]string, error) {
 	return nil, errors.New("it changes all the time")
 }
 
-// isTransient reports whether a service cannot answer now. A 404 of Cyborg or Placement is a JSON object and is an answer; that of
-// an ingress without a backend is a text or a page.
+// isTransient reports whether a service cannot answer now. A 404 of Cyborg or Placement is a JSON object and is an answer; an
+// ingress without a backend answers with a text or a page.
 func isTransient(refused gophercloud.ErrUnexpectedResponseCode) bool {
 	switch refused.Actual {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
