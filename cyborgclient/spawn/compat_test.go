@@ -124,6 +124,7 @@ func defectCases() map[int]struct {
 		21: {"few candidates", fewCandidates, "limits [40]"},
 		22: {"refused device", refusedDevice, "the same host, 1 claim refused"},
 		23: {"late unshelve", lateUnshelve, "after 7s: 2 of 2 events refused for want of a host"},
+		24: {"Rocky flavor", notConvertedFlavor, "unusable device profile: flavor afaas requests accelerators without a device profile"},
 	}
 }
 
@@ -572,6 +573,13 @@ func failedBinds(t *testing.T, config spawn.Config) string {
 func novaOwnedCandidates(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{model: novaOwnedOnly(), config: config})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
+	w.checkPromise(t, result, err)
+	return outcome(result, err)
+}
+
+func notConvertedFlavor(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{model: rockyModel(1), config: config})
+	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: rockyFlavor()})
 	w.checkPromise(t, result, err)
 	return outcome(result, err)
 }

@@ -18,7 +18,7 @@ var (
 	// ErrRequest: the caller's request is invalid; nothing was sent.
 	ErrRequest = errors.New("bad spawn request")
 	// ErrProfile: the flavor names a device profile that does not exist or cannot be
-	// scheduled.
+	// scheduled, or is one of the Rocky specification, which names none; see [RockyFlavors].
 	ErrProfile = errors.New("unusable device profile")
 	// ErrNoCandidates: no host has room for the request; see [NoCandidatesError].
 	ErrNoCandidates = errors.New("no allocation candidates")

@@ -268,7 +268,8 @@ func (a *Attempt) deviceGroups() []requestspec.Group {
 
 // RockyFlavors makes a flow convert flavors of the Rocky specification, which request
 // accelerators without a device profile; see requestspec.FromRocky. With the zero
-// value they claim resources without a device, as in shipped Nova.
+// value they are refused (ErrProfile), because their instances would claim resources and
+// get no device, as in shipped Nova.
 type RockyFlavors struct {
 	// Convert turns such a flavor into one with the equivalent device profile.
 	Convert bool `json:"convert,omitempty"`
@@ -286,15 +287,14 @@ type RockyFlavors struct {
 // that Cyborg has. The decision is empty for any other flavor.
 func (a *Attempt) convertRocky(ctx context.Context) (decision string, err error) {
 	config := a.flow.config.RockyFlavors
-	if !config.Convert {
-		return "", nil
-	}
 	rocky, ok, err := requestspec.FromRocky(a.Request.Flavor, config.ShippedClasses)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("%w: %w", requestKind(err), err)
-	}
-	if !ok {
+	case !ok:
 		return "", nil
+	case !config.Convert:
+		return "", withoutProfile(rocky, "set rocky_flavors.convert, or use the device profile "+rocky.Profile.Name)
 	}
 	created, err := a.flow.ensureProfile(ctx, rocky)
 	if err != nil {
@@ -307,6 +307,16 @@ func (a *Attempt) convertRocky(ctx context.Context) (decision string, err error)
 	return "of the Rocky flavor: ", nil
 }
 
+// withoutProfile is the error of a Rocky flavor, with the commands that replace it.
+func withoutProfile(rocky requestspec.Rocky, remedy string) error {
+	commands, err := rocky.Commands()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: flavor %s requests accelerators without a device profile; %s: %s",
+		ErrProfile, rocky.Flavor.Name, remedy, strings.Join(commands, " && "))
+}
+
 // ensureProfile makes sure that Cyborg has the profile with these groups.
 func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (created bool, err error) {
 	exists, err := f.sameProfile(ctx, rocky.Profile)
@@ -314,12 +324,7 @@ func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (crea
 		return false, err
 	}
 	if !f.config.RockyFlavors.Create {
-		commands, err := rocky.Commands()
-		if err != nil {
-			return false, err
-		}
-		return false, fmt.Errorf("%w: flavor %s requests accelerators without a device profile; device profile %s does not exist, create it: %s",
-			ErrProfile, rocky.Flavor.Name, rocky.Profile.Name, strings.Join(commands, " && "))
+		return false, withoutProfile(rocky, "device profile "+rocky.Profile.Name+" does not exist, create it")
 	}
 	_, err = f.cyborg.CreateDeviceProfile(ctx, cyborgclient.CreateDeviceProfileOpts{
 		Name: rocky.Profile.Name, Description: rocky.Profile.Description, Groups: rocky.Profile.Groups,

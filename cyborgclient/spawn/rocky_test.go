@@ -127,19 +127,14 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 		w.checkPromise(t, result, err)
 		return w, result, err
 	}
-	t.Run("off by default: claimed, and no device", func(t *testing.T) {
+	t.Run("not converted: refused before anything is claimed", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, worldOpts{model: rockyModel(1)})
-		result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: rockyFlavor()})
-		if err != nil || len(result.ARQs)+len(result.Devices) != 0 {
-			t.Fatalf("got %+v, %v", result, err)
+		w, _, err := run(t, spawn.RockyFlavors{}, nil, rockyFlavor())
+		if !errors.Is(err, spawn.ErrProfile) || strings.Count(fmt.Sprint(err), " && ") != 2 || !strings.Contains(err.Error(), "set rocky_flavors.convert") {
+			t.Errorf("got %v, want ErrProfile with the option and three commands", err)
 		}
-		if err := w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
-			t.Fatal(err)
-		}
-		leaks := w.cloud.Leaks() // as with shipped Nova, the accelerator is nobody's
-		if len(leaks) != 1 || !strings.Contains(leaks[0].Text, "CUSTOM_ACCELERATOR_FPGA:1") {
-			t.Errorf("leaks %v", leaks)
+		if writes := w.puts(); len(writes) > 0 {
+			t.Errorf("claims %v", writes)
 		}
 	})
 	t.Run("not created: the error has the commands", func(t *testing.T) {
