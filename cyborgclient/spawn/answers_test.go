@@ -101,25 +101,53 @@ func TestARunningInstanceAsksOnce(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-// The first candidates may all be unusable.
+// The first candidates may all be excluded, for either reason and however many are asked for at once.
 func TestUsableCandidatesBehindUnusableOnes(t *testing.T) {
 	t.Parallel()
-	model := simcloud.DefaultModel()
-	model.DeviceProfiles = []simcloud.DeviceProfile{{Name: "vgpu", Groups: []map[string]string{{"resources:VGPU": "1"}}}}
+	vgpu := simcloud.DefaultModel()
+	vgpu.DeviceProfiles = []simcloud.DeviceProfile{{Name: "vgpu", Groups: []map[string]string{{"resources:VGPU": "1"}}}}
 	novas := simcloud.Host{Name: "a-nova", Nova: &simcloud.Nova{}}
 	for bus := range 45 {
 		novas.Nova.VGPUs = append(novas.Nova.VGPUs, simcloud.NovaDevice{Address: fmt.Sprintf("0000:%02x:00.0", 0x41+bus)})
 	}
-	model.Hosts = slices.Insert(model.Hosts, 0, novas)
-	w := newWorld(t, worldOpts{model: &model})
-	result, err := w.flow.Run(t.Context(), request("vgpu"))
-	if err != nil {
-		t.Fatal(err)
+	vgpu.Hosts = slices.Insert(vgpu.Hosts, 0, novas)
+	pgpu := raceModel(1, 45)
+	other := simcloud.Host{Name: "z-other"}
+	for n := range 2 {
+		other.Providers = append(other.Providers, simcloud.Provider{Name: fmt.Sprint("z-other_", n), Inventory: map[string]int{"PGPU": 1}})
 	}
-	if diff := cmp.Diff([]string{"40", "160"}, w.limits(t)); diff != "" {
-		t.Errorf("limits (-want +got):\n%s", diff)
+	pgpu.Hosts = append(pgpu.Hosts, other)
+	ordered := ownRequest("resources1:PGPU", "1", "resources2:PGPU", "1", "group_policy", "isolate")
+	ordered.Order = func(all []spawn.Candidate) []spawn.Candidate { return all }
+	limited := ownRequest("resources:PGPU", "1")
+	limited.Options.Limit = 40
+	for name, tt := range map[string]struct {
+		model   *simcloud.Model
+		request spawn.Request
+		want    []string
+		err     error
+	}{
+		"a device profile behind Nova's":         {&vgpu, request("vgpu"), []string{"40", "160"}, nil},
+		"a flavor behind Cyborg's":               {pgpu, ownRequest("resources:PGPU", "1"), []string{"40", "160"}, nil},
+		"all that are ordered":                   {pgpu, ordered, []string{"1000", "4000"}, nil},
+		"as many as the request says, no others": {pgpu, limited, []string{"40"}, spawn.ErrNoCandidates},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{model: tt.model})
+			result, err := w.flow.Run(t.Context(), tt.request)
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("got error %v, want %v", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, w.limits(t)); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+			if err != nil && !strings.Contains(err.Error(), " and 37 more") {
+				t.Errorf("error %v, want three of 40 providers", err)
+			}
+			w.checkPromise(t, result, err)
+		})
 	}
-	w.checkPromise(t, result, err)
 }
 
 // A host that refused the claim is no attempt: the next ones are found behind the

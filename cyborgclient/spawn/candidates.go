@@ -15,15 +15,18 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// FindCandidates is step 3: it asks Placement for candidates. Candidates with an
-// accelerator on a provider that carries OWNER_NOVA are left out, because Cyborg
-// cannot bind it; shipped Nova tries them. The error matches ErrNoCandidates when no
-// host has room.
+// FindCandidates is step 3: it asks Placement for candidates. Shipped Nova tries all of
+// them. Here those are excluded that cannot give the instance its accelerators, see
+// [Exclusion]: a device of a device profile on a provider of Nova's, which Cyborg cannot
+// bind, and a group of the flavor itself on a provider of Cyborg's, for which there would
+// be no accelerator request. The error matches ErrNoCandidates when no host has room or all
+// candidates are excluded; it is a [*NoCandidatesError].
 //
 // It asks for few candidates at first, eight for each host that may be tried and for each
 // alternate, and for four times as many while there are more and those that were found are
-// of fewer than Config.MaxAttempts hosts. It asks for all at once, up to
-// [requestspec.DefaultLimit], if Request.Order or Config.Weighers order them, and for as
+// of fewer than Config.MaxAttempts hosts, up to [requestspec.DefaultLimit]. Where all of
+// these are excluded or on hosts that are avoided it goes on, up to 64 times as many. It
+// asks for DefaultLimit at once if Request.Order or Config.Weighers order them, and for as
 // many as Request.Options.Limit says, if that is set. Without Config.PlacementOrder
 // their order depends on the instance.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
@@ -42,8 +45,10 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 	})
 }
 
-// askedPerHost is how many candidates are asked for, for each host.
-const askedPerHost = 8
+const (
+	askedPerHost = 8  // how many candidates are asked for, for each host
+	maxAsked     = 64 // how many times Spec.Limit are asked for at most
+)
 
 // nextLimit returns how many candidates to ask for; 0 for all.
 func (a *Attempt) nextLimit() int {
@@ -51,8 +56,8 @@ func (a *Attempt) nextLimit() int {
 	switch {
 	case all == 0, a.Request.Options.Limit != 0:
 		return all
-	case len(a.avoided) > 0 && len(a.Candidates) == 0 && a.asked >= all:
-		return 4 * a.asked // those found were of hosts that are avoided
+	case len(a.Candidates) == 0 && a.asked >= all: // all were excluded or of hosts that are avoided
+		return min(4*a.asked, maxAsked*all)
 	case a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.avoided) > 0, a.flow.config.MaxAttempts > all:
 		return all
 	case a.asked == 0:
@@ -76,22 +81,18 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		novaOwned, err := a.readCandidates(answer)
+		excluded, err := a.readCandidates(answer)
 		if err != nil {
 			return err
 		}
-		flat := a.dropFlat()
 		a.dropAvoided()
 		a.asked, a.passed = spec.Limit, map[string]bool{}
 		a.cut = spec.Limit > 0 && len(answer.Requests) >= spec.Limit && a.nextLimit() > spec.Limit
 		switch {
 		case a.cut && hostsOf(a.Candidates) < wanted:
 			continue
-		case flat != nil:
-			return flat
 		case len(a.Candidates) == 0:
-			slices.Sort(novaOwned)
-			err := &NoCandidatesError{Query: spec.Query(), Groups: groupsText(spec.Groups), NovaOwnedProviders: slices.Compact(novaOwned)}
+			err := &NoCandidatesError{Query: spec.Query(), Groups: groupsText(spec.Groups), Excluded: excluded}
 			if len(a.avoided) > 0 {
 				return fmt.Errorf("%w; hosts that are avoided do not count", err)
 			}
@@ -227,24 +228,26 @@ func (a *Attempt) onlyNode(ctx context.Context, held placement.Resources) (strin
 	return nodes[0], nil
 }
 
-// readCandidates sets a.Candidates and returns the providers of those that were left
-// out, because Nova owns them.
-func (a *Attempt) readCandidates(answer *placement.Candidates) (novaOwned []string, err error) {
+// readCandidates sets a.Candidates and returns why others are excluded, each reason once.
+func (a *Attempt) readCandidates(answer *placement.Candidates) (excluded []Exclusion, err error) {
 	a.Candidates = make([]Candidate, 0, len(answer.Requests))
-	groups, flavorGroups := a.deviceGroups(), a.Spec.DeviceGroups()
+	groups, known := a.deviceGroups(), map[Exclusion]bool{}
 	shared := &summaries{Providers: &answer.Providers}
 	for _, request := range answer.Requests {
 		c := Candidate{Allocations: request.Allocations, Mappings: request.Mappings, summaries: shared}
 		if c.Root = shared.computeRoot(c, groups); c.Root == "" {
 			return nil, fmt.Errorf("placement: a candidate over %v names no root provider", slices.Sorted(maps.Keys(c.Allocations)))
 		}
-		if provider := shared.novaOwned(c, flavorGroups); provider != "" {
-			novaOwned = append(novaOwned, provider)
-			continue
+		reason, out := a.exclude(c, groups)
+		switch {
+		case !out:
+			a.Candidates = append(a.Candidates, c)
+		case !known[reason]:
+			known[reason] = true
+			excluded = append(excluded, reason)
 		}
-		a.Candidates = append(a.Candidates, c)
 	}
-	return novaOwned, nil
+	return excluded, nil
 }
 
 // summaries are the provider summaries of one answer of Placement.
@@ -262,26 +265,12 @@ func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string 
 		}
 	}
 	for _, provider := range slices.Sorted(maps.Keys(c.Allocations)) {
-		if summary := s.Of(provider); !summary.Shares {
+		if summary := s.Of(provider); summary.Kind&placement.KindShares == 0 {
 			return summary.Root
 		}
 	}
 	for _, node := range placement.NodeProviders(c.Allocations) {
 		return s.Of(node).Root
-	}
-	return ""
-}
-
-// novaOwned returns a provider of the candidate that serves a group of the flavor's
-// device profile and belongs to Nova. A compute root always carries OWNER_NOVA, also
-// where Cyborg reports devices on it.
-func (s *summaries) novaOwned(c Candidate, groups []requestspec.Group) string {
-	for _, group := range groups {
-		for _, provider := range c.Mappings[group.RequesterID] {
-			if provider != c.Root && s.Of(provider).OwnerNova {
-				return provider
-			}
-		}
 	}
 	return ""
 }
@@ -293,7 +282,7 @@ func (s *summaries) novaBelow(root string) []string {
 	}
 	var nova []string
 	for provider, summary := range s.All() {
-		if provider != root && summary.Root == root && summary.OwnerNova {
+		if provider != root && summary.Root == root && summary.Kind&placement.KindNova != 0 {
 			nova = append(nova, provider)
 		}
 	}
@@ -319,41 +308,11 @@ func (s *summaries) providers() map[string]matching.Provider {
 	return s.converted
 }
 
-// dropFlat leaves out the candidates whose devices are on the compute node itself,
-// unless Compat.FlatProviders is set. Without other candidates the error matches
-// ErrNoCandidates.
-func (a *Attempt) dropFlat() error {
-	if a.flow.config.Compat.FlatProviders {
-		return nil
-	}
-	groups := a.deviceGroups()
-	var flat error
-	a.Candidates = slices.DeleteFunc(a.Candidates, func(c Candidate) bool {
-		err := checkNested(groups, c)
-		flat = cmp.Or(flat, err)
-		return err != nil
-	})
-	if len(a.Candidates) > 0 {
-		return nil
-	}
-	return flat
-}
-
 // dropAvoided leaves out the candidates on the hosts that are avoided.
 func (a *Attempt) dropAvoided() {
 	a.Candidates = slices.DeleteFunc(a.Candidates, func(c Candidate) bool {
 		return slices.ContainsFunc(a.avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
 	})
-}
-
-func checkNested(groups []requestspec.Group, c Candidate) error {
-	for _, group := range groups {
-		if slices.Contains(c.Mappings[group.RequesterID], c.Root) {
-			return fmt.Errorf("%w: group %s is served by the compute node %s itself, not by a device below it (Compat.FlatProviders accepts it)",
-				ErrNoCandidates, group.RequesterID, c.Root)
-		}
-	}
-	return nil
 }
 
 // spread puts candidates into an order that depends on the instance, so that parallel

@@ -240,10 +240,10 @@ func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
 	if _, err := matching.Providers(groups, candidate.Mappings); err != nil {
 		return fmt.Errorf("host %s: %w", a.Host, err)
 	}
-	if a.flow.config.Compat.FlatProviders {
-		return nil
+	if reason, out := a.exclude(candidate, groups); out { // after a search, only now
+		return fmt.Errorf("%w: %s", ErrNoCandidates, exclusionsText([]Exclusion{reason}))
 	}
-	return checkNested(groups, candidate) // after a search, only now
+	return nil
 }
 
 // search finds the providers as Nova did before Placement had mappings.

@@ -116,7 +116,7 @@ func defectCases() map[int]struct {
 		13: {"nil ports", nilPorts, "ok"},
 		14: {"OWNER_NOVA of the flavor", compatOwnerNova, "false"},
 		15: {"failed binds", failedBinds, "2 binds"},
-		16: {"nova owned candidates", novaOwnedCandidates, "no host has room for"},
+		16: {"nova owned candidates", novaOwnedCandidates, "group device_profile_0 is served by a provider with OWNER_NOVA"},
 		17: {"late claim", lateClaim, "0 leaks, 0 named"},
 		18: {"late deletion", lateDeletion, "1 ARQs of the next spawn"},
 		19: {"claim on the next host", claimOnTheNextHost, "allocations.put No Content, allocations.put No Content"},
@@ -125,6 +125,7 @@ func defectCases() map[int]struct {
 		22: {"refused device", refusedDevice, "the same host, 1 claim refused"},
 		23: {"late unshelve", lateUnshelve, "after 7s: 2 of 2 events refused for want of a host"},
 		24: {"Rocky flavor", notConvertedFlavor, "unusable device profile: flavor afaas requests accelerators without a device profile"},
+		25: {"flavor on Cyborg's card", flavorOnCyborgsCard, "the flavor is served by a provider of Cyborg's"},
 	}
 }
 
@@ -332,18 +333,22 @@ func hostReboot(t *testing.T, config spawn.Config) string {
 	return fmt.Sprintf("%d devices", s.deviceCount(t, i))
 }
 
-// searchLeftovers has a group of the flavor's own on the provider of the first
-// group of the profile.
+// searchLeftovers has a group of the flavor's own of the class of the first group of
+// the profile, on a provider that is not Cyborg's.
 func searchLeftovers(t *testing.T, config spawn.Config) string {
 	model := simcloud.DefaultModel()
 	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "two", Groups: []map[string]string{
 		{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}, {"resources:VGPU": "1"},
 	}})
+	for i := range model.Hosts {
+		h := &model.Hosts[i]
+		h.Providers = append(h.Providers, simcloud.Provider{Name: h.Name + "_other", Inventory: map[string]int{"FPGA": 1}, Traits: []string{"CUSTOM_OTHER"}})
+	}
 	config.Compat.SearchProviders = true
 	w := newWorld(t, worldOpts{model: &model, config: config})
 	req := request("two")
 	req.Flavor.ExtraSpecs["resources9:FPGA"] = "1"
-	req.Flavor.ExtraSpecs["trait9:CUSTOM_FAKE_DEVICE"] = "required"
+	req.Flavor.ExtraSpecs["trait9:CUSTOM_OTHER"] = "required"
 	req.Flavor.ExtraSpecs["group_policy"] = "none"
 	return outcome(w.flow.Run(t.Context(), req))
 }
@@ -573,6 +578,13 @@ func failedBinds(t *testing.T, config spawn.Config) string {
 func novaOwnedCandidates(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{model: novaOwnedOnly(), config: config})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
+	w.checkPromise(t, result, err)
+	return outcome(result, err)
+}
+
+func flavorOnCyborgsCard(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{model: withoutNova(), config: config})
+	result, err := w.flow.Run(t.Context(), ownRequest("resources:VGPU", "1"))
 	w.checkPromise(t, result, err)
 	return outcome(result, err)
 }

@@ -231,16 +231,16 @@ type NoCandidatesError struct {
 	Query string
 	// Groups describes what each request group asked for.
 	Groups string
-	// NovaOwnedProviders are the UUIDs of the providers that had room but carry
-	// OWNER_NOVA, so that Cyborg cannot bind their devices.
-	NovaOwnedProviders []string
+	// Excluded says why candidates that had room are not tried, each reason once. It is empty
+	// if there were none.
+	Excluded []Exclusion
 }
 
-// Error names the groups and the providers that were left out.
+// Error names the groups, and the first providers of each reason to leave candidates out.
 func (e *NoCandidatesError) Error() string {
 	text := ErrNoCandidates.Error() + ": no host has room for " + e.Groups
-	if len(e.NovaOwnedProviders) > 0 {
-		text += "; Cyborg cannot bind devices of these providers, which carry OWNER_NOVA: " + strings.Join(e.NovaOwnedProviders, ", ")
+	if len(e.Excluded) > 0 {
+		text += "; " + exclusionsText(e.Excluded)
 	}
 	return text
 }

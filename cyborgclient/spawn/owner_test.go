@@ -2,6 +2,7 @@ package spawn_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,8 +10,10 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -36,10 +39,158 @@ func TestNoCandidatesWhereOnlyNovaHasRoom(t *testing.T) {
 	w := newWorld(t, worldOpts{model: novaOwnedOnly()})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
 	var none *spawn.NoCandidatesError
-	if !errors.As(err, &none) || !errors.Is(err, spawn.ErrNoCandidates) || len(none.NovaOwnedProviders) != 1 || !strings.Contains(err.Error(), none.NovaOwnedProviders[0]) {
+	if !errors.As(err, &none) || !errors.Is(err, spawn.ErrNoCandidates) || len(none.Excluded) != 1 || !strings.Contains(err.Error(), none.Excluded[0].Provider) {
 		t.Fatalf("error: %v, want NoCandidatesError that names Nova's provider", err)
 	}
 	w.checkPromise(t, result, err)
+}
+
+// ownRequest is a request whose flavor has these extra specs.
+func ownRequest(specs ...string) spawn.Request {
+	f := plainFlavor()
+	f.ExtraSpecs = map[string]string{}
+	for i := 0; i < len(specs); i += 2 {
+		f.ExtraSpecs[specs[i]] = specs[i+1]
+	}
+	return spawn.Request{Instance: instance, Flavor: f}
+}
+
+// withoutNova is the default model, in which Nova has no devices.
+func withoutNova() *simcloud.Model {
+	model := simcloud.DefaultModel()
+	for i := range model.Hosts {
+		model.Hosts[i].Nova = nil
+	}
+	return &model
+}
+
+// A card of Cyborg's that serves a group of the flavor itself would be allocated, and the guest
+// would get no device: there is no accelerator request.
+func TestAFlavorNeverUsesAProviderOfCyborg(t *testing.T) {
+	t.Parallel()
+	defaults, quirks := simcloud.DefaultModel(), withoutNova()
+	quirks.Cyborg.UpstreamQuirks = true // few drivers report OWNER_CYBORG
+	rocky := rockyModel(2)
+	rocky.DeviceProfiles = []simcloud.DeviceProfile{{Name: "gpu", Groups: []map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1"}}}}
+	ofOptions := ownRequest()
+	ofOptions.Options.Groups = []requestspec.Group{{RequesterID: "own", UseSameProvider: true, Resources: map[string]int{"VGPU": 1}}}
+	const byCyborg = " is served by a provider of Cyborg's, and the flavor makes no accelerator request for it (request the device with a device profile): "
+	for name, tt := range map[string]struct {
+		model   *simcloud.Model
+		config  spawn.Config
+		newest  int // microversion of Placement; 0: no limit
+		request spawn.Request
+		held    string // provider and class that the instance holds; empty for an error
+		group   string // of the error
+	}{
+		"Nova's card":                        {model: &defaults, request: ownRequest("resources:VGPU", "1"), held: "cn0_pci_0000_e1_00_0 VGPU 1"},
+		"Nova's card beside a profile":       {model: &defaults, request: ownRequest("resources1:VGPU", "1", requestspec.DeviceProfileKey, "gpu"), held: "cn0_pci_0000_e1_00_0 VGPU 1"},
+		"no mappings, Nova's card":           {model: &defaults, newest: 31, request: ownRequest("resources:VGPU", "1"), held: "cn0_pci_0000_e1_00_0 VGPU 1"},
+		"no mappings, a profile beside":      {model: &defaults, newest: 31, request: ownRequest("resources1:VGPU", "1", requestspec.DeviceProfileKey, "gpu"), held: "cn0_pci_0000_e1_00_0 VGPU 1"},
+		"the unsuffixed group":               {model: withoutNova(), request: ownRequest("resources:VGPU", "1")},
+		"a numbered group":                   {model: withoutNova(), request: ownRequest("resources1:VGPU", "1"), group: "1"},
+		"a group beside a profile":           {model: withoutNova(), request: ownRequest("resources_x:VGPU", "1", requestspec.DeviceProfileKey, "gpu"), group: "_x"},
+		"a group of the options":             {model: withoutNova(), request: ofOptions, group: "own"},
+		"a driver without OWNER_CYBORG":      {model: quirks, request: ownRequest("resources:FPGA", "1")},
+		"a Rocky class beside a profile":     {model: rocky, request: ownRequest("resources:CUSTOM_ACCELERATOR_FPGA", "1", requestspec.DeviceProfileKey, "gpu")},
+		"no mappings":                        {model: withoutNova(), newest: 31, request: ownRequest("resources:VGPU", "1")},
+		"no mappings, a group":               {model: withoutNova(), newest: 31, request: ownRequest("resources7:VGPU", "1", requestspec.DeviceProfileKey, "gpu"), group: "7"},
+		"the compute node of a flat host":    {model: flatModel(), request: ownRequest("resources:PGPU", "1")},
+		"a flat host whose devices are used": {model: flatModel(), config: spawn.Config{Compat: spawn.Compat{FlatProviders: true}}, request: ownRequest("resources:PGPU", "1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{model: tt.model, config: tt.config})
+			if tt.newest > 0 {
+				w.through(t, spawn.Config{PlacementOrder: true}, func(next httpTransport) httpTransport { return newestPlacement{next, tt.newest} })
+			}
+			result, err := w.flow.Run(t.Context(), tt.request)
+			w.checkPromise(t, result, err)
+			if tt.held != "" {
+				if held := w.held(instance); err != nil || !slices.Contains(held, tt.held) {
+					t.Errorf("got %v, held %v, want %s", err, held, tt.held)
+				}
+				return
+			}
+			var none *spawn.NoCandidatesError
+			if !errors.As(err, &none) || !errors.Is(err, spawn.ErrNoCandidates) || len(none.Excluded) == 0 {
+				t.Fatalf("got %v, want NoCandidatesError with what is excluded", err)
+			}
+			subject := "the flavor"
+			if tt.group != "" {
+				subject = "group " + tt.group
+			}
+			if none.Excluded[0].Group != tt.group || !strings.Contains(err.Error(), "; "+subject+byCyborg+none.Excluded[0].Provider) {
+				t.Errorf("got error %v", err)
+			}
+			if len(w.puts()) > 0 {
+				t.Errorf("claims %v", w.puts())
+			}
+		})
+	}
+}
+
+// Which service owns a provider without OWNER_CYBORG: a UUID of version 3 is Cyborg's, unless Nova has marked it.
+func TestTheUUIDOfAProviderTellsItsOwner(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		uuid   string
+		traits []string
+		want   error
+	}{
+		"version 3":                      {"6f1ae0ad-6e2c-3f4b-9c5e-2f5b7a0c1d2e", nil, spawn.ErrNoCandidates},
+		"version 3 with OWNER_NOVA":      {"6f1ae0ad-6e2c-3f4b-9c5e-2f5b7a0c1d2e", []string{"OWNER_NOVA"}, nil},
+		"version 4":                      {"6f1ae0ad-6e2c-4f4b-9c5e-2f5b7a0c1d2e", nil, nil},
+		"version 4 with OWNER_CYBORG":    {"6f1ae0ad-6e2c-4f4b-9c5e-2f5b7a0c1d2e", []string{"OWNER_CYBORG"}, spawn.ErrNoCandidates},
+		"version 5, as Neutron's":        {"6f1ae0ad-6e2c-5f4b-9c5e-2f5b7a0c1d2e", nil, nil},
+		"version 3, with both as a flaw": {"6f1ae0ad-6e2c-3f4b-9c5e-2f5b7a0c1d2e", []string{"OWNER_NOVA", "OWNER_CYBORG"}, spawn.ErrNoCandidates},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{model: &simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0"}}}})
+			_, err := w.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
+				UUID: tt.uuid, Name: "cn0_card", Parent: w.cloud.ProviderUUID("cn0"), Traits: tt.traits, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 1}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.flow.Run(t.Context(), ownRequest("resources:VGPU", "1")); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// The port of an instance gets no card of Nova's either.
+func TestAPortNeverUsesAProviderOfNova(t *testing.T) {
+	t.Parallel()
+	model := portModel()
+	for i := range model.Hosts {
+		h := &model.Hosts[i]
+		for n := range h.Devices {
+			if h.Devices[n].Type == driver.TypeNIC {
+				h.Devices[n].Deployables[0].NumAccelerators, h.Devices[n].Deployables[0].AttachHandles = 1, h.Devices[n].Deployables[0].AttachHandles[:1]
+			}
+		}
+		h.Providers = append([]simcloud.Provider{{Name: h.Name + "_novas", Inventory: map[string]int{"CUSTOM_NIC": 1}, Traits: []string{"OWNER_NOVA", "CUSTOM_NIC_X710"}}}, h.Providers...)
+	}
+	w := newWorld(t, worldOpts{model: model})
+	for n := range 3 {
+		req := portRequest()
+		req.Instance = benchInstance(0xd, n)
+		result, err := w.flow.Run(t.Context(), req)
+		if n < 2 {
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.define(t, result)
+			continue
+		}
+		if !errors.Is(err, spawn.ErrNoCandidates) || !strings.Contains(err.Error(), "OWNER_NOVA") {
+			t.Errorf("the third of two: %v", err)
+		}
+	}
+	w.cloud.CheckNoLeaks(t)
 }
 
 // novaOwnedOnly is a cloud whose only vGPUs are Nova's.

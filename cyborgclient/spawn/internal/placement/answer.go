@@ -158,7 +158,7 @@ func (r *answerReader) summary() row {
 		case "root_provider_uuid":
 			s.root = r.optionalProvider()
 		case "traits":
-			s.traits = r.sharedText(&p.traits, func() { p.owners = append(p.owners, r.readTraits()) })
+			s.traits = r.sharedText(&p.traits, func() { p.kinds = append(p.kinds, r.readTraits()) })
 		case "resources":
 			s.resources = r.sharedText(&p.resources, func() { r.Object(func([]byte) { inventory(&r.Reader) }) })
 		default:
@@ -176,13 +176,9 @@ func (r *answerReader) optionalProvider() int32 {
 	return 0
 }
 
-func (r *answerReader) readTraits() (o owner) {
-	r.Array(func() {
-		trait := r.String()
-		o.nova = o.nova || string(trait) == TraitOwnerNova
-		o.shares = o.shares || string(trait) == TraitShares
-	})
-	return o
+func (r *answerReader) readTraits() (kind Kind) {
+	r.Array(func() { kind |= kindOf(string(r.String())) })
+	return kind
 }
 
 // inventory reads {"capacity": 8, "used": 1}.

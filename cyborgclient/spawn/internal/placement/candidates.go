@@ -32,7 +32,7 @@ type Providers struct {
 	uuids     []string
 	rows      []row    // of the same providers
 	traits    []string // JSON, which was checked
-	owners    []owner  // by traits
+	kinds     []Kind   // by traits
 	resources []string // JSON, which was checked
 }
 
@@ -43,9 +43,6 @@ type row struct {
 	parent, root, traits, resources int32
 }
 
-// owner is what traits tell of a provider.
-type owner struct{ nova, shares bool }
-
 const (
 	// TraitOwnerNova is on the compute node and on the providers of Nova's devices.
 	TraitOwnerNova = "OWNER_NOVA"
@@ -53,11 +50,33 @@ const (
 	TraitShares = "MISC_SHARES_VIA_AGGREGATE"
 )
 
+// Kind is what the traits of a provider say about it: a set of the constants below.
+type Kind uint8
+
+// The kinds of providers.
+const (
+	KindNova   Kind = 1 << iota // OWNER_NOVA
+	KindCyborg                  // OWNER_CYBORG, which not every driver of Cyborg's reports
+	KindShares                  // shares its inventory with other trees
+)
+
+// kindOf returns the kind that a trait stands for; 0 for other traits.
+func kindOf(trait string) Kind {
+	switch trait {
+	case TraitOwnerNova:
+		return KindNova
+	case "OWNER_CYBORG":
+		return KindCyborg
+	case TraitShares:
+		return KindShares
+	}
+	return 0
+}
+
 // Summary is what an answer tells of a provider.
 type Summary struct {
 	Parent, Root string // UUIDs; empty before Placement 1.29, and without a parent
-	OwnerNova    bool   // has the trait OWNER_NOVA
-	Shares       bool   // shares its inventory with other trees
+	Kind         Kind
 
 	traits, resources int32
 }
@@ -93,7 +112,7 @@ func (p *Providers) summary(r row) Summary {
 		s.Root = p.uuids[r.root-1]
 	}
 	if r.traits > 0 {
-		s.OwnerNova, s.Shares = p.owners[r.traits-1].nova, p.owners[r.traits-1].shares
+		s.Kind = p.kinds[r.traits-1]
 	}
 	return s
 }

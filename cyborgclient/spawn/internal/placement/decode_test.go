@@ -56,8 +56,7 @@ func reference(text string) (requests []AllocationRequest, providers map[string]
 			whole.Capacity[class], whole.Used[class] = capacity, used
 		}
 		for _, trait := range whole.Traits {
-			whole.OwnerNova = whole.OwnerNova || trait == "OWNER_NOVA"
-			whole.Shares = whole.Shares || trait == "MISC_SHARES_VIA_AGGREGATE"
+			whole.Kind |= map[string]Kind{"OWNER_NOVA": KindNova, "OWNER_CYBORG": KindCyborg, "MISC_SHARES_VIA_AGGREGATE": KindShares}[trait]
 		}
 		providers[uuid] = whole
 	}
@@ -66,14 +65,14 @@ func reference(text string) (requests []AllocationRequest, providers map[string]
 
 // wholeSummary is a summary with all that it tells.
 type wholeSummary struct {
-	Parent, Root      string
-	OwnerNova, Shares bool
-	Traits            []string
-	Capacity, Used    map[string]int
+	Parent, Root   string
+	Kind           Kind
+	Traits         []string
+	Capacity, Used map[string]int
 }
 
 func whole(details *Details, s Summary) wholeSummary {
-	w := wholeSummary{Parent: s.Parent, Root: s.Root, OwnerNova: s.OwnerNova, Shares: s.Shares, Traits: details.Traits(s)}
+	w := wholeSummary{Parent: s.Parent, Root: s.Root, Kind: s.Kind, Traits: details.Traits(s)}
 	w.Capacity, w.Used = details.Resources(s)
 	return w
 }
@@ -83,7 +82,7 @@ const answerText = `{"allocation_requests": [
 	{"mappings": {"": ["p1", "p3"]}, "allocations": {"p3": {"resources": {"DISK_GB": 20}, "generation": 7}}}],
 	"provider_summaries": {
 	"p1": {"resources": {"VCPU": {"capacity": 64, "used": 2}}, "traits": ["HW_CPU_X86_AVX", "OWNER_NOVA"], "parent_provider_uuid": null, "root_provider_uuid": "p1"},
-	"p2": {"resources": {}, "traits": [], "parent_provider_uuid": "p1", "root_provider_uuid": "p1"},
+	"p2": {"resources": {}, "traits": ["CUSTOM_A", "OWNER_CYBORG"], "parent_provider_uuid": "p1", "root_provider_uuid": "p1"},
 	"p3": {"resources": {"DISK_GB": {"used": 0, "capacity": 100}}, "traits": ["MISC_SHARES_VIA_AGGREGATE"], "root_provider_uuid": "p3"}}}`
 
 // decodeSeeds are answers, some of which no Placement gives.
