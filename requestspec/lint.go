@@ -75,6 +75,10 @@ type flavorLint struct {
 	groups map[string]*Group // as Nova would read them
 }
 
+// acceleratorClasses are the resource classes that Cyborg's drivers report, besides those of
+// the Rocky specification.
+var acceleratorClasses = []string{"FPGA", "PGPU", "VGPU", "CUSTOM_NIC", "CUSTOM_PCI", "CUSTOM_QAT", "CUSTOM_SSD"}
+
 // entry checks one extra spec.
 func (f *flavorLint) entry(key, value string) {
 	k, ok := parseKey(key)
@@ -107,7 +111,7 @@ func (f *flavorLint) group(key, value string, k specKey) {
 		g.addTrait(k.name, value)
 		return
 	}
-	if amount, ok := f.resource(key, value, k.name); ok {
+	if amount, ok := f.resource(key, value, k); ok {
 		g.Resources[k.name] = amount
 	}
 }
@@ -161,7 +165,8 @@ func suggestTraitValue(value string) string {
 }
 
 // resource checks class and amount, and returns the amount that Nova requests.
-func (f *flavorLint) resource(key, value, class string) (int, bool) {
+func (f *flavorLint) resource(key, value string, k specKey) (int, bool) {
+	class := k.name
 	prefix := strings.TrimSuffix(key, class)
 	switch {
 	case !acceptedClass(class):
@@ -176,22 +181,38 @@ func (f *flavorLint) resource(key, value, class string) (int, bool) {
 		f.fail(key, value, fmt.Sprintf("the amount is %v; Nova skips the entry", err), "use a whole number from 0 to "+strconv.Itoa(maxAmount))
 		return 0, false
 	}
-	f.unattached(key, value, class, amount)
+	f.unattached(key, value, k, amount)
 	return amount, true
 }
 
-// unattached warns of devices that are claimed but not attached.
-func (f *flavorLint) unattached(key, value, class string, amount int) {
+// unattached warns of devices that are claimed but not attached: Cyborg may own the provider
+// that serves the group, and the flavor makes no accelerator request.
+func (f *flavorLint) unattached(key, value string, k specKey, amount int) {
 	named := f.flavor.ExtraSpecs[DeviceProfileKey] != ""
 	switch {
 	case amount == 0:
-	case strings.HasPrefix(class, rockyClass) && !named:
+	case strings.HasPrefix(k.name, rockyClass) && !named:
 		f.warn(key, value, "Nova claims the accelerator in Placement but requests none from Cyborg, so the server does not get it",
 			"put it into a device profile; cysim lint --rocky prints one")
-	case class == "FPGA" || class == "PGPU" || strings.HasPrefix(class, rockyClass):
-		f.warn(key, value, "Nova claims the accelerator in addition to those of the device profile and does not attach it",
-			"put it into the groups of the device profile")
+	case f.withoutCyborgs(k):
+	case k.name == "VGPU": // the only one that Nova reports, too
+		f.warn(key, value, "Nova may claim a vGPU of Cyborg's and does not attach it",
+			fmt.Sprintf("put it into a device profile; for Nova's vGPUs add trait%s:%s=%s", k.suffix, traitOwnerCyborg, traitForbidden))
+	case slices.Contains(acceleratorClasses, k.name), strings.HasPrefix(k.name, rockyClass):
+		problem := "Nova may claim an accelerator of Cyborg's and does not attach it"
+		if named {
+			problem = "Nova may claim another accelerator of Cyborg's than the device profile requests and does not attach it"
+		}
+		f.warn(key, value, problem, "put it into the groups of the device profile")
 	}
+}
+
+// withoutCyborgs reports whether the traits of a group exclude Cyborg's providers. The
+// compute node may have the traits that the unsuffixed group requires. All vGPUs of Cyborg's
+// have OWNER_CYBORG, and few other devices.
+func (f *flavorLint) withoutCyborgs(k specKey) bool {
+	trait := func(name string) string { return f.flavor.ExtraSpecs[prefixTrait+k.suffix+":"+name] }
+	return k.suffix != "" && trait(traitOwnerNova) == traitRequired || k.name == "VGPU" && trait(traitOwnerCyborg) == traitForbidden
 }
 
 // suggestClass guesses the intended class.

@@ -106,6 +106,10 @@ func TestLintOfFlavorKeys(t *testing.T) {
 		{"resources:VGPU", "-1", "error", "not a nonnegative integer", "use a whole number"},
 		{"resources:VGPU", "2147483648", "error", "larger than", "use a whole number"},
 		{"resources:FPGA", "1", "warning", "does not attach it", "device profile"},
+		{"resources7:PGPU", "1", "warning", "does not attach it", "device profile"},
+		{"resources:CUSTOM_PCI", "1", "warning", "does not attach it", "device profile"},
+		{"resources:VGPU", "1", "warning", "may claim a vGPU of Cyborg's", "add trait:OWNER_CYBORG=forbidden"},
+		{"resources_x:VGPU", "1", "warning", "may claim a vGPU of Cyborg's", "add trait_x:OWNER_CYBORG=forbidden"},
 		{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "warning", "requests none from Cyborg", "cysim lint --rocky"},
 		{"trait:CUSTOM_HPTS-ZTE", "required", "error", "not a valid trait name", "use trait:CUSTOM_HPTS_ZTE"},
 		{"trait:ü", "required", "error", "not a valid trait name", "use capitals"},
@@ -151,12 +155,30 @@ func TestFindingIsOneLine(t *testing.T) {
 func TestLintAcceptsGoodFlavors(t *testing.T) {
 	for _, f := range []requestspec.Flavor{
 		flavor(), flavor("hw:cpu_policy", "dedicated", "os:secure_boot", "required", "quota:cpu_shares", "1", "hide_hypervisor_id", "true"),
-		flavor("resources:VGPU", "1", "trait:HW_CPU_X86_AVX", "required", "resources:VCPU", "0"),
-		flavor("resources1:VGPU", "1", "trait1:CUSTOM_A", "forbidden", "resources2:VGPU", "1", "group_policy", "isolate"),
-		flavor("resources1:VGPU", "0", "resources2:VGPU", "1", "group_policy", "none"),
+		flavor("resources:VGPU", "1", "trait:HW_CPU_X86_AVX", "required", "trait:OWNER_CYBORG", "forbidden", "resources:VCPU", "0"),
+		flavor("resources1:VGPU", "1", "trait1:OWNER_NOVA", "required", "trait1:CUSTOM_A", "forbidden", "resources2:CUSTOM_A", "1", "group_policy", "isolate"),
+		flavor("resources1:VGPU", "0", "resources2:VGPU", "1", "trait2:OWNER_NOVA", "required", "group_policy", "none"),
+		flavor("resources_q:CUSTOM_QAT", "1", "trait_q:OWNER_NOVA", "required"),
 		flavor("resources_net:SRIOV_NET_VF", "1", requestspec.DeviceProfileKey, "dp", "pci_passthrough:alias", "a:1"),
 	} {
 		if list := lint(f, nil); len(list) > 0 {
+			t.Errorf("%v: %v", f.ExtraSpecs, list)
+		}
+	}
+}
+
+// A trait does not exclude the devices of Cyborg's where the compute node or only few drivers have it.
+func TestLintOfTraitsThatDoNotExcludeCyborg(t *testing.T) {
+	t.Parallel()
+	for _, f := range []requestspec.Flavor{
+		flavor("resources:VGPU", "1", "trait:OWNER_NOVA", "required"),
+		flavor("resources:CUSTOM_QAT", "1", "trait:OWNER_CYBORG", "forbidden"),
+		flavor("resources1:VGPU", "1", "trait:OWNER_CYBORG", "forbidden"),
+		flavor("resources1:FPGA", "1", requestspec.DeviceProfileKey, "dp"),
+		flavor("resources1:CUSTOM_ACCELERATOR_FPGA", "1", requestspec.DeviceProfileKey, "dp"),
+	} {
+		list := lint(f, nil)
+		if len(list) != 1 || list[0].Severity != requestspec.SeverityWarning || !strings.Contains(list[0].Problem, "of Cyborg's") {
 			t.Errorf("%v: %v", f.ExtraSpecs, list)
 		}
 	}
@@ -167,7 +189,7 @@ func TestLintOfGroupsThatPlacementRefuses(t *testing.T) {
 	if f := one(t, list, "trait1"); f.Severity != requestspec.SeverityError || f.Suggestion != "add resources1:<class>, or remove the suffix" {
 		t.Errorf("group of traits: %+v", f)
 	}
-	list = lint(flavor("resources:VGPU", "1", "trait1:CUSTOM_A", "required", "trait1:CUSTOM_B", "forbidden"), nil)
+	list = lint(flavor("resources:CUSTOM_A", "1", "trait1:CUSTOM_A", "required", "trait1:CUSTOM_B", "forbidden"), nil)
 	if f := one(t, list, "trait1"); f.Severity != requestspec.SeverityError || len(list) != 1 {
 		t.Errorf("group of traits beside the unsuffixed group: %v", list)
 	}
