@@ -192,6 +192,26 @@ func TestAnAnswerInAnotherVersionIsNotAskedForWithoutEnd(t *testing.T) {
 	}
 }
 
+// An agent makes a client for each request of a user.
+func TestTheClientsOfSeveralUsersShareTheForm(t *testing.T) {
+	t.Parallel()
+	client, transport := newClient(t, releases()[5].serve(t))
+	if err := bindToProject(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	user, err := client.ForProvider(provider(nil, "another"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := len(transport.requests())
+	if err := bindToProject(t.Context(), user); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"2.1"}, sentVersions(transport, from)); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+}
+
 func TestManyCallersFindTheFormTogether(t *testing.T) {
 	t.Parallel()
 	client, _ := newClient(t, releases()[5].serve(t))
