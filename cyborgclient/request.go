@@ -54,7 +54,7 @@ type request struct {
 	body    any // JSON body, nil for none
 	// decode reads the body of a 2xx answer; nil for calls whose answer is empty.
 	decode func(body []byte) error
-	// gone: a 404 to a retry means success (see [session.Attempts]).
+	// gone: a 404 to a retry means success (see [session.Outcome]).
 	gone bool
 }
 
@@ -125,24 +125,23 @@ func (c *Client) send(ctx context.Context, r request, version string, call *Call
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	ctx, tries := session.WithAttempts(ctx, r.method)
-	ctx, tokens := session.Watch(ctx)
+	ctx, outcome := session.Watch(ctx)
 	answer, err := c.service.Request(ctx, r.method, r.url, &gophercloud.RequestOpts{
 		JSONBody: r.body, OkCodes: successes(), KeepResponseBody: true,
 		MoreHeaders: map[string]string{headerVersion: version},
 	})
-	call.Attempts += tries.Sent
+	call.Attempts += outcome.Attempts
 	if err != nil {
 		var refusal gophercloud.ErrUnexpectedResponseCode
 		if !errors.As(err, &refusal) {
-			return noVersion, r.unanswered(err, tokens.Sent)
+			return noVersion, r.unanswered(err, outcome.Sent)
 		}
 		applied = c.readHeader(refusal.Actual, refusal.ResponseHeader, call)
-		return applied, c.failure(r, refusal, tries, tokens)
+		return applied, c.failure(r, refusal, outcome)
 	}
 	defer answer.Body.Close()
 	applied = c.readHeader(answer.StatusCode, answer.Header, call)
-	return applied, r.read(answer.StatusCode, tries.Answer)
+	return applied, r.read(answer.StatusCode, outcome.Answer)
 }
 
 // readHeader records status and date of an answer in call, stores its maximum version, and returns the
@@ -162,12 +161,12 @@ func (c *Client) readHeader(status int, header http.Header, call *Call) (applied
 
 // failure converts an error answer into an error of this package, or into success for a deletion that an
 // earlier attempt had already done.
-func (c *Client) failure(r request, answer gophercloud.ErrUnexpectedResponseCode, tries *session.Attempts, tokens *session.Outcome) error {
-	if r.gone && tries.Uncertain && answer.Actual == http.StatusNotFound && tellsMissing(answer.Body) {
+func (c *Client) failure(r request, answer gophercloud.ErrUnexpectedResponseCode, outcome *session.Outcome) error {
+	if r.gone && outcome.Uncertain && answer.Actual == http.StatusNotFound && tellsMissing(answer.Body) {
 		return nil
 	}
-	apiErr := newAPIError(r, answer, tokens.Sent)
-	cause, kinds := tokens.Err, []error{ErrUnauthorized, apiErr}
+	apiErr := newAPIError(r, answer, outcome.Sent)
+	cause, kinds := outcome.Err, []error{ErrUnauthorized, apiErr}
 	switch {
 	case cause != nil:
 		if isAway(cause) {
@@ -179,7 +178,7 @@ func (c *Client) failure(r request, answer gophercloud.ErrUnexpectedResponseCode
 	default:
 		return apiErr
 	}
-	return &callError{op: r.op, ids: r.ids, kinds: kinds, hidden: tokens.Sent, cause: cause}
+	return &callError{op: r.op, ids: r.ids, kinds: kinds, hidden: outcome.Sent, cause: cause}
 }
 
 // isAway reports whether Keystone did not answer a login, or with a status such as 503, as while it is restarted.

@@ -18,8 +18,8 @@ type bufferTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t *bufferTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	tries := session.AttemptsOf(req.Context())
-	tries.Sent++
+	outcome := session.OutcomeOf(req.Context())
+	outcome.Attempts++
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -33,12 +33,12 @@ func (t *bufferTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	tries.Answer, err = readAnswer(resp)
+	outcome.Answer, err = readAnswer(resp)
 	if err != nil && (resp.StatusCode < 300 || errors.Is(err, httpbounds.ErrTooLarge)) {
 		return nil, err
 	}
 	// A truncated body of an error answer is kept: its status is known.
-	resp.Body = io.NopCloser(bytes.NewReader(tries.Answer))
+	resp.Body = io.NopCloser(bytes.NewReader(outcome.Answer))
 	return resp, nil
 }
 

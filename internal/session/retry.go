@@ -47,33 +47,6 @@ func (o Retry) withDefaults() Retry {
 	return o
 }
 
-// Attempts are the attempts of one request. They are a value of the request's context because
-// CheckRetry gets no request when no response came. One goroutine at a time uses them: http.Client runs
-// transports on the caller's.
-type Attempts struct {
-	Sent   int    // requests sent, if the transport below counts them
-	Answer []byte // body of the last answer, if the transport below keeps it
-	// Uncertain: an earlier attempt has an unknown outcome. A 404 to a repeated DELETE then means that the
-	// resource no longer exists.
-	Uncertain bool
-
-	method string
-}
-
-type attemptsKey struct{}
-
-// WithAttempts returns a context for one request.
-func WithAttempts(ctx context.Context, method string) (context.Context, *Attempts) {
-	tries := &Attempts{method: method}
-	return context.WithValue(ctx, attemptsKey{}, tries), tries
-}
-
-// AttemptsOf returns the attempts of a context, or nil.
-func AttemptsOf(ctx context.Context) *Attempts {
-	tries, _ := ctx.Value(attemptsKey{}).(*Attempts)
-	return tries
-}
-
 // Transport puts the policy around base. The library's default logger, which prints to standard error,
 // is replaced by the given one, nil for none, and the last answer is passed on unchanged, or its status
 // would be lost.
@@ -96,32 +69,30 @@ func (o Retry) Transport(base http.RoundTripper, logger *slog.Logger) http.Round
 	return &retryTransport{&retryablehttp.RoundTripper{Client: client}}
 }
 
-// retryTransport puts the method into the context of requests without attempts.
+type methodKey struct{}
+
+// retryTransport puts the method into the context, because CheckRetry gets no request when no response came.
 type retryTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t *retryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if AttemptsOf(req.Context()) == nil {
-		ctx, _ := WithAttempts(req.Context(), req.Method)
-		req = req.WithContext(ctx)
-	}
-	return t.next.RoundTrip(req)
+	return t.next.RoundTrip(req.WithContext(context.WithValue(req.Context(), methodKey{}, req.Method)))
 }
 
 // check implements the policy.
 func (o Retry) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	tries := AttemptsOf(ctx)
-	if tries == nil || !repeatable(tries.method) || ctx.Err() != nil {
+	if method, _ := ctx.Value(methodKey{}).(string); !repeatable(method) || ctx.Err() != nil {
 		return false, nil
 	}
+	outcome := OutcomeOf(ctx)
 	if err != nil {
-		tries.Uncertain = tries.Uncertain || !NotSent(err)
+		outcome.Uncertain = outcome.Uncertain || !NotSent(err)
 		return !permanent(err), nil
 	}
 	if !httpbounds.AskAgain(resp.StatusCode) {
 		return false, nil
 	}
-	tries.Uncertain = tries.Uncertain || !httpbounds.Refused(resp.StatusCode)
+	outcome.Uncertain = outcome.Uncertain || !httpbounds.Refused(resp.StatusCode)
 	wait, asked := retryAfter(resp.Header)
 	return !asked || wait <= o.RetryAfterMax, nil
 }

@@ -96,10 +96,17 @@ func backoffOfReads(backoff gophercloud.RetryBackoffFunc) gophercloud.RetryBacko
 	}
 }
 
-// Outcome is what happened to the tokens of one call.
+// Outcome is what happened to the tokens and attempts of one call. One goroutine at a time uses it:
+// http.Client runs transports on the caller's.
 type Outcome struct {
 	Sent []string // every token that was sent, to be removed from messages
 	Err  error    // why they could not be renewed after a 401
+
+	Attempts int    // requests sent, if the transport below counts them
+	Answer   []byte // body of the last answer, if the transport below keeps it
+	// Uncertain: an attempt that was repeated has an unknown outcome. A 404 to the last attempt of a DELETE
+	// then means that the resource no longer exists.
+	Uncertain bool
 }
 
 type outcomeKey struct{}
@@ -110,8 +117,8 @@ func Watch(ctx context.Context) (context.Context, *Outcome) {
 	return context.WithValue(ctx, outcomeKey{}, outcome), outcome
 }
 
-// outcomeOf returns the outcome of a context, which nobody reads if it is not watched.
-func outcomeOf(ctx context.Context) *Outcome {
+// OutcomeOf returns the outcome of a context, a new one if it is not watched.
+func OutcomeOf(ctx context.Context) *Outcome {
 	if outcome, ok := ctx.Value(outcomeKey{}).(*Outcome); ok {
 		return outcome
 	}
@@ -128,7 +135,7 @@ type authTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	outcome := outcomeOf(ctx)
+	outcome := OutcomeOf(ctx)
 	if !httpbounds.SameServer(req.URL, t.server) {
 		return t.next.RoundTrip(pair{}.on(req))
 	}
