@@ -21,7 +21,7 @@ func TestBadVariablesExit2AndAreNamed(t *testing.T) {
 		{"CYSIM_WARMUP=x", "load", "CYSIM_WARMUP: "},
 		{"CYSIM_DAEMON=perhaps", "serve", "CYSIM_DAEMON: "},
 		{"CYSIM_LISTEN=here", "serve", "missing port in address; flags of the environment: CYSIM_LISTEN"},
-		{"CYSIM_CYBORG_RELEASE=moon", "serve", `release "moon" (known: 2026.2, master, zed); flags of the environment: CYSIM_CYBORG_RELEASE`},
+		{"CYSIM_CYBORG_RELEASE=moon", "serve", `17.0.0, master, 2027.1); flags of the environment: CYSIM_CYBORG_RELEASE`},
 		{"CYSIM_CYBORG_RELEASE=moon", "cyborg --placement-url http://127.0.0.1:1", "flags of the environment: CYSIM_CYBORG_RELEASE"},
 		{"CYSIM_PLACEMENT_POLICY=moon", "placement", "flags of the environment: CYSIM_PLACEMENT_POLICY"},
 		{"CYSIM_PLACEMENT_URL=x", "unflatten", "CYSIM_PLACEMENT_URL: "},

@@ -290,21 +290,13 @@ func (d deletion) isLater(i Instance, arq cyborgclient.ARQ) bool {
 		arq.InstanceUUID == i.UUID && arq.Hostname != "" && !i.isOn(arq.Hostname)
 }
 
-// findARQ reads one ARQ; it is nil if there is none. Cyborg of Zed lets only administrators read one.
+// findARQ reads one ARQ; it is nil if Cyborg shows none.
 func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, error) {
 	arq, err := f.cyborg.GetARQ(ctx, uuid)
-	switch {
-	case cyborgclient.IsMissing(err):
+	if cyborgclient.IsMissing(err) {
 		return nil, nil
-	case !errors.Is(err, cyborgclient.ErrForbidden):
-		return arq, err
 	}
-	arqs, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
-	n := slices.IndexFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.UUID == uuid })
-	if n < 0 {
-		return nil, err
-	}
-	return &arqs[n], nil
+	return arq, err
 }
 
 // instanceARQs lists the ARQs of an instance.
