@@ -30,7 +30,7 @@ func (o Owner) IsAdmin() bool { return slices.Contains(o.Roles, "admin") }
 func (c *Client) Owner() Owner { return ownerOf(c.user.GetAuthResult()) }
 
 // Provider returns the provider whose token the requests carry: the one given to [New] or
-// [Client.ForProvider], or the one that [NewFromCloud] or [Client.ForToken] made.
+// [Client.ForProvider], or a provider that [NewFromCloud] or [Client.ForToken] made.
 func (c *Client) Provider() *gophercloud.ProviderClient { return c.user }
 
 func ownerOf(result gophercloud.AuthResult) (owner Owner) {

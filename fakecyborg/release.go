@@ -275,7 +275,7 @@ func policies() []policyRow {
 	}
 }
 
-// Releases lists the known releases, oldest first: each point release, of which the newest of a series has the name of the series.
+// Releases lists the known releases, oldest first: each point release, the newest of a series by the name of the series.
 func Releases() (list []Release) {
 	points := pointReleases()
 	for i, p := range points {

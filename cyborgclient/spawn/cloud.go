@@ -13,7 +13,7 @@ import (
 // cloudOpts are the options of flows that make their own clients.
 type cloudOpts struct {
 	serviceCloud, placementCloud string
-	service, placement           *gophercloud.ProviderClient // nil: none, and that of Cyborg
+	service, placement           *gophercloud.ProviderClient // nil: none, and Cyborg's user
 	region                       string
 	availability                 gophercloud.Availability
 }

@@ -105,7 +105,7 @@ func (f *Flow) deviceWithout(ctx context.Context, held placement.Resources, arqs
 	return heldDevice(held, devices), nil
 }
 
-// heldDevice returns the first provider of devices of which something is held, or "".
+// heldDevice returns the first provider whose devices are held, or "".
 func heldDevice(held placement.Resources, devices placement.Devices) string {
 	for _, provider := range slices.Sorted(maps.Keys(devices)) {
 		if !placement.Equal(held, placement.Without(held, placement.Devices{provider: devices[provider]})) {

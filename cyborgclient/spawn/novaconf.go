@@ -15,7 +15,7 @@ import (
 //
 //   - the user of [placement] talks to Placement;
 //   - the user of [service_user] is the flow's own for Cyborg, for what is done outside of
-//     a user's request, and the one of [placement] where that section has none. Requests
+//     a user's request; where that section has no user, it is Placement's. Requests
 //     of a user are made with [Flow.As];
 //   - with send_service_user_token = true of [service_user] its token is the
 //     X-Service-Token, as in Nova, which Cyborg of 2026 and later requires for a bind;

@@ -32,7 +32,7 @@ func (s *site) asUsers(t *testing.T, cyborg, placement string) {
 	s.renew(t)
 }
 
-// Nova has three tokens: that of the user for Cyborg, a service token beside it, and its own for Placement.
+// Nova has three tokens: the user's for Cyborg, a service token with it, and its own for Placement.
 func TestTheTokenForCyborgDecides(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -114,7 +114,7 @@ func (s *site) userOf(t *testing.T, user, from string) *cyborgclient.Client {
 	return client
 }
 
-// The user's token comes with the request; the agent's own is that of a service.
+// The user's token comes with the request; the agent's own is a service user's.
 func TestAUsersTokenIsUsedForCyborgOnly(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"token", "provider"} {

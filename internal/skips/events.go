@@ -42,8 +42,8 @@ func parseResult(line string) (result, error) {
 	return result{outcome(fields[0]), fields[1], fields[2], fields[3]}, nil
 }
 
-// convert reads the output of go test -json, and writes its text to one writer and the results to another. The text is the
-// one of go test: packages, and tests that fail; with verbose that of go test -v. Lines that are no events are text.
+// convert reads the output of go test -json, and writes its text to one writer and the results to another. The text is
+// what go test prints: packages, and tests that fail; with verbose what go test -v prints. Lines that are no events are text.
 func convert(from io.Reader, text, results io.Writer, verbose bool) error {
 	lines := bufio.NewReader(from)
 	tests := make(running)

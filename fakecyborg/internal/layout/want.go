@@ -78,7 +78,7 @@ func (r Rules) Want(device store.Device, d store.Deployable, spec driver.Deploya
 	return w
 }
 
-// withOwner adds OWNER_CYBORG where it can be reported. Upstream leaves that to its drivers, of which two add it.
+// withOwner adds OWNER_CYBORG where it can be reported. Upstream leaves that to its drivers; two add it.
 func (r Rules) withOwner(reported []string) []string {
 	if r.Quirks || r.StandardTraits == StandardTraitsCreated || r.Layout == store.LayoutFlat || slices.Contains(reported, driver.TraitOwnerCyborg) {
 		return reported
