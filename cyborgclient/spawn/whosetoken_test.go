@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 )
 
@@ -233,4 +234,32 @@ func TestAMemberWhoMayNotReadDevicesAddsThem(t *testing.T) {
 		settled(t, s.ops.Delete(t.Context(), i))
 		s.sound(t)
 	})
+}
+
+// The owner of an instance programs its region where Cyborg allows it: of every token before the mends of CVE-2026-40213, and later with
+// run-time programming, an option of the simulator after the specification. Placement, which knows the region, has a user of its own.
+func TestTheOwnerProgramsARegion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		release         fakecyborg.Release
+		quirks, runtime bool
+		want            error
+	}{
+		{"9.0.0", true, false, nil}, {"12.0.0", true, false, nil}, {"16.0.0", true, false, nil}, {"16.0.1", true, false, cyborgclient.ErrForbidden},
+		{"17.0.0", false, true, nil}, {"17.0.0", false, false, cyborgclient.ErrForbidden}, {"2027.1", false, false, cyborgclient.ErrForbidden},
+	} {
+		bubble(t, fmt.Sprintf("%s, quirks %t, run-time programming %t", tt.release, tt.quirks, tt.runtime), func(t *testing.T) {
+			model := programModel()
+			model.Cyborg.Release, model.Cyborg.UpstreamQuirks, model.Cyborg.RuntimeProgramming = tt.release, tt.quirks, tt.runtime
+			s := newSite(t, worldOpts{model: model})
+			s.asUsers(t, "demo", "nova")
+			i := s.spawn(t, "fpga")
+			done, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "gzip"})
+			if !errors.Is(err, tt.want) || err == nil && done.Image != imageGzip {
+				t.Errorf("got image %q, %v, want %s, %v", done.Image, err, imageGzip, tt.want)
+			}
+			settled(t, s.ops.Delete(t.Context(), i))
+			s.sound(t)
+		})
+	}
 }
