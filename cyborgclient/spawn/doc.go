@@ -18,6 +18,13 @@
 //	}
 //	result, err := flow.Run(ctx, spawn.Request{Instance: id, Flavor: flavor, Domain: domainXML})
 //
+// Nova uses the token of each request's user for Cyborg. [Flow.As] does so; the flow's own
+// users are Placement's and a service user:
+//
+//	user, err := flow.Cyborg().ForToken(ctx, token)
+//	...
+//	result, err := flow.As(user).Run(ctx, request)
+//
 // If a hook starts the guest, a failure destroys the guest as well:
 //
 //	result, err := flow.Run(ctx, spawn.Request{
