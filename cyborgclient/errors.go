@@ -176,7 +176,7 @@ func (e *APIError) says(texts ...string) bool {
 }
 
 // errNotListed: a resource is not in the list in which it was looked for.
-var errNotListed = errors.New("Cyborg does not list it")
+var errNotListed = errors.New("not in the list of Cyborg")
 
 // IsMissing reports that Cyborg itself answered that it does not know a resource. ErrNotFound also matches the 404 of
 // an ingress without a backend, which does not tell. Cyborg answers so, too, about an ARQ of another project than that
