@@ -98,6 +98,7 @@ func NewWithEndpoint(endpoint, token string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cyborgclient: new client: %w: the endpoint is not a URL", ErrInvalid)
 	}
+	provider.IdentityBase, provider.IdentityEndpoint = "", "" // it is no Keystone's
 	provider.SetToken(token)
 	return newClient(provider, endpoint, settings, new(server))
 }

@@ -77,7 +77,7 @@ func TestDriversOfEachRelease(t *testing.T) {
 		nic     = "CUSTOM_PCI 1 CUSTOM_PCI_INTEL CUSTOM_PCI_PRODUCT_ID_1520"
 		owned   = nic + " OWNER_CYBORG"
 		broken  = "string indices must be integers"
-		missing = "pci_driver is not part of"
+		missing = "does not have pci_driver"
 	)
 	for _, tt := range []struct {
 		release              fakecyborg.Release

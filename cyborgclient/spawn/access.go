@@ -34,7 +34,9 @@ func (c *access) owner() cyborgclient.Owner {
 // does not show in the list of all.
 func (c *access) listARQs(ctx context.Context, opts cyborgclient.ListARQsOpts) ([]cyborgclient.ARQ, error) {
 	arqs, err := c.ListARQs(ctx, opts)
-	c.note(arqs)
+	if opts.Instance == "" {
+		c.note(arqs)
+	}
 	return arqs, err
 }
 

@@ -90,7 +90,8 @@ type Result struct {
 	// replies were lost; see [Leftover.Certain].
 	Suspects []Leftover
 	// Leftovers are the ARQs of other hosts that Cyborg keeps until the agent of their host
-	// answers. They hold their devices; Reconcile of that host frees them.
+	// answers. They hold their devices, which Placement offers again and Cyborg does not
+	// bind; Reconcile of that host frees them.
 	Leftovers []Leftover
 	Trace     []StepTrace
 }
@@ -211,20 +212,29 @@ func (a *Attempt) Trace() []StepTrace { return a.record.trace() }
 func (a *Attempt) Result() *Result {
 	return &Result{
 		Instance: a.Request.Instance, Host: a.Host, Flavor: a.Request.Flavor, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
-		Ports: a.Ports, Domain: a.Domain, Suspects: slices.Clone(a.cleanup.suspects), Leftovers: a.leftovers(), Trace: a.Trace(),
+		Ports: a.Ports, Domain: a.Domain, Suspects: slices.Clone(a.cleanup.suspects), Leftovers: a.setAside(), Trace: a.Trace(),
 	}
 }
 
-// leftovers are what an attempt has left on other hosts. Cyborg has shown those ARQs after it did not delete them.
-func (a *Attempt) leftovers() []Leftover {
-	var all []Leftover
-	for _, arq := range a.stuck.arqs {
-		all = append(all, Leftover{Kind: LeftoverARQ, ID: arq.UUID, Instance: a.Request.Instance, Certain: true, Err: a.stuck.errs[arq.UUID]})
+// setAside are the leftovers of other hosts; none is certain before a look.
+func (a *Attempt) setAside() []Leftover {
+	var c cleanup
+	a.leaveStuck(&c)
+	return c.leftovers()
+}
+
+// lookedAt returns the result with its leftovers as Cyborg shows them now.
+func (a *Attempt) lookedAt(ctx context.Context) *Result {
+	result := a.Result()
+	if len(result.Leftovers) > 0 {
+		ctx, cancel := a.flow.detached(ctx)
+		defer cancel()
+		var c cleanup
+		a.leaveStuck(&c)
+		a.record.look(ctx, &c)
+		result.Leftovers = c.leftovers()
 	}
-	for _, l := range a.cleanup.left {
-		all = append(all, l.Leftover)
-	}
-	return all
+	return result
 }
 
 type namedStep struct {

@@ -72,14 +72,23 @@ type stuckARQs struct {
 	errs map[string]error // by UUID
 }
 
+func (s *stuckARQs) add(arq cyborgclient.ARQ, err error) {
+	if s.errs == nil {
+		s.errs = map[string]error{}
+	}
+	s.arqs, s.errs[arq.UUID] = append(slices.Clip(s.arqs), arq), err
+}
+
 // createSpares creates the ARQs that [Attempt.bind] begins with, if it has to bind beside
 // ARQs that Cyborg cannot delete.
 func (a *Attempt) createSpares(ctx context.Context) error {
 	if len(a.stuck.arqs) == 0 || len(a.spares) > 0 {
 		return nil
 	}
+	kept := a.ARQs
+	a.ARQs = nil
 	err := a.createOf(ctx, a.sources()[0])
-	a.spares, a.ARQs = a.ARQs, nil
+	a.spares, a.ARQs = a.ARQs, kept
 	return err
 }
 
@@ -88,6 +97,9 @@ func (a *Attempt) createSpares(ctx context.Context) error {
 func (a *Attempt) bind(ctx context.Context, bindings []cyborgclient.Binding) error {
 	if len(a.stuck.arqs) == 0 {
 		return a.flow.cyborg.BindARQs(ctx, bindings)
+	}
+	if err := a.createSpares(ctx); err != nil { // the agent has created the ARQs itself
+		return err
 	}
 	err := a.flow.cyborg.BindAdditionalARQs(ctx, bindings, a.spares[0].UUID)
 	if err != nil {
@@ -123,11 +135,7 @@ func (a *Attempt) setStuckAside(ctx context.Context) {
 		if !slices.Contains(left, arq.UUID) || !mayBeMediated(arq) {
 			continue
 		}
-		if a.stuck.errs == nil {
-			a.stuck.errs = map[string]error{}
-		}
-		a.stuck.arqs = append(slices.Clip(a.stuck.arqs), arq)
-		a.stuck.errs[arq.UUID] = a.cleanup.errorOf(LeftoverARQ, arq.UUID)
+		a.stuck.add(arq, a.cleanup.errorOf(LeftoverARQ, arq.UUID))
 		a.cleanup.drop(LeftoverARQ, arq.UUID)
 	}
 }

@@ -96,9 +96,9 @@ func (f *Flow) start(cyborg *cyborgclient.Client, placementClient *gophercloud.S
 // [Operations] ask of Cyborg is asked with the user's token, and new ARQs are of the
 // user's project. All else is shared: Placement, events, what running attempts hold.
 // [cyborgclient.Client.ForToken] and [cyborgclient.Client.ForProvider] of [Flow.Cyborg]
-// make such a client. What has to be deleted after the user's token has expired is deleted
-// with the flow's own token, if that sees the ARQs; [Flow.Reconcile] uses the flow's own
-// token only. A nil client means the flow's own.
+// make such a client. ARQs whose deletion fails because the user's token has expired are
+// deleted with the flow's own token, if Cyborg shows them to it; [Flow.Reconcile] uses the
+// flow's own token only. A nil client means the flow's own.
 func (f *Flow) As(user *cyborgclient.Client) *Flow {
 	if user == nil {
 		return f.asOwn()
@@ -118,7 +118,7 @@ func (f *Flow) Run(ctx context.Context, request Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Result(), nil
+	return a.lookedAt(ctx), nil
 }
 
 // attempt begins an attempt and runs it. When run fails, panics or ends the

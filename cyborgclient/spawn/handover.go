@@ -3,6 +3,7 @@ package spawn
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,9 +45,19 @@ type Handover struct {
 	Alternates []Candidate                 `json:"alternates,omitempty"`
 	Profiles   []requestspec.DeviceProfile `json:"profiles,omitempty"`
 	Image      string                      `json:"image,omitempty"`
+	// Kept are ARQs of hosts that were tried before, which Cyborg keeps until the agents of
+	// those hosts answer: see [Result.Leftovers].
+	Kept []KeptARQ `json:"kept,omitempty"`
 	// ProjectID and UserID own the allocation.
 	ProjectID string `json:"project_id"`
 	UserID    string `json:"user_id"`
+}
+
+// KeptARQ is an ARQ of another host in a [Handover].
+type KeptARQ struct {
+	ARQ    string `json:"arq"`
+	Host   string `json:"host"`
+	Reason string `json:"reason"` // why Cyborg did not delete it
 }
 
 // Handover ends the attempt on this side after Bind and unregisters its events.
@@ -69,6 +80,9 @@ func (a *Attempt) Handover() (Handover, error) {
 			candidate.summaries = nil // of the whole answer of Placement
 			h.Alternates = append(h.Alternates, candidate)
 		}
+	}
+	for _, arq := range a.stuck.arqs {
+		h.Kept = append(h.Kept, KeptARQ{arq.UUID, arq.Hostname, a.stuck.errs[arq.UUID].Error()})
 	}
 	for _, from := range a.sources() {
 		if !slices.ContainsFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == from.profile.Name }) {
@@ -108,6 +122,11 @@ func (h Handover) check() error {
 	}
 	if err := h.checkAllocations(); err != nil {
 		return err
+	}
+	for _, kept := range h.Kept {
+		if err := checkUUID("ARQ", kept.ARQ); err != nil {
+			return err
+		}
 	}
 	if h.Host == "" {
 		return fmt.Errorf("%w: handover of instance %s names no host", ErrRequest, h.Instance)
@@ -301,6 +320,9 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 	for _, bound := range h.ARQs {
 		a.unseen[bound.ARQ] = true
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group, DeviceProfileName: h.DeviceProfile})
+	}
+	for _, kept := range h.Kept {
+		a.stuck.add(cyborgclient.ARQ{UUID: kept.ARQ, Hostname: kept.Host}, errors.New(kept.Reason))
 	}
 	maps.Copy(a.PortOf, h.PortOf)
 	ports := a.portARQs()

@@ -97,7 +97,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if len(a.stuck.arqs) > 0 {
 			err = a.record.cleanUp(ctx, "not everything of an earlier host could be given up", func(_ context.Context, c *cleanup) { a.leaveStuck(c) })
 		}
-		result = a.Result()
+		result = a.lookedAt(ctx)
 		return err
 	})
 	return result, err
@@ -268,7 +268,7 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 			a.leaveStuck(c)
 			o.flow.reduceAllocation(ctx, i.UUID, c, a.withoutOldHost)
 		})
-		result = a.Result()
+		result = a.lookedAt(ctx)
 		return err
 	})
 	return result, err

@@ -22,10 +22,13 @@ import (
 //   - region_name, valid_interfaces (internal, then public by default) and
 //     endpoint_override are those of [cyborg] and [placement].
 //
-// Sections have the options of keystoneauth, with the plugins password and
-// v3applicationcredential; auth_section names the section with the others. The options
-// that [Config.ReadNovaConf] reads are set, too. An error of the file names section and
-// option, and matches ErrConfig.
+// Users are read with keystoneauth's plugins password and v3applicationcredential;
+// auth_section names the section with the user's options. TLS options of [cyborg] come
+// before those of [service_user]. The options that [Config.ReadNovaConf] reads are set,
+// too. An error of the file names section and option, and matches ErrConfig.
+//
+// From Cyborg 14.1 on only an administrator is shown the ARQs of all projects: to
+// reconcile, the flow's own user needs the role admin.
 func NewFromNovaConf(ctx context.Context, conf io.Reader, opts ...Option) (*Flow, error) {
 	f := newFlow(opts)
 	if f.cloud != (cloudOpts{}) {
@@ -72,10 +75,14 @@ func logInSection(ctx context.Context, file osloconf.File, section, adapter, ser
 	if len(where.Interfaces) == 0 {
 		where.Interfaces = []string{"internal", "public"}
 	}
+	options := func(section string) session.Section {
+		return func(option string) (string, bool) { return file.Last(section, option) }
+	}
+	tls := []session.Section{options(adapter), options(section)}
 	if other, set := file.Last(section, "auth_section"); set {
 		section = other
 	}
-	cloud, err := session.FromSection(func(option string) (string, bool) { return file.Last(section, option) }, where)
+	cloud, err := session.FromSections(options(section), tls, where)
 	if err != nil {
 		return nil, fmt.Errorf("%w: nova.conf: [%s] %w", ErrConfig, section, err)
 	}

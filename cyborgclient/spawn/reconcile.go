@@ -360,6 +360,9 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 		return true, nil
 	}
 	deployables, err := r.list.named(ctx, provider, name)
+	if errors.Is(err, cyborgclient.ErrForbidden) {
+		return isCyborgs(provider), nil
+	}
 	return useDevices(placement.Resources{provider: held.Resources[provider]}, deployables), err
 }
 

@@ -317,26 +317,9 @@ func (f *Flow) deleteKnown(ctx context.Context, arqs []cyborgclient.ARQ, how del
 	return slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil }), failed
 }
 
-// deleteARQs deletes ARQs and returns the errors of those that are left. What a user's token that has ended leaves is
-// deleted with the flow's own, if Cyborg shows that the ARQs of the user's project.
-func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error {
-	failed := f.deleteAsked(ctx, uuids)
-	own := f.asOwn()
-	if f.cyborg == f.own || !own.cyborg.shows(f.cyborg.owner().ProjectID) {
-		return failed
-	}
-	ended := slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return !errors.Is(failed[uuid], cyborgclient.ErrUnauthorized) })
-	if len(ended) == 0 {
-		return failed
-	}
-	maps.DeleteFunc(failed, func(_ string, err error) bool { return errors.Is(err, cyborgclient.ErrUnauthorized) })
-	maps.Copy(failed, own.deleteAsked(ctx, ended))
-	return failed
-}
-
-// deleteAsked deletes ARQs with the token of the flow. After a request without an
+// deleteARQs deletes ARQs and returns the errors of those that are left. After a request without an
 // answer each is asked for alone: Cyborg may wait for the agent of one of them, and does not come to the next.
-func (f *Flow) deleteAsked(ctx context.Context, uuids []string) map[string]error {
+func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error {
 	if f.config.Compat.UnbindFirst {
 		_ = f.cyborg.UnbindARQs(ctx, uuids) // if it fails, the deletion unbinds
 	}
@@ -383,11 +366,25 @@ func (f *Flow) deleteOnce(ctx context.Context, part []string, of int) map[string
 // sendDelete sends one deletion, and remembers the ARQs that it answers to be gone.
 func (f *Flow) sendDelete(ctx context.Context, uuids []string) error {
 	err := f.cyborg.DeleteARQs(ctx, uuids)
+	if errors.Is(err, cyborgclient.ErrUnauthorized) && f.cyborg != f.own {
+		err = f.asOwn().deleteShown(ctx, uuids, err)
+	}
 	var partial *cyborgclient.DeleteError
 	if err == nil || errors.As(err, &partial) {
 		f.deleted.add(slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return err != nil && partial.Failed[uuid] != nil }))
 	}
 	return err
+}
+
+// deleteShown deletes ARQs that a user's token, which has ended, could not, if Cyborg shows them to the flow's own. That it
+// does not know one may only mean that it hides it.
+func (f *Flow) deleteShown(ctx context.Context, uuids []string, ended error) error {
+	for _, uuid := range uuids {
+		if arq, err := f.findARQ(ctx, uuid); arq == nil || err != nil {
+			return ended
+		}
+	}
+	return f.cyborg.DeleteARQs(ctx, uuids)
 }
 
 // listAllARQs lists the ARQs of all instances, and the time of the server's clock.

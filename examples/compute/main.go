@@ -62,16 +62,16 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *agent) asUser(handle func(flow *spawn.Flow, r *http.Request) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user, err := a.flow.Cyborg().ForToken(r.Context(), r.Header.Get("X-Auth-Token"))
-		text := ""
-		if err == nil {
-			text, err = handle(a.flow.As(user), r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
 		}
-		switch {
+		switch text, err := handle(a.flow.As(user), r); {
 		case err == nil:
 			fmt.Fprintln(w, text)
-		case errors.Is(err, cyborgclient.ErrUnauthorized), errors.Is(err, cyborgclient.ErrInvalid):
-			http.Error(w, err.Error(), http.StatusUnauthorized)
-		case errors.Is(err, spawn.ErrRequest), errors.Is(err, spawn.ErrProfile):
+		case errors.Is(err, cyborgclient.ErrForbidden):
+			http.Error(w, err.Error(), http.StatusForbidden)
+		case errors.Is(err, spawn.ErrRequest), errors.Is(err, spawn.ErrProfile), errors.Is(err, cyborgclient.ErrInvalid):
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		default:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -80,6 +80,9 @@ func (a *agent) asUser(handle func(flow *spawn.Flow, r *http.Request) (string, e
 }
 
 func (a *agent) attach(flow *spawn.Flow, r *http.Request) (string, error) {
+	if r.FormValue("profile") == "" {
+		return "", fmt.Errorf("%w: no device profile is named", spawn.ErrRequest)
+	}
 	result, err := flow.Run(r.Context(), spawn.Request{
 		Instance: r.PathValue("uuid"), Hooks: a.hooks,
 		Flavor: requestspec.Flavor{

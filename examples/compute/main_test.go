@@ -56,6 +56,8 @@ func TestTheUserOfARequestGetsTheAccelerators(t *testing.T) {
 		text                string
 	}{
 		{"PUT", "/instances/" + instance + "?profile=gpu", "unknown", http.StatusUnauthorized, "does not know the token"},
+		{"PUT", "/instances/" + instance, user.Token(), http.StatusBadRequest, "no device profile"},
+		{"PUT", "/instances/" + instance + "?profile=a%20b", user.Token(), http.StatusBadRequest, "a b"},
 		{"PUT", "/instances/" + instance + "?profile=nope", user.Token(), http.StatusBadRequest, "nope"},
 		{"PUT", "/instances/" + instance + "?profile=gpu", user.Token(), http.StatusOK, cloud.ProjectID("demo")},
 		{"DELETE", "/instances/" + instance, user.Token(), http.StatusOK, "released"},

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -26,13 +28,16 @@ func (a Adapter) locator(catalog gophercloud.EndpointLocator) gophercloud.Endpoi
 		return catalog
 	}
 	return func(opts gophercloud.EndpointOpts) (string, error) {
-		if opts.Type == a.Service && a.Override != "" {
+		switch {
+		case opts.Type != a.Service:
+			return catalog(opts)
+		case a.Override != "":
 			return gophercloud.NormalizeURL(a.Override), nil
 		}
 		opts.Region = cmp.Or(opts.Region, a.Region)
 		var first error
 		for _, availability := range a.Interfaces {
-			opts.Availability = gophercloud.Availability(availability)
+			opts.Availability = gophercloud.Availability(strings.TrimSuffix(availability, "URL")) // an older form
 			url, err := catalog(opts)
 			if err == nil {
 				return url, nil
@@ -45,7 +50,7 @@ func (a Adapter) locator(catalog gophercloud.EndpointLocator) gophercloud.Endpoi
 
 // sectionFields are the options of keystoneauth by their fields of auth in clouds.yaml, and older names of them.
 var sectionFields = map[string][]string{
-	"auth_url": {"auth_url"}, "password": {"password"}, "system_scope": {"system_scope"},
+	"auth_url": {"auth_url"}, "password": {"password"}, "trust_id": {"trust_id"}, "system_scope": {"system_scope"},
 	"username": {"username", "user_name"}, "user_id": {"user_id"},
 	"user_domain_id": {"user_domain_id"}, "user_domain_name": {"user_domain_name"},
 	"project_id": {"project_id", "tenant_id"}, "project_name": {"project_name", "tenant_name"},
@@ -60,41 +65,57 @@ var sectionTypes = map[string]string{
 	"password": "password", "v3password": "password", "v3applicationcredential": "v3applicationcredential",
 }
 
-// FromSection returns a cloud whose user a section names, and whose service the adapter finds. The error names the option.
-func FromSection(section Section, adapter Adapter) (Cloud, error) {
-	value := func(names ...string) string {
-		for _, name := range names {
-			if text, set := section(name); set {
-				return strings.TrimSpace(text)
-			}
+// value returns the first of some options that is set, or "".
+func (s Section) value(names ...string) string {
+	for _, name := range names {
+		if text, set := s(name); set {
+			return strings.TrimSpace(text)
 		}
-		return ""
 	}
-	kind := value("auth_type", "auth_plugin")
+	return ""
+}
+
+// FromSections returns a cloud whose user one section names, and whose service the adapter finds. The options of TLS are those of
+// the first of the other sections that sets them, as keystoneauth reads them beside auth_section. The error names the option.
+func FromSections(user Section, tls []Section, adapter Adapter) (Cloud, error) {
+	kind := user.value("auth_type", "auth_plugin")
 	if sectionTypes[kind] == "" {
 		return Cloud{}, fmt.Errorf("auth_type: %q is neither password nor v3applicationcredential", kind)
 	}
 	auth := map[string]string{}
 	for field, names := range sectionFields {
-		if text := value(names...); text != "" {
+		if text := user.value(names...); text != "" {
 			auth[field] = text
 		}
 	}
 	if auth["auth_url"] == "" {
 		return Cloud{}, errors.New("auth_url is not set")
 	}
-	fields := map[string]any{"auth_type": sectionTypes[kind], "auth": auth, "verify": true}
-	for field, option := range map[string]string{"cacert": "cafile", "cert": "certfile", "key": "keyfile"} {
-		if text := value(option); text != "" {
-			fields[field] = text
+	for _, owner := range []string{"user", "project"} {
+		if auth[owner+"_domain_id"]+auth[owner+"_domain_name"] == "" && auth[owner+"_id"] == "" && auth["trust_id"] == "" {
+			auth[owner+"_domain_id"], auth[owner+"_domain_name"] = user.value("default_domain_id"), ""
+			if auth[owner+"_domain_id"] == "" {
+				auth[owner+"_domain_name"] = user.value("default_domain_name")
+			}
 		}
 	}
-	switch insecure := strings.ToLower(value("insecure")); insecure {
-	case "", "false", "0", "off", "no":
-	case "true", "1", "on", "yes":
-		fields["verify"] = false
-	default:
-		return Cloud{}, fmt.Errorf("insecure: %q is neither true nor false", insecure)
+	maps.DeleteFunc(auth, func(_, text string) bool { return text == "" })
+	fields := map[string]any{"auth_type": sectionTypes[kind], "auth": auth, "verify": true}
+	for _, section := range slices.Backward(tls) {
+		for field, option := range map[string]string{"cacert": "cafile", "cert": "certfile", "key": "keyfile"} {
+			if text := section.value(option); text != "" {
+				fields[field] = text
+			}
+		}
+		switch insecure := strings.ToLower(section.value("insecure")); insecure {
+		case "":
+		case "false", "0", "off", "no":
+			fields["verify"] = true
+		case "true", "1", "on", "yes":
+			fields["verify"] = false
+		default:
+			return Cloud{}, fmt.Errorf("insecure: %q is neither true nor false", insecure)
+		}
 	}
 	cloud, err := fromFields(fields)
 	cloud.adapter = adapter
