@@ -2,6 +2,7 @@ package spawn_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -69,4 +70,50 @@ func TestABindThatFailedWithARefusedEventIsTriedOnTheNextHost(t *testing.T) {
 		settled(t, err)
 		w.checkPromise(t, result, err)
 	})
+}
+
+// The agent of the first host is dead: Cyborg keeps the ARQ, and its name goes with the handover. An agent that creates the ARQs of the
+// next host itself binds them next to it, too.
+func TestTheARQOfADeadHostGoesWithTheHandover(t *testing.T) {
+	t.Parallel()
+	for _, creates := range []string{"the flow", "the agent"} {
+		bubble(t, creates+" creates", func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			a, err := w.flow.Begin(request("vgpu"))
+			settled(t, err)
+			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match))
+			host := a.Host
+			w.fail(t, fault.Rule{Operation: fault.AgentCall, Subject: host, Action: fault.Drop})
+			if err := a.Bind(t.Context()); err == nil || !a.Reschedulable(spawn.StepBind, err) {
+				t.Fatalf("got %v, want a failed bind", err)
+			}
+			settled(t, a.Reschedule(t.Context()))
+			settled(t, a.Claim(t.Context()))
+			if creates == "the agent" {
+				a.ARQs, err = w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "vgpu"})
+				settled(t, err)
+			}
+			settled(t, walk(t.Context(), a.CreateARQs, a.Match, a.Bind))
+			handover, err := a.Handover()
+			settled(t, err)
+			text, err := json.Marshal(handover)
+			settled(t, err)
+			var read spawn.Handover
+			settled(t, json.Unmarshal(text, &read))
+			compute, err := w.flow.Resume(read, nil)
+			settled(t, err)
+			settled(t, walk(t.Context(), compute.WaitBound, compute.Compose))
+			left := compute.Result().Leftovers
+			if len(left) != 1 || left[0].Kind != spawn.LeftoverARQ || compute.Host == host {
+				t.Errorf("on host %s: left %v, want the ARQ of host %s", compute.Host, left, host)
+			}
+			settled(t, w.cloud.StartHost(t.Context(), host))
+			_, named := compute.Unwind(t.Context())
+			if len(named) != 1 || named[0].ID != left[0].ID {
+				t.Errorf("the unwinding names %v, want %v", named, left)
+			}
+			settled(t, w.cyborg.DeleteARQs(t.Context(), []string{left[0].ID}))
+			w.checkPromise(t, nil, fmt.Errorf("given up"))
+		})
+	}
 }

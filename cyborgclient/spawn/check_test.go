@@ -2,7 +2,9 @@ package spawn_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,4 +76,47 @@ func TestACheckOfASilentServiceIsAnError(t *testing.T) {
 			}
 		})
 	}
+}
+
+// On no release has a question an effect.
+func TestACheckChangesNothingOnAnyRelease(t *testing.T) {
+	t.Parallel()
+	for _, column := range releaseColumns {
+		bubble(t, column.name, func(t *testing.T) {
+			model := releasedModel(column.releases[0])
+			model.Cyborg.UpstreamQuirks = true
+			s := newSite(t, worldOpts{model: model})
+			for user, connect := range users() {
+				connect(t, s)
+				s.cloud.ForgetRequests()
+				if _, err := s.flow.Check(t.Context()); err != nil {
+					t.Errorf("%s: %v", user, err)
+				}
+				for _, r := range s.cloud.Requests() {
+					if len(r.Changes) > 0 {
+						t.Errorf("%s: %s %s changed %v", user, r.Method, r.Path, r.Changes)
+					}
+				}
+			}
+		})
+	}
+}
+
+// What answers 404 to everything is no Cyborg that allows everything.
+func TestACheckOfAnotherServerIsAnError(t *testing.T) {
+	t.Parallel()
+	bubble(t, "an ingress", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				if strings.Contains(req.URL.Path, "/accelerator/") {
+					return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("default backend - 404")), Request: req}, nil
+				}
+				return next.RoundTrip(req)
+			})
+		})
+		if refusals, err := w.flow.Check(t.Context()); err == nil {
+			t.Errorf("got %v and no error", refusals)
+		}
+	})
 }

@@ -102,8 +102,10 @@ func TestAFlowFromNovaConf(t *testing.T) {
 	for name, more := range map[string][]string{
 		"the catalog's endpoints": nil,
 		"the endpoints and regions of the sections": {
-			"[cyborg]", "endpoint_override = " + catalog, "region_name = RegionOne", "[placement]", "endpoint_override = " + server.URL + "/placement", "valid_interfaces = admin",
+			"[cyborg]", "endpoint_override = " + catalog, "region_name = RegionOne", "[placement]", "endpoint_override = " + server.URL + "/placement", "valid_interfaces = adminURL",
 		},
+		"TLS options beside auth_section": {"[placement]", "auth_section = other", "insecure = yes", "[other]", "cafile = /nowhere", "auth_type = v3password", "auth_url = " + server.URL + "/identity/v3",
+			"username = nova", "password = secret", "project_name = service", "default_domain_id = default"},
 		"a user of another section": {"[service_user]", "auth_section = nova", "[nova]", "auth_plugin = v3password", "auth_url = " + server.URL + "/identity/v3", "username = nova",
 			"password = secret", "project_name = service", "user_domain_id = default", "project_domain_id = default"},
 	} {

@@ -75,8 +75,8 @@ func (s Section) value(names ...string) string {
 	return ""
 }
 
-// FromSections returns a cloud whose user one section names, and whose service the adapter finds. The options of TLS are those of
-// the first of the other sections that sets them, as keystoneauth reads them beside auth_section. The error names the option.
+// FromSections returns a cloud whose user one section names, and whose service the adapter finds. The first of the other sections
+// that sets an option of TLS decides it, as keystoneauth does not read those through auth_section. The error names the option.
 func FromSections(user Section, tls []Section, adapter Adapter) (Cloud, error) {
 	kind := user.value("auth_type", "auth_plugin")
 	if sectionTypes[kind] == "" {
