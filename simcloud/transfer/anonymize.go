@@ -195,7 +195,7 @@ func (x *anonymizer) learn(field, text string) string {
 		x.labels[text] = x.fresh(format)
 	case !isID(field) && !owner || text == "" || x.ids[bare] != "" || x.labels[text] != "":
 	case bare != "" && x.IDs:
-		x.ids[bare] = newUUID(x.Seed, bare)
+		x.ids[bare] = withVersion(newUUID(x.Seed, bare), bare)
 	case owner && bare == "" && x.IDs: // a UUID, since a name could be one of the listing
 		x.labels[text] = newUUID(x.Seed, text)
 	case owner && bare == "" && x.Names:
@@ -239,6 +239,15 @@ func bareHex(text string) string {
 		return ""
 	}
 	return strings.ReplaceAll(uuids.Canonical(text), "-", "")
+}
+
+// withVersion returns a UUID with the version of another one. By it a client knows the resource providers of Cyborg, which are of
+// version 3.
+func withVersion(id, of string) string {
+	if d := uuids.Canonical(of); uuids.Is(d) {
+		return id[:14] + d[14:15] + id[15:]
+	}
+	return id
 }
 
 // newUUID is a UUID that stands for a text.
