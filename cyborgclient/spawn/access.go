@@ -34,9 +34,7 @@ func (c *access) owner() cyborgclient.Owner {
 // does not show in the list of all.
 func (c *access) listARQs(ctx context.Context, opts cyborgclient.ListARQsOpts) ([]cyborgclient.ARQ, error) {
 	arqs, err := c.ListARQs(ctx, opts)
-	if opts.Instance == "" {
-		c.note(arqs)
-	}
+	c.note(arqs)
 	return arqs, err
 }
 
