@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -224,6 +225,10 @@ func (s *stage) second(ctx context.Context, cloud *simcloud.Cloud) error {
 		return candidates
 	}
 	spawnIt := func(w *world) error {
+		isBroken := slices.ContainsFunc(cloud.Faults().Rules(), func(r fault.State) bool { return r.Rule.Operation == fault.MdevCreate && r.Rule.Times == -1 })
+		if isBroken { // with a dead agent of the other host no host has a vGPU
+			profile = "gpu"
+		}
 		result, err := w.flow.Run(ctx, spawn.Request{Instance: neighbor, Flavor: flavor(profile), Order: order})
 		if err != nil {
 			return err
