@@ -151,7 +151,7 @@ type release struct {
 	SystemScope     outcome               `row:"21" doc:"token of the system or of a domain"`
 	Administrator   answer                `row:"22" doc:"the role administrator is an administrator's"`
 	ErrorMessage    outcome               `row:"23" doc:"error_message"`
-	NoResources     outcome               `row:"24" doc:"POST of a device profile with a group without resources"`
+	NoResources     outcome               `row:"24" doc:"POST of a device profile with a group without resources next to others"`
 	StandardTraits  layout.StandardTraits `row:"25" doc:"report of a device with a standard trait such as OWNER_CYBORG"`
 	ProxyHeaders    answer                `row:"26" doc:"links follow X-Forwarded-Proto and X-Forwarded-Host with EnableProxyHeadersParsing"`
 

@@ -22,7 +22,13 @@ type Refusal struct {
 }
 
 // String names the call, what fails without it, and the answer.
-func (r Refusal) String() string { return fmt.Sprintf("%s (%s): %v", r.Call, r.Fails, r.Err) }
+func (r Refusal) String() string {
+	text := fmt.Sprintf("%s (%s): %v", r.Call, r.Fails, r.Err)
+	if errors.Is(r.Err, cyborgclient.ErrServiceToken) {
+		text += "; give the flow a service user: WithServiceCloud, WithServiceProvider, or send_service_user_token of nova.conf"
+	}
+	return text
+}
 
 // nobody is no ARQ, instance, deployable or image: a request about it changes nothing. As a name it is no device profile.
 const nobody = "00000000-0000-4000-8000-676f6379626f"

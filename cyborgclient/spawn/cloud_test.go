@@ -148,7 +148,7 @@ func TestAnUnusableNovaConfNamesItsOption(t *testing.T) {
 		conf, want string
 		config     bool
 	}{
-		{"", "[placement] auth_type", true},
+		{"", "[placement] auth_type is not set", true},
 		{confOf(server.URL, "[placement]", "auth_type = v3oidcpassword"), `[placement] auth_type: "v3oidcpassword"`, true},
 		{confOf(server.URL, "[service_user]", "auth_url ="), "[service_user] auth_url is not set", true},
 		{confOf(server.URL, "[service_user]", "send_service_user_token = perhaps"), "[service_user] send_service_user_token", true},

@@ -238,11 +238,10 @@ type NoCandidatesError struct {
 
 // Error names the groups, and the first providers of each reason to leave candidates out.
 func (e *NoCandidatesError) Error() string {
-	text := ErrNoCandidates.Error() + ": no host has room for " + e.Groups
 	if len(e.Excluded) > 0 {
-		text += "; " + exclusionsText(e.Excluded)
+		return ErrNoCandidates.Error() + ": every candidate with room for " + e.Groups + " is excluded: " + exclusionsText(e.Excluded)
 	}
-	return text
+	return ErrNoCandidates.Error() + ": no host has room for " + e.Groups
 }
 
 // Unwrap returns ErrNoCandidates.

@@ -13,19 +13,20 @@ import (
 
 // NewFromNovaConf returns a flow with the users and the endpoints of a nova.conf:
 //
-//   - the user of [placement] talks to Placement;
-//   - the user of [service_user] is the flow's own for Cyborg, for what is done outside of
+//   - the user of the section placement talks to Placement;
+//   - the user of service_user is the flow's own for Cyborg, for what is done outside of
 //     a user's request; where that section has no user, it is Placement's. Requests
 //     of a user are made with [Flow.As];
-//   - with send_service_user_token = true of [service_user] its token is the
+//   - with send_service_user_token = true in service_user its token is the
 //     X-Service-Token, as in Nova, which Cyborg of 2026 and later requires for a bind;
 //   - region_name, valid_interfaces (internal, then public by default) and
-//     endpoint_override are those of [cyborg] and [placement].
+//     endpoint_override are read from the sections cyborg and placement.
 //
 // Users are read with keystoneauth's plugins password and v3applicationcredential;
-// auth_section names the section with the user's options. TLS options of [cyborg] come
-// before those of [service_user]. The options that [Config.ReadNovaConf] reads are set,
-// too. An error of the file names section and option, and matches ErrConfig.
+// auth_section names the section with the user's options. TLS options of cyborg come
+// before the ones of service_user. The options that [Config.ReadNovaConf] reads are set,
+// too. An error of the file names the option, and matches ErrConfig; docs/compat.md has an
+// example of the file.
 //
 // From Cyborg 14.1 on only an administrator is shown the ARQs of all projects: to
 // reconcile, the flow's own user needs the role admin.

@@ -120,7 +120,7 @@ func TestAFlavorNeverUsesAProviderOfCyborg(t *testing.T) {
 			if tt.group != "" {
 				subject = "group " + tt.group
 			}
-			if none.Excluded[0].Group != tt.group || !strings.Contains(err.Error(), "; "+subject+byCyborg+none.Excluded[0].Provider) {
+			if none.Excluded[0].Group != tt.group || !strings.Contains(err.Error(), " is excluded: "+subject+byCyborg+none.Excluded[0].Provider) {
 				t.Errorf("got error %v", err)
 			}
 			if len(w.puts()) > 0 {

@@ -44,7 +44,7 @@ func (a Adapter) locator(catalog gophercloud.EndpointLocator) gophercloud.Endpoi
 			}
 			first = cmp.Or(first, err)
 		}
-		return "", first
+		return "", fmt.Errorf("region %q, interfaces %s: %w", opts.Region, strings.Join(a.Interfaces, ", "), first)
 	}
 }
 
@@ -79,8 +79,11 @@ func (s Section) value(names ...string) string {
 // that sets an option of TLS decides it, as keystoneauth does not read those through auth_section. The error names the option.
 func FromSections(user Section, tls []Section, adapter Adapter) (Cloud, error) {
 	kind := user.value("auth_type", "auth_plugin")
-	if sectionTypes[kind] == "" {
-		return Cloud{}, fmt.Errorf("auth_type: %q is neither password nor v3applicationcredential", kind)
+	switch {
+	case kind == "":
+		return Cloud{}, errors.New("auth_type is not set")
+	case sectionTypes[kind] == "":
+		return Cloud{}, fmt.Errorf("auth_type: %q is not password, v3password or v3applicationcredential", kind)
 	}
 	auth := map[string]string{}
 	for field, names := range sectionFields {

@@ -94,8 +94,9 @@ func withVariables(err error, parsed *kong.Context) error {
 			names = append(names, Variable(step.Flag))
 		}
 	}
-	if len(names) == 0 {
+	const note = "; flags of the environment: "
+	if len(names) == 0 || strings.Contains(err.Error(), note) { // a server in the background has added it already
 		return err
 	}
-	return fmt.Errorf("%w; flags of the environment: %s", err, strings.Join(names, ", "))
+	return fmt.Errorf("%w%s%s", err, note, strings.Join(names, ", "))
 }
