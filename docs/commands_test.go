@@ -25,7 +25,7 @@ func commandPages() []string {
 // before is what a page takes for granted: the reader's cloud and files.
 func before(t *testing.T, page, dir string) string {
 	t.Helper()
-	const cloud = "eval \"$(cysim serve --daemon --clouds-yaml clouds.yaml)\"\nREADER_PID=$CYSIM_PID\n"
+	const cloud = "eval \"$(cysim serve --daemon --clouds-yaml clouds.yaml)\"\nREADER_PID=$CYSIM_PID\nexport OS_CLOUD=sim\n"
 	switch page {
 	case "clients.md": // a shell that was set up for another cloud
 		return "export OS_CLOUD=elsewhere OS_AUTH_TYPE=v3token OS_TOKEN=0 OS_USERNAME=me OS_PASSWORD=mine OS_PROJECT_ID=1 OS_ACCELERATOR_ENDPOINT_OVERRIDE=http://127.0.0.1:1\n"
