@@ -9,7 +9,7 @@ import (
 )
 
 // readVariables prints the variables of the environment that the installed openstackclient reads to find a cloud: those of
-// its options, and those of the plugins that log in where no OS_AUTH_TYPE selects another one.
+// its options, and the options of the login plugins that are used without OS_AUTH_TYPE.
 const readVariables = `
 import re, inspect
 import keystoneauth1.adapter, keystoneauth1.loading.cli, keystoneauth1.loading.session, openstack.config.loader, osc_lib.api.auth, osc_lib.shell

@@ -143,7 +143,7 @@ func TestServeGoesOnInTheBackground(t *testing.T) {
 		t.Skip(err)
 	}
 	dir, env := program(t)
-	// unread is the end of a script whose server had nobody to print its variables to: it prints the exit status and, if the
+	// unread is the end of a script in which no process reads the variables of the server: it prints the exit status and, if the
 	// server has ended, "ended".
 	const unread = `until [ -s status ]; do sleep 0.1; done; cat status
 case $(cysim ready "$(sed -n 's/^the cloud listens on //p' log)" 2>&1) in *"running there?") echo ended; esac; grep -c 'print the environment: .*; the server has ended, its log is log' errors`

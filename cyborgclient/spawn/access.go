@@ -38,7 +38,7 @@ func (c *access) listARQs(ctx context.Context, opts cyborgclient.ListARQsOpts) (
 	return arqs, err
 }
 
-// note remembers that Cyborg shows the token ARQs of other projects. That of Zed shows all, without a project.
+// note records that Cyborg shows the token ARQs of other projects. Before 14.1 it shows all, without a project.
 func (c *access) note(arqs []cyborgclient.ARQ) {
 	project := c.owner().ProjectID
 	if project != "" && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.ProjectID != project }) {
@@ -48,12 +48,12 @@ func (c *access) note(arqs []cyborgclient.ARQ) {
 	}
 }
 
-// showsFor is how long Cyborg counts as one that hides nothing after it has shown an ARQ of another project: it may be
-// upgraded to one that does.
+// showsFor is how long a token is expected to see all projects after Cyborg has shown it an ARQ of another one. Cyborg may
+// be upgraded to a release that hides them.
 const showsFor = time.Hour
 
-// shows reports that Cyborg shows the token all ARQs of a project. Without the role admin it shows those of the
-// token's project only, and answers that others do not exist, unless it has shown that it does not hide them.
+// shows reports whether Cyborg shows the token all ARQs of a project: to an administrator, in the token's own project, and
+// where it has recently shown ARQs of other projects. It answers that hidden ARQs do not exist.
 func (c *access) shows(project string) bool {
 	owner := c.owner()
 	c.mu.Lock()

@@ -30,8 +30,8 @@ func (r Refusal) String() string {
 	return text
 }
 
-// nobody is no ARQ, instance, deployable or image: a request about it changes nothing. As a name it is no device profile.
-const nobody = "00000000-0000-4000-8000-676f6379626f"
+// absentID identifies no ARQ, instance, deployable, image or device profile, so a request about it changes nothing.
+const absentID = "00000000-0000-4000-8000-676f6379626f"
 
 // Check asks Cyborg and Placement which calls of the flow they refuse to its tokens, in
 // the order in which a spawn makes them. It changes nothing: writes are about an
@@ -46,33 +46,33 @@ func (f *Flow) Check(ctx context.Context) ([]Refusal, error) {
 		ask         func(context.Context) error
 	}{
 		{"read device profiles", "spawn", func(ctx context.Context) error {
-			_, err := f.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{nobody}})
+			_, err := f.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{absentID}})
 			return err
 		}},
 		{"read and write allocations", "everything", func(ctx context.Context) error {
-			_, err := f.placement.Allocation(ctx, nobody)
+			_, err := f.placement.Allocation(ctx, absentID)
 			return err
 		}},
 		{"create ARQs", "spawn", func(ctx context.Context) error {
-			_, err := f.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: nobody})
+			_, err := f.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: absentID})
 			return unlessUnknown(err)
 		}},
 		{"bind and unbind ARQs, and delete bound ones", "spawn, delete", func(ctx context.Context) error {
-			return unlessUnknown(f.cyborg.UnbindARQs(ctx, []string{nobody}))
+			return unlessUnknown(f.cyborg.UnbindARQs(ctx, []string{absentID}))
 		}},
 		{"list ARQs", "everything", func(ctx context.Context) error {
-			_, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: nobody})
+			_, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: absentID})
 			return err
 		}},
 		{"delete ARQs", "spawn, delete", func(ctx context.Context) error {
-			return f.cyborg.DeleteARQs(cyborgclient.WithoutServiceToken(ctx), []string{nobody})
+			return f.cyborg.DeleteARQs(cyborgclient.WithoutServiceToken(ctx), []string{absentID})
 		}},
 		{"read deployables", "program, reconcile", func(ctx context.Context) error {
-			_, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: nobody})
+			_, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: absentID})
 			return err
 		}},
 		{"program deployables", "program", func(ctx context.Context) error {
-			_, err := f.cyborg.ProgramDeployable(ctx, nobody, nobody)
+			_, err := f.cyborg.ProgramDeployable(ctx, absentID, absentID)
 			return unlessUnknown(err)
 		}},
 	} {
