@@ -19,10 +19,9 @@ const serviceType = "accelerator"
 // Client talks to one Cyborg. It is safe for concurrent use. The zero value is
 // not usable; see New, NewFromCloud and NewWithEndpoint.
 type Client struct {
-	service     *gophercloud.ServiceClient
-	user        *gophercloud.ProviderClient // whose token the requests carry
-	settings    settings
-	withService bool // requests have X-Service-Token
+	service  *gophercloud.ServiceClient
+	user     *gophercloud.ProviderClient // whose token the requests carry
+	settings settings
 	*server
 }
 
@@ -118,11 +117,10 @@ func newClient(provider *gophercloud.ProviderClient, endpoint string, settings s
 		return nil, fmt.Errorf("cyborgclient: new client: %w: %w", ErrInvalid, err)
 	}
 	return &Client{
-		service:     &gophercloud.ServiceClient{ProviderClient: own, Endpoint: base, Type: serviceType},
-		user:        provider,
-		settings:    settings,
-		withService: settings.withService,
-		server:      known,
+		service:  &gophercloud.ServiceClient{ProviderClient: own, Endpoint: base, Type: serviceType},
+		user:     provider,
+		settings: settings,
+		server:   known,
 	}, nil
 }
 

@@ -173,7 +173,7 @@ func (c *Client) failure(r request, answer gophercloud.ErrUnexpectedResponseCode
 			kinds = append(kinds, ErrUnavailable)
 		}
 		cause = fmt.Errorf("reauthenticate: %w", cause)
-	case answer.Actual == http.StatusUnauthorized && c.withService:
+	case answer.Actual == http.StatusUnauthorized && c.settings.withService:
 		cause = errors.New("one of the tokens is refused; the user of X-Service-Token needs the role service")
 	default:
 		return apiErr

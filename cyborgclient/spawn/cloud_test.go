@@ -27,7 +27,7 @@ func TestAFlowFromCloudsYAML(t *testing.T) {
 			region, server.URL+"/identity/v3", user, project)
 	}
 	path := filepath.Join(t.TempDir(), "clouds.yaml")
-	clouds := "clouds:\n  sim: " + entry("admin", "admin", "RegionOne") + "\n  sim-svc: " + entry("nova", "service", "RegionOne") +
+	clouds := "clouds:\n  sim-demo: " + entry("demo", "demo", "RegionOne") + "\n  sim: " + entry("admin", "admin", "RegionOne") + "\n  sim-svc: " + entry("nova", "service", "RegionOne") +
 		"\n  elsewhere: " + entry("admin", "admin", "RegionTwo") + "\n  stranger: " + entry("stranger", "admin", "RegionOne")
 	if err := os.WriteFile(path, []byte(clouds), 0o600); err != nil {
 		t.Fatal(err)
@@ -39,6 +39,14 @@ func TestAFlowFromCloudsYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	spawnAndRelease(t, cloud, flow, 0)
+	member, err := spawn.NewFromCloud(t.Context(), "sim-demo", spawn.WithServiceCloud("sim-svc"), spawn.WithPlacementCloud("sim-svc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spawnAndRelease(t, cloud, member, 0) // Placement refuses the member
+	if _, err := spawn.NewFromCloud(t.Context(), "sim-demo", spawn.WithPlacementCloud("nope")); !errors.Is(err, spawn.ErrConfig) || !strings.Contains(err.Error(), `placement cloud: read cloud "nope"`) {
+		t.Errorf("unknown placement cloud: %v", err)
+	}
 	if profiles, err := flow.Cyborg().ListDeviceProfiles(t.Context(), cyborgclient.ListDeviceProfilesOpts{}); err != nil || len(profiles) == 0 {
 		t.Errorf("%d profiles, %v", len(profiles), err)
 	}
@@ -74,8 +82,10 @@ func TestOptionsOfACloudAreRefusedWhereTheyHaveNoEffect(t *testing.T) {
 			t.Errorf("New with %s: %v", name, err)
 		}
 	}
-	if _, err := spawn.NewFromProvider(provider, spawn.WithServiceCloud("x")); !errors.Is(err, spawn.ErrConfig) {
-		t.Errorf("NewFromProvider with WithServiceCloud: %v", err)
+	for name, opt := range map[string]spawn.Option{"WithServiceCloud": spawn.WithServiceCloud("x"), "WithPlacementCloud": spawn.WithPlacementCloud("x")} {
+		if _, err := spawn.NewFromProvider(provider, opt); !errors.Is(err, spawn.ErrConfig) {
+			t.Errorf("NewFromProvider with %s: %v", name, err)
+		}
 	}
 	if _, err := spawn.NewFromProvider(nil); !errors.Is(err, spawn.ErrConfig) {
 		t.Errorf("NewFromProvider without a provider: %v", err)
