@@ -97,7 +97,8 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if len(a.stuck.arqs) > 0 {
 			err = a.record.cleanUp(ctx, "not everything of an earlier host could be given up", func(_ context.Context, c *cleanup) { a.leaveStuck(c) })
 		}
-		result = a.lookedAt(ctx)
+		result = a.Result()
+		result.Leftovers = leftoversIn(err)
 		return err
 	})
 	return result, err
@@ -268,10 +269,20 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 			a.leaveStuck(c)
 			o.flow.reduceAllocation(ctx, i.UUID, c, a.withoutOldHost)
 		})
-		result = a.lookedAt(ctx)
+		result = a.Result()
+		result.Leftovers = leftoversIn(err)
 		return err
 	})
 	return result, err
+}
+
+// leftoversIn returns the leftovers that the error of an operation names.
+func leftoversIn(err error) []Leftover {
+	var failure *Error
+	if errors.As(err, &failure) {
+		return failure.Leftovers
+	}
+	return nil
 }
 
 // withKnownProfile refuses an instance that has ARQs and whose flavor names no device
