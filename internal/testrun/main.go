@@ -10,13 +10,13 @@ import (
 const (
 	sampledChecks = "30" // of each property, in place of a hundred
 	gcPercent     = 400
-	memoryDir     = "/dev/shm" // a file system in memory, where there is one
 )
 
 // Main is the TestMain of a package. Unless the tests are Whole, the properties that rapid checks are checked with 30
 // inputs, or with as many as -rapid.checks says. The garbage collector runs less often, because tests make thousands of
 // clouds of a few MiB, one after another; benchmarks and a GOGC in the environment have their way. Directories of tests are
-// in memory: a disk takes ten times as long for the thousands of files of a sysfs. A TMPDIR in the environment has its way.
+// in memory where there is room: a disk takes ten times as long for the thousands of files of a sysfs. A TMPDIR in the
+// environment is kept.
 func Main(m *testing.M) {
 	checks := flag.Lookup("rapid.checks")
 	if checks != nil && !Whole {
@@ -28,8 +28,8 @@ func Main(m *testing.M) {
 	if os.Getenv("GOGC") == "" && flag.Lookup("test.bench").Value.String() == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	if _, err := os.Stat(memoryDir); err == nil && os.Getenv("TMPDIR") == "" {
-		if err := os.Setenv("TMPDIR", memoryDir); err != nil {
+	if dir := memoryDir(); dir != "" && os.Getenv("TMPDIR") == "" {
+		if err := os.Setenv("TMPDIR", dir); err != nil {
 			panic(err)
 		}
 	}
