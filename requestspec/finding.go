@@ -2,8 +2,6 @@ package requestspec
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
@@ -64,49 +62,4 @@ func (f *findings) fail(key, value, problem, suggestion string) {
 
 func (f *findings) warn(key, value, problem, suggestion string) {
 	f.add(SeverityWarning, key, value, problem, suggestion)
-}
-
-// nearest returns the known word that is most similar to word, or "" if none is.
-// Spaces, case and separators are ignored.
-func nearest(word string, known []string) string {
-	best, least := "", 3
-	for _, candidate := range known {
-		if d := distance(squash(word), squash(candidate)); d < least && d*3 <= len(squash(candidate)) {
-			best, least = candidate, d
-		}
-	}
-	return best
-}
-
-// squash keeps the letters and digits of a word.
-func squash(word string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return -1
-	}, strings.ToLower(word))
-}
-
-// distance is the Levenshtein distance, estimated for words of very different length.
-func distance(a, b string) int {
-	if abs := max(len(a), len(b)) - min(len(a), len(b)); abs > 3 {
-		return abs
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := slices.Clone(row)
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before[j]
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, before[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

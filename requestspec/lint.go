@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/spelling"
 )
 
 // Lint returns the mistakes in a flavor and in a device profile, each with a
@@ -161,7 +163,7 @@ func (f *findings) unreported(key, value, name, class string) {
 }
 
 func suggestTraitValue(value string) string {
-	return cmp.Or(nearest(value, []string{traitRequired, traitForbidden}), "required or forbidden")
+	return cmp.Or(spelling.Nearest(value, []string{traitRequired, traitForbidden}), "required or forbidden")
 }
 
 // resource checks class and amount, and returns the amount that Nova requests.
@@ -218,7 +220,7 @@ func (f *flavorLint) withoutCyborgs(k specKey) bool {
 // suggestClass guesses the intended class.
 func suggestClass(prefix, class string) string {
 	meant := map[string]string{"GPU": "PGPU", "GPUS": "PGPU", "QAT": "CUSTOM_QAT", "NIC": "CUSTOM_NIC", "SSD": "CUSTOM_SSD"}[strings.ToUpper(class)]
-	if meant = cmp.Or(meant, nearest(class, slices.Sorted(maps.Keys(standardClasses)))); meant == "" {
+	if meant = cmp.Or(meant, spelling.Nearest(class, slices.Sorted(maps.Keys(standardClasses)))); meant == "" {
 		return "a standard class, or one that starts with " + customPrefix
 	}
 	return prefix + meant
@@ -272,7 +274,7 @@ func strayGroupKey(key string) (suggestion, problem string) {
 	word := strings.TrimRight(squashed, "0123456789")
 	suffix := squashed[len(word):]
 	word = strings.ToLower(word)
-	switch meant := nearest(word, []string{prefixResources, prefixTrait}); {
+	switch meant := spelling.Nearest(word, []string{prefixResources, prefixTrait}); {
 	case meant == "" && !strayForm.MatchString(key):
 		return "", ""
 	case len(head) > len(prefixResources)+64:
@@ -287,11 +289,11 @@ func strayGroupKey(key string) (suggestion, problem string) {
 // likeProfileKey matches keys similar to accel:device_profile, such as those in the
 // prose of the specifications.
 func likeProfileKey(lower string) bool {
-	switch word := squash(lower); word {
+	switch word := spelling.Squash(lower); word {
 	case "acceldeviceprofilename", "acceldeviceprofiles", "deviceprofile", "deviceprofilename", "acceleratordeviceprofile", "accelprofile", "cyborgdeviceprofile":
 		return true
 	default:
-		return distance(word, "acceldeviceprofile") <= 2
+		return spelling.Distance(word, "acceldeviceprofile") <= 2
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/spelling"
 )
 
 // cyborgClasses are the resource classes that Cyborg accepts in a profile besides
@@ -114,7 +116,7 @@ func suggestProfileClass(class string) string {
 	if standardClasses[class] {
 		return "request it in the flavor"
 	}
-	if meant := nearest(class, cyborgClasses); meant != "" && meant != "GPU" {
+	if meant := spelling.Nearest(class, cyborgClasses); meant != "" && meant != "GPU" {
 		return "use " + prefixResources + ":" + meant
 	}
 	return "use FPGA, VGPU, PGPU or a class that starts with " + customPrefix
@@ -147,8 +149,8 @@ func (g *groupLint) accel(key, value string) {
 		if strings.TrimSpace(value) == "" {
 			g.fail(key, value, "the value is empty", "name a bitstream or function, or remove the key")
 		}
-	case !slices.Contains(known, key) && nearest(key, known) != "":
-		g.warn(key, value, "this key is ignored", "use "+nearest(key, known))
+	case !slices.Contains(known, key) && spelling.Nearest(key, known) != "":
+		g.warn(key, value, "this key is ignored", "use "+spelling.Nearest(key, known))
 	default:
 		g.add(SeverityHint, key, value, "Cyborg stores it and does not read it", "do not rely on it")
 	}

@@ -37,7 +37,7 @@ func inputOutput() []string {
 // novaHalf is the library that plays Nova.
 func novaHalf() []Package {
 	return []Package{
-		{Pattern: "requestspec", Ours: []string{"internal/terminal"}, Never: inputOutput()},
+		{Pattern: "requestspec", Ours: []string{"internal/spelling", "internal/terminal"}, Never: inputOutput()},
 		{Pattern: "matching", Ours: []string{"requestspec"}, Never: inputOutput()},
 		{Pattern: "domainxml", Others: []string{libvirtxml}, Never: inputOutput()},
 		{Pattern: "cyborgclient", Ours: []string{"internal/httpbounds", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
@@ -69,6 +69,7 @@ func foundations() []Package {
 		{Pattern: "internal/ordered"},
 		{Pattern: "internal/plural"},
 		{Pattern: "internal/scale"}, // for benchmarks only
+		{Pattern: "internal/spelling", Never: inputOutput()}, // also the library's
 		{Pattern: "internal/strictjson"},
 		{Pattern: "internal/testrun"},  // for tests only
 		{Pattern: "internal/jsonread"}, // also the library's
