@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,39 @@ func TestDecisionsDoNotDependOnArrivalOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff(decide("a", "a", "b", "b"), decide("b", "a", "b", "a")); diff != "" {
 		t.Errorf("decisions differ with the order (-first +second):\n%s", diff)
+	}
+}
+
+// A rule for a service applies to each request of it, and not to its background work or to another service.
+func TestARuleForAService(t *testing.T) {
+	t.Parallel()
+	set := fault.NewSet("arq.bind", "arq.list", "device.list")
+	set.RegisterWork(fault.Operation{Name: "arq.report", Subject: "the host", Actions: []fault.Action{fault.Status}})
+	if err := set.Set(fault.Rule{Operation: fault.OfService("arq.list"), Action: fault.Proxy, Status: 503, Times: -1}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[sim.OperationName]bool{}
+	for _, operation := range set.Operations() {
+		_, got[operation] = set.Decide(operation, "a")
+	}
+	want := map[sim.OperationName]bool{"arq.bind": true, "arq.list": true, "arq.report": false, "device.list": false}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what fails (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnUnknownOperationNamesTheOneThatIsMeant(t *testing.T) {
+	t.Parallel()
+	set := fault.NewSet("arq.bind", "arq.list")
+	set.RegisterWork(fault.Operation{Name: "work.report"})
+	for name, want := range map[sim.OperationName]string{
+		"arq.bnd": `unknown operation "arq.bnd", did you mean arq.bind?`, "arq": `unknown operation "arq", did you mean arq.*?`,
+		"work.*": `unknown operation "work.*"`, "*": `unknown operation "*"`, "device.*": `unknown operation "device.*"`,
+	} {
+		err := set.Set(fault.Rule{Operation: name, Action: fault.Drop})
+		if !errors.Is(err, fault.ErrRule) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: got %v, want ErrRule with %s", name, err, want)
+		}
 	}
 }
 

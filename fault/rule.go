@@ -80,8 +80,8 @@ func (a Action) needsTime() bool { return a == Delay || a == SlowBody || a == La
 // Rule makes an operation fail. The zero Nth and Times mean 1: the first match, once.
 // Matches are counted per subject.
 type Rule struct {
-	// Operation is the name of an operation, such as AllocationsPut; [Set.Describe] lists
-	// those of a set.
+	// Operation is the name of an operation, such as AllocationsPut, or [OfService] for every
+	// request of a service. [Set.Describe] lists the operations of a set.
 	Operation sim.OperationName `json:"operation"`
 	// Subject restricts the rule to one subject: the first identifier in the request's
 	// path. Empty matches every subject, each counted separately.

@@ -8,9 +8,11 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
+	"github.com/gocyborg/gocyborg/internal/spelling"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -21,6 +23,19 @@ type Operation struct {
 	Subject string `json:"subject"`
 	// Actions are the possible actions of rules.
 	Actions []Action `json:"actions"`
+}
+
+// registered is an operation with [OfService] if it is a request; background work has none.
+type registered struct {
+	Operation
+	service sim.OperationName
+}
+
+// OfService returns the operation of a rule for every request of a service, such as "accelerator.*", from the name of
+// the service or of one of its operations. Background work of the service continues.
+func OfService(name sim.OperationName) sim.OperationName {
+	service, _, _ := strings.Cut(string(name), ".")
+	return sim.OperationName(service + ".*")
 }
 
 // maxSubjects is how many subjects the rules of a set count in all.
@@ -34,7 +49,7 @@ const maxRules = 100_000
 type Set struct {
 	mu         sync.Mutex
 	seed       uint64
-	operations map[sim.OperationName]Operation
+	operations map[sim.OperationName]registered
 	rules      []*counted
 	observe    func(operation sim.OperationName, subject string)
 	listeners  []func([]sim.RecordChange)
@@ -75,7 +90,7 @@ func (s *Set) Register(requests ...sim.OperationName) {
 			s.register(Operation{
 				Name: name, Subject: "the first identifier in the path",
 				Actions: []Action{Status, Drop, Truncate, Malformed, Delay, SlowBody, Late, Proxy, ExpireToken, ExpireServiceToken},
-			})
+			}, OfService(name))
 		}
 	}
 }
@@ -85,17 +100,17 @@ func (s *Set) RegisterWork(work ...Operation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range work {
-		s.register(o)
+		s.register(o, "")
 	}
 }
 
 // register is called under the mutex.
-func (s *Set) register(o Operation) {
+func (s *Set) register(o Operation, service sim.OperationName) {
 	if s.operations == nil {
-		s.operations = make(map[sim.OperationName]Operation)
+		s.operations = make(map[sim.OperationName]registered)
 	}
 	o.Actions = slices.Clone(o.Actions)
-	s.operations[o.Name] = o
+	s.operations[o.Name] = registered{o, service}
 }
 
 // Describe lists the operations with their actions, sorted by name.
@@ -105,7 +120,7 @@ func (s *Set) Describe() []Operation {
 	list := make([]Operation, 0, len(s.operations))
 	for _, o := range s.operations {
 		o.Actions = slices.Clone(o.Actions)
-		list = append(list, o)
+		list = append(list, o.Operation)
 	}
 	slices.SortFunc(list, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
 	return list
@@ -186,14 +201,40 @@ func (s *Set) counted(rules []Rule) ([]*counted, error) {
 
 // possible checks the operation of a rule. The mutex is held.
 func (s *Set) possible(r Rule) error {
-	o, known := s.operations[r.Operation]
+	actions, known := s.actions(r.Operation)
 	switch {
 	case !known:
-		return fmt.Errorf("%w: unknown operation %q", ErrRule, r.Operation)
-	case !slices.Contains(o.Actions, r.Action):
-		return fmt.Errorf("%w: %s cannot %s (its actions are %v)", ErrRule, r.Operation, r.Action, o.Actions)
+		return fmt.Errorf("%w: unknown operation %q%s", ErrRule, r.Operation, s.meant(r.Operation))
+	case !slices.Contains(actions, r.Action):
+		return fmt.Errorf("%w: %s cannot %s (its actions are %v)", ErrRule, r.Operation, r.Action, actions)
 	}
 	return nil
+}
+
+// actions returns the actions of an operation, or of the requests of a service. The mutex is held.
+func (s *Set) actions(name sim.OperationName) (actions []Action, known bool) {
+	if o, known := s.operations[name]; known {
+		return o.Actions, true
+	}
+	for _, o := range s.operations {
+		if o.service == name && name != "" {
+			return o.Actions, true
+		}
+	}
+	return nil, false
+}
+
+// meant names the operation whose name is most similar to an unknown one, for an error. The mutex is held.
+func (s *Set) meant(unknown sim.OperationName) string {
+	var names []string
+	for _, o := range s.operations {
+		names = append(names, string(o.Name), string(o.service))
+	}
+	slices.Sort(names)
+	if name := spelling.Nearest(string(unknown), names); name != "" {
+		return ", did you mean " + name + "?"
+	}
+	return ""
 }
 
 // Clear removes all rules.
@@ -241,9 +282,9 @@ func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 		return Rule{}, false
 	}
 	var hit *counted
-	name := countedName(subject)
+	name, service := countedName(subject), s.operations[operation].service
 	for _, c := range s.rules {
-		if c.rule.Operation != operation || (c.rule.Subject != "" && c.rule.Subject != subject) || !s.count(c, name) {
+		if (c.rule.Operation != operation && c.rule.Operation != service) || (c.rule.Subject != "" && c.rule.Subject != subject) || !s.count(c, name) {
 			continue
 		}
 		if len(s.listeners) > 0 {

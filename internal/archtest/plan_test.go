@@ -62,7 +62,7 @@ func serverHalf() []Package {
 func foundations() []Package {
 	return []Package{
 		{Pattern: "sim", Ours: []string{"internal/strictjson"}},
-		{Pattern: "fault", Ours: []string{"internal/strictjson", "sim"}},
+		{Pattern: "fault", Ours: []string{"internal/spelling", "internal/strictjson", "sim"}},
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
 		{Pattern: "internal/osloconf", Never: inputOutput()},
 		{Pattern: "internal/httpbounds"}, // also the library's
