@@ -150,6 +150,9 @@ func (s *Set) Set(rules ...Rule) error {
 func (s *Set) Add(rules ...Rule) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, err := s.counted(rules); err != nil { // which names their position among the new ones
+		return err
+	}
 	return s.keep(slices.Clone(s.rules), rules)
 }
 

@@ -524,9 +524,17 @@ func TestUnknownHosts(t *testing.T) {
 
 func TestScaleModel(t *testing.T) {
 	t.Parallel()
-	cloud := simcloud.Run(t, simcloud.ScaleModel(3, 8))
+	cloud := simcloud.Run(t, simcloud.ScaleModel(3, 8, 0))
 	if got := len(cloud.Cyborg.Deployables()); got != 24 || len(cloud.HostNames()) != 3 {
 		t.Errorf("%d deployables on hosts %v", got, cloud.HostNames())
+	}
+	vgpus := simcloud.Run(t, simcloud.ScaleModel(2, 1, 20))
+	handles := map[string]int{}
+	for _, h := range vgpus.Cyborg.AttachHandles() {
+		handles[h.Type]++
+	}
+	if diff := cmp.Diff(map[string]int{driver.HandlePCI: 2, driver.HandleMDEV: 40}, handles); diff != "" {
+		t.Errorf("attach handles of two hosts with a GPU and 20 vGPUs each (-want +got):\n%s", diff)
 	}
 	login(t, cloud, "admin", "admin").spawn(1, "gpu", "PGPU:1", "")
 	cloud.CheckNoLeaks(t)

@@ -43,24 +43,47 @@ const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
 // network function in a group of its own, too.
 func DefaultModel() Model { return Model{}.withDefaults() }
 
-// ScaleModel is a cloud of many hosts cn0, cn1, ... with a number of whole GPUs each, at
-// most 240. Profiles and flavors are the defaults.
-func ScaleModel(hosts, gpusPerHost int) Model {
+// ScaleModel is a cloud of equal hosts cn0, cn1, ... with a number of whole GPUs and of vGPUs each. A host has at most
+// 240 cards: a GPU is one, and sixteen vGPUs share one. Profiles and flavors are the defaults.
+func ScaleModel(hosts, gpusPerHost, vgpusPerHost int) Model {
 	m := Model{Hosts: []Host{}}
 	for i := range max(hosts, 0) {
 		h := Host{Name: fmt.Sprint("cn", i), Sysfs: &Sysfs{}}
-		for j := range min(max(gpusPerHost, 0), maxGPUs) {
-			h.Sysfs.Devices = append(h.Sysfs.Devices, bus.WholeGPU(fmt.Sprintf("0000:%02x:00.0", firstGPUBus+j), firstGPUBus+j))
+		gpus := min(max(gpusPerHost, 0), maxCards)
+		for j := range gpus {
+			h.Sysfs.Devices = append(h.Sysfs.Devices, bus.WholeGPU(cardAddress(j), firstBus+j))
 		}
+		h.addVGPUs(min(vgpusPerHost, (maxCards-gpus)*vgpusPerCard))
 		m.Hosts = append(m.Hosts, h)
 	}
 	return m.withDefaults()
 }
 
 const (
-	firstGPUBus = 0x10
-	maxGPUs     = 0x100 - firstGPUBus
+	firstBus     = 0x10
+	maxCards     = 0x100 - firstBus
+	vgpusPerCard = 16
+	vgpuType     = "nvidia-222" // sixteen of them on a Tesla T4
 )
+
+func cardAddress(card int) string { return fmt.Sprintf("0000:%02x:00.0", firstBus+card) }
+
+// addVGPUs adds the cards for a number of vGPUs, and enables their type. The last card may have room for fewer.
+func (h *Host) addVGPUs(number int) {
+	var addresses []string
+	for card := len(h.Sysfs.Devices); number > 0; card++ {
+		t4 := bus.TeslaT4(cardAddress(card), firstBus+card)
+		t4.MdevTypes = t4.MdevTypes[:1]
+		t4.MdevTypes[0].AvailableInstances = min(number, vgpusPerCard)
+		h.Sysfs.Devices, addresses, number = append(h.Sysfs.Devices, t4), append(addresses, t4.Address), number-vgpusPerCard
+	}
+	if addresses != nil {
+		h.Drivers = &builtin.Config{
+			EnabledDrivers: []string{builtin.NVIDIA},
+			NVIDIA:         &nvidia.Config{EnabledVGPUTypes: []nvidia.VGPUType{{Name: vgpuType, DeviceAddresses: addresses}}},
+		}
+	}
+}
 
 // withDefaults returns the model with its defaults written out.
 func (m Model) withDefaults() Model {
@@ -190,7 +213,7 @@ func defaultHost(name string) Host {
 		Drivers: &builtin.Config{
 			EnabledDrivers: []string{builtin.Fake, builtin.NVIDIA, builtin.IntelFPGA},
 			NVIDIA: &nvidia.Config{
-				EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{t4}}},
+				EnabledVGPUTypes: []nvidia.VGPUType{{Name: vgpuType, DeviceAddresses: []string{t4}}},
 				Policy:           driver.Policy{ExtraTraits: []string{traitNVIDIA}},
 			},
 		},

@@ -85,7 +85,7 @@ func TestCheckRefusesWhatIsNotACloud(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		status := run(t.Context(), []string{"check", server.URL}, &stdout, &stderr)
 		server.Close()
-		if status != 1 || !strings.Contains(stderr.String(), "not a cloud of cysim serve") || stdout.Len() > 0 {
+		if status != 1 || !strings.Contains(stderr.String(), "not a server of cysim") || stdout.Len() > 0 {
 			t.Errorf("%s: %d %q %q", what, status, stdout.String(), stderr.String())
 		}
 	}

@@ -26,7 +26,6 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		args string
 		want string // part of the line
 	}{
-		{"", `expected one of "serve"`},
 		{"paint", "unexpected argument paint"},
 		{"serve --nonsense", "unknown flag --nonsense"},
 		{"serve --seed many", "--seed"},

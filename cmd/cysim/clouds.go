@@ -79,5 +79,5 @@ func writeCloudsFile(name, base, region, caFile string, password func(user strin
 	if err := checkOwnFile("clouds-yaml", name); err != nil { // it may have become the file of --state
 		return err
 	}
-	return command.WriteFile("clouds-yaml", name, data)
+	return command.WriteFile("--clouds-yaml", name, data)
 }

@@ -6,10 +6,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/control"
 )
 
 // controlTokenHeader carries the token of the control routes.
-const controlTokenHeader = "X-Control-Token"
+const controlTokenHeader = control.TokenHeader
 
 // guard restricts the routes below /_sim/ to the users of this machine, or to those who know the control
 // token. It refuses requests that browsers send for other sites: all of them below /_sim/, and elsewhere, where

@@ -14,6 +14,8 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/servers"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // Limits of the HTTP server. Answers have none: a fault may delay them for any time.
@@ -29,12 +31,21 @@ const (
 // listenFlags are the flags of a command that serves.
 type listenFlags struct {
 	Listen       string       `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
+	Port         misnamed     `hidden:"" help:"Another name of --listen in other servers."`
 	Verbose      bool         `short:"v" help:"Log each request."`
 	Daemon       bool         `help:"Run in the background, and return when the server is ready. The printed variables name its process and its log."`
 	Log          string       `placeholder:"FILE" help:"Append the log of --daemon to this file. Default: a new temporary file."`
 	ControlToken string       `placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
 	MaxMemory    ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory limit of the process (${default}). An eighth is for the record of requests, an eighth for request bodies, a sixteenth for connections and a sixteenth for tokens. When three quarters are in use, requests that may need more are refused."`
 	tlsFlags
+}
+
+// misnamed is the value of a flag that other servers have for --listen. It has none that is valid.
+type misnamed string
+
+// UnmarshalText implements encoding.TextUnmarshaler, for kong.
+func (misnamed) UnmarshalText(text []byte) error {
+	return fmt.Errorf("cysim has --listen 127.0.0.1:%s instead", text)
 }
 
 // Runs implements command.Service.
@@ -120,6 +131,9 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 		s.handler = logged(s.handler, p.Log)
 	}
 	base := baseURL(listener, s.identity)
+	if withdraw, err := servers.Announce(s.line.Selected().Name, base, simhttp.Wall{}.Now()); err == nil { // else cysim list fails by the same cause
+		defer withdraw()
+	}
 	prepare := func(ctx context.Context) error {
 		e, err := s.prepare(ctx, base)
 		if err != nil {

@@ -32,6 +32,46 @@ func readModel(ctx context.Context, name string, limit *ceiling.Ceiling, drivers
 	})
 }
 
+// scaleFlags make a cloud of equal hosts.
+type scaleFlags struct {
+	Hosts *int `placeholder:"N" help:"Number of equal hosts cn0, cn1, ... Default with --gpus or --vgpus: 2."`
+	GPUs  *int `name:"gpus" placeholder:"N" help:"Number of whole GPUs of each host. Default with --hosts or --vgpus: 2."`
+	VGPUs *int `name:"vgpus" placeholder:"N" help:"Number of vGPUs of each host, sixteen on each card. Default with --hosts or --gpus: 16."`
+}
+
+// The sizes of a cloud of scaleFlags, by default and at most.
+const (
+	scaleHosts, maxScaleHosts = 2, 100_000
+	scaleGPUs, scaleVGPUs     = 2, 16
+	maxScaleCards             = 240 // of simcloud.ScaleModel
+)
+
+// apply replaces the hosts, profiles and flavors of the model.
+func (f scaleFlags) apply(model simcloud.Model) (simcloud.Model, error) {
+	if f == (scaleFlags{}) {
+		return model, nil
+	}
+	if model.Hosts != nil {
+		return model, command.BadInput(errors.New("--hosts, --gpus and --vgpus cannot be combined with the hosts of --model"))
+	}
+	hosts, gpus, vgpus := valueOr(f.Hosts, scaleHosts), valueOr(f.GPUs, scaleGPUs), valueOr(f.VGPUs, scaleVGPUs)
+	switch cards := gpus + (vgpus+scaleVGPUs-1)/scaleVGPUs; {
+	case hosts < 1 || hosts > maxScaleHosts:
+		return model, command.BadInput(fmt.Errorf("--hosts %d: want 1 to %d", hosts, maxScaleHosts))
+	case gpus < 0 || vgpus < 0 || gpus > maxScaleCards || vgpus > maxScaleCards*scaleVGPUs || cards > maxScaleCards:
+		return model, command.BadInput(fmt.Errorf("--gpus %d --vgpus %d: want at most %d cards; a GPU is one, and %d vGPUs share one", gpus, vgpus, maxScaleCards, scaleVGPUs))
+	}
+	model.Hosts = simcloud.ScaleModel(hosts, gpus, vgpus).Hosts
+	return model, nil
+}
+
+func valueOr(flag *int, otherwise int) int {
+	if flag == nil {
+		return otherwise
+	}
+	return *flag
+}
+
 // hardwareFlags replace the hosts of a model by real hardware.
 type hardwareFlags struct {
 	Sysfs           string `placeholder:"DIR" help:"Serve one host with the hardware of this sysfs tree, such as the live /sys, instead of the model's hosts."`
@@ -50,6 +90,9 @@ func (f hardwareFlags) drivers(log *slog.Logger) simcloud.Option {
 // apply replaces the hosts of the model.
 func (f hardwareFlags) apply(ctx context.Context, model simcloud.Model, log *slog.Logger) (simcloud.Model, error) {
 	if f.Sysfs == "" {
+		if f.Host != "" && f.DriverConfig == "" && !f.SysfsWrite && f.BitstreamLoader == "" {
+			return model, command.BadInput(errors.New("--host is the name of the host of --sysfs; --listen selects the address"))
+		}
 		if f.DriverConfig != "" || f.Host != "" || f.SysfsWrite || f.BitstreamLoader != "" {
 			return model, command.BadInput(errors.New("--driver-config, --host, --sysfs-write and --bitstream-loader need --sysfs"))
 		}

@@ -68,10 +68,12 @@ func TestHelpOfServeHasHeadings(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ words, want string }{
-		{"", "check completion cyborg discover help import lint load mdev model placement ready serve state unflatten version"},
-		{"st", "state"},
-		{"state ", "diff show"},
-		{"help st", "state"},
+		{"", "arq check clock completion cyborg discover explain fault guest help import lint list load mdev model placement ready requests serve state stop unflatten version"},
+		{"st", "state stop"},
+		{"state ", "diff load save show"},
+		{"help st", "state stop"},
+		{"fault ", "add clear list operations"},
+		{"fault add --when ", "after before"},
 		{"completion ", "bash fish zsh"},
 		{"check --output ", "json text"},
 		{"check -o j", "json"},

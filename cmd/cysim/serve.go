@@ -30,6 +30,7 @@ type serveCommand struct {
 	EventsTo      []command.QueryURL `group:"nova" placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL instead of that of --catalog, with a token of the user cyborg (roles admin and service). The request is retried after a refused connection and after 502, 503 and 504. May be repeated."`
 	AgentLoop     bool               `group:"cloud" help:"Report from the agents every minute, as real agents do, instead of only at the start."`
 	Model         string             `group:"cloud" placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
+	scaleFlags    `group:"cloud"`
 	hardwareFlags `group:"hardware"`
 
 	World simcloud.Model `embed:"" group:"cloud"`
@@ -111,7 +112,15 @@ func (c *serveCommand) model(ctx context.Context, line *kong.Context, drivers si
 	if _, err := line.Apply(); err != nil {
 		return c.World, command.BadInput(err)
 	}
-	return c.apply(ctx, c.World, log)
+	if c.Sysfs == "" {
+		c.World, err = c.scaleFlags.apply(c.World)
+	} else if c.scaleFlags != (scaleFlags{}) {
+		err = command.BadInput(errors.New("--sysfs has the hardware of one host: --hosts, --gpus and --vgpus cannot be combined with it"))
+	}
+	if err != nil {
+		return c.World, err
+	}
+	return c.hardwareFlags.apply(ctx, c.World, log)
 }
 
 // facts are lines of the banner.

@@ -114,6 +114,9 @@ func (s *services) options(log *slog.Logger, l *keystoneLogin) ([]fakecyborg.Opt
 	return options, nil
 }
 
+// answerTimeout limits the time of a request to a service.
+const answerTimeout = time.Minute
+
 // keystoneLogin is a cloud with a token, which is renewed when a service refuses it.
 type keystoneLogin struct {
 	provider  *gophercloud.ProviderClient

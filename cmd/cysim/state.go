@@ -12,9 +12,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/control"
 	"github.com/gocyborg/gocyborg/internal/plural"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
@@ -77,8 +76,10 @@ func hostsOf(state simcloud.State) []simcloud.Host {
 
 // stateCommand prints and compares states.
 type stateCommand struct {
-	Show stateShowCommand `cmd:"" help:"Print the state in a file of serve --state as JSON lines."`
-	Diff stateDiffCommand `cmd:"" help:"Compare two states, one difference per line. Exits 1 if they differ."`
+	Save control.StateSave `cmd:"" help:"Write the state of a running cloud to a file."`
+	Load control.StateLoad `cmd:"" help:"Replace the state of a running cloud by one of the same model."`
+	Show stateShowCommand  `cmd:"" help:"Print the state in a file of serve --state as JSON lines."`
+	Diff stateDiffCommand  `cmd:"" help:"Compare two states, one difference per line. Exits 1 if they differ."`
 }
 
 type stateShowCommand struct {
@@ -152,11 +153,4 @@ func readState(ctx context.Context, name string) (simcloud.State, error) {
 		}
 		return command.ReadAll(io.MultiReader(bytes.NewReader(first[:]), file), name, maxState)
 	})
-}
-
-var _ kong.HelpProvider = (*stateCommand)(nil)
-
-// Help implements kong.HelpProvider.
-func (*stateCommand) Help() string {
-	return "A running cloud returns its state at GET /_sim/state; PUT loads a state of the same model."
 }

@@ -96,7 +96,7 @@ func (id *identity) write() error {
 		if err := checkOwnFile("tls-self-signed", id.file); err != nil { // it may have become the file of --state
 			return err
 		}
-		return command.WriteFile("tls-self-signed", id.file, id.authority)
+		return command.WriteFile("--tls-self-signed", id.file, id.authority)
 	}
 	file, err := os.CreateTemp("", "cysim-*-ca.pem")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/spelling"
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
@@ -59,6 +60,9 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 	case helped:
 		return 0
 	case err != nil:
+		if unknown := unknownCommand(err); unknown != nil {
+			return report(stderr, BadInput(unknown))
+		}
 		return report(stderr, BadInput(fmt.Errorf("%s; see %s", fromVariable.ReplaceAllString(withVariables(BadInput(err), traced(parsed, err)).Error(), "(from $1)"), helpFor(err))))
 	}
 	err = parsed.Run(&Process{Stdout: stdout, Stderr: stderr, Log: slog.New(slog.NewTextHandler(stderr, nil))})
@@ -98,6 +102,29 @@ func refuseEmpty(parsed *kong.Context) error {
 		}
 	}
 	return nil
+}
+
+// unknownCommand is the error of a word that a command with a default command has no command for, or nil. Kong names the default command.
+func unknownCommand(err error) error {
+	parse := new(kong.ParseError)
+	word, isWord := strings.CutPrefix(fmt.Sprint(err), "unexpected argument ")
+	if !errors.As(err, &parse) || !isWord {
+		return nil
+	}
+	selected := parse.Context.Selected()
+	if selected == nil || selected.Parent == nil || selected.Parent.DefaultCmd != selected {
+		return nil
+	}
+	word, _, _ = strings.Cut(word, ",") // before a suggestion
+	var names []string
+	for _, child := range selected.Parent.Children {
+		names = append(names, child.Name)
+	}
+	hint := "; it has " + strings.Join(names, ", ")
+	if meant := spelling.Nearest(word, names); meant != "" {
+		hint = ", did you mean " + meant + "?"
+	}
+	return fmt.Errorf("%s has no command %s%s", selected.Parent.FullPath(), word, hint)
 }
 
 // helpFor is the command that describes what an error of the parser is about.

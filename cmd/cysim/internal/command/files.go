@@ -75,9 +75,9 @@ func CheckOutput(flag, name string) error {
 	return nil
 }
 
-// WriteFile replaces the file that a flag names: a reader sees the old content or the new
-// one, never a part. Only the user may read it. The error is bad input and names the flag.
-func WriteFile(flag, name string, data []byte) error {
+// WriteFile replaces the file that an argument such as --to or <file> names: a reader sees the old content or the new
+// one, never a part. Only the user may read it. The error is bad input and names the argument.
+func WriteFile(argument, name string, data []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".cysim-*") // mode 0600
 	if err == nil {
 		defer os.Remove(temporary.Name()) // renamed already if all went well
@@ -88,7 +88,7 @@ func WriteFile(flag, name string, data []byte) error {
 		err = os.Rename(temporary.Name(), name)
 	}
 	if err != nil {
-		return BadInput(fmt.Errorf("--%s: %w", flag, err))
+		return BadInput(fmt.Errorf("%s: %w", argument, err))
 	}
 	return nil
 }

@@ -14,13 +14,13 @@ import (
 
 // Variable is the name of the environment variable of a flag, such as CYSIM_MAX_MEMORY of --max-memory. A flag of the group
 // SERVICE-flags has the name of the service in its variable, which is the same wherever the service is served. The result
-// is empty for --help and --version, which are no options. CYSIM_LOG is what a daemon prints.
+// is empty for --help and --version, which are no options, and for a hidden flag: Kubernetes sets CYSIM_PORT for a service cysim. CYSIM_LOG is what a daemon prints.
 func Variable(flag *kong.Flag) string {
 	name := flag.Name
-	switch name {
-	case "help", "version":
+	switch {
+	case name == "help" || name == "version" || flag.Hidden:
 		return ""
-	case "log":
+	case name == "log":
 		name = "log-file"
 	}
 	if flag.Group != nil {
@@ -90,7 +90,7 @@ func withVariables(err error, parsed *kong.Context) error {
 	}
 	var names []string
 	for _, step := range parsed.Path {
-		if step.Resolved && step.Flag != nil {
+		if step.Resolved && step.Flag != nil && step.Flag.Name != "url" { // whose errors show its value
 			names = append(names, Variable(step.Flag))
 		}
 	}

@@ -11,12 +11,15 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // Flag selects the daemon. It is left out of the arguments of the process.
@@ -42,6 +45,10 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 		return command.BadInput(fmt.Errorf("--log: %w", err))
 	}
 	defer log.Close()
+	before, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		before = 0 // not a regular file
+	}
 	process := exec.Command(executable, withoutFlag(args)...)
 	process.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, Variable+"=") })
 	process.Stdin, process.Stderr, process.SysProcAttr = os.Stdin, log, detached() // a flag may name /dev/stdin
@@ -53,7 +60,12 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 		return fmt.Errorf("%s: %w", Flag, err)
 	}
 	interrupted := context.AfterFunc(ctx, func() { _ = process.Process.Kill() }) // it may have ended
+	waiting, arrived := context.WithCancel(ctx)
+	var reporting sync.WaitGroup
+	reporting.Go(func() { reportWait(waiting, p.Stderr, log.Name(), before) })
 	variables, ready := readVariables(out)
+	arrived()
+	reporting.Wait()
 	if !interrupted() || !ready {
 		return failure(process.Wait(), log.Name())
 	}
@@ -63,6 +75,46 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 		return fmt.Errorf("print the environment: %w; the server has ended, its log is %s", err, log.Name())
 	}
 	return process.Process.Release()
+}
+
+// patience is how long a server may take to become ready before its daemon reports what it waits for.
+const patience = 2 * time.Second
+
+// reportWait writes why a server is not ready yet, until the context ends: the newest warning in its log, each once.
+func reportWait(ctx context.Context, w io.Writer, log string, from int64) {
+	clock, reported := simhttp.Wall{}, ""
+	for clock.Wait(ctx, patience) == nil {
+		if reason := cmp.Or(lastWarning(log, from), "not ready yet; the log is "+log); reason != reported {
+			fmt.Fprintf(w, "cysim: %s\n", reason)
+			reported = reason
+		}
+	}
+}
+
+// warning is a line of a log that names a difficulty.
+var warning = regexp.MustCompile(`(?m)^time=\S+ level=(?:WARN|ERROR) (.*)$`)
+
+// maxLook is how much of the end of a log is searched for warnings, in bytes.
+const maxLook = 64 << 10
+
+// lastWarning is the last warning in a log, after its first bytes, or an empty text.
+func lastWarning(log string, from int64) string {
+	info, err := os.Stat(log)
+	if err != nil || !info.Mode().IsRegular() { // a pipe would be emptied
+		return ""
+	}
+	file, err := os.Open(log)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	from = max(from, info.Size()-maxLook)
+	text, err := io.ReadAll(io.NewSectionReader(file, from, info.Size()-from))
+	found := warning.FindAllStringSubmatch(string(text), -1)
+	if err != nil || found == nil {
+		return ""
+	}
+	return "not ready yet: " + found[len(found)-1][1]
 }
 
 // endTimeout limits the time that a server has to end after a signal, which it needs for requests.

@@ -52,7 +52,7 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 		_, err = p.Stdout.Write(state)
 		return err
 	}
-	return command.WriteFile("to", c.To, state)
+	return command.WriteFile("--to", c.To, state)
 }
 
 // check refuses bad names of files before the first request.
@@ -74,7 +74,7 @@ func (c *Command) listing(ctx context.Context, p *command.Process, limit *ceilin
 	}
 	data, err := cloud.read(ctx)
 	if err == nil && c.Listing != "" {
-		err = command.WriteFile("listing", c.Listing, data)
+		err = command.WriteFile("--listing", c.Listing, data)
 	}
 	if err != nil {
 		return listing, err

@@ -1,0 +1,144 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// Fault lists and changes the fault rules of a server.
+type Fault struct {
+	List       faultList       `cmd:"" default:"withargs" help:"List the fault rules with their hit counts."`
+	Add        faultAdd        `cmd:"" help:"Add a fault rule."`
+	Clear      faultClear      `cmd:"" help:"Remove all fault rules."`
+	Operations faultOperations `cmd:"" help:"List the operations that a rule can make fail, with their actions."`
+}
+
+type faultList struct {
+	Server
+	Output string `short:"o" enum:"text,json" default:"text" help:"Output format: text, a table; json, a list with rule and hits."`
+}
+
+// Run implements the command.
+func (c *faultList) Run(ctx context.Context, p *command.Process) error {
+	var rules []fault.State
+	if err := c.Show(ctx, "faults", "rules", &rules); err != nil {
+		return fmt.Errorf("fault list: %w", err)
+	}
+	return writeRules(p, c.Output, rules)
+}
+
+func writeRules(p *command.Process, output string, rules []fault.State) error {
+	if output == "json" {
+		return command.WriteJSON(p.Stdout, append([]fault.State{}, rules...))
+	}
+	if len(rules) == 0 {
+		_, err := fmt.Fprintln(p.Stdout, "no fault rules")
+		return err
+	}
+	list := command.NewTable("Operation", "Subject", "Matches", "When", "Action", "Hits")
+	for _, s := range rules {
+		r := s.Rule
+		action := string(r.Action)
+		if r.Status != 0 {
+			action += " " + strconv.Itoa(r.Status)
+		}
+		if r.Code != "" {
+			action += " " + r.Code
+		}
+		if r.Delay != 0 {
+			action += " " + r.Delay.String()
+		}
+		list.AppendRow([]any{string(r.Operation), cmp.Or(r.Subject, "any"), matches(r), string(cmp.Or(r.When, fault.Before)), action, s.Hits})
+	}
+	_, err := fmt.Fprintln(p.Stdout, list.Render())
+	return err
+}
+
+// matches names the matches of a rule that fail.
+func matches(r fault.Rule) string {
+	first := max(r.Nth, 1)
+	text := strconv.Itoa(first)
+	switch {
+	case r.Times < 0 || r.Times == 0 && r.Probability > 0:
+		text += " and all later"
+	case r.Times > 1:
+		text += fmt.Sprintf(" to %d", first+r.Times-1)
+	}
+	if r.Probability > 0 {
+		text += fmt.Sprintf(", each with probability %g", r.Probability)
+	}
+	return text
+}
+
+type faultAdd struct {
+	Server
+	Operation   string        `arg:"" help:"Operation that fails, such as accelerator.arq.bind, or accelerator.* for every request of a service; cysim fault operations lists them."`
+	Action      string        `arg:"" help:"What happens instead, such as status, drop or delay."`
+	Subject     string        `placeholder:"ID" help:"Only for this first identifier in the path. Default: any, each counted separately."`
+	Nth         int           `placeholder:"N" help:"First match that fails. Default: 1."`
+	Times       int           `placeholder:"N" help:"Number of matches that fail; --times=-1 means all. Default: 1, or all with a probability."`
+	Probability float64       `placeholder:"P" help:"Probability that each of these matches fails, above 0 and at most 1. Default: 1."`
+	When        string        `enum:",before,after" default:"" placeholder:"before|after" help:"Fail before or after the change is applied. Default: before."`
+	Status      int           `placeholder:"STATUS" help:"HTTP status of the actions status, proxy and late."`
+	Code        string        `placeholder:"CODE" help:"Error code of the action status, in the format of the service."`
+	Delay       time.Duration `placeholder:"TIME" help:"Duration of the actions delay, slow-body, late and reboot, such as 90s."`
+	Output      string        `short:"o" enum:"text,json" default:"text" help:"Output format of the rule that was added: text, a table; json, a list with rule and hits."`
+}
+
+// Run implements the command.
+func (c *faultAdd) Run(ctx context.Context, p *command.Process) error {
+	rule := fault.Rule{
+		Operation: sim.OperationName(c.Operation), Action: fault.Action(c.Action), Subject: c.Subject, Nth: c.Nth, Times: c.Times,
+		Probability: c.Probability, When: fault.When(c.When), Status: c.Status, Code: c.Code, Delay: c.Delay,
+	}
+	if err := rule.Validate(); err != nil {
+		return command.BadInput(fmt.Errorf("fault add: %w", err))
+	}
+	if err := c.Change(ctx, http.MethodPost, "faults", []fault.Rule{rule}); err != nil {
+		return fmt.Errorf("fault add: %w", err)
+	}
+	return writeRules(p, c.Output, []fault.State{{Rule: rule}})
+}
+
+type faultClear struct{ Server }
+
+// Run implements the command.
+func (c *faultClear) Run(ctx context.Context, p *command.Process) error {
+	if err := c.Change(ctx, http.MethodDelete, "faults", nil); err != nil {
+		return fmt.Errorf("fault clear: %w", err)
+	}
+	_, err := fmt.Fprintln(p.Stdout, "no fault rules")
+	return err
+}
+
+type faultOperations struct {
+	Server
+	Prefix string `arg:"" optional:"" help:"Beginning of the names, such as accelerator.arq."`
+	Output string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per operation; json, a list with operation, subject and actions."`
+}
+
+// Run implements the command.
+func (c *faultOperations) Run(ctx context.Context, p *command.Process) error {
+	var operations []fault.Operation
+	if err := c.Show(ctx, "routes", "operations", &operations); err != nil {
+		return fmt.Errorf("fault operations: %w", err)
+	}
+	operations = slices.DeleteFunc(operations, func(o fault.Operation) bool { return !strings.HasPrefix(string(o.Name), c.Prefix) })
+	return command.WriteList(p.Stdout, c.Output, operations, func(o fault.Operation) string {
+		var actions []string
+		for _, action := range o.Actions {
+			actions = append(actions, string(action))
+		}
+		return fmt.Sprintf("%s  subject: %s; actions: %s", o.Name, o.Subject, strings.Join(actions, ", "))
+	})
+}
