@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/alecthomas/kong"
 
@@ -75,33 +72,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	return command.Run(ctx, new(cli), args, stdout, stderr,
 		kong.Description("Simulated OpenStack clouds with accelerators, for tests and trials. A variable such as CYSIM_MAX_MEMORY sets a flag such as --max-memory that is not given."), groups(), kong.PostBuild(describeFlags))
-}
-
-// versionCommand prints the version, which names the revision, and the compiler.
-type versionCommand struct{}
-
-// Run implements the command.
-func (versionCommand) Run(_ context.Context, p *command.Process) error { return printVersion(p.Stdout) }
-
-func printVersion(w io.Writer) error {
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = cmp.Or(info.Main.Version, version)
-	}
-	_, err := fmt.Fprintf(w, "cysim %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
-}
-
-// versionFlag is --version.
-type versionFlag bool
-
-// BeforeReset is called by kong before anything else is read.
-func (versionFlag) BeforeReset(app *kong.Kong) error {
-	if err := printVersion(app.Stdout); err != nil {
-		return err
-	}
-	app.Exit(0)
-	return nil
 }
 
 // helpCommand is --help as a command.
