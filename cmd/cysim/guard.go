@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -31,13 +32,23 @@ func (f listenFlags) guard(handler http.Handler, id *identity) http.Handler {
 		case control && f.ControlToken == "" && remote:
 			http.Error(w, "off, because other machines can reach this address; start with --control-token", http.StatusForbidden)
 		case !(control && f.ControlToken != "") && !isOwnName(r.Host, id):
-			http.Error(w, "only for this machine's own names, such as localhost", http.StatusForbidden)
+			http.Error(w, foreignName(r.Host, control), http.StatusForbidden)
 		case control && isEmbedded(r):
 			http.Error(w, "not for the pages of other sites", http.StatusForbidden)
 		default:
 			sameOrigin.ServeHTTP(w, r)
 		}
 	})
+}
+
+// foreignName is the answer to a request whose Host header is not a name of the server, which only this machine can reach. It
+// names what leads to an answer: another host in the URL, or a flag that disables the check.
+func foreignName(host string, control bool) string {
+	flag := "--listen 0.0.0.0:PORT, which other machines and containers can reach"
+	if control {
+		flag = "--control-token TOKEN, and send the token"
+	}
+	return fmt.Sprintf("%.100q is not a name of this machine: use localhost or an IP address as the host of the URL, or start the server with %s", host, flag)
 }
 
 // isRemote reports whether other machines can reach the server.

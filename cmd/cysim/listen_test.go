@@ -109,6 +109,41 @@ func TestTheControlRoutesAreGuarded(t *testing.T) {
 	}
 }
 
+// The answer to a name of another machine says what to change, and each way leads to another answer.
+func TestARefusedNameNamesTheWayOut(t *testing.T) {
+	t.Parallel()
+	const named = "sim.example:8780"
+	ask := func(f listenFlags, host, path string) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.Host = host
+		r.Header.Set(controlTokenHeader, f.ControlToken)
+		w := httptest.NewRecorder()
+		f.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil).ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	local := listenFlags{Listen: "127.0.0.1:8780"}
+	for _, tt := range []struct {
+		path, want string
+		with       listenFlags
+	}{
+		{"/v3", "--listen 0.0.0.0:PORT", listenFlags{Listen: "0.0.0.0:8780"}},
+		{"/_sim/leaks", "--control-token TOKEN", listenFlags{Listen: "127.0.0.1:8780", ControlToken: "secret"}},
+	} {
+		status, text := ask(local, named, tt.path)
+		if status != http.StatusForbidden || !strings.Contains(text, tt.want) || !strings.Contains(text, `"`+named+`"`) || strings.Count(text, "\n") != 1 {
+			t.Errorf("%s: %d %s, want 403, the name and %s in one line", tt.path, status, text, tt.want)
+		}
+		if status, text := ask(tt.with, named, tt.path); status != http.StatusOK {
+			t.Errorf("%s with %s: %d %s", tt.path, tt.want, status, text)
+		}
+		for _, host := range []string{"localhost:8780", "192.0.2.1:8780", "[::1]:8780"} {
+			if status, text := ask(local, host, tt.path); status != http.StatusOK {
+				t.Errorf("%s of %s: %d %s", tt.path, host, status, text)
+			}
+		}
+	}
+}
+
 func TestAnOpenStreamDoesNotDelayTheShutdown(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve", "--control-token", "open")

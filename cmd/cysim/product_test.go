@@ -248,6 +248,11 @@ func TestReady(t *testing.T) {
 		t.Cleanup(server.Close)
 		return server.URL
 	}
+	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Host = "sim.example" // a name that leads here
+		listenFlags{Listen: "127.0.0.1:0"}.guard(http.NotFoundHandler(), nil).ServeHTTP(w, r)
+	}))
+	defer foreign.Close()
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	late := 0
@@ -280,6 +285,7 @@ func TestReady(t *testing.T) {
 		{start(t, "placement").env["CYSIM_PLACEMENT_URL"], "ready", 0},
 		{waits.URL, "ready", 0},
 		{answers(403), "ready", 0},
+		{foreign.URL, "use localhost or an IP address", 1},
 		{answers(503), "because of 503", 1},
 		{answers(404), "because of 404", 1},
 		{closed.URL, "is cysim serve running there?", 1},

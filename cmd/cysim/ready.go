@@ -60,7 +60,9 @@ func (c *readyCommand) ask(ctx context.Context) error {
 	case answer == http.StatusUnauthorized && c.ControlToken != "":
 		return errors.New("401 Unauthorized: the control token is not that of the server")
 	case answer == http.StatusUnauthorized || answer == http.StatusForbidden:
-		_, err = c.get(ctx, base+"/")
+		if answer, err = c.get(ctx, base+"/"); answer == http.StatusForbidden {
+			err = errors.New("403 Forbidden: the server refuses the host of the URL; use localhost or an IP address, or start the server with --listen 0.0.0.0:PORT")
+		}
 	}
 	return err
 }
