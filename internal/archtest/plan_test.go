@@ -164,6 +164,7 @@ func programs() []Package {
 	return []Package{
 		{Pattern: "internal/nightly"},
 		{Pattern: "internal/skips"},
+		{Pattern: "internal/ociimage"}, // the image of a release
 		{
 			Pattern: "cmd/cysim/...",
 			Ours: []string{
