@@ -19,7 +19,7 @@ import (
 // commandPages are the pages whose commands all run as they stand, from the first block to the last in one shell.
 func commandPages() []string {
 	return []string{"cli.md", "control-api.md", "status-page.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md",
-		"operators.md", "requests.md", "state.md", "import.md"}
+		"operators.md", "requests.md", "state.md", "import.md", "pytest.md"}
 }
 
 // before is what a page takes for granted: the reader's cloud and files.
@@ -31,6 +31,13 @@ func before(t *testing.T, page, dir string) string {
 		return "export OS_CLOUD=elsewhere OS_AUTH_TYPE=v3token OS_TOKEN=0 OS_USERNAME=me OS_PASSWORD=mine OS_PROJECT_ID=1 OS_ACCELERATOR_ENDPOINT_OVERRIDE=http://127.0.0.1:1\n"
 	case "import.md":
 		return cloud + "sed -i 's/^  sim:/  mycloud:/' clouds.yaml\n"
+	case "pytest.md": // with the plugin installed
+		if err := os.CopyFS(filepath.Join(dir, "python"), os.DirFS("../python")); err != nil {
+			t.Fatal(err)
+		}
+		if withClients {
+			return "(cd python && python3 -W ignore -c 'import setuptools; setuptools.setup()' -q egg_info)\nexport PYTHONPATH=$PWD/python\n"
+		}
 	case "operators.md":
 		sys := drivertest.Unpack(t, "../driver/sysfs/testdata/nvidia-p100.tar.gz")
 		if err := os.Mkdir(filepath.Join(dir, "captured"), 0o700); err != nil {
@@ -127,6 +134,11 @@ func TestTheCommandsOfThePagesRun(t *testing.T) {
 			command.Stdout, command.Stderr, command.WaitDelay = &out, &out, time.Second
 			if err := command.Run(); err != nil {
 				t.Errorf("%v\n%s\noutput:\n%s", err, script, tail(out.String()))
+			}
+			for _, b := range blocksOf(t, page) {
+				if page == "pytest.md" && withClients && b.language == "text" && !strings.Contains(out.String(), b.text) {
+					t.Errorf("%s:%d: the commands did not print this block:\n%s", page, b.line, tail(out.String()))
+				}
 			}
 		})
 	}
