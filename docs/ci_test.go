@@ -165,7 +165,7 @@ func kubernetes(t *testing.T) recipe {
 	}
 	c := objects["Deployment"].Spec.Template.Spec.Containers[0]
 	if port := objects["Service"].Spec.Ports[0].Port; port != 8780 || c.Ports[0].ContainerPort != port {
-		t.Errorf("the port of the Service is %d, that of the container %+v", port, c.Ports)
+		t.Errorf("port %d of the Service, ports %+v of the container", port, c.Ports)
 	}
 	r := recipe{container: make(map[string]string), job: gitLab(t).job, host: objects["Service"].Metadata.Name}
 	for _, variable := range c.Env {
@@ -327,7 +327,7 @@ func TestTheRecipesOfCIRun(t *testing.T) {
 func runStep(t *testing.T, r recipe, bin, port string, env []string, script string) (string, error) {
 	t.Helper()
 	if clientPrograms.MatchString(script) && (!withClients || strings.HasPrefix(script, "pip ") || r.host != "127.0.0.1") {
-		return "", nil // an index, or a name that only curl is told of
+		return "", nil // an index, or a name that only curl resolves
 	}
 	home := t.TempDir()
 	docker := "#!/bin/sh\nshift 2\nexec env -i " + atPort(quoted(env), port) + ` PATH="$(dirname "$(command -v cysim)")" "$@"` + "\n"

@@ -163,7 +163,7 @@ func (r release) layer(dir string) ([]byte, error) {
 	return archive.Bytes(), errors.Join(err, to.Close())
 }
 
-// annotations are those of the image specification that say what an image is.
+// annotations describe an image with the keys of the image specification.
 func (r release) annotations() map[string]string {
 	_, tag, _ := strings.Cut(r.name, ":")
 	return map[string]string{
