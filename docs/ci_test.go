@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -352,4 +353,32 @@ func quoted(list []string) string {
 		text = append(text, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
 	}
 	return strings.Join(text, " ")
+}
+
+// The page gives the action inputs that it has.
+func TestTheActionHasTheInputsOfThePage(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../action.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var action struct{ Inputs map[string]any }
+	var steps []struct {
+		Uses string
+		With map[string]string
+	}
+	if err := errors.Join(yaml.Unmarshal(data, &action), yaml.Unmarshal([]byte(snippets(t, "install.md", "yaml")[0]), &steps)); err != nil {
+		t.Fatal(err)
+	}
+	given := make(map[string]any)
+	for _, step := range steps {
+		for name, value := range step.With {
+			if step.Uses == "./gocyborg" {
+				given[name] = value
+			}
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(given)), slices.Sorted(maps.Keys(action.Inputs)); !slices.Equal(got, want) {
+		t.Errorf("install.md gives %v, action.yml has %v", got, want)
+	}
 }
