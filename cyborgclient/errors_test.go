@@ -118,7 +118,7 @@ func TestErrorBodiesAreDecodedAndClassified(t *testing.T) {
 	for _, why := range []string{
 		" is in use by ARQ " + arq1 + " and cannot be programmed", " is being programmed", " is being programmed for ARQ " + arq1,
 		" has been programmed with another function", " is pre-programmed and cannot be programmed",
-		" has no known function: programming it failed, or its host has restarted since", " does not have trait CUSTOM_A any more",
+		" has no known function: programming it failed, or its host has restarted since", " no longer has trait CUSTOM_A",
 	} {
 		detail := "deployable cn0_0000:5e:00.0" + why
 		test := tests[0]

@@ -196,7 +196,7 @@ func TestAProgrammingThatARestartOvertakesFails(t *testing.T) {
 func TestATraitThatIsLostIsNotPromised(t *testing.T) {
 	t.Parallel()
 	const kept, old, anew, foreign = "CUSTOM_KEPT", "CUSTOM_OLD", "CUSTOM_NEW", "CUSTOM_FOREIGN"
-	const lost, unwanted = "deployable cn0_0000:3b:00.0 does not have trait CUSTOM_OLD any more", "deployable cn0_0000:3b:00.0 has trait CUSTOM_NEW, which is forbidden"
+	const lost, unwanted = "deployable cn0_0000:3b:00.0 no longer has trait CUSTOM_OLD", "deployable cn0_0000:3b:00.0 has trait CUSTOM_NEW, which is forbidden"
 	before, after := []string{driver.TraitOwnerCyborg, kept, old}, []string{kept, anew}
 	for name, tt := range map[string]struct {
 		trait, value string
@@ -318,7 +318,7 @@ func TestATraitThatOnlyPlacementStillHasIsNotPromised(t *testing.T) {
 				settled(w.t, w.server.StopAgent("cn0"))
 				return w.server.StartAgent(t.Context(), "cn0")
 			}},
-		"one that is not reported": {"CUSTOM_FPGA_INTEL", "deployable cn0_0000:3b:00.0 does not have trait CUSTOM_FPGA_INTEL any more",
+		"one that is not reported": {"CUSTOM_FPGA_INTEL", "deployable cn0_0000:3b:00.0 no longer has trait CUSTOM_FPGA_INTEL",
 			func(w *world, card *hardware) error {
 				without := fpgaCard("FPGA")
 				without.Deployables[0].Traits = without.Deployables[0].Traits[1:]
@@ -391,7 +391,7 @@ func TestABindCountsOnTheFunctionThatARegionHas(t *testing.T) {
 func TestABindThatARestartOvertakesFails(t *testing.T) {
 	t.Parallel()
 	for group, want := range map[string]string{
-		`"accel:function_id":"one"`:                           "deployable cn0_0000:3b:00.0 has lost the image of ARQ ",
+		`"accel:function_id":"one"`:                           "deployable cn0_0000:3b:00.0 was reset while ARQ ",
 		`"trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"`: "deployable cn0_0000:3b:00.0 has been programmed with another function",
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -433,5 +433,5 @@ func TestAFunctionThatIsGoneIsNotPromised(t *testing.T) {
 	bare.Deployables[0].Traits = slices.DeleteFunc(bare.Deployables[0].Traits, driver.IsFunctionTrait)
 	card.set(bare)
 	settled(t, w.server.Report(t.Context()))
-	w.want(bind(), 409, "deployable cn0_0000:3b:00.0 does not have trait "+zero+" any more")
+	w.want(bind(), 409, "deployable cn0_0000:3b:00.0 no longer has trait "+zero)
 }

@@ -35,8 +35,8 @@ type Model struct {
 	// TokenLifetime is how long a token is valid; zero means an hour. In JSON it is a text such
 	// as "90s".
 	TokenLifetime time.Duration `json:"token_lifetime,omitempty"`
-	// NovaMakesHosts gives all hosts the Root nova. The providers in their Providers and Nova are
-	// nova-compute's then.
+	// NovaMakesHosts gives all hosts the Root nova. Their Providers and Nova fields then
+	// describe providers owned by nova-compute.
 	NovaMakesHosts bool `json:"nova_makes_hosts,omitempty"`
 	// Catalog has the URLs of services elsewhere by their types: compute, network, image and others, but
 	// not identity, placement and accelerator. The catalog names them, in place of the stand-ins for Nova and Glance. Events about

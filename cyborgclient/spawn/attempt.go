@@ -36,8 +36,8 @@ type Request struct {
 	Options requestspec.Options
 	// Running is for an existing instance: its allocation is kept, and only the
 	// device groups are requested, on its host; Options.SameSubtree does not apply to the
-	// others. One without an allocation, or with a device of Cyborg's, which an attempt may have left that
-	// was interrupted, is an ErrRequest. ReleaseDevices gives back what it gets.
+	// others. ErrRequest is returned if the instance has no allocation, or already has a Cyborg device
+	// (for example after an interrupted attempt). ReleaseDevices gives back what it gets.
 	Running bool
 	// Order, if set, reorders or filters the candidates before one is chosen, as
 	// Nova's weighers do. The first candidate of each host is tried first, another one of
@@ -98,8 +98,8 @@ type Result struct {
 
 // Attempt is one run of the ten steps for one instance. Its methods are called in
 // order from one goroutine. The exported fields are the results of the steps; an
-// agent that does a step itself sets them. An attempt is running until Compose
-// succeeds (with [Hooks.Start], until StartGuest does) or Unwind is called.
+// agent that does a step itself sets them. The attempt ends when Compose
+// succeeds (with [Hooks.Start], when StartGuest does) or Unwind is called.
 type Attempt struct {
 	Request    Request
 	Profile    *requestspec.DeviceProfile // step 1; nil without a device profile

@@ -30,7 +30,7 @@ func (f *Flow) deleteEach(ctx context.Context, arqs []cyborgclient.ARQ, patientl
 				err = f.tryDelete(ctx, func(ctx context.Context) error { return f.sendDelete(ctx, []string{arq.UUID}) })
 			}
 			if errors.Is(err, context.DeadlineExceeded) && silent[arq.Hostname] == nil {
-				silent[arq.Hostname] = fmt.Errorf("not asked for after ARQ %s: %w", arq.UUID, err)
+				silent[arq.Hostname] = fmt.Errorf("skipped: the agent did not respond while deleting ARQ %s: %w", arq.UUID, err)
 			}
 		}
 		if err != nil && mayBeMediated(arq) {

@@ -60,8 +60,8 @@
 // to one instance has to be done one after the other, as Nova does under its lock of the
 // instance: after a deletion between the claim and the bind of a spawn, both succeed, and the
 // spawn's ARQs are Bound without an allocation, until the instance is deleted again or
-// [Flow.Reconcile] finds it gone. So are those of a TakeOver, which has then started a guest again
-// that the deletion had removed.
+// [Flow.Reconcile] finds it gone. The same applies to TakeOver, which may restart
+// a guest that was already deleted.
 //
 // What this package does not do: it does not run guests (see [Hooks] and
 // [Hypervisor]), set up networks and volumes, or create mediated devices, which

@@ -71,7 +71,7 @@ func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 			}
 			want := map[string]string{
 				victim.ARQs[0]: "is left alone: it belongs to instance " + victim.UUID,
-				own:            "the instance has it, and the handover does not name it",
+				own:            "the ARQ belongs to the instance but is not part of the handover",
 			}
 			if diff := cmp.Diff(want, named); diff != "" {
 				t.Errorf("suspects of %v (-want +got):\n%s", left, diff)

@@ -74,7 +74,7 @@ func (f *Flow) mayHide(ctx context.Context, i Instance, absent []cyborgclient.AR
 	if err != nil || f.cyborg.shows(project) {
 		return err
 	}
-	return fmt.Errorf("Cyborg does not show it to the token, which is of project %s and has no role admin, and may hide it: the project of the instance is %s",
+	return fmt.Errorf("the ARQ may exist but is not visible to project %s without the admin role: the project of the instance is %s",
 		owner.ProjectID, cmp.Or(project, "not known (Instance.ProjectID)"))
 }
 
@@ -158,7 +158,7 @@ func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
 		return hidden
 	}
 	for uuid := range a.unseen {
-		hidden[uuid] = cmp.Or(err, fmt.Errorf("Cyborg does not show it to the token, and may hide it: it was made for project %s", a.Request.ProjectID))
+		hidden[uuid] = cmp.Or(err, fmt.Errorf("the ARQ may exist but is not visible to the token: it was created for project %s", a.Request.ProjectID))
 	}
 	return hidden
 }
@@ -194,7 +194,7 @@ func (a *Attempt) leaveAlone(arq cyborgclient.ARQ) {
 }
 
 // errForgotten is why an ARQ of the instance is not given back.
-var errForgotten = errors.New("the instance has it, and the handover does not name it")
+var errForgotten = errors.New("the ARQ belongs to the instance but is not part of the handover")
 
 // isForgotten reports whether an ARQ of the instance is Bound on the host, and the handover does not name it. One of a
 // provider of which the instance held resources before may be older, and one on another host is of an earlier try.

@@ -126,7 +126,7 @@ var (
 	errLostCreate  = errors.New("another client may have created it")
 	errBoundLater  = errors.New("another agent has bound it meanwhile")
 	errChanged     = errors.New("another agent has changed it meanwhile")
-	errOthersClaim = errors.New("another agent has claimed for the instance, or it has an ARQ that an earlier failure has left")
+	errOthersClaim = errors.New("the instance was claimed by another client, or still has an ARQ from a failed attempt")
 )
 
 // arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.

@@ -348,7 +348,7 @@ func (o *Operations) exchange(ctx context.Context, i Instance, mdevs []cyborgcli
 // orRestore restores the guest when change fails, panics or ends the goroutine, also after
 // the caller's context ended.
 func (o *Operations) orRestore(ctx context.Context, i Instance, old, fresh []byte, start bool, change func() error) (err error) {
-	err = errors.New("the hypervisor did not return")
+	err = errors.New("the hypervisor hook panicked or called Goexit")
 	defer func() {
 		if err != nil {
 			ctx, cancel := o.flow.detached(ctx)

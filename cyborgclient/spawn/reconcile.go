@@ -443,7 +443,7 @@ func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ) 
 	}
 	err = r.flow.deleteEach(ctx, []cyborgclient.ARQ{arq}, false)[arq.UUID]
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && mayBeMediated(arq) {
-		r.silent[arq.Hostname] = fmt.Errorf("not asked for after ARQ %s: %w", arq.UUID, err)
+		r.silent[arq.Hostname] = fmt.Errorf("skipped: the agent did not respond while deleting ARQ %s: %w", arq.UUID, err)
 	}
 	return true, err
 }
@@ -462,7 +462,7 @@ func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (g
 		return gone, err
 	}
 	if arq, ok := r.renamed[consumer]; ok {
-		return true, fmt.Errorf("its ARQ %s has provider %s and is on host %s, which ReconcileOpts.Hosts does not name", arq.UUID, arq.DeviceRPUUID, arq.Hostname)
+		return true, fmt.Errorf("ARQ %s (provider %s) is on host %s, which is not in ReconcileOpts.Hosts", arq.UUID, arq.DeviceRPUUID, arq.Hostname)
 	}
 	if !r.onHosts[consumer] {
 		if err = r.flow.refuseHidden(ctx, Instance{UUID: consumer}); err != nil {

@@ -338,7 +338,7 @@ func TestReconcileLeavesTheAllocationOfARenamedHost(t *testing.T) {
 	a := w.bindOn(t, "renamed")
 	opts, held := w.freeing(), w.cloud.Placement.Allocations()
 	found, err := w.flow.Reconcile(t.Context(), opts)
-	if !errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "its ARQ "+a.ARQs[0].UUID) || !strings.Contains(err.Error(), "is on host renamed") {
+	if !errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "ARQ "+a.ARQs[0].UUID) || !strings.Contains(err.Error(), "is on host renamed") {
 		t.Errorf("found %v, error %v, want one that names the ARQ and its host", found, err)
 	}
 	if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {

@@ -531,7 +531,7 @@ func (o *Operations) heldElsewhere(ctx context.Context, i Instance, how *deletio
 	hosts := slices.Compact(slices.Sorted(maps.Values(held)))
 	isHere := slices.ContainsFunc(hosts, i.isOn)
 	if i.Host != "" && !isHere {
-		return fmt.Errorf("%w: the instance holds nothing of host %s, and resources of host %s", ErrRequest, i.Host, hosts[0])
+		return fmt.Errorf("%w: the instance is not on host %s: its allocation is on host %s", ErrRequest, i.Host, hosts[0])
 	}
 	for _, host := range slices.DeleteFunc(hosts, i.isOn) {
 		answer := o.guestOn(ctx, i, host)

@@ -223,7 +223,7 @@ func TestARequestIsNotBoundToATypeThatItsProfileDoesNotName(t *testing.T) {
 	}
 	h.configure(typed("nvidia-225"))
 	h.report()
-	if err := bind(instanceA); err == nil || !strings.Contains(err.Error(), "does not have trait CUSTOM_NVIDIA_1EB8_T4_1B any more") {
+	if err := bind(instanceA); err == nil || !strings.Contains(err.Error(), "no longer has trait CUSTOM_NVIDIA_1EB8_T4_1B") {
 		t.Errorf("bound to the other type: %v", err)
 	}
 	if mdevs := tree.Mdevs(); len(mdevs) > 0 {

@@ -96,7 +96,7 @@ type VFs struct {
 	// Offset and Stride place VF n at routing id PF + Offset + n*Stride; 1 by default.
 	Offset int `json:"offset,omitempty"`
 	Stride int `json:"stride,omitempty"`
-	// Product is the product id of the VFs; that of the physical function by default.
+	// Product is the product ID of the VFs and defaults to that of the PF.
 	Product string `json:"product,omitempty"`
 	// Driver is bound to each VF.
 	Driver string `json:"driver,omitempty"`

@@ -33,7 +33,7 @@ type VGPUType struct {
 	FramebufferMiB int `json:"framebuffer_mib"`
 	// MaxInstances is how many fit on an empty card, or on an empty GPU instance.
 	MaxInstances int `json:"max_instances"`
-	// Slices is that of the GPU instances it is made in; 0 for a type that is none of MIG's.
+	// Slices is the size of the MIG GPU instance; 0 for non-MIG types.
 	Slices int `json:"slices,omitempty"`
 }
 

@@ -9,10 +9,10 @@ import (
 // functions are the handles of a host by the function that they stand for, so that each function is offered by one
 // deployable only. The configuration of a driver may move a function to another deployable, while the one that had it
 // cannot be removed: it is in use, an image is being written to it, or Placement keeps it.
-type functions map[driver.Address][]standing
+type functions map[driver.Address][]location
 
-// standing is a handle and where it stands.
-type standing struct {
+// location records which deployable lists a handle.
+type location struct {
 	place
 	kind  string
 	info  store.Info
@@ -28,14 +28,14 @@ func functionsOf(stored []storedDevice) functions {
 	for _, device := range stored {
 		for _, d := range device.deployables {
 			for _, h := range d.handles {
-				f.add(driver.ControlPath{Info: h.Info.Map()}.Address(), standing{place{device.key, d.Name}, h.Type, h.Info, h.InUse})
+				f.add(driver.ControlPath{Info: h.Info.Map()}.Address(), location{place{device.key, d.Name}, h.Type, h.Info, h.InUse})
 			}
 		}
 	}
 	return f
 }
 
-func (f functions) add(at driver.Address, s standing) {
+func (f functions) add(at driver.Address, s location) {
 	if s.kind == driver.HandlePCI || s.kind == driver.HandleMDEV {
 		f[at] = append(f[at], s)
 	}
@@ -44,7 +44,7 @@ func (f functions) add(at driver.Address, s standing) {
 // take adds the function of a handle that is to stand somewhere, and reports whether it may: no other deployable has it,
 // and no request has it as another handle of the same one. Mediated devices share theirs.
 func (f functions) take(to place, h driver.AttachHandle) bool {
-	at, s := driver.ControlPath{Info: h.Info}.Address(), standing{place: to, kind: h.Type, info: store.Info(h.Key())}
+	at, s := driver.ControlPath{Info: h.Info}.Address(), location{place: to, kind: h.Type, info: store.Info(h.Key())}
 	known, taken := false, false
 	for _, other := range f[at] {
 		if other.place == to && other.info == s.info {

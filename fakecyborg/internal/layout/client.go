@@ -504,7 +504,7 @@ func withReserved(amount store.Inventory, others int) store.Inventory {
 	return amount
 }
 
-// eitherOf is what is known of an inventory after a write that failed, and may have been done all the same. It has no largest
+// eitherOf returns the inventory to assume after a write with unknown outcome. It has no largest
 // unit, as no inventory that is written, so that the next call writes it again.
 func eitherOf(before, written store.Inventory) store.Inventory {
 	return store.Inventory{Total: before.Total, Reserved: max(before.Reserved, written.Reserved)}

@@ -180,7 +180,7 @@ func (t Tx) checkTraits(a ARQ, d Deployable, ref BitstreamRef) error {
 		switch {
 		case !isHardware(trait) || ref.Named() && driver.IsFunctionTrait(trait):
 		case required && d.lacks(trait, a.UpdatedAt):
-			return Refuse(Conflict, "deployable %s does not have trait %s any more", d.Name, trait)
+			return Refuse(Conflict, "deployable %s no longer has trait %s", d.Name, trait)
 		case !required && slices.Contains(reported, trait):
 			return Refuse(Conflict, "deployable %s has trait %s, which is forbidden", d.Name, trait)
 		}
@@ -295,7 +295,7 @@ func (t Tx) checkUnwritten(a ARQ, b Bind) error {
 		return nil
 	}
 	if ref, err := t.RequestedBitstream(a); err == nil && ref.Named() && !t.Carries(d, ref) {
-		return Refuse(Conflict, "deployable %s has lost the image of ARQ %s while that was being bound", d.Name, a.UUID)
+		return Refuse(Conflict, "deployable %s was reset while ARQ %s was being bound", d.Name, a.UUID)
 	}
 	return t.checkFunction(a, d, b.Bitstream)
 }
