@@ -298,6 +298,30 @@ func TestStrictInstancesAcceptEventsOfGuestsOnly(t *testing.T) {
 	}
 }
 
+func TestGuestsOverTheControlAPI(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	remote := sim.Control{URL: cloud.URL() + "/", Client: &http.Client{Transport: cloud.Transport()}}
+	guest := sim.Guest{UUID: instance(1), Host: "cn0", Domain: "<domain/>"}
+	if err := remote.DefineGuest(t.Context(), guest); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]sim.Guest{guest}, cloud.Guests()); diff != "" {
+		t.Errorf("guests (-want +got):\n%s", diff)
+	}
+	if err := remote.DefineGuest(t.Context(), sim.Guest{UUID: "7", Host: "cn0"}); err == nil || !strings.Contains(err.Error(), "UUID") {
+		t.Errorf("a bad UUID: %v", err)
+	}
+	for range 2 { // the second finds none
+		if err := remote.RemoveGuest(t.Context(), guest.UUID); err != nil || len(cloud.Guests()) != 0 {
+			t.Errorf("%d guests, %v", len(cloud.Guests()), err)
+		}
+	}
+	if err := (sim.Control{}).DefineGuest(t.Context(), guest); err == nil || !strings.Contains(err.Error(), guest.UUID) {
+		t.Errorf("without a cloud: %v", err)
+	}
+}
+
 func TestEventsAreForwarded(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // spawnInstance attaches the accelerators of a device profile to an instance and starts
@@ -29,17 +30,17 @@ func deleteInstance(ctx context.Context, flow *spawn.Flow, result *spawn.Result,
 	return flow.Release(ctx, result.Instance)
 }
 
-// printGuests returns hooks that print what a hypervisor would do. Those of a real agent
-// define and destroy guests with libvirt.
-func printGuests() spawn.Hooks {
+// simGuests returns hooks that register the guests with the simulated cloud: a leak is a
+// resource that belongs to no registered guest. A real agent's hooks call libvirt.
+func simGuests(cloud sim.Control) spawn.Hooks {
 	return spawn.Hooks{
-		Start: func(_ context.Context, r *spawn.Result) error {
-			_, err := fmt.Printf("start %s on %s with %s\n", r.Instance, r.Host, r.Devices)
-			return err
+		Start: func(ctx context.Context, r *spawn.Result) error {
+			fmt.Printf("start %s on %s with %s\n", r.Instance, r.Host, r.Devices)
+			return cloud.DefineGuest(ctx, sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
 		},
-		Destroy: func(_ context.Context, r *spawn.Result) error {
-			_, err := fmt.Printf("destroy %s on %s\n", r.Instance, r.Host)
-			return err
+		Destroy: func(ctx context.Context, r *spawn.Result) error {
+			fmt.Printf("destroy %s on %s\n", r.Instance, r.Host)
+			return cloud.RemoveGuest(ctx, r.Instance)
 		},
 	}
 }
@@ -50,12 +51,13 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	guests := simGuests(sim.Control{URL: os.Getenv("CYSIM_URL")})
 	const instance = "0a1b2c3d-0000-4000-8000-000000000001"
-	result, err := spawnInstance(ctx, flow, instance, "gpu", printGuests())
+	result, err := spawnInstance(ctx, flow, instance, "gpu", guests)
 	if err != nil {
 		return err // nothing is left behind, or err lists it
 	}
-	return deleteInstance(ctx, flow, result, printGuests())
+	return deleteInstance(ctx, flow, result, guests)
 }
 
 func main() {
