@@ -240,8 +240,22 @@ func (c *Cloud) lastRequests() []sim.Exchange {
 
 // SequenceDiagram draws the last hundred requests as a sequence diagram of Mermaid: sender,
 // receiver, path, the first changes, and the answer with the fault that acted. Identifiers
-// are cut to their first eight digits.
-func (c *Cloud) SequenceDiagram() string { return statuspage.Mermaid(c.lastRequests()) }
+// are cut to their first eight digits. The steps, in the order of their times, are drawn
+// between the requests.
+func (c *Cloud) SequenceDiagram(steps ...ClientStep) string {
+	drawn := make([]statuspage.Step, 0, len(steps))
+	for _, s := range steps {
+		drawn = append(drawn, statuspage.Step(s))
+	}
+	return statuspage.Mermaid(c.lastRequests(), drawn...)
+}
+
+// ClientStep is something that a client did on its own, such as choosing a candidate: a
+// message to itself in [Cloud.SequenceDiagram].
+type ClientStep struct {
+	At   time.Time
+	Text string
+}
 
 // getDiagram answers the diagram of the last requests.
 func (c *Cloud) getDiagram(w http.ResponseWriter, _ *http.Request) {

@@ -7,6 +7,13 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -20,9 +27,10 @@ import (
 
 // cloud is an embedded or a real cloud, with a flow against it.
 type cloud struct {
-	title string
-	flow  *spawn.Flow
-	sim   *simcloud.Cloud // nil: a real cloud
+	title  string
+	flow   *spawn.Flow
+	sim    *simcloud.Cloud // nil: a real cloud
+	guests *hypervisor     // of sim
 }
 
 func openCloud(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
@@ -69,6 +77,9 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 		}
 	}
 	model.Seed = opts.Seed
+	if opts.Fail == failWait {
+		model.Cyborg.BindDelay = time.Hour
+	}
 	// A driver of --driver-config may be a program, in any language; it only discovers here.
 	programs := simcloud.WithDriver("command_driver", command.Loader(slog.Default(), false))
 	simulated, err := simcloud.New(ctx, model, programs)
@@ -86,7 +97,10 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 	events := externalevent.NewRegistry()
 	simulated.HandleEvents(events.Handler())
 	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithConfig(config), spawn.WithEvents(events))
-	return &cloud{sim: simulated, flow: flow, title: "Embedded cloud, hosts " + strings.Join(simulated.HostNames(), ", ")}, err
+	return &cloud{
+		sim: simulated, flow: flow, guests: &hypervisor{cloud: simulated, fail: opts.Fail},
+		title: "Embedded cloud, hosts " + strings.Join(simulated.HostNames(), ", "),
+	}, err
 }
 
 // openReal logs in to a cloud of clouds.yaml. Nova sends its events to its own agents and
@@ -94,6 +108,82 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 func openReal(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
 	flow, err := spawn.NewFromCloud(ctx, opts.Cloud, spawn.WithServiceCloud(opts.ServiceCloud), spawn.WithConfig(config))
 	return &cloud{flow: flow, title: "Cloud " + opts.Cloud}, err
+}
+
+// request returns the request for the instance, with its flavor.
+func (c *cloud) request(ctx context.Context, opts options) (request spawn.Request, err error) {
+	request = spawn.Request{Instance: opts.instance(), Domain: opts.Domain.Contents}
+	switch {
+	case c.sim != nil:
+		request.Hooks = c.guests.hooks()
+	case opts.Instance != uuid.Nil: // a server of the cloud
+		request.Running = true
+	default:
+		request.Hooks = registered(c.flow)
+	}
+	switch {
+	case opts.Flavor == "":
+		var profile string
+		profile, err = ensureProfile(ctx, opts, c.flow.Cyborg())
+		request.Flavor = c.flavor(profile)
+	case c.sim != nil:
+		request.Flavor, err = findFlavor(opts.Flavor, c.sim.Model().Flavors)
+	default:
+		var list []simcloud.Flavor
+		if list, err = novaFlavors(ctx, opts); err == nil {
+			request.Flavor, err = findFlavor(opts.Flavor, list)
+		}
+	}
+	return request, err
+}
+
+// findFlavor returns the flavor with a name.
+func findFlavor(name string, list []simcloud.Flavor) (requestspec.Flavor, error) {
+	var names []string
+	for _, flavor := range list {
+		if flavor.Name == name {
+			return requestspec.Flavor(flavor), nil
+		}
+		names = append(names, flavor.Name)
+	}
+	return requestspec.Flavor{}, fmt.Errorf("--flavor %s: the cloud has the flavors %s", name, strings.Join(names, ", "))
+}
+
+// novaFlavors lists the flavors of a real cloud's Nova, that of --flavor with its extra specs.
+// It logs in once more, since the flow's clients send their token to Cyborg
+// and Placement only.
+func novaFlavors(ctx context.Context, opts options) ([]simcloud.Flavor, error) {
+	auth, endpoints, tls, err := clouds.Parse(clouds.WithCloudName(opts.Cloud))
+	if err != nil {
+		return nil, err
+	}
+	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
+	if err != nil {
+		return nil, err
+	}
+	compute, err := openstack.NewComputeV2(provider, endpoints)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := flavors.ListDetail(compute, flavors.ListOpts{AccessType: flavors.AllAccess}).AllPages(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list flavors: %w", err)
+	}
+	found, err := flavors.ExtractFlavors(pages)
+	if err != nil {
+		return nil, fmt.Errorf("list flavors: %w", err)
+	}
+	list := make([]simcloud.Flavor, 0, len(found))
+	for _, f := range found {
+		flavor := simcloud.Flavor{Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.RAM, RootGB: f.Disk, EphemeralGB: f.Ephemeral, SwapMB: f.Swap}
+		if f.Name == opts.Flavor {
+			if flavor.ExtraSpecs, err = flavors.ListExtraSpecs(ctx, compute, f.ID).Extract(); err != nil {
+				return nil, fmt.Errorf("extra specs of flavor %s: %w", f.Name, err)
+			}
+		}
+		list = append(list, flavor)
+	}
+	return list, nil
 }
 
 // flavor returns the model's flavor that names the profile, or makes one.
@@ -109,6 +199,16 @@ func (c *cloud) flavor(profile string) requestspec.Flavor {
 		Name: "accel." + profile, VCPUs: 4, MemoryMB: 8192, RootGB: 20,
 		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: profile},
 	}
+}
+
+// remove releases what an instance of an earlier run of this program holds.
+func (c *cloud) remove(ctx context.Context, instance string) error {
+	if destroy := registered(c.flow).Destroy; destroy != nil {
+		if err := destroy(ctx, &spawn.Result{Instance: instance}); err != nil {
+			return err
+		}
+	}
+	return c.flow.Release(ctx, instance)
 }
 
 func (c *cloud) close() error {

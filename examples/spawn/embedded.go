@@ -25,25 +25,35 @@ func requests(cloud *simcloud.Cloud) []sim.Exchange {
 	return list
 }
 
-func writeDiagram(cloud *simcloud.Cloud, file string) error {
+// inner are the steps that send no request, or wait, as the specification's diagram names them.
+var inner = map[spawn.Step]string{
+	spawn.StepRequest: "merge the request groups",
+	spawn.StepSelect:  "select a candidate",
+	spawn.StepMatch:   "match ARQs with providers",
+	spawn.StepWait:    "wait for the ARQs",
+	spawn.StepCompose: "compose the domain",
+}
+
+// writeDiagram draws the requests of the cloud, and between them the inner steps of the flow.
+func writeDiagram(cloud *simcloud.Cloud, file string, trace []spawn.StepTrace) error {
 	if file == "" {
 		return nil
 	}
-	if err := os.WriteFile(file, []byte(cloud.SequenceDiagram()), 0o644); err != nil {
+	var steps []simcloud.ClientStep
+	for _, step := range trace {
+		if text, ok := inner[step.Step]; ok {
+			steps = append(steps, simcloud.ClientStep{At: step.Started, Text: text})
+		}
+	}
+	if err := os.WriteFile(file, []byte(cloud.SequenceDiagram(steps...)), 0o644); err != nil {
 		return fmt.Errorf("--diagram: %w", err)
 	}
 	return nil
 }
 
-// define registers the started guest and checks for leaks: the ARQs of a guest must be Bound
-// and in its domain; without a guest there must be no resources.
-func define(cloud *simcloud.Cloud, result *spawn.Result) error {
-	if result != nil {
-		guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
-		if err := cloud.DefineGuest(guest); err != nil {
-			return err
-		}
-	}
+// leaked checks the cloud: the ARQs of its guest must be Bound and in its domain; without a
+// guest there must be no resources.
+func leaked(cloud *simcloud.Cloud) error {
 	var leaks []error
 	for _, leak := range cloud.Leaks() {
 		leaks = append(leaks, fmt.Errorf("%w: %s", errLeak, leak.Text))

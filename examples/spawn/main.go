@@ -5,13 +5,20 @@
 //	go run ./examples/spawn
 //	go run ./examples/spawn --profile vgpu --xml -
 //	go run ./examples/spawn --sysfs /sys --profile gpu
+//	go run ./examples/spawn --fail bind
+//	go run ./examples/spawn --profile vgpu --reboot
+//	go run ./examples/spawn --cloud sim --service-cloud sim-svc --flavor accel.gpu
+//	go run ./examples/spawn --cloud sim --service-cloud sim-svc --delete UUID
 //	go run ./examples/spawn --cloud prod --service-cloud nova --instance UUID --profile gpu
 //	go run ./examples/spawn --cloud prod --service-cloud nova --instance UUID --release
+//
+// With --cloud it spawns a new instance, which is no server of Nova's, until --delete; with
+// --instance it attaches the accelerators to an existing server. It starts no virtual machine.
 //
 // Exit status: 0 every accelerator is bound and in the domain (handles of type
 // TEST_PCI have no hardware and are listed instead), 2 bad input, 3 no
 // candidates, 4 claim, 5 ARQ creation or matching, 6 bind, 7 wait or not Bound,
-// 8 domain XML, 9 something was left behind.
+// 8 domain XML or start of the guest, 9 something leaked.
 package main
 
 import (
@@ -24,6 +31,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
@@ -73,28 +81,36 @@ func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Re
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, target.close()) }()
-	if opts.Release {
-		return nil, target.flow.ReleaseDevices(ctx, opts.Instance.String())
+	switch {
+	case opts.Release:
+		out.released = opts.Instance.String()
+		return nil, target.flow.ReleaseDevices(ctx, out.released)
+	case opts.Delete != uuid.Nil:
+		out.released = opts.Delete.String()
+		return nil, target.remove(ctx, out.released)
 	}
-	profile, err := ensureProfile(ctx, opts, target.flow.Cyborg())
+	request, err := target.request(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	request := spawn.Request{
-		Instance: opts.Instance.String(), Flavor: target.flavor(profile), Domain: opts.Domain.Contents,
-		Running: target.sim == nil, // a server of a real cloud exists already
-	}
 	out.begin(target.title, request)
-	result, err = target.flow.Run(ctx, request)
 	if target.sim == nil {
-		return result, err
+		return target.flow.Run(ctx, request)
+	}
+	if err := opts.Fail.inject(target.sim); err != nil {
+		return nil, err
+	}
+	result, err = target.flow.Run(ctx, request)
+	trace := traceOf(result, err)
+	if err == nil && opts.Reboot {
+		out.rebooted, err = target.guests.reboot(ctx, target.flow, spawn.InstanceOf(request, result))
 	}
 	out.requests = requests(target.sim)
 	var none *spawn.NoCandidatesError
 	if errors.As(err, &none) {
 		out.hint = explain(target.sim, opts.Sysfs, none.Query)
 	}
-	return result, errors.Join(err, writeDiagram(target.sim, opts.Diagram), define(target.sim, result))
+	return result, errors.Join(err, writeDiagram(target.sim, opts.Diagram, trace), leaked(target.sim))
 }
 
 // errLeak is an error of the embedded cloud.
@@ -118,5 +134,5 @@ func exitStatus(err error) int {
 
 var statusOfStep = map[spawn.Step]int{
 	spawn.StepCandidates: 3, spawn.StepSelect: 3, spawn.StepClaim: 4, spawn.StepCreate: 5, spawn.StepMatch: 5,
-	spawn.StepBind: 6, spawn.StepWait: 7, spawn.StepCompose: 8,
+	spawn.StepBind: 6, spawn.StepWait: 7, spawn.StepCompose: 8, spawn.StepStart: 8,
 }

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -122,10 +124,60 @@ func TestDiagramShowsTheRequestsBetweenServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"sequenceDiagram\n", "client->>Placement: GET /allocation_candidates", "client->>Cyborg: PATCH", "Cyborg->>Nova: POST"} {
-		if !strings.Contains(string(data), want) {
-			t.Errorf("diagram lacks %q:\n%s", want, data)
+	rest := string(data)
+	for _, want := range []string{
+		"sequenceDiagram\n", "client->>Cyborg: GET /device_profiles", "client->>client: merge", "client->>Placement: GET /allocation_candidates",
+		"client->>client: select", "client->>Placement: PUT /allocations", "client->>Cyborg: POST", "client->>client: match", "client->>Cyborg: PATCH",
+		"Cyborg->>Nova: POST", "client->>client: wait", "client->>Cyborg: GET", "client->>client: compose",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("diagram lacks %q in this order:\n%s", want, data)
 		}
+		rest = after
+	}
+}
+
+// TestEveryStepThatFailsIsUndone has each fault of --fail in each profile.
+func TestEveryStepThatFailsIsUndone(t *testing.T) {
+	t.Parallel()
+	want := map[step]int{"profile": 2, "candidates": 3, "claim": 4, "create": 5, "bind": 6, failWait: 7, failStart: 8}
+	if len(want) != len(failures)+2 {
+		t.Errorf("%d steps are tried, of %d", len(want), len(failures)+2)
+	}
+	for failing, status := range want {
+		for _, profile := range []string{"gpu", "mixed"} {
+			t.Run(string(failing)+" with "+profile, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					got, stdout, stderr := runSpawn(t, "--profile", profile, "--fail", string(failing))
+					if got != status || !strings.Contains(stderr, ": "+string(failing)+": ") || !strings.Contains(stderr, "nothing leaked") {
+						t.Errorf("exit %d, want %d and the step\n%s%s", got, status, stdout, stderr)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestTheGuestComesBackAfterAReboot(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := runSpawn(t, "--profile", "vgpu", "--reboot")
+	if status != 0 || stderr != "" {
+		t.Fatalf("exit %d, %s", status, stderr)
+	}
+	for _, want := range []string{"stops, its guest is off, mediated device", "vanishes", "is created again", "starts again with [mdev "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("output lacks %q:\n%s", want, stdout)
+		}
+	}
+}
+
+func TestAFlavorNamesItsProfile(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := runSpawn(t, "--flavor", "accel.vgpu")
+	if status != 0 || !strings.Contains(stdout, "flavor accel.vgpu, device profile vgpu") {
+		t.Errorf("exit %d, %s%s", status, stdout, stderr)
 	}
 }
 
@@ -172,11 +224,19 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"host without sysfs", []string{"--host", "h"}, 2, "--sysfs"},
 		{"driver-config is no configuration", []string{"--sysfs", bare, "--driver-config", file(t, "c.json", `{"qats": {}}`)}, 2, "qats"},
 		{"instance is no UUID", []string{"--instance", "vm1"}, 2, "--instance"},
-		{"cloud without instance", []string{"--cloud", "x"}, 2, "--instance"},
-		{"cloud unknown", []string{"--cloud", "nope", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "nope"},
-		{"cloud with sysfs", []string{"--cloud", "x", "--sysfs", "/sys", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--sysfs"},
-		{"cloud with a diagram", []string{"--cloud", "x", "--diagram", "d.mmd", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--diagram"},
-		{"release alone", []string{"--release"}, 2, "--cloud"},
+		{"cloud unknown", []string{"--cloud", "nope"}, 2, "nope"},
+		{"cloud with sysfs", []string{"--cloud", "x", "--sysfs", "/sys"}, 2, "--sysfs"},
+		{"cloud with a diagram", []string{"--cloud", "x", "--diagram", "d.mmd"}, 2, "--diagram"},
+		{"cloud with a fault", []string{"--cloud", "x", "--fail", "bind"}, 2, "--fail"},
+		{"cloud with a reboot", []string{"--cloud", "x", "--reboot"}, 2, "--reboot"},
+		{"reboot of real hardware", []string{"--sysfs", bare, "--reboot"}, 2, "--reboot"},
+		{"step without a fault", []string{"--fail", "match"}, 2, "candidates, claim"},
+		{"flavor and profile", []string{"--flavor", "accel.gpu", "--profile", "gpu"}, 2, "--profile"},
+		{"unknown flavor", []string{"--flavor", "nope"}, 2, "accel.gpu"},
+		{"release alone", []string{"--release", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--cloud"},
+		{"release of nothing", []string{"--cloud", "x", "--release"}, 2, "--instance"},
+		{"release and delete", []string{"--cloud", "x", "--release", "--instance", "0a1b2c3d-0000-4000-8000-000000000001", "--delete", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--delete"},
+		{"delete alone", []string{"--delete", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--cloud"},
 		{"service-cloud alone", []string{"--service-cloud", "x"}, 2, "--cloud"},
 		{"timeout zero", []string{"--timeout", "0s"}, 2, "arq_binding_timeout"},
 		{"timeout in parts of seconds", []string{"--timeout", "1.5"}, 2, "--timeout"},
@@ -194,9 +254,18 @@ func TestBadInputIsRefused(t *testing.T) {
 	}
 }
 
-func TestAgainstACloudOfCloudsYAML(t *testing.T) {
-	// Not parallel: clouds.yaml is found through the environment.
-	cloud := simcloud.Run(t)
+// serve starts a cloud on a socket, with clouds.yaml in the environment. Its Nova is on another one,
+// and ignores events.
+func serve(t *testing.T) *simcloud.Cloud {
+	t.Helper()
+	var cloud *simcloud.Cloud
+	nova := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			cloud.Handler().ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(nova.Close)
+	cloud = simcloud.Run(t, simcloud.Model{Catalog: map[string]string{"compute": nova.URL + "/compute/v2.1"}})
 	server := httptest.NewServer(cloud.Handler())
 	t.Cleanup(server.Close)
 	entry := func(user, project string) string {
@@ -205,6 +274,35 @@ func TestAgainstACloudOfCloudsYAML(t *testing.T) {
 	}
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file(t, "clouds.yaml",
 		"clouds:\n  sim: "+entry("admin", "admin")+"\n  sim-svc: "+entry("nova", "service")+"\n"))
+	t.Setenv("CYSIM_URL", server.URL)
+	return cloud
+}
+
+// TestANewInstanceOfACloud is not parallel: clouds.yaml is found through the environment.
+func TestANewInstanceOfACloud(t *testing.T) {
+	cloud := serve(t)
+	for _, args := range [][]string{{"--profile", "mixed"}, {"--flavor", "accel.gpu"}} {
+		status, stdout, stderr := runSpawn(t, append(args, "--cloud", "sim", "--service-cloud", "sim-svc")...)
+		guests := cloud.Guests()
+		if status != 0 || len(guests) != 1 || !strings.Contains(stdout, "--delete "+guests[0].UUID) {
+			t.Fatalf("%s: exit %d, %d guests\n%s%s", args, status, len(guests), stdout, stderr)
+		}
+		cloud.CheckNoLeaks(t)
+		status, _, stderr = runSpawn(t, "--cloud", "sim", "--service-cloud", "sim-svc", "--delete", guests[0].UUID)
+		if left := cloud.Placement.Allocations(); status != 0 || len(cloud.Guests())+len(cloud.Cyborg.ARQs())+len(left) > 0 {
+			t.Errorf("%s: exit %d of --delete, %d guests, %d ARQs, %v: %s", args, status, len(cloud.Guests()), len(cloud.Cyborg.ARQs()), left, stderr)
+		}
+	}
+	status, _, stderr := runSpawn(t, "--cloud", "sim", "--flavor", "accel.gpu") // Cyborg wants a service token
+	if status != 6 || !strings.Contains(stderr, "--service-cloud") {
+		t.Errorf("without service token: exit %d, %s", status, stderr)
+	}
+	cloud.CheckNoLeaks(t)
+}
+
+// TestAServerOfACloud is not parallel, for the same reason.
+func TestAServerOfACloud(t *testing.T) {
+	cloud := serve(t)
 	const instance, typo = "0a1b2c3d-0000-4000-8000-000000000002", "0a1b2c3d-0000-4000-8000-000000000003"
 	flow, err := spawn.NewFromProvider(cloud.Provider(t)) // plays Nova, which made the server
 	if err != nil {
@@ -280,6 +378,7 @@ func TestExitStatus(t *testing.T) {
 		{&spawn.Error{Step: spawn.StepBind}, 6},
 		{&spawn.Error{Step: spawn.StepWait}, 7},
 		{&spawn.Error{Step: spawn.StepCompose}, 8},
+		{&spawn.Error{Step: spawn.StepStart}, 8},
 		{&spawn.Error{Step: spawn.StepBind, Leftovers: []spawn.Leftover{{Kind: "arq"}}}, 9},
 		{errors.Join(errors.New("x"), errLeak), 9},
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -29,6 +30,8 @@ type output struct {
 	stdout   io.Writer
 	stderr   io.Writer
 	requests []sim.Exchange // of an embedded cloud
+	rebooted []string       // what happened when the host was rebooted
+	released string         // the instance whose accelerators were released
 	hint     string
 }
 
@@ -45,6 +48,9 @@ func newOutput(opts options, stdout, stderr io.Writer) *output {
 
 func (o *output) begin(title string, request spawn.Request) {
 	name, _ := request.Flavor.DeviceProfile()
+	if name == "" {
+		name = "none"
+	}
 	fmt.Fprintf(o.text, "Instance %s, flavor %s, device profile %s\n%s\n\n", request.Instance, request.Flavor.Name, name, title)
 }
 
@@ -56,9 +62,13 @@ func (o *output) finish(result *spawn.Result, err error) error {
 	switch {
 	case err == nil && result != nil:
 		o.arqs(result)
+		for _, line := range o.rebooted {
+			fmt.Fprintf(o.text, "%s\n", line)
+		}
 		err = o.xml(result.Domain)
+		o.next(result)
 	case err == nil:
-		fmt.Fprintf(o.text, "The accelerators of instance %s are released\n", o.opts.Instance)
+		fmt.Fprintf(o.text, "The accelerators of instance %s are released\n", o.released)
 	}
 	if o.opts.isJSON() {
 		err = errors.Join(err, o.json(result, err))
@@ -67,6 +77,18 @@ func (o *output) finish(result *spawn.Result, err error) error {
 		o.failure(err)
 	}
 	return err
+}
+
+// next says how an instance of a cloud of clouds.yaml is deleted.
+func (o *output) next(result *spawn.Result) {
+	if o.opts.Cloud == "" || o.opts.Instance != uuid.Nil {
+		return
+	}
+	service := ""
+	if o.opts.ServiceCloud != "" {
+		service = " --service-cloud " + o.opts.ServiceCloud
+	}
+	fmt.Fprintf(o.text, "\nThe instance keeps its accelerators until: go run ./examples/spawn --cloud %s%s --delete %s\n", o.opts.Cloud, service, result.Instance)
 }
 
 // traceOf returns the record of the flow, nil if it did not run.
@@ -154,9 +176,9 @@ func statusText(status int) string {
 	return strconv.Itoa(status)
 }
 
-// number returns the number of the step; the unwinding has none.
+// number returns the number of a step of the flow; the unwinding and hooks have none.
 func number(step spawn.Step) string {
-	if step == spawn.StepUnwind {
+	if step > spawn.StepCompose {
 		return ""
 	}
 	return strconv.Itoa(int(step))
@@ -232,6 +254,9 @@ func (o *output) failure(err error) {
 	if len(failure.Undone)+len(failure.Leftovers) == 0 {
 		fmt.Fprintln(o.stderr, "nothing to undo")
 	}
+	if o.requests != nil && !errors.Is(err, errLeak) {
+		fmt.Fprintln(o.stderr, "checked: nothing leaked")
+	}
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
@@ -247,12 +272,13 @@ type document struct {
 	Step      spawn.Step         `json:"step,omitempty"`
 	Undone    []string           `json:"undone,omitempty"`
 	Leftovers []spawn.Leftover   `json:"leftovers,omitempty"`
+	Reboot    []string           `json:"reboot,omitempty"` // what happened, with --reboot
 	Trace     []spawn.StepTrace  `json:"trace"`
 	Requests  []sim.Exchange     `json:"requests,omitempty"`
 }
 
 func (o *output) json(result *spawn.Result, err error) error {
-	doc := document{ARQs: []cyborgclient.ARQ{}, Devices: make(map[string]string), Trace: traceOf(result, err), Requests: o.requests}
+	doc := document{ARQs: []cyborgclient.ARQ{}, Devices: make(map[string]string), Trace: traceOf(result, err), Requests: o.requests, Reboot: o.rebooted}
 	if result != nil {
 		doc.Instance, doc.Host, doc.ARQs, doc.Domain = result.Instance, result.Host, result.ARQs, string(result.Domain)
 		for _, arq := range result.ARQs {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gocyborg/gocyborg/internal/terminal"
 	"github.com/gocyborg/gocyborg/sim"
@@ -19,12 +20,15 @@ var participants = map[string]struct{ name, mount string }{
 	"image":       {"Glance", "/image"},
 }
 
+// client is the sender of a request that no service sent.
+const client = "client"
+
 // sender names the sender of a request by its User-Agent.
 func sender(r sim.Exchange) string {
 	if strings.HasPrefix(r.From, "cyborg") {
 		return "Cyborg"
 	}
-	return "client"
+	return client
 }
 
 // receiver names the service of a request.
@@ -104,15 +108,33 @@ func shortIDs(text string) string {
 	return uuids.ReplaceAllStringFunc(text, func(id string) string { return id[:8] + "…" })
 }
 
+// Step is something that a client did on its own.
+type Step struct {
+	At   time.Time
+	Text string
+}
+
 // Mermaid draws requests as a sequence diagram of Mermaid: sender, receiver, path, changes
-// and answer of each. It is empty but for its first line if there are no requests.
-func Mermaid(requests []sim.Exchange) string {
+// and answer of each. The steps of the client, in order, are messages to itself between
+// them. It is empty but for its first line if there are no requests.
+func Mermaid(requests []sim.Exchange, steps ...Step) string {
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")
 	for _, name := range names(requests) {
 		fmt.Fprintf(&b, "    participant %s\n", name)
 	}
+	drawSteps := func(steps []Step) {
+		for _, step := range steps {
+			fmt.Fprintf(&b, "    %[1]s->>%[1]s: %[2]s\n", client, mermaidText(step.Text))
+		}
+	}
 	for _, r := range requests {
+		n := slices.IndexFunc(steps, func(s Step) bool { return s.At.After(r.Started) })
+		if n < 0 {
+			n = len(steps)
+		}
+		drawSteps(steps[:n])
+		steps = steps[n:]
 		from, to := sender(r), receiver(r)
 		fmt.Fprintf(&b, "    %s->>%s: %s\n", from, to, mermaidText(label(r)))
 		for _, line := range changes(r) {
@@ -124,6 +146,7 @@ func Mermaid(requests []sim.Exchange) string {
 		}
 		fmt.Fprintf(&b, "    %s%s%s: %s\n", to, arrow, from, mermaidText(answer(r)))
 	}
+	drawSteps(steps)
 	return b.String()
 }
 
