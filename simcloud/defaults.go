@@ -40,7 +40,7 @@ const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
 //
 // The device profiles are gpu, vgpu, fpga, fake and mixed (the two functions of one FPGA, a
 // vGPU and another FPGA); each has a flavor accel.NAME, and accel.mixed asks for a virtual
-// network function in a group of its own, too.
+// network function in a group of its own, too, unless no host has one.
 func DefaultModel() Model { return Model{}.withDefaults() }
 
 // ScaleModel is a cloud of equal hosts cn0, cn1, ... with a number of whole GPUs and of vGPUs each. A host has at most
@@ -115,7 +115,7 @@ func (m Model) withDefaults() Model {
 	if m.Flavors == nil {
 		m.Flavors = []Flavor{}
 		for _, p := range m.DeviceProfiles {
-			m.Flavors = append(m.Flavors, flavorFor(p.Name))
+			m.Flavors = append(m.Flavors, m.flavorFor(p.Name))
 		}
 	}
 	if m.Cyborg.Seed == 0 {
@@ -201,7 +201,7 @@ func defaultHost(name string) Host {
 	return Host{
 		Name: name,
 		Providers: []Provider{{
-			Name: name + "_nic", Inventory: map[string]int{"SRIOV_NET_VF": 8}, Traits: []string{"CUSTOM_PHYSNET_PUBLIC"},
+			Name: name + "_nic", Inventory: map[string]int{classNetVF: 8}, Traits: []string{traitPublic},
 		}},
 		Nova: &Nova{
 			VGPUs: []NovaDevice{{Address: "0000:e1:00.0", Total: 4}},
@@ -251,16 +251,31 @@ func defaultProfiles(novaHasVGPUs bool) []DeviceProfile {
 	}
 }
 
-func flavorFor(profile string) Flavor {
+// flavorFor returns the flavor of a profile. The mixed one has a group for a network port where
+// the model has the functions for it, which a Nova that makes the hosts does not report.
+func (m Model) flavorFor(profile string) Flavor {
 	f := Flavor{
 		Name: "accel." + profile, VCPUs: 4, MemoryMB: 8192, RootGB: 20,
 		ExtraSpecs: map[string]string{deviceProfileKey: profile},
 	}
 	if profile == "mixed" {
-		maps.Copy(f.ExtraSpecs, map[string]string{
-			"resources_net:SRIOV_NET_VF": "1", "trait_net:CUSTOM_PHYSNET_PUBLIC": "required",
-			"group_policy": "none",
-		})
+		f.ExtraSpecs["group_policy"] = "none"
+		if slices.ContainsFunc(m.Hosts, Host.hasNIC) {
+			f.ExtraSpecs["resources_net:"+classNetVF], f.ExtraSpecs["trait_net:"+traitPublic] = "1", "required"
+		}
 	}
 	return f
+}
+
+// The class and the trait of the virtual functions for network ports.
+const (
+	classNetVF  = "SRIOV_NET_VF"
+	traitPublic = "CUSTOM_PHYSNET_PUBLIC"
+)
+
+// hasNIC reports whether Nova has functions for network ports on the host.
+func (h Host) hasNIC() bool {
+	return slices.ContainsFunc(h.Providers, func(p Provider) bool {
+		return p.Inventory[classNetVF] > 0 && slices.Contains(p.Traits, traitPublic)
+	})
 }

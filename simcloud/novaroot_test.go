@@ -262,3 +262,23 @@ func testElsewhereOnRoot(t *testing.T, cloud *simcloud.Cloud, placement *placeme
 		t.Fatal(err)
 	}
 }
+
+// TestTheMixedFlavorHasANetworkPortWhereThereAreFunctions: a Nova that makes the hosts reports none.
+func TestTheMixedFlavorHasANetworkPortWhereThereAreFunctions(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		model simcloud.Model
+		want  bool
+	}{
+		"default":      {simcloud.Model{}, true},
+		"nova's hosts": {simcloud.Model{NovaMakesHosts: true}, false},
+		"own hosts":    {simcloud.Model{Hosts: []simcloud.Host{{Name: "a"}}}, false},
+	} {
+		for _, flavor := range simcloud.Run(t, tt.model).Model().Flavors {
+			_, got := flavor.ExtraSpecs["resources_net:SRIOV_NET_VF"]
+			if flavor.Name == "accel.mixed" && got != tt.want {
+				t.Errorf("%s: a group for a network port: %v, want %v", name, got, tt.want)
+			}
+		}
+	}
+}

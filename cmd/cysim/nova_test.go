@@ -528,3 +528,41 @@ func (n *realNova) below(t *testing.T, host string) (names []string) {
 	slices.Sort(names)
 	return names
 }
+
+// TestRealNovaByTheCommandsThatRunPrints types what docs/nova/run prints, in an empty home.
+func TestRealNovaByTheCommandsThatRunPrints(t *testing.T) {
+	t.Parallel()
+	if *novaRoot != "" {
+		t.Skip("docs/nova/run starts the Nova of this machine")
+	}
+	run := exec.Command("../../docs/nova/run", "--dir", t.TempDir(), "--port", freePorts(t, 3))
+	var stderr lockedBuffer
+	run.Stderr = &stderr
+	out, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = run.Process.Signal(syscall.SIGTERM)
+		_ = run.Wait()
+	})
+	var commands []string
+	for answers := bufio.NewScanner(out); !slices.Contains(commands, "cysim check"); {
+		if !answers.Scan() {
+			t.Fatalf("docs/nova/run has ended: %s", &stderr)
+		}
+		if command, ok := strings.CutPrefix(answers.Text(), "  "); ok {
+			commands = append(commands, command)
+		}
+	}
+	typed := exec.Command("bash", "-e", "-c", strings.Join(commands, "\n"))
+	typed.Env = []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
+	printed, err := typed.CombinedOutput()
+	lines := len(commands) + strings.Count(string(printed), "\n")
+	if err != nil || len(commands) > 12 || lines > 60 || !strings.Contains(string(printed), "Bound") || !strings.HasSuffix(string(printed), "nothing leaked\n") {
+		t.Errorf("%d commands with %d lines: %v\n%s\n%s", len(commands), lines, err, strings.Join(commands, "\n"), printed)
+	}
+}

@@ -5,6 +5,8 @@ nova-api, nova-conductor, nova-scheduler and a nova-compute for each host run un
 own tests and SQLite: in this process, or with --transport-url in a process each beside nova-api's. The cloud is that
 of the environment (OS_AUTH_URL and so on), which are those of the cloud sim-svc. Neutron is the one stub.
 
+The Nova has the flavors of the cloud's model (CYSIM_URL), and the cloud an image "disk" for its servers.
+
 A line "ready" on standard output says that servers can be created. Lines on standard input are commands:
 "stop HOST" ends the nova-compute of a host, without notice where it has a process, and "start HOST" starts it. Each is
 answered by a line "done". The end of standard input ends Nova.
@@ -25,6 +27,7 @@ import signal  # noqa: E402
 import sqlite3  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
+import urllib.request  # noqa: E402
 import uuid  # noqa: E402
 
 import eventlet.wsgi  # noqa: E402
@@ -284,6 +287,16 @@ class Nova:
             with contextlib.closing(sqlite3.connect(file)) as database:
                 database.execute("PRAGMA journal_mode = WAL")
 
+    def create_flavors(self, model):
+        """The flavors of the cloud's model."""
+        from nova.compute import flavors
+
+        for number, given in enumerate(model["flavors"], 1):
+            flavor = flavors.create(
+                given["name"], given["ram"], given["vcpus"], given["disk"], given.get("ephemeral", 0), str(number), given.get("swap", 0))
+            flavor.extra_specs = given.get("extra_specs", {})
+            flavor.save()
+
     def start_api(self, port, log):
         from paste import deploy
 
@@ -361,6 +374,28 @@ class Processes(Nova):
         child.wait()
 
 
+def read_model():
+    """The model of the cloud."""
+    with urllib.request.urlopen(os.environ["CYSIM_URL"] + "/_sim/model") as answer:
+        return json.load(answer)["model"]
+
+
+def create_image():
+    """An image for servers; the driver of Nova's tests does not read its data."""
+    from keystoneauth1 import adapter
+    from keystoneauth1 import session
+    from keystoneauth1.identity import v3
+
+    login = v3.Password(
+        auth_url=os.environ["OS_AUTH_URL"], username="admin", password=os.environ["OS_PASSWORD"], project_name="admin",
+        user_domain_id="default", project_domain_id="default")
+    glance = adapter.Adapter(session.Session(login), service_type="image", region_name=os.environ.get("OS_REGION_NAME"))
+    if glance.get("/v2/images?name=disk").json()["images"]:  # of an earlier run with --state
+        return
+    made = glance.post("/v2/images", json={"name": "disk", "visibility": "public", "disk_format": "raw", "container_format": "bare"}).json()
+    glance.put("/v2/images/%s/file" % made["id"], data=b"disk", headers={"Content-Type": "application/octet-stream"})
+
+
 def end_with_parent():
     """Has the kernel kill a process when that which started it ends, however it does."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
@@ -373,6 +408,8 @@ def main():
     listen(args.neutron_port, Neutron(), log)
     nova = (Nova if args.transport_url == "fake://" else Processes)(configure(args))
     nova.create_databases()
+    nova.create_flavors(read_model())
+    create_image()
     for name in ("conductor", "scheduler"):
         nova.run(name, "controller")
     nova.start_api(args.port, log)
