@@ -151,7 +151,7 @@ func elsewhere(b block) string {
 		return "../cmd/cysim/cyborg_oracle_test.go"
 	case b.page == "../README.md" && b.text == "go test ./...\n":
 		return "../.ci/run"
-	case b.page == "../README.md", b.page == "drill-your-agent.md":
+	case b.page == "../README.md", b.page == "first-agent.md", b.page == "drill-your-agent.md", b.page == "operators.md" && b.section == "From a machine to a flavor":
 		return "stranger_test.go"
 	case b.page == "operators.md" && strings.Contains(b.text, "openstack flavor "):
 		return "operators_test.go" // the stand-in for Nova makes no flavors

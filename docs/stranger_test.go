@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,27 +15,40 @@ import (
 	"time"
 )
 
-// goal is what a stranger reaches by typing the blocks of a section.
-type goal struct {
-	page, section string // every section, if empty
-	name          string
-	within        time.Duration // since the first word of the README was read
+// way is what a stranger types to get somewhere: the blocks of sections of pages, of all sections for an empty name.
+type way struct {
+	name      string
+	parts     [][2]string // page and section
+	installed int         // number of commands at the beginning that compile or install, which are not counted
+	prints    []string
 }
 
-// slack is how many times longer a goal may take on a machine that is slow, does other work or has not
-// compiled anything before.
-const slack = 3
-
-func goals() []goal {
-	return []goal{
-		{"../README.md", "A first spawn", "first spawn", time.Minute},
-		{"../README.md", "Install", "cysim installed", 2 * time.Minute},
-		{"../README.md", "A server", "openstackclient against cysim", 3 * time.Minute},
-		{"../README.md", "A fixture", "first own test", 5 * time.Minute},
-		{"../README.md", "An agent", "own agent against cysim", 15 * time.Minute},
-		{"drill-your-agent.md", "", "drill of the agent", 20 * time.Minute},
+// The way to a server of a real Nova is typed in the stage nova: TestRealNovaByTheCommandsThatRunPrints.
+func ways() []way {
+	install := [2]string{"../README.md", "Install"}
+	return []way{
+		{
+			"Go developer: a spawn, an own test, an agent, its drill",
+			[][2]string{install, {"../README.md", "Try it"}, {"first-agent.md", ""}},
+			2, []string{"cn0", "--- PASS: TestNoHostBinds", "--- PASS: TestDrill", "start 0a1b2c3d", "destroy 0a1b2c3d", "nothing leaked"},
+		},
+		{"user of OpenStack's clients", [][2]string{install, {"../README.md", "A server"}}, 2, []string{"nothing leaked", "cn0_0000:3b:00.0", "stopped process"}},
+		{
+			"operator: from a machine to a flavor", [][2]string{install, {"operators.md", "From a machine to a flavor"}}, 2,
+			[]string{"What Cyborg's agent would offer", "host cn1: candidate", "stopped process"},
+		},
+		{"drill with a report", [][2]string{install, {"first-agent.md", "Copy it"}, {"first-agent.md", "A test of your own"}, {"drill-your-agent.md", ""}}, 2, []string{"0 failed"}},
 	}
 }
+
+// The limits of a way: what a stranger types, and how long it takes when everything is compiled.
+const (
+	maxCommands = 12
+	maxLines    = 60
+	maxTime     = time.Minute
+
+	slack = 3 // times longer a way may take on a machine that does other work
+)
 
 // copyClone copies the clone to a new directory gocyborg.
 func copyClone(t *testing.T, to string) string {
@@ -86,60 +98,86 @@ func strangersEnvironment(t *testing.T, home string) []string {
 	}
 }
 
-// TestStranger types what the README says, and what the pages say that it leads to, in one shell from top to
-// bottom, and fails when a goal takes much longer than a new user is promised.
+// TestStranger types what the README and the pages say that it leads to, each way in a shell of its own, from an empty home. The
+// first time compiles; the second time counts.
 func TestStranger(t *testing.T) {
-	home := t.TempDir()
-	script := "set -euo pipefail\ntrap '[ -z \"${CYSIM_PID:-}\" ] || kill $CYSIM_PID 2>/dev/null || true' EXIT\n"
-	for _, g := range goals() {
-		count := 0
-		for _, b := range blocksOf(t, g.page) {
-			if text := b.typed(); text != "" && elsewhere(b) == "stranger_test.go" && (g.section == "" || b.section == g.section) {
-				script += text
-				count++
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			script, commands, lines := w.script(t)
+			if commands -= w.installed; commands > maxCommands || lines > maxLines {
+				t.Errorf("%d commands and %d lines, more than %d or %d", commands, lines, maxCommands, maxLines)
 			}
+			typeIt(t, script)
+			began := time.Now()
+			out := typeIt(t, script)
+			took := time.Since(began).Round(100 * time.Millisecond)
+			t.Logf("%d commands, %d lines, %s", commands, lines, took)
+			if took > slack*maxTime {
+				t.Errorf("%s are more than %d times %s", took, slack, maxTime)
+			}
+			for _, want := range w.prints {
+				if !strings.Contains(out, want) {
+					t.Errorf("nothing printed %q:\n%s", want, tail(out))
+				}
+			}
+		})
+	}
+}
+
+// script is what is typed, with the number of its commands and lines.
+func (w way) script(t *testing.T) (script string, commands, lines int) {
+	t.Helper()
+	for _, part := range w.parts {
+		count := 0
+		for _, b := range blocksOf(t, part[0]) {
+			text := b.typed()
+			if text == "" || b.text == "go test ./...\n" || part[1] != "" && b.section != part[1] {
+				continue
+			}
+			script += text
+			count++
+			lines += strings.Count(text, "\n")
+			commands += commandsIn(text)
 		}
 		if count == 0 {
-			t.Fatalf("%s has nothing to type under %q", g.page, g.section)
+			t.Fatalf("%s has nothing to type under %q", part[0], part[1])
 		}
-		script += "date +%s.%N >&3\n"
 	}
-	limit := goals()[len(goals())-1].within
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	return script, commands, lines
+}
+
+// commandsIn counts the commands of a block. The lines of a file belong to the command that writes it.
+func commandsIn(text string) (commands int) {
+	end := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch _, marker, isFile := strings.Cut(line, "<<'"); {
+		case end != "":
+			if line == end {
+				end = ""
+			}
+		case isFile:
+			end = strings.TrimSuffix(marker, "'")
+			commands++
+		case line != "":
+			commands++
+		}
+	}
+	return commands
+}
+
+// typeIt types a script in a copy of the clone, and returns what it printed.
+func typeIt(t *testing.T, script string) string {
+	t.Helper()
+	home := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	reached, err := os.CreateTemp(home, "reached-*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reached.Close()
 	var out bytes.Buffer
-	command := exec.CommandContext(ctx, "bash", "-c", script)
-	command.Dir, command.Env, command.ExtraFiles = copyClone(t, home), strangersEnvironment(t, home), []*os.File{reached}
+	command := exec.CommandContext(ctx, "bash", "-c", "set -euo pipefail\ntrap 'cysim stop --all >/dev/null 2>&1 || true' EXIT\n"+script)
+	command.Dir, command.Env = copyClone(t, home), strangersEnvironment(t, home)
 	command.Stdout, command.Stderr, command.WaitDelay = &out, &out, time.Second
-	began := time.Now()
-	failure := command.Run()
-	times, err := os.ReadFile(reached.Name())
-	if err != nil {
-		t.Fatal(err)
+	if err := command.Run(); err != nil {
+		t.Fatalf("%v:\n%s", err, tail(out.String()))
 	}
-	lines := strings.Fields(string(times))
-	for i, g := range goals() {
-		if i >= len(lines) {
-			t.Fatalf("%s: not reached: %v\n%s", g.name, failure, tail(out.String()))
-		}
-		var at float64
-		if _, err := fmt.Sscan(lines[i], &at); err != nil {
-			t.Fatal(err)
-		}
-		took := time.Duration((at - float64(began.UnixNano())/1e9) * 1e9).Round(100 * time.Millisecond)
-		t.Logf("%-30s after %6s, promised %s", g.name, took, g.within)
-		if took > slack*g.within {
-			t.Errorf("%s: %s are more than %d times %s", g.name, took, slack, g.within)
-		}
-	}
-	for _, want := range []string{"cn0", "start 0a1b2c3d", "destroy 0a1b2c3d", "--- PASS: TestDrill", "nothing leaked"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("nothing printed %q:\n%s", want, tail(out.String()))
-		}
-	}
+	return out.String()
 }

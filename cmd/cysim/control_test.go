@@ -192,6 +192,22 @@ func TestExplainOfAFlavor(t *testing.T) {
 	if got := c.do("explain", "--flavor", "accel.gpu"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
+	dir := t.TempDir()
+	files := map[string]string{
+		"flavor.json":  `{"name": "accel.two", "vcpus": 4, "ram": 8192, "disk": 20, "extra_specs": {"accel:device_profile": "two"}}`,
+		"profile.json": `{"name": "two", "groups": [{"resources:PGPU": "2"}]}`,
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.do("explain", "--flavor", filepath.Join(dir, "flavor.json"), "--profile", filepath.Join(dir, "profile.json")); strings.Count(got, "max_unit of PGPU") != 3 {
+		t.Errorf("files: %s", got)
+	}
+	if status, _, stderr := c.run("explain", "--flavor", filepath.Join(dir, "flavor.json")); status != 1 || !strings.Contains(stderr, "two") {
+		t.Errorf("a file with a profile that the cloud does not have: %d %s", status, stderr)
+	}
 	if got := c.do("explain", "--flavor", "accel.vgpu"); strings.Count(got, "\n") != 4 || strings.Contains(got, "candidate\n") {
 		t.Errorf("without vGPUs: %s", got)
 	}
@@ -217,6 +233,7 @@ func TestWhatControlCommandsRefuse(t *testing.T) {
 		{"arq bind " + someInstance, 2, "missing flags: --host=NAME, --instance=UUID, --provider=UUID"},
 		{"requests --limit 0", 2, "--limit 0: want at least 1"},
 		{"explain", 2, "give a query or --flavor"},
+		{"explain --profile /none resources=PGPU:1", 2, "--profile needs --flavor"},
 		{"explain resources=PGPU:x", 2, "PGPU"},
 		{"explain --flavor accel.gp", 2, `the cloud has no flavor "accel.gp", did you mean accel.gpu?`},
 		{"explain --flavor moon", 2, `the cloud has no flavor "moon"; it has accel.gpu, `},
