@@ -13,7 +13,10 @@ import (
 func TestREADMESnippetsStandInTheExamples(t *testing.T) {
 	t.Parallel()
 	var sources strings.Builder
-	for _, file := range []string{"../examples/agent/main.go", "../examples/fixture/fixture_test.go", "../examples/agent/drill_test.go", "../examples/agent/own_test.go"} {
+	for _, file := range []string{
+		"../examples/agent/main.go", "../examples/fixture/fixture_test.go", "../examples/agent/drill_test.go", "../examples/agent/own_test.go",
+		"../placementsim/example_mock_test.go", "../placementsim/run_test.go",
+	} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -2,44 +2,10 @@ package placementsim
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
-
-// URL is the endpoint of a Placement for its [Server.Client]. Nothing listens there.
-const URL = "http://placement.invalid"
-
-// Run makes a Placement for a test. An error fails the test. Inside a bubble of
-// testing/synctest it uses virtual time; it needs no network and no end.
-func Run(t sim.TB, cfg Config, opts ...Option) *Server {
-	t.Helper()
-	s, err := New(cfg, opts...)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	return s
-}
-
-// Client returns a client that reaches the service in process, whatever host a request names.
-// Requests without X-Auth-Token are sent with the token admin.
-func (s *Server) Client() *http.Client {
-	return &http.Client{Transport: asAdmin{simhttp.NewTransport(s)}}
-}
-
-// asAdmin adds a token to requests.
-type asAdmin struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (t asAdmin) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Header.Get("X-Auth-Token") == "" {
-		r = r.Clone(r.Context())
-		r.Header.Set("X-Auth-Token", "admin")
-	}
-	return t.next.RoundTrip(r)
-}
 
 // CheckUsage fails the test, showing all providers, unless exactly want of the
 // class is allocated on the provider, named by uuid.

@@ -19,7 +19,6 @@
 // placement/auth.py and placement/microversion.py of the Placement service,
 // releases 8.0.0 (zed) to 16.0.0 (2026.2); [Release] has their differences.
 //
-//	server, err := placementsim.New(placementsim.Config{Seed: 1})
-//	...
-//	http.ListenAndServe("127.0.0.1:8778", server)
+//	server := placementsim.Run(t) // in a test
+//	client, err := openstack.NewPlacementV1(server.Provider(), gophercloud.EndpointOpts{})
 package placementsim

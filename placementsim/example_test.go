@@ -8,12 +8,13 @@ import (
 	"net/http/httptest"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
-func Example() {
+func Example_wire() {
 	server, err := placementsim.New(placementsim.Config{Seed: 1})
 	if err != nil {
 		fmt.Println(err)
@@ -55,15 +56,18 @@ func Example() {
 	// 2 <nil>
 }
 
-// A client of gophercloud reaches a Placement in process. A test calls placementsim.Run(t).
-func ExampleServer_Client() {
-	server, err := placementsim.New(placementsim.Config{Seed: 1})
+func ExampleServer_Provider() {
+	server, err := placementsim.New(placementsim.Config{Seed: 1}) // in a test: placementsim.Run(t)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	provider := &gophercloud.ProviderClient{HTTPClient: *server.Client()}
-	client := &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: placementsim.URL + "/", Type: "placement", Microversion: "1.39"}
+	client, err := openstack.NewPlacementV1(server.Provider(), gophercloud.EndpointOpts{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client.Microversion = "1.39"
 	created, err := resourceproviders.Create(context.Background(), client, resourceproviders.CreateOpts{Name: "cn0"}).Extract()
 	if err != nil {
 		fmt.Println(err)

@@ -111,7 +111,7 @@ func placement() []Package {
 		{
 			Pattern: "placementsim",
 			Ours:    []string{"placementsim/internal/engine", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids"},
-			Others:  []string{uuid},
+			Others:  []string{gophercloud, uuid}, // for Server.Provider
 		},
 	}
 }
