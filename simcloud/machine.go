@@ -257,7 +257,7 @@ func (c *validation) drivers(path string, h Host) {
 		c.fault(path+".host", fmt.Sprintf("%q is not the name of this host", d.Host))
 	}
 	if err := d.Policy.Check(); err != nil {
-		c.fault(path, err.Error())
+		c.faultsOf(path, err)
 	}
 	if c.registry == nil {
 		return

@@ -95,6 +95,6 @@ func (c *validation) nova(path string, h Host) {
 		}
 	}
 	if err := h.Nova.DeviceSpec.Check(); err != nil {
-		c.fault(path+".device_spec", err.Error())
+		c.faultsOf(path+".device_spec", err)
 	}
 }

@@ -17,9 +17,9 @@ import (
 
 const maxProviderName = 200 // Placement's limit
 
-// Validate checks names, amounts and devices. The error matches [ErrModel] and joins all
-// faults, each with its path. What drivers and services refuse shows in [New] only. Of the options
-// [WithDriver] counts: its driver may be enabled.
+// Validate checks names, amounts and devices. The error matches [ErrModel] and joins the faults, each
+// with its path; if there are more than nine, eight and the number of the others. What drivers and
+// services refuse shows in [New] only. Of the options [WithDriver] counts: its driver may be enabled.
 func (m Model) Validate(opts ...Option) error { return m.validate(newSettings(opts).drivers) }
 
 // validate is Validate with the drivers that may be enabled; nil: any may.
@@ -49,22 +49,23 @@ func (m Model) validate(drivers *builtin.Registry) error {
 		c.fault("nova_release", err.Error())
 	}
 	if err := keystone.Elsewhere(m.Catalog).Check(); err != nil {
-		c.fault("catalog", err.Error())
+		c.faultsOf("catalog", err)
 	}
 	if err := m.identity().Validate(); err != nil {
-		c.fault("users", err.Error())
+		c.faultsOf("users", err)
 	}
 	if err := m.Cyborg.Validate(); err != nil {
-		c.fault("cyborg", err.Error())
+		c.faultsOf("cyborg", err)
 	}
-	if more := c.count - len(c.faults); more > 0 {
-		c.faults = append(c.faults, fmt.Errorf("%w: and %d more", ErrModel, more))
+	if c.count > maxFaults {
+		const shown = maxFaults - 1
+		c.faults = append(c.faults[:shown], fmt.Errorf("%w: ... and %d more", ErrModel, c.count-shown))
 	}
 	return errors.Join(c.faults...)
 }
 
-// maxFaults is how many faults of a model are told.
-const maxFaults = 100
+// maxFaults limits the lines of an error about a model.
+const maxFaults = 9
 
 // validation collects the faults of a model.
 type validation struct {
@@ -80,6 +81,26 @@ func (c *validation) fault(path, problem string) {
 		return
 	}
 	c.faults = append(c.faults, fmt.Errorf("%w: %w", ErrModel, strictjson.At(path, problem)))
+}
+
+// faultsOf adds each fault that an error joins.
+func (c *validation) faultsOf(path string, err error) {
+	for _, fault := range joinedIn(err) {
+		c.fault(path, fault.Error())
+	}
+}
+
+// joinedIn returns the errors that an error joins, or the error.
+func joinedIn(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only the outermost error joins them
+	if !ok || !strings.Contains(err.Error(), "\n") {
+		return []error{err}
+	}
+	var all []error
+	for _, each := range joined.Unwrap() {
+		all = append(all, joinedIn(each)...)
+	}
+	return all
 }
 
 func (c *validation) unique(path, name string, seen map[string]bool) {
@@ -150,7 +171,10 @@ func (c *validation) host(path string, h Host) {
 	for i, d := range h.Devices {
 		here := fmt.Sprintf("%s.devices[%d]", path, i)
 		if err := d.Validate(); err != nil {
-			c.fault(here, err.Error())
+			name := fmt.Sprintf("%v %s: ", driver.ErrInvalidDevice, d.ControlPath.Key())
+			for _, fault := range joinedIn(err) {
+				c.fault(here, strings.TrimPrefix(fault.Error(), name)) // the path names it
+			}
 		}
 		for j, p := range d.Deployables {
 			c.provider(fmt.Sprintf("%s.deployable_list[%d].name", here, j), p.Name)

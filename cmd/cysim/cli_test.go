@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
@@ -159,4 +162,58 @@ func TestVersion(t *testing.T) {
 	if text := stdout.String(); status != 0 || !strings.HasPrefix(text, "cysim ") || strings.Count(text, "\n") != 1 {
 		t.Errorf("got status %d and %q", status, text)
 	}
+}
+
+// TestABadModelPrintsAtMostTenLines shows one problem in each line, and what they have in common once.
+func TestABadModelPrintsAtMostTenLines(t *testing.T) {
+	t.Parallel()
+	hosts := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"name": "cn%d", "vcpus": -1}`, i)
+		}
+		return `{"hosts": [` + strings.Join(list, ", ") + "]}"
+	}
+	tests := []struct {
+		name, model string
+		want        []string // lines; FILE is the file
+	}{
+		{"one", hosts(1), []string{"FILE: simcloud: bad model: hosts[0].vcpus: -1 is negative"}},
+		{"two", hosts(2), []string{"FILE: simcloud: bad model:", "hosts[0].vcpus: -1 is negative", "hosts[1].vcpus: -1 is negative"}},
+		{"nine", hosts(9), append([]string{"FILE: simcloud: bad model:"}, negative(9)...)},
+		{"many", hosts(60), append(append([]string{"FILE: simcloud: bad model:"}, negative(8)...), "... and 52 more")},
+		{"a device", `{"hosts": [{"name": "cn0", "devices": [{"type": "GPU"}]}]}`, []string{
+			"FILE: simcloud: bad model: hosts[0].devices[0]:", "no vendor", "no control path",
+		}},
+		{"users and a host", `{"token_lifetime": "-1s", "hosts": [{"name": "cn0", "vcpus": -1}]}`, []string{
+			"FILE: simcloud: bad model:", "hosts[0].vcpus: -1 is negative", "users: keystone: bad configuration: token lifetime -1s is negative",
+		}},
+	}
+	for _, tt := range tests {
+		for _, args := range [][]string{{"model", "check"}, {"serve", "--model"}} {
+			t.Run(tt.name+" "+args[0], func(t *testing.T) {
+				t.Parallel()
+				file := filepath.Join(t.TempDir(), "model.json")
+				if err := os.WriteFile(file, []byte(tt.model), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				var out, log bytes.Buffer
+				status := run(t.Context(), append(args, file), &out, &log)
+				got := strings.ReplaceAll(strings.TrimPrefix(log.String(), "cysim: "), file+":", "FILE:")
+				got = strings.TrimPrefix(got, "--model ")
+				if diff := cmp.Diff(strings.Join(tt.want, "\n  ")+"\n", got); diff != "" || status != 2 || out.Len() > 0 {
+					t.Errorf("status %d, output %q (-want +got):\n%s", status, out.String(), diff)
+				}
+			})
+		}
+	}
+}
+
+// negative are the problems of the first hosts.
+func negative(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("hosts[%d].vcpus: -1 is negative", i)
+	}
+	return list
 }

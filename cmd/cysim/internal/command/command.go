@@ -33,7 +33,7 @@ type Process struct {
 }
 
 // Run parses the arguments by a grammar of kong, takes flags that are not among them from the environment, runs the command that they select, and
-// returns the exit status. An error is written to stderr in one line. A [Service] that ends
+// returns the exit status. An error is written to stderr in one line, or in up to ten if it joins several. A [Service] that ends
 // because ctx ended has succeeded, any other command was interrupted. What texts of others could do to a terminal is escaped in both streams.
 func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.Writer, options ...kong.Option) int {
 	stdout, stderr := terminal.NewWriter(toStdout), terminal.NewWriter(toStderr)
@@ -139,18 +139,6 @@ func helpFor(err error) string {
 	}
 	return text + " --help"
 }
-
-// report writes the error in one line and returns the exit status for it.
-func report(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "cysim: %s\n", OneLine(err.Error()))
-	if found := new(statusError); errors.As(err, &found) {
-		return found.status
-	}
-	return StatusFailed
-}
-
-// OneLine joins the lines of a text.
-func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // statusError is an error with an exit status of its own.
 type statusError struct {

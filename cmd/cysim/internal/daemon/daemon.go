@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -154,14 +153,25 @@ func readVariables(out io.Reader) (text string, ready bool) {
 	return text, false
 }
 
-// failure is the last line of the log.
+// failure is the error at the end of the log, or its last line.
 func failure(err error, log string) error {
 	status := command.StatusFailed
 	if ended := new(exec.ExitError); errors.As(err, &ended) {
 		status = cmp.Or(max(0, ended.ExitCode()), command.StatusFailed)
 	}
 	data, _ := command.ReadFile(context.Background(), log, 1<<20) // else it has no lines
-	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
-	last := strings.TrimPrefix(string(lines[len(lines)-1]), "cysim: ")
-	return command.WithStatus(errors.New(cmp.Or(last, "the server ended before it was ready; its log is "+log)), status)
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	last := len(lines) - 1
+	for last > 0 && strings.HasPrefix(lines[last], "  ") {
+		last--
+	}
+	text := cmp.Or(strings.TrimPrefix(lines[last], "cysim: "), "the server ended before it was ready; its log is "+log)
+	var problems []error
+	for _, line := range lines[last+1:] {
+		problems = append(problems, errors.New(strings.TrimSpace(line)))
+	}
+	if problems != nil {
+		return command.WithStatus(fmt.Errorf("%s %w", text, errors.Join(problems...)), status)
+	}
+	return command.WithStatus(errors.New(text), status)
 }

@@ -54,3 +54,19 @@ func TestAServerThatIsNotReadySaysWhy(t *testing.T) {
 		t.Errorf("of a device: %s", got)
 	}
 }
+
+func TestTheErrorOfAProcessKeepsItsLines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"--model m.json: simcloud: bad model: hosts[0].vcpus: -1 is negative": "--model m.json: simcloud: bad model: hosts[0].vcpus: -1 is negative",
+		"--model m.json: simcloud: bad model:\n  a\n  b\n  ... and 7 more":    "--model m.json: simcloud: bad model: a\nb\n... and 7 more",
+	} {
+		log := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(log, []byte("time=now level=INFO msg=first\ncysim: "+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, failure(nil, log).Error()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
