@@ -24,6 +24,7 @@ func (c *checkCommand) Run(ctx context.Context, p *command.Process) error {
 	if c.GuestsFrom != "" {
 		path += "?guests_from=" + c.GuestsFrom
 	}
+	p.Doing("waiting for %s", c.URL)
 	var leaks []simcloud.Leak
 	if err := (control.Server{URL: c.URL, ControlToken: c.ControlToken}).Show(ctx, path, "leaks", &leaks); err != nil {
 		return fmt.Errorf("list leaks: %w", err)

@@ -34,6 +34,7 @@ const (
 
 // Run implements the command.
 func (c *readyCommand) Run(ctx context.Context, p *command.Process) error {
+	p.Doing("waiting for %s", c.URL)
 	clock := simhttp.Wall{}
 	for deadline := clock.Now().Add(c.Wait); ; {
 		err := c.ask(ctx)

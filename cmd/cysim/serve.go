@@ -48,6 +48,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	}
 	limit := ceiling.New(c.MaxMemory)
 	drivers := c.drivers(p.Log)
+	p.Doing("reading the model")
 	model, err := c.model(ctx, line, drivers, limit, p.Log)
 	if err != nil {
 		return err
@@ -68,6 +69,10 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	var locks treeLocks
 	defer func() { locks.release() }()
 	var cloud *simcloud.Cloud
+	p.Doing("building a cloud")
+	if model.Hosts != nil {
+		p.Doing("building a cloud of %s", plural.Count(len(model.Hosts), "host"))
+	}
 	err = limit.Within(ctx, func(ctx context.Context) (err error) {
 		cloud, err = c.cloud(ctx, model, append(options, drivers, simcloud.WithLogger(p.Log), simcloud.WithMaxMemory(limit.Bytes())), locks.take)
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"reflect"
 	"strings"
 
@@ -30,6 +31,23 @@ type Process struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Log    *slog.Logger
+
+	progress *progress // nil: the command says nothing while it works
+}
+
+// Doing sets what the command does, such as "building a cloud of 8 hosts". If the command has printed nothing after two
+// seconds, standard error says so, and again each time when the time has doubled. Without a call the text is "working".
+func (p *Process) Doing(format string, args ...any) {
+	if p.progress != nil {
+		p.progress.doing(fmt.Sprintf(format, args...))
+	}
+}
+
+// stop ends what Doing has begun.
+func (p *Process) stop() {
+	if p.progress != nil {
+		p.progress.end()
+	}
 }
 
 // Run parses the arguments by a grammar of kong, takes flags that are not among them from the environment, runs the command that they select, and
@@ -65,7 +83,13 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 		}
 		return report(stderr, BadInput(fmt.Errorf("%s; see %s", fromVariable.ReplaceAllString(withVariables(BadInput(err), traced(parsed, err)).Error(), "(from $1)"), helpFor(err))))
 	}
-	err = parsed.Run(&Process{Stdout: stdout, Stderr: stderr, Log: slog.New(slog.NewTextHandler(stderr, nil))})
+	process := &Process{Stdout: stdout, Stderr: stderr, Log: slog.New(slog.NewTextHandler(stderr, nil))}
+	if toStderr == os.Stderr {
+		process.progress = watch(stderr, nameOf(parsed))
+		process.Stdout = process.progress.before(stdout)
+	}
+	err = parsed.Run(process)
+	process.stop()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		if runs(parsed) {
 			return 0
@@ -131,13 +155,20 @@ func unknownCommand(err error) error {
 func helpFor(err error) string {
 	text := "cysim"
 	if parse := new(kong.ParseError); errors.As(err, &parse) && parse.Context != nil {
-		for _, step := range parse.Context.Path {
-			if step.Command != nil {
-				text += " " + step.Command.Name
-			}
-		}
+		text += strings.TrimSuffix(" "+nameOf(parse.Context), " ")
 	}
 	return text + " --help"
+}
+
+// nameOf returns the name of a command, such as "model check".
+func nameOf(parsed *kong.Context) string {
+	var words []string
+	for _, step := range parsed.Path {
+		if step.Command != nil {
+			words = append(words, step.Command.Name)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // statusError is an error with an exit status of its own.

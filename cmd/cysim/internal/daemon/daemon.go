@@ -58,6 +58,7 @@ func Start(ctx context.Context, p *command.Process, args []string, logName strin
 	if err != nil {
 		return fmt.Errorf("%s: %w", Flag, err)
 	}
+	p.Doing("waiting for the server, its log is %s", log.Name())
 	interrupted := context.AfterFunc(ctx, func() { _ = process.Process.Kill() }) // it may have ended
 	waiting, arrived := context.WithCancel(ctx)
 	var reporting sync.WaitGroup
@@ -83,7 +84,7 @@ const patience = 2 * time.Second
 func reportWait(ctx context.Context, w io.Writer, log string, from int64) {
 	clock, reported := simhttp.Wall{}, ""
 	for clock.Wait(ctx, patience) == nil {
-		if reason := cmp.Or(lastWarning(log, from), "not ready yet; the log is "+log); reason != reported {
+		if reason := lastWarning(log, from); reason != "" && reason != reported {
 			fmt.Fprintf(w, "cysim: %s\n", reason)
 			reported = reason
 		}

@@ -61,6 +61,7 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(fmt.Errorf("%s: %w", c.configSource(), err))
 	}
+	p.Doing("asking the drivers about %s", c.Sysfs)
 	if err := c.discover(ctx, p, tree, config, drivers, nova); err != nil || c.Watch == 0 {
 		return err
 	}

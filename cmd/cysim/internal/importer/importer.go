@@ -39,8 +39,10 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	limit := ceiling.New(c.MaxMemory)
 	var state []byte
 	err := limit.Within(ctx, func(ctx context.Context) error {
+		p.Doing("reading the cloud")
 		listing, err := c.listing(ctx, p, limit)
 		if err == nil {
+			p.Doing("making the state of a simulated cloud")
 			state, err = c.state(ctx, listing)
 		}
 		return err

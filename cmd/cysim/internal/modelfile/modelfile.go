@@ -49,11 +49,13 @@ func (c *CheckCommand) Run(ctx context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
+	p.Doing("reading the model")
 	model, err := simcloud.ParseModel(data, drivers)
 	if err != nil {
 		return command.BadInput(fmt.Errorf("%s: %w", c.File, err))
 	}
 	if isSynthetic(model) {
+		p.Doing("building a cloud of %s", count(model.Hosts, "host"))
 		cloud, err := simcloud.New(ctx, model, drivers)
 		if err != nil {
 			return command.BadInput(fmt.Errorf("%s: %w", c.File, err))
