@@ -350,12 +350,12 @@ func novaBindings() []cyborgclient.Binding {
 func checkMatch(t *testing.T, arqs []cyborgclient.ARQ) {
 	t.Helper()
 	profile := requestspec.DeviceProfile{Name: "mydp", Groups: []map[string]string{{"resources:FPGA": "1"}, {"resources:FPGA": "1"}}}
-	var in []matching.ARQ
+	var in []matching.Unmatched
 	for _, arq := range arqs {
-		in = append(in, matching.ARQ{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName})
+		in = append(in, matching.Unmatched{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName})
 	}
-	got, err := matching.Bindings(profile, map[string][]string{"device_profile_0": {rp1}, "device_profile_1": {rp2}}, in)
-	want := []matching.Binding{{ARQ: arq1, DeviceRP: rp1, Group: 0}, {ARQ: arq2, DeviceRP: rp2, Group: 1}}
+	got, err := matching.Matches(profile, map[string][]string{"device_profile_0": {rp1}, "device_profile_1": {rp2}}, in)
+	want := []matching.Match{{ARQ: arq1, DeviceRP: rp1, Group: 0}, {ARQ: arq2, DeviceRP: rp2, Group: 1}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, bindings (-want +got):\n%s", err, diff)
 	}

@@ -2,7 +2,7 @@
 // allocation candidate, and orders candidates.
 //
 // [Providers] reads the provider of each request group from Placement's mappings.
-// [Bindings] joins them with Cyborg's accelerator requests, each of which belongs to a
+// [Matches] joins them with Cyborg's accelerator requests, each of which belongs to a
 // group of the device profile. Unlike Nova, it verifies that every group has as many
 // requests as its amounts require and that every index is in range. So it detects a
 // device profile that changed before the requests were created.
@@ -22,11 +22,11 @@
 // (map_requested_resources_to_providers) and, for the order of weighers,
 // nova/weights.py.
 //
-//	bindings, err := matching.Bindings(profile, candidate.Mappings, arqs)
+//	matches, err := matching.Matches(profile, candidate.Mappings, arqs)
 //	if err != nil {
 //		return err // nothing is bound yet; the ARQs are still to be deleted
 //	}
-//	for _, b := range bindings {
-//		fmt.Println(b.ARQ, "->", b.DeviceRP)
+//	for _, m := range matches {
+//		fmt.Println(m.ARQ, "->", m.DeviceRP)
 //	}
 package matching

@@ -9,26 +9,26 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-func ExampleBindings() {
+func ExampleMatches() {
 	profile := requestspec.DeviceProfile{Name: "pair", Groups: []map[string]string{
 		{"resources:PGPU": "2"},
 		{"resources:FPGA": "1"},
 	}}
 	mappings := map[string][]string{"device_profile_0": {"rp-gpus"}, "device_profile_1": {"rp-fpga"}}
-	arqs := []matching.ARQ{
+	arqs := []matching.Unmatched{
 		{UUID: "arq-1", Group: 0, DeviceProfileName: "pair"},
 		{UUID: "arq-2", Group: 0, DeviceProfileName: "pair"},
 		{UUID: "arq-3", Group: 1, DeviceProfileName: "pair"},
 	}
-	bindings, err := matching.Bindings(profile, mappings, arqs)
+	matches, err := matching.Matches(profile, mappings, arqs)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for _, b := range bindings {
-		fmt.Println(b.ARQ, "->", b.DeviceRP)
+	for _, m := range matches {
+		fmt.Println(m.ARQ, "->", m.DeviceRP)
 	}
-	_, err = matching.Bindings(profile, mappings, arqs[1:])
+	_, err = matching.Matches(profile, mappings, arqs[1:])
 	fmt.Println(err)
 	// Output:
 	// arq-1 -> rp-gpus

@@ -8,8 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ARQ has the fields of a Cyborg accelerator request that [Bindings] needs.
-type ARQ struct {
+// Unmatched has the fields of a Cyborg accelerator request that [Matches] needs.
+type Unmatched struct {
 	// UUID identifies the request.
 	UUID string
 	// Group is its device_profile_group_id, an index into the groups of the profile.
@@ -18,8 +18,8 @@ type ARQ struct {
 	DeviceProfileName string
 }
 
-// Binding assigns an accelerator request to a provider.
-type Binding struct {
+// Match assigns an accelerator request to a provider.
+type Match struct {
 	// ARQ is the UUID of the accelerator request.
 	ARQ string `json:"arq"`
 	// DeviceRP is the UUID of the device's resource provider.
@@ -74,7 +74,7 @@ func onlyProvider(mappings map[string][]string, group int, id string) (string, e
 	return uuids[0], nil
 }
 
-// Bindings assigns each of arqs, in order, to the provider of its group. It checks, in
+// Matches assigns each of arqs, in order, to the provider of its group. It checks, in
 // this order:
 //   - [requestspec.ParseProfile] accepts the profile;
 //   - every request has a UUID, none occurs twice ([ErrARQ]), each belongs to this
@@ -84,7 +84,7 @@ func onlyProvider(mappings map[string][]string, group int, id string) (string, e
 //
 // Errors of the last three are of type [*Error]. The first error is returned, in the
 // order of the requests, then of the groups.
-func Bindings(profile requestspec.DeviceProfile, mappings map[string][]string, arqs []ARQ) ([]Binding, error) {
+func Matches(profile requestspec.DeviceProfile, mappings map[string][]string, arqs []Unmatched) ([]Match, error) {
 	groups, err := requestspec.ParseProfile(profile.Name, profile.Groups)
 	if err != nil {
 		return nil, err
@@ -107,16 +107,16 @@ func Bindings(profile requestspec.DeviceProfile, mappings map[string][]string, a
 	if err != nil {
 		return nil, err
 	}
-	bindings := make([]Binding, 0, len(arqs))
+	matches := make([]Match, 0, len(arqs))
 	for _, arq := range arqs {
 		rp := providers[requestspec.RequesterID(arq.Group)]
-		bindings = append(bindings, Binding{ARQ: arq.UUID, DeviceRP: rp, Group: arq.Group})
+		matches = append(matches, Match{ARQ: arq.UUID, DeviceRP: rp, Group: arq.Group})
 	}
-	return bindings, nil
+	return matches, nil
 }
 
 // countARQs checks each request and counts them by group.
-func countARQs(profile requestspec.DeviceProfile, arqs []ARQ) ([]int, error) {
+func countARQs(profile requestspec.DeviceProfile, arqs []Unmatched) ([]int, error) {
 	counts := make([]int, len(profile.Groups))
 	seen := make(map[string]bool, len(arqs))
 	for i, arq := range arqs {

@@ -29,43 +29,43 @@ func mixedMappings() map[string][]string {
 }
 
 // arqs makes one request per index, named a, b, c...
-func arqs(groups ...int) []matching.ARQ {
-	list := make([]matching.ARQ, 0, len(groups))
+func arqs(groups ...int) []matching.Unmatched {
+	list := make([]matching.Unmatched, 0, len(groups))
 	for i, g := range groups {
-		list = append(list, matching.ARQ{UUID: string(rune('a' + i)), Group: g, DeviceProfileName: "mixed"})
+		list = append(list, matching.Unmatched{UUID: string(rune('a' + i)), Group: g, DeviceProfileName: "mixed"})
 	}
 	return list
 }
 
 func TestEveryARQGoesToTheProviderOfItsGroup(t *testing.T) {
-	got, err := matching.Bindings(mixed, mixedMappings(), arqs(2, 0, 1, 0, 2))
+	got, err := matching.Matches(mixed, mixedMappings(), arqs(2, 0, 1, 0, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []matching.Binding{
+	want := []matching.Match{
 		{ARQ: "a", DeviceRP: "rp-fpga", Group: 2}, {ARQ: "b", DeviceRP: "rp-gpu", Group: 0}, {ARQ: "c", DeviceRP: "rp-vgpu", Group: 1},
 		{ARQ: "d", DeviceRP: "rp-gpu", Group: 0}, {ARQ: "e", DeviceRP: "rp-fpga", Group: 2},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("bindings (-want +got):\n%s", diff)
+		t.Errorf("matches (-want +got):\n%s", diff)
 	}
 }
 
 func TestGroupsMayShareAProvider(t *testing.T) {
 	m := mixedMappings()
 	m["device_profile_1"] = m["device_profile_0"]
-	got, err := matching.Bindings(mixed, m, arqs(0, 0, 1, 2, 2))
+	got, err := matching.Matches(mixed, m, arqs(0, 0, 1, 2, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got[0].DeviceRP != "rp-gpu" || got[2].DeviceRP != "rp-gpu" {
-		t.Errorf("bindings %v, want groups 0 and 1 on rp-gpu", got)
+		t.Errorf("matches %v, want groups 0 and 1 on rp-gpu", got)
 	}
 }
 
-func TestBindingsRefusesWhatDoesNotFit(t *testing.T) {
+func TestMatchesRefusesWhatDoesNotFit(t *testing.T) {
 	all := []int{0, 0, 1, 2, 2}
-	with := func(at int, change func(*matching.ARQ)) []matching.ARQ {
+	with := func(at int, change func(*matching.Unmatched)) []matching.Unmatched {
 		list := arqs(all...)
 		change(&list[at])
 		return list
@@ -78,7 +78,7 @@ func TestBindingsRefusesWhatDoesNotFit(t *testing.T) {
 	tests := []struct {
 		name     string
 		mappings map[string][]string
-		arqs     []matching.ARQ
+		arqs     []matching.Unmatched
 		want     matching.Error
 	}{
 		{"none at all", mixedMappings(), nil,
@@ -95,13 +95,13 @@ func TestBindingsRefusesWhatDoesNotFit(t *testing.T) {
 			matching.Error{RequesterID: "device_profile_3", Group: 3, ARQ: "f", Want: "0 to 2", Got: "3", Err: matching.ErrGroupIndex}},
 		{"negative index", mixedMappings(), arqs(0, -1, 1, 2, 2),
 			matching.Error{RequesterID: "device_profile_-1", Group: -1, ARQ: "b", Want: "0 to 2", Got: "-1", Err: matching.ErrGroupIndex}},
-		{"same ARQ twice", mixedMappings(), with(1, func(a *matching.ARQ) { a.UUID = "a" }),
+		{"same ARQ twice", mixedMappings(), with(1, func(a *matching.Unmatched) { a.UUID = "a" }),
 			matching.Error{Group: -1, ARQ: "a", Want: "each once", Got: "it twice", Err: matching.ErrARQ}},
-		{"no UUID", mixedMappings(), with(4, func(a *matching.ARQ) { a.UUID = "" }),
+		{"no UUID", mixedMappings(), with(4, func(a *matching.Unmatched) { a.UUID = "" }),
 			matching.Error{Group: -1, Want: "a UUID", Got: "none at position 4", Err: matching.ErrARQ}},
-		{"another profile", mixedMappings(), with(2, func(a *matching.ARQ) { a.DeviceProfileName = "gpu" }),
+		{"another profile", mixedMappings(), with(2, func(a *matching.Unmatched) { a.DeviceProfileName = "gpu" }),
 			matching.Error{Group: -1, ARQ: "c", Want: `"mixed"`, Got: `"gpu"`, Err: matching.ErrProfile}},
-		{"no profile", mixedMappings(), with(2, func(a *matching.ARQ) { a.DeviceProfileName = "" }),
+		{"no profile", mixedMappings(), with(2, func(a *matching.Unmatched) { a.DeviceProfileName = "" }),
 			matching.Error{Group: -1, ARQ: "c", Want: `"mixed"`, Got: `""`, Err: matching.ErrProfile}},
 		{"no mappings", nil, arqs(all...),
 			matching.Error{RequesterID: "device_profile_0", Group: 0, Want: "one provider", Got: "none", Err: matching.ErrNoMapping}},
@@ -115,10 +115,10 @@ func TestBindingsRefusesWhatDoesNotFit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			bindings, err := matching.Bindings(mixed, tt.mappings, tt.arqs)
+			matches, err := matching.Matches(mixed, tt.mappings, tt.arqs)
 			var got *matching.Error
-			if !errors.As(err, &got) || bindings != nil {
-				t.Fatalf("bindings %v, error %v", bindings, err)
+			if !errors.As(err, &got) || matches != nil {
+				t.Fatalf("matches %v, error %v", matches, err)
 			}
 			if !errors.Is(err, tt.want.Err) {
 				t.Errorf("error %v, want %v", err, tt.want.Err)
@@ -136,10 +136,10 @@ func TestBindingsRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestBindingsRefusesABadProfile(t *testing.T) {
+func TestMatchesRefusesABadProfile(t *testing.T) {
 	bad := requestspec.DeviceProfile{Name: "bad", Groups: []map[string]string{{"trait:CUSTOM_A": "required"}}}
 	// The profile comes first: its errors explain those of the requests.
-	if _, err := matching.Bindings(bad, mixedMappings(), []matching.ARQ{{}}); !errors.Is(err, requestspec.ErrInvalidProfile) {
+	if _, err := matching.Matches(bad, mixedMappings(), []matching.Unmatched{{}}); !errors.Is(err, requestspec.ErrInvalidProfile) {
 		t.Errorf("error %v, want %v", err, requestspec.ErrInvalidProfile)
 	}
 }

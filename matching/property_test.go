@@ -16,7 +16,7 @@ type world struct {
 	profile  requestspec.DeviceProfile
 	wanted   []int // requests per group, counted while drawing
 	mappings map[string][]string
-	arqs     []matching.ARQ
+	arqs     []matching.Unmatched
 }
 
 func drawWorld(t *rapid.T) world {
@@ -37,7 +37,7 @@ func drawWorld(t *rapid.T) world {
 		w.wanted = append(w.wanted, n)
 		w.mappings[fmt.Sprintf("device_profile_%d", g)] = []string{fmt.Sprintf("rp-%d", rapid.IntRange(0, 3).Draw(t, "rp"))}
 		for range n {
-			w.arqs = append(w.arqs, matching.ARQ{UUID: fmt.Sprintf("arq-%d", len(w.arqs)), Group: g, DeviceProfileName: "dp"})
+			w.arqs = append(w.arqs, matching.Unmatched{UUID: fmt.Sprintf("arq-%d", len(w.arqs)), Group: g, DeviceProfileName: "dp"})
 		}
 	}
 	w.arqs = rapid.Permutation(w.arqs).Draw(t, "order")
@@ -76,7 +76,7 @@ func (w *world) damage(t *rapid.T) {
 	case 0:
 		w.arqs = slices.Delete(w.arqs, at, at+1)
 	case 1:
-		w.arqs = append(w.arqs, matching.ARQ{UUID: "extra", Group: w.arqs[at].Group, DeviceProfileName: "dp"})
+		w.arqs = append(w.arqs, matching.Unmatched{UUID: "extra", Group: w.arqs[at].Group, DeviceProfileName: "dp"})
 	case 2:
 		w.arqs[at].Group = rapid.IntRange(-1, len(w.wanted)).Draw(t, "group")
 	case 3:
@@ -90,7 +90,7 @@ func (w *world) damage(t *rapid.T) {
 	}
 }
 
-func TestBindingsAgreesWithReference(t *testing.T) {
+func TestMatchesAgreesWithReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		for range rapid.IntRange(0, 2).Draw(t, "damages") {
@@ -98,20 +98,20 @@ func TestBindingsAgreesWithReference(t *testing.T) {
 				w.damage(t)
 			}
 		}
-		bindings, err := matching.Bindings(w.profile, w.mappings, w.arqs)
+		matches, err := matching.Matches(w.profile, w.mappings, w.arqs)
 		if (err == nil) != w.fits() {
-			t.Fatalf("Bindings: %v, but the reference says %t", err, w.fits())
+			t.Fatalf("Matches: %v, but the reference says %t", err, w.fits())
 		}
 		if err != nil {
 			return
 		}
-		if len(bindings) != len(w.arqs) {
-			t.Fatalf("%d bindings of %d ARQs", len(bindings), len(w.arqs))
+		if len(matches) != len(w.arqs) {
+			t.Fatalf("%d matches of %d ARQs", len(matches), len(w.arqs))
 		}
 		for i, a := range w.arqs {
-			want := matching.Binding{ARQ: a.UUID, Group: a.Group, DeviceRP: w.mappings[fmt.Sprintf("device_profile_%d", a.Group)][0]}
-			if bindings[i] != want {
-				t.Fatalf("binding %d is %+v, want %+v", i, bindings[i], want)
+			want := matching.Match{ARQ: a.UUID, Group: a.Group, DeviceRP: w.mappings[fmt.Sprintf("device_profile_%d", a.Group)][0]}
+			if matches[i] != want {
+				t.Fatalf("binding %d is %+v, want %+v", i, matches[i], want)
 			}
 		}
 	})

@@ -108,7 +108,7 @@ type Attempt struct {
 	Chosen     *Candidate                 // step 4; step 5 may move on to another host
 	Host       string                     // step 4
 	ARQs       []cyborgclient.ARQ         // step 6, as Cyborg last showed them
-	Bindings   []matching.Binding         // step 7
+	Bindings   []matching.Match           // step 7
 	Devices    []domainxml.Device         // step 10
 	Skipped    []domainxml.Handle         // step 10
 	Ports      []Port                     // step 10, those with a device

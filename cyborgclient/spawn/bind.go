@@ -87,7 +87,7 @@ func (a *Attempt) Match(ctx context.Context) error {
 	return a.deviceStep(ctx, StepMatch, len(a.ARQs) > 0, StepCreate, func(context.Context) (string, error) {
 		a.Bindings = nil
 		for _, from := range a.sources() {
-			bindings, err := matching.Bindings(from.profile, from.mappings(a.Chosen.Mappings), a.matchingARQs(from))
+			bindings, err := matching.Matches(from.profile, from.mappings(a.Chosen.Mappings), a.matchingARQs(from))
 			if err != nil {
 				return "", fmt.Errorf("device profile %s: %w", from.profile.Name, err)
 			}
@@ -102,8 +102,8 @@ func (a *Attempt) Match(ctx context.Context) error {
 }
 
 // matchingARQs returns the ARQs of one profile.
-func (a *Attempt) matchingARQs(from source) []matching.ARQ {
-	var arqs []matching.ARQ
+func (a *Attempt) matchingARQs(from source) []matching.Unmatched {
+	var arqs []matching.Unmatched
 	for _, arq := range a.ARQs {
 		if a.PortOf[arq.UUID] == from.port.UUID {
 			arqs = append(arqs, MatchingOf(arq))

@@ -15,8 +15,8 @@ func HandleOf(arq cyborgclient.ARQ) domainxml.Handle {
 }
 
 // MatchingOf is an ARQ as package matching takes it.
-func MatchingOf(arq cyborgclient.ARQ) matching.ARQ {
-	return matching.ARQ{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName}
+func MatchingOf(arq cyborgclient.ARQ) matching.Unmatched {
+	return matching.Unmatched{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName}
 }
 
 // ProfileOf is a device profile of Cyborg as package requestspec takes it.

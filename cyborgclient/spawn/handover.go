@@ -26,8 +26,8 @@ type Handover struct {
 	// DeviceProfile is that of the flavor; empty for a flavor without one.
 	DeviceProfile string `json:"device_profile,omitempty"`
 	// ARQs are bound; PortOf has the ports, by ARQ, of those that are not of the flavor.
-	ARQs   []matching.Binding `json:"arqs"`
-	PortOf map[string]string  `json:"port_of,omitempty"`
+	ARQs   []matching.Match  `json:"arqs"`
+	PortOf map[string]string `json:"port_of,omitempty"`
 	// Flavor is the size of the domain when none is given.
 	Flavor requestspec.Flavor `json:"flavor"`
 	// Claimed is the allocation after the claim, Before the one before it:
@@ -232,13 +232,13 @@ func (h Handover) checkProfiles(added placement.Resources) error {
 // devicesOf compares the ARQs of a port, or of the flavor, with their device profile, and returns what they need. It is
 // not known in a handover of an earlier version without alternates.
 func (h Handover) devicesOf(port, name string, added placement.Resources) (needed placement.Resources, err error) {
-	var arqs []matching.ARQ
+	var arqs []matching.Unmatched
 	providers := map[string][]string{}
 	for _, bound := range h.ARQs {
 		if h.PortOf[bound.ARQ] != port {
 			continue
 		}
-		arqs = append(arqs, matching.ARQ{UUID: bound.ARQ, Group: bound.Group, DeviceProfileName: name})
+		arqs = append(arqs, matching.Unmatched{UUID: bound.ARQ, Group: bound.Group, DeviceProfileName: name})
 		if id := requestspec.RequesterID(bound.Group); !slices.Contains(providers[id], bound.DeviceRP) {
 			providers[id] = append(providers[id], bound.DeviceRP)
 		}
@@ -264,7 +264,7 @@ func (h Handover) devicesOf(port, name string, added placement.Resources) (neede
 			needed = placement.Add(needed, placement.Resources{provider: group.Resources})
 		}
 	}
-	_, err = matching.Bindings(h.Profiles[i], providers, arqs)
+	_, err = matching.Matches(h.Profiles[i], providers, arqs)
 	return needed, err
 }
 
