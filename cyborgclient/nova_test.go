@@ -150,7 +150,7 @@ func TestNovaClient(t *testing.T) {
 			}
 		}},
 		{"get_device_profile_groups_port_owner", func(t *testing.T) {
-			profile := requestspec.DeviceProfile{Name: "mydp", Groups: []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_FPGA_CARD": "required"}}}
+			profile := requestspec.Profile{Name: "mydp", Groups: []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_FPGA_CARD": "required"}}}
 			port := requestspec.Port{UUID: arq3, VNICType: requestspec.VNICAcceleratorDirect, DeviceProfile: "mydp"}
 			groups, err := requestspec.PortGroups(port, &profile, 0)
 			if err != nil || len(groups) != 1 || groups[0].RequesterID != "device_profile_0"+arq3 {
@@ -349,7 +349,7 @@ func novaBindings() []cyborgclient.Binding {
 // checkMatch matches two requests of two groups with their providers.
 func checkMatch(t *testing.T, arqs []cyborgclient.ARQ) {
 	t.Helper()
-	profile := requestspec.DeviceProfile{Name: "mydp", Groups: []map[string]string{{"resources:FPGA": "1"}, {"resources:FPGA": "1"}}}
+	profile := requestspec.Profile{Name: "mydp", Groups: []map[string]string{{"resources:FPGA": "1"}, {"resources:FPGA": "1"}}}
 	var in []matching.Unmatched
 	for _, arq := range arqs {
 		in = append(in, matching.Unmatched{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName})

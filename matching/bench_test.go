@@ -129,7 +129,7 @@ func TestHardSearchesHaveTheirAnswer(t *testing.T) {
 }
 
 func BenchmarkWeigh(b *testing.B) {
-	profile := requestspec.DeviceProfile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": "a"}}}
+	profile := requestspec.Profile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": "a"}}}
 	var candidates []matching.Candidate
 	providers := map[string]matching.Provider{}
 	for i := range 1000 {

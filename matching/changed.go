@@ -15,7 +15,7 @@ import (
 //
 // The error is an [*Error] that matches [ErrProfileChanged] and names the first group
 // and key that differ.
-func Unchanged(before, after requestspec.DeviceProfile) error {
+func Unchanged(before, after requestspec.Profile) error {
 	fail := func(group int, want, got string) error {
 		id := ""
 		if group >= 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 func ExampleMatches() {
-	profile := requestspec.DeviceProfile{Name: "pair", Groups: []map[string]string{
+	profile := requestspec.Profile{Name: "pair", Groups: []map[string]string{
 		{"resources:PGPU": "2"},
 		{"resources:FPGA": "1"},
 	}}

@@ -84,7 +84,7 @@ func onlyProvider(mappings map[string][]string, group int, id string) (string, e
 //
 // Errors of the last three are of type [*Error]. The first error is returned, in the
 // order of the requests, then of the groups.
-func Matches(profile requestspec.DeviceProfile, mappings map[string][]string, arqs []Unmatched) ([]Match, error) {
+func Matches(profile requestspec.Profile, mappings map[string][]string, arqs []Unmatched) ([]Match, error) {
 	groups, err := requestspec.ParseProfile(profile.Name, profile.Groups)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func Matches(profile requestspec.DeviceProfile, mappings map[string][]string, ar
 }
 
 // countARQs checks each request and counts them by group.
-func countARQs(profile requestspec.DeviceProfile, arqs []Unmatched) ([]int, error) {
+func countARQs(profile requestspec.Profile, arqs []Unmatched) ([]int, error) {
 	counts := make([]int, len(profile.Groups))
 	seen := make(map[string]bool, len(arqs))
 	for i, arq := range arqs {

@@ -12,7 +12,7 @@ import (
 
 // mixed asks for three kinds of device in three groups; the last one is a
 // Xilinx card, of which Cyborg makes two requests per unit.
-var mixed = requestspec.DeviceProfile{Name: "mixed", Groups: []map[string]string{
+var mixed = requestspec.Profile{Name: "mixed", Groups: []map[string]string{
 	{"resources:PGPU": "2"},
 	{"resources:VGPU": "1", "trait:CUSTOM_A": "required"},
 	{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "required"},
@@ -137,7 +137,7 @@ func TestMatchesRefusesWhatDoesNotFit(t *testing.T) {
 }
 
 func TestMatchesRefusesABadProfile(t *testing.T) {
-	bad := requestspec.DeviceProfile{Name: "bad", Groups: []map[string]string{{"trait:CUSTOM_A": "required"}}}
+	bad := requestspec.Profile{Name: "bad", Groups: []map[string]string{{"trait:CUSTOM_A": "required"}}}
 	// The profile comes first: its errors explain those of the requests.
 	if _, err := matching.Matches(bad, mixedMappings(), []matching.Unmatched{{}}); !errors.Is(err, requestspec.ErrInvalidProfile) {
 		t.Errorf("error %v, want %v", err, requestspec.ErrInvalidProfile)

@@ -13,14 +13,14 @@ import (
 
 // world is a profile with the requests and mappings that belong to it.
 type world struct {
-	profile  requestspec.DeviceProfile
+	profile  requestspec.Profile
 	wanted   []int // requests per group, counted while drawing
 	mappings map[string][]string
 	arqs     []matching.Unmatched
 }
 
 func drawWorld(t *rapid.T) world {
-	w := world{profile: requestspec.DeviceProfile{Name: "dp"}, mappings: map[string][]string{"": {"root"}}}
+	w := world{profile: requestspec.Profile{Name: "dp"}, mappings: map[string][]string{"": {"root"}}}
 	for g := range rapid.IntRange(1, 5).Draw(t, "groups") {
 		fpga, other := rapid.IntRange(1, 3).Draw(t, "fpga"), rapid.IntRange(0, 2).Draw(t, "other")
 		xilinx := rapid.Bool().Draw(t, "xilinx")

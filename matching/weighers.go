@@ -26,7 +26,7 @@ func programming() []string {
 // Placement a region has a trait with the function's id ([requestspec.NamesFunction]),
 // but nothing for a bitstream or the name of a function. loaded, if not nil, may find those, for
 // example in Cyborg's deployables; key is accel:function_id or one of the similar keys.
-func FunctionLoaded(profile requestspec.DeviceProfile, loaded func(provider, key, value string) bool) Weigher {
+func FunctionLoaded(profile requestspec.Profile, loaded func(provider, key, value string) bool) Weigher {
 	return func(c Candidate) (float64, string) {
 		ready := 0
 		var reasons []string

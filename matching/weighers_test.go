@@ -34,7 +34,7 @@ func TestAFunctionIsFoundUnderEveryNamingPolicy(t *testing.T) {
 	t.Parallel()
 	const dashed, bare = "D8424DC4_A4A3_C413_F89E_433683F9040B", "D8424DC4A4A3C413F89E433683F9040B"
 	for _, id := range []string{"d8424dc4-a4a3-c413-f89e-433683f9040b", "d8424dc4a4a3c413f89e433683f9040b"} {
-		profile := requestspec.DeviceProfile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": id}}}
+		profile := requestspec.Profile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": id}}}
 		for trait, want := range map[string]float64{
 			"CUSTOM_FPGA_FUNCTION_ID_INTEL_" + bare: 1, "CUSTOM_FPGA_FUNCTION_ID_INTEL_" + dashed: 1,
 			"CUSTOM_FPGA_FUNCTION_INTEL_" + dashed: 1, "CUSTOM_FPGA_FUNCTION_INTEL_" + bare: 1,
@@ -61,7 +61,7 @@ func hosts(weighed []matching.Weighed) []string {
 
 func TestALoadedFunctionRanksFirst(t *testing.T) {
 	const id = "d8424dc4-a4a3-c413-f89e-433683f9040b"
-	profile := requestspec.DeviceProfile{Groups: []map[string]string{
+	profile := requestspec.Profile{Groups: []map[string]string{
 		{"resources:FPGA": "1", "accel:function_id": id}, {"resources:PGPU": "1"}, {"resources:FPGA": "1", "accel:function_name": "ipsec"},
 	}}
 	providers := map[string]matching.Provider{
@@ -101,7 +101,7 @@ func TestALoadedFunctionRanksFirst(t *testing.T) {
 	if diff := cmp.Diff(want, hosts(matching.Weigh(list, matching.FunctionLoaded(profile, nil)))); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	if score, reason := matching.FunctionLoaded(requestspec.DeviceProfile{}, nil)(list[0]); score != 0 || reason != "no programming is needed" {
+	if score, reason := matching.FunctionLoaded(requestspec.Profile{}, nil)(list[0]); score != 0 || reason != "no programming is needed" {
 		t.Errorf("without a function: %v, %q", score, reason)
 	}
 }
@@ -206,21 +206,21 @@ func TestEqualCandidatesKeepTheOrderOfPlacement(t *testing.T) {
 }
 
 func TestAProfileThatWasReplacedIsNoticed(t *testing.T) {
-	before := requestspec.DeviceProfile{Name: "dp", Description: "x", Groups: []map[string]string{{"resources:FPGA": "1"}, {"resources:PGPU": "1", "trait:CUSTOM_A": "required"}}}
-	group := func(entries map[string]string) requestspec.DeviceProfile {
-		return requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{before.Groups[0], entries}}
+	before := requestspec.Profile{Name: "dp", Description: "x", Groups: []map[string]string{{"resources:FPGA": "1"}, {"resources:PGPU": "1", "trait:CUSTOM_A": "required"}}}
+	group := func(entries map[string]string) requestspec.Profile {
+		return requestspec.Profile{Name: "dp", Groups: []map[string]string{before.Groups[0], entries}}
 	}
 	tests := []struct {
 		name  string
-		after requestspec.DeviceProfile
+		after requestspec.Profile
 		want  *matching.Error
 	}{
-		{"the same", requestspec.DeviceProfile{Name: "dp", Groups: before.Groups}, nil},
-		{"another name", requestspec.DeviceProfile{Name: "dq", Groups: before.Groups}, &matching.Error{Group: -1, Want: `"dp"`, Got: `"dq"`}},
-		{"a group less", requestspec.DeviceProfile{Name: "dp", Groups: before.Groups[:1]}, &matching.Error{Group: -1, Want: "2 groups", Got: "1"}},
+		{"the same", requestspec.Profile{Name: "dp", Groups: before.Groups}, nil},
+		{"another name", requestspec.Profile{Name: "dq", Groups: before.Groups}, &matching.Error{Group: -1, Want: `"dp"`, Got: `"dq"`}},
+		{"a group less", requestspec.Profile{Name: "dp", Groups: before.Groups[:1]}, &matching.Error{Group: -1, Want: "2 groups", Got: "1"}},
 		{"another class of the same count", group(map[string]string{"resources:VGPU": "1", "trait:CUSTOM_A": "required"}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: `resources:PGPU "1"`, Got: "absent"}},
-		{"the first group", requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{{"resources:FPGA": "2"}, before.Groups[1]}},
+		{"the first group", requestspec.Profile{Name: "dp", Groups: []map[string]string{{"resources:FPGA": "2"}, before.Groups[1]}},
 			&matching.Error{RequesterID: "device_profile_0", Group: 0, Want: `resources:FPGA "1"`, Got: `"2"`}},
 		{"a key more", group(map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "required", "accel:x": ""}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: "accel:x absent", Got: `""`}},
@@ -318,7 +318,7 @@ func TestNovaScheduling(t *testing.T) {
 }
 
 func ExampleFunctionLoaded() {
-	profile := requestspec.DeviceProfile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": "gzip"}}}
+	profile := requestspec.Profile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": "gzip"}}}
 	providers := map[string]matching.Provider{"fpga-1": {}, "fpga-2": {Traits: []string{"CUSTOM_FPGA_FUNCTION_INTEL_GZIP"}}}
 	candidates := []matching.Candidate{
 		{Host: "cn0", Providers: providers, Mappings: map[string][]string{"device_profile_0": {"fpga-1"}}},

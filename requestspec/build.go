@@ -30,7 +30,7 @@ import (
 //
 // Errors match [ErrInvalidFlavor], [ErrInvalidProfile], [ErrInvalidGroup] or
 // [ErrDuplicateSuffix]. The inputs are neither changed nor kept.
-func New(flavor Flavor, profile *DeviceProfile, opts Options) (RequestSpec, error) {
+func New(flavor Flavor, profile *Profile, opts Options) (RequestSpec, error) {
 	if err := flavor.validate(); err != nil {
 		return RequestSpec{}, err
 	}
@@ -69,7 +69,7 @@ func New(flavor Flavor, profile *DeviceProfile, opts Options) (RequestSpec, erro
 }
 
 // deviceGroups parses the profile after checking that the flavor names it.
-func deviceGroups(flavor Flavor, profile *DeviceProfile) ([]Group, error) {
+func deviceGroups(flavor Flavor, profile *Profile) ([]Group, error) {
 	name, named := flavor.DeviceProfile()
 	switch {
 	case !named && profile == nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func build(t *testing.T, f requestspec.Flavor, p *requestspec.DeviceProfile, opts requestspec.Options) requestspec.RequestSpec {
+func build(t *testing.T, f requestspec.Flavor, p *requestspec.Profile, opts requestspec.Options) requestspec.RequestSpec {
 	t.Helper()
 	spec, err := requestspec.New(f, p, opts)
 	if err != nil {
@@ -156,7 +156,7 @@ func TestGroupPolicyFollowsNovasTable(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			f := flavor(tt.specs...)
-			var p *requestspec.DeviceProfile
+			var p *requestspec.Profile
 			if tt.groups != nil {
 				f.ExtraSpecs[requestspec.DeviceProfileKey], p = "dp", profile(tt.groups)
 			}
@@ -194,7 +194,7 @@ func TestFlavorSizesAreOmittedForClassesOfGroups(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			f := flavor(tt.specs...)
-			var p *requestspec.DeviceProfile
+			var p *requestspec.Profile
 			if tt.groups != nil {
 				f.ExtraSpecs[requestspec.DeviceProfileKey], p = "dp", profile(tt.groups)
 			}
@@ -211,7 +211,7 @@ func TestFiltersAskForAcceleratorsOnlyWithAProfile(t *testing.T) {
 	tests := []struct {
 		name                string
 		flavor              requestspec.Flavor
-		profile             *requestspec.DeviceProfile
+		profile             *requestspec.Profile
 		opts                requestspec.Options
 		required, forbidden []string
 	}{
@@ -245,13 +245,13 @@ func TestNewRefusesWhatCannotBeRequested(t *testing.T) {
 	tests := []struct {
 		name    string
 		flavor  requestspec.Flavor
-		profile *requestspec.DeviceProfile
+		profile *requestspec.Profile
 		opts    requestspec.Options
 		wantErr error
 		text    string
 	}{
 		{"profile not given", named, nil, requestspec.Options{}, requestspec.ErrInvalidFlavor, `names device profile "dp", which is not given`},
-		{"another profile given", named, &requestspec.DeviceProfile{Name: "b", Groups: oneFPGA}, requestspec.Options{}, requestspec.ErrInvalidFlavor, `but "b" is given`},
+		{"another profile given", named, &requestspec.Profile{Name: "b", Groups: oneFPGA}, requestspec.Options{}, requestspec.ErrInvalidFlavor, `but "b" is given`},
 		{"profile not named", flavor(), profile(oneFPGA), requestspec.Options{}, requestspec.ErrInvalidFlavor, `no extra spec accel:device_profile`},
 		{"bad profile", named, profile([]map[string]string{{"resources:FPGA": "0"}}), requestspec.Options{}, requestspec.ErrInvalidProfile, `group 0 key "resources:FPGA"`},
 		{"negative size", requestspec.Flavor{Name: "f", MemoryMB: -1}, nil, requestspec.Options{}, requestspec.ErrInvalidFlavor, `"f": ram: -1`},

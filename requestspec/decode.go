@@ -24,19 +24,19 @@ var (
 // It is stricter than Cyborg's API: unknown fields, duplicate keys, a name or
 // group key that Cyborg refuses, and groups that [ParseProfile] refuses are
 // errors. They match [ErrInvalidProfile].
-func ParseProfileFile(data []byte) (DeviceProfile, error) {
+func ParseProfileFile(data []byte) (Profile, error) {
 	p, err := ReadProfile(data)
 	if err != nil {
-		return DeviceProfile{}, err
+		return Profile{}, err
 	}
 	if !validProfileName(p.Name) {
-		return DeviceProfile{}, fmt.Errorf("requestspec: %w file: name %q: %s", ErrInvalidProfile, p.Name, profileNameRule)
+		return Profile{}, fmt.Errorf("requestspec: %w file: name %q: %s", ErrInvalidProfile, p.Name, profileNameRule)
 	}
 	if err := checkKeys(p); err != nil {
-		return DeviceProfile{}, err
+		return Profile{}, err
 	}
 	if _, err := ParseProfile(p.Name, p.Groups); err != nil {
-		return DeviceProfile{}, err
+		return Profile{}, err
 	}
 	return p, nil
 }
@@ -47,10 +47,10 @@ func validProfileName(name string) bool { return profileName.MatchString(name) &
 
 // ReadProfile is [ParseProfileFile] without the checks of name and groups, for
 // use with [Lint]. Errors match [ErrInvalidProfile].
-func ReadProfile(data []byte) (DeviceProfile, error) {
+func ReadProfile(data []byte) (Profile, error) {
 	p, err := decodeProfile(data)
 	if err != nil {
-		return DeviceProfile{}, fmt.Errorf("requestspec: %w file: %w", ErrInvalidProfile, err)
+		return Profile{}, fmt.Errorf("requestspec: %w file: %w", ErrInvalidProfile, err)
 	}
 	return p, nil
 }
@@ -79,21 +79,21 @@ func ParseFlavorFile(data []byte) (Flavor, error) {
 	return f, nil
 }
 
-func decodeProfile(data []byte) (DeviceProfile, error) {
+func decodeProfile(data []byte) (Profile, error) {
 	if err := checkJSON(data); err != nil {
-		return DeviceProfile{}, err
+		return Profile{}, err
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
 		var list []json.RawMessage
 		if err := json.Unmarshal(data, &list); err != nil {
-			return DeviceProfile{}, err
+			return Profile{}, err
 		}
 		if len(list) != 1 {
-			return DeviceProfile{}, fmt.Errorf("the list has %d device profiles instead of one", len(list))
+			return Profile{}, fmt.Errorf("the list has %d device profiles instead of one", len(list))
 		}
 		data = list[0]
 	}
-	var p DeviceProfile
+	var p Profile
 	err := decodeObject(data, map[string]any{"name": &p.Name, "groups": (*stringMaps)(&p.Groups), "description": &p.Description})
 	if err == nil && p.Groups == nil {
 		err = errors.New("field groups is missing")
@@ -103,7 +103,7 @@ func decodeProfile(data []byte) (DeviceProfile, error) {
 
 // checkKeys checks the prefix of group keys as Cyborg does. Nova ignores other
 // keys.
-func checkKeys(p DeviceProfile) error {
+func checkKeys(p Profile) error {
 	for i, group := range p.Groups {
 		for _, key := range slices.Sorted(maps.Keys(group)) {
 			if !profileKey.MatchString(key) {

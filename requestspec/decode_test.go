@@ -12,7 +12,7 @@ import (
 
 func TestProfileFileIsAnObjectOrTheBodyOfAPost(t *testing.T) {
 	const object = `{"name": "gpu-1", "description": "one GPU", "groups": [{"resources:PGPU": 1, "trait:CUSTOM_A": "required", "accel:x": "y"}]}`
-	want := requestspec.DeviceProfile{Name: "gpu-1", Description: "one GPU",
+	want := requestspec.Profile{Name: "gpu-1", Description: "one GPU",
 		Groups: []map[string]string{{"resources:PGPU": "1", "trait:CUSTOM_A": "required", "accel:x": "y"}}}
 	for _, file := range []string{object, "\n [" + object + "]\n"} {
 		got, err := requestspec.ParseProfileFile([]byte(file))
@@ -26,7 +26,7 @@ func TestProfileFileIsAnObjectOrTheBodyOfAPost(t *testing.T) {
 }
 
 func TestWrittenProfileReadsBack(t *testing.T) {
-	want := requestspec.DeviceProfile{Name: "dp", Groups: twoGroups}
+	want := requestspec.Profile{Name: "dp", Groups: twoGroups}
 	data, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestBadProfileFilesAreRefused(t *testing.T) {
 			if !errors.Is(err, requestspec.ErrInvalidProfile) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("error %v, want one with %q", err, tt.text)
 			}
-			if diff := cmp.Diff(requestspec.DeviceProfile{}, p); diff != "" {
+			if diff := cmp.Diff(requestspec.Profile{}, p); diff != "" {
 				t.Errorf("a profile beside the error (-want +got):\n%s", diff)
 			}
 		})

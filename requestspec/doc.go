@@ -32,7 +32,7 @@
 //
 //	flavor := requestspec.Flavor{Name: "gpu.small", VCPUs: 2, MemoryMB: 2048, RootGB: 20,
 //		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}}
-//	profile := requestspec.DeviceProfile{Name: "gpu",
+//	profile := requestspec.Profile{Name: "gpu",
 //		Groups: []map[string]string{{"resources:PGPU": "1"}}}
 //	spec, err := requestspec.New(flavor, &profile, requestspec.Options{})
 //	if err != nil {

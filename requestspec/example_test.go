@@ -12,7 +12,7 @@ func ExampleNew() {
 		Name: "gpu.small", VCPUs: 2, MemoryMB: 2048, RootGB: 20,
 		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"},
 	}
-	profile := requestspec.DeviceProfile{
+	profile := requestspec.Profile{
 		Name:   "gpu",
 		Groups: []map[string]string{{"resources:PGPU": "1", "trait:CUSTOM_GPU_NVIDIA": "required"}},
 	}

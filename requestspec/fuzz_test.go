@@ -133,9 +133,9 @@ func FuzzExtraSpecs(f *testing.F) {
 			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
 			fl.ExtraSpecs[key] = value
 		}
-		var p *requestspec.DeviceProfile
+		var p *requestspec.Profile
 		if name, ok := fl.DeviceProfile(); ok {
-			p = &requestspec.DeviceProfile{Name: name, Groups: twoGroups}
+			p = &requestspec.Profile{Name: name, Groups: twoGroups}
 		}
 		spec, err := requestspec.New(fl, p, requestspec.Options{})
 		if err != nil {

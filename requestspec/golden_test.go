@@ -27,8 +27,8 @@ func flavor(pairs ...string) requestspec.Flavor {
 	return f
 }
 
-func profile(groups []map[string]string) *requestspec.DeviceProfile {
-	return &requestspec.DeviceProfile{Name: "dp", Groups: groups}
+func profile(groups []map[string]string) *requestspec.Profile {
+	return &requestspec.Profile{Name: "dp", Groups: groups}
 }
 
 // The strings were written by Nova itself.
@@ -37,7 +37,7 @@ func TestQueryEqualsNovasByteForByte(t *testing.T) {
 	tests := []struct {
 		name    string
 		flavor  requestspec.Flavor
-		profile *requestspec.DeviceProfile
+		profile *requestspec.Profile
 		opts    requestspec.Options
 		want    string
 	}{

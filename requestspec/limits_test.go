@@ -47,7 +47,7 @@ func TestNamesReachPlacementsLimit(t *testing.T) {
 		{"trait", "dp", map[string]string{"resources:FPGA": "1", "trait:" + long: "required"}},
 		{"profile", strings.Repeat("n", 255), map[string]string{"resources:FPGA": "1"}},
 	} {
-		p := requestspec.DeviceProfile{Name: tt.name, Groups: []map[string]string{tt.extra}}
+		p := requestspec.Profile{Name: tt.name, Groups: []map[string]string{tt.extra}}
 		if list := requestspec.Lint(nil, &p); len(list) > 0 {
 			t.Errorf("%s of 255 characters: %v", tt.what, list)
 		}

@@ -17,7 +17,7 @@ import (
 //
 // The findings of the flavor come first, by key; then those of the profile, by
 // group and key; then, if there are no errors, those of the combination.
-func Lint(flavor *Flavor, profile *DeviceProfile) []Finding {
+func Lint(flavor *Flavor, profile *Profile) []Finding {
 	var list []Finding
 	if flavor != nil {
 		list = lintFlavor(*flavor)
@@ -45,7 +45,7 @@ func lintFlavor(flavor Flavor) []Finding {
 
 // lintTogether reports whether a flavor and a profile match, and the warnings of
 // [New] that are not among the known findings.
-func lintTogether(flavor Flavor, profile DeviceProfile, known []Finding) []Finding {
+func lintTogether(flavor Flavor, profile Profile, known []Finding) []Finding {
 	name, named := flavor.DeviceProfile()
 	f := findings{subject: fmt.Sprintf("flavor %q", flavor.Name)}
 	switch {

@@ -15,7 +15,7 @@ var cyborgClasses = []string{"FPGA", "GPU", "VGPU", "PGPU", "CUSTOM_QAT", "CUSTO
 
 // lintProfile checks Cyborg's rules for a new profile, those of [ParseProfile], and
 // the effects of the groups.
-func lintProfile(profile DeviceProfile) []Finding {
+func lintProfile(profile Profile) []Finding {
 	whole := findings{subject: fmt.Sprintf("device profile %q", profile.Name)}
 	if !validProfileName(profile.Name) {
 		whole.fail("name", profile.Name, "Cyborg refuses the name", profileNameRule)

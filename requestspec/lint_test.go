@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func lint(flavor requestspec.Flavor, profile *requestspec.DeviceProfile) []requestspec.Finding {
+func lint(flavor requestspec.Flavor, profile *requestspec.Profile) []requestspec.Finding {
 	return requestspec.Lint(&flavor, profile)
 }
 
@@ -42,7 +42,7 @@ func TestTheFormOfAnIDIsNoFindingWhereItIsReported(t *testing.T) {
 		"CUSTOM_FPGA_INTEL_FUNCTION_" + gzipDashed: "CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_INTEL_REGION_" + gzipDashed: "CUSTOM_ACCELERATOR_FPGA",
 		"CUSTOM_OTHER_" + gzipDashed: "FPGA",
 	} {
-		list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{{"resources:" + class: "1", "trait:" + trait: "required"}}})
+		list := requestspec.Lint(nil, &requestspec.Profile{Name: "dp", Groups: []map[string]string{{"resources:" + class: "1", "trait:" + trait: "required"}}})
 		if len(list) != 0 {
 			t.Errorf("%s of class %s: %v", trait, class, list)
 		}
@@ -142,7 +142,7 @@ func TestFindingIsOneLine(t *testing.T) {
 	} {
 		for value, entry := range map[string]string{"required": key + foreign, "x" + foreign: key, " " + foreign + " ": requestspec.DeviceProfileKey} {
 			list := lint(flavor(entry, value), nil)
-			list = append(list, requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "p" + foreign, Groups: []map[string]string{{entry: value}}})...)
+			list = append(list, requestspec.Lint(nil, &requestspec.Profile{Name: "p" + foreign, Groups: []map[string]string{{entry: value}}})...)
 			for _, f := range list {
 				if text := f.String(); strings.ContainsAny(text, "\n\r\x1b\u2028") {
 					t.Errorf("%q=%q: %q", entry, value, text)
@@ -260,7 +260,7 @@ func TestLintOfProfileGroups(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{tt.group}})
+			list := requestspec.Lint(nil, &requestspec.Profile{Name: "dp", Groups: []map[string]string{tt.group}})
 			for _, f := range list {
 				if f.Key == tt.key && f.Severity == tt.severity && strings.Contains(f.Problem, tt.problem) && strings.Contains(f.Suggestion, tt.suggestion) &&
 					strings.HasPrefix(f.Subject, `device profile "dp"`) && (tt.key == "" || f.Value == tt.group[tt.key]) {
@@ -279,16 +279,16 @@ func TestLintAcceptsGoodProfiles(t *testing.T) {
 		{{"resources:FPGA": "1"}, {"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}},
 		{{"resources:FPGA": "1", "trait:CUSTOM_PROGRAMMABLE": "required", "accel:bitstream_id": "a"}},
 	} {
-		if list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: groups}); len(list) > 0 {
+		if list := requestspec.Lint(nil, &requestspec.Profile{Name: "dp", Groups: groups}); len(list) > 0 {
 			t.Errorf("%v: %v", groups, list)
 		}
 	}
 	// A group without a device is not said to be of the wrong class.
 	noDevice := []map[string]string{{"accel:bitstream_id": "a", "trait:CUSTOM_PROGRAMMABLE": "required"}}
-	if list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: noDevice}); len(list) != 1 || list[0].Suggestion != "add resources:<class>" {
+	if list := requestspec.Lint(nil, &requestspec.Profile{Name: "dp", Groups: noDevice}); len(list) != 1 || list[0].Suggestion != "add resources:<class>" {
 		t.Errorf("no device: %v", list)
 	}
-	list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "d p"})
+	list := requestspec.Lint(nil, &requestspec.Profile{Name: "d p"})
 	if len(list) != 2 || !hasErrors(list) || one(t, list, "name").Value != "d p" || one(t, list, "groups").Problem == "" {
 		t.Errorf("bad name and no groups: %v", list)
 	}
@@ -344,7 +344,7 @@ func TestLintedInputsCanBeRequested(t *testing.T) {
 		groupKey := rapid.SampledFrom([]string{"resources:PGPU", "resources:FPGA", "trait:CUSTOM_A", "trait:CUSTOM_FPGA_XILINX", "accel:function_id", "resources1:FPGA",
 			"resources:CUSTOM_ACCELERATOR_MEMORY_DDR"})
 		groups := rapid.SliceOfN(rapid.MapOfN(groupKey, value, 0, 3), 0, 3).Draw(t, "groups")
-		p := requestspec.DeviceProfile{Name: "dp", Groups: groups}
+		p := requestspec.Profile{Name: "dp", Groups: groups}
 		if hasErrors(lint(f, &p)) {
 			return
 		}

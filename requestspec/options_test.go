@@ -124,7 +124,7 @@ func TestReadProfileChecksTheFormOnly(t *testing.T) {
 
 func ExamplePortGroups() {
 	port := requestspec.Port{UUID: portUUID, VNICType: requestspec.VNICAcceleratorDirect, DeviceProfile: "nic"}
-	groups, err := requestspec.PortGroups(port, &requestspec.DeviceProfile{Name: "nic", Groups: []map[string]string{{"resources:CUSTOM_NIC": "1"}}}, 0)
+	groups, err := requestspec.PortGroups(port, &requestspec.Profile{Name: "nic", Groups: []map[string]string{{"resources:CUSTOM_NIC": "1"}}}, 0)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -49,7 +49,7 @@ var portUUID = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}
 //
 // Errors match [ErrInvalidPort] and have Nova's text where Nova has one; those of a
 // bad profile also match [ErrInvalidProfile].
-func PortGroups(port Port, profile *DeviceProfile, computeVersion int) ([]Group, error) {
+func PortGroups(port Port, profile *Profile, computeVersion int) ([]Group, error) {
 	if !port.Accelerated() {
 		return nil, nil
 	}
@@ -77,7 +77,7 @@ func PortGroups(port Port, profile *DeviceProfile, computeVersion int) ([]Group,
 	return groups, nil
 }
 
-func (p Port) check(profile *DeviceProfile, computeVersion int) error {
+func (p Port) check(profile *Profile, computeVersion int) error {
 	switch {
 	case !portUUID.MatchString(p.UUID):
 		return errors.New("its id is not a UUID")

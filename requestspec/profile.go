@@ -12,9 +12,9 @@ import (
 // xilinxTrait marks cards with two functions, management and user, per unit of FPGA.
 const xilinxTrait = "CUSTOM_FPGA_XILINX"
 
-// DeviceProfile is a Cyborg device profile. Accelerator requests refer to a group by
+// Profile is a Cyborg device profile. Accelerator requests refer to a group by
 // its index.
-type DeviceProfile struct {
+type Profile struct {
 	// Name is the value of the flavor's extra spec.
 	Name string `json:"name"`
 	// Description is free text; it has no effect on the request.

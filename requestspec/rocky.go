@@ -23,7 +23,7 @@ type Rocky struct {
 	// Flavor is the flavor without its accelerators; it names Profile.
 	Flavor Flavor `json:"flavor"`
 	// Profile has to exist in Cyborg before the flavor is used.
-	Profile DeviceProfile `json:"device_profile"`
+	Profile Profile `json:"device_profile"`
 	// Moved are the keys of the extra specs that moved to the profile, sorted.
 	Moved []string `json:"moved"`
 	// Warnings are entries that were interpreted.
@@ -398,7 +398,7 @@ func (r *rockyReader) addOthers(entries map[string]string, others []rockyEntry) 
 // result makes the flavor and the profile.
 func (r *rockyReader) result() (Rocky, bool, error) {
 	name := r.profileName()
-	profile := DeviceProfile{Name: name, Groups: r.profile}
+	profile := Profile{Name: name, Groups: r.profile}
 	if len(r.flavor.Name) <= maxName {
 		profile.Description = "Converted from flavor " + r.flavor.Name
 	}

@@ -191,7 +191,7 @@ func neutronResourceRequests(t *testing.T) {
 	tests := []struct {
 		name    string
 		port    requestspec.Port
-		profile *requestspec.DeviceProfile
+		profile *requestspec.Profile
 		version int
 		wantErr string // part of the text
 		is      error
@@ -200,7 +200,7 @@ func neutronResourceRequests(t *testing.T) {
 		{name: "physical", port: changed(func(p *requestspec.Port) { p.VNICType = requestspec.VNICAcceleratorDirectPhysical }), profile: profile(oneFPGA), version: 57},
 		{name: "no_profile_of_port", port: changed(func(p *requestspec.Port) { p.DeviceProfile = "" }), wantErr: "No device profile for port " + portUUID + "."},
 		{name: "profile_not_found", port: accelerated, wantErr: "Device profile name dp: Expected 1 device profile but got nothing."},
-		{name: "another_profile", port: accelerated, profile: &requestspec.DeviceProfile{Name: "b", Groups: oneFPGA}, wantErr: `"b" is given`},
+		{name: "another_profile", port: accelerated, profile: &requestspec.Profile{Name: "b", Groups: oneFPGA}, wantErr: `"b" is given`},
 		{name: "arq_reject_multi_devices", port: accelerated, profile: profile([]map[string]string{{"resources:FPGA": "2"}}),
 			wantErr: "Device profile name dp: request multiple devices for single port."},
 		{name: "two_groups", port: accelerated, profile: profile([]map[string]string{{"resources:FPGA": "1"}, {"resources:PGPU": "1"}}), wantErr: "request multiple devices"},

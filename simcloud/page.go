@@ -175,9 +175,9 @@ func (c pageCloud) Flavors() (list []requestspec.Flavor) {
 }
 
 // DeviceProfiles implements statuspage.Cloud.
-func (c pageCloud) DeviceProfiles() (list []requestspec.DeviceProfile) {
+func (c pageCloud) DeviceProfiles() (list []requestspec.Profile) {
 	for _, p := range c.Cyborg.DeviceProfiles() {
-		list = append(list, requestspec.DeviceProfile{Name: p.Name, Groups: p.Groups})
+		list = append(list, requestspec.Profile{Name: p.Name, Groups: p.Groups})
 	}
 	return list
 }

@@ -80,12 +80,12 @@ func readAll[T any](ctx context.Context, flag string, names []string, parse func
 
 // check lints each profile, and each flavor with the profile that it names. A single
 // flavor is checked with a single profile even if it does not name it.
-func (c *lintCommand) check(flavors []requestspec.Flavor, rocky []*requestspec.Rocky, profiles []requestspec.DeviceProfile) ([]requestspec.Finding, error) {
+func (c *lintCommand) check(flavors []requestspec.Flavor, rocky []*requestspec.Rocky, profiles []requestspec.Profile) ([]requestspec.Finding, error) {
 	found := []requestspec.Finding{}
 	if len(flavors) == 1 && len(profiles) == 1 {
 		return append(found, requestspec.Lint(&flavors[0], &profiles[0])...), nil
 	}
-	byName := map[string]*requestspec.DeviceProfile{}
+	byName := map[string]*requestspec.Profile{}
 	for i, profile := range profiles {
 		if _, twice := byName[profile.Name]; twice {
 			return nil, command.BadInput(fmt.Errorf("--profile %s: device profile %q occurs twice", c.Profile[i], profile.Name))

@@ -102,21 +102,21 @@ type Result struct {
 // succeeds (with [Hooks.Start], when StartGuest does) or Unwind is called.
 type Attempt struct {
 	Request    Request
-	Profile    *requestspec.DeviceProfile // step 1; nil without a device profile
-	Spec       requestspec.RequestSpec    // step 2
-	Candidates []Candidate                // step 3, in the order of trial
-	Chosen     *Candidate                 // step 4; step 5 may move on to another host
-	Host       string                     // step 4
-	ARQs       []cyborgclient.ARQ         // step 6, as Cyborg last showed them
-	Bindings   []matching.Match           // step 7
-	Devices    []domainxml.Device         // step 10
-	Skipped    []domainxml.Handle         // step 10
-	Ports      []Port                     // step 10, those with a device
-	Domain     []byte                     // step 10
+	Profile    *requestspec.Profile    // step 1; nil without a device profile
+	Spec       requestspec.RequestSpec // step 2
+	Candidates []Candidate             // step 3, in the order of trial
+	Chosen     *Candidate              // step 4; step 5 may move on to another host
+	Host       string                  // step 4
+	ARQs       []cyborgclient.ARQ      // step 6, as Cyborg last showed them
+	Bindings   []matching.Match        // step 7
+	Devices    []domainxml.Device      // step 10
+	Skipped    []domainxml.Handle      // step 10
+	Ports      []Port                  // step 10, those with a device
+	Domain     []byte                  // step 10
 
 	// PortProfiles are the device profiles of ports by port (step 1), PortOf is the
 	// port of an ARQ (step 6). An ARQ of the flavor has none.
-	PortProfiles map[string]requestspec.DeviceProfile
+	PortProfiles map[string]requestspec.Profile
 	PortOf       map[string]string
 
 	flow    *Flow

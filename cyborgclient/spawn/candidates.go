@@ -428,7 +428,7 @@ func OrderBy(weighers ...matching.Weigher) func([]Candidate) []Candidate {
 func (a *Attempt) order() error {
 	order := a.Request.Order
 	if order == nil && len(a.flow.config.Weighers) > 0 {
-		var profile requestspec.DeviceProfile
+		var profile requestspec.Profile
 		if a.Profile != nil {
 			profile = *a.Profile
 		}
@@ -452,7 +452,7 @@ func (a *Attempt) order() error {
 
 // weighersOf returns the named weighers; the error matches ErrConfig and names an
 // unknown one.
-func weighersOf(names []Weigher, profile requestspec.DeviceProfile) ([]matching.Weigher, error) {
+func weighersOf(names []Weigher, profile requestspec.Profile) ([]matching.Weigher, error) {
 	known := map[Weigher]matching.Weigher{
 		WeigherFunction: matching.FunctionLoaded(profile, nil), WeigherFragments: matching.FewestFragments(), WeigherNUMA: matching.NUMAAffinity(),
 	}

@@ -95,7 +95,7 @@ func (c Config) check() error {
 	case c.UnwindTimeout < 0:
 		return fmt.Errorf("%w: unwind timeout: %s is negative", ErrConfig, c.UnwindTimeout)
 	}
-	_, err := weighersOf(c.Weighers, requestspec.DeviceProfile{})
+	_, err := weighersOf(c.Weighers, requestspec.Profile{})
 	return err
 }
 

@@ -20,8 +20,8 @@ func MatchingOf(arq cyborgclient.ARQ) matching.Unmatched {
 }
 
 // ProfileOf is a device profile of Cyborg as package requestspec takes it.
-func ProfileOf(profile cyborgclient.DeviceProfile) requestspec.DeviceProfile {
-	converted := requestspec.DeviceProfile{Name: profile.Name, Groups: profile.Groups}
+func ProfileOf(profile cyborgclient.DeviceProfile) requestspec.Profile {
+	converted := requestspec.Profile{Name: profile.Name, Groups: profile.Groups}
 	if profile.Description != nil {
 		converted.Description = *profile.Description
 	}

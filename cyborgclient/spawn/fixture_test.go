@@ -155,7 +155,7 @@ func TestNovaFixture(t *testing.T) {
 			}
 		},
 		"multi_is_refused_for_ports": func(t *testing.T, _ *world) {
-			profile := requestspec.DeviceProfile{Name: "fakedev-dp-multi", Groups: fixtureModel().DeviceProfiles[2].Groups}
+			profile := requestspec.Profile{Name: "fakedev-dp-multi", Groups: fixtureModel().DeviceProfiles[2].Groups}
 			port := requestspec.Port{UUID: "ce531f90-199f-48c0-816c-13e38010b442", VNICType: requestspec.VNICAcceleratorDirect, DeviceProfile: profile.Name}
 			if _, err := requestspec.PortGroups(port, &profile, 0); err == nil {
 				t.Error("three devices were taken for a port")

@@ -42,9 +42,9 @@ type Handover struct {
 	// those that Nova's conductor passes to nova-compute. Profiles are the device profiles of
 	// flavor and ports, with which the ARQs are compared, and created there; an earlier version
 	// passed none without alternates. Image is that of the request.
-	Alternates []Candidate                 `json:"alternates,omitempty"`
-	Profiles   []requestspec.DeviceProfile `json:"profiles,omitempty"`
-	Image      string                      `json:"image,omitempty"`
+	Alternates []Candidate           `json:"alternates,omitempty"`
+	Profiles   []requestspec.Profile `json:"profiles,omitempty"`
+	Image      string                `json:"image,omitempty"`
 	// Kept are ARQs of hosts that were tried before, which Cyborg keeps until the agents of
 	// those hosts answer: see [Result.Leftovers].
 	Kept []KeptARQ `json:"kept,omitempty"`
@@ -85,7 +85,7 @@ func (a *Attempt) Handover() (Handover, error) {
 		h.Kept = append(h.Kept, KeptARQ{arq.UUID, arq.Hostname, a.stuck.errs[arq.UUID].Error()})
 	}
 	for _, from := range a.sources() {
-		if !slices.ContainsFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == from.profile.Name }) {
+		if !slices.ContainsFunc(h.Profiles, func(p requestspec.Profile) bool { return p.Name == from.profile.Name }) {
 			h.Profiles = append(h.Profiles, from.profile)
 		}
 	}
@@ -246,7 +246,7 @@ func (h Handover) devicesOf(port, name string, added placement.Resources) (neede
 	if len(arqs) == 0 {
 		return nil, fmt.Errorf("no ARQ of port %s", port)
 	}
-	i := slices.IndexFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == name })
+	i := slices.IndexFunc(h.Profiles, func(p requestspec.Profile) bool { return p.Name == name })
 	if i < 0 {
 		return nil, nil
 	}
@@ -280,15 +280,15 @@ func holderOf(resources map[string]int, claimed placement.Resources) []string {
 }
 
 // profile returns a device profile; without alternates only its name is known.
-func (h Handover) profile(name string) (requestspec.DeviceProfile, error) {
-	i := slices.IndexFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == name })
+func (h Handover) profile(name string) (requestspec.Profile, error) {
+	i := slices.IndexFunc(h.Profiles, func(p requestspec.Profile) bool { return p.Name == name })
 	switch {
 	case i >= 0:
 		return h.Profiles[i], nil
 	case len(h.Alternates) > 0:
-		return requestspec.DeviceProfile{}, fmt.Errorf("%w: handover of instance %s has alternates and no device profile %q", ErrRequest, h.Instance, name)
+		return requestspec.Profile{}, fmt.Errorf("%w: handover of instance %s has alternates and no device profile %q", ErrRequest, h.Instance, name)
 	}
-	return requestspec.DeviceProfile{Name: name}, nil
+	return requestspec.Profile{Name: name}, nil
 }
 
 // Resume continues the attempt of a handover with WaitBound and Compose, or after a
@@ -312,7 +312,7 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 			Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
 			Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
 		},
-		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{}, passed: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
+		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.Profile{}, tried: map[string]bool{}, passed: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
 		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(), resumed: true, unseen: map[string]bool{},
 		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed, Generation: h.Generation}, sent: true, certain: true},

@@ -130,7 +130,7 @@ var (
 )
 
 // arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.
-func arqCount(profile requestspec.DeviceProfile) int {
+func arqCount(profile requestspec.Profile) int {
 	total := 0
 	for _, group := range profile.Groups {
 		n, err := requestspec.ARQCount(group)

@@ -27,7 +27,7 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 				return "", fmt.Errorf("port %s: %w", port.UUID, err)
 			}
 			if a.PortProfiles == nil {
-				a.PortProfiles = make(map[string]requestspec.DeviceProfile)
+				a.PortProfiles = make(map[string]requestspec.Profile)
 			}
 			a.PortProfiles[port.UUID] = profile
 		}
@@ -54,7 +54,7 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 
 // readProfile reads a device profile; an error that matches ErrProfile names one that
 // does not exist.
-func (f *Flow) readProfile(ctx context.Context, name string) (requestspec.DeviceProfile, error) {
+func (f *Flow) readProfile(ctx context.Context, name string) (requestspec.Profile, error) {
 	found, exists, err := f.findProfile(ctx, name)
 	if err == nil && !exists {
 		err = fmt.Errorf("%w: %q does not exist", ErrProfile, name)
@@ -62,7 +62,7 @@ func (f *Flow) readProfile(ctx context.Context, name string) (requestspec.Device
 	return found, err
 }
 
-func (f *Flow) findProfile(ctx context.Context, name string) (profile requestspec.DeviceProfile, exists bool, err error) {
+func (f *Flow) findProfile(ctx context.Context, name string) (profile requestspec.Profile, exists bool, err error) {
 	found, err := f.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
 	switch {
 	case err != nil:
@@ -205,7 +205,7 @@ func checkPorts(ports []Port) error {
 // source is one device profile of the instance, the flavor's or a port's. Its ARQs
 // are created with one POST.
 type source struct {
-	profile requestspec.DeviceProfile
+	profile requestspec.Profile
 	port    Port // zero: the flavor's
 }
 
@@ -342,7 +342,7 @@ func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (crea
 
 // sameProfile reports whether a profile of that name exists; one with other groups is
 // an error.
-func (f *Flow) sameProfile(ctx context.Context, want requestspec.DeviceProfile) (bool, error) {
+func (f *Flow) sameProfile(ctx context.Context, want requestspec.Profile) (bool, error) {
 	found, exists, err := f.findProfile(ctx, want.Name)
 	if err != nil || !exists {
 		return false, err

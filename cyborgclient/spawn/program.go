@@ -185,7 +185,7 @@ func (q imageQuery) ToImageListQuery() (string, error) { return "?" + url.Values
 
 // loadsOfImage reports whether an FPGA of the profile gets what the instance's image names:
 // a group names nothing itself.
-func loadsOfImage(profile requestspec.DeviceProfile) bool {
+func loadsOfImage(profile requestspec.Profile) bool {
 	return slices.ContainsFunc(profile.Groups, func(group map[string]string) bool {
 		names := slices.ContainsFunc([]string{propertyFunctionID, propertyFunctionName, "accel:bitstream_id", "accel:bitstream_name"},
 			func(key string) bool { return group[key] != "" })

@@ -77,7 +77,7 @@ func flavor(t *testing.T, name string) requestspec.Flavor {
 	return f
 }
 
-func profile(t *testing.T, name string) requestspec.DeviceProfile {
+func profile(t *testing.T, name string) requestspec.Profile {
 	t.Helper()
 	p, err := requestspec.ParseProfileFile(read(t, name+".json"))
 	if err != nil {

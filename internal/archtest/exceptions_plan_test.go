@@ -8,7 +8,6 @@ func exceptions() []Exception {
 		{"mutex", "fakecyborg/internal/layout.flat", "it guards the totals of reports in progress"},
 		{"mutex", "internal/nova.Server", "it guards the receivers of events"},
 		{"mutex", "internal/nova.deliveries", "it guards goroutines"},
-		{"twice", "simcloud.DeviceProfile", "the simulators share no code with the library"},
 		{"twice", "simcloud.Flavor", "the simulators share no code with the library"},
 	}
 }

@@ -44,7 +44,7 @@ type Cloud interface {
 	// Flavors and DeviceProfiles are what can be asked for, and Explain says why hosts are no candidates for a query of
 	// allocation candidates.
 	Flavors() []requestspec.Flavor
-	DeviceProfiles() []requestspec.DeviceProfile
+	DeviceProfiles() []requestspec.Profile
 	Explain(query string, shown Query) (Explanation, error)
 	// Unrecognized lists what clients sent and no service reads.
 	Unrecognized() []Unrecognized

@@ -74,7 +74,7 @@ func (p *Page) explain(a address) any {
 
 // question is the query that Nova would send for a flavor with a device profile, and what else it is to have. Any of the
 // three may be empty; without a device profile the flavor's own counts.
-func question(flavors []requestspec.Flavor, profiles []requestspec.DeviceProfile, flavor, profile, more string) (string, error) {
+func question(flavors []requestspec.Flavor, profiles []requestspec.Profile, flavor, profile, more string) (string, error) {
 	if flavor == "" && profile == "" {
 		return more, nil
 	}
@@ -93,8 +93,8 @@ func question(flavors []requestspec.Flavor, profiles []requestspec.DeviceProfile
 		}
 		wanted.ExtraSpecs = specs
 	}
-	var named *requestspec.DeviceProfile
-	if at := slices.IndexFunc(profiles, func(p requestspec.DeviceProfile) bool { return p.Name == profile }); at >= 0 {
+	var named *requestspec.Profile
+	if at := slices.IndexFunc(profiles, func(p requestspec.Profile) bool { return p.Name == profile }); at >= 0 {
 		named = &profiles[at]
 	}
 	spec, err := requestspec.New(wanted, named, requestspec.Options{})

@@ -134,8 +134,8 @@ func (w *world) Flavors() []requestspec.Flavor {
 	return []requestspec.Flavor{{Name: "small", VCPUs: 1}, {Name: "accel", VCPUs: 2, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}}}
 }
 
-func (w *world) DeviceProfiles() []requestspec.DeviceProfile {
-	return []requestspec.DeviceProfile{
+func (w *world) DeviceProfiles() []requestspec.Profile {
+	return []requestspec.Profile{
 		{Name: "gpu", Groups: []map[string]string{{"resources:PGPU": "1"}}}, {Name: "fpga", Groups: []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_A": "required"}}},
 	}
 }

@@ -84,7 +84,7 @@ func (c *Explain) flavorQuery(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var profile *requestspec.DeviceProfile
+	var profile *requestspec.Profile
 	switch name := flavor.ExtraSpecs[requestspec.DeviceProfileKey]; {
 	case c.Profile != "":
 		found, err := command.ParseFile(ctx, "profile", c.Profile, maxDefinition, requestspec.ReadProfile)
@@ -97,7 +97,7 @@ func (c *Explain) flavorQuery(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		profile = &requestspec.DeviceProfile{Name: found.Name, Groups: found.Groups}
+		profile = &requestspec.Profile{Name: found.Name, Groups: found.Groups}
 	}
 	spec, err := requestspec.New(flavor, profile, requestspec.Options{})
 	if err != nil {
