@@ -40,7 +40,7 @@ func requestOf(alias *libvirtxml.DomainAlias) string {
 
 // mark returns a copy of domain in which those of the devices that it has as host devices have
 // the alias of their accelerator request, unless they have one that libvirt keeps.
-func mark(domain []byte, devices []Device) ([]byte, error) {
+func mark(domain []byte, devices []Hostdev) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func mark(domain []byte, devices []Device) ([]byte, error) {
 		if a := have.Hostdev.Alias; a != nil && strings.HasPrefix(a.Name, keptPrefix) {
 			continue
 		}
-		n := slices.IndexFunc(devices, func(d Device) bool { return d.Interface == nil && d.is(have) })
+		n := slices.IndexFunc(devices, func(d Hostdev) bool { return d.Interface == nil && d.is(have) })
 		if n < 0 || requestOf(devices[n].Hostdev.Alias) == "" {
 			continue
 		}

@@ -11,14 +11,14 @@ import (
 func TestACompletedDomainTellsTheDevicesOfItsRequests(t *testing.T) {
 	t.Parallel()
 	const arq = "4b1e7a2c-0000-4000-8000-000000000001"
-	device := func(bus string) []domainxml.Device {
+	device := func(bus string) []domainxml.Hostdev {
 		list, _, err := domainxml.Hostdevs([]domainxml.Handle{{ARQ: arq, Type: "PCI", Info: pciInfo("0000", bus, "00", "0")}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return list
 	}
-	unmarked := []domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}}
+	unmarked := []domainxml.Hostdev{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}}
 	old, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "x"}), unmarked)
 	if err != nil {
 		t.Fatal(err)

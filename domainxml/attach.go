@@ -5,7 +5,7 @@ import "slices"
 // AttachXML returns the document of one device for libvirt's attach-device and
 // virDomainAttachDeviceFlags: a hostdev, or the interface of a network port. The
 // error is [ErrDevice].
-func AttachXML(d Device) ([]byte, error) {
+func AttachXML(d Hostdev) ([]byte, error) {
 	full, err := d.complete()
 	if err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func AttachXML(d Device) ([]byte, error) {
 // domain, with its alias and its address in the guest, or for a network port a new
 // one. The errors are those of [Remove]; [ErrAbsent] also if a port's interface is
 // missing.
-func DetachXML(domain []byte, d Device) ([]byte, error) {
+func DetachXML(domain []byte, d Hostdev) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ func BenchmarkMerge(b *testing.B) {
 			domain := []byte("<domain><devices>" + strings.Repeat(element, n) + "</devices></domain>")
 			b.Run(fmt.Sprintf("%s=%d", name, n), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := domainxml.Merge(domain, []domainxml.Device{{MDEV: mdevUUID2}}); err != nil {
+					if _, err := domainxml.Merge(domain, []domainxml.Hostdev{{MDEV: mdevUUID2}}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -32,7 +32,7 @@ func BenchmarkMerge(b *testing.B) {
 // a spawn does.
 func BenchmarkCompose(b *testing.B) {
 	domain := domainxml.NewDomain(domainxml.DomainOpts{Name: "guest", MemoryMiB: 2048, VCPUs: 2})
-	devices := []domainxml.Device{{MDEV: mdevUUID2}}
+	devices := []domainxml.Hostdev{{MDEV: mdevUUID2}}
 	b.ReportAllocs()
 	for b.Loop() {
 		merged, err := domainxml.Merge(domain, devices)

@@ -12,7 +12,7 @@ import (
 // Remove returns a copy of domain without the given host devices and, of those of
 // [Interfaces], network interfaces; it is otherwise unchanged. A missing device is [ErrAbsent],
 // an invalid one [ErrDevice]; the document is checked as in [Merge].
-func Remove(domain []byte, devices []Device) ([]byte, error) {
+func Remove(domain []byte, devices []Hostdev) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func Remove(domain []byte, devices []Device) ([]byte, error) {
 }
 
 // find returns the element of a host device or a network interface of the domain.
-func (p *parsed) find(d Device) (*element, error) {
+func (p *parsed) find(d Hostdev) (*element, error) {
 	want, err := d.complete()
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (p *parsed) find(d Device) (*element, error) {
 	return nil, absent(want)
 }
 
-func absent(d Device) error { return fmt.Errorf("domainxml: %s: %w in the domain", d, ErrAbsent) }
+func absent(d Hostdev) error { return fmt.Errorf("domainxml: %s: %w in the domain", d, ErrAbsent) }
 
 // lineOf returns the range of an element, with its line if it is alone on it.
 func lineOf(doc []byte, e *element) (from, to int) {
@@ -82,14 +82,14 @@ func ReplaceMDEV(domain []byte, old, replacement string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := Device{MDEV: replacement}.complete()
+	fresh, err := Hostdev{MDEV: replacement}.complete()
 	if err != nil {
 		return nil, err
 	}
 	if p.has(fresh) {
 		return nil, &DuplicateError{Device: fresh.String(), Holder: "a hostdev of the domain"}
 	}
-	e, err := p.find(Device{MDEV: old})
+	e, err := p.find(Hostdev{MDEV: old})
 	if err != nil {
 		return nil, err
 	}

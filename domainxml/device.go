@@ -9,9 +9,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Device is one host device of a domain: a PCI function or a mediated device, or
+// Hostdev is one host device of a domain: a PCI function or a mediated device, or
 // the PCI function behind a network interface.
-type Device struct {
+type Hostdev struct {
 	// ARQ is the accelerator request it came from. Of a device that was read from a domain it is the one that its alias names,
 	// see [Hostdevs]; empty without one.
 	ARQ string
@@ -25,12 +25,12 @@ type Device struct {
 	// Merge makes it from PCI or MDEV.
 	Hostdev libvirtxml.DomainHostdev
 	// Interface is the libvirt element of the accelerator of a network port, see
-	// [Interfaces]; nil for a host device. Then Hostdev is zero.
+	// [Interfaces]; nil for a host device. If it is set, the field Hostdev is zero.
 	Interface *libvirtxml.DomainInterface
 }
 
 // String returns the name of the device: "pci 0000:3b:00.0", "mdev <uuid>", or "no device".
-func (d Device) String() string {
+func (d Hostdev) String() string {
 	switch {
 	case d.PCI != nil:
 		return "pci " + d.PCI.String()
@@ -41,15 +41,15 @@ func (d Device) String() string {
 }
 
 // mac is the MAC address of a network interface, "" if it has none.
-func (d Device) mac() string {
+func (d Hostdev) mac() string {
 	if d.Interface == nil || d.Interface.MAC == nil {
 		return ""
 	}
 	return d.Interface.MAC.Address
 }
 
-func pciDevice(arq string, a PCIAddress, managed string) Device {
-	return Device{ARQ: arq, PCI: &a, Hostdev: libvirtxml.DomainHostdev{
+func pciDevice(arq string, a PCIAddress, managed string) Hostdev {
+	return Hostdev{ARQ: arq, PCI: &a, Hostdev: libvirtxml.DomainHostdev{
 		Managed: managed, Alias: aliasOf(arq),
 		SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
 			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: a.element()},
@@ -57,8 +57,8 @@ func pciDevice(arq string, a PCIAddress, managed string) Device {
 	}}
 }
 
-func mdevDevice(arq, uuid string) Device {
-	return Device{ARQ: arq, MDEV: uuid, Hostdev: libvirtxml.DomainHostdev{
+func mdevDevice(arq, uuid string) Hostdev {
+	return Hostdev{ARQ: arq, MDEV: uuid, Hostdev: libvirtxml.DomainHostdev{
 		Managed: "no", Alias: aliasOf(arq),
 		SubsysMDev: &libvirtxml.DomainHostdevSubsysMDev{
 			Model:  "vfio-pci",
@@ -69,88 +69,88 @@ func mdevDevice(arq, uuid string) Device {
 
 // complete checks a device of the caller and sets its element: PCI or MDEV and the
 // element must name the same device.
-func (d Device) complete() (Device, error) {
+func (d Hostdev) complete() (Hostdev, error) {
 	if d.Interface != nil {
 		return d.completeInterface()
 	}
 	made, err := d.fromName()
 	if err != nil {
-		return Device{}, d.invalid(err)
+		return Hostdev{}, d.invalid(err)
 	}
 	if d.Hostdev.SubsysPCI == nil && d.Hostdev.SubsysMDev == nil {
 		if d.PCI == nil && d.MDEV == "" {
-			return Device{}, d.invalid(errors.New("neither PCI nor MDEV is set"))
+			return Hostdev{}, d.invalid(errors.New("neither PCI nor MDEV is set"))
 		}
 		return made, nil
 	}
 	read, err := fromElement(d.Hostdev)
 	if err != nil {
-		return Device{}, d.invalid(err)
+		return Hostdev{}, d.invalid(err)
 	}
 	if (d.PCI != nil || d.MDEV != "") && read.String() != made.String() {
-		return Device{}, d.invalid(fmt.Errorf("its element names %s", read))
+		return Hostdev{}, d.invalid(fmt.Errorf("its element names %s", read))
 	}
 	read.ARQ = d.ARQ
 	return read, nil
 }
 
 // completeInterface is complete for the device of a network port.
-func (d Device) completeInterface() (Device, error) {
+func (d Hostdev) completeInterface() (Hostdev, error) {
 	i := d.Interface
 	if d.MDEV != "" || d.Hostdev.SubsysPCI != nil || d.Hostdev.SubsysMDev != nil {
-		return Device{}, d.invalid(errors.New("it is both a network interface and a host device"))
+		return Hostdev{}, d.invalid(errors.New("it is both a network interface and a host device"))
 	}
 	if i.Source == nil || i.Source.Hostdev == nil || i.Source.Hostdev.PCI == nil {
-		return Device{}, d.invalid(errors.New("its interface has no PCI function"))
+		return Hostdev{}, d.invalid(errors.New("its interface has no PCI function"))
 	}
 	a, err := addressOf(i.Source.Hostdev.PCI.Address)
 	if err != nil {
-		return Device{}, d.invalid(err)
+		return Hostdev{}, d.invalid(err)
 	}
 	if d.PCI != nil && *d.PCI != a {
-		return Device{}, d.invalid(fmt.Errorf("its element names pci %s", a))
+		return Hostdev{}, d.invalid(fmt.Errorf("its element names pci %s", a))
 	}
 	d.PCI = &a
 	return d, nil
 }
 
 // element returns the libvirtxml element of the device.
-func (d Device) element() any {
+func (d Hostdev) element() any {
 	if d.Interface != nil {
 		return d.Interface
 	}
 	return &d.Hostdev
 }
 
-func (d Device) fromName() (Device, error) {
+func (d Hostdev) fromName() (Hostdev, error) {
 	switch {
 	case d.PCI != nil && d.MDEV != "":
-		return Device{}, errors.New("both PCI and MDEV are set")
+		return Hostdev{}, errors.New("both PCI and MDEV are set")
 	case d.PCI != nil:
 		return pciDevice(d.ARQ, *d.PCI, "yes"), d.PCI.validate()
 	case d.MDEV != "":
 		uuid, err := canonicalUUID(d.MDEV)
 		return mdevDevice(d.ARQ, uuid), err
 	}
-	return Device{}, nil
+	return Hostdev{}, nil
 }
 
 // fromElement reads the identity of a PCI or mediated device element.
-func fromElement(h libvirtxml.DomainHostdev) (Device, error) {
+func fromElement(h libvirtxml.DomainHostdev) (Hostdev, error) {
 	switch {
 	case h.SubsysPCI != nil && h.SubsysMDev != nil:
-		return Device{}, errors.New("its element is both a PCI and a mediated device")
+		return Hostdev{}, errors.New("its element is both a PCI and a mediated device")
 	case h.SubsysPCI != nil && h.SubsysPCI.Source != nil:
 		a, err := addressOf(h.SubsysPCI.Source.Address)
-		return Device{ARQ: requestOf(h.Alias), PCI: &a, Hostdev: h}, err
+		return Hostdev{ARQ: requestOf(h.Alias), PCI: &a, Hostdev: h}, err
 	case h.SubsysMDev != nil && h.SubsysMDev.Source != nil && h.SubsysMDev.Source.Address != nil:
 		uuid, err := lenientUUID(h.SubsysMDev.Source.Address.UUID)
-		return Device{ARQ: requestOf(h.Alias), MDEV: uuid, Hostdev: h}, err
+		return Hostdev{ARQ: requestOf(h.Alias), MDEV: uuid, Hostdev: h}, err
 	}
-	return Device{}, errors.New("no source address")
+	return Hostdev{}, errors.New("no source address")
 }
 
-func (d Device) invalid(err error) error {
+func (d Hostdev) invalid(err error) error {
 	subject := d.String()
 	if d.ARQ != "" {
 		subject += " of accelerator request " + d.ARQ

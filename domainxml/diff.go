@@ -8,25 +8,25 @@ import (
 // Difference compares a domain with a list of devices.
 type Difference struct {
 	// Missing are the devices of the list that the domain lacks, in the list's order.
-	Missing []Device
+	Missing []Hostdev
 	// Present are those that it has, as given in the list.
-	Present []Device
+	Present []Hostdev
 	// Stale are the PCI and mediated host devices of the domain whose alias names an
 	// accelerator request, see [Hostdevs], and that are not in the list, or for another
 	// request: it has another device now, or is deleted. Then its network interfaces of type
 	// hostdev that have the PCI function or the MAC address of one in the list, and the other
 	// not: the port has another function now.
-	Stale []Device
+	Stale []Hostdev
 	// Foreign are the others of the domain that are not in the list: Nova's own, which
 	// Nova has to keep when it regenerates the domain, or those of deleted accelerators
 	// without an alias.
-	Foreign []Device
+	Foreign []Hostdev
 }
 
 // Diff compares a domain with the devices that it should have: those of [Hostdevs]
 // with its host devices, those of [Interfaces] with its interfaces. The errors are
 // those of [Merge], except that the domain may have a device already.
-func Diff(domain []byte, devices []Device) (Difference, error) {
+func Diff(domain []byte, devices []Hostdev) (Difference, error) {
 	p, err := parse(domain)
 	if err != nil {
 		return Difference{}, err
@@ -45,7 +45,7 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 		}
 	}
 	for _, d := range p.devices {
-		i := slices.IndexFunc(wanted, func(w Device) bool { return w.Interface == nil && w.String() == d.String() })
+		i := slices.IndexFunc(wanted, func(w Hostdev) bool { return w.Interface == nil && w.String() == d.String() })
 		switch {
 		case i >= 0 && wanted[i].is(d):
 		case d.ARQ != "":
@@ -55,8 +55,8 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 		}
 	}
 	for _, have := range p.interfaces {
-		if !slices.ContainsFunc(wanted, func(w Device) bool { return w.Interface != nil && w.is(have) }) &&
-			slices.ContainsFunc(wanted, func(w Device) bool { return w.replaces(have) }) {
+		if !slices.ContainsFunc(wanted, func(w Hostdev) bool { return w.Interface != nil && w.is(have) }) &&
+			slices.ContainsFunc(wanted, func(w Hostdev) bool { return w.replaces(have) }) {
 			diff.Stale = append(diff.Stale, have)
 		}
 	}
@@ -64,7 +64,7 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 }
 
 // replaces reports whether this is an interface that has the function or the MAC address of have.
-func (d Device) replaces(have Device) bool {
+func (d Hostdev) replaces(have Hostdev) bool {
 	return d.Interface != nil && (d.String() == have.String() || have.mac() != "" && strings.EqualFold(d.mac(), have.mac()))
 }
 
@@ -75,7 +75,7 @@ func (d Device) replaces(have Device) bool {
 // A present host device without an alias, or with one that libvirt does not keep (hostdev0), gets
 // that of its accelerator request, see [Hostdevs], so that it is known as stale later. An alias of
 // the operator (ua-...) stays. A domain that needs nothing is unchanged.
-func Complete(domain []byte, devices []Device) ([]byte, error) {
+func Complete(domain []byte, devices []Hostdev) ([]byte, error) {
 	diff, err := Diff(domain, devices)
 	if err != nil {
 		return nil, err

@@ -24,34 +24,34 @@ func TestDiffListsMissingPresentAndForeignDevices(t *testing.T) {
 	nic.PCI, nic.Interface = &domainxml.PCIAddress{Bus: 0x0d, Function: 1}, nil
 	tests := []struct {
 		name                      string
-		devices                   []domainxml.Device
+		devices                   []domainxml.Hostdev
 		missing, present, foreign []string
 	}{
 		{"nothing wanted", nil, []string{}, []string{}, []string{"pci 0000:3b:00.0", "mdev " + mdevUUID2}},
 		{
 			"one of two",
-			[]domainxml.Device{{ARQ: "a", PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {ARQ: "b", MDEV: mdevUUID}},
+			[]domainxml.Hostdev{{ARQ: "a", PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {ARQ: "b", MDEV: mdevUUID}},
 			[]string{"b mdev " + mdevUUID},
 			[]string{"a pci 0000:3b:00.0"},
 			[]string{"mdev " + mdevUUID2},
 		},
 		{
 			"an mdev in upper case",
-			[]domainxml.Device{{ARQ: "a", MDEV: strings.ToUpper(mdevUUID2)}},
+			[]domainxml.Hostdev{{ARQ: "a", MDEV: strings.ToUpper(mdevUUID2)}},
 			[]string{},
 			[]string{"a mdev " + mdevUUID2},
 			[]string{"pci 0000:3b:00.0"},
 		},
 		{
 			"a host device is no interface",
-			[]domainxml.Device{nic},
+			[]domainxml.Hostdev{nic},
 			[]string{"arq-port pci 0000:0d:00.1"},
 			[]string{},
 			[]string{"pci 0000:3b:00.0", "mdev " + mdevUUID2},
 		},
 		{
 			"an interface is no host device",
-			[]domainxml.Device{onePort(t, 0)},
+			[]domainxml.Hostdev{onePort(t, 0)},
 			[]string{"arq-port pci 0000:0c:00.1"},
 			[]string{},
 			[]string{"pci 0000:3b:00.0", "mdev " + mdevUUID2},
@@ -99,7 +99,7 @@ func TestCompleteAddsOnlyWhatIsMissing(t *testing.T) {
 func TestCompleteReplacesTheFunctionOfAPort(t *testing.T) {
 	t.Parallel()
 	const otherMAC, novaMAC = "52:54:00:1e:59:c4", "52:54:00:1e:59:c5"
-	nic := func(function int, mac string) domainxml.Device {
+	nic := func(function int, mac string) domainxml.Hostdev {
 		handle := port("PCI", 0)
 		handle.Info = map[string]any{"domain": "0000", "bus": "0d", "device": "0", "function": fmt.Sprint(function)}
 		devices, _, err := domainxml.Interfaces([]domainxml.PortHandle{handle})
@@ -110,9 +110,9 @@ func TestCompleteReplacesTheFunctionOfAPort(t *testing.T) {
 		d.Interface.MAC.Address = mac
 		return d
 	}
-	list := func(devices ...domainxml.Device) []domainxml.Device { return devices }
+	list := func(devices ...domainxml.Hostdev) []domainxml.Hostdev { return devices }
 	nova := nic(7, novaMAC)
-	for name, tt := range map[string]struct{ old, now []domainxml.Device }{
+	for name, tt := range map[string]struct{ old, now []domainxml.Hostdev }{
 		"nothing":            {list(nic(1, portMAC)), list(nic(1, portMAC))},
 		"upper case":         {list(nic(1, strings.ToUpper(portMAC))), list(nic(1, portMAC))},
 		"another function":   {list(nic(1, portMAC)), list(nic(2, portMAC))},
@@ -145,7 +145,7 @@ func TestCompleteReplacesTheFunctionOfAPort(t *testing.T) {
 }
 
 // ports are the MAC addresses and functions of interfaces.
-func ports(t *testing.T, devices []domainxml.Device) (list []string) {
+func ports(t *testing.T, devices []domainxml.Hostdev) (list []string) {
 	t.Helper()
 	for _, d := range devices {
 		list = append(list, strings.ToLower(d.Interface.MAC.Address)+" "+fmt.Sprint(*d.Interface.Source.Hostdev.PCI.Address.Function))
@@ -160,9 +160,9 @@ func portsOf(t *testing.T, domain []byte) []string {
 	if err := d.Unmarshal(string(domain)); err != nil {
 		t.Fatal(err)
 	}
-	var devices []domainxml.Device
+	var devices []domainxml.Hostdev
 	for i := range d.Devices.Interfaces {
-		devices = append(devices, domainxml.Device{Interface: &d.Devices.Interfaces[i]})
+		devices = append(devices, domainxml.Hostdev{Interface: &d.Devices.Interfaces[i]})
 	}
 	return ports(t, devices)
 }
@@ -222,11 +222,11 @@ func TestRemoveOfAnAbsentDeviceFails(t *testing.T) {
 	domain := inputs(t)["nova-order"]
 	for name, edit := range map[string]func() ([]byte, error){
 		"remove": func() ([]byte, error) {
-			return domainxml.Remove(domain, []domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {MDEV: mdevUUID}})
+			return domainxml.Remove(domain, []domainxml.Hostdev{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {MDEV: mdevUUID}})
 		},
-		"remove an interface":  func() ([]byte, error) { return domainxml.Remove(domain, []domainxml.Device{onePort(t, 0)}) },
+		"remove an interface":  func() ([]byte, error) { return domainxml.Remove(domain, []domainxml.Hostdev{onePort(t, 0)}) },
 		"replace":              func() ([]byte, error) { return domainxml.ReplaceMDEV(domain, mdevUUID, mdevUUID2[:35]+"0") },
-		"detach":               func() ([]byte, error) { return domainxml.DetachXML(domain, domainxml.Device{MDEV: mdevUUID}) },
+		"detach":               func() ([]byte, error) { return domainxml.DetachXML(domain, domainxml.Hostdev{MDEV: mdevUUID}) },
 		"detach an interface":  func() ([]byte, error) { return domainxml.DetachXML(domain, onePort(t, 0)) },
 		"remove what it lacks": func() ([]byte, error) { return domainxml.Remove(domain, mustHostdevs(t, "PCI")) },
 	} {
@@ -237,8 +237,8 @@ func TestRemoveOfAnAbsentDeviceFails(t *testing.T) {
 	for name, err := range map[string]error{
 		"no uuid":   errorOf(domainxml.ReplaceMDEV(domain, "x", mdevUUID)),
 		"nor a new": errorOf(domainxml.ReplaceMDEV(domain, mdevUUID2, "x")),
-		"no device": errorOf(domainxml.Remove(domain, []domainxml.Device{{}})),
-		"attach":    errorOf(domainxml.AttachXML(domainxml.Device{})),
+		"no device": errorOf(domainxml.Remove(domain, []domainxml.Hostdev{{}})),
+		"attach":    errorOf(domainxml.AttachXML(domainxml.Hostdev{})),
 	} {
 		if !errors.Is(err, domainxml.ErrDevice) {
 			t.Errorf("%s: error %v, want ErrDevice", name, err)
@@ -302,7 +302,7 @@ func TestOneDeviceDocuments(t *testing.T) {
 	if got, err := domainxml.DetachXML(domain, devices[1]); err != nil || string(got) != inDomain+"\n" {
 		t.Errorf("DetachXML = %s, %v; want the domain's own element", got, err)
 	}
-	merged, err := domainxml.Merge(domain, []domainxml.Device{onePort(t, 100)})
+	merged, err := domainxml.Merge(domain, []domainxml.Hostdev{onePort(t, 100)})
 	if err != nil {
 		t.Fatal(err)
 	}

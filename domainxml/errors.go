@@ -15,7 +15,7 @@ var (
 	// ErrDuplicate reports a device that a domain or a list would have twice. Every
 	// [*DuplicateError] matches it.
 	ErrDuplicate = errors.New("device already present")
-	// ErrDevice reports a [Device] that describes no device, two devices, or
+	// ErrDevice reports a [Hostdev] that describes no device, two devices, or
 	// one outside the ranges of a PCI address.
 	ErrDevice = errors.New("invalid device")
 	// ErrAbsent reports a device that a domain lacks.

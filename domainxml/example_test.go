@@ -55,7 +55,7 @@ func ExampleHostdevs_error() {
 
 func ExampleRead() {
 	merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "vm"}),
-		[]domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}})
+		[]domainxml.Hostdev{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -67,7 +67,7 @@ func ExampleRead() {
 }
 
 func ExampleComplete() {
-	devices := []domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {MDEV: "51e314cb-59ee-4896-8b40-54953ee00227"}}
+	devices := []domainxml.Hostdev{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {MDEV: "51e314cb-59ee-4896-8b40-54953ee00227"}}
 	saved, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "vm"}), devices[:1])
 	if err != nil {
 		fmt.Println(err)

@@ -87,7 +87,7 @@ func otherForms(t *testing.T, h domainxml.Handle) {
 	}
 }
 
-func roundTrip(t *testing.T, d domainxml.Device) {
+func roundTrip(t *testing.T, d domainxml.Hostdev) {
 	t.Helper()
 	text, err := xml.Marshal(&d.Hostdev)
 	if err != nil {
@@ -100,7 +100,7 @@ func roundTrip(t *testing.T, d domainxml.Device) {
 	if diff := cmp.Diff(d.Hostdev, again); diff != "" {
 		t.Errorf("libvirtxml (-made +read):\n%s", diff)
 	}
-	merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Device{d})
+	merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Hostdev{d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func roundTrip(t *testing.T, d domainxml.Device) {
 		t.Fatal(err)
 	}
 	d.ARQ = ""
-	if diff := cmp.Diff([]domainxml.Device{d}, got); diff != "" {
+	if diff := cmp.Diff([]domainxml.Hostdev{d}, got); diff != "" {
 		t.Errorf("domain (-made +read):\n%s", diff)
 	}
 }
@@ -212,8 +212,8 @@ func FuzzEdit(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		others := func(list []domainxml.Device) []string { // one of the two may be there twice
-			return names(slices.DeleteFunc(list, func(d domainxml.Device) bool {
+		others := func(list []domainxml.Hostdev) []string { // one of the two may be there twice
+			return names(slices.DeleteFunc(list, func(d domainxml.Hostdev) bool {
 				return d.String() == diff.Present[0].String() || d.String() == diff.Present[1].String()
 			}))
 		}

@@ -52,15 +52,15 @@ type Handle struct {
 // reported together, without devices. Released Nova ignores all handles when
 // one is not PCI (nova/virt/libvirt/driver.py), which starts guests without their
 // devices.
-func Hostdevs(handles []Handle) (devices []Device, skipped []Handle, err error) {
+func Hostdevs(handles []Handle) (devices []Hostdev, skipped []Handle, err error) {
 	return convert(handles)
 }
 
 // convert makes the devices of handles or of ports.
 func convert[H interface {
 	handle() Handle
-	device() (Device, error)
-}](handles []H) (devices []Device, skipped []Handle, err error) {
+	device() (Hostdev, error)
+}](handles []H) (devices []Hostdev, skipped []Handle, err error) {
 	var errs []error
 	holders := map[string]string{}
 	for _, one := range handles {
@@ -89,25 +89,25 @@ func (h Handle) handle() Handle { return h }
 
 var errUnbound = errors.New("no handle: the accelerator request is not bound")
 
-func (h Handle) device() (Device, error) {
+func (h Handle) device() (Hostdev, error) {
 	switch h.Type {
 	case HandlePCI:
 		address, err := h.address()
 		managed, managedErr := h.managed()
 		if err := errors.Join(err, managedErr); err != nil {
-			return Device{}, err
+			return Hostdev{}, err
 		}
 		return pciDevice(h.ARQ, address, managed), nil
 	case HandleMDEV:
 		uuid, err := canonicalUUID(h.UUID)
 		if err != nil {
-			return Device{}, h.fail("uuid", err)
+			return Hostdev{}, h.fail("uuid", err)
 		}
 		return mdevDevice(h.ARQ, uuid), nil
 	case "":
-		return Device{}, h.fail("type", errUnbound)
+		return Hostdev{}, h.fail("type", errUnbound)
 	}
-	return Device{}, h.fail("type", fmt.Errorf("unknown; known are %s, %s and %s", HandlePCI, HandleMDEV, HandleTestPCI))
+	return Hostdev{}, h.fail("type", fmt.Errorf("unknown; known are %s, %s and %s", HandlePCI, HandleMDEV, HandleTestPCI))
 }
 
 // address parses the PCI address and reports all bad fields.
@@ -144,7 +144,7 @@ func (h Handle) managed() (string, error) {
 }
 
 // checkDuplicate refuses a device that an earlier handle has.
-func (h Handle) checkDuplicate(d Device, holders map[string]string) error {
+func (h Handle) checkDuplicate(d Hostdev, holders map[string]string) error {
 	name := d.String()
 	if first, taken := holders[name]; taken {
 		holder := "accelerator request " + first

@@ -73,7 +73,7 @@ func TestEachHandleIsConvertedByItsType(t *testing.T) {
 }
 
 // withDisplay is a mediated device that is a display of the guest.
-func withDisplay(t *testing.T, ramFB string) domainxml.Device {
+func withDisplay(t *testing.T, ramFB string) domainxml.Hostdev {
 	t.Helper()
 	d := mustHostdevs(t, "MDEV")[0]
 	d.Hostdev.SubsysMDev.Display, d.Hostdev.SubsysMDev.RamFB = "on", ramFB
@@ -82,7 +82,7 @@ func withDisplay(t *testing.T, ramFB string) domainxml.Device {
 
 func TestAMediatedDeviceIsADisplayOnlyWhenTheCallerSaysSo(t *testing.T) {
 	t.Parallel()
-	for attributes, device := range map[string]domainxml.Device{
+	for attributes, device := range map[string]domainxml.Hostdev{
 		"": mustHostdevs(t, "MDEV")[0], ` display="on"`: withDisplay(t, ""), ` display="on" ramfb="on"`: withDisplay(t, "on"),
 	} {
 		text, err := domainxml.AttachXML(device)
@@ -117,7 +117,7 @@ func TestAPCIHandleSaysWhetherLibvirtRebindsTheFunction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for element, device := range map[string]domainxml.Device{`<hostdev mode="subsystem" type="pci" `: hosts[0], `<interface type="hostdev" `: ports[0]} {
+		for element, device := range map[string]domainxml.Hostdev{`<hostdev mode="subsystem" type="pci" `: hosts[0], `<interface type="hostdev" `: ports[0]} {
 			text, err := domainxml.AttachXML(device)
 			if got, _, _ := strings.Cut(string(text), "\n"); got != element+want || err != nil {
 				t.Errorf("managed %v: %s, %v; want %s", info["managed"], got, err, element+want)

@@ -48,7 +48,7 @@ func define(t *testing.T, domain []byte) (string, error) {
 	return tool(t, "virsh", "-q", "-c", "test:///default", "define", saved(t, []byte(text)))
 }
 
-func merged(t *testing.T, opts domainxml.DomainOpts, devices []domainxml.Device) []byte {
+func merged(t *testing.T, opts domainxml.DomainOpts, devices []domainxml.Hostdev) []byte {
 	t.Helper()
 	domain, err := domainxml.Merge(domainxml.NewDomain(opts), devices)
 	if err != nil {
@@ -58,11 +58,11 @@ func merged(t *testing.T, opts domainxml.DomainOpts, devices []domainxml.Device)
 }
 
 func TestLibvirtAcceptsMergedDomains(t *testing.T) {
-	highest := domainxml.Device{PCI: &domainxml.PCIAddress{Domain: 0xffff, Bus: 0xff, Slot: 0x1f, Function: 7}}
+	highest := domainxml.Hostdev{PCI: &domainxml.PCIAddress{Domain: 0xffff, Bus: 0xff, Slot: 0x1f, Function: 7}}
 	for name, domain := range map[string][]byte{
 		"without devices":   domainxml.NewDomain(domainxml.DomainOpts{}),
 		"with both kinds":   merged(t, fullOpts(), twoDevices(t)),
-		"highest addresses": merged(t, domainxml.DomainOpts{}, []domainxml.Device{highest}),
+		"highest addresses": merged(t, domainxml.DomainOpts{}, []domainxml.Hostdev{highest}),
 		"a name to escape":  merged(t, domainxml.DomainOpts{Name: `a & <b> "c"`}, twoDevices(t)),
 	} {
 		if out, err := validate(t, domain); err != nil {

@@ -24,7 +24,7 @@ import (
 //     [*DuplicateError]: libvirt refuses such a domain. Addresses are compared as
 //     numbers, UUIDs without regard to case or dashes.
 //   - A device without a name or with two different ones is [ErrDevice].
-func Merge(domain []byte, devices []Device) ([]byte, error) {
+func Merge(domain []byte, devices []Hostdev) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func Merge(domain []byte, devices []Device) ([]byte, error) {
 }
 
 // insert adds the devices, interfaces first.
-func (p *parsed) insert(domain []byte, added []Device) ([]byte, error) {
+func (p *parsed) insert(domain []byte, added []Hostdev) ([]byte, error) {
 	ports := added[:0:0]
 	hostdevs := added[:0:0]
 	for _, d := range added {
@@ -77,8 +77,8 @@ func (p *parsed) insert(domain []byte, added []Device) ([]byte, error) {
 
 // completeAll completes the devices and adds them to the holders, by the name of the
 // device; one that has a holder already is refused.
-func completeAll(devices []Device, holders map[string]string) ([]Device, error) {
-	added := make([]Device, 0, len(devices))
+func completeAll(devices []Hostdev, holders map[string]string) ([]Hostdev, error) {
+	added := make([]Hostdev, 0, len(devices))
 	for i, d := range devices {
 		d, err := d.complete()
 		if err != nil {
@@ -93,7 +93,7 @@ func completeAll(devices []Device, holders map[string]string) ([]Device, error) 
 	return added, nil
 }
 
-func holderOf(i int, d Device) string {
+func holderOf(i int, d Hostdev) string {
 	if d.ARQ == "" {
 		return fmt.Sprintf("device %d of the list", i+1)
 	}
@@ -101,7 +101,7 @@ func holderOf(i int, d Device) string {
 }
 
 // splice inserts the text of the devices at the site.
-func (s site) splice(domain []byte, devices []Device) ([]byte, error) {
+func (s site) splice(domain []byte, devices []Hostdev) ([]byte, error) {
 	body, err := renderAll(devices, s.style, s.indent)
 	if err != nil {
 		return nil, err

@@ -238,7 +238,7 @@ func TestMergeRefusesADeviceTwiceInTheList(t *testing.T) {
 	t.Parallel()
 	domain := domainxml.NewDomain(domainxml.DomainOpts{})
 	upper := strings.ToUpper(mdevUUID)
-	tests := map[string][]domainxml.Device{
+	tests := map[string][]domainxml.Hostdev{
 		"pci":  {{ARQ: "a", PCI: &domainxml.PCIAddress{Bus: 12}}, {ARQ: "b", PCI: &domainxml.PCIAddress{Bus: 12}}},
 		"mdev": {{ARQ: "a", MDEV: mdevUUID}, {ARQ: "b", MDEV: upper}},
 	}
@@ -253,12 +253,12 @@ func TestMergeRefusesADeviceTwiceInTheList(t *testing.T) {
 
 func TestMergeRefusesDevicesWithoutOneName(t *testing.T) {
 	t.Parallel()
-	bad := func(bus, slot, function uint) domainxml.Device {
-		return domainxml.Device{PCI: &domainxml.PCIAddress{Bus: bus, Slot: slot, Function: function}}
+	bad := func(bus, slot, function uint) domainxml.Hostdev {
+		return domainxml.Hostdev{PCI: &domainxml.PCIAddress{Bus: bus, Slot: slot, Function: function}}
 	}
 	other, otherMdev := twoDevices(t)[0], twoDevices(t)[1]
 	other.PCI, otherMdev.MDEV = &domainxml.PCIAddress{Bus: 1}, mdevUUID2
-	tests := map[string]domainxml.Device{
+	tests := map[string]domainxml.Hostdev{
 		"none":                     {ARQ: "arq-1"},
 		"both":                     {PCI: &domainxml.PCIAddress{}, MDEV: mdevUUID},
 		"bus too large":            bad(0x13b, 0, 0),
@@ -270,7 +270,7 @@ func TestMergeRefusesDevicesWithoutOneName(t *testing.T) {
 		"element without a source": {MDEV: mdevUUID, Hostdev: libvirtxml.DomainHostdev{SubsysMDev: &libvirtxml.DomainHostdevSubsysMDev{}}},
 	}
 	for name, d := range tests {
-		merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Device{d})
+		merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Hostdev{d})
 		if merged != nil || !errors.Is(err, domainxml.ErrDevice) {
 			t.Errorf("%s: Merge = %q, %v; want ErrDevice", name, merged, err)
 		}
@@ -285,7 +285,7 @@ func TestMergeKeepsWhatACallerAddedToTheElement(t *testing.T) {
 	d := twoDevices(t)[0]
 	d.Hostdev.SubsysPCI.Driver = &libvirtxml.DomainHostdevSubsysPCIDriver{Name: "vfio"}
 	d.Hostdev.Alias = &libvirtxml.DomainAlias{Name: `ua-gpu"<&>`}
-	merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Device{d})
+	merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Hostdev{d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestADeviceNeedsOnlyItsNameOrItsElement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, devices := range map[string][]domainxml.Device{
+	for name, devices := range map[string][]domainxml.Hostdev{
 		"name":    {{PCI: full[0].PCI}, {MDEV: strings.ToUpper(full[1].MDEV)}},
 		"element": {{Hostdev: full[0].Hostdev}, {Hostdev: full[1].Hostdev}},
 	} {
@@ -321,8 +321,8 @@ func TestADeviceNeedsOnlyItsNameOrItsElement(t *testing.T) {
 func TestMergeTakesEveryPCIDomainOfLibvirt(t *testing.T) {
 	t.Parallel()
 	domain := domainxml.NewDomain(domainxml.DomainOpts{})
-	device := domainxml.Device{PCI: &domainxml.PCIAddress{Domain: math.MaxUint32}}
-	merged, err := domainxml.Merge(domain, []domainxml.Device{device})
+	device := domainxml.Hostdev{PCI: &domainxml.PCIAddress{Domain: math.MaxUint32}}
+	merged, err := domainxml.Merge(domain, []domainxml.Hostdev{device})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestMergeTakesEveryPCIDomainOfLibvirt(t *testing.T) {
 		t.Errorf("has = %v, %v:\n%s", there, err, merged)
 	}
 	device.PCI.Domain++
-	if _, err := domainxml.Merge(domain, []domainxml.Device{device}); !errors.Is(err, domainxml.ErrDevice) || !strings.Contains(err.Error(), "domain does not fit in 32 bits") {
+	if _, err := domainxml.Merge(domain, []domainxml.Hostdev{device}); !errors.Is(err, domainxml.ErrDevice) || !strings.Contains(err.Error(), "domain does not fit in 32 bits") {
 		t.Errorf("one more: %v; want ErrDevice", err)
 	}
 }
@@ -340,10 +340,10 @@ func TestWhatMergeAddsIsReadBackWhateverTheLayout(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		domain := drawDomain(r)
 		seen := map[string]bool{}
-		var devices []domainxml.Device
+		var devices []domainxml.Hostdev
 		for range rapid.IntRange(0, 5).Draw(r, "devices") {
 			a := drawAddress(r)
-			if d := (domainxml.Device{PCI: &a}); !seen[d.String()] {
+			if d := (domainxml.Hostdev{PCI: &a}); !seen[d.String()] {
 				seen[d.String()] = true
 				devices = append(devices, d)
 			}

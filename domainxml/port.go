@@ -26,7 +26,7 @@ type PortHandle struct {
 // TEST_PCI handles are skipped as in [Hostdevs]. A handle of another type than PCI, a
 // malformed address, MAC or VLAN, and a function that two ports have are errors as
 // there.
-func Interfaces(ports []PortHandle) (devices []Device, skipped []Handle, err error) {
+func Interfaces(ports []PortHandle) (devices []Hostdev, skipped []Handle, err error) {
 	return convert(ports)
 }
 
@@ -34,26 +34,26 @@ var errPortType = errors.New("a network port needs a " + HandlePCI + " or " + Ha
 
 var macForm = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
 
-func (p PortHandle) device() (Device, error) {
+func (p PortHandle) device() (Hostdev, error) {
 	switch p.Type {
 	case HandlePCI:
 	case "":
-		return Device{}, p.fail("type", errUnbound)
+		return Hostdev{}, p.fail("type", errUnbound)
 	default:
-		return Device{}, p.fail("type", errPortType)
+		return Hostdev{}, p.fail("type", errPortType)
 	}
 	address, err := p.address()
 	managed, managedErr := p.managed()
 	if err := errors.Join(err, managedErr); err != nil {
-		return Device{}, err
+		return Hostdev{}, err
 	}
 	if !macForm.MatchString(p.MAC) {
-		return Device{}, p.fail("mac", fmt.Errorf("%q is not a MAC address of six bytes", shortened(p.MAC)))
+		return Hostdev{}, p.fail("mac", fmt.Errorf("%q is not a MAC address of six bytes", shortened(p.MAC)))
 	}
 	if p.VLAN < 0 || p.VLAN > 4094 {
-		return Device{}, p.fail("vlan", fmt.Errorf("%d is not a VLAN tag", p.VLAN))
+		return Hostdev{}, p.fail("vlan", fmt.Errorf("%d is not a VLAN tag", p.VLAN))
 	}
-	return Device{ARQ: p.ARQ, PCI: &address, Interface: portInterface(address, managed, strings.ToLower(p.MAC), p.VLAN)}, nil
+	return Hostdev{ARQ: p.ARQ, PCI: &address, Interface: portInterface(address, managed, strings.ToLower(p.MAC), p.VLAN)}, nil
 }
 
 func portInterface(a PCIAddress, managed, mac string, vlan int) *libvirtxml.DomainInterface {

@@ -19,7 +19,7 @@ func port(kind string, vlan int) domainxml.PortHandle {
 	return domainxml.PortHandle{Handle: domainxml.Handle{ARQ: "arq-port", Type: kind, Info: info}, MAC: portMAC, VLAN: vlan}
 }
 
-func onePort(t testing.TB, vlan int) domainxml.Device {
+func onePort(t testing.TB, vlan int) domainxml.Hostdev {
 	t.Helper()
 	devices, _, err := domainxml.Interfaces([]domainxml.PortHandle{port("PCI", vlan)})
 	if err != nil {
@@ -93,7 +93,7 @@ func TestInterfacesAndHostDevicesMergeTogether(t *testing.T) {
 				}
 			}
 			for _, d := range devices {
-				again, err := domainxml.Merge(merged, []domainxml.Device{d})
+				again, err := domainxml.Merge(merged, []domainxml.Hostdev{d})
 				if again != nil || !errors.Is(err, domainxml.ErrDuplicate) {
 					t.Errorf("%s again: %s, %v; want ErrDuplicate", d, again, err)
 				}
@@ -113,7 +113,7 @@ func TestAPortAloneAddsOneElement(t *testing.T) {
 	}
 	indented := strings.ReplaceAll(strings.TrimSpace(string(element)), "\n", "\n    ")
 	want := strings.Replace(domain, "    <console", "    "+indented+"\n    <console", 1)
-	merged, err := domainxml.Merge([]byte(domain), []domainxml.Device{onePort(t, 0)})
+	merged, err := domainxml.Merge([]byte(domain), []domainxml.Hostdev{onePort(t, 0)})
 	if diff := cmp.Diff(want, string(merged)); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -122,7 +122,7 @@ func TestAPortAloneAddsOneElement(t *testing.T) {
 func TestAFunctionCannotBeHostDeviceAndInterface(t *testing.T) {
 	t.Parallel()
 	host := mustHostdevs(t, "PCI")[0]
-	for _, list := range [][]domainxml.Device{{host, onePort(t, 0)}, {onePort(t, 0), host}} {
+	for _, list := range [][]domainxml.Hostdev{{host, onePort(t, 0)}, {onePort(t, 0), host}} {
 		merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), list)
 		if merged != nil || !errors.Is(err, domainxml.ErrDuplicate) {
 			t.Errorf("Merge = %s, %v; want ErrDuplicate", merged, err)
@@ -134,7 +134,7 @@ func TestAFunctionCannotBeHostDeviceAndInterface(t *testing.T) {
 	other.PCI = &domainxml.PCIAddress{Bus: 1}
 	empty := onePort(t, 0)
 	empty.Interface.Source = nil
-	for name, d := range map[string]domainxml.Device{"both": both, "another address": other, "no source": empty} {
+	for name, d := range map[string]domainxml.Hostdev{"both": both, "another address": other, "no source": empty} {
 		if _, err := domainxml.AttachXML(d); !errors.Is(err, domainxml.ErrDevice) {
 			t.Errorf("%s: error %v, want ErrDevice", name, err)
 		}
@@ -183,7 +183,7 @@ func TestAPortWithoutItsNetworkHasNoProfile(t *testing.T) {
 	}
 }
 
-func mustHostdevs(t testing.TB, kinds ...string) []domainxml.Device {
+func mustHostdevs(t testing.TB, kinds ...string) []domainxml.Hostdev {
 	t.Helper()
 	devices, _, err := domainxml.Hostdevs(mixture(kinds...))
 	if err != nil {

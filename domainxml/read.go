@@ -15,10 +15,10 @@ import (
 // document. It ignores other host devices (USB, SCSI, capabilities, unknown types),
 // network interfaces of type hostdev and NVMe disks.
 //
-// Addresses and UUIDs may have any form; Device.MDEV is always lower case with dashes.
+// Addresses and UUIDs may have any form; Hostdev.MDEV is always lower case with dashes.
 // A document that is not a domain, or has a malformed PCI or mediated device, is
 // [ErrNotDomain].
-func Read(domain []byte) ([]Device, error) {
+func Read(domain []byte) ([]Hostdev, error) {
 	p, err := parse(domain)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func Read(domain []byte) ([]Device, error) {
 	return p.devices, nil
 }
 
-func (p *parsed) has(want Device) bool {
+func (p *parsed) has(want Hostdev) bool {
 	list := p.devices
 	if want.Interface != nil {
 		list = p.interfaces
@@ -36,7 +36,7 @@ func (p *parsed) has(want Device) bool {
 
 // is reports whether a device of a domain is this one, and not there for another accelerator request
 // or network port.
-func (d Device) is(have Device) bool {
+func (d Hostdev) is(have Hostdev) bool {
 	return have.String() == d.String() && agree(have.ARQ, d.ARQ) && agree(have.mac(), d.mac())
 }
 
@@ -46,11 +46,11 @@ func agree(a, b string) bool { return a == "" || b == "" || strings.EqualFold(a,
 // parsed is a valid domain.
 type parsed struct {
 	*layout
-	devices    []Device
+	devices    []Hostdev
 	places     []*element // elements of devices
-	interfaces []Device   // host functions given as network interfaces
+	interfaces []Hostdev  // host functions given as network interfaces
 	ports      []*element // elements of interfaces
-	disks      []Device   // host functions given as NVMe disks
+	disks      []Hostdev  // host functions given as NVMe disks
 }
 
 // parse reads the parts of a document that may have devices of the host.
@@ -97,22 +97,22 @@ func (p *parsed) readHostdevs(doc []byte) error {
 
 // readHostdev reads one element. A missing mode is subsystem for libvirt and an error
 // for libvirtxml, so it is added.
-func readHostdev(text []byte, hasMode bool) (Device, error) {
+func readHostdev(text []byte, hasMode bool) (Hostdev, error) {
 	dec := xml.NewDecoder(bytes.NewReader(text))
 	tok, err := dec.Token()
 	if err != nil {
-		return Device{}, err
+		return Hostdev{}, err
 	}
 	start, ok := tok.(xml.StartElement)
 	if !ok {
-		return Device{}, errors.New("no start tag")
+		return Hostdev{}, errors.New("no start tag")
 	}
 	if !hasMode {
 		start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: "mode"}, Value: "subsystem"})
 	}
 	var h libvirtxml.DomainHostdev
 	if err := dec.DecodeElement(&h, &start); err != nil {
-		return Device{}, err
+		return Hostdev{}, err
 	}
 	return fromElement(h)
 }
@@ -124,7 +124,7 @@ func (p *parsed) readInterface(doc []byte, e *element) error {
 	if err := xml.Unmarshal(doc[e.open:e.end], &i); err != nil {
 		return fmt.Errorf("interface of type hostdev: %w", err)
 	}
-	if d, err := (Device{Interface: &i}).complete(); err == nil {
+	if d, err := (Hostdev{Interface: &i}).complete(); err == nil {
 		p.interfaces, p.ports = append(p.interfaces, d), append(p.ports, e)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (p *parsed) addImage(i *image) {
 		return
 	}
 	if address, err := addressOf(i.Source.Address); err == nil && i.Type == "nvme" {
-		p.disks = append(p.disks, Device{PCI: &address})
+		p.disks = append(p.disks, Hostdev{PCI: &address})
 	}
 	p.addImage(i.BackingStore)
 	p.addImage(i.Mirror)

@@ -45,7 +45,7 @@ func TestHasComparesByValue(t *testing.T) {
 			t.Errorf("Has(%s) = %v, %v; want true", d, there, err)
 		}
 	}
-	for _, d := range []domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 12}}, {MDEV: mdevUUID2}} {
+	for _, d := range []domainxml.Hostdev{{PCI: &domainxml.PCIAddress{Bus: 12}}, {MDEV: mdevUUID2}} {
 		if there, err := has(domain, d); err != nil || there {
 			t.Errorf("Has(%s) = %v, %v; want false", d, there, err)
 		}

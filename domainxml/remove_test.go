@@ -21,7 +21,7 @@ func TestRemoveInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Reverse(devices)
-	for _, list := range [][]domainxml.Device{devices, append(devices, devices...)} {
+	for _, list := range [][]domainxml.Hostdev{devices, append(devices, devices...)} {
 		got, err := domainxml.Remove(merged, list)
 		if diff := cmp.Diff(string(domain), string(got)); diff != "" || err != nil {
 			t.Errorf("%v: %v (-before +after):\n%s", names(list), err, diff)
@@ -72,8 +72,8 @@ func TestLongValuesAreShortenedInErrors(t *testing.T) {
 
 func TestErrorsNameTheDevice(t *testing.T) {
 	t.Parallel()
-	twice := domainxml.Device{PCI: &domainxml.PCIAddress{Bus: 0x0c, Function: 1}}
-	invalid := domainxml.Device{PCI: &domainxml.PCIAddress{Bus: 0x0c, Slot: 32}}
+	twice := domainxml.Hostdev{PCI: &domainxml.PCIAddress{Bus: 0x0c, Function: 1}}
+	invalid := domainxml.Hostdev{PCI: &domainxml.PCIAddress{Bus: 0x0c, Slot: 32}}
 	for arq, want := range map[string][2]string{
 		"": {
 			"domainxml: pci 0000:0c:00.1: device already present: device 1 of the list has it",
@@ -85,7 +85,7 @@ func TestErrorsNameTheDevice(t *testing.T) {
 		},
 	} {
 		twice.ARQ, invalid.ARQ = arq, arq
-		for i, list := range [][]domainxml.Device{{twice, twice}, {invalid}} {
+		for i, list := range [][]domainxml.Hostdev{{twice, twice}, {invalid}} {
 			if _, err := domainxml.Merge(inputs(t)["nova-order"], list); err == nil || err.Error() != want[i] {
 				t.Errorf("error %q, want %q", err, want[i])
 			}

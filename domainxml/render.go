@@ -43,7 +43,7 @@ func render(element any, st style, indent string) (string, error) {
 }
 
 // renderAll writes several devices.
-func renderAll(devices []Device, st style, indent string) (string, error) {
+func renderAll(devices []Hostdev, st style, indent string) (string, error) {
 	texts := make([]string, len(devices))
 	for i, d := range devices {
 		text, err := render(d.element(), st, indent)

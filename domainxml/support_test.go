@@ -12,7 +12,7 @@ import (
 )
 
 // names lists devices as text, each behind its request if it has one.
-func names(devices []domainxml.Device) []string {
+func names(devices []domainxml.Hostdev) []string {
 	list := []string{}
 	for _, d := range devices {
 		list = append(list, strings.TrimSpace(d.ARQ+" "+d.String()))
@@ -21,8 +21,8 @@ func names(devices []domainxml.Device) []string {
 }
 
 // has reports whether a domain has the device.
-func has(domain []byte, d domainxml.Device) (bool, error) {
-	diff, err := domainxml.Diff(domain, []domainxml.Device{d})
+func has(domain []byte, d domainxml.Hostdev) (bool, error) {
+	diff, err := domainxml.Diff(domain, []domainxml.Hostdev{d})
 	return len(diff.Present) == 1, err
 }
 
@@ -44,7 +44,7 @@ func drawAddress(t *rapid.T) domainxml.PCIAddress {
 }
 
 // twoDevices are a PCI and a mediated device, made as the flow makes them.
-func twoDevices(t testing.TB) []domainxml.Device {
+func twoDevices(t testing.TB) []domainxml.Hostdev {
 	t.Helper()
 	devices, _, err := domainxml.Hostdevs([]domainxml.Handle{
 		{ARQ: "arq-pci", Type: "PCI", Info: pciInfo("0000", "0c", "0", "1")},

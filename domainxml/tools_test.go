@@ -280,7 +280,7 @@ func TestLibvirtAcceptsEveryGoldenDocument(t *testing.T) {
 func TestTheQEMUDriverDefinesWhatWeMake(t *testing.T) {
 	q := newQEMU(t)
 	all := append(mustHostdevs(t, "PCI2", "MDEV"), onePort(t, 100))
-	for name, devices := range map[string][]domainxml.Device{"none": nil, "all": all, "display": {withDisplay(t, "on")}} {
+	for name, devices := range map[string][]domainxml.Hostdev{"none": nil, "all": all, "display": {withDisplay(t, "on")}} {
 		t.Run(name, func(t *testing.T) {
 			base := domainOf(name, "")
 			if name == "display" {

@@ -235,7 +235,7 @@ func addressOf(a domainxml.PCIAddress) string {
 	return fmt.Sprintf("%04x:%02x:%02x.%d", a.Domain, a.Bus, a.Slot, a.Function)
 }
 
-func (s spawner) isMediated(t *testing.T, g given, device domainxml.Device) {
+func (s spawner) isMediated(t *testing.T, g given, device domainxml.Hostdev) {
 	t.Helper()
 	mdevs, err := s.cloud.Mdevs("cn0")
 	if err != nil {

@@ -78,7 +78,7 @@ type Result struct {
 	// ARQs are all Bound, in the order of the device profile's groups.
 	ARQs []cyborgclient.ARQ
 	// Devices are in Domain, one for each ARQ that is not in Skipped.
-	Devices []domainxml.Device
+	Devices []domainxml.Hostdev
 	// Skipped are the ARQs whose handle has no hardware (TEST_PCI).
 	Skipped []domainxml.Handle
 	// Ports are the ports that got a device, with their new binding profiles. Their
@@ -109,7 +109,7 @@ type Attempt struct {
 	Host       string                  // step 4
 	ARQs       []cyborgclient.ARQ      // step 6, as Cyborg last showed them
 	Bindings   []matching.Match        // step 7
-	Devices    []domainxml.Device      // step 10
+	Devices    []domainxml.Hostdev     // step 10
 	Skipped    []domainxml.Handle      // step 10
 	Ports      []Port                  // step 10, those with a device
 	Domain     []byte                  // step 10

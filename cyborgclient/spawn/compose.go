@@ -76,8 +76,8 @@ func (a *Attempt) baseDomain() []byte {
 
 // accelerators are the devices of the ARQs of an instance.
 type accelerators struct {
-	hostdevs   []domainxml.Device // of the flavor
-	interfaces []domainxml.Device // of ports whose MAC is known
+	hostdevs   []domainxml.Hostdev // of the flavor
+	interfaces []domainxml.Hostdev // of ports whose MAC is known
 	skipped    []domainxml.Handle
 	mdevs      []cyborgclient.ARQ // those of hostdevs that are mediated devices
 }
@@ -110,7 +110,7 @@ func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerator
 }
 
 // devices are those of the domain.
-func (a accelerators) devices() []domainxml.Device { return slices.Concat(a.hostdevs, a.interfaces) }
+func (a accelerators) devices() []domainxml.Hostdev { return slices.Concat(a.hostdevs, a.interfaces) }
 
 // complete adds to a domain the devices that are missing, removes stale ones, and gives the others their
 // aliases. Of an instance that the caller does not know to have accelerators Cyborg was not asked: its domain

@@ -153,7 +153,7 @@ func buildWithPort(t *testing.T) {
 	if len(result.ARQs) != 3 || len(result.Devices) != 2 || len(result.Ports) != 1 {
 		t.Errorf("%d ARQs, devices %v, ports %v; want 3, 2, 1", len(result.ARQs), result.Devices, result.Ports)
 	}
-	if slices.ContainsFunc(result.Devices, func(d domainxml.Device) bool { return d.ARQ == result.Ports[0].ARQ() }) {
+	if slices.ContainsFunc(result.Devices, func(d domainxml.Hostdev) bool { return d.ARQ == result.Ports[0].ARQ() }) {
 		t.Error("the port's ARQ is a host device, too")
 	}
 	s.checkPromise(t, result, err)

@@ -76,7 +76,7 @@ func launchNovaVGPU(ctx context.Context, s *site) (spawn.Instance, error) {
 		return i, err
 	}
 	domain, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "nova"}),
-		[]domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0xc1}}, {MDEV: novasMdev}}) // and a PCI device of Nova's
+		[]domainxml.Hostdev{{PCI: &domainxml.PCIAddress{Bus: 0xc1}}, {MDEV: novasMdev}}) // and a PCI device of Nova's
 	if err != nil {
 		return i, err
 	}
@@ -414,7 +414,7 @@ func TestATakeOverOfOneOfTwoVGPUsIsRefused(t *testing.T) {
 		i := novaVGPU(t, s)
 		const second = "bbbbbbbb-0000-4000-8000-00000000bbbb"
 		s.guests.own[second] = true
-		domain, err := domainxml.Merge([]byte(s.guests.saved[placeOf(i)]), []domainxml.Device{{MDEV: second}})
+		domain, err := domainxml.Merge([]byte(s.guests.saved[placeOf(i)]), []domainxml.Hostdev{{MDEV: second}})
 		settled(t, err)
 		settled(t, s.guests.Define(t.Context(), i, domain))
 		s.hold(t, i, 2)

@@ -85,7 +85,7 @@ func TestAfterATakeOverAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.
 		}
 		devices, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)]))
 		settled(t, err)
-		devices = slices.DeleteFunc(devices, func(d domainxml.Device) bool { return d.MDEV == "" })
+		devices = slices.DeleteFunc(devices, func(d domainxml.Hostdev) bool { return d.MDEV == "" })
 		if len(devices) != 1 || devices[0].MDEV != mine {
 			t.Errorf("the guest has %v, want mdev %s only", devices, mine)
 		}

@@ -213,7 +213,7 @@ func handleText(arq cyborgclient.ARQ) string {
 }
 
 func deviceText(result *spawn.Result, arq string) string {
-	if i := slices.IndexFunc(result.Devices, func(d domainxml.Device) bool { return d.ARQ == arq }); i >= 0 {
+	if i := slices.IndexFunc(result.Devices, func(d domainxml.Hostdev) bool { return d.ARQ == arq }); i >= 0 {
 		return result.Devices[i].String()
 	}
 	return "skipped: the handle has no hardware"
