@@ -108,7 +108,7 @@ func TestNothingIsLostByACrash(t *testing.T) {
 				if !a.State.Resolved() && !idle || a.State == fakecyborg.StateBindFailed && keepers[a.InstanceUUID] || a.State == fakecyborg.StateBound && !heard[a.UUID] {
 					rt.Errorf("%s is left %s, Nova has heard of it: %t", a.UUID, a.State, heard[a.UUID])
 				}
-				if a.State == fakecyborg.StateBound && a.DeviceProfileName == "f" && !slices.ContainsFunc(other.server.Deployables(), func(d fakecyborg.Deployable) bool { return d.BitstreamID == imageOne }) {
+				if a.State == fakecyborg.StateBound && a.DeviceProfileName == "f" && !slices.ContainsFunc(other.server.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.BitstreamID == imageOne }) {
 					rt.Errorf("%s is Bound, and its image is not written", a.UUID)
 				}
 				other.want(other.delete("/v2/accelerator_requests?arqs="+a.UUID), 204, "")

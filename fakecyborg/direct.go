@@ -84,12 +84,12 @@ func (s *Server) SearchARQs(text string, skip, limit int) ARQPage {
 }
 
 // DeviceProfiles returns the device profiles, oldest first.
-func (s *Server) DeviceProfiles() []DeviceProfile {
+func (s *Server) DeviceProfiles() []StoredDeviceProfile {
 	return list(s, store.Tx.Profiles, alone(profileOf))
 }
 
 // CreateDeviceProfile stores a device profile by the rules of the API. The error has the API's text.
-func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (DeviceProfile, error) {
+func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (StoredDeviceProfile, error) {
 	wire := []map[string]any{{"name": name, "groups": groups}}
 	in, err := s.parseProfile([]byte(jsonText(wire)))
 	var p store.Profile
@@ -100,18 +100,22 @@ func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (D
 }
 
 // Devices returns the devices of all hosts, oldest first.
-func (s *Server) Devices() []Device {
+func (s *Server) Devices() []StoredDevice {
 	return list(s, store.Tx.Devices, alone(deviceOf))
 }
 
 // Deployables returns the deployables of all devices.
-func (s *Server) Deployables() []Deployable { return list(s, store.Tx.Deployables, deployableView) }
+func (s *Server) Deployables() []StoredDeployable {
+	return list(s, store.Tx.Deployables, deployableView)
+}
 
 // AttachHandles returns the attach handles of all deployables, lowest first.
-func (s *Server) AttachHandles() []AttachHandle { return list(s, store.Tx.AllHandles, handleView) }
+func (s *Server) AttachHandles() []StoredAttachHandle {
+	return list(s, store.Tx.AllHandles, handleView)
+}
 
 // Attributes returns the attributes of all deployables, oldest first.
-func (s *Server) Attributes() []Attribute {
+func (s *Server) Attributes() []StoredAttribute {
 	return list(s, store.Tx.AllAttributes, alone(attributeOf))
 }
 
@@ -226,7 +230,7 @@ func (s *Server) ProgramDeployable(ctx context.Context, deployable, imageID stri
 
 // CreateAttribute adds an attribute to a deployable, as POST attributes does. The error, for an unknown
 // deployable, an empty or too long text, has the API's text.
-func (s *Server) CreateAttribute(deployable, key, value string) (a Attribute, err error) {
+func (s *Server) CreateAttribute(deployable, key, value string) (a StoredAttribute, err error) {
 	now := s.clock.Now()
 	s.db.Update(nil, func(tx store.Tx) {
 		if key == "" || len(key) > store.MaxName || len(value) > store.MaxName {

@@ -316,7 +316,7 @@ func TestAttributesAreMadeWithoutHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fakecyborg.Attribute{UUID: made.UUID, DeployableUUID: deployable, Key: "rack", Value: "r7", ByUser: true}
+	want := fakecyborg.StoredAttribute{UUID: made.UUID, DeployableUUID: deployable, Key: "rack", Value: "r7", ByUser: true}
 	if diff := cmp.Diff(append(before, want), w.server.Attributes()); diff != "" {
 		t.Errorf("after create (-want +got):\n%s", diff)
 	}

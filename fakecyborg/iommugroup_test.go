@@ -42,7 +42,7 @@ func TestACardBesideOneOfItsGroupThatAGuestHas(t *testing.T) {
 	if err := cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{gpus}}); err != nil {
 		t.Fatal(err)
 	}
-	offered := func(want ...string) []fakecyborg.Deployable {
+	offered := func(want ...string) []fakecyborg.StoredDeployable {
 		t.Helper()
 		_ = cyborg.Report(t.Context()) // of what cannot be read
 		var names []string

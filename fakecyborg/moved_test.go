@@ -192,7 +192,7 @@ func TestARegionIsNotProgrammedBelowAFunctionThatVanished(t *testing.T) {
 						t.Errorf("report: %v, want the user named once", err)
 					}
 				}
-				at := slices.IndexFunc(w.server.Deployables(), func(d fakecyborg.Deployable) bool { return d.Name == tt.free })
+				at := slices.IndexFunc(w.server.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.Name == tt.free })
 				if at < 0 {
 					t.Fatalf("deployables %v, want %s", w.server.Deployables(), tt.free)
 				}

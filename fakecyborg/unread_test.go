@@ -119,10 +119,10 @@ func TestWhatCouldNotBeReadIsKept(t *testing.T) {
 		}
 	}
 	type state struct {
-		Devices     []fakecyborg.Device
-		Deployables []fakecyborg.Deployable
-		Handles     []fakecyborg.AttachHandle
-		Attributes  []fakecyborg.Attribute
+		Devices     []fakecyborg.StoredDevice
+		Deployables []fakecyborg.StoredDeployable
+		Handles     []fakecyborg.StoredAttachHandle
+		Attributes  []fakecyborg.StoredAttribute
 		Providers   []placementsim.ResourceProvider
 	}
 	now := func() state {

@@ -34,8 +34,8 @@ func (s State) Resolved() bool {
 	return s == StateBound || s == StateBindFailed || s == StateDeleting
 }
 
-// DeviceProfile is a stored device profile.
-type DeviceProfile struct {
+// StoredDeviceProfile is a device profile as the conductor stored it.
+type StoredDeviceProfile struct {
 	UUID        string
 	Name        string
 	Description string
@@ -62,8 +62,8 @@ type ARQ struct {
 	UpdatedAt time.Time // zero until the first change
 }
 
-// Device is a piece of hardware as the conductor stored it.
-type Device struct {
+// StoredDevice is a piece of hardware as the conductor stored it.
+type StoredDevice struct {
 	ID              int
 	UUID            string
 	Hostname        string
@@ -78,8 +78,8 @@ type Device struct {
 	ControlPath driver.ControlPath
 }
 
-// Deployable is an independently assigned part of a device, and one resource provider.
-type Deployable struct {
+// StoredDeployable is an independently assigned part of a device, and one resource provider, as the conductor stored it.
+type StoredDeployable struct {
 	ID              int
 	UUID            string
 	Name            string
@@ -94,22 +94,22 @@ type Deployable struct {
 }
 
 // ResourceClass is the class of the provider's inventory.
-func (d Deployable) ResourceClass() string {
+func (d StoredDeployable) ResourceClass() string {
 	return d.spec().Class
 }
 
 // Traits are the provider's traits that Cyborg reports.
-func (d Deployable) Traits() []string {
+func (d StoredDeployable) Traits() []string {
 	return d.spec().Traits
 }
 
-func (d Deployable) spec() (spec driver.Deployable) {
+func (d StoredDeployable) spec() (spec driver.Deployable) {
 	spec.SetAttributeList(d.Attributes)
 	return spec
 }
 
-// Attribute is a key and a value of a deployable.
-type Attribute struct {
+// StoredAttribute is a key and a value of a deployable, as the conductor stored it.
+type StoredAttribute struct {
 	UUID           string
 	DeployableUUID string
 	Key, Value     string
@@ -117,8 +117,8 @@ type Attribute struct {
 	ByUser bool
 }
 
-// AttachHandle is one unit of a deployable.
-type AttachHandle struct {
+// StoredAttachHandle is one unit of a deployable, as the conductor stored it.
+type StoredAttachHandle struct {
 	UUID           string
 	DeployableUUID string
 	ProviderUUID   string
@@ -150,8 +150,8 @@ func arqOf(tx store.Tx, a store.ARQ, state string) ARQ {
 	return v
 }
 
-func profileOf(p store.Profile) DeviceProfile {
-	v := DeviceProfile{UUID: p.UUID, Name: p.Name, CreatedAt: p.CreatedAt}
+func profileOf(p store.Profile) StoredDeviceProfile {
+	v := StoredDeviceProfile{UUID: p.UUID, Name: p.Name, CreatedAt: p.CreatedAt}
 	if p.Description != nil {
 		v.Description = *p.Description
 	}
@@ -161,8 +161,8 @@ func profileOf(p store.Profile) DeviceProfile {
 	return v
 }
 
-func deviceOf(d store.Device) Device {
-	return Device{
+func deviceOf(d store.Device) StoredDevice {
+	return StoredDevice{
 		ID: int(d.ID), UUID: d.UUID, Hostname: d.Host, Type: d.Type, Vendor: d.Vendor, Model: d.Model,
 		StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo,
 		Status: d.Status, Driver: d.Driver, ControlPath: d.ControlPath.Reported(),
@@ -171,10 +171,10 @@ func deviceOf(d store.Device) Device {
 
 // deployableView returns the converter of all deployables. To look up each of what they refer to
 // would cost more than to read it all.
-func deployableView(tx store.Tx) func(store.Deployable) Deployable {
-	devices := make(map[string]Deployable) // what their deployables have in common
+func deployableView(tx store.Tx) func(store.Deployable) StoredDeployable {
+	devices := make(map[string]StoredDeployable) // what their deployables have in common
 	for d := range tx.Devices() {
-		devices[d.UUID] = Deployable{DeviceID: int(d.ID), DeviceUUID: d.UUID, Hostname: d.Host}
+		devices[d.UUID] = StoredDeployable{DeviceID: int(d.ID), DeviceUUID: d.UUID, Hostname: d.Host}
 	}
 	attributes := make(map[string][]driver.Attribute)
 	of, list := "", []driver.Attribute(nil)
@@ -186,7 +186,7 @@ func deployableView(tx store.Tx) func(store.Deployable) Deployable {
 		list = append(list, driver.Attribute{Key: a.Key, Value: a.Value})
 	}
 	attributes[of] = list
-	return func(d store.Deployable) Deployable {
+	return func(d store.Deployable) StoredDeployable {
 		v := devices[d.Device]
 		v.ID, v.UUID, v.Name, v.ProviderUUID = int(d.ID), d.UUID, d.Name, d.Provider
 		v.NumAccelerators, v.DriverName, v.BitstreamID, v.Attributes = d.Total, d.DriverName, d.Bitstream, attributes[d.UUID]
@@ -195,22 +195,22 @@ func deployableView(tx store.Tx) func(store.Deployable) Deployable {
 }
 
 // handleView is to attach handles what deployableView is to deployables.
-func handleView(tx store.Tx) func(store.Handle) AttachHandle {
+func handleView(tx store.Tx) func(store.Handle) StoredAttachHandle {
 	hosts := make(map[string]string) // by device
 	for d := range tx.Devices() {
 		hosts[d.UUID] = d.Host
 	}
-	deployables := make(map[string]AttachHandle) // what their handles have in common
+	deployables := make(map[string]StoredAttachHandle) // what their handles have in common
 	for d := range tx.Deployables() {
-		deployables[d.UUID] = AttachHandle{DeployableUUID: d.UUID, ProviderUUID: d.Provider, Hostname: hosts[d.Device]}
+		deployables[d.UUID] = StoredAttachHandle{DeployableUUID: d.UUID, ProviderUUID: d.Provider, Hostname: hosts[d.Device]}
 	}
-	return func(h store.Handle) AttachHandle {
+	return func(h store.Handle) StoredAttachHandle {
 		v := deployables[h.Deployable]
 		v.UUID, v.Type, v.Info, v.InUse, v.ARQ = h.UUID, h.Type, h.Info.Map(), h.InUse, h.HeldBy
 		return v
 	}
 }
 
-func attributeOf(a store.Attribute) Attribute {
-	return Attribute{UUID: a.UUID, DeployableUUID: a.Deployable, Key: a.Key, Value: a.Value, ByUser: a.ByUser}
+func attributeOf(a store.Attribute) StoredAttribute {
+	return StoredAttribute{UUID: a.UUID, DeployableUUID: a.Deployable, Key: a.Key, Value: a.Value, ByUser: a.ByUser}
 }

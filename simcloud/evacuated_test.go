@@ -43,7 +43,7 @@ func TestNovaFindsWhatAnEvacuationMade(t *testing.T) {
 			before := free()
 
 			gpus := c.Cyborg.Deployables()
-			gpu := gpus[slices.IndexFunc(gpus, func(d fakecyborg.Deployable) bool { return d.ResourceClass() == "PGPU" })]
+			gpu := gpus[slices.IndexFunc(gpus, func(d fakecyborg.StoredDeployable) bool { return d.ResourceClass() == "PGPU" })]
 			const instance = "aaaaaaaa-0000-4000-8000-000000000001"
 			arqs, err := admin.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "gpu"})
 			if err != nil {

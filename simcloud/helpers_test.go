@@ -138,7 +138,7 @@ func (u *user) claim(consumer, resources, traits string) (provider, host string)
 		"allocations": chosen.Allocations, "mappings": chosen.Mappings, "project_id": u.cloud.ProjectID("admin"), "user_id": "u", "consumer_generation": nil,
 	}, 204, nil)
 	provider = chosen.Mappings["device_profile_0"][0]
-	i := slices.IndexFunc(u.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.ProviderUUID == provider })
+	i := slices.IndexFunc(u.cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.ProviderUUID == provider })
 	return provider, u.cloud.Cyborg.Deployables()[i].Hostname
 }
 

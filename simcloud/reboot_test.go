@@ -40,7 +40,7 @@ func TestMediatedDevicesAreCreatedAgainAfterARestart(t *testing.T) {
 			t.Parallel()
 			cloud := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{UpstreamQuirks: quirks}})
 			const instance = "aaaaaaaa-0000-4000-8000-000000000001"
-			i := slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool {
+			i := slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool {
 				return d.ResourceClass() == "VGPU" && d.Hostname == "cn0"
 			})
 			provider := cloud.Cyborg.Deployables()[i].ProviderUUID
@@ -116,7 +116,7 @@ func TestProgrammingReadsTheBitstreamFromTheImageService(t *testing.T) {
 		Data: `{"afu-image": {"accelerator-clusters": [{"accelerator-type-uuid": "d8424dc4-a4a3-c413-f89e-433683f9040b"}]}}`,
 	}}}
 	cloud := simcloud.Run(t, model)
-	part := cloud.Cyborg.Deployables()[slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool {
+	part := cloud.Cyborg.Deployables()[slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool {
 		return d.DriverName == "intel"
 	})]
 	if err := cloud.Cyborg.ProgramDeployable(t.Context(), part.UUID, image); err != nil {

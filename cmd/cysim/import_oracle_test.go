@@ -102,7 +102,7 @@ func TestImportFromTheRealPlacement(t *testing.T) {
 	}
 	publish(t, cloud, nil)
 	const instance = "00000000-0000-4000-8000-000000000001"
-	i := slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.ResourceClass() == "VGPU" })
+	i := slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.ResourceClass() == "VGPU" })
 	card := cloud.Cyborg.Deployables()[i]
 	status, answer := exchange(t, "PUT", real+"/allocations/"+instance, "admin", map[string]any{
 		"allocations": map[string]any{

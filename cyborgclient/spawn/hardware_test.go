@@ -152,7 +152,7 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 		if err := a.Match(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(w.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool {
+		i := slices.IndexFunc(w.cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool {
 			return d.ProviderUUID == a.Bindings[0].DeviceRP
 		})
 		name := w.cloud.Cyborg.Deployables()[i].Name
@@ -175,7 +175,7 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 		if err := w.cloud.Cyborg.ReportHost(t.Context(), a.Host); err != nil {
 			t.Error(err)
 		}
-		if slices.ContainsFunc(w.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.Name == name }) {
+		if slices.ContainsFunc(w.cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.Name == name }) {
 			t.Errorf("device %s is still offered", name)
 		}
 		w.checkPromise(t, nil, errors.New("given up"))

@@ -204,7 +204,7 @@ func (o *yearOperator) loseDevice(ctx context.Context, random *rand.Rand) {
 	if o.over.Load() {
 		return // nobody reports any more
 	}
-	if !slices.ContainsFunc(o.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.Name == device }) {
+	if !slices.ContainsFunc(o.cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.Name == device }) {
 		o.unexplained("device %s is back, and Cyborg does not have it", device)
 	}
 }

@@ -75,7 +75,7 @@ func (h *computeHost) restart(meanwhile func()) {
 func (h *computeHost) bind(deployable, instance string) (fakecyborg.ARQ, error) {
 	h.t.Helper()
 	list := h.cloud.Cyborg.Deployables()
-	i := slices.IndexFunc(list, func(d fakecyborg.Deployable) bool { return d.Name == deployable })
+	i := slices.IndexFunc(list, func(d fakecyborg.StoredDeployable) bool { return d.Name == deployable })
 	arqs, err := h.cloud.Cyborg.CreateARQs("vgpu", "project")
 	if i < 0 || err != nil {
 		h.t.Fatalf("deployable %s is number %d; %v", deployable, i, err)

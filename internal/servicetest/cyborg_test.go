@@ -51,7 +51,7 @@ func (cards) Program(context.Context, driver.ControlPath, string, []byte) error 
 
 // newCyborg is a new server with two cards, one of them an FPGA, two profiles, an
 // attribute, and two requests, the first of them bound.
-func newCyborg(t *testing.T) (server *fakecyborg.Server, arqs []fakecyborg.ARQ, attribute fakecyborg.Attribute) {
+func newCyborg(t *testing.T) (server *fakecyborg.Server, arqs []fakecyborg.ARQ, attribute fakecyborg.StoredAttribute) {
 	t.Helper()
 	images := glance.New(glance.Config{})
 	_, err := images.AddImage(glance.Image{ID: bitstream, Data: []byte("bits")})

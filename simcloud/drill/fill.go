@@ -63,7 +63,7 @@ func fill(ctx context.Context, cloud *simcloud.Cloud) (used map[string]int, prob
 type filler struct {
 	cloud    *simcloud.Cloud
 	token    string
-	of       fakecyborg.Deployable
+	of       fakecyborg.StoredDeployable
 	n        int
 	instance string
 	err      error

@@ -37,7 +37,7 @@ func TestTheDevicesOfEveryDriverAreImported(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, a := range l.answers.Cyborg.ARQs {
-				i := slices.IndexFunc(cloud.Cyborg.AttachHandles(), func(h fakecyborg.AttachHandle) bool { return h.ARQ == a.UUID })
+				i := slices.IndexFunc(cloud.Cyborg.AttachHandles(), func(h fakecyborg.StoredAttachHandle) bool { return h.ARQ == a.UUID })
 				if i < 0 || !maps.Equal(a.HandleInfo, cloud.Cyborg.AttachHandles()[i].Info) {
 					t.Errorf("the handle of request %s: %d", a.UUID, i)
 				}
@@ -145,7 +145,7 @@ func TestDeployablesOfUnknownDevicesStandBelowDevicesCalledUnknown(t *testing.T)
 	bare.UUID = instance(1)
 	l.answers.Cyborg.Devices = append(l.answers.Cyborg.Devices, &bare)
 	cloud := imported(t, l)
-	devices := make(map[string]fakecyborg.Device)
+	devices := make(map[string]fakecyborg.StoredDevice)
 	for _, d := range cloud.Cyborg.Devices() {
 		devices[d.UUID] = d
 	}
@@ -448,7 +448,7 @@ func TestAnImportedCardOfXilinxCanBeBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := cloud.Cyborg.Deployables()
-	card := all[slices.IndexFunc(all, func(d fakecyborg.Deployable) bool { return slices.Contains(d.Traits(), trait) })]
+	card := all[slices.IndexFunc(all, func(d fakecyborg.StoredDeployable) bool { return slices.Contains(d.Traits(), trait) })]
 	claim := placementsim.Claim{Consumer: instance(77), Project: cloud.ProjectID("admin"), User: "u", Allocations: []placementsim.Allocation{
 		{Provider: card.ProviderUUID, Class: "FPGA", Used: 1},
 	}}

@@ -100,7 +100,7 @@ func (s *indexed) checkAmounts(g *guest) {
 
 // isLeft reports whether a provider is on a host that the guest was evacuated from.
 func (s *indexed) isLeft(g *guest, provider string) bool {
-	return len(g.left) > 0 && slices.ContainsFunc(s.Deployables, func(d fakecyborg.Deployable) bool {
+	return len(g.left) > 0 && slices.ContainsFunc(s.Deployables, func(d fakecyborg.StoredDeployable) bool {
 		return d.ProviderUUID == provider && slices.Contains(g.left, d.Hostname)
 	})
 }

@@ -57,7 +57,7 @@ type request struct {
 
 // handle is an attach handle with the request that it says holds it.
 type handle struct {
-	*fakecyborg.AttachHandle
+	*fakecyborg.StoredAttachHandle
 	holder *request
 	next   *handle // of the same device
 }
@@ -117,7 +117,7 @@ func (s *indexed) indexRequests() {
 		s.requests[i].ARQ = &s.ARQs[i]
 	}
 	for i := range s.Handles {
-		s.handles[i].AttachHandle = &s.Handles[i]
+		s.handles[i].StoredAttachHandle = &s.Handles[i]
 	}
 	s.guest = byKey(s.guests, func(g *guest) string { return g.UUID })
 	s.handle = byKey(s.handles, func(h *handle) string { return h.UUID })

@@ -31,8 +31,8 @@ type State struct {
 	Guests      []nova.Guest
 	Servers     []client.Server // guests of a real Nova; nil: there is none
 	ARQs        []fakecyborg.ARQ
-	Handles     []fakecyborg.AttachHandle
-	Deployables []fakecyborg.Deployable
+	Handles     []fakecyborg.StoredAttachHandle
+	Deployables []fakecyborg.StoredDeployable
 	Providers   func() []placementsim.ResourceProvider // for their names and parents; may be nil
 	Allocations []placementsim.Allocation              // ordered by consumer
 	Roots       map[string][]string                    // providers of hosts, with the names of the host

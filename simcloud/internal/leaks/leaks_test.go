@@ -23,8 +23,8 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 	bound := fakecyborg.ARQ{UUID: "arq", State: fakecyborg.StateBound, InstanceUUID: "vm", Hostname: "cn0", AttachHandleUUID: "handle"}
 	failed := bound
 	failed.State = fakecyborg.StateBindFailed
-	handle := fakecyborg.AttachHandle{UUID: "handle", Hostname: "cn0", ProviderUUID: "rp", Type: driver.HandleMDEV, InUse: true, ARQ: "arq"}
-	with := func(change func(*fakecyborg.AttachHandle)) fakecyborg.AttachHandle {
+	handle := fakecyborg.StoredAttachHandle{UUID: "handle", Hostname: "cn0", ProviderUUID: "rp", Type: driver.HandleMDEV, InUse: true, ARQ: "arq"}
+	with := func(change func(*fakecyborg.StoredAttachHandle)) fakecyborg.StoredAttachHandle {
 		h := handle
 		change(&h)
 		return h
@@ -36,26 +36,26 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 	tests := []struct {
 		name   string
 		arq    fakecyborg.ARQ
-		handle fakecyborg.AttachHandle
+		handle fakecyborg.StoredAttachHandle
 		mdevs  []Mdev
 		want   []Leak
 	}{
 		{"all well", bound, handle, []Mdev{mdev}, nil},
-		{"free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), nil, nil},
-		{"in use by no request", bound, with(func(h *fakecyborg.AttachHandle) { h.ARQ = "" }), nil,
+		{"free handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.InUse, h.ARQ = false, "" }), nil, nil},
+		{"in use by no request", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.ARQ = "" }), nil,
 			[]Leak{{KindHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by no accelerator request"}}},
-		{"in use by an unknown request", bound, with(func(h *fakecyborg.AttachHandle) { h.ARQ = "gone" }), nil,
+		{"in use by an unknown request", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.ARQ = "gone" }), nil,
 			[]Leak{{KindHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by ARQ gone, which does not hold it"}}},
-		{"request holds another", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID = "other" }), nil,
+		{"request holds another", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.UUID = "other" }), nil,
 			[]Leak{{KindHandle, "other", "attach handle other of provider rp on host cn0 is in use by ARQ arq, which does not hold it"}}},
-		{"mediated device of no handle", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{mdev},
+		{"mediated device of no handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{mdev},
 			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle"}}},
-		{"older mediated device of no handle", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{older}, nil},
-		{"older mediated device of a free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{older},
+		{"older mediated device of no handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{older}, nil},
+		{"older mediated device of a free handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{older},
 			[]Leak{{KindMdev, "handle", what + "belongs to attach handle handle, which is not in use"}}},
-		{"mediated device on another host", bound, with(func(h *fakecyborg.AttachHandle) { h.Hostname = "cn1" }), []Mdev{mdev},
+		{"mediated device on another host", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.Hostname = "cn1" }), []Mdev{mdev},
 			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle"}}},
-		{"mediated device of a free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{mdev},
+		{"mediated device of a free handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{mdev},
 			[]Leak{{KindMdev, "handle", what + "belongs to attach handle handle, which is not in use"}}},
 		{"mediated device of a failed bind", failed, handle, []Mdev{mdev},
 			[]Leak{{KindMdev, "handle", what + "belongs to ARQ arq (BindFailed, device profile ), which is not Bound"}}},
@@ -63,7 +63,7 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := index(State{ARQs: []fakecyborg.ARQ{tt.arq}, Handles: []fakecyborg.AttachHandle{tt.handle}, Mdevs: tt.mdevs})
+			s := index(State{ARQs: []fakecyborg.ARQ{tt.arq}, Handles: []fakecyborg.StoredAttachHandle{tt.handle}, Mdevs: tt.mdevs})
 			s.checkHandles()
 			s.checkMdevs()
 			if diff := cmp.Diff(tt.want, s.leaks); diff != "" {
@@ -92,7 +92,7 @@ func TestForeignDevicesAreThoseOfAWalk(t *testing.T) {
 			state.Guests = append(state.Guests, g)
 		}
 		for i := range rapid.IntRange(0, 12).Draw(t, "handles") {
-			h := fakecyborg.AttachHandle{
+			h := fakecyborg.StoredAttachHandle{
 				UUID: mdev(i % 5), Hostname: host.Draw(t, "host"), Type: kind.Draw(t, "type"), ARQ: fmt.Sprint("arq", i),
 				Info: map[string]string{"domain": "0000", "bus": fmt.Sprintf("%02x", few.Draw(t, "bus")), "device": "00", "function": "0"},
 			}
@@ -129,7 +129,7 @@ func TestBothFunctionsOfACardBelongToItsUnit(t *testing.T) {
 	t.Parallel()
 	state := State{
 		Guests: []nova.Guest{{Guest: sim.Guest{UUID: "vm", Host: "cn0"}}},
-		Deployables: []fakecyborg.Deployable{
+		Deployables: []fakecyborg.StoredDeployable{
 			{UUID: "card", Hostname: "cn0", ProviderUUID: "rp", NumAccelerators: 1, Attributes: []driver.Attribute{
 				{Key: "rc", Value: "FPGA"}, {Key: "trait0", Value: "CUSTOM_FPGA_XILINX"},
 			}},
@@ -137,7 +137,7 @@ func TestBothFunctionsOfACardBelongToItsUnit(t *testing.T) {
 		Allocations: []placementsim.Allocation{{Consumer: "vm", Provider: "rp", Class: "FPGA", Used: 1}},
 	}
 	for _, function := range []string{"management", "user", "third"} {
-		state.Handles = append(state.Handles, fakecyborg.AttachHandle{
+		state.Handles = append(state.Handles, fakecyborg.StoredAttachHandle{
 			UUID: function, DeployableUUID: "card", ProviderUUID: "rp", Hostname: "cn0", Type: driver.HandleTestPCI, InUse: true, ARQ: "arq of " + function,
 		})
 		state.ARQs = append(state.ARQs, fakecyborg.ARQ{
@@ -175,7 +175,7 @@ func TestMemoryOfACardBelongsToARequestOfItsHost(t *testing.T) {
 			t.Parallel()
 			s := index(State{
 				Servers: []client.Server{{ID: "vm", Host: "cn1", Left: tt.left}}, ARQs: tt.arqs, Roots: map[string][]string{"root": {"cn0"}},
-				Deployables: []fakecyborg.Deployable{{UUID: "region", Hostname: "cn0", ProviderUUID: "rp"}},
+				Deployables: []fakecyborg.StoredDeployable{{UUID: "region", Hostname: "cn0", ProviderUUID: "rp"}},
 				Providers: func() []placementsim.ResourceProvider {
 					return []placementsim.ResourceProvider{{UUID: "root"}, {UUID: "card", Name: "the card", Parent: "root"}, {UUID: "rp", Parent: "card"}}
 				},
@@ -212,7 +212,7 @@ func TestAGuestHasTheMediatedDeviceOfItsHandle(t *testing.T) {
 				UUID: "arq", State: fakecyborg.StateBound, InstanceUUID: "vm", Hostname: "cn0",
 				AttachHandleUUID: id, AttachHandleType: driver.HandleMDEV, AttachHandleInfo: info,
 			}},
-			Handles: []fakecyborg.AttachHandle{{UUID: id, Hostname: "cn0", Type: driver.HandleMDEV, Info: info, InUse: true, ARQ: "arq"}},
+			Handles: []fakecyborg.StoredAttachHandle{{UUID: id, Hostname: "cn0", Type: driver.HandleMDEV, Info: info, InUse: true, ARQ: "arq"}},
 			Mdevs:   []Mdev{tt.mdev},
 		}) {
 			if strings.Contains(leak.Text, "mediated device "+id) {
@@ -294,10 +294,10 @@ func twoGPUs() State {
 	for i, arq := range []string{"a", "b"} {
 		provider, address := strings.ToUpper(arq), driver.PCIAddress{Bus: []uint8{0x3b, 0x5e}[i]}
 		s.Guests[0].Devices = append(s.Guests[0].Devices, DeviceAt(address))
-		s.Deployables = append(s.Deployables, fakecyborg.Deployable{
+		s.Deployables = append(s.Deployables, fakecyborg.StoredDeployable{
 			UUID: "gpu " + arq, Hostname: "cn0", ProviderUUID: provider, Attributes: []driver.Attribute{{Key: "rc", Value: "PGPU"}},
 		})
-		h := fakecyborg.AttachHandle{
+		h := fakecyborg.StoredAttachHandle{
 			UUID: "handle " + arq, DeployableUUID: "gpu " + arq, ProviderUUID: provider, Hostname: "cn0",
 			Type: driver.HandlePCI, Info: address.Info(), InUse: true, ARQ: arq,
 		}
