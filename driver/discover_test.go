@@ -141,7 +141,7 @@ func TestTwoDriversThatReportOneAddress(t *testing.T) {
 	m := drivertest.Tree(t, p100("0000:01:00.0"), p100("0000:02:00.0"))
 	drivers := []driver.Driver{
 		fake.New("h"), gpusOf(t, m, driver.Policy{}),
-		passthrough(t, m, driver.Policy{}, pci.Spec{Address: &pci.Address{Glob: "0000:02:00.0"}}),
+		passthrough(t, m, driver.Policy{}, pci.Spec{Address: &pci.AddressPattern{Glob: "0000:02:00.0"}}),
 	}
 	reports := driver.DiscoverAll(t.Context(), drivers)
 	if len(reports[0].Devices) != 1 || len(reports[1].Devices) != 1 || len(reports[2].Devices) != 0 {

@@ -238,7 +238,7 @@ func TestNothingIsNewlyOfferedBesideADriverThatFailed(t *testing.T) {
 		grouped(30, inGroup, "8086", "1520", "0200", "vfio-pci"), grouped(30, "0000:40:00.0", "10de", "15f8", "0302", "vfio-pci"),
 		grouped(31, apart, "8086", "1520", "0200", "vfio-pci"), grouped(32, same, "10de", "15f8", "0302", "vfio-pci"))
 	gpus := gpusOf(t, tree, driver.Policy{}).(claiming)
-	others := passthrough(t, tree, driver.Policy{}, pci.Spec{VendorID: "8086", ProductID: "1520"}, pci.Spec{Address: &pci.Address{Glob: same}})
+	others := passthrough(t, tree, driver.Policy{}, pci.Spec{VendorID: "8086", ProductID: "1520"}, pci.Spec{Address: &pci.AddressPattern{Glob: same}})
 	for name, fail := range map[string]func() error{
 		"an error": func() error { return errors.New("class/gpu: too many open files") },
 		"a panic":  func() error { panic("no tool") },

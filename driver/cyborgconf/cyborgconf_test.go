@@ -84,7 +84,7 @@ func TestDriversAreConfiguredByCyborgConf(t *testing.T) {
 		t.Errorf("nvme (-want +got):\n%s", diff)
 	}
 	i350 := pci.Spec{VendorID: "8086", ProductID: "1520"}
-	wantList := pci.Whitelist{i350, {VendorID: "102b", Address: &pci.Address{Glob: "*:0a:00.*"}}, {DevName: "eth#1"}, i350}
+	wantList := pci.Whitelist{i350, {VendorID: "102b", Address: &pci.AddressPattern{Glob: "*:0a:00.*"}}, {DevName: "eth#1"}, i350}
 	if diff := cmp.Diff(wantList, got.PCI.PassthroughWhitelist); diff != "" {
 		t.Errorf("passthrough_whitelist (-want +got):\n%s", diff)
 	}

@@ -17,11 +17,11 @@ type Config struct {
 	driver.Policy
 	// Devices are the cards that are offered. Nil means vendor 1cf2, ZTE; an empty list
 	// offers nothing.
-	Devices []Device `json:"devices,omitempty"`
+	Devices []Spec `json:"devices,omitempty"`
 }
 
-// Device is one kind of cards.
-type Device struct {
+// Spec is one kind of card.
+type Spec struct {
 	// VendorID is four hexadecimal digits.
 	VendorID string `json:"vendor_id"`
 	// ProductID is four hexadecimal digits, of which the class does not matter. Empty
@@ -33,7 +33,7 @@ type Device struct {
 func (c Config) claims() ([]driver.Claim, error) {
 	devices := c.Devices
 	if devices == nil {
-		devices = []Device{{VendorID: vendorZTE}}
+		devices = []Spec{{VendorID: vendorZTE}}
 	}
 	var list []driver.Claim
 	for i, d := range devices {
@@ -49,16 +49,16 @@ func (c Config) claims() ([]driver.Claim, error) {
 	return list, nil
 }
 
-func (d Device) claim() (driver.Claim, error) {
-	vendor, err := pciid.Parse(d.VendorID)
+func (s Spec) claim() (driver.Claim, error) {
+	vendor, err := pciid.Parse(s.VendorID)
 	if err != nil {
 		return driver.Claim{}, fmt.Errorf("vendor_id: %w", err)
 	}
 	claim := driver.Claim{Vendor: vendor, Why: "time cards of " + pciid.Word(vendor)}
-	if d.ProductID == "" || d.ProductID == "*" {
+	if s.ProductID == "" || s.ProductID == "*" {
 		return claim, nil
 	}
-	if claim.Product, err = pciid.Parse(d.ProductID); err != nil {
+	if claim.Product, err = pciid.Parse(s.ProductID); err != nil {
 		return driver.Claim{}, fmt.Errorf("product_id: %w", err)
 	}
 	claim.Why = fmt.Sprintf("time card %04x:%04x", vendor, claim.Product)

@@ -21,7 +21,7 @@
 // name such cards (CUSTOM_ACCELERATOR_HPTS, CUSTOM_HPTS_ZTE); no release of Cyborg ships a
 // driver for them. The rest follows cyborg/accelerator/drivers/ssd of Cyborg 2026.2.
 //
-//	d, err := hpts.New(hpts.Config{Host: "compute1", Devices: []hpts.Device{
+//	d, err := hpts.New(hpts.Config{Host: "compute1", Devices: []hpts.Spec{
 //		{VendorID: "1cf2"}, {VendorID: "1d9b", ProductID: "0400"},
 //	}}, tree)
 //	report, err := d.Discover(ctx)

@@ -80,8 +80,8 @@ func TestATimeCard(t *testing.T) {
 
 func TestWhatIsOffered(t *testing.T) {
 	t.Parallel()
-	only := func(devices ...hpts.Device) hpts.Config {
-		return hpts.Config{Devices: append([]hpts.Device{}, devices...)}
+	only := func(devices ...hpts.Spec) hpts.Config {
+		return hpts.Config{Devices: append([]hpts.Spec{}, devices...)}
 	}
 	class := func(text string) func(*sysfs.PCIDevice) { return func(d *sysfs.PCIDevice) { d.Class = text } }
 	withoutClock := func(kernel string) func(*sysfs.PCIDevice) {
@@ -92,14 +92,14 @@ func TestWhatIsOffered(t *testing.T) {
 		{Name: "a card without a driver", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock(""))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
 		{Name: "not a card with a driver that makes no clock", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock("uio_pci_generic"))}, LeftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
 		{Name: "nor the clock of a network card", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(), network()}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}, LeftOut: map[string]string{other: "clock ptp0 (i350 clock) is that of a network card"}},
-		{Name: "not the clock of a network card, even when that is configured", New: with(only(hpts.Device{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network()}, LeftOut: map[string]string{other: "a network card"}},
-		{Name: "not a configured function with an interface, whatever its class", New: with(only(hpts.Device{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(class("0880"))}, LeftOut: map[string]string{other: "a network card"}},
-		{Name: "not a configured network card without an interface", New: with(only(hpts.Device{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Interfaces = nil })}, LeftOut: map[string]string{other: "a network card"}},
+		{Name: "not the clock of a network card, even when that is configured", New: with(only(hpts.Spec{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network()}, LeftOut: map[string]string{other: "a network card"}},
+		{Name: "not a configured function with an interface, whatever its class", New: with(only(hpts.Spec{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(class("0880"))}, LeftOut: map[string]string{other: "a network card"}},
+		{Name: "not a configured network card without an interface", New: with(only(hpts.Spec{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Interfaces = nil })}, LeftOut: map[string]string{other: "a network card"}},
 		{Name: "not a network card of the preset vendor", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Vendor = "1cf2" })}, LeftOut: map[string]string{other: "is that of a network card"}},
 		{Name: "not a disk of the preset vendor", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock("nvme"), class("0108"))}},
-		{Name: "not a bridge", New: with(only(hpts.Device{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0604"))}, LeftOut: map[string]string{at: "a bridge"}},
-		{Name: "a card that is configured by product, whatever its class", New: with(only(hpts.Device{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0400"))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
-		{Name: "another vendor's that is configured", New: with(only(hpts.Device{VendorID: "1d9b", ProductID: "*"})), Devices: []sysfs.PCIDevice{card(class("0580"), func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_1D9B"}},
+		{Name: "not a bridge", New: with(only(hpts.Spec{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0604"))}, LeftOut: map[string]string{at: "a bridge"}},
+		{Name: "a card that is configured by product, whatever its class", New: with(only(hpts.Spec{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0400"))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
+		{Name: "another vendor's that is configured", New: with(only(hpts.Spec{VendorID: "1d9b", ProductID: "*"})), Devices: []sysfs.PCIDevice{card(class("0580"), func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_1D9B"}},
 		{Name: "not another vendor's that is not configured", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, LeftOut: map[string]string{at: "clock ptp1 (zte hpts clock): vendor and product 1d9b:0400 are not configured"}},
 		{Name: "nothing where nothing is configured", New: with(only()), Devices: []sysfs.PCIDevice{card(withoutClock(""))}},
 		{Name: "by the shape ShapeRockyScheduling", New: with(hpts.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}), Devices: []sysfs.PCIDevice{card()},
@@ -174,10 +174,10 @@ func TestConfigurationErrors(t *testing.T) {
 	for want, c := range map[string]hpts.Config{
 		"no host name":       {},
 		"trait_shape":        {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
-		"entry 0: vendor_id": {Host: "h", Devices: []hpts.Device{{ProductID: "2001"}}},
-		"product_id":         {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "20"}}},
-		"entry 1: time card 1cf2:2001 appears twice": {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "2001"}, {VendorID: "0x1cf2", ProductID: "2001"}}},
-		"entry 1: time cards of zte appears twice":   {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2"}, {VendorID: "1cf2", ProductID: "*"}}},
+		"entry 0: vendor_id": {Host: "h", Devices: []hpts.Spec{{ProductID: "2001"}}},
+		"product_id":         {Host: "h", Devices: []hpts.Spec{{VendorID: "1cf2", ProductID: "20"}}},
+		"entry 1: time card 1cf2:2001 appears twice": {Host: "h", Devices: []hpts.Spec{{VendorID: "1cf2", ProductID: "2001"}, {VendorID: "0x1cf2", ProductID: "2001"}}},
+		"entry 1: time cards of zte appears twice":   {Host: "h", Devices: []hpts.Spec{{VendorID: "1cf2"}, {VendorID: "1cf2", ProductID: "*"}}},
 	} {
 		_, err := hpts.New(c, sysfs.NewMemory())
 		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
@@ -194,7 +194,7 @@ func TestTheConfigurationIsJSON(t *testing.T) {
 	if err := dec.Decode(&c); err != nil {
 		t.Fatal(err)
 	}
-	want := hpts.Config{Host: "compute1", Policy: driver.Policy{AllowedDrivers: []string{"x"}}, Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "2001"}}}
+	want := hpts.Config{Host: "compute1", Policy: driver.Policy{AllowedDrivers: []string{"x"}}, Devices: []hpts.Spec{{VendorID: "1cf2", ProductID: "2001"}}}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -21,7 +21,7 @@ type Spec struct {
 	VendorID  string `json:"vendor_id,omitempty"`
 	ProductID string `json:"product_id,omitempty"`
 	// Address is absent when DevName is given.
-	Address *Address `json:"address,omitempty"`
+	Address *AddressPattern `json:"address,omitempty"`
 	// DevName is a network interface, whose function is meant.
 	DevName string `json:"devname,omitempty"`
 	// Managed false is for functions that must keep their kernel driver, such as a vfio variant
@@ -50,8 +50,8 @@ func (m *Managed) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Address is where a function may be: a glob, or regular expressions for its parts.
-type Address struct {
+// AddressPattern is where a function may be: a glob, or regular expressions for its parts.
+type AddressPattern struct {
 	// Glob has the form domain:bus:device.function, each a hexadecimal number or "*".
 	// Parts may be left out from the left, as in "0a:00.*", and the function from the
 	// right.
@@ -62,12 +62,12 @@ type Address struct {
 }
 
 // UnmarshalJSON accepts a glob as a string, or an object of expressions.
-func (a *Address) UnmarshalJSON(data []byte) error {
+func (a *AddressPattern) UnmarshalJSON(data []byte) error {
 	return (*devicespec.Address)(a).UnmarshalJSON(data)
 }
 
 // MarshalJSON writes the form that UnmarshalJSON reads.
-func (a Address) MarshalJSON() ([]byte, error) { return devicespec.Address(a).MarshalJSON() }
+func (a AddressPattern) MarshalJSON() ([]byte, error) { return devicespec.Address(a).MarshalJSON() }
 
 // Whitelist is a list of entries. It decodes from what upstream's multi-valued option
 // takes: an object, a list of objects, or a list of the JSON texts of either.

@@ -115,7 +115,7 @@ func (n *novaClaims) resolve(view *driver.View) {
 			if err != nil {
 				continue
 			}
-			s.Address = &pci.Address{Glob: address.String()}
+			s.Address = &pci.AddressPattern{Glob: address.String()}
 			s.name += " (devname " + s.DevName + ")"
 			s.DevName = ""
 		}

@@ -146,7 +146,7 @@ func (g *generator) schema(t reflect.Type) map[string]any {
 		return map[string]any{"type": "string", "pattern": `^-?([0-9.]+(ns|us|µs|ms|s|m|h))+$|^0$`}
 	case t.Kind() == reflect.Pointer:
 		return g.schema(t.Elem())
-	case strings.HasSuffix(name, "/driver/pci.Address"), strings.HasSuffix(name, "/driver/pci.Managed"), strings.HasSuffix(name, "/driver/pci.Whitelist"):
+	case strings.HasSuffix(name, "/driver/pci.AddressPattern"), strings.HasSuffix(name, "/driver/pci.Managed"), strings.HasSuffix(name, "/driver/pci.Whitelist"):
 		return map[string]any{} // several forms
 	case strings.HasSuffix(name, "/placementsim.Release"):
 		return map[string]any{"type": "string"} // more than the constants
