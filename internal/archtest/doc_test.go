@@ -1,6 +1,6 @@
 // Package archtest holds the module to its plan: who may import whom, no
 // package-level mutable state, every exported name documented, no internal type
-// in a public signature and no public type declared twice, no overlong function,
+// in a public signature, no public type declared twice and no noun twice in one half, no overlong function,
 // one lock for the rows of a service, no stored context, no concrete error type as
 // a result.
 //

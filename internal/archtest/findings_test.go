@@ -31,12 +31,15 @@ func smallRules() Rules {
 		Module: "example.org/m",
 		Packages: []Package{
 			{Pattern: "a", Ours: []string{"b", "d/*", "e/...", "internal/i"}, Others: []string{"example.com/lib"}, Never: []string{"os", "d/never"}},
+			{Pattern: "c"},
 			{Pattern: "b"},
 			{Pattern: "internal/i", Ours: []string{"internal/j"}},
 		},
 		MaxLines:   5,
 		BadNames:   []string{"util"},
 		Rows:       []string{"a"},
+		Halves:     [][]string{{"a"}, {"b", "c"}},
+		Nouns:      []string{"Noun"},
 		Exceptions: []Exception{{Rule: "context", Subject: "b.Job", Reason: "a test of exceptions"}},
 	}
 }
@@ -232,6 +235,14 @@ func TestFindingsAboutPackages(t *testing.T) {
 			"b/doc.go": documented + "// T is.\ntype T struct{ A, B int }",
 			"a/doc.go": documented + "// T is.\ntype T struct { A, B int }\n// U is.\ntype U struct{ A int }",
 		}, []string{"b/doc.go:4: type T is declared in a, too"}},
+		{"noun of both halves", map[string]string{
+			"b/doc.go": documented + "// Noun is.\ntype Noun struct{ A int }",
+			"a/doc.go": documented + "// Noun is.\ntype Noun struct{ B int }",
+		}, nil},
+		{"noun of two packages of a half", map[string]string{
+			"b/doc.go": documented + "// Noun is.\ntype Noun struct{ A int }",
+			"c/doc.go": documented + "// Noun is.\ntype Noun struct{ B int }",
+		}, []string{"c/doc.go:4: Noun is a type of b, too"}},
 		{"internal types may name each other", map[string]string{
 			"internal/i/doc.go": documented,
 			"internal/i/i.go":   "package x\nimport \"example.org/m/internal/j\"\n// F is.\nfunc F(j.X) {}",

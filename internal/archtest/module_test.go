@@ -44,7 +44,7 @@ func check(packages []*pkg, rules Rules) []Finding {
 			p.checkComments(), p.checkSignatures(rules), p.checkLength(rules), p.checkFields(rules),
 			p.checkReceivers(), p.checkErrorResults(), p.checkUnlocks())
 	}
-	findings = rules.except(append(findings, checkTwice(packages)...))
+	findings = rules.except(slices.Concat(findings, checkTwice(packages), checkNouns(packages, rules)))
 	slices.SortStableFunc(findings, func(a, b Finding) int { return strings.Compare(a.Position, b.Position) })
 	return findings
 }

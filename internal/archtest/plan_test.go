@@ -19,10 +19,15 @@ const (
 // Plan returns the rules of this module: the import table of its design.
 func Plan() Rules {
 	return Rules{
-		Module:     "github.com/gocyborg/gocyborg",
-		Packages:   slices.Concat(novaHalf(), serverHalf(), programs()),
-		MaxLines:   120,
-		Rows:       []string{"fakecyborg/...", "placementsim", "internal/keystone", "internal/nova", "internal/glance"},
+		Module:   "github.com/gocyborg/gocyborg",
+		Packages: slices.Concat(novaHalf(), serverHalf(), programs()),
+		MaxLines: 120,
+		Rows:     []string{"fakecyborg/...", "placementsim", "internal/keystone", "internal/nova", "internal/glance"},
+		Halves: [][]string{
+			{"requestspec", "matching", "domainxml", "cyborgclient/..."},
+			{"sim", "fault", "driver/...", "placementsim", "fakecyborg", "simcloud/..."},
+		},
+		Nouns:      []string{"ARQ", "AttachHandle", "Attribute", "Binding", "Deployable", "Device", "DeviceProfile", "PCIAddress"},
 		Exceptions: exceptions(),
 		BadNames:   []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "types"},
 	}

@@ -15,6 +15,10 @@ type Rules struct {
 	// Rows are the packages, as patterns, whose state is tables: they declare no
 	// mutex and no map that stands for a row.
 	Rows []string
+	// Halves are patterns of the packages of each half of the module.
+	Halves [][]string
+	// Nouns are names of types that the public packages of a half declare once.
+	Nouns []string
 	// Exceptions are the findings that may stand.
 	Exceptions []Exception
 }

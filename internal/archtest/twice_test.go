@@ -3,6 +3,7 @@ package archtest
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,31 @@ func checkTwice(packages []*pkg) []Finding {
 				continue
 			}
 			first[key] = p.dir
+		}
+	}
+	return findings
+}
+
+// checkNouns finds nouns that two public packages of a half declare: a user of the half would meet two types of one name.
+func checkNouns(packages []*pkg, rules Rules) []Finding {
+	var findings []Finding
+	for _, half := range rules.Halves {
+		first := make(map[string]string)
+		for _, p := range packages {
+			of := func(pattern string) bool { return matches(pattern, p.dir) }
+			if p.isMain() || isInternal(p.dir) || !slices.ContainsFunc(half, of) {
+				continue
+			}
+			for _, spec := range p.exportedTypes() {
+				name := spec.Name.Name
+				switch other := first[name]; {
+				case !slices.Contains(rules.Nouns, name):
+				case other != "":
+					findings = append(findings, p.at(spec, "%s is a type of %s, too", name, other))
+				default:
+					first[name] = p.dir
+				}
+			}
 		}
 	}
 	return findings
