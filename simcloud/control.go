@@ -30,7 +30,7 @@ func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 	return []simhttp.ControlRoute{
 		{Pattern: "GET /_sim/guests", Answer: "guests", Long: true, Help: "Lists the registered guests.", Handler: simhttp.Show("guests", func() any { return c.Guests() })},
 		{Pattern: "GET /_sim/guests/{uuid}", Answer: "guest", Long: true, Help: "Shows one.", Handler: fallible(c.getGuest)},
-		{Pattern: "PUT /_sim/guests/{uuid}", Body: "host, domain", Answer: "guest", Help: "Registers a running instance: the name of its host, and its libvirt domain (XML). The leak check compares it with the accelerators.", Handler: fallible(c.putGuest)},
+		{Pattern: "PUT /_sim/guests/{uuid}", Body: "host, domain", Answer: "guest", Help: "Registers a running instance: the name of its host, 404 if the cloud does not have it, and its libvirt domain (XML). The leak check compares it with the accelerators.", Handler: fallible(c.putGuest)},
 		{Pattern: "DELETE /_sim/guests/{uuid}", Help: "Removes one: the instance is gone.", Handler: fallible(c.deleteGuest)},
 		{Pattern: "GET /_sim/leaks", Query: []string{"guests_from"}, Answer: "leaks", Help: "Lists leaked resources: kind, subject and text. With guests_from=nova the living instances are those of the Nova in the catalog.", Handler: fallible(c.getLeaks)},
 		{Pattern: "GET /_sim/model", Answer: "model", Long: true, Help: "Shows the model of the cloud with all defaults.", Handler: simhttp.Show("model", func() any { return c.model })},
@@ -114,7 +114,10 @@ func (c *Cloud) putGuest(w http.ResponseWriter, r *http.Request) error {
 	if g.UUID != id {
 		return simhttp.Refuse(http.StatusBadRequest, "the uuid differs from that in the path")
 	}
-	if err := c.DefineGuest(g); err != nil {
+	switch err := c.DefineGuest(g); {
+	case errors.Is(err, ErrHost):
+		return err
+	case err != nil:
 		return simhttp.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	return c.getGuest(w, r)

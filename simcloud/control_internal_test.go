@@ -33,6 +33,7 @@ func controlCalls() []struct{ route, path, body string } {
 		{"POST /_sim/clock", "/_sim/clock", `{"advance": "-1s"}`},
 		{"PUT /_sim/guests/{uuid}", guest, `{"host": "cn0", "domain": "<domain/>"}`},
 		{"PUT /_sim/guests/{uuid}", guest, `{"host": "cn0", "colour": "red"}`},
+		{"PUT /_sim/guests/{uuid}", guest, `{"host": "cn9"}`},
 		{"GET /_sim/guests/{uuid}", guest, ""},
 		{"GET /_sim/guests/{uuid}", "/_sim/guests/none", ""},
 		{"GET /_sim/guests", "/_sim/guests", ""},

@@ -15,9 +15,15 @@ func (c *Cloud) Requests() []sim.Exchange { return c.recorder.Exchanges() }
 // ForgetRequests empties the record.
 func (c *Cloud) ForgetRequests() { c.recorder.Reset() }
 
-// DefineGuest adds a guest or replaces the one with its UUID. The error is for a malformed
-// UUID and for a domain that is not the XML of a domain.
-func (c *Cloud) DefineGuest(g sim.Guest) error { return c.compute.DefineGuest(g) }
+// DefineGuest adds a guest or replaces the one with its UUID. The error matches [ErrHost] for a host that the cloud does not
+// have; a guest without a host is not scheduled yet. Other errors are for a malformed UUID and for a domain that is not the
+// XML of a domain.
+func (c *Cloud) DefineGuest(g sim.Guest) error {
+	if g.Host != "" && !c.isHost(g.Host) {
+		return fmt.Errorf("define guest %s: %w", g.UUID, c.noHost(g.Host))
+	}
+	return c.compute.DefineGuest(g)
+}
 
 // RemoveGuest removes a guest. Removing a missing guest is not an error.
 func (c *Cloud) RemoveGuest(uuid string) { c.compute.RemoveGuest(uuid) }

@@ -179,7 +179,7 @@ func TestARegisteredServerHasADomain(t *testing.T) {
 	s := u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
 	list.servers = []sim.Guest{{UUID: s.uuid, Host: s.host}}
 	cloud.CheckNoLeaks(t)
-	if err := cloud.DefineGuest(sim.Guest{UUID: s.uuid, Host: "elsewhere", Domain: "<domain/>"}); err != nil {
+	if err := cloud.DefineGuest(sim.Guest{UUID: s.uuid, Host: "cn1", Domain: "<domain/>"}); err != nil {
 		t.Fatal(err)
 	}
 	if leaks := cloud.Leaks(); len(leaks) != 1 || !strings.Contains(leaks[0].Text, "is not in the guest's domain XML") {

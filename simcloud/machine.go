@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -169,6 +170,37 @@ func (c *Cloud) HostNames() []string {
 // machine returns the machine of a host, nil for an unknown one.
 func (c *Cloud) machine(host string) *machine { return c.machineOf[host] }
 
+// noHost is the error about an unknown host. It names the hosts of a small cloud, and of a large one the host whose name
+// begins most like the unknown one.
+func (c *Cloud) noHost(name string) error {
+	names := c.HostNames()
+	if len(names) == 0 {
+		return fmt.Errorf("%w: %q; the cloud has no hosts", ErrHost, name)
+	}
+	if len(names) > maxNamedHosts {
+		nearest := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(similarity(a, name), similarity(b, name)) })
+		return fmt.Errorf("%w: %q; the nearest of %d is %s", ErrHost, name, len(names), nearest)
+	}
+	return fmt.Errorf("%w: %q; the hosts are %s", ErrHost, name, strings.Join(names, ", "))
+}
+
+// maxNamedHosts is how many hosts an error names.
+const maxNamedHosts = 8
+
+// similarity is twice the length of the common prefix of two names, less the difference of their lengths.
+func similarity(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return 2*n - max(len(a)-len(b), len(b)-len(a))
+}
+
+// isHost reports whether a host has a name, also as its Fallback.
+func (c *Cloud) isHost(name string) bool {
+	return c.machine(name) != nil || name != "" && slices.ContainsFunc(c.machines, func(m *machine) bool { return m.host.Fallback == name })
+}
+
 // ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown
 // host and for one that nova-compute has not made. That of a deleted provider counts until
 // there is another of the host's name.
@@ -209,7 +241,7 @@ func (c *Cloud) namedRoots(providers func() []placementsim.ResourceProvider) fun
 func (c *Cloud) Mdevs(host string) ([]driver.Mdev, error) {
 	m := c.machine(host)
 	if m == nil {
-		return nil, fmt.Errorf("%w: %q", ErrHost, host)
+		return nil, c.noHost(host)
 	}
 	return m.mdevs()
 }
@@ -278,7 +310,7 @@ func (c *Cloud) StopHost(host string) error {
 	m := c.machine(host)
 	switch {
 	case m == nil:
-		return fmt.Errorf("%w: %q", ErrHost, host)
+		return c.noHost(host)
 	case m.dir != nil:
 		return fmt.Errorf("%w: %q", ErrDirectory, host)
 	}
@@ -297,7 +329,7 @@ func (c *Cloud) StopHost(host string) error {
 func (c *Cloud) CreateMdev(ctx context.Context, host string, m driver.Mdev) error {
 	on := c.machine(host)
 	if on == nil {
-		return fmt.Errorf("%w: %q", ErrHost, host)
+		return c.noHost(host)
 	}
 	create := on.verbatim.CreateMdev
 	if on.tree != nil {
@@ -330,7 +362,7 @@ func (m *machine) reboot() error {
 // StopHost, and those of the report.
 func (c *Cloud) StartHost(ctx context.Context, host string) error {
 	if c.machine(host) == nil {
-		return fmt.Errorf("%w: %q", ErrHost, host)
+		return c.noHost(host)
 	}
 	if err := c.Cyborg.StartAgent(ctx, host); err != nil {
 		return fmt.Errorf("simcloud: start host %s: %w", host, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -103,6 +104,35 @@ func TestAHostWithADirectoryCannotBeStopped(t *testing.T) {
 	}
 	if err := cloud.RebootHost(t.Context(), "cn9"); !errors.Is(err, simcloud.ErrHost) {
 		t.Error(err)
+	}
+}
+
+// A guest runs on a host of the cloud, or is not scheduled. The error about another host names those that there are.
+func TestAGuestRunsOnAHostOfTheCloud(t *testing.T) {
+	t.Parallel()
+	small := simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0.example.org", Fallback: "cn0"}, {Name: "cn1"}}})
+	large := simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{
+		{Name: "a1"}, {Name: "a2"}, {Name: "a3"}, {Name: "gpu-1"}, {Name: "gpu-2"}, {Name: "gpu-10"}, {Name: "b1"}, {Name: "b2"}, {Name: "b3"},
+	}})
+	for _, tt := range []struct {
+		cloud      *simcloud.Cloud
+		host, want string
+	}{
+		{small, "", ""},
+		{small, "cn0.example.org", ""},
+		{small, "cn0", ""},
+		{small, "cn7", `no such host: "cn7"; the hosts are cn0.example.org, cn1`},
+		{large, "gpu-11", `no such host: "gpu-11"; the nearest of 9 is gpu-10`},
+		{large, "GPU-1", `no such host: "GPU-1"; the nearest of 9 is gpu-1`},
+		{simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{}}), "cn0", `no such host: "cn0"; the cloud has no hosts`},
+	} {
+		err := tt.cloud.DefineGuest(sim.Guest{UUID: instance(1), Host: tt.host})
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, simcloud.ErrHost) || !strings.HasSuffix(err.Error(), tt.want)) {
+			t.Errorf("host %q: %v, want %q", tt.host, err, tt.want)
+		}
+		if guests := tt.cloud.Guests(); tt.want != "" && len(guests) > 0 && guests[0].Host == tt.host {
+			t.Errorf("host %q: the guest is defined", tt.host)
+		}
 	}
 }
 
