@@ -14,7 +14,9 @@ type Event struct {
 // ReceivedEvent is an event that the compute service was sent.
 type ReceivedEvent struct {
 	Event
-	// Code is the event's code in the answer: 200, 400, 404 or 422.
+	// Code is the event's code in the answer: 200, or 400, 404 or 422 if it was refused. Of an accepted event that was
+	// forwarded it is the code that the first receiver answered that refused it; a status about the whole POST is the code
+	// of each of its events. Without an answer it stays 200, and Problems has the reason.
 	Code int `json:"code"`
 	// At is when it arrived.
 	At time.Time `json:"at"`

@@ -34,7 +34,7 @@ func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 		{Pattern: "DELETE /_sim/guests/{uuid}", Help: "Removes one: the instance is gone.", Handler: fallible(c.deleteGuest)},
 		{Pattern: "GET /_sim/leaks", Query: []string{"guests_from"}, Answer: "leaks", Help: "Lists leaked resources: kind, subject and text. With guests_from=nova the living instances are those of the Nova in the catalog.", Handler: fallible(c.getLeaks)},
 		{Pattern: "GET /_sim/model", Answer: "model", Long: true, Help: "Shows the model of the cloud with all defaults.", Handler: simhttp.Show("model", func() any { return c.model })},
-		{Pattern: "GET /_sim/events", Answer: "events", Long: true, Help: "Lists the events that Nova got from Cyborg, and why it refused one.", Handler: simhttp.Show("events", func() any { return c.ReceivedEvents() })},
+		{Pattern: "GET /_sim/events", Answer: "events", Long: true, Help: "Lists the events that Nova got from Cyborg with the code that it answered, and why it refused one.", Handler: simhttp.Show("events", func() any { return c.ReceivedEvents() })},
 		{Pattern: "POST /_sim/report", Help: "Makes the agents of all hosts report now.", Handler: acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) })},
 		{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: c.Placement.ServeExplain},
 		{Pattern: "GET /_sim/clock", Answer: "clock", Help: "Shows the time of the cloud, and whether it can be changed.", Handler: c.showClock()},

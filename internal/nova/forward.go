@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,13 +148,22 @@ func (e eventRow) arriving() []eventRow {
 type outcome struct {
 	err       error
 	temporary bool
+	status    int   // of the answer, if it refuses all events
 	codes     []int // of the events, if not all were accepted
+}
+
+// code is the code of one of the events in the answer, 200 unless the answer refuses it.
+func (o outcome) code(i int) int {
+	if i < len(o.codes) {
+		return o.codes[i]
+	}
+	return cmp.Or(o.status, http.StatusOK)
 }
 
 // of is the error about one of the events.
 func (o outcome) of(i int) error {
-	if o.err == nil && i < len(o.codes) && o.codes[i] != http.StatusOK {
-		return refused(o.codes[i])
+	if code := o.code(i); o.err == nil && code != http.StatusOK {
+		return refused(code)
 	}
 	return o.err
 }
@@ -176,6 +186,9 @@ func (s *Server) keep(to target, numbers []int64, result outcome) {
 				return
 			default:
 				e.Problems = append(slices.Clone(e.Problems), to.name+": "+err.Error())
+				if code := result.code(i); e.Code == http.StatusOK && isRefusal(code) {
+					e.Code = code
+				}
 				lost = e.Event
 			}
 			delete(e.Tries, to.name)
@@ -253,7 +266,7 @@ func (s *Server) post(ctx context.Context, to target, events []sim.Event) outcom
 		return result
 	case answer.Status != http.StatusOK:
 		temporary := slices.Contains([]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, answer.Status)
-		return outcome{err: fmt.Errorf("answered %d %s", answer.Status, http.StatusText(answer.Status)), temporary: temporary}
+		return outcome{err: fmt.Errorf("answered %d %s", answer.Status, http.StatusText(answer.Status)), temporary: temporary, status: answer.Status}
 	}
 	return outcome{}
 }

@@ -96,17 +96,18 @@ func TestAPostOfEventsIsRepeatedWhereThatHelps(t *testing.T) {
 		posts     int
 		forwarded bool
 		problem   string
+		code      int
 	}{
-		"at once":            {[]string{"200"}, 1, true, ""},
-		"behind a proxy":     {[]string{"502", "503", "504", "200"}, 4, true, ""},
-		"never":              {[]string{"503"}, 6, false, "answered 503 Service Unavailable"},
-		"refused":            {[]string{"403"}, 1, false, "answered 403 Forbidden"},
-		"a server's error":   {[]string{"500"}, 1, false, "answered 500 Internal Server Error"},
-		"no host yet":        {[]string{`207 {"events":[{"code":422}]}`}, 1, false, "answered code 422: the instance has no host yet; this is known, and Cyborg does not send the event again"},
-		"207 of good events": {[]string{`207 {"events":[{"code":200}]}`}, 1, true, ""},
-		"207 of nothing":     {[]string{`207 {}`}, 1, false, "answered 207 without the 1 events"},
-		"401 twice":          {[]string{"401"}, 2, false, "answered 401 Unauthorized"},
-		"401 once":           {[]string{"401", "200"}, 2, true, ""},
+		"at once":            {[]string{"200"}, 1, true, "", 200},
+		"behind a proxy":     {[]string{"502", "503", "504", "200"}, 4, true, "", 200},
+		"never":              {[]string{"503"}, 6, false, "answered 503 Service Unavailable", 503},
+		"refused":            {[]string{"403"}, 1, false, "answered 403 Forbidden", 403},
+		"a server's error":   {[]string{"500"}, 1, false, "answered 500 Internal Server Error", 500},
+		"no host yet":        {[]string{`207 {"events":[{"code":422}]}`}, 1, false, "answered code 422: the instance has no host yet; this is known, and Cyborg does not send the event again", 422},
+		"207 of good events": {[]string{`207 {"events":[{"code":200}]}`}, 1, true, "", 200},
+		"207 of nothing":     {[]string{`207 {}`}, 1, false, "answered 207 without the 1 events", 200},
+		"401 twice":          {[]string{"401"}, 2, false, "answered 401 Unauthorized", 401},
+		"401 once":           {[]string{"401", "200"}, 2, true, "", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,6 +134,9 @@ func TestAPostOfEventsIsRepeatedWhereThatHelps(t *testing.T) {
 			server.EachLostEvent(func(text string) bool { lost = append(lost, text); return true })
 			if len(lost) != min(len(tt.problem), 1) || len(lost) > 0 && !strings.HasSuffix(lost[0], "tag x: "+a.URL+": "+tt.problem) {
 				t.Errorf("lost events: %q", lost)
+			}
+			if got.Code != tt.code {
+				t.Errorf("code %d, want %d", got.Code, tt.code)
 			}
 			var problems []string
 			if tt.problem != "" {
@@ -170,52 +174,56 @@ func TestARepeatedPostIsAsTheRuleOfItsEventSays(t *testing.T) {
 	}
 }
 
-// A listener that is not up yet gets the event once it is, also from a server that was made of the state of the first.
+// A listener that is not up yet gets the event once it is, also from a server that was made of the state of the first, and
+// whether or not another one has refused it.
 func TestAnEventWaitsForItsListener(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, "200")
-	down := httptest.NewServer(nil)
-	down.Close() // its port refuses connections
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	first := nova.New(nova.Config{Clock: sim.NewManualClock(start)})
-	if err := first.ForwardTo(down.URL, a.URL); err != nil {
-		t.Fatal(err)
-	}
-	post(t, first, events(event(ready, `,"tag":"x"`)))
-	first.Close()
-	if got := first.Events()[0]; len(got.Problems) > 0 || !slices.Equal(got.Forwarded, []string{a.URL}) {
-		t.Errorf("while it is down: %+v", got)
-	}
+	for answer, code := range map[string]int{"200": 200, `207 {"events":[{"code":422}]}`: 422} {
+		a, b := newAPI(t, answer), newAPI(t, "200")
+		down := httptest.NewServer(nil)
+		down.Close() // its port refuses connections
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		first := nova.New(nova.Config{Clock: sim.NewManualClock(start)})
+		if err := first.ForwardTo(down.URL, a.URL); err != nil {
+			t.Fatal(err)
+		}
+		post(t, first, events(event(ready, `,"tag":"x"`)))
+		first.Close()
+		if got := first.Events()[0]; got.Code != code || len(got.Problems)+len(got.Forwarded) != 1 {
+			t.Errorf("%s: while it is down: %+v", answer, got)
+		}
 
-	records, err := tables.Collect(first.State())
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := httptest.NewUnstartedServer(a.Config.Handler)
-	clock := sim.NewManualClock(start)
-	second := nova.New(nova.Config{Clock: clock})
-	t.Cleanup(second.Close)
-	if err := sim.Replace(t.Context(), second.State(), records); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", strings.TrimPrefix(down.URL, "http://"))
-	if err != nil {
-		t.Skip("the port is taken: ", err)
-	}
-	up.Listener.Close()
-	up.Listener = listener
-	up.Start()
-	t.Cleanup(up.Close)
-	if err := second.ForwardTo(down.URL, a.URL); err != nil {
-		t.Fatal(err)
-	}
-	second.Resume()
-	for len(a.tokens()) < 2 {
-		clock.Advance(time.Second)
-		runtime.Gosched()
-	}
-	second.Close()
-	if got := second.Events()[0]; len(got.Problems) > 0 || !slices.Equal(got.Forwarded, []string{a.URL, down.URL}) || len(a.tokens()) != 2 {
-		t.Errorf("once it is up: %+v, %d posts", got, len(a.tokens()))
+		records, err := tables.Collect(first.State())
+		if err != nil {
+			t.Fatal(err)
+		}
+		up := httptest.NewUnstartedServer(b.Config.Handler)
+		clock := sim.NewManualClock(start)
+		second := nova.New(nova.Config{Clock: clock})
+		t.Cleanup(second.Close)
+		if err := sim.Replace(t.Context(), second.State(), records); err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.Listen("tcp", strings.TrimPrefix(down.URL, "http://"))
+		if err != nil {
+			t.Skip("the port is taken: ", err)
+		}
+		up.Listener.Close()
+		up.Listener = listener
+		up.Start()
+		t.Cleanup(up.Close)
+		if err := second.ForwardTo(down.URL, a.URL); err != nil {
+			t.Fatal(err)
+		}
+		second.Resume()
+		for len(b.tokens()) < 1 {
+			clock.Advance(time.Second)
+			runtime.Gosched()
+		}
+		second.Close()
+		got := second.Events()[0]
+		if got.Code != code || !slices.Contains(got.Forwarded, down.URL) || slices.Contains(got.Forwarded, a.URL) != (code == 200) || len(a.tokens()) != 1 {
+			t.Errorf("%s: once it is up: %+v, %d posts", answer, got, len(a.tokens()))
+		}
 	}
 }

@@ -3,7 +3,6 @@ package nova
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -30,23 +29,25 @@ type eventRow struct {
 // check looks at an event alone. Its name is not checked: that depends on the
 // configuration that it was received with.
 func (e eventRow) check() error {
-	codes := map[int]bool{200: true, 400: true, 404: true, 422: true}
 	switch {
 	case !uuids.Like(e.ServerUUID):
 		return fmt.Errorf("server_uuid %q is not a UUID", e.ServerUUID)
 	case e.Name == "" || e.Status == "":
 		return errors.New("name or status is missing")
-	case !codes[e.Code]:
-		return fmt.Errorf("code %d is none of %v", e.Code, slices.Sorted(maps.Keys(codes)))
+	case e.Code != 200 && !isRefusal(e.Code):
+		return fmt.Errorf("code %d is neither 200 nor 300 to 599", e.Code)
 	case !slices.Contains([]fault.Action{"", fault.Status, fault.Duplicate}, e.Fault):
 		return fmt.Errorf("fault %q is none with which an event arrives", e.Fault)
 	case e.ForwardAt.IsZero():
 		return simhttp.CheckTime("at", e.At)
-	case e.Code != 200:
+	case e.Code != 200 && len(e.Tries) == 0:
 		return errors.New("it was refused and is to be forwarded")
 	}
 	return errors.Join(simhttp.CheckTime("at", e.At), simhttp.CheckTime("forward_at", e.ForwardAt))
 }
+
+// isRefusal reports whether a code of an answer refuses an event.
+func isRefusal(code int) bool { return code >= 300 && code <= 599 }
 
 func (e eventRow) label() string {
 	text := fmt.Sprintf("%s %s for instance %s", e.Name, e.Status, e.ServerUUID)
