@@ -32,7 +32,7 @@ func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 		{Pattern: "GET /_sim/guests/{uuid}", Answer: "guest", Long: true, Help: "Shows one.", Handler: fallible(c.getGuest)},
 		{Pattern: "PUT /_sim/guests/{uuid}", Body: "host, domain", Answer: "guest", Help: "Registers a running instance: the name of its host, 404 if the cloud does not have it, and its libvirt domain (XML). The leak check compares it with the accelerators.", Handler: fallible(c.putGuest)},
 		{Pattern: "DELETE /_sim/guests/{uuid}", Help: "Removes one: the instance is gone.", Handler: fallible(c.deleteGuest)},
-		{Pattern: "GET /_sim/leaks", Query: []string{"guests_from"}, Answer: "leaks", Help: "Lists leaked resources: kind, subject and text. With guests_from=nova the living instances are those of the Nova in the catalog.", Handler: fallible(c.getLeaks)},
+		{Pattern: "GET /_sim/leaks", Query: []string{"guests_from"}, Answer: "leaks", Help: "Lists leaked resources: kind, subject, text, and arq where it is about an accelerator request. With guests_from=nova the living instances are those of the Nova in the catalog.", Handler: fallible(c.getLeaks)},
 		{Pattern: "GET /_sim/model", Answer: "model", Long: true, Help: "Shows the model of the cloud with all defaults.", Handler: simhttp.Show("model", func() any { return c.model })},
 		{Pattern: "GET /_sim/events", Answer: "events", Long: true, Help: "Lists the events that Nova got from Cyborg with the code that it answered, and why it refused one.", Handler: simhttp.Show("events", func() any { return c.ReceivedEvents() })},
 		{Pattern: "POST /_sim/report", Help: "Makes the agents of all hosts report now.", Handler: acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) })},

@@ -28,6 +28,8 @@ type Leak struct {
 	Subject string `json:"subject"`
 	// Text is one sentence that names both sides.
 	Text string `json:"text"`
+	// ARQ is the UUID of the accelerator request that the leak is about, empty if there is none.
+	ARQ string `json:"arq,omitempty"`
 }
 
 // Leaks compares the state of all services; it is empty when

@@ -108,14 +108,14 @@ func (s *indexed) isLeft(g *guest, provider string) bool {
 // checkRequest checks one accelerator request of a guest.
 func (s *indexed) checkRequest(g *guest, r *request) {
 	lacks := func(format string, args ...any) {
-		s.leak(KindGuest, g.UUID, "guest %s has %s%s", g.UUID, r.text(), fmt.Sprintf(format, args...))
+		s.leakOf(r, KindGuest, g.UUID, "guest %s has %s%s", g.UUID, r.text(), fmt.Sprintf(format, args...))
 	}
 	if r.State != fakecyborg.StateBound || r.AttachHandleUUID == "" {
 		lacks(", which is not Bound to an attach handle")
 		return
 	}
 	if g.Host != "" && r.Hostname != g.Host {
-		s.leak(KindGuest, g.UUID, "guest %s runs on host %s, but its %s is on host %s", g.UUID, g.Host, r.text(), r.Hostname)
+		s.leakOf(r, KindGuest, g.UUID, "guest %s runs on host %s, but its %s is on host %s", g.UUID, g.Host, r.text(), r.Hostname)
 	}
 	s.checkHandleOf(r, lacks)
 	switch u := s.unit(r); {
@@ -193,7 +193,7 @@ func (s *indexed) checkForeignDevices(g *guest) {
 	for _, d := range g.Devices {
 		for h := s.firstOf[hostDevice{g.Host, d}]; h != nil; h = h.next {
 			if h.holder == nil || h.holder.owner != g {
-				s.leak(KindGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
+				s.leakOf(h.holder, KindGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
 					g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))
 			}
 		}
@@ -217,7 +217,7 @@ func (s *indexed) checkProjects() {
 			continue
 		}
 		if payer := s.ProjectOf(g.UUID); payer != r.ProjectID {
-			s.leak(KindGuest, g.UUID, "guest %s has %s of %s, but its allocation on provider %s counts for %s",
+			s.leakOf(r, KindGuest, g.UUID, "guest %s has %s of %s, but its allocation on provider %s counts for %s",
 				g.UUID, r.text(), name(r.ProjectID), s.providerText(r.DeviceRPUUID), name(payer))
 		}
 	}
@@ -244,9 +244,9 @@ func (s *indexed) checkEvents() {
 		}
 		switch {
 		case uuids.Canonical(e.ServerUUID) != g.UUID:
-			s.leak(KindGuest, g.UUID, "guest %s has %s, but the last event to Nova says that it is bound for instance %s", g.UUID, r.text(), e.ServerUUID)
+			s.leakOf(r, KindGuest, g.UUID, "guest %s has %s, but the last event to Nova says that it is bound for instance %s", g.UUID, r.text(), e.ServerUUID)
 		case e.Status != "completed":
-			s.leak(KindGuest, g.UUID, "guest %s has %s, but the last event to Nova says that its bind ended as %q", g.UUID, r.text(), e.Status)
+			s.leakOf(r, KindGuest, g.UUID, "guest %s has %s, but the last event to Nova says that its bind ended as %q", g.UUID, r.text(), e.Status)
 		}
 	}
 }

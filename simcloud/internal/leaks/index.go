@@ -169,7 +169,24 @@ func (s *indexed) indexAllocations() {
 }
 
 func (s *indexed) leak(kind, subject, format string, args ...any) {
-	s.leaks = append(s.leaks, Leak{Kind: kind, Subject: subject, Text: fmt.Sprintf(format, args...)})
+	s.leakOf(nil, kind, subject, format, args...)
+}
+
+// leakOf adds a leak that is about an accelerator request, unless r is nil.
+func (s *indexed) leakOf(r *request, kind, subject, format string, args ...any) {
+	l := Leak{Kind: kind, Subject: subject, Text: fmt.Sprintf(format, args...)}
+	if r != nil {
+		l.ARQ = r.UUID
+	}
+	s.leaks = append(s.leaks, l)
+}
+
+// request is the accelerator request that holds a handle, nil if there is none.
+func (h *handle) request() *request {
+	if h == nil {
+		return nil
+	}
+	return h.holder
 }
 
 // unit is what an accelerator request uses. One that is not bound may use any class that

@@ -24,7 +24,10 @@ const (
 )
 
 // Leak is an inconsistency between the services.
-type Leak struct{ Kind, Subject, Text string }
+type Leak struct {
+	Kind, Subject, Text string
+	ARQ                 string // UUID of the accelerator request that it is about; empty: there is none
+}
 
 // State is what the services hold. Check and Usage do not change it.
 type State struct {
@@ -93,7 +96,7 @@ func (s *indexed) checkARQs() {
 		if r.AttachHandleUUID != "" {
 			holds = fmt.Sprintf(" and holds %s of provider %s on host %s", r.handleText(), s.providerText(r.DeviceRPUUID), r.Hostname)
 		}
-		s.leak(KindARQ, r.UUID, "%s belongs to %s%s", r.text(), owner, holds)
+		s.leakOf(r, KindARQ, r.UUID, "%s belongs to %s%s", r.text(), owner, holds)
 	}
 }
 
@@ -106,7 +109,7 @@ func (s *indexed) checkHandles() {
 		if h.ARQ != "" {
 			by = "ARQ " + h.ARQ + ", which does not hold it"
 		}
-		s.leak(KindHandle, h.UUID, "attach handle %s of provider %s on host %s is in use by %s", h.UUID, s.providerText(h.ProviderUUID), h.Hostname, by)
+		s.leakOf(h.holder, KindHandle, h.UUID, "attach handle %s of provider %s on host %s is in use by %s", h.UUID, s.providerText(h.ProviderUUID), h.Hostname, by)
 	}
 }
 
@@ -132,7 +135,7 @@ func (s *indexed) checkMdevs() {
 			h = nil
 		}
 		if to := h.unbound(); to != "" && (h != nil || !m.Older) {
-			s.leak(KindMdev, m.UUID, "mediated device %s (%s on %s) of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.Host, to)
+			s.leakOf(h.request(), KindMdev, m.UUID, "mediated device %s (%s on %s) of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.Host, to)
 		}
 	}
 }
@@ -147,7 +150,7 @@ func (s *indexed) checkVGPUs() {
 			}
 		}
 		if to := h.unbound(); to != "" && (h != nil || !v.Older) {
-			s.leak(KindVGPU, v.Function.String(), "vGPU type %d of virtual function %s of host %s belongs to %s", v.Type, v.Function, v.Host, to)
+			s.leakOf(h.request(), KindVGPU, v.Function.String(), "vGPU type %d of virtual function %s of host %s belongs to %s", v.Type, v.Function, v.Host, to)
 		}
 	}
 }

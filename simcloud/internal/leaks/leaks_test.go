@@ -43,22 +43,22 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 		{"all well", bound, handle, []Mdev{mdev}, nil},
 		{"free handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.InUse, h.ARQ = false, "" }), nil, nil},
 		{"in use by no request", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.ARQ = "" }), nil,
-			[]Leak{{KindHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by no accelerator request"}}},
+			[]Leak{{KindHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by no accelerator request", ""}}},
 		{"in use by an unknown request", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.ARQ = "gone" }), nil,
-			[]Leak{{KindHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by ARQ gone, which does not hold it"}}},
+			[]Leak{{KindHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by ARQ gone, which does not hold it", ""}}},
 		{"request holds another", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.UUID = "other" }), nil,
-			[]Leak{{KindHandle, "other", "attach handle other of provider rp on host cn0 is in use by ARQ arq, which does not hold it"}}},
+			[]Leak{{KindHandle, "other", "attach handle other of provider rp on host cn0 is in use by ARQ arq, which does not hold it", "arq"}}},
 		{"mediated device of no handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{mdev},
-			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle"}}},
+			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle", ""}}},
 		{"older mediated device of no handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.UUID, h.InUse = "other", false }), []Mdev{older}, nil},
 		{"older mediated device of a free handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{older},
-			[]Leak{{KindMdev, "handle", what + "belongs to attach handle handle, which is not in use"}}},
+			[]Leak{{KindMdev, "handle", what + "belongs to attach handle handle, which is not in use", ""}}},
 		{"mediated device on another host", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.Hostname = "cn1" }), []Mdev{mdev},
-			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle"}}},
+			[]Leak{{KindMdev, "handle", what + "belongs to no attach handle", ""}}},
 		{"mediated device of a free handle", bound, with(func(h *fakecyborg.StoredAttachHandle) { h.InUse, h.ARQ = false, "" }), []Mdev{mdev},
-			[]Leak{{KindMdev, "handle", what + "belongs to attach handle handle, which is not in use"}}},
+			[]Leak{{KindMdev, "handle", what + "belongs to attach handle handle, which is not in use", ""}}},
 		{"mediated device of a failed bind", failed, handle, []Mdev{mdev},
-			[]Leak{{KindMdev, "handle", what + "belongs to ARQ arq (BindFailed, device profile ), which is not Bound"}}},
+			[]Leak{{KindMdev, "handle", what + "belongs to ARQ arq (BindFailed, device profile ), which is not Bound", "arq"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestForeignDevicesAreThoseOfAWalk(t *testing.T) {
 					if g.Host == "" || h.Hostname != g.Host || !is || at != d || state.ARQs[n].InstanceUUID == g.UUID {
 						continue
 					}
-					s.leak(KindGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
+					s.leakOf(s.handles[n].holder, KindGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
 						g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))
 				}
 			}
@@ -150,7 +150,7 @@ func TestBothFunctionsOfACardBelongToItsUnit(t *testing.T) {
 	if diff := cmp.Diff([]Leak(nil), Check(state)); diff != "" {
 		t.Errorf("two functions of one card (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Leak{{KindGuest, "vm", "guest vm has 3 bound accelerator requests on provider rp, but has allocated FPGA:1 there"}}, Check(all)); diff != "" {
+	if diff := cmp.Diff([]Leak{{KindGuest, "vm", "guest vm has 3 bound accelerator requests on provider rp, but has allocated FPGA:1 there", ""}}, Check(all)); diff != "" {
 		t.Errorf("three functions of one card (-want +got):\n%s", diff)
 	}
 }
@@ -160,7 +160,7 @@ func TestBothFunctionsOfACardBelongToItsUnit(t *testing.T) {
 func TestMemoryOfACardBelongsToARequestOfItsHost(t *testing.T) {
 	t.Parallel()
 	bound := []fakecyborg.ARQ{{UUID: "arq", State: fakecyborg.StateInitial, InstanceUUID: "vm", Hostname: "cn0"}}
-	lacks := Leak{KindGuest, "vm", "guest vm has allocated CUSTOM_ACCELERATOR_MEMORY_HBM:1 on provider the card, but has no accelerator request on host cn0"}
+	lacks := Leak{KindGuest, "vm", "guest vm has allocated CUSTOM_ACCELERATOR_MEMORY_HBM:1 on provider the card, but has no accelerator request on host cn0", ""}
 	for name, tt := range map[string]struct {
 		left []string
 		arqs []fakecyborg.ARQ
