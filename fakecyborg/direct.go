@@ -130,6 +130,33 @@ func (s *Server) DriverReports(hosts ...string) []driver.HostReport {
 	return s.conductor.DriverReports(hosts...)
 }
 
+// UnitsInUse counts the units whose attach handles are in use on some hosts, by the UUID of the resource provider and the resource
+// class. A card of Xilinx, which has two attach handles for a unit, uses one with either of them.
+func (s *Server) UnitsInUse(hosts ...string) map[[2]string]int {
+	units := make(map[[2]string]int)
+	s.db.View(func(tx store.Tx) {
+		for _, host := range hosts {
+			for d := range tx.HostDeployables(host) {
+				n := 0
+				for h := range tx.Handles(d.UUID) {
+					if h.InUse {
+						n++
+					}
+				}
+				if n == 0 {
+					continue
+				}
+				spec := tx.Reported(d)
+				if slices.Contains(spec.Traits, "CUSTOM_FPGA_XILINX") {
+					n = (n + 1) / 2
+				}
+				units[[2]string{d.Provider, spec.Class}] += n
+			}
+		}
+	})
+	return units
+}
+
 // DeleteDeviceProfile deletes a profile. The error, for an unknown one and for one in use, has the
 // API's text.
 func (s *Server) DeleteDeviceProfile(name string) (err error) {

@@ -45,6 +45,10 @@ func TestDirectAPILivesALife(t *testing.T) {
 		}
 		s.CheckBound(t, instanceA, 1)
 		s.CheckHandlesInUse(t, fakeProvider(), 1)
+		class := s.Deployables()[0].ResourceClass()
+		if diff := cmp.Diff(map[[2]string]int{{fakeProvider(), class}: 1}, s.UnitsInUse("cn0", "cn9")); diff != "" || len(s.UnitsInUse("cn9")) > 0 {
+			t.Errorf("units in use (-want +got):\n%s", diff)
+		}
 		if got := s.ARQs()[0].ProjectID; got != "tenant" {
 			t.Errorf("project %s after the bind", got)
 		}

@@ -272,6 +272,16 @@ func (s *Server) Trees(text string, skip, limit int) (trees [][]UsedProvider, ma
 	return trees, matching
 }
 
+// Totals adds up, by resource class, the Total and Reserved of the inventories of the trees that [Server.Trees] finds with a text, and how much
+// of each class is allocated there.
+func (s *Server) Totals(text string) (inventories map[string]Inventory, used map[string]int) {
+	inventories, used = make(map[string]Inventory), make(map[string]int)
+	for name, sum := range s.state.Totals(text) {
+		inventories[name], used[name] = Inventory{Total: sum.Total, Reserved: sum.Reserved}, int(sum.Used)
+	}
+	return inventories, used
+}
+
 func newResourceProvider(p engine.Inspection) ResourceProvider {
 	rp := ResourceProvider{
 		UUID: p.UUID, Name: p.Name, Generation: p.Generation, Parent: p.Parent, Root: p.Root,

@@ -3,6 +3,7 @@ package placementsim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,6 +96,19 @@ func TestTreesAreReadInParts(t *testing.T) {
 		}
 		if text := strings.Join(got, "; "); text != tt.want || matching != tt.matching {
 			t.Errorf("%+v: %s of %d", tt, text, matching)
+		}
+		all, _ := s.Trees(tt.text, 0, 9)
+		wantTotals, wantUsed := make(map[string]Inventory), make(map[string]int)
+		for _, p := range slices.Concat(all...) {
+			for class, i := range p.Inventories {
+				sum := wantTotals[class]
+				wantTotals[class] = Inventory{Total: sum.Total + i.Total, Reserved: sum.Reserved + i.Reserved}
+				wantUsed[class] += p.Used[class]
+			}
+		}
+		totals, used := s.Totals(tt.text)
+		if diff := cmp.Diff(wantTotals, totals) + cmp.Diff(wantUsed, used); diff != "" {
+			t.Errorf("totals of %q (-want +got):\n%s", tt.text, diff)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -58,11 +59,7 @@ func (s *State) InspectAll() []Inspection {
 func (s *State) Trees(text string, skip, limit int) (trees [][]Inspection, matching int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	named := func(p *provider) bool { return strings.Contains(p.name, text) || strings.Contains(p.uuid, text) }
-	for _, t := range s.trees.trees {
-		if t == nil || text != "" && !slices.ContainsFunc(t.members, named) {
-			continue
-		}
+	for t := range s.treesWith(text) {
 		matching++
 		if matching <= skip || len(trees) == limit {
 			continue
@@ -74,6 +71,48 @@ func (s *State) Trees(text string, skip, limit int) (trees [][]Inspection, match
 		trees = append(trees, tree)
 	}
 	return trees, matching
+}
+
+// treesWith yields the trees that have a provider whose name or uuid contains a text.
+func (s *State) treesWith(text string) iter.Seq[*tree] {
+	named := func(p *provider) bool { return strings.Contains(p.name, text) || strings.Contains(p.uuid, text) }
+	return func(yield func(*tree) bool) {
+		for _, t := range s.trees.trees {
+			if t != nil && (text == "" || slices.ContainsFunc(t.members, named)) && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// Totals adds up, by class, the totals, the reserved and the used units of the trees that [State.Trees] finds. Without a text it
+// reads no tree.
+func (s *State) Totals(text string) map[string]ClassInventory {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sums := make(map[*class]amounts)
+	if text == "" {
+		for _, c := range s.classes.byName {
+			if c.inventories > 0 {
+				sums[c] = c.sum
+			}
+		}
+	} else {
+		for t := range s.treesWith(text) {
+			for _, p := range t.members {
+				for i := range p.invs {
+					sum := sums[p.invs[i].class]
+					sum.add(&p.invs[i], 1)
+					sums[p.invs[i].class] = sum
+				}
+			}
+		}
+	}
+	totals := make(map[string]ClassInventory, len(sums))
+	for c, sum := range sums {
+		totals[c.name] = ClassInventory{Class: c.name, Inventory: Inventory{Total: sum.total, Reserved: sum.reserved}, Used: sum.used}
+	}
+	return totals
 }
 
 // change changes one provider and returns it as it is then. A change that is

@@ -232,10 +232,12 @@ func (s *State) replaceInventories(p *provider, invs []inventory) {
 	p.invs = slices.Clip(invs)
 	for i := range old {
 		old[i].class.inventories--
+		old[i].class.sum.add(&old[i], -1)
 		s.updateRoom(p.tree, old[i].class, p.traits)
 	}
 	for i := range invs {
 		invs[i].class.inventories++
+		invs[i].class.sum.add(&invs[i], 1)
 		s.updateRoom(p.tree, invs[i].class, p.traits)
 	}
 }
