@@ -159,7 +159,7 @@ func TestEachLeakIsFound(t *testing.T) {
 			u.cloud.RemoveGuest(vgpu.uuid)
 			u.send("DELETE", "/accelerator/v2/accelerator_requests?instance="+vgpu.uuid, accelerator, "")
 			u.do("DELETE", "/placement/allocations/"+vgpu.uuid, placement, nil, 204, nil)
-		}, []string{"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest (PUT /_sim/guests/UUID),"}},
+		}, []string{"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest (PUT /_sim/guests/UUID), and holds "}},
 		{"another project pays", func(u *user, gpu, _ spawned) {
 			u.do("DELETE", "/placement/allocations/"+gpu.uuid, placement, nil, 204, nil)
 			u.claimDirectly(gpu.uuid, gpu.provider, "PGPU")

@@ -181,7 +181,7 @@ func (s *indexed) leakOf(r *request, kind, subject, format string, args ...any) 
 	s.leaks = append(s.leaks, l)
 }
 
-// request is the accelerator request that holds a handle, nil if there is none.
+// request is the accelerator request that holds a handle; it may be nil.
 func (h *handle) request() *request {
 	if h == nil {
 		return nil

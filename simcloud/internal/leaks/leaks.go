@@ -26,7 +26,7 @@ const (
 // Leak is an inconsistency between the services.
 type Leak struct {
 	Kind, Subject, Text string
-	ARQ                 string // UUID of the accelerator request that it is about; empty: there is none
+	ARQ                 string // UUID of the accelerator request that it is about, if there is one
 }
 
 // State is what the services hold. Check and Usage do not change it.
@@ -89,12 +89,12 @@ func (s *indexed) checkARQs() {
 		if r.owner != nil {
 			continue
 		}
-		owner, holds := "no instance", ""
+		owner, and, holds := "no instance", " and", ""
 		if r.InstanceUUID != "" {
-			owner = "instance " + r.InstanceUUID + ", which is " + s.noGuest() + " (PUT /_sim/guests/UUID),"
+			owner, and = "instance "+r.InstanceUUID+", which is "+s.noGuest()+" (PUT /_sim/guests/UUID)", ", and"
 		}
 		if r.AttachHandleUUID != "" {
-			holds = fmt.Sprintf(" and holds %s of provider %s on host %s", r.handleText(), s.providerText(r.DeviceRPUUID), r.Hostname)
+			holds = fmt.Sprintf("%s holds %s of provider %s on host %s", and, r.handleText(), s.providerText(r.DeviceRPUUID), r.Hostname)
 		}
 		s.leakOf(r, KindARQ, r.UUID, "%s belongs to %s%s", r.text(), owner, holds)
 	}

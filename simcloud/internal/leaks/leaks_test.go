@@ -73,6 +73,23 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 	}
 }
 
+// The sentence about a request of no guest ends where it holds no handle.
+func TestARequestOfNoGuest(t *testing.T) {
+	t.Parallel()
+	requests := []fakecyborg.ARQ{
+		{UUID: "a", State: fakecyborg.StateInitial}, {UUID: "b", State: fakecyborg.StateBindFailed, InstanceUUID: "vm"},
+		{UUID: "c", State: fakecyborg.StateUnbound, Hostname: "cn0", DeviceRPUUID: "rp", AttachHandleUUID: "h", AttachHandleType: driver.HandleMDEV},
+	}
+	want := []Leak{
+		{KindARQ, "a", "ARQ a (Initial, device profile ) belongs to no instance", "a"},
+		{KindARQ, "b", "ARQ b (BindFailed, device profile ) belongs to instance vm, which is not a registered guest (PUT /_sim/guests/UUID)", "b"},
+		{KindARQ, "c", "ARQ c (Unbound, device profile ) belongs to no instance and holds MDEV handle h of provider rp on host cn0", "c"},
+	}
+	if diff := cmp.Diff(want, Check(State{ARQs: requests})); diff != "" {
+		t.Errorf("leaks (-want +got):\n%s", diff)
+	}
+}
+
 // TestForeignDevicesAreThoseOfAWalk compares the devices that the check finds by their
 // address with those of a walk over all attach handles, on hosts where handles share
 // addresses.
