@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -94,6 +95,7 @@ type Cloud struct {
 
 	model      Model
 	clock      sim.Clock
+	started    time.Time
 	identity   *keystone.Server
 	compute    *nova.Server
 	images     *glance.Server
@@ -187,7 +189,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 		set.clock = simhttp.Wall{}
 	}
 	c := &Cloud{
-		model: m.withDefaults(), clock: set.clock, agentLoop: set.agentLoop,
+		model: m.withDefaults(), clock: set.clock, started: set.clock.Now(), agentLoop: set.agentLoop,
 		drivers: set.drivers, faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests), machineOf: make(map[string]*machine),
 	}
 	c.agentLoop = c.agentLoop || c.model.hasNovaRoots()

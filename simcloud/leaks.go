@@ -28,7 +28,7 @@ type Leak struct {
 	Subject string `json:"subject"`
 	// Text is one sentence that names both sides.
 	Text string `json:"text"`
-	// ARQ is the UUID of the accelerator request that the leak is about, empty if there is none.
+	// ARQ is the UUID of the accelerator request that the leak is about, if there is one.
 	ARQ string `json:"arq,omitempty"`
 }
 

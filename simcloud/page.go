@@ -1,16 +1,22 @@
 package simcloud
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -35,6 +41,18 @@ func (c pageCloud) Now() (now time.Time, manual bool) {
 	return c.clock.Now(), manual
 }
 
+// About implements statuspage.Cloud.
+func (c pageCloud) About() statuspage.About {
+	release := "Cyborg " + string(cmp.Or(c.model.Cyborg.Release, fakecyborg.Release20262))
+	if url, elsewhere := c.model.Catalog["compute"]; elsewhere {
+		release += ", Nova at " + simhttp.ShownURL(url)
+	} else if of, err := nova.ParseRelease(c.model.NovaRelease); err == nil {
+		release += ", Nova " + of.Series()
+	}
+	model := plural.Count(len(c.machines), "host") + ", " + plural.Count(len(c.model.DeviceProfiles), "device profile")
+	return statuspage.About{Release: release, Model: model, Since: c.started}
+}
+
 // Versions implements statuspage.Cloud. The first call begins to count commits, since Placement
 // describes its changes only for those who listen. The time matters by itself: agents fall
 // silent.
@@ -44,7 +62,7 @@ func (c pageCloud) Versions() (v statuspage.Versions) {
 	all, placement, compute, accelerator := c.commits.all.Load(), c.commits.placement.Load(), c.commits.compute.Load(), c.commits.accelerator.Load()
 	v[statuspage.Now] = tick
 	v[statuspage.Leaks] = all + tick
-	v[statuspage.Hosts] = placement + compute + c.commits.reports.Load()
+	v[statuspage.Hosts] = placement + compute + accelerator
 	v[statuspage.Guests] = compute
 	v[statuspage.ARQs] = accelerator + tick
 	v[statuspage.Flows] = requests
@@ -58,13 +76,13 @@ func (c pageCloud) Versions() (v statuspage.Versions) {
 	return v
 }
 
-// commits counts transactions: all, those of some services, and the reports of agents.
-type commits struct{ all, placement, compute, accelerator, reports atomic.Uint64 }
+// commits counts transactions: all, and those of some services.
+type commits struct{ all, placement, compute, accelerator atomic.Uint64 }
 
 func (n *commits) count(changes []sim.RecordChange) {
 	n.all.Add(1)
 	for _, c := range changes {
-		service, table, _ := strings.Cut(c.Table, ".")
+		service, _, _ := strings.Cut(c.Table, ".")
 		switch service {
 		case "placement":
 			n.placement.Add(1)
@@ -72,9 +90,6 @@ func (n *commits) count(changes []sim.RecordChange) {
 			n.compute.Add(1)
 		case "accelerator":
 			n.accelerator.Add(1)
-			if table == "driver_reports" {
-				n.reports.Add(1)
-			}
 		}
 	}
 }
@@ -85,6 +100,16 @@ func (c pageCloud) Trees(q statuspage.Query) (trees [][]placementsim.UsedProvide
 		return c.Placement.Trees(q.Text, q.Skip, q.Limit)
 	}
 	return c.externalTrees(q)
+}
+
+// Totals implements statuspage.Cloud.
+func (c pageCloud) Totals(text string) (inventories map[string]placementsim.Inventory, used map[string]int) {
+	return c.Placement.Totals(text)
+}
+
+// UnitsInUse implements statuspage.Cloud.
+func (c pageCloud) UnitsInUse(hosts []string) map[[2]string]int {
+	return c.Cyborg.UnitsInUse(hosts...)
 }
 
 // Guests implements statuspage.Cloud.
@@ -192,12 +217,18 @@ func (c pageCloud) Explain(query string, shown statuspage.Query) (statuspage.Exp
 	}
 	var answer statuspage.Explanation
 	hosts := make(map[string]bool)
+	var failing, candidates []string
 	for line := range strings.Lines(why.String()) {
 		host, reason, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "host ")), ": ")
 		hosts[host] = true
 		if reason == "candidate" {
 			answer.Candidates++
+			candidates = append(candidates, line)
+		} else {
+			failing = append(failing, line)
 		}
+	}
+	for _, line := range slices.Concat(failing, candidates) {
 		if strings.Contains(line, shown.Text) {
 			if answer.Matching++; answer.Matching > shown.Skip && len(answer.Reasons) < shown.Limit {
 				answer.Reasons = append(answer.Reasons, strings.TrimSpace(line))
@@ -222,15 +253,23 @@ const (
 	maxCheckedGuests = 1000
 )
 
-// Leaks implements statuspage.Cloud.
-func (c pageCloud) Leaks(force bool) (leaks []statuspage.Leak, checked bool) {
+// Leaks implements statuspage.Cloud. They are those of GET /_sim/leaks.
+func (c pageCloud) Leaks(force bool) (leaks []statuspage.Leak, checked bool, err error) {
 	if !force && (len(c.machines) > maxCheckedHosts || c.compute.CountGuests() > maxCheckedGuests) {
-		return nil, false
+		return nil, false, nil
 	}
-	for _, l := range c.Cloud.Leaks() {
-		leaks = append(leaks, statuspage.Leak{Subject: l.Subject, Text: l.Text})
+	found, err := c.leaksBeside(context.Background(), c.model.GuestsFrom)
+	if err != nil {
+		return nil, false, fmt.Errorf("request to Nova failed: %w", err)
 	}
-	return leaks, true
+	for _, l := range found {
+		leak := statuspage.Leak{Subject: l.Subject, Text: l.Text, ARQ: l.ARQ}
+		if l.Kind == LeakGuest || l.Kind == LeakAllocation {
+			leak.Instance = l.Subject
+		}
+		leaks = append(leaks, leak)
+	}
+	return leaks, true, nil
 }
 
 func (c *Cloud) lastRequests() []sim.Exchange {

@@ -95,7 +95,7 @@ func TestTheVersionsOfThePageFollowWhatHappens(t *testing.T) {
 			_, err := c.Placement.CreateProvider(placementsim.ResourceProvider{Name: "new"})
 			return err
 		}, "leaks hosts explain faults"},
-		{"accelerator requests", func() error { _, err := c.Cyborg.CreateARQs("gpu", "p"); return err }, "leaks arqs explain faults"},
+		{"accelerator requests", func() error { _, err := c.Cyborg.CreateARQs("gpu", "p"); return err }, "leaks hosts arqs explain faults"},
 		{"a fault rule", func() error { return c.Faults().Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Drop}) }, "leaks faults"},
 		{"a request", func() error {
 			c.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/placement/", nil))
@@ -162,7 +162,7 @@ func TestThePageReadsWhatItShows(t *testing.T) {
 	if trees, matching := page.Trees(statuspage.Query{Text: hosts[11], Limit: 100}); matching != 1 || trees[0][0].Name != hosts[11] {
 		t.Errorf("the trees of %s: %d of %d", hosts[11], len(trees), matching)
 	}
-	if leaks, checked := page.Leaks(false); !checked || len(leaks) != len(c.Leaks()) {
+	if leaks, checked, _ := page.Leaks(false); !checked || len(leaks) != len(c.Leaks()) {
 		t.Errorf("leaks: %v, %t", leaks, checked)
 	}
 	for n := range maxCheckedGuests {
@@ -170,10 +170,10 @@ func TestThePageReadsWhatItShows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, checked := page.Leaks(false); checked {
+	if _, checked, _ := page.Leaks(false); checked {
 		t.Error("a large cloud was checked for leaks without a request")
 	}
-	if _, checked := page.Leaks(true); !checked {
+	if _, checked, _ := page.Leaks(true); !checked {
 		t.Error("no check was made on request")
 	}
 }

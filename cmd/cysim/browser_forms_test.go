@@ -82,6 +82,7 @@ func TestFaultsAndClockAreSetInTheBrowser(t *testing.T) {
 		"set": {`
 const form = document.querySelector('form.fields');
 form.elements.operation.value = "accelerator.arq.bind";
+form.elements.operation.dispatchEvent(new Event("change", {bubbles: true}));
 form.elements.action.value = "status";
 form.elements.status.value = "503";
 form.requestSubmit();
@@ -99,6 +100,36 @@ document.querySelector('input[name="by"]').form.requestSubmit();
 			chromium(t, "--dump-dom", acting(t, page, "if (!location.hash) {"+tt.act+"}", nil))
 			dom := chromium(t, "--dump-dom", page)
 			checkDOM(t, strings.ReplaceAll(dom, "&quot;", `"`), tt.want)
+		})
+	}
+}
+
+// The form of a fault offers the actions of the operation that is chosen and the operations that are searched, and stays
+// as it was filled in when it was refused, also where the section would be updated.
+func TestTheFormOfAFaultInTheBrowser(t *testing.T) {
+	const choose = `
+const form = document.querySelector("form.fields"), search = document.querySelector('input[name="operations"]');
+search.value = "arq bind";
+search.dispatchEvent(new Event("input", {bubbles: true}));
+form.elements.operation.value = "accelerator.arq.bind";
+form.elements.operation.dispatchEvent(new Event("change", {bubbles: true}));
+`
+	for name, tt := range map[string]struct {
+		act  string
+		want map[string]bool
+	}{
+		"chosen": {choose + `document.title = Array.from(form.elements.action.options, (o) => o.value) + "; " +
+	Array.from(form.elements.operation.options).filter((o) => o.value && !o.hidden).map((o) => o.value) + "; " + form.querySelectorAll("optgroup:not([hidden])").length;`, map[string]bool{
+			"<title>,status,drop,truncate,malformed,delay,slow-body,late,proxy,expire-token,expire-service-token; accelerator.arq.bind; 1</title>": true,
+		}},
+		"refused": {`if (!location.hash) {` + choose + `form.elements.action.value = "delay"; form.elements.times.value = "7"; form.requestSubmit(); } else {` + waitALittle + `}`, map[string]bool{
+			`<a href="#fault-delay">Delay</a>: enter a duration such as 20ms, which the action delay needs`: true, `value="7"`: true,
+			`selected="">accelerator.arq.bind</option>`: true, `selected="">delay</option>`: true, "No fault rule is set": true, "Behind: operations": true,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dom := chromium(t, "--dump-dom", acting(t, start(t, "serve").env["CYSIM_URL"]+"/_sim/", tt.act, nil))
+			checkDOM(t, dom, tt.want)
 		})
 	}
 }
@@ -122,7 +153,7 @@ func TestThePageOfEightHosts(t *testing.T) {
 func TestThePageOfTenThousandHosts(t *testing.T) {
 	testPages(t, 10_000, []pageAt{
 		{nil, map[string]bool{
-			"1 to 100 of 10000": true, ">cn99</a>": true, ">cn100</a>": false, "checked on request": true,
+			"1 to 100 of 10000": true, "10000 hosts: ": true, ">cn99</a>": true, ">cn100</a>": false, "checked on request": true,
 		}},
 		{url.Values{"hosts": {"cn9999"}}, map[string]bool{"<h3>cn9999</h3>": true, "cn9999_0000:17:00.0": true, ">cn1</a>": false}},
 		{url.Values{"profile": {"gpu"}}, map[string]bool{"10000 of 10000 hosts are candidates": true, "host cn99: candidate": true, "host cn100: candidate": false}},

@@ -79,7 +79,7 @@ func TestThePageInABrowser(t *testing.T) {
 
 	dom := chromium(t, "--dump-dom", page)
 	for _, want := range []string{
-		"<title>cysim</title>", "cn0_&lt;script&gt;", "VGPU 0 of 16 used",
+		"<title>cysim: Cyborg 2026.2, Nova 2026.2, ", "cn0_&lt;script&gt;", "VGPU 0 of 16 used",
 		"1 guest <code>2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001</code>", "PATCH /accelerator_requests: no answer, fault drop",
 	} {
 		if !strings.Contains(dom, want) {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
@@ -16,70 +14,54 @@ import (
 // maxForm is the longest form that is read, in bytes.
 const maxForm = 64 << 10
 
-// act does what a form of the page asks for, and shows the section of the form.
+// act does what a form of the page asks for, and shows the section of the form. A refused form is shown again with
+// what to enter.
 func (p *Page) act(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "the form cannot be read: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	section, do := Faults, p.setFault
+	a := address(r.URL.Query())
+	section, again := Faults, make(map[Section]any) // again: the data of the section with the refused form
 	switch r.PostForm.Get("do") {
 	case "set-fault":
+		if problems := p.setFault(r.PostForm); len(problems) > 0 {
+			again[faultForm] = p.formWith(a, r.PostForm, problems)
+		}
 	case "remove-fault":
-		do = p.removeFault
+		if err := p.removeFault(r.PostForm); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
 	case "advance":
-		section, do = Now, func(form url.Values) error { return p.advance(r.Context(), form) }
+		section = Now
+		if err := p.advance(r.Context(), r.PostForm); err != nil {
+			shown := p.nowOf(a)
+			shown.By, shown.Problem = r.PostForm.Get("by"), err.Error()
+			again[Now] = shown
+		}
 	default:
 		http.Error(w, "the form does not say what to do", http.StatusBadRequest)
 		return
 	}
-	if err := do(r.PostForm); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	if len(again) > 0 {
+		p.writeAll(w, r, http.StatusBadRequest, again)
 		return
 	}
-	http.Redirect(w, r, address(r.URL.Query()).with(section), http.StatusSeeOther)
+	var empty []string // the form that was filled in with the address
+	for _, field := range faultFields {
+		empty = append(empty, field, "")
+	}
+	http.Redirect(w, r, a.with(section, empty...), http.StatusSeeOther)
 }
 
 func (p *Page) advance(ctx context.Context, form url.Values) error {
 	by, err := time.ParseDuration(form.Get("by"))
 	if err != nil || by < 0 {
-		return fmt.Errorf("by: %q is not a duration such as 90s", form.Get("by"))
+		return fmt.Errorf("%q is not a duration; enter one such as 90s or 1h30m", form.Get("by"))
 	}
 	return p.cloud.Advance(ctx, by)
-}
-
-// setFault adds a rule to those that are set.
-func (p *Page) setFault(form url.Values) error {
-	text := map[string]any{"operation": form.Get("operation"), "action": form.Get("action")}
-	for _, key := range []string{"subject", "when", "delay"} {
-		if value := form.Get(key); value != "" {
-			text[key] = value
-		}
-	}
-	for _, key := range []string{"status", "times"} {
-		if value := form.Get(key); value != "" {
-			number, err := strconv.Atoi(value)
-			if err != nil {
-				return fmt.Errorf("%s: %q is not a whole number", key, value)
-			}
-			text[key] = number
-		}
-	}
-	data, err := json.Marshal([]any{text})
-	if err != nil {
-		return err
-	}
-	added, err := fault.ParseRules(data)
-	if err != nil {
-		return err
-	}
-	for _, r := range added {
-		if err := p.cloud.AddFault(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // removeFault removes the rule with the text in a form.
@@ -100,34 +82,4 @@ func ruleText(r fault.Rule) string {
 		return err.Error()
 	}
 	return string(text)
-}
-
-// faultList is the data of the section of faults.
-type faultList struct {
-	Rules      []rule
-	Operations []fault.Operation
-	Actions    []fault.Action // of any operation
-	Form       string         // where forms are sent
-}
-
-// rule is a fault rule as JSON.
-type rule struct {
-	Text string
-	Hits int
-}
-
-func (p *Page) faults(a address) any {
-	data := faultList{Form: a.with(Faults)}
-	for _, r := range p.cloud.Faults() {
-		data.Rules = append(data.Rules, rule{ruleText(r.Rule), r.Hits})
-	}
-	data.Operations = p.cloud.Operations()
-	for _, o := range data.Operations {
-		for _, action := range o.Actions {
-			if !slices.Contains(data.Actions, action) {
-				data.Actions = append(data.Actions, action)
-			}
-		}
-	}
-	return data
 }

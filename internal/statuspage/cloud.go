@@ -14,10 +14,16 @@ import (
 
 // Cloud is what the page reads. The cost of a method follows what it returns, not the cloud.
 type Cloud interface {
+	// About says what the cloud is.
+	About() About
 	// Now is the time, and whether the clock is manual.
 	Now() (now time.Time, manual bool)
 	// Trees returns a part of the provider trees, and how many match in all.
 	Trees(Query) (trees [][]placementsim.UsedProvider, matching int)
+	// Totals adds up the inventories and allocations of all trees that contain a text, by resource class.
+	Totals(text string) (inventories map[string]placementsim.Inventory, used map[string]int)
+	// UnitsInUse counts the units whose attach handles are in use on hosts, by the UUID of the provider and the resource class.
+	UnitsInUse(hosts []string) map[[2]string]int
 	// Guests returns a part of the guests, and how many match in all.
 	Guests(Query) (guests []sim.Guest, matching int)
 	// GuestsOf lists the guests of hosts, by host.
@@ -42,14 +48,15 @@ type Cloud interface {
 	// Advance advances a manual clock, until the context ends.
 	Advance(context.Context, time.Duration) error
 	// Flavors and DeviceProfiles are what can be asked for, and Explain says why hosts are no candidates for a query of
-	// allocation candidates.
+	// allocation candidates, those that are candidates last.
 	Flavors() []requestspec.Flavor
 	DeviceProfiles() []requestspec.Profile
 	Explain(query string, shown Query) (Explanation, error)
 	// Unrecognized lists what clients sent and no service reads.
 	Unrecognized() []Unrecognized
-	// Leaks looks for leaks. A check that takes long is made only if it is forced.
-	Leaks(force bool) (leaks []Leak, checked bool)
+	// Leaks looks for leaks. A check that takes long is made only if it is forced. The error says why a check is not
+	// possible.
+	Leaks(force bool) (leaks []Leak, checked bool, err error)
 	// Versions changes with what the sections show; it is called often.
 	Versions() Versions
 }
@@ -61,8 +68,15 @@ type Query struct {
 	Skip, Limit int
 }
 
-// Leak is something that belongs to nobody.
-type Leak struct{ Subject, Text string }
+// About is what the cloud is.
+type About struct {
+	Release string    // of its services
+	Model   string    // its size
+	Since   time.Time // when it was started
+}
+
+// Leak is a leaked resource. The ARQ and the instance that it is about are UUIDs, and may be empty.
+type Leak struct{ Subject, Text, ARQ, Instance string }
 
 // Unrecognized is a query key or a field of a body that was sent Count times, last by From.
 type Unrecognized struct {
@@ -90,6 +104,7 @@ const (
 	Flows
 	Explain
 	Faults
+	faultForm // part of Faults; it does not change by itself, so that a reader can fill it in
 	Unknown
 	sections
 )
@@ -99,12 +114,12 @@ type Versions [sections]uint64
 
 // String is the name of the section in the page and in its requests.
 func (s Section) String() string {
-	return [...]string{"now", "leaks", "hosts", "guests", "arqs", "flows", "explain", "faults", "unrecognized"}[s]
+	return [...]string{"now", "leaks", "hosts", "guests", "arqs", "flows", "explain", "faults", "operations", "unrecognized"}[s]
 }
 
-// title is empty for the section above the others.
+// title is empty for the section above the others, and for a part of the one before.
 func (s Section) title() string {
-	return [...]string{"", "Leaks", "Hosts", "Instances", "Accelerator requests", "Last flows", "Explain", "Faults", "Unrecognized input"}[s]
+	return [...]string{"", "Leaks", "Hosts", "Instances", "Accelerator requests", "Last flows", "Explain", "Faults", "", "Unrecognized input"}[s]
 }
 
 // sectionOf finds a section by its name.

@@ -29,7 +29,7 @@ func TestFaultsAreSetAndRemovedWithForms(t *testing.T) {
 	t.Parallel()
 	w := small()
 	first := w.faults[0].Rule
-	answer := post(t, w, "?hosts=cn1", url.Values{
+	answer := post(t, w, "?hosts=cn1&operation=accelerator.arq.bind", url.Values{
 		"do": {"set-fault"}, "operation": {string(fault.ARQBind)}, "action": {"status"}, "status": {"503"}, "times": {"-1"}, "when": {"after"}, "subject": {"3f"}, "delay": {""},
 	})
 	if to := answer.Header().Get("Location"); answer.Code != http.StatusSeeOther || to != "/_sim/?hosts=cn1#faults" {
@@ -40,13 +40,21 @@ func TestFaultsAreSetAndRemovedWithForms(t *testing.T) {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 	text := show(t, w, "?part=faults")
-	checkTexts(t, "the section", text, []string{"<option>" + string(fault.MdevCreate), "<option>reboot"}, nil)
 	_, value, _ := strings.Cut(text, `name="rule" value="`)
 	value, _, _ = strings.Cut(value, `"`)
 	post(t, w, "", url.Values{"do": {"remove-fault"}, "rule": {strings.ReplaceAll(value, "&#34;", `"`)}})
 	if diff := cmp.Diff(want[1:], w.faults); diff != "" {
 		t.Errorf("after a removal (-want +got):\n%s", diff)
 	}
+}
+
+// A rule form with values.
+func ruleForm(pairs ...string) url.Values {
+	form := url.Values{"do": {"set-fault"}, "operation": {string(fault.ARQBind)}, "action": {"status"}}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	return form
 }
 
 func TestFormsThatAreRefusedChangeNothing(t *testing.T) {
@@ -56,23 +64,65 @@ func TestFormsThatAreRefusedChangeNothing(t *testing.T) {
 		want string
 	}{
 		{url.Values{}, "does not say what to do"},
-		{url.Values{"do": {"advance"}, "by": {"soon"}}, `by: "soon" is not a duration`},
+		{url.Values{"do": {"advance"}, "by": {"soon"}}, "&#34;soon&#34; is not a duration; enter one such as 90s"},
 		{url.Values{"do": {"advance"}, "by": {"-1s"}}, "is not a duration"},
 		{url.Values{"do": {"advance"}, "by": {"1s"}}, "not a manual clock"},
-		{url.Values{"do": {"set-fault"}, "operation": {"a.b"}, "action": {"drop"}}, "unknown operation a.b"},
-		{url.Values{"do": {"set-fault"}, "operation": {string(fault.ARQBind)}, "action": {"explode"}}, "explode"},
-		{url.Values{"do": {"set-fault"}, "operation": {string(fault.ARQBind)}, "action": {"status"}, "status": {"many"}}, `status: "many" is not a whole number`},
+		{ruleForm("operation", "a.b"), `<a href="#fault-operation">Operation</a>: &#34;a.b&#34; does not exist; choose one of the list`},
+		{ruleForm("operation", ""), "Operation</a>: choose one, such as accelerator.arq.bind"},
+		{ruleForm("action", ""), "Action</a>: choose drop, status, delay or late"},
+		{ruleForm("action", "reboot"), "Action</a>: accelerator.arq.bind does not have &#34;reboot&#34;; choose drop, status, delay or late"},
+		{ruleForm("status", "many"), `<a href="#fault-status">Status</a>: &#34;many&#34; is not a number from 400 to 599`},
+		{ruleForm("status", "200"), "is not a number from 400 to 599"},
+		{ruleForm("times", "0"), "Times</a>: &#34;0&#34; is not a number from 1, or -1 for always"},
+		{ruleForm("delay", "-1s"), "Delay</a>: &#34;-1s&#34; is not a duration such as 20ms"},
+		{ruleForm("action", "delay"), "Delay</a>: enter a duration such as 20ms, which the action delay needs"},
+		{ruleForm("action", "late", "delay", "1s", "when", "after"), "<li>accelerator.arq.bind: late is before the change, so it cannot be after it</li>"},
+		{ruleForm("subject", "refused"), "<li>refused by the cloud</li>"},
 		{url.Values{"do": {"remove-fault"}, "rule": {"{"}}, "not a list of rules"},
 		{url.Values{"do": {"set-fault"}, "subject": {strings.Repeat("x", 100_000)}}, "too large"},
 	} {
 		w := small()
 		before := fmt.Sprint(w.faults)
 		if answer := post(t, w, "", tt.form); answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), tt.want) {
-			t.Errorf("%v: %d %s, want %q", tt.form.Get("do"), answer.Code, answer.Body, tt.want)
+			t.Errorf("%v: %d %s, want %q", tt.form, answer.Code, answer.Body, tt.want)
 		}
 		if after := fmt.Sprint(w.faults); after != before || w.advanced != 0 {
 			t.Errorf("%v changed %s into %s", tt.form, before, after)
 		}
+	}
+}
+
+// A refused form is shown again as it was filled in, on the page that it was sent from.
+func TestARefusedFormKeepsItsValues(t *testing.T) {
+	t.Parallel()
+	answer := post(t, small(), "?hosts=cn1", ruleForm("status", "99", "times", "3", "delay", "1s", "when", "after", "subject", `"><b>`))
+	checkTexts(t, "the rule", answer.Body.String(), []string{
+		"<h3>cn1</h3>", `<details data-key="set-fault" open>`, `role="alert" id="fault-problems" data-refused>`, `<form method="post" action="?hosts=cn1#operations" class="fields">`,
+		`<option value="accelerator.arq.bind" data-actions=" drop status delay late" data-subject="an ARQ" selected>`, "<option selected>status</option>",
+		`value="99" size="4" pattern="[45][0-9]{2}" title="a number from 400 to 599" placeholder="503" aria-invalid="true" aria-describedby="fault-problems">`,
+		`name="times" id="fault-times" value="3"`, `value="after" selected`, `name="delay" id="fault-delay" value="1s"`, `value="&#34;&gt;&lt;b&gt;"`, `<a href="?hosts=cn1#operations">Discard</a>`,
+	}, []string{"<b>", `id="fault-times" value="3" size="4" pattern="-1|[1-9][0-9]*" title="a number from 1, or -1 for always" placeholder="1" aria-invalid`, "do=set-fault"})
+	w := small()
+	w.manual = true
+	checkTexts(t, "the clock", post(t, w, "", url.Values{"do": {"advance"}, "by": {"soon"}}).Body.String(), []string{`#now" data-refused>`, `name="by" value="soon"`}, nil)
+}
+
+// The form offers the actions that the chosen operation has. Operations are grouped by their service, and can be searched.
+func TestTheOperationsOfAFaultAreFound(t *testing.T) {
+	t.Parallel()
+	const bind, create, all = `<option value="accelerator.arq.bind"`, `<option value="accelerator.mdev.create"`, `<option value="placement.*"`
+	for _, tt := range []struct {
+		query            string
+		wanted, unwanted []string
+	}{
+		{"", []string{`<optgroup label="Cyborg (accelerator)">` + bind, create, `<optgroup label="Placement (placement)">` + all, "</optgroup>", `<details data-key="set-fault">`, `id="fault-action" required><option value=""></option></select>`}, nil},
+		{"&operations=arq", []string{bind, "open>", "Show all"}, []string{create, all, "Placement ("}},
+		{"&operations=create+mdev", []string{create}, []string{bind}},
+		{"&operation=accelerator.mdev.create", []string{bind, create + ` data-actions=" reboot" data-subject="a host" selected>`, "<option>reboot</option></select>", `title="a host"`, "open>"}, []string{"<option>drop"}},
+		{"&operation=accelerator.mdev.create&operations=bind&do=set-fault&action=reboot", []string{bind, create, "<option selected>reboot</option>"}, []string{`value="set-fault"><input`, `type="hidden" name="operations"`}},
+		{"&operation=a.b", []string{`id="fault-action" required><option value=""></option></select>`}, nil},
+	} {
+		checkTexts(t, tt.query, show(t, small(), "?part=operations"+tt.query), tt.wanted, tt.unwanted)
 	}
 }
 

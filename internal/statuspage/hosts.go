@@ -11,8 +11,9 @@ import (
 // hostList is the data of the section of hosts.
 type hostList struct {
 	list
-	Trees []host // few hosts with their trees
-	Rows  []host // or many without
+	Trees  []host      // few hosts with their trees
+	Rows   []host      // or many without
+	Totals []inventory // of all hosts that match, if they are many
 }
 
 // host is a compute host with its provider tree.
@@ -38,6 +39,7 @@ const maxDepth = 3
 type inventory struct {
 	Class                 string
 	Used, Reserved, Total int
+	Held                  int // units that bound accelerator requests have without an allocation
 }
 
 func (p *Page) hosts(a address) any {
@@ -54,19 +56,21 @@ func (p *Page) hosts(a address) any {
 		names = append(names, root.Name)
 		hosts = append(hosts, host{Name: root.Name, Link: a.with(Hosts, Hosts.String(), root.UUID, pageKey(Hosts), "")})
 	}
-	guests, problems := p.cloud.GuestsOf(names), p.cloud.ProblemsOf(names)
+	guests, problems, units := p.cloud.GuestsOf(names), p.cloud.ProblemsOf(names), p.cloud.UnitsInUse(names)
 	for i := range hosts {
 		hosts[i].Guests, hosts[i].Problems = guests[hosts[i].Name], problems[hosts[i].Name]
 		if len(hosts) <= maxTrees {
-			hosts[i].Providers = providers(trees[i])
+			hosts[i].Providers = providers(trees[i], units)
 		} else {
-			hosts[i].Sums = sums(trees[i])
+			hosts[i].Sums = sums(trees[i], units)
 		}
 	}
 	if len(hosts) <= maxTrees {
 		data.Trees = hosts
 	} else {
 		data.Rows = hosts
+		inventories, used := p.cloud.Totals(data.Text)
+		data.Totals = amounts(placementsim.UsedProvider{ResourceProvider: placementsim.ResourceProvider{Inventories: inventories}, Used: used}, nil)
 	}
 	return data
 }
@@ -77,15 +81,15 @@ func rootOf(tree []placementsim.UsedProvider) placementsim.UsedProvider {
 	return tree[max(at, 0)]
 }
 
-// providers puts children behind their parents.
-func providers(tree []placementsim.UsedProvider) (list []provider) {
+// providers puts children behind their parents. The units in use are those of UnitsInUse.
+func providers(tree []placementsim.UsedProvider, units map[[2]string]int) (list []provider) {
 	children := make(map[string][]placementsim.UsedProvider)
 	for _, p := range tree {
 		children[p.Parent] = append(children[p.Parent], p)
 	}
 	var add func(p placementsim.UsedProvider, depth int)
 	add = func(p placementsim.UsedProvider, depth int) {
-		list = append(list, provider{p.ResourceProvider, min(depth, maxDepth), inventories(p)})
+		list = append(list, provider{p.ResourceProvider, min(depth, maxDepth), amounts(p, units)})
 		for _, child := range children[p.UUID] {
 			add(child, depth+1)
 		}
@@ -96,23 +100,24 @@ func providers(tree []placementsim.UsedProvider) (list []provider) {
 	return list
 }
 
-// inventories are sorted by class.
-func inventories(p placementsim.UsedProvider) []inventory {
+// amounts are the inventories of a provider sorted by class, with what is allocated, and what is in use without an allocation.
+func amounts(p placementsim.UsedProvider, units map[[2]string]int) []inventory {
 	list := make([]inventory, 0, len(p.Inventories))
 	for class, amount := range p.Inventories {
-		list = append(list, inventory{class, p.Used[class], amount.Reserved, amount.Total})
+		held := max(0, units[[2]string{p.UUID, class}]-p.Used[class])
+		list = append(list, inventory{class, p.Used[class], amount.Reserved, amount.Total, held})
 	}
 	slices.SortFunc(list, func(a, b inventory) int { return cmp.Compare(a.Class, b.Class) })
 	return list
 }
 
 // sums adds up the inventories of a tree, by class.
-func sums(tree []placementsim.UsedProvider) (list []inventory) {
+func sums(tree []placementsim.UsedProvider, units map[[2]string]int) (list []inventory) {
 	byClass := make(map[string]inventory)
 	for _, p := range tree {
-		for class, amount := range p.Inventories {
-			sum := byClass[class]
-			byClass[class] = inventory{class, sum.Used + p.Used[class], sum.Reserved + amount.Reserved, sum.Total + amount.Total}
+		for _, i := range amounts(p, units) {
+			sum := byClass[i.Class]
+			byClass[i.Class] = inventory{i.Class, sum.Used + i.Used, sum.Reserved + i.Reserved, sum.Total + i.Total, sum.Held + i.Held}
 		}
 	}
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
@@ -124,7 +129,7 @@ func sums(tree []placementsim.UsedProvider) (list []inventory) {
 // maxUnits is the largest inventory whose units are drawn one by one.
 const maxUnits = 32
 
-// Units lists the units of an inventory: used, reserved or free. It is empty for a large
+// Units lists the units of an inventory: used, held without an allocation, reserved or free. It is empty for a large
 // inventory, which is drawn as a bar.
 func (i inventory) Units() []string {
 	if i.Total > maxUnits || i.Total < 0 {
@@ -135,6 +140,8 @@ func (i inventory) Units() []string {
 		switch {
 		case n < i.Used:
 			units = append(units, "used")
+		case n < i.Used+i.Held:
+			units = append(units, "held")
 		case n >= i.Total-i.Reserved:
 			units = append(units, "reserved")
 		default:

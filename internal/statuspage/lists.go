@@ -28,7 +28,7 @@ type address url.Values
 func (a address) get(key string) string { return url.Values(a).Get(key) }
 
 // once reports whether a key is for one request, and not for the links of its answer.
-func once(key string) bool { return key == "part" || key == Leaks.String() }
+func once(key string) bool { return key == "part" || key == "do" || key == Leaks.String() }
 
 // with is a link to a section with other values for some keys; an empty value removes one.
 func (a address) with(section Section, pairs ...string) string {
@@ -185,14 +185,21 @@ func (p *Page) arqs(a address) any {
 
 // clock is the data of the section now.
 type clock struct {
-	Now    time.Time
-	Manual bool
-	Form   string // where forms are sent
+	About
+	Now     time.Time
+	Up      time.Duration
+	Manual  bool
+	Form    string // where forms are sent
+	By      string // how far to advance
+	Problem string // of a refused form
 }
 
-func (p *Page) now(a address) any {
+func (p *Page) now(a address) any { return p.nowOf(a) }
+
+func (p *Page) nowOf(a address) clock {
 	now, manual := p.cloud.Now()
-	return clock{now, manual, a.with(Now)}
+	about := p.cloud.About()
+	return clock{About: about, Now: now, Up: max(0, now.Sub(about.Since)).Truncate(time.Second), Manual: manual, Form: a.with(Now), By: "60s"}
 }
 
 func (p *Page) unrecognized(address) any { return p.cloud.Unrecognized() }

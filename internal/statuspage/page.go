@@ -8,16 +8,15 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-//go:embed page.html.tmpl page.css page.js
+//go:embed page.html.tmpl page.css page.js favicon.svg
 var files embed.FS
 
-var page = template.Must(template.ParseFS(files, "page.html.tmpl"))
+var page = template.Must(template.New("").Funcs(template.FuncMap{"explained": explained}).ParseFS(files, "page.html.tmpl"))
 
 // Page serves the page.
 type Page struct {
@@ -37,17 +36,18 @@ func New(cloud Cloud) *Page {
 // Routes are the handlers of the page, by method and path.
 func (p *Page) Routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"GET /_sim/{$}":      p.serve,
-		"POST /_sim/{$}":     p.act,
-		"GET /_sim/page.css": asset("page.css", "text/css; charset=utf-8"),
-		"GET /_sim/page.js":  asset("page.js", "text/javascript; charset=utf-8"),
-		"GET /_sim/stream":   p.stream,
+		"GET /_sim/{$}":         p.serve,
+		"POST /_sim/{$}":        p.act,
+		"GET /_sim/page.css":    asset("page.css", "text/css; charset=utf-8"),
+		"GET /_sim/page.js":     asset("page.js", "text/javascript; charset=utf-8"),
+		"GET /_sim/favicon.svg": asset("favicon.svg", "image/svg+xml"),
+		"GET /_sim/stream":      p.stream,
 	}
 }
 
 // protect sets headers that isolate the page in the browser.
 func protect(header http.Header) {
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
@@ -57,30 +57,40 @@ func protect(header http.Header) {
 // section that it shows, and gets no body if that is still right.
 func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
-	var text []byte
-	var err error
-	if values.Has("part") {
-		section, ok := sectionOf(values.Get("part"))
-		if !ok {
-			http.Error(w, "no such part of the page", http.StatusNotFound)
-			return
-		}
-		var content rendered
-		content, err = p.render(section, values)
-		text = []byte(content.Body)
-		w.Header().Set("ETag", content.ETag)
-		if err == nil && r.Header.Get("If-None-Match") == content.ETag {
-			protect(w.Header())
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-	} else {
-		text, err = p.renderAll(values)
+	if !values.Has("part") {
+		p.writeAll(w, r, http.StatusOK, nil)
+		return
 	}
+	section, ok := sectionOf(values.Get("part"))
+	if !ok {
+		http.Error(w, "no such part of the page", http.StatusNotFound)
+		return
+	}
+	content, err := render(section, p.read(section, address(values)))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	w.Header().Set("ETag", content.ETag)
+	if r.Header.Get("If-None-Match") == content.ETag {
+		protect(w.Header())
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	p.write(w, r, http.StatusOK, []byte(content.Body))
+}
+
+// writeAll answers the whole page. Some sections may have other data than what they read.
+func (p *Page) writeAll(w http.ResponseWriter, r *http.Request, status int, instead map[Section]any) {
+	text, err := p.renderAll(address(r.URL.Query()), instead)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	p.write(w, r, status, text)
+}
+
+func (p *Page) write(w http.ResponseWriter, r *http.Request, status int, text []byte) {
 	protect(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if len(text) >= minPacked && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -88,6 +98,7 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 		text = p.compress(text)
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
 	_, _ = w.Write(text) // the client may be gone
 }
 
@@ -114,14 +125,18 @@ type rendered struct {
 	Body              template.HTML
 }
 
-// render renders a section as a query wants it.
-func (p *Page) render(section Section, values url.Values) (rendered, error) {
-	read := [sections]func(address) any{
+// read reads the data of a section for an address.
+func (p *Page) read(section Section, a address) any {
+	return [sections]func(address) any{
 		Now: p.now, Leaks: p.leaks, Hosts: p.hosts, Guests: p.guests, ARQs: p.arqs, Flows: p.flows,
-		Explain: p.explain, Faults: p.faults, Unknown: p.unrecognized,
-	}[section]
+		Explain: p.explain, Faults: p.faults, faultForm: p.faultForm, Unknown: p.unrecognized,
+	}[section](a)
+}
+
+// render renders a section.
+func render(section Section, data any) (rendered, error) {
 	var body bytes.Buffer
-	if err := page.ExecuteTemplate(&body, section.String(), read(address(values))); err != nil {
+	if err := page.ExecuteTemplate(&body, section.String(), data); err != nil {
 		return rendered{}, fmt.Errorf("statuspage: %w", err)
 	}
 	hash := sha256.Sum256(body.Bytes())
@@ -129,16 +144,25 @@ func (p *Page) render(section Section, values url.Values) (rendered, error) {
 }
 
 // renderAll renders the page.
-func (p *Page) renderAll(values url.Values) ([]byte, error) {
-	all := make([]rendered, sections)
+func (p *Page) renderAll(a address, instead map[Section]any) ([]byte, error) {
+	whole := struct {
+		About
+		Sections []rendered
+		Words    []word
+	}{About: p.cloud.About(), Words: words}
 	for section := range sections {
-		var err error
-		if all[section], err = p.render(section, values); err != nil {
+		data, replaced := instead[section]
+		if !replaced {
+			data = p.read(section, a)
+		}
+		content, err := render(section, data)
+		if err != nil {
 			return nil, err
 		}
+		whole.Sections = append(whole.Sections, content)
 	}
 	var text bytes.Buffer
-	if err := page.ExecuteTemplate(&text, "page.html.tmpl", all); err != nil {
+	if err := page.ExecuteTemplate(&text, "page.html.tmpl", whole); err != nil {
 		return nil, fmt.Errorf("statuspage: %w", err)
 	}
 	return text.Bytes(), nil

@@ -1,6 +1,6 @@
 "use strict";
 // The page is complete without this script, which only updates its sections. Open details and the focus stay where
-// they are. A section waits while its reader types or has selected some of its text.
+// they are. A section waits while its reader types, has selected some of its text or corrects a refused form.
 const live = document.getElementById("live");
 const waiting = new Set(); // names of sections that have changed
 const pause = 5000; // milliseconds before something that failed is tried again
@@ -34,7 +34,7 @@ function changed() {
 
 function isBusy(section) {
   const at = document.activeElement, selection = getSelection();
-  return section.contains(at) && isEdited(at) ||
+  return Boolean(section.querySelector("[data-refused]")) || section.contains(at) && isEdited(at) ||
     !selection.isCollapsed && section.contains(selection.anchorNode);
 }
 
@@ -100,6 +100,29 @@ function connect() {
   });
 }
 
+// offerActions offers the actions of the operation that is chosen.
+function offerActions(form) {
+  const chosen = form.elements.operation.selectedOptions[0], action = form.elements.action, before = action.value;
+  const offered = (chosen?.dataset.actions ?? "").trim().split(" ").filter(Boolean);
+  action.replaceChildren(new Option("", ""), ...offered.map((name) => new Option(name, name)));
+  if (offered.includes(before)) { action.value = before; }
+  form.elements.subject.title = chosen?.dataset.subject ?? "";
+}
+
+// filterOperations leaves the operations whose names have all words, and what is chosen.
+function filterOperations(words, form) {
+  form.elements.operation.querySelectorAll("optgroup").forEach((group) => {
+    const options = Array.from(group.children);
+    options.forEach((o) => { o.hidden = o.disabled = !o.selected && !words.every((word) => o.value.includes(word)); });
+    group.hidden = options.every((o) => o.hidden);
+  });
+}
+
 connect();
+document.addEventListener("change", (event) => { if (event.target.name === "operation") { offerActions(event.target.form); } });
+document.addEventListener("input", (event) => {
+  const form = event.target.name === "operations" && event.target.closest("details")?.querySelector("form.fields");
+  if (form) { filterOperations(event.target.value.split(/\s+/), form); }
+});
 document.addEventListener("focusout", () => setTimeout(update));
 document.addEventListener("selectionchange", () => { if (waiting.size) { setTimeout(update); } });

@@ -31,20 +31,22 @@ import (
 
 // world is a cloud with lists that are searched one by one.
 type world struct {
-	trees    [][]placementsim.UsedProvider
-	guests   []sim.Guest
-	arqs     []fakecyborg.ARQ
-	leaks    []statuspage.Leak
-	lost     []string // events
-	manual   bool     // the clock
-	advanced time.Duration
-	unknown  []statuspage.Unrecognized
-	asked    string // of Explain
-	problems map[string][]string
-	large    bool // leaks are looked for on request
-	faults   []fault.State
-	requests []sim.Exchange
-	version  atomic.Uint64 // of all sections but those of the first two
+	trees     [][]placementsim.UsedProvider
+	guests    []sim.Guest
+	arqs      []fakecyborg.ARQ
+	leaks     []statuspage.Leak
+	units     map[[2]string]int // in use, by provider and class
+	unchecked error             // why there is no check for leaks
+	lost      []string          // events
+	manual    bool              // the clock
+	advanced  time.Duration
+	unknown   []statuspage.Unrecognized
+	asked     string // of Explain
+	problems  map[string][]string
+	large     bool // leaks are looked for on request
+	faults    []fault.State
+	requests  []sim.Exchange
+	version   atomic.Uint64 // of all sections but those of the first two
 }
 
 func search[T any](q statuspage.Query, list []T, text func(T) string) (found []T, matching int) {
@@ -104,13 +106,21 @@ func (w *world) LostEvents(limit int) []string { return w.lost[:min(limit, len(w
 
 func (w *world) Faults() []fault.State { return w.faults }
 
+// Operations has more than a list without a search.
 func (w *world) Operations() []fault.Operation {
-	return []fault.Operation{{Name: fault.ARQBind, Actions: []fault.Action{fault.Drop, fault.Status}}, {Name: fault.MdevCreate, Actions: []fault.Action{fault.Reboot}}}
+	list := []fault.Operation{
+		{Name: fault.ARQBind, Subject: "an ARQ", Actions: []fault.Action{fault.Drop, fault.Status, fault.Delay, fault.Late}},
+		{Name: fault.MdevCreate, Subject: "a host", Actions: []fault.Action{fault.Reboot}},
+	}
+	for _, name := range []sim.OperationName{"placement.a", "placement.*", "placement.b", "placement.c", "placement.d", "placement.e", "placement.f"} {
+		list = append(list, fault.Operation{Name: name, Actions: []fault.Action{fault.Drop}})
+	}
+	return list
 }
 
 func (w *world) AddFault(r fault.Rule) error {
-	if r.Operation != fault.ARQBind {
-		return fmt.Errorf("unknown operation %s", r.Operation)
+	if r.Subject == "refused" {
+		return errors.New("fault: bad rule: refused by the cloud")
 	}
 	w.faults = append(w.faults, fault.State{Rule: r})
 	return nil
@@ -157,12 +167,23 @@ func (w *world) Explain(query string, q statuspage.Query) (answer statuspage.Exp
 
 func (w *world) Unrecognized() []statuspage.Unrecognized { return w.unknown }
 
-func (w *world) Leaks(force bool) ([]statuspage.Leak, bool) {
+func (w *world) Leaks(force bool) ([]statuspage.Leak, bool, error) {
 	if w.large && !force {
-		return nil, false
+		return nil, false, nil
 	}
-	return w.leaks, true
+	return w.leaks, w.unchecked == nil, w.unchecked
 }
+
+func (w *world) About() statuspage.About {
+	return statuspage.About{Release: "Cyborg <2026.2>", Model: "2 hosts", Since: start.Add(-90 * time.Second)}
+}
+
+func (w *world) Totals(text string) (inventories map[string]placementsim.Inventory, used map[string]int) {
+	trees, n := w.Trees(statuspage.Query{Text: text, Limit: len(w.trees)})
+	return map[string]placementsim.Inventory{"PGPU": {Total: 2 * n, Reserved: 1}}, map[string]int{"PGPU": len(trees)}
+}
+
+func (w *world) UnitsInUse([]string) map[[2]string]int { return w.units }
 
 func (w *world) Versions() (v statuspage.Versions) {
 	for section := range v {
@@ -284,13 +305,13 @@ func TestThePageShowsTheStateInWords(t *testing.T) {
 	text := show(t, small(), "")
 	checkTexts(t, "the page", text, []string{
 		"2026-01-01 12:00:00 UTC", "1 guest <code>91aa</code>", "PGPU 1 of 3 used, 1 reserved", "MEMORY_MB 512 of 4096 used",
-		`<meter min="0" max="4096" value="512">`, "Bound: 1", "Deleting: 1", "Initial: 0", "0 guests", "ARQ &#34;3f&#34; isn&#39;t bound",
+		`<meter min="0" max="4096" value="512">`, "Bound: 1", "Deleting: 1", "Initial: 0", "0 guests", `</abbr> &#34;3f&#34; isn&#39;t bound`, "<title>cysim: Cyborg &lt;2026.2&gt;, 2 hosts</title>", "Up 1m30s, since 2026-01-01 11:58:30 UTC.",
 		"client to Cyborg: PATCH /accelerator_requests: no answer, fault drop",
 		"Cyborg to Nova: POST /os-server-external-events: 200", "<td>2</td>", `<li class="depth1">`,
 		"POST /auth/tokens: 201<ul><li>created token &lt;b&gt;</li></ul></li>", "events: 200</li>",
 		`<code>91aa</code></td><td>cn0</td><td><a href="?flows=91aa#flows">its requests</a> <a href="?arqs=91aa#arqs">`, "<td>Deleting</td>",
 		`<a href="state" download=`, "No unrecognized input.",
-	}, []string{"Next", "Older", "Advance", "In progress", "Failed binds"})
+	}, []string{"Next", "Older", "Advance", "Failed binds", "0 bound without"})
 	for what, n := range map[string]int{`class="used" x="1" y="1" width="12" height="12"/><path`: 2, `class="free"`: 2, `class="reserved"`: 2} { // with the legend
 		if got := strings.Count(text, what); got != n {
 			t.Errorf("%d times %s, want %d", got, what, n)
@@ -302,6 +323,52 @@ func TestThePageShowsTheStateInWords(t *testing.T) {
 	checkTexts(t, "an empty cloud", show(t, new(world), ""), []string{
 		"Nothing leaked.", "There are no hosts.", "There are no instances.", "There are no requests.", "No fault rule is set.",
 	}, nil)
+}
+
+// A device that a bound accelerator request has is not shown as free, also after its allocation was deleted.
+func TestAUnitWithoutAnAllocationIsNotFree(t *testing.T) {
+	t.Parallel()
+	w := small()
+	w.units = map[[2]string]int{{"u1", "PGPU"}: 2}
+	text := show(t, w, "?part=hosts")
+	checkTexts(t, "the tree", text, []string{"PGPU 1 of 3 used, 1 bound without an allocation, 1 reserved"}, nil)
+	for state, n := range map[string]int{"used": 2, "held": 2, "free": 1, "reserved": 2} { // with the legend
+		if got := strings.Count(text, `<rect class="`+state+`"`); got != n {
+			t.Errorf("%d times %s, want %d", got, state, n)
+		}
+	}
+	many := large()
+	many.units = map[[2]string]int{{"cn000a", "PGPU"}: 1, {"cn000b", "PGPU"}: 1}
+	checkTexts(t, "the row", show(t, many, "?part=hosts"), []string{"PGPU 1 of 2 used, 1 bound without an allocation; VCPU 2 of 64 used"}, nil)
+}
+
+func TestLeaksLinkToWhatTheyAreAbout(t *testing.T) {
+	t.Parallel()
+	w := &world{leaks: []statuspage.Leak{
+		{Subject: "3f", Text: "leak <1>", ARQ: "3f"}, {Subject: "91aa", Text: "leak 2", ARQ: "40", Instance: "91aa"}, {Subject: "91ab", Text: "leak 3", Instance: "91ab"}, {Subject: "cn0", Text: "leak 4"},
+	}}
+	text := show(t, w, "?part=leaks&arqs-page=2")
+	checkTexts(t, "the section", text, []string{
+		"4 leaks.", "&lt;1&gt;", `<a href="?arqs=3f#arqs">its accelerator requests</a> <a href="?arqs-page=2&amp;flows=3f#flows">`, `<a href="?arqs=40#arqs">`, "flows=91aa#flows", `<a href="?arqs=91ab#arqs">`,
+	}, nil)
+	if n := strings.Count(text, "its accelerator requests"); n != 3 {
+		t.Errorf("%d links, want 3", n)
+	}
+	w.unchecked = errors.New("no <Nova>")
+	checkTexts(t, "without a check", show(t, w, "?part=leaks"), []string{"no &lt;Nova&gt;"}, []string{"Nothing leaked", "leak 2"})
+}
+
+// Terms are explained once in a text, abbreviations only in capitals.
+func TestTermsAreExplained(t *testing.T) {
+	t.Parallel()
+	w := &world{leaks: []statuspage.Leak{{Text: "two ARQs of <i>, an ARQ and an accelerator request on provider rp, allocations"}}}
+	text := show(t, w, "?part=leaks")
+	for part, want := range map[string]int{">ARQs</abbr> of &lt;i&gt;, an ARQ and an accelerator request on provider rp, <abbr": 1, ">allocations</abbr>": 1, "<abbr": 2} {
+		if got := strings.Count(text, part); got != want {
+			t.Errorf("%d times %s, want %d: %s", got, part, want, text)
+		}
+	}
+	checkTexts(t, "the list of words", show(t, w, ""), []string{"<dt>resource provider, RP</dt><dd>A host, a card", "<dt>mediated device, mdev</dt>"}, nil)
 }
 
 func TestNamesAreEscaped(t *testing.T) {
@@ -319,11 +386,11 @@ func TestLongListsAreShownInParts(t *testing.T) {
 		wanted   []string
 		unwanted []string
 	}{
-		{"?part=hosts", []string{">cn000</a>", ">cn099</a>", "1 to 100 of 250", "?hosts-page=2#hosts", "PGPU 1 of 2 used; VCPU 2 of 64 used", "<td>1</td>"}, []string{"cn100", "Previous", "<details"}},
+		{"?part=hosts", []string{">cn000</a>", ">cn099</a>", "1 to 100 of 250", "250 hosts: PGPU 250 of 500 used, 1 reserved.", "?hosts-page=2#hosts", "PGPU 1 of 2 used; VCPU 2 of 64 used", "<td>1</td>"}, []string{"cn100", "Previous", "<details"}},
 		{"?part=hosts&hosts-page=3&arqs=x", []string{"cn200", "cn249", "201 to 250 of 250", "?arqs=x&amp;hosts-page=2#hosts", `name="arqs" value="x"`}, []string{"cn199", "Next"}},
 		{"?part=hosts&hosts-page=99", []string{"201 to 250 of 250"}, []string{"cn199", "Next"}},
 		{"?part=hosts&hosts-page=-1", []string{"1 to 100 of 250"}, nil},
-		{"?part=hosts&hosts=cn1", []string{">cn199</a>", `value="cn1"`, "Show all"}, []string{"Next"}},
+		{"?part=hosts&hosts=cn1", []string{">cn199</a>", "100 hosts found: PGPU 100 of 200 used, 1 reserved.", `value="cn1"`, "Show all"}, []string{"Next"}},
 		{"?part=hosts&hosts=cn11&hosts-page=9", []string{">cn110</a>", ">cn119</a>", "?hosts=root110#hosts"}, []string{"cn120", " of 10"}},
 		{"?part=hosts&hosts=root110", []string{"<h3>cn110</h3>", "PGPU 1 of 1 used", "<code>guest110</code>"}, []string{"cn111"}},
 		{"?part=hosts&hosts=none", []string{"There are no such hosts."}, nil},
@@ -337,8 +404,8 @@ func TestLongListsAreShownInParts(t *testing.T) {
 		{"?part=explain&flavor=small", []string{"0 of 250 hosts are candidates", "host cn099: no inventory", "1 to 100 of 250", "?explain-page=2&amp;flavor=small#explain"}, []string{"host cn100:"}},
 		{"?part=explain&flavor=small&explain=cn24", []string{"host cn240:", "host cn249:"}, []string{"host cn239:", "Next"}},
 		{"?part=flows&before=21", []string{"number20.", "number1.", "Newest"}, []string{"number21.", "Older"}},
-		{"?part=leaks", []string{"on request", "?leaks=check#leaks"}, []string{"a leak<"}},
-		{"?part=leaks&leaks=check", []string{"a leak</li>", "and 30 more", "Check again"}, nil},
+		{"?part=leaks", []string{"on request", "?leaks=check#leaks"}, []string{"<li>"}},
+		{"?part=leaks&leaks=check", []string{"130 leaks.", "</abbr></li>", "and 30 more", "Check again"}, nil},
 	} {
 		text := show(t, large(), tt.query)
 		checkTexts(t, tt.query, text, tt.wanted, tt.unwanted)
@@ -357,7 +424,7 @@ func TestASectionIsSentOnlyIfItChanged(t *testing.T) {
 	for _, found := range regexp.MustCompile(`data-section="(\w+)" data-etag="([^>]*)">`).FindAllStringSubmatch(text, -1) {
 		shown[found[1]] = strings.ReplaceAll(found[2], "&#34;", `"`)
 	}
-	if diff := cmp.Diff([]string{"arqs", "explain", "faults", "flows", "guests", "hosts", "leaks", "now", "unrecognized"}, slices.Sorted(maps.Keys(shown))); diff != "" {
+	if diff := cmp.Diff([]string{"arqs", "explain", "faults", "flows", "guests", "hosts", "leaks", "now", "operations", "unrecognized"}, slices.Sorted(maps.Keys(shown))); diff != "" {
 		t.Errorf("sections (-want +got):\n%s", diff)
 	}
 	for section, tag := range shown {
@@ -389,7 +456,7 @@ func TestASectionIsSentOnlyIfItChanged(t *testing.T) {
 func TestThePageLoadsNothingFromOtherSites(t *testing.T) {
 	t.Parallel()
 	p := statuspage.New(small())
-	for _, path := range []string{"/_sim/", "/_sim/?part=hosts", "/_sim/page.css", "/_sim/page.js"} {
+	for _, path := range []string{"/_sim/", "/_sim/?part=hosts", "/_sim/page.css", "/_sim/page.js", "/_sim/favicon.svg"} {
 		w := serve(t, p, path)
 		if w.Code != 200 || w.Body.Len() == 0 {
 			t.Errorf("%s: %d", path, w.Code)
@@ -397,7 +464,8 @@ func TestThePageLoadsNothingFromOtherSites(t *testing.T) {
 		if policy := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
-		if strings.Contains(w.Body.String(), "http://") || strings.Contains(w.Body.String(), "https://") {
+		text := strings.Replace(w.Body.String(), `xmlns="http://www.w3.org/2000/svg"`, "", 1) // the name of a format
+		if strings.Contains(text, "http://") || strings.Contains(text, "https://") {
 			t.Errorf("%s names another place", path)
 		}
 	}
@@ -461,7 +529,7 @@ func TestTheStreamReportsChanges(t *testing.T) {
 		}
 		close(done)
 		synctest.Wait()
-		for _, want := range []string{"now leaks hosts guests arqs flows explain faults unrecognized", "hosts guests arqs flows explain faults unrecognized", "hosts guests arqs flows explain faults unrecognized"} {
+		for _, want := range []string{"now leaks hosts guests arqs flows explain faults operations unrecognized", "hosts guests arqs flows explain faults operations unrecognized", "hosts guests arqs flows explain faults operations unrecognized"} {
 			if got := <-events; got != want {
 				t.Errorf("changed: %s, want %s", got, want)
 			}

@@ -100,24 +100,33 @@ func TestAStoryIsFoundByInstanceRequestOrText(t *testing.T) {
 	}
 }
 
-// A spawn has requests for accelerators and allocations before its instance runs. Where time does not pass, nothing is in
-// progress for ever.
-func TestASpawnInProgressIsNoLeak(t *testing.T) {
+// A spawn has requests for accelerators and allocations before its instance runs: what it holds counts as in a check, and
+// the page says that it has just changed. Where time does not pass, nothing is in progress for ever.
+func TestLeaksThatHaveJustChanged(t *testing.T) {
 	t.Parallel()
-	w := &world{leaks: []statuspage.Leak{{Subject: id(2, 1), Text: "of a spawn"}, {Subject: id(2, 7), Text: "of nobody"}}, requests: spawned(1, true)[:4]}
-	for i := range w.requests {
-		w.requests[i].Started = start.Add(-29 * time.Second)
+	w := &world{leaks: []statuspage.Leak{{Subject: id(2, 1), Text: "of a spawn"}, {Subject: id(2, 7), Text: "of nothing"}}, requests: spawned(1, true)[:4]}
+	for _, tt := range []struct {
+		name   string
+		age    time.Duration
+		manual bool
+		recent string
+	}{
+		{"in progress", 29 * time.Second, false, " 1 of them changed in the last 30 seconds: a spawn"},
+		{"with a manual clock", 29 * time.Second, true, ""},
+		{"later", 31 * time.Second, false, ""},
+	} {
+		w.manual = tt.manual
+		for i := range w.requests {
+			w.requests[i].Started = start.Add(-tt.age)
+		}
+		wanted := []string{"<p>2 leaks." + tt.recent, "<li>of nothing</li>"}
+		if tt.recent == "" {
+			wanted = append(wanted, "<li>of a spawn</li>")
+		} else {
+			wanted = append(wanted, `<li class="recent">of a spawn (changed at 11:59:31)</li>`)
+		}
+		checkTexts(t, tt.name, show(t, w, "?part=leaks"), wanted, []string{"Nothing leaked"})
 	}
-	checkTexts(t, "meanwhile", show(t, w, "?part=leaks"), []string{"In progress: 1", `<ul class="leaks"><li>of nobody</li></ul>`}, []string{"<li>of nobody</li><li>", "Nothing leaked"})
-	w.leaks = w.leaks[:1]
-	checkTexts(t, "without leaks", show(t, w, "?part=leaks"), []string{"In progress: 1", "Nothing leaked", "<li>of a spawn</li>"}, nil)
-	w.manual = true
-	checkTexts(t, "with a manual clock", show(t, w, "?part=leaks"), []string{`<ul class="leaks"><li>of a spawn</li></ul>`}, []string{"In progress", "Nothing leaked"})
-	w.manual = false
-	for i := range w.requests {
-		w.requests[i].Started = start.Add(-31 * time.Second)
-	}
-	checkTexts(t, "later", show(t, w, "?part=leaks"), []string{`<ul class="leaks"><li>of a spawn</li></ul>`}, []string{"In progress"})
 }
 
 func TestBindsThatFailedStandAboveTheList(t *testing.T) {
