@@ -156,7 +156,9 @@ func (s *State) SetInventory(uuid, className string, generation *int, spec Inven
 		if inv == nil {
 			return refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: No inventory of class %s found.", uuid, className)
 		}
+		c.sum.add(inv, -1)
 		*inv = newInventory(c, spec, inv.used, w.Now)
+		c.sum.add(inv, 1)
 		s.updateRoom(p.tree, c, p.traits)
 		p.bump(w.Now)
 		return nil
