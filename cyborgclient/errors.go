@@ -102,7 +102,7 @@ func (e *APIError) Error() string {
 	var text strings.Builder
 	shown := func(text string, most int) string { return clip(terminal.Line(text), most) } // escapes are longer
 	fmt.Fprintf(&text, "cyborgclient: %s: %d %s", subject(e.Op, e.IDs), e.Status, shown(e.Title, 200))
-	if first, _, _ := strings.Cut(e.Detail, "\n"); first != "" {
+	if first, _, _ := strings.Cut(e.Detail, "\n"); first != "" && first != fmt.Sprintf("%d %s", e.Status, e.Title) { // the title of a proxy's page
 		text.WriteString(": " + shown(strings.TrimSuffix(first, "."), 500))
 	}
 	if e.role != "" {

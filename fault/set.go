@@ -227,6 +227,9 @@ func (s *Set) actions(name sim.OperationName) (actions []Action, known bool) {
 	return nil, false
 }
 
+// projects are the names by which OpenStack calls the services of operations.
+var projects = map[string]string{"keystone": "identity", "cyborg": "accelerator", "nova": "compute", "glance": "image"}
+
 // meant names the operation whose name is most similar to an unknown one, for an error. The mutex is held.
 func (s *Set) meant(unknown sim.OperationName) string {
 	var names []string
@@ -234,6 +237,9 @@ func (s *Set) meant(unknown sim.OperationName) string {
 		names = append(names, string(o.Name), string(o.service))
 	}
 	slices.Sort(names)
+	if service, rest, _ := strings.Cut(string(unknown), "."); projects[service] != "" {
+		unknown = sim.OperationName(projects[service] + "." + rest)
+	}
 	if name := spelling.Nearest(string(unknown), names); name != "" {
 		return ", did you mean " + name + "?"
 	}

@@ -44,7 +44,7 @@ func (s *Server) Explain(query string) (Explanation, error) {
 	c := &call{server: s, version: maxVersion}
 	q, err := c.candidateQuery(parseQuery(query))
 	if err != nil {
-		return Explanation{}, fmt.Errorf("%w: explain: %w", ErrInvalid, err)
+		return Explanation{}, fmt.Errorf("%w: Placement refuses the query: %w", ErrInvalid, err)
 	}
 	hosts, err := s.state.Explain(q)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Server) ServeExplain(w http.ResponseWriter, r *http.Request) {
 	e, err := s.Explain(r.URL.RawQuery)
 	switch {
 	case errors.Is(err, ErrInvalid):
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		http.Error(w, strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "), http.StatusBadRequest)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:

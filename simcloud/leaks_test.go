@@ -28,11 +28,11 @@ func TestEachLeakIsFound(t *testing.T) {
 	for _, tt := range []breakage{
 		{"nothing", func(*user, spawned, spawned) {}, nil},
 		{"guest forgotten", func(u *user, gpu, _ spawned) { u.cloud.RemoveGuest(gpu.uuid) }, []string{
-			"arq: ARQ {gpu.arq} (Bound, device profile gpu) belongs to instance {gpu}, which is not a registered guest (PUT /_sim/guests/UUID), and holds PCI handle 0000:3b:00.0 of provider cn0_0000:3b:00.0 on host cn0",
+			"arq: ARQ {gpu.arq} (Bound, device profile gpu) belongs to instance {gpu}, which is not a registered guest, and holds PCI handle 0000:3b:00.0 of provider cn0_0000:3b:00.0 on host cn0",
 			"allocation: consumer {gpu}, which is not a registered guest, has allocated MEMORY_MB:512 on cn0, VCPU:1 on cn0, PGPU:1 on cn0_0000:3b:00.0",
 		}},
 		{"vGPU guest forgotten", func(u *user, _, vgpu spawned) { u.cloud.RemoveGuest(vgpu.uuid) }, []string{
-			"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest (PUT /_sim/guests/UUID), and holds MDEV handle {vgpu.handle} of provider cn0_0000:af:00.0 on host cn0",
+			"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest, and holds MDEV handle {vgpu.handle} of provider cn0_0000:af:00.0 on host cn0",
 			"allocation: consumer {vgpu}, which is not a registered guest, has allocated",
 		}},
 		{"ARQ never bound", func(u *user, _, _ spawned) { u.createARQs("gpu") }, []string{
@@ -159,7 +159,7 @@ func TestEachLeakIsFound(t *testing.T) {
 			u.cloud.RemoveGuest(vgpu.uuid)
 			u.send("DELETE", "/accelerator/v2/accelerator_requests?instance="+vgpu.uuid, accelerator, "")
 			u.do("DELETE", "/placement/allocations/"+vgpu.uuid, placement, nil, 204, nil)
-		}, []string{"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest (PUT /_sim/guests/UUID), and holds "}},
+		}, []string{"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest, and holds "}},
 		{"another project pays", func(u *user, gpu, _ spawned) {
 			u.do("DELETE", "/placement/allocations/"+gpu.uuid, placement, nil, 204, nil)
 			u.claimDirectly(gpu.uuid, gpu.provider, "PGPU")

@@ -65,7 +65,7 @@ func TestFaultCommands(t *testing.T) {
 	t.Parallel()
 	c := openShell(t, "serve")
 	rule := fault.Rule{Operation: fault.ARQBind, Subject: "a", Nth: 2, Times: 3, When: fault.After, Action: fault.Status, Status: 503, Code: "x"}
-	c.do("fault", "add", "accelerator.*", "proxy", "--status", "503", "--times=-1")
+	c.do("fault", "add", "accelerator.*", "proxy", "--status", "503", "--times", "all")
 	c.do("fault", "add", "accelerator.arq.bind", "status", "--subject", "a", "--nth", "2", "--times", "3", "--when", "after", "--status", "503", "--code", "x")
 	c.do("fault", "add", "compute.version.get", "delay", "--delay", "90s", "--probability", "0.5")
 	want := []fault.State{
@@ -223,6 +223,8 @@ func TestWhatControlCommandsRefuse(t *testing.T) {
 	}{
 		{"fault add accelerator.arq.bnd drop", 2, `unknown operation "accelerator.arq.bnd", did you mean accelerator.arq.bind?`},
 		{"fault add accelerator.arq.bind explode", 2, `unknown action "explode"`},
+		{"fault add accelerator.arq.bind drop --times many", 2, "want a number, or all"},
+		{"fault add cyborg.* drop", 2, `unknown operation "cyborg.*", did you mean accelerator.*?`},
 		{"fault ad", 2, "cysim fault has no command ad, did you mean add?"},
 		{"guest define", 2, "cysim guest has no command define; it has list, show, add, remove"},
 		{"guest remove " + someInstance, 1, "guest remove " + someInstance + ": no such guest"},
@@ -235,8 +237,8 @@ func TestWhatControlCommandsRefuse(t *testing.T) {
 		{"explain", 2, "give a query or --flavor"},
 		{"explain --profile /none resources=PGPU:1", 2, "--profile needs --flavor"},
 		{"explain resources=PGPU:x", 2, "PGPU"},
-		{"explain --flavor accel.gp", 2, `the cloud has no flavor "accel.gp", did you mean accel.gpu?`},
-		{"explain --flavor moon", 2, `the cloud has no flavor "moon"; it has accel.gpu, `},
+		{"explain --flavor accel.gp", 2, `the model of the cloud has no flavor "accel.gp", did you mean accel.gpu?`},
+		{"explain --flavor moon", 2, `the model of the cloud has no flavor "moon"; it has accel.gpu, `},
 		{"clock advance 1s", 1, "only a manual clock can be changed"},
 		{"state load /none", 2, "<file>: open /none"},
 		{"state load " + os.Args[0], 2, "state load: "},
@@ -259,7 +261,7 @@ func TestControlCommandsNameTheServer(t *testing.T) {
 		{[]string{"guest", "list", "--url", placement, "--control-token", "secret"}, "GET " + placement + "/_sim/guests: 404 Not Found: not a server of cysim with that route"},
 		{[]string{"fault", "list", "--url", placement}, "the server requires its --control-token"},
 		{[]string{"fault", "list", "--url", "http://127.0.0.1:1"}, "is cysim serve running there?"},
-		{[]string{"fault", "list"}, "no --url, and CYSIM_URL is not set; cysim list shows the running servers"},
+		{[]string{"fault", "list"}, "no address of a server: CYSIM_URL is not set; cysim list shows the running servers"},
 		{[]string{"fault", "list", "--url", "nowhere"}, `"nowhere" is not an absolute http`},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -150,6 +150,9 @@ func ownFlags(command *kong.Node) []*kong.Flag {
 	var order []string
 	byGroup := make(map[string][]*kong.Flag)
 	for _, flag := range command.Flags {
+		if flag.Hidden {
+			continue
+		}
 		key := ""
 		if flag.Group != nil {
 			key = flag.Group.Key

@@ -91,7 +91,7 @@ func (s *indexed) checkARQs() {
 		}
 		owner, and, holds := "no instance", " and", ""
 		if r.InstanceUUID != "" {
-			owner, and = "instance "+r.InstanceUUID+", which is "+s.noGuest()+" (PUT /_sim/guests/UUID)", ", and"
+			owner, and = "instance "+r.InstanceUUID+", which is "+s.noGuest(), ", and"
 		}
 		if r.AttachHandleUUID != "" {
 			holds = fmt.Sprintf("%s holds %s of provider %s on host %s", and, r.handleText(), s.providerText(r.DeviceRPUUID), r.Hostname)

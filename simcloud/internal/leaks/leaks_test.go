@@ -82,7 +82,7 @@ func TestARequestOfNoGuest(t *testing.T) {
 	}
 	want := []Leak{
 		{KindARQ, "a", "ARQ a (Initial, device profile ) belongs to no instance", "a"},
-		{KindARQ, "b", "ARQ b (BindFailed, device profile ) belongs to instance vm, which is not a registered guest (PUT /_sim/guests/UUID)", "b"},
+		{KindARQ, "b", "ARQ b (BindFailed, device profile ) belongs to instance vm, which is not a registered guest", "b"},
 		{KindARQ, "c", "ARQ c (Unbound, device profile ) belongs to no instance and holds MDEV handle h of provider rp on host cn0", "c"},
 	}
 	if diff := cmp.Diff(want, Check(State{ARQs: requests})); diff != "" {

@@ -18,10 +18,10 @@ import (
 // Explain tells for each host why it is not among the allocation candidates.
 type Explain struct {
 	Server
-	Query  string `arg:"" optional:"" help:"Query of GET /allocation_candidates, such as \"resources=PGPU:1&required=CUSTOM_GPU\"."`
+	Query   string `arg:"" optional:"" help:"Query of GET /allocation_candidates, such as \"resources=PGPU:1&required=CUSTOM_GPU\"."`
 	Flavor  string `placeholder:"FLAVOR" help:"Explain the query that Nova sends for this flavor and its device profile instead: the name of a flavor of the cloud, or a file as cysim lint reads it."`
 	Profile string `placeholder:"FILE" help:"File with the device profile of --flavor, as cysim lint reads it. Default: the profile of the cloud."`
-	Output string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per host and reason; json, the explanation of GET /_sim/explain."`
+	Output  string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per host and reason; json, the explanation of GET /_sim/explain."`
 }
 
 // explanation is an answer of GET /_sim/explain.
@@ -116,7 +116,7 @@ func (c *Explain) flavor(ctx context.Context, model simcloud.Model) (requestspec
 	}
 	at := slices.IndexFunc(model.Flavors, func(f simcloud.Flavor) bool { return f.Name == c.Flavor })
 	if at < 0 {
-		return requestspec.Flavor{}, command.BadInput(fmt.Errorf("the cloud has no flavor %q%s", c.Flavor, flavorMeant(c.Flavor, model.Flavors)))
+		return requestspec.Flavor{}, command.BadInput(fmt.Errorf("the model of the cloud has no flavor %q%s", c.Flavor, flavorMeant(c.Flavor, model.Flavors)))
 	}
 	f := model.Flavors[at]
 	return requestspec.Flavor{

@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -86,7 +87,7 @@ type faultAdd struct {
 	Action      string        `arg:"" help:"What happens instead, such as status, drop or delay."`
 	Subject     string        `placeholder:"ID" help:"Only for this first identifier in the path. Default: any, each counted separately."`
 	Nth         int           `placeholder:"N" help:"First match that fails. Default: 1."`
-	Times       int           `placeholder:"N" help:"Number of matches that fail; --times=-1 means all. Default: 1, or all with a probability."`
+	Times       times         `placeholder:"N" help:"Number of matches that fail, or all. Default: 1, or all with a probability."`
 	Probability float64       `placeholder:"P" help:"Probability that each of these matches fails, above 0 and at most 1. Default: 1."`
 	When        string        `enum:",before,after" default:"" placeholder:"before|after" help:"Fail before or after the change is applied. Default: before."`
 	Status      int           `placeholder:"STATUS" help:"HTTP status of the actions status, proxy and late."`
@@ -95,10 +96,27 @@ type faultAdd struct {
 	Output      string        `short:"o" enum:"text,json" default:"text" help:"Output format of the rule that was added: text, a table; json, a list with rule and hits."`
 }
 
+// times is a number of matches.
+type times int
+
+// UnmarshalText implements encoding.TextUnmarshaler, for kong.
+func (n *times) UnmarshalText(text []byte) error {
+	if string(text) == "all" {
+		*n = -1
+		return nil
+	}
+	number, err := strconv.Atoi(string(text))
+	if err != nil {
+		return errors.New("want a number, or all")
+	}
+	*n = times(number)
+	return nil
+}
+
 // Run implements the command.
 func (c *faultAdd) Run(ctx context.Context, p *command.Process) error {
 	rule := fault.Rule{
-		Operation: sim.OperationName(c.Operation), Action: fault.Action(c.Action), Subject: c.Subject, Nth: c.Nth, Times: c.Times,
+		Operation: sim.OperationName(c.Operation), Action: fault.Action(c.Action), Subject: c.Subject, Nth: c.Nth, Times: int(c.Times),
 		Probability: c.Probability, When: fault.When(c.When), Status: c.Status, Code: c.Code, Delay: c.Delay,
 	}
 	if err := rule.Validate(); err != nil {

@@ -31,7 +31,11 @@ func (c *StateSave) Run(ctx context.Context, p *command.Process) error {
 		_, err = p.Stdout.Write(data)
 		return err
 	}
-	return command.WriteFile("<file>", c.File, data)
+	if err := command.WriteFile("<file>", c.File, data); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(p.Stdout, "the state is saved")
+	return err
 }
 
 // StateLoad replaces the state of a running cloud.
