@@ -381,3 +381,20 @@ func TestListAndStop(t *testing.T) {
 		t.Errorf("at the end: %v", got)
 	}
 }
+
+// Instances that a load keeps are guests of a cloud of cysim serve, so that they are no leaks, if the cloud is that of CYSIM_URL.
+func TestKeptInstancesAreGuests(t *testing.T) {
+	for _, want := range []int{0, 9} {
+		clouds := filepath.Join(t.TempDir(), "clouds.yaml")
+		c := openShell(t, "serve", "--clouds-yaml", clouds)
+		t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
+		t.Setenv("CYSIM_URL", map[int]string{0: c.url, 9: "http://127.0.0.1:1"}[want])
+		var stdout, stderr bytes.Buffer
+		if status := run(t.Context(), strings.Fields("load --cloud sim --service-cloud sim-svc --spawns 2 --warmup 0 --keep"), &stdout, &stderr); status != 0 {
+			t.Fatalf("load: %d %s%s", status, stdout.String(), stderr.String())
+		}
+		if status := run(t.Context(), []string{"check", c.url}, &stdout, &stderr); status != want {
+			t.Errorf("check: %d %s%s, want %d", status, stdout.String(), stderr.String(), want)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func foundations() []Package {
 		{Pattern: "internal/httpbounds"}, // also the library's
 		{Pattern: "internal/ordered"},
 		{Pattern: "internal/plural"},
-		{Pattern: "internal/scale"}, // for benchmarks only
+		{Pattern: "internal/scale"},                          // for benchmarks only
 		{Pattern: "internal/spelling", Never: inputOutput()}, // also the library's
 		{Pattern: "internal/strictjson"},
 		{Pattern: "internal/testrun"},  // for tests only

@@ -165,7 +165,8 @@ func TestFlavorRequestsThatNovaRefuses(t *testing.T) {
 		{"GET", "/v2.1/flavors/" + gpu + "/os-extra_specs/hw:z", "2.1", 404, "Flavor " + gpu + " has no extra specs with key hw:z."},
 		{"POST", "/v2.1/flavors", "2.1", 405, ""},
 		{"DELETE", "/v2.1/flavors/" + gpu, "2.1", 405, ""},
-		{"GET", "/v2.1/servers/detail", "2.1", 404, ""},
+		{"GET", "/v2.1/servers/detail", "2.1", 404, "docs/nova/run of gocyborg starts a real Nova"},
+		{"GET", "/v2.1/images", "2.1", 404, "The resource could not be found."},
 	} {
 		got := send(t, server, tt.method, tt.path, "", "X-Auth-Token", "admin", "OpenStack-API-Version", "compute "+tt.version)
 		var body any

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -149,6 +150,14 @@ func (s *Server) serve(c *simhttp.Call) error {
 	return c.Dispatch()
 }
 
+// absent is the text for a path that nothing answers. Nova has servers, and its stand-in says where they are.
+func absent(c *simhttp.Call) string {
+	if strings.Contains(c.Request.URL.Path, "/servers") {
+		return "This cloud runs no servers. docs/nova/run of gocyborg starts a real Nova beside it."
+	}
+	return "The resource could not be found."
+}
+
 // writeError answers in Nova's form, in which the key follows from the status. A 401 is
 // that of keystonemiddleware in front of Nova.
 func writeError(c *simhttp.Call, err error) {
@@ -163,7 +172,7 @@ func writeError(c *simhttp.Call, err error) {
 	case http.StatusForbidden:
 		key = "forbidden"
 	case http.StatusNotFound:
-		key, text = "itemNotFound", cmp.Or(text, "The resource could not be found.")
+		key, text = "itemNotFound", cmp.Or(text, absent(c))
 	case http.StatusMethodNotAllowed:
 		key, text = "badMethod", cmp.Or(text, "The method is not allowed for this resource.")
 	case http.StatusConflict:

@@ -72,7 +72,7 @@ func TestNovaStates(t *testing.T) {
 		{"event above the sequence", replaced(`"last": 4`, `"last": 2`), "the sequence events is at 2 only"},
 		{"event of no server", replaced(`"server_uuid": "`, `"server_uuid": "x`), `server_uuid "xaaaa`},
 		{"event of no name", replaced(`"name": "accelerator-request-bound"`, `"name": ""`), "name or status is missing"},
-		{"code", replaced(`"code": 404`, `"code": 500`), "code 500"},
+		{"code", replaced(`"code": 404`, `"code": 600`), "code 600"},
 		{"refused and to be forwarded", replaced(`"code": 404,`, `"code": 404, "forward_at": "2026-01-01T00:00:00Z",`), "it was refused"},
 		{"time out of range", replaced(`"forward_at": "`, `"forward_at": "9999-12-31T23:59:59-12:00", "problems": [], "forwarded": [], "tag": "`), "repeated"},
 	})

@@ -18,7 +18,7 @@ type Command struct {
 	Spawns       int           `default:"1000" help:"Number of instances to spawn and delete (${default})."`
 	Concurrency  int           `placeholder:"N" help:"Number of instances at a time. Default: 16, or --spawns if that is less."`
 	Warmup       *int          `placeholder:"N" help:"Number of instances to spawn and delete before the measured ones. Default: --concurrency."`
-	Keep         bool          `help:"Do not delete the instances. With --cloud, -o json lists them."`
+	Keep         bool          `help:"Do not delete the instances. With --cloud, -o json lists them; a cloud of cysim serve whose address is in CYSIM_URL has them as guests."`
 	Hold         time.Duration `placeholder:"TIME" help:"How long to wait before an instance is deleted, such as 30s. Default: 0."`
 	Cloud        string        `default:"embedded" placeholder:"NAME" help:"A cloud of clouds.yaml, or embedded: one in this process (${default})."`
 	Hosts        int           `default:"8" help:"Number of hosts of the embedded cloud (${default})."`

@@ -162,7 +162,7 @@ func (l *loader) spawn(ctx context.Context, instance string) (s sample, err erro
 	for _, done := range result.Trace {
 		s.add(done.Step.String(), done.Duration)
 	}
-	if err := l.target.define(result); err != nil {
+	if err := l.target.define(ctx, result); err != nil {
 		return s, errors.Join(err, l.target.flow.Release(context.WithoutCancel(ctx), instance))
 	}
 	return s, nil

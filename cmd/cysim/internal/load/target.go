@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
@@ -28,8 +30,10 @@ const (
 type target struct {
 	flow  *spawn.Flow
 	cloud *simcloud.Cloud // nil for a real cloud
-	hosts sync.Map        // names of the hosts that were used
-	left  sync.Map        // what failed spawns and deletions may have left: its text, by kind and ID
+	// control registers the instances that are kept with cysim serve, if the real cloud is one; it is nil otherwise.
+	control *sim.Control
+	hosts   sync.Map // names of the hosts that were used
+	left    sync.Map // what failed spawns and deletions may have left: its text, by kind and ID
 }
 
 // failed notes the hosts and the leftovers of a failed spawn or deletion.
@@ -60,7 +64,11 @@ func (c *Command) target(ctx context.Context) (*target, error) {
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
-	return &target{flow: flow}, nil
+	t := &target{flow: flow}
+	if server := strings.TrimSuffix(os.Getenv("CYSIM_URL"), "/"); c.Keep && server != "" && strings.HasPrefix(flow.Cyborg().Service().Endpoint, server+"/") {
+		t.control = &sim.Control{URL: server}
+	}
+	return t, nil
 }
 
 func (c *Command) embeddedTarget(ctx context.Context) (*target, error) {
@@ -87,13 +95,17 @@ func (c *Command) embeddedTarget(ctx context.Context) (*target, error) {
 	return &target{flow: flow, cloud: cloud}, nil
 }
 
-// define defines the guest in the embedded cloud.
-func (t *target) define(result *spawn.Result) error {
+// define defines the guest where a leak check looks for it.
+func (t *target) define(ctx context.Context, result *spawn.Result) error {
 	t.hosts.Store(result.Host, true)
-	if t.cloud == nil {
-		return nil
+	guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+	switch {
+	case t.cloud != nil:
+		return t.cloud.DefineGuest(guest)
+	case t.control != nil:
+		return t.control.DefineGuest(ctx, guest)
 	}
-	return t.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)})
+	return nil
 }
 
 func (t *target) remove(instance string) {
