@@ -19,7 +19,7 @@ func (c *Cloud) ForgetRequests() { c.recorder.Reset() }
 // have; a guest without a host is not scheduled yet. Other errors are for a malformed UUID and for a domain that is not the
 // XML of a domain.
 func (c *Cloud) DefineGuest(g sim.Guest) error {
-	if g.Host != "" && !c.isHost(g.Host) {
+	if g.Host != "" && !c.isHost(g.Host) && !c.hasRoot(g.Host) {
 		return fmt.Errorf("define guest %s: %w", g.UUID, c.noHost(g.Host))
 	}
 	return c.compute.DefineGuest(g)

@@ -201,6 +201,20 @@ func (c *Cloud) isHost(name string) bool {
 	return c.machine(name) != nil || name != "" && slices.ContainsFunc(c.machines, func(m *machine) bool { return m.host.Fallback == name })
 }
 
+// hasRoot reports whether Placement has a host that is not in the model: another agent or nova-compute may report one.
+func (c *Cloud) hasRoot(name string) bool {
+	return slices.ContainsFunc(c.providers(), func(p placementsim.ResourceProvider) bool { return p.Parent == "" && p.Name == name })
+}
+
+// providers returns the providers of the cloud's Placement.
+func (c *Cloud) providers() []placementsim.ResourceProvider {
+	if c.external == nil {
+		return c.Placement.ResourceProviders()
+	}
+	providers, _, _ := c.placementState()
+	return providers()
+}
+
 // ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown
 // host and for one that nova-compute has not made. That of a deleted provider counts until
 // there is another of the host's name.
@@ -209,11 +223,7 @@ func (c *Cloud) ProviderUUID(host string) string {
 	if m == nil {
 		return ""
 	}
-	providers := c.Placement.ResourceProviders
-	if c.external != nil {
-		providers, _, _ = c.placementState()
-	}
-	return cmp.Or(c.namedRoots(providers)(m), m.provider)
+	return cmp.Or(c.namedRoots(c.providers)(m), m.provider)
 }
 
 // namedRoots finds the root provider of a host by its name, "" if there is none. It is another one than the cloud has made
