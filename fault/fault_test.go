@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
@@ -76,6 +77,10 @@ func TestARuleForAService(t *testing.T) {
 	set.RegisterWork(fault.Operation{Name: "arq.report", Subject: "the host", Actions: []fault.Action{fault.Status}})
 	if err := set.Set(fault.Rule{Operation: fault.OfService("arq.list"), Action: fault.Proxy, Status: 503, Times: -1}); err != nil {
 		t.Fatal(err)
+	}
+	services := []fault.Operation{{Name: "arq.*", Subject: "the first identifier in the path"}, {Name: "device.*", Subject: "the first identifier in the path"}}
+	if diff := cmp.Diff(services, set.Services(), cmpopts.IgnoreFields(fault.Operation{}, "Actions")); diff != "" {
+		t.Errorf("services (-want +got):\n%s", diff)
 	}
 	got := map[sim.OperationName]bool{}
 	for _, operation := range set.Operations() {

@@ -126,6 +126,19 @@ func (s *Set) Describe() []Operation {
 	return list
 }
 
+// Services lists [OfService] of every service that has requests, with the actions of a request, sorted.
+func (s *Set) Services() []Operation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	services := make(map[sim.OperationName]Operation)
+	for _, o := range s.operations {
+		if o.service != "" {
+			services[o.service] = Operation{Name: o.service, Subject: o.Subject, Actions: slices.Clone(o.Actions)}
+		}
+	}
+	return slices.SortedFunc(maps.Values(services), func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
+}
+
 // Operations lists the names of the operations, sorted.
 func (s *Set) Operations() []sim.OperationName {
 	s.mu.Lock()

@@ -177,7 +177,9 @@ func (c pageCloud) Record() iter.Seq2[uint64, sim.Exchange] { return c.recorder.
 func (c pageCloud) Faults() []fault.State { return c.faults.Rules() }
 
 // Operations implements statuspage.Cloud.
-func (c pageCloud) Operations() []fault.Operation { return c.faults.Describe() }
+func (c pageCloud) Operations() []fault.Operation {
+	return slices.Concat(c.faults.Services(), c.faults.Describe())
+}
 
 // AddFault implements statuspage.Cloud.
 func (c pageCloud) AddFault(rule fault.Rule) error { return c.faults.Add(rule) }

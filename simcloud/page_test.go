@@ -77,3 +77,13 @@ func TestThePageExplainsFailingHostsFirst(t *testing.T) {
 		t.Errorf("the title: %s", text)
 	}
 }
+
+func TestTheFormOfAFaultOffersWholeServices(t *testing.T) {
+	t.Parallel()
+	_, markup := login(t, simcloud.Run(t), "admin", "admin").section("operations")
+	for _, service := range []string{"identity", "placement", "accelerator", "compute", "image"} {
+		if !strings.Contains(markup, `<option value="`+service+`.*"`) {
+			t.Errorf("the form lacks %s.*", service)
+		}
+	}
+}
