@@ -97,7 +97,7 @@ func TestAnUnknownOperationNamesTheOneThatIsMeant(t *testing.T) {
 	set := fault.NewSet("arq.bind", "arq.list")
 	set.RegisterWork(fault.Operation{Name: "work.report"})
 	for name, want := range map[sim.OperationName]string{
-		"arq.bnd": `unknown operation "arq.bnd", did you mean arq.bind?`, "arq": `unknown operation "arq", did you mean arq.*?`,
+		"arq.bnd": `unknown operation "arq.bnd", did you mean arq.bind?`, "bind": `unknown operation "bind", did you mean arq.bind?`, "arq": `unknown operation "arq", did you mean arq.*?`,
 		"work.*": `unknown operation "work.*"`, "*": `unknown operation "*"`, "device.*": `unknown operation "device.*"`,
 	} {
 		err := set.Set(fault.Rule{Operation: name, Action: fault.Drop})

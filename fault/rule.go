@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/strictjson"
@@ -70,6 +71,14 @@ const (
 	// again after Rule.Delay. The work's caller gets no answer.
 	Reboot Action = "reboot"
 )
+
+// actionNames lists the actions.
+func actionNames() (names []string) {
+	for _, a := range []Action{Status, Drop, Truncate, Malformed, Delay, SlowBody, Late, Proxy, ExpireToken, ExpireServiceToken, Duplicate, Reorder, Reboot} {
+		names = append(names, string(a))
+	}
+	return names
+}
 
 // needsAnswer reports whether the action changes an answer.
 func (a Action) needsAnswer() bool { return a == Truncate || a == Malformed || a == SlowBody }
@@ -196,7 +205,7 @@ func (r Rule) validateAction() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%w: %s: unknown action %q", ErrRule, r.Operation, r.Action)
+	return fmt.Errorf("%w: %s: unknown action %q (known: %s)", ErrRule, r.Operation, r.Action, strings.Join(actionNames(), ", "))
 }
 
 // Applied reports whether the change is applied before the failure.

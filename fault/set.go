@@ -253,7 +253,11 @@ func (s *Set) meant(unknown sim.OperationName) string {
 	if service, rest, _ := strings.Cut(string(unknown), "."); projects[service] != "" {
 		unknown = sim.OperationName(projects[service] + "." + rest)
 	}
-	if name := spelling.Nearest(string(unknown), names); name != "" {
+	name := spelling.Nearest(string(unknown), names)
+	if at := slices.IndexFunc(names, func(known string) bool { return strings.HasSuffix(known, "."+string(unknown)) }); name == "" && unknown != "*" && at >= 0 {
+		name = names[at] // without its service
+	}
+	if name != "" {
 		return ", did you mean " + name + "?"
 	}
 	return ""

@@ -76,7 +76,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"serve --clock-start 2026-01-01T00:00:00Z", "--manual-clock"},
 		{"serve --manual-clock --clock-start noon", "--clock-start"},
 		{"check there", `<url>: "there" is not an absolute http`},
-		{"check", "<url>"},
+		{"check", "CYSIM_URL is not set; cysim list shows the running servers"},
 		{"load --spawns 0", "--spawns 0"},
 		{"load --spawns 5 --concurrency 6", "--concurrency 6"},
 		{"load --cloud nowhere", "--cloud nowhere"},

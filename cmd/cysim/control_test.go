@@ -222,9 +222,10 @@ func TestWhatControlCommandsRefuse(t *testing.T) {
 		want   string
 	}{
 		{"fault add accelerator.arq.bnd drop", 2, `unknown operation "accelerator.arq.bnd", did you mean accelerator.arq.bind?`},
-		{"fault add accelerator.arq.bind explode", 2, `unknown action "explode"`},
+		{"fault add accelerator.arq.bind explode", 2, `fault add: accelerator.arq.bind: unknown action "explode" (known: status, drop, `},
 		{"fault add accelerator.arq.bind drop --times many", 2, "want a number, or all"},
 		{"fault add cyborg.* drop", 2, `unknown operation "cyborg.*", did you mean accelerator.*?`},
+		{"fault add arq.create drop", 2, `fault add: unknown operation "arq.create", did you mean accelerator.arq.create?`},
 		{"fault ad", 2, "cysim fault has no command ad, did you mean add?"},
 		{"guest define", 2, "cysim guest has no command define; it has list, show, add, remove"},
 		{"guest remove " + someInstance, 1, "guest remove " + someInstance + ": no such guest"},
@@ -240,7 +241,7 @@ func TestWhatControlCommandsRefuse(t *testing.T) {
 		{"explain --flavor accel.gp", 2, `the model of the cloud has no flavor "accel.gp", did you mean accel.gpu?`},
 		{"explain --flavor moon", 2, `the model of the cloud has no flavor "moon"; it has accel.gpu, `},
 		{"clock advance 1s", 1, "only a manual clock can be changed"},
-		{"state load /none", 2, "<file>: open /none"},
+		{"state load /none", 2, "state load: open /none"},
 		{"state load " + os.Args[0], 2, "state load: "},
 	} {
 		status, stdout, stderr := c.run(strings.Fields(tt.args)...)

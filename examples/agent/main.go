@@ -57,6 +57,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err // nothing is left behind, or err lists it
 	}
+	for _, left := range result.Leftovers { // of a host that was tried before: Reconcile frees it
+		fmt.Fprintln(os.Stderr, "agent: not cleaned up:", left)
+	}
 	return deleteInstance(ctx, flow, result, guests)
 }
 

@@ -78,6 +78,9 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 	case helped:
 		return 0
 	case err != nil:
+		if strings.HasPrefix(err.Error(), `expected "<url>"`) {
+			return report(stderr, BadInput(ErrNoServer))
+		}
 		if unknown := unknownCommand(err); unknown != nil {
 			return report(stderr, BadInput(unknown))
 		}
@@ -127,6 +130,9 @@ func refuseEmpty(parsed *kong.Context) error {
 	}
 	return nil
 }
+
+// ErrNoServer is the error of a command for a running server that is not named.
+var ErrNoServer = errors.New("no address of a server: CYSIM_URL is not set; cysim list shows the running servers")
 
 // unknownCommand is the error of a word that a command with a default command has no command for, or nil. Kong names the default command.
 func unknownCommand(err error) error {

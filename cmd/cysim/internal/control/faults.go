@@ -83,7 +83,7 @@ func matches(r fault.Rule) string {
 
 type faultAdd struct {
 	Server
-	Operation   string        `arg:"" help:"Operation that fails, such as accelerator.arq.bind, or accelerator.* for every request of a service; cysim fault operations lists them."`
+	Operation   string        `arg:"" help:"Operation that fails, such as accelerator.arq.bind, or accelerator.* for every request of a service (with --times all, an outage); cysim fault operations lists them."`
 	Action      string        `arg:"" help:"What happens instead, such as status, drop or delay."`
 	Subject     string        `placeholder:"ID" help:"Only for this first identifier in the path. Default: any, each counted separately."`
 	Nth         int           `placeholder:"N" help:"First match that fails. Default: 1."`
@@ -95,6 +95,17 @@ type faultAdd struct {
 	Delay       time.Duration `placeholder:"TIME" help:"Duration of the actions delay, slow-body, late and reboot, such as 90s."`
 	Output      string        `short:"o" enum:"text,json" default:"text" help:"Output format of the rule that was added: text, a table; json, a list with rule and hits."`
 }
+
+// ruleError is an error about a list of one rule, without its position.
+type ruleError struct{ error }
+
+// Error implements error.
+func (e ruleError) Error() string {
+	return strings.TrimPrefix(strings.TrimPrefix(e.error.Error(), "rule 0: "), fault.ErrRule.Error()+": ")
+}
+
+// Unwrap returns the whole error.
+func (e ruleError) Unwrap() error { return e.error }
 
 // times is a number of matches.
 type times int
@@ -120,10 +131,10 @@ func (c *faultAdd) Run(ctx context.Context, p *command.Process) error {
 		Probability: c.Probability, When: fault.When(c.When), Status: c.Status, Code: c.Code, Delay: c.Delay,
 	}
 	if err := rule.Validate(); err != nil {
-		return command.BadInput(fmt.Errorf("fault add: %w", err))
+		return command.BadInput(fmt.Errorf("fault add: %w", ruleError{err}))
 	}
 	if err := c.Change(ctx, http.MethodPost, "faults", []fault.Rule{rule}); err != nil {
-		return fmt.Errorf("fault add: %w", err)
+		return fmt.Errorf("fault add: %w", ruleError{err})
 	}
 	return writeRules(p, c.Output, []fault.State{{Rule: rule}})
 }

@@ -78,7 +78,7 @@ func (s Server) exchange(ctx context.Context, method, path string, body io.Reade
 // success is an error.
 func (s Server) send(ctx context.Context, method, path string, body io.Reader, limit int64) (*http.Response, error) {
 	if s.URL == "" {
-		return nil, command.BadInput(errors.New("no address of a server: CYSIM_URL is not set; cysim list shows the running servers"))
+		return nil, command.BadInput(command.ErrNoServer)
 	}
 	url := s.base() + "/_sim/" + path
 	req, err := http.NewRequestWithContext(ctx, method, url, body)

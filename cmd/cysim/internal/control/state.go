@@ -31,10 +31,10 @@ func (c *StateSave) Run(ctx context.Context, p *command.Process) error {
 		_, err = p.Stdout.Write(data)
 		return err
 	}
-	if err := command.WriteFile("<file>", c.File, data); err != nil {
+	if err := command.WriteFile("state save", c.File, data); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(p.Stdout, "the state is saved")
+	_, err = fmt.Fprintln(p.Stdout, "the state is in "+c.File)
 	return err
 }
 
@@ -51,7 +51,7 @@ const maxState = 1 << 30
 func (c *StateLoad) Run(ctx context.Context, p *command.Process) error {
 	file, err := os.Open(c.File)
 	if err != nil {
-		return command.BadInput(fmt.Errorf("<file>: %w", err))
+		return command.BadInput(fmt.Errorf("state load: %w", err))
 	}
 	defer file.Close()
 	answer, err := c.send(ctx, http.MethodPut, "state", file, maxState)
