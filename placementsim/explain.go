@@ -48,7 +48,7 @@ func (s *Server) Explain(query string) (Explanation, error) {
 	}
 	hosts, err := s.state.Explain(q)
 	if err != nil {
-		return Explanation{}, fmt.Errorf("%w: explain: %w", ErrInvalid, err)
+		return Explanation{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return Explanation{hosts}, nil
 }
