@@ -10,11 +10,11 @@ import (
 
 // reconcile frees what this agent's crashes left on its host. It runs at the start and
 // every hour.
-func reconcile(ctx context.Context, flow *spawn.Flow, host string, exists func(ctx context.Context, instance string) (bool, error)) error {
+func reconcile(ctx context.Context, flow *spawn.Flow, host string, existsHere func(ctx context.Context, instance string) (bool, error)) error {
 	orphans, err := flow.Reconcile(ctx, spawn.ReconcileOpts{
 		Hosts:  []string{host},
-		Living: exists, // also while it is being built
-		Free:   true,   // without it the orphans are listed
+		Living: existsHere, // on these hosts, also while it is being built
+		Free:   true,       // without it the orphans are listed
 	})
 	for _, orphan := range orphans {
 		fmt.Printf("%s of instance %s: %v\n", orphan.Kind, orphan.Instance, orphan.Err)
