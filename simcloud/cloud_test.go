@@ -548,11 +548,11 @@ func TestUnknownHosts(t *testing.T) {
 
 func TestScaleModel(t *testing.T) {
 	t.Parallel()
-	cloud := simcloud.Run(t, simcloud.ScaleModel(3, 8, 0))
+	cloud := simcloud.Run(t, simcloud.ScaleModel(3, 8))
 	if got := len(cloud.Cyborg.Deployables()); got != 24 || len(cloud.HostNames()) != 3 {
 		t.Errorf("%d deployables on hosts %v", got, cloud.HostNames())
 	}
-	vgpus := simcloud.Run(t, simcloud.ScaleModel(2, 1, 20))
+	vgpus := simcloud.Run(t, simcloud.Scale{Hosts: 2, GPUs: 1, VGPUs: 20}.Model())
 	handles := map[string]int{}
 	for _, h := range vgpus.Cyborg.AttachHandles() {
 		handles[h.Type]++

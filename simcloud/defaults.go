@@ -43,17 +43,25 @@ const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
 // network function in a group of its own, too, unless no host has one.
 func DefaultModel() Model { return Model{}.withDefaults() }
 
-// ScaleModel is a cloud of equal hosts cn0, cn1, ... with a number of whole GPUs and of vGPUs each. A host has at most
-// 240 cards: a GPU is one, and sixteen vGPUs share one. Profiles and flavors are the defaults.
-func ScaleModel(hosts, gpusPerHost, vgpusPerHost int) Model {
+// ScaleModel is a [Scale] of whole GPUs.
+func ScaleModel(hosts, gpusPerHost int) Model { return Scale{Hosts: hosts, GPUs: gpusPerHost}.Model() }
+
+// Scale is a cloud of equal hosts cn0, cn1, ... A host has at most 240 cards: a GPU is one, and sixteen vGPUs share one.
+type Scale struct {
+	Hosts       int
+	GPUs, VGPUs int // of each host
+}
+
+// Model is the model of the cloud. Profiles and flavors are the defaults.
+func (s Scale) Model() Model {
 	m := Model{Hosts: []Host{}}
-	for i := range max(hosts, 0) {
+	for i := range max(s.Hosts, 0) {
 		h := Host{Name: fmt.Sprint("cn", i), Sysfs: &Sysfs{}}
-		gpus := min(max(gpusPerHost, 0), maxCards)
+		gpus := min(max(s.GPUs, 0), maxCards)
 		for j := range gpus {
 			h.Sysfs.Devices = append(h.Sysfs.Devices, bus.WholeGPU(cardAddress(j), firstBus+j))
 		}
-		h.addVGPUs(min(vgpusPerHost, (maxCards-gpus)*vgpusPerCard))
+		h.addVGPUs(min(s.VGPUs, (maxCards-gpus)*vgpusPerCard))
 		m.Hosts = append(m.Hosts, h)
 	}
 	return m.withDefaults()

@@ -101,7 +101,7 @@ func TestNewReportsErrorsOfTheServices(t *testing.T) {
 
 func TestModelsSurviveJSON(t *testing.T) {
 	t.Parallel()
-	for name, m := range map[string]simcloud.Model{"zero": {}, "default": simcloud.DefaultModel(), "scale": simcloud.ScaleModel(2, 3, 0)} {
+	for name, m := range map[string]simcloud.Model{"zero": {}, "default": simcloud.DefaultModel(), "scale": simcloud.ScaleModel(2, 3)} {
 		data, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func TestFlavorsConvertToThoseOfRequestspec(t *testing.T) {
 }
 
 func FuzzModel(f *testing.F) {
-	for _, m := range []simcloud.Model{{}, simcloud.DefaultModel(), simcloud.ScaleModel(1, 1, 0)} {
+	for _, m := range []simcloud.Model{{}, simcloud.DefaultModel(), simcloud.ScaleModel(1, 1)} {
 		data, err := json.Marshal(m)
 		if err != nil {
 			f.Fatal(err)

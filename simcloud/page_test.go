@@ -62,7 +62,7 @@ func TestThePageSaysWhatTheLeakCheckSays(t *testing.T) {
 // The hosts that cannot serve a request come before those that can.
 func TestThePageExplainsFailingHostsFirst(t *testing.T) {
 	t.Parallel()
-	model := simcloud.ScaleModel(12, 1, 0)
+	model := simcloud.ScaleModel(12, 1)
 	cloud := simcloud.Run(t, model)
 	u := login(t, cloud, "admin", "admin")
 	u.claimDirectly(instance(1), cloud.ProviderUUID("cn9"), "VCPU")

@@ -127,7 +127,7 @@ func TestTheVersionsOfThePageFollowWhatHappens(t *testing.T) {
 
 func TestThePageReadsWhatItShows(t *testing.T) {
 	t.Parallel()
-	c, err := New(t.Context(), ScaleModel(12, 1, 0))
+	c, err := New(t.Context(), ScaleModel(12, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

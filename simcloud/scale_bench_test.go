@@ -40,7 +40,7 @@ func BenchmarkScaleBuild(b *testing.B) {
 	scale.Run(b, func(b *testing.B, hosts int) {
 		before, empty := allocated()
 		for b.Loop() {
-			cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices, 0))
+			cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func BenchmarkScaleBuild(b *testing.B) {
 func BenchmarkScaleReport(b *testing.B) {
 	var rates scale.Rates
 	scale.Run(b, func(b *testing.B, hosts int) {
-		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices, 0))
+		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 	if err != nil {
 		b.Fatal(err)
 	}
-	cyborg, endCyborg := newCyborg(b, simcloud.ScaleModel(hosts, scale.Devices, 0), placement, placement)
+	cyborg, endCyborg := newCyborg(b, simcloud.ScaleModel(hosts, scale.Devices), placement, placement)
 	return cyborg, func() {
 		endCyborg()
 		placement.Close()
@@ -152,7 +152,7 @@ func newCyborg(tb testing.TB, m simcloud.Model, placement *placementsim.Server, 
 func BenchmarkScalePage(b *testing.B) {
 	var rates scale.Rates
 	scale.Run(b, func(b *testing.B, hosts int) {
-		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices, 0))
+		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 
 func scaled(tb testing.TB, hosts int, opts ...simcloud.Option) *simcloud.Cloud {
 	tb.Helper()
-	cloud, err := simcloud.New(tb.Context(), simcloud.ScaleModel(hosts, scale.Devices, 0), opts...)
+	cloud, err := simcloud.New(tb.Context(), simcloud.ScaleModel(hosts, scale.Devices), opts...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func BenchmarkScaleState(b *testing.B) {
 					b.Fatal(err)
 				}
 				cloud = nil
-				if cloud, err = simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices, 0), simcloud.WithStateFile(path)); err != nil {
+				if cloud, err = simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices), simcloud.WithStateFile(path)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -17,7 +17,7 @@ import (
 
 // A build gives the same cloud whether the requests of its hosts run side by side or not.
 func TestBuildIsTheSameOnOneProcessor(t *testing.T) {
-	models := map[string]simcloud.Model{"default": {}, "scale": simcloud.ScaleModel(20, 3, 0)}
+	models := map[string]simcloud.Model{"default": {}, "scale": simcloud.ScaleModel(20, 3)}
 	for name, m := range models {
 		t.Run(name, func(t *testing.T) {
 			onProcessors(t, func(t *testing.T) any {
@@ -72,7 +72,7 @@ func reportTo(t *testing.T, failures uint32) any {
 		}
 		placement.ServeHTTP(w, r)
 	})
-	cyborg, end := newCyborg(t, simcloud.ScaleModel(20, 3, 0), placement, failing)
+	cyborg, end := newCyborg(t, simcloud.ScaleModel(20, 3), placement, failing)
 	defer end()
 	reported := fmt.Sprint(cyborg.Report(t.Context()))
 	deployables := cyborg.Deployables()

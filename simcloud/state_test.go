@@ -165,7 +165,7 @@ func TestModelsSurviveTheirDump(t *testing.T) {
 	for name, m := range map[string]simcloud.Model{
 		"default": {}, "flat": {Cyborg: fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}}, "every driver": oneHost(givenDrivers()...),
 		"empty": {Hosts: []simcloud.Host{{Name: "bare", Traits: []string{}}}, Users: []simcloud.User{}, DeviceProfiles: []simcloud.DeviceProfile{}, Flavors: []simcloud.Flavor{}},
-		"scale": simcloud.ScaleModel(2, 2, 0), "seeds": {Seed: 3, Cyborg: fakecyborg.Config{Seed: 4}},
+		"scale": simcloud.ScaleModel(2, 2), "seeds": {Seed: 3, Cyborg: fakecyborg.Config{Seed: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

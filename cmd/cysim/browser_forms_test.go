@@ -163,7 +163,7 @@ func TestThePageOfTenThousandHosts(t *testing.T) {
 
 func testPages(t *testing.T, hosts int, pages []pageAt) {
 	t.Helper()
-	cloud, err := simcloud.New(t.Context(), simcloud.ScaleModel(hosts, 8, 0))
+	cloud, err := simcloud.New(t.Context(), simcloud.ScaleModel(hosts, 8))
 	if err != nil {
 		t.Fatal(err)
 	}

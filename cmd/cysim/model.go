@@ -43,7 +43,7 @@ type scaleFlags struct {
 const (
 	scaleHosts, maxScaleHosts = 2, 100_000
 	scaleGPUs, scaleVGPUs     = 2, 16
-	maxScaleCards             = 240 // of simcloud.ScaleModel
+	maxScaleCards             = 240 // of simcloud.Scale
 )
 
 // apply replaces the hosts, profiles and flavors of the model.
@@ -61,7 +61,7 @@ func (f scaleFlags) apply(model simcloud.Model) (simcloud.Model, error) {
 	case gpus < 0 || vgpus < 0 || gpus > maxScaleCards || vgpus > maxScaleCards*scaleVGPUs || cards > maxScaleCards:
 		return model, command.BadInput(fmt.Errorf("--gpus %d --vgpus %d: want at most %d cards; a GPU is one, and %d vGPUs share one", gpus, vgpus, maxScaleCards, scaleVGPUs))
 	}
-	model.Hosts = simcloud.ScaleModel(hosts, gpus, vgpus).Hosts
+	model.Hosts = simcloud.Scale{Hosts: hosts, GPUs: gpus, VGPUs: vgpus}.Model().Hosts
 	return model, nil
 }
 

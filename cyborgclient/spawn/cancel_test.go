@@ -31,7 +31,7 @@ func TestDrillNothingIsUnnamedWhenCallersGiveUp(t *testing.T) {
 	for _, config := range []spawn.Config{{}, {ExclusiveProject: true}} {
 		t.Run(fmt.Sprintf("exclusive=%v", config.ExclusiveProject), func(t *testing.T) {
 			t.Parallel()
-			w := &world{cloud: simcloud.Run(t, simcloud.ScaleModel(8, 8, 0))}
+			w := &world{cloud: simcloud.Run(t, simcloud.ScaleModel(8, 8))}
 			server := httptest.NewServer(w.cloud.Handler())
 			t.Cleanup(server.Close)
 			w.connectTo(t, server, config)

@@ -452,7 +452,7 @@ func (w *world) spawnPlain(t *testing.T) *spawn.Result {
 }
 
 func compatFlat(t *testing.T, config spawn.Config) string {
-	model := simcloud.ScaleModel(1, 2, 0)
+	model := simcloud.ScaleModel(1, 2)
 	model.Cyborg.PlacementMode = "flat"
 	w := newWorld(t, worldOpts{model: &model, config: config})
 	result, err := w.flow.Run(t.Context(), request("gpu"))

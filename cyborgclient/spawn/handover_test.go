@@ -256,7 +256,7 @@ func goToAlternate(t *testing.T, conductor, compute spawn.Compat) {
 func TestAHandoverHasTheAlternatesThatMayBeTried(t *testing.T) {
 	t.Parallel()
 	for attempts, want := range map[int]int{1: 0, 2: 1, 3: 2, 9: 3} {
-		model := simcloud.ScaleModel(4, 2, 0)
+		model := simcloud.ScaleModel(4, 2)
 		w := newWorld(t, worldOpts{model: &model, config: spawn.Config{MaxAttempts: attempts}})
 		req := request("gpu")
 		req.Ports = []spawn.Port{acceleratedPort(port1, "gpu", "52:54:00:1e:59:c3")}

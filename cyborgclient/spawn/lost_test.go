@@ -182,7 +182,7 @@ func TestEachLostCreateIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, config := range []spawn.Config{{}, alone} {
 		bubble(t, fmt.Sprintf("exclusive project: %t", config.ExclusiveProject), func(t *testing.T) {
-			model := simcloud.ScaleModel(3, 2, 0)
+			model := simcloud.ScaleModel(3, 2)
 			w := newWorld(t, worldOpts{model: &model})
 			reported := map[int]bool{}
 			w.connect(t, w.cloud.Provider(t), spawn.WithConfig(config), spawn.WithObserver(func(_ context.Context, p spawn.Progress) {

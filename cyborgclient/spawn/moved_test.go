@@ -62,7 +62,7 @@ func TestADeletionWithAnyNameOfTheOldHostLeavesTheAllocationWhileCyborgIsDown(t 
 	for op, free := range deletions() {
 		for _, name := range []string{"cn.example.org", "cn"} {
 			bubble(t, op+" with "+name, func(t *testing.T) {
-				model := simcloud.ScaleModel(2, 2, 0)
+				model := simcloud.ScaleModel(2, 2)
 				model.Hosts[0].Name, model.Hosts[1].Name = "cn.example.org", "other.example.org"
 				s := newSite(t, worldOpts{model: &model})
 				i := s.launchOn(t, "cn.example.org", request("gpu"))
@@ -307,7 +307,7 @@ func TestADeletionDuringAnOutageOfPlacementKeepsTheAllocationOfAGuestElsewhere(t
 func TestAnEvacuationOnAFullCloudSaysWhatTheInstanceHolds(t *testing.T) {
 	t.Parallel()
 	newFull := func(t *testing.T) (*site, spawn.Instance) {
-		model := simcloud.ScaleModel(2, 1, 0)
+		model := simcloud.ScaleModel(2, 1)
 		s := newSite(t, worldOpts{model: &model})
 		return s, s.spawn(t, "gpu")
 	}

@@ -20,7 +20,7 @@ import (
 // raceModel has hosts with whole GPUs, each on a provider of its own, and profiles that
 // request one and two of them.
 func raceModel(hosts, gpus int) *simcloud.Model {
-	model := simcloud.ScaleModel(hosts, gpus, 0)
+	model := simcloud.ScaleModel(hosts, gpus)
 	one := map[string]string{"resources:PGPU": "1"}
 	model.DeviceProfiles = []simcloud.DeviceProfile{
 		{Name: "gpu", Groups: []map[string]string{one}}, {Name: "two", Groups: []map[string]string{one, one}},

@@ -20,7 +20,7 @@ import (
 func TestAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		model := simcloud.ScaleModel(1, 2, 0)
+		model := simcloud.ScaleModel(1, 2)
 		s := newSite(t, worldOpts{model: &model})
 		i := s.spawn(t, "gpu")
 		if err := s.ops.Stop(t.Context(), i); err != nil {

@@ -167,7 +167,7 @@ const sharedMemory = "CUSTOM_ACCELERATOR_MEMORY_HBM"
 // cardModel has hosts with a card of two regions, which share memory on the provider of the card. The profile
 // card wants it in a group of its own.
 func cardModel(hosts int) *simcloud.Model {
-	model := simcloud.ScaleModel(hosts, 0, 0)
+	model := simcloud.ScaleModel(hosts, 0)
 	model.Cyborg.PlacementMode = fakecyborg.ModeNested
 	at := func(function string) driver.Info {
 		return driver.Info{"domain": "0000", "bus": "41", "device": "00", "function": function}

@@ -77,7 +77,7 @@ func (w *world) spawnAndRelease(b *testing.B, id string) {
 
 // scaleWorld is a world of many hosts with eight GPUs each.
 func scaleWorld(b *testing.B, hosts int, config spawn.Config) *world {
-	w := &world{cloud: simcloud.Run(b, simcloud.ScaleModel(hosts, scale.Devices, 0)), events: externalevent.NewRegistry()}
+	w := &world{cloud: simcloud.Run(b, simcloud.ScaleModel(hosts, scale.Devices)), events: externalevent.NewRegistry()}
 	w.cloud.HandleEvents(w.events.Handler())
 	w.connect(b, w.cloud.Provider(b), spawn.WithConfig(config))
 	return w

@@ -182,7 +182,7 @@ func newYear(t *testing.T, stateAt string) *year {
 // Cyborg binds in the background.
 func yearModel() simcloud.Model {
 	all := simcloud.DefaultModel()
-	model := simcloud.ScaleModel(*yearHosts, 4, 0)
+	model := simcloud.ScaleModel(*yearHosts, 4)
 	model.Seed, model.DeviceProfiles = *yearSeed, all.DeviceProfiles
 	for i := 0; i < len(model.Hosts); i += 4 {
 		host := all.Hosts[0]

@@ -50,7 +50,7 @@ func startServer(t *testing.T, hosts int) *server {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", s.binary, "../../cmd/cysim").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	model, err := json.Marshal(simcloud.ScaleModel(hosts, 2, 0))
+	model, err := json.Marshal(simcloud.ScaleModel(hosts, 2))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (c *Command) target(ctx context.Context) (*target, error) {
 }
 
 func (c *Command) embeddedTarget(ctx context.Context) (*target, error) {
-	cloud, err := simcloud.New(ctx, simcloud.ScaleModel(c.Hosts, c.Devices, 0))
+	cloud, err := simcloud.New(ctx, simcloud.ScaleModel(c.Hosts, c.Devices))
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func validator(t *testing.T) func(data []byte) error {
 func TestSchemaFitsModels(t *testing.T) {
 	t.Parallel()
 	validate := validator(t)
-	full, err := json.Marshal(simcloud.ScaleModel(3, 2, 0))
+	full, err := json.Marshal(simcloud.ScaleModel(3, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
