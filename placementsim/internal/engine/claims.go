@@ -267,7 +267,6 @@ func (s *State) release(c *consumer) {
 	for _, a := range c.allocs {
 		if inv := a.provider.inventory(a.class); inv != nil {
 			inv.used -= a.amount
-			a.class.sum.used -= a.amount
 		}
 		delete(a.provider.consumers, c)
 	}
@@ -303,7 +302,6 @@ func (s *State) store(claim plannedClaim, w Writes) {
 // serve counts an allocation of a consumer where it is.
 func (a allocation) serve(c *consumer) {
 	a.provider.inventory(a.class).used += a.amount
-	a.class.sum.used += a.amount
 	if a.provider.consumers == nil {
 		a.provider.consumers = make(map[*consumer]struct{}, 1)
 	}

@@ -27,22 +27,10 @@ type class struct {
 	standard         bool
 	created, updated time.Time
 	inventories      int       // how many inventories there are of it
-	sum              amounts   // of these
 	room             roomIndex // greatest room per tree
 	// kinds is the same of the providers with exactly these traits: most
 	// providers of a cloud carry one of a few sets.
 	kinds map[*traitSet]*roomIndex
-}
-
-// amounts adds up inventories.
-type amounts struct {
-	total, reserved int
-	used            int64
-}
-
-// add adds an inventory, or takes it away with the sign -1.
-func (a *amounts) add(i *inventory, sign int) {
-	a.total, a.reserved, a.used = a.total+sign*i.Total, a.reserved+sign*i.Reserved, a.used+int64(sign)*i.used
 }
 
 // kind returns the index of the providers with exactly these traits.

@@ -85,32 +85,25 @@ func (s *State) treesWith(text string) iter.Seq[*tree] {
 	}
 }
 
-// Totals adds up, by class, the totals, the reserved and the used units of the trees that [State.Trees] finds. Without a text it
-// reads no tree.
+// Totals adds up, by class, the totals, the reserved and the used units of the trees that [State.Trees] finds.
 func (s *State) Totals(text string) map[string]ClassInventory {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	sums := make(map[*class]amounts)
-	if text == "" {
-		for _, c := range s.classes.byName {
-			if c.inventories > 0 {
-				sums[c] = c.sum
-			}
-		}
-	} else {
-		for t := range s.treesWith(text) {
-			for _, p := range t.members {
-				for i := range p.invs {
-					sum := sums[p.invs[i].class]
-					sum.add(&p.invs[i], 1)
-					sums[p.invs[i].class] = sum
-				}
+	sums := make(map[*class]ClassInventory)
+	for t := range s.treesWith(text) {
+		for _, p := range t.members {
+			for i := range p.invs {
+				inv := &p.invs[i]
+				sum := sums[inv.class]
+				sum.Total, sum.Reserved, sum.Used = sum.Total+inv.Total, sum.Reserved+inv.Reserved, sum.Used+inv.used
+				sums[inv.class] = sum
 			}
 		}
 	}
 	totals := make(map[string]ClassInventory, len(sums))
 	for c, sum := range sums {
-		totals[c.name] = ClassInventory{Class: c.name, Inventory: Inventory{Total: sum.total, Reserved: sum.reserved}, Used: sum.used}
+		sum.Class = c.name
+		totals[c.name] = sum
 	}
 	return totals
 }

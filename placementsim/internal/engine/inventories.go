@@ -156,9 +156,7 @@ func (s *State) SetInventory(uuid, className string, generation *int, spec Inven
 		if inv == nil {
 			return refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: No inventory of class %s found.", uuid, className)
 		}
-		c.sum.add(inv, -1)
 		*inv = newInventory(c, spec, inv.used, w.Now)
-		c.sum.add(inv, 1)
 		s.updateRoom(p.tree, c, p.traits)
 		p.bump(w.Now)
 		return nil
@@ -234,12 +232,10 @@ func (s *State) replaceInventories(p *provider, invs []inventory) {
 	p.invs = slices.Clip(invs)
 	for i := range old {
 		old[i].class.inventories--
-		old[i].class.sum.add(&old[i], -1)
 		s.updateRoom(p.tree, old[i].class, p.traits)
 	}
 	for i := range invs {
 		invs[i].class.inventories++
-		invs[i].class.sum.add(&invs[i], 1)
 		s.updateRoom(p.tree, invs[i].class, p.traits)
 	}
 }
