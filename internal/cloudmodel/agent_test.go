@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// tokens are the users of an agent: whose token Cyborg gets with a request, and, if the agent has a user of its own as
-// nova-compute has, that of its own requests.
+// tokens are the users of an agent: whose token Cyborg gets with a request, and who the agent itself is, as
+// nova-compute is the user nova.
 type tokens struct {
 	name, user, own string
 	events          bool // Nova's events reach it
@@ -25,8 +25,8 @@ var kinds = []tokens{
 	{name: "an administrator without events", user: "admin", own: "admin"},
 }
 
-// line is the network of a process: each request takes a time that no other agent's takes, so that the order of requests is
-// that of the virtual clock. At a request it may cut the caller off, or the process may die.
+// line is the network of a process: each request takes a time of its own agent, so that the virtual clock orders all requests.
+// At a request it may cut the caller off, or the process may die.
 type line struct {
 	next  http.RoundTripper
 	takes time.Duration

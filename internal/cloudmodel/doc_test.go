@@ -5,7 +5,7 @@
 //   - every living guest has exactly what its device profile asks for;
 //   - no device has two owners;
 //   - every allocation is a living instance's and equals its devices;
-//   - what is left is named by an error, and what is named as certain is left;
+//   - an error names what remains, and what it names as certain exists;
 //   - [simcloud.Cloud.Leaks], GET /_sim/leaks and cysim check find what the judge finds.
 //
 // rapid makes the scripts and shrinks one that fails. docs/testing.md has the commands.

@@ -76,7 +76,7 @@ func (h *hypervisor) call(ctx context.Context, process *line, name string, i spa
 	return process.alive()
 }
 
-// tell shows the cloud the guest of an instance: the one of a host that answers, if there are two.
+// tell shows the cloud the guest of an instance: of two, the one whose host answers.
 func (h *hypervisor) tell(instance string) error {
 	var at *place
 	for p := range h.guests {

@@ -45,6 +45,7 @@ type instance struct {
 	spawn.Instance
 	owner   int // the agent
 	profile string
+	project string
 	want    map[group]int // how many requests of each group it has
 	runs    bool
 	rescued []byte // the saved domain of a guest in rescue
@@ -187,6 +188,7 @@ var operations = map[string]operation{
 		default:
 			request.FunctionName = images[with/3%2].Properties["accel:function_name"]
 		}
+		a.count("calls of Program", nil)
 		_, err := a.flow.Program(ctx, request)
 		if errors.Is(err, spawn.ErrProgram) || a.tokens.user != "admin" {
 			return nil // the ARQ stays Bound, and Cyborg's policy lets administrators alone do it
@@ -328,6 +330,11 @@ func (l libvirt) restart(ctx context.Context, i spawn.Instance, domain []byte) e
 // spawn makes an instance in one of several ways.
 func (a *agent) spawn(ctx context.Context, i *instance, with int) error {
 	req := spawn.Request{Instance: i.UUID, Flavor: flavor(i.profile), Order: a.upHosts}
+	i.project = a.cloud.ProjectID(a.tokens.user)
+	if a.tokens.user == "admin" && with%4 == 1 { // an administrator's token may make it for another project
+		i.project = a.cloud.ProjectID("demo")
+		req.ProjectID = i.project
+	}
 	if with%5 == 4 {
 		req.Ports = []spawn.Port{{
 			Port: requestspec.Port{UUID: fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012x", len(a.order)), VNICType: requestspec.VNICAcceleratorDirect, DeviceProfile: "nic"},
@@ -394,7 +401,7 @@ func (a *agent) handOver(ctx context.Context, req spawn.Request) (result *spawn.
 			err = &spawn.Error{Instance: req.Instance, Err: err, Leftovers: named}
 		}
 	}()
-	conductor, err := a.flow.Begin(spawn.Request{Instance: req.Instance, Flavor: req.Flavor, Ports: req.Ports, Order: req.Order})
+	conductor, err := a.flow.Begin(spawn.Request{Instance: req.Instance, Flavor: req.Flavor, Ports: req.Ports, ProjectID: req.ProjectID, Order: req.Order})
 	if err != nil {
 		return nil, err
 	}
@@ -496,7 +503,7 @@ func (w *world) choose(act action, beside int) (*agent, func(context.Context) er
 		err := op.do(ctx, owner, i, act.With)
 		if err != nil {
 			i.doing, i.again = act.Do, func(ctx context.Context, a *agent) error { return op.do(ctx, a, i, act.With) }
-			if act.Do == "add devices" { // an interrupted one is given back
+			if act.Do == "add devices" { // an interrupted one is undone
 				i.again = func(ctx context.Context, a *agent) error { return a.releaseDevices(ctx, i) }
 			}
 		}
@@ -511,10 +518,11 @@ func (w *world) befall(act action, beside int) func(context.Context) error {
 	switch act.Do {
 	case "reconcile":
 		return func(ctx context.Context) error {
-			if beside > 1 {
-				return nil // see below: what others do meanwhile is not known yet
+			if beside == 1 {
+				return w.reconcile(ctx, w.agents[0])
 			}
-			return w.reconcile(ctx, w.agents[0])
+			_, err := w.agents[0].own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: hosts, Living: w.isLiving, Free: true})
+			return err
 		}
 	case "host down":
 		if all := w.list(); len(all) > 0 && isUp(w, all[act.Pick%len(all)]) {

@@ -25,6 +25,7 @@ type arq struct {
 	Host      string            `json:"hostname"`
 	Provider  string            `json:"device_rp_uuid"`
 	Instance  string            `json:"instance_uuid"`
+	Project   string            `json:"project_id"`
 	Type      string            `json:"attach_handle_type"`
 	Handle    string            `json:"attach_handle_uuid"`
 	Info      map[string]string `json:"attach_handle_info"`
@@ -54,7 +55,7 @@ func pciDevice(parts ...string) string {
 	return fmt.Sprintf("pci %04x:%02x:%02x.%x", numbers...)
 }
 
-// devicesOf lists the host devices of a domain and those of its interfaces.
+// devicesOf lists the devices of a domain, host devices and interfaces.
 func devicesOf(domain string) ([]string, error) {
 	type address struct {
 		UUID     string `xml:"uuid,attr"`
@@ -103,6 +104,7 @@ type view struct {
 	arqs      []arq
 	providers map[string]provider
 	held      map[string]map[string]map[string]int // by consumer, provider and class
+	projects  map[string]string                    // by consumer
 	mdevs     map[string]string                    // hosts by mediated device
 	leaks     []simcloud.Leak
 }
@@ -158,15 +160,17 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 		ResourceProviders []provider `json:"resource_providers"`
 	}
 	r.get("/placement/resource_providers", "placement 1.36", &providers)
-	v = view{arqs: arqs.ARQs, providers: map[string]provider{}, held: map[string]map[string]map[string]int{}, mdevs: map[string]string{}}
+	v = view{arqs: arqs.ARQs, providers: map[string]provider{}, held: map[string]map[string]map[string]int{}, projects: map[string]string{}, mdevs: map[string]string{}}
 	for _, p := range providers.ResourceProviders {
 		v.providers[p.UUID] = p
 	}
-	for _, consumer := range w.order { // nobody else claims
+	for _, consumer := range w.order { // no other consumer exists
 		var held struct {
 			Allocations map[string]struct{ Resources map[string]int } `json:"allocations"`
+			Project     string                                        `json:"project_id"`
 		}
 		r.get("/placement/allocations/"+consumer, "placement 1.36", &held)
+		v.projects[consumer] = held.Project
 		for p, of := range held.Allocations {
 			if v.held[consumer] == nil {
 				v.held[consumer] = map[string]map[string]int{}
@@ -191,7 +195,7 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 	return v, r.err
 }
 
-// inventories are the devices of the providers by class, those of Nova's cards left out.
+// inventories counts the devices of all providers but Nova's by class.
 func (w *world) inventories(ctx context.Context, v view) (map[string]int, error) {
 	admin, err := w.cloud.ProviderClient(ctx, "admin")
 	if err != nil {
@@ -329,6 +333,8 @@ func (w *world) whole(v view, i *instance) (problems []string) {
 			wrong("ARQ %s is %s", a.UUID, a.State)
 		case v.host(a.Provider) != i.Host:
 			wrong("ARQ %s has a provider of host %q", a.UUID, v.host(a.Provider))
+		case a.Project != i.project:
+			wrong("ARQ %s is of project %s, want %s", a.UUID, a.Project, i.project)
 		case a.Handle == "":
 			wrong("ARQ %s has no handle", a.UUID)
 		}
@@ -345,6 +351,9 @@ func (w *world) whole(v view, i *instance) (problems []string) {
 	}
 	if held := v.held[i.UUID]; !maps.EqualFunc(held, expected, maps.Equal[map[string]int, map[string]int]) {
 		wrong("its allocation is %v, want %v", v.names(held), v.names(expected))
+	}
+	if got := v.projects[i.UUID]; i.Host != "" && got != i.project {
+		wrong("its allocation is of project %s, want %s", got, i.project)
 	}
 	g, there := w.guests.at(place{i.UUID, i.Host})
 	if there != (i.Host != "") {

@@ -32,6 +32,7 @@ var (
 	first   = flag.Int("cloud.first", 0, "the number of the first of them")
 	replay  = flag.String("cloud.replay", "", "a file with a script in JSON, which TestCloud plays instead and logs with all operations")
 	fresh   = flag.Duration("cloud.fresh", 0, "how long TestFreshSeed plays scripts of a seed of its own")
+	tries   = flag.Int("cloud.shrink", 300, "how often a script that fails is tried with less in it")
 	cysim   = flag.String("cloud.cysim", "", "the program cysim, for TestCysimCheck")
 )
 
@@ -102,7 +103,7 @@ func (c *tally) judge(t *testing.T, seed uint64, n int, s script) {
 	t.Helper()
 	w, problems := run(t, s, false)
 	if len(problems) > 0 {
-		s = shrink(s, 300, func(smaller script) bool {
+		s = shrink(s, *tries, func(smaller script) bool {
 			_, problems := run(t, smaller, false)
 			return len(problems) > 0
 		})
@@ -155,7 +156,7 @@ func TestCloud(t *testing.T) {
 	t.Log(c.String())
 }
 
-// TestFreshSeed plays scripts that nobody has played before. It reports a failure, which is one of all seeds, and does not
+// TestFreshSeed plays scripts of a new seed. It reports a failure, and does not
 // fail: the change under test need not be its cause.
 func TestFreshSeed(t *testing.T) {
 	if *fresh == 0 {
@@ -171,8 +172,8 @@ func TestFreshSeed(t *testing.T) {
 	}
 }
 
-// TestCysimCheck compares what cysim check tells of clouds with what their leak check found: those of the scripts that had
-// leaks on the way.
+// TestCysimCheck compares the answer of cysim check with the leaks that the judge saw, for clouds that had some during a
+// script.
 func TestCysimCheck(t *testing.T) {
 	if *cysim == "" {
 		t.Skip("-cloud.cysim is not set")

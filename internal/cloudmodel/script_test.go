@@ -19,7 +19,7 @@ type script struct {
 	Steps  []step
 }
 
-// step is what is done at the same time, and which faults strike meanwhile.
+// step is what is done at the same time, and under which faults.
 type step struct {
 	Actions []action
 	Faults  []fault.Rule `json:",omitempty"`
@@ -136,7 +136,7 @@ func faultsOf(set *fault.Set) (rules []fault.Rule) {
 	return rules
 }
 
-// concerns reports whether an operation is one that agents, or those of Cyborg, ask for.
+// concerns reports whether an operation is part of a flow, or of the work of Cyborg's agents.
 func concerns(operation string) bool {
 	if operation == "accelerator.device.find" { // an action of its own
 		return false

@@ -54,7 +54,7 @@ func bitstream(id, function, name string) simcloud.Image {
 
 const arria10 = "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10"
 
-// profiles are those of the model beside the default ones, and what each may become.
+// profiles are the model's beside the default ones.
 var profiles = []simcloud.DeviceProfile{
 	{Name: "two", Groups: []map[string]string{{"resources:PGPU": "2"}}},
 	{Name: "pair", Groups: []map[string]string{{"resources:PGPU": "1"}, {"resources:VGPU": "1", "trait:CUSTOM_GPU_NVIDIA": "required"}}},
@@ -316,6 +316,7 @@ func (w *world) step(ctx context.Context, n int, s step) {
 	}
 	w.news = nil // which may be gone again
 	w.judge(v, nil)
+	w.programmed()
 	for _, text := range w.partial(v) {
 		w.wrong("%s", text)
 	}
@@ -347,8 +348,21 @@ func (w *world) quiet(ctx context.Context) {
 		a.disturb(0, 0, nil)
 	}
 	time.Sleep(settle)
-	_ = w.cloud.Cyborg.Report(ctx) // what fails shows in what is left
+	_ = w.cloud.Cyborg.Report(ctx) // a failure shows in what the judge sees
 	time.Sleep(time.Minute)
+}
+
+// programmed compares how often Cyborg was asked to program a region with how often an agent was.
+func (w *world) programmed() {
+	sent := 0
+	for _, r := range w.cloud.Requests() {
+		if r.Operation == fault.DeployableProgram {
+			sent++
+		}
+	}
+	if calls := w.done["calls of Program"]; sent > calls {
+		w.wrong("Cyborg was asked %d times to program a region, by %d calls", sent, calls)
+	}
 }
 
 // judge compares what is there with the living instances and with what was named.
@@ -361,13 +375,13 @@ func (w *world) judge(v view, faults []fault.Rule) {
 	}
 	for what, text := range v.ownerless(func(instance string) bool { return w.instances[instance] != nil }) {
 		if !w.isNamed(v, what) {
-			w.wrong("nobody has named: %s", text)
+			w.wrong("no error names: %s", text)
 		}
 	}
 	for _, p := range w.guests.places() {
 		isNamed := slices.ContainsFunc(w.named, func(l spawn.Leftover) bool { return l.Kind == spawn.LeftoverGuest && l.ID == p.instance })
 		if w.instances[p.instance] == nil && !w.guests.down[p.host] && !isNamed {
-			w.wrong("nobody has named: host %s has a guest of instance %s", p.host, p.instance)
+			w.wrong("no error names: host %s has a guest of instance %s", p.host, p.instance)
 		}
 	}
 	isLate := slices.ContainsFunc(faults, func(r fault.Rule) bool { return r.Delay > 0 })
@@ -444,7 +458,7 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.named = slices.DeleteFunc(w.named, func(l spawn.Leftover) bool { // what is left of a living instance on a lost host
+	w.named = slices.DeleteFunc(w.named, func(l spawn.Leftover) bool { // of a living instance, on a host that is down
 		return !slices.ContainsFunc(v.arqs, func(of arq) bool { return of.UUID == l.ID && w.guests.down[of.Host] })
 	})
 	for _, l := range found {
@@ -459,7 +473,7 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 	return nil
 }
 
-// mend repeats the operation of an instance that failed, without faults. One that cannot come to its end, such as an
+// mend repeats the operation of an instance that failed, without faults. An operation that cannot succeed, such as an
 // evacuation without another host, ends in a deletion, at the latest when all hosts are up.
 func (w *world) mend(ctx context.Context, i *instance) {
 	a := w.agents[i.owner]
@@ -491,7 +505,7 @@ func (w *world) mend(ctx context.Context, i *instance) {
 		w.note("delete %s: %v", i.UUID, err)
 		time.Sleep(settle)
 	}
-	if len(w.guests.down) == 0 { // otherwise again when the hosts that may have a guest of it are back
+	if len(w.guests.down) == 0 { // otherwise again once all hosts are up: one may have its guest
 		w.wrong("instance %s cannot be deleted: %v", i.UUID, err)
 	}
 }
