@@ -60,7 +60,7 @@ const (
 	// is resolved.
 	EventFormShipped EventForm = agent.EventFormShipped
 	// EventFormTrain is the form of the Train specification: an event arq_resolved of status ok
-	// or failed for each request, in a POST of its own, as soon as the request is resolved.
+	// or failed for each request, all of a PATCH in one POST once the last is resolved.
 	EventFormTrain EventForm = agent.EventFormTrain
 	// EventFormUssuri is the form of the Ussuri specification: one event
 	// accelerator-requests-bound for an instance once all requests of a PATCH are resolved, with

@@ -36,9 +36,9 @@ func TestEventsOfEachForm(t *testing.T) {
 		},
 		"train": func(arqs []string, failed bool) [][]sim.Event {
 			name := "arq_resolved"
-			return [][]sim.Event{
-				{event(name, arqs[0], "ok")}, {event(name, arqs[1], either(failed, "ok", "failed"))}, {event(name, arqs[2], "ok")},
-			}
+			return [][]sim.Event{{
+				event(name, arqs[0], "ok"), event(name, arqs[1], either(failed, "ok", "failed")), event(name, arqs[2], "ok"),
+			}}
 		},
 		"ussuri": func(_ []string, failed bool) [][]sim.Event {
 			name := "accelerator-requests-bound"
@@ -70,45 +70,49 @@ func TestEventsOfEachForm(t *testing.T) {
 	}
 }
 
-// In the form of Train an event comes as soon as its request is resolved.
-func TestTrainSendsAnEventBeforeTheNextBind(t *testing.T) {
+// Events are sent once the last request of the PATCH is resolved, in one POST.
+func TestEventsWaitForTheLastBind(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		faults := fault.NewSet()
-		w, arqs := formWorld(t, fakecyborg.Config{EventForm: "train", AsyncBind: true}, faults)
-		second := w.server.AttachHandles()[1].UUID
-		if err := faults.Set(fault.Rule{Operation: fault.MdevCreate, Subject: second, Action: fault.Delay, Delay: 30 * time.Second}); err != nil {
-			t.Fatal(err)
-		}
-		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
-		time.Sleep(20 * time.Second)
-		if got := w.nova.sent(); len(got) != 1 || *got[0][0].Tag != arqs[0] {
-			t.Errorf("after 20 s: %v, want one event of %s", got, arqs[0])
-		}
-		checkStates(t, w, "Bound", "BindStarted", "BindStarted")
-		time.Sleep(20 * time.Second)
-		if got := w.nova.sent(); len(got) != 3 {
-			t.Errorf("after 40 s: %v, want three posts", got)
-		}
-	})
+	for form, want := range map[fakecyborg.EventForm]int{"shipped": 3, "train": 3, "ussuri": 2} {
+		synctest.Test(t, func(t *testing.T) {
+			faults := fault.NewSet()
+			w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, AsyncBind: true}, faults)
+			second := w.server.AttachHandles()[1].UUID
+			if err := faults.Set(fault.Rule{Operation: fault.MdevCreate, Subject: second, Action: fault.Delay, Delay: 30 * time.Second}); err != nil {
+				t.Fatal(err)
+			}
+			w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
+			time.Sleep(20 * time.Second)
+			if got := w.nova.sent(); len(got) != 0 {
+				t.Errorf("%s: after 20 s: %v, want no event", form, got)
+			}
+			checkStates(t, w, "Bound", "BindStarted", "BindStarted")
+			time.Sleep(20 * time.Second)
+			if got := w.nova.sent(); len(got) != 1 || len(got[0]) != want {
+				t.Errorf("%s: after 40 s: %v, want one post of %d events", form, got, want)
+			}
+		})
+	}
 }
 
-// Nova's refusal is the answer to the PATCH; the other requests are bound, with their events.
-func TestTrainGoesOnAfterARefusedEvent(t *testing.T) {
+// Nova's refusal is the answer to the PATCH, whose requests are bound.
+func TestARefusedEventAnswersThePatch(t *testing.T) {
 	t.Parallel()
-	w, arqs := formWorld(t, fakecyborg.Config{EventForm: "train"}, fault.NewSet())
-	w.nova.status = 400
-	w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 400,
-		"Bad API response from Nova for os-server-external-events API. Details: status 400")
-	checkStates(t, w, "Bound", "Bound", "Bound")
-	if got := len(w.nova.sent()); got != 3 {
-		t.Errorf("%d posts, want 3", got)
+	for _, form := range []fakecyborg.EventForm{"shipped", "train", "ussuri"} {
+		w, arqs := formWorld(t, fakecyborg.Config{EventForm: form}, fault.NewSet())
+		w.nova.status = 400
+		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 400,
+			"Bad API response from Nova for os-server-external-events API. Details: status 400")
+		checkStates(t, w, "Bound", "Bound", "Bound")
+		if got := len(w.nova.sent()); got != 1 {
+			t.Errorf("%s: %d posts, want 1", form, got)
+		}
 	}
 }
 
 func TestEventsOfRestoredRequestsHaveTheForm(t *testing.T) {
 	t.Parallel()
-	for form, want := range map[fakecyborg.EventForm]int{"shipped": 1, "train": 3, "ussuri": 1} {
+	for _, form := range []fakecyborg.EventForm{"shipped", "train", "ussuri"} {
 		w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, BindingStates: true}, fault.NewSet())
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
 		before := len(w.nova.sent())
@@ -119,8 +123,8 @@ func TestEventsOfRestoredRequestsHaveTheForm(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := w.nova.sent()[before:]
-		if len(got) != want || got[0][0].Name != w.nova.sent()[0][0].Name {
-			t.Errorf("%s: posts after the restart %v, want %d", form, got, want)
+		if len(got) != 1 || got[0][0].Name != w.nova.sent()[0][0].Name {
+			t.Errorf("%s: posts after the restart %v, want 1", form, got)
 		}
 	}
 }

@@ -245,15 +245,14 @@ func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
-		want := map[fakecyborg.EventForm]int{"shipped": 1, "train": 4, "ussuri": 1}[form]
 		posts := 0
 		for _, r := range w.cloud.Requests() {
 			if r.Operation == fault.ExternalEventsCreate {
 				posts++
 			}
 		}
-		if posts != want || len(w.cloud.ReceivedEvents()) == 0 {
-			t.Errorf("%s: %d posts of events, want %d", form, posts, want)
+		if posts != 1 || len(w.cloud.ReceivedEvents()) == 0 {
+			t.Errorf("%s: %d posts of events, want 1", form, posts)
 		}
 		w.checkPromise(t, result, err)
 	}

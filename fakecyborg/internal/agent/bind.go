@@ -35,7 +35,7 @@ func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) e
 	patch, err := c.applyEach(ctx, caller, patches, func(b store.Bind) error {
 		err := c.runBind(ctx, b)
 		if err == nil {
-			events.add(ctx, b, store.Bound)
+			events.add(b, store.Bound)
 		}
 		return err
 	})
@@ -43,7 +43,7 @@ func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) e
 	if err != nil {
 		return err
 	}
-	return events.end(ctx)
+	return events.send(ctx)
 }
 
 // applyEach starts the binds of a PATCH, which started is called for, and does its unbinds, in the
@@ -236,13 +236,10 @@ func (c *Conductor) endBinds(ctx context.Context, binds []store.Bind, late bool,
 		if silent {
 			continue
 		}
-		events.add(ctx, b, result)
-		if c.cfg.EventForm == EventFormTrain && ctx.Err() == nil {
-			c.change(ctx, func(tx store.Tx) { tx.DropBind(b.ID) })
-		}
+		events.add(b, result)
 	}
 	if !silent {
-		_ = events.end(ctx) // upstream logs it
+		_ = events.send(ctx) // upstream logs it
 	}
 }
 

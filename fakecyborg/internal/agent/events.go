@@ -68,78 +68,56 @@ func eventsFor(form string, binds []store.Bind) []sim.Event {
 	return events
 }
 
-// eventBatch is the events of one PATCH, or of one instance.
+// eventBatch is the events of one PATCH, or of one instance. In every form they are one POST.
 type eventBatch struct {
-	c        *Conductor
-	first    string // the instance that was resolved first
-	binds    []store.Bind
-	deferred [][]sim.Event // of the POSTs that a fault rule puts last
-	err      error         // of the first POST that failed
+	c     *Conductor
+	first string // the instance that was resolved first
+	binds []store.Bind
 }
 
-// add adds a bind that has ended; in the form of Train its event is sent at once. Upstream gives all
-// events of a PATCH the instance of the first.
-func (e *eventBatch) add(ctx context.Context, b store.Bind, result string) {
+// add adds a bind that has ended. Upstream gives all events of a PATCH the instance of the first.
+func (e *eventBatch) add(b store.Bind, result string) {
 	b.Result = result
 	e.first = cmp.Or(e.first, b.Instance)
 	if e.c.cfg.Quirks {
 		b.Instance = e.first
 	}
 	e.binds = append(e.binds, b)
-	if e.c.cfg.EventForm == EventFormTrain {
-		e.send(ctx)
-	}
 }
 
-// end sends the events that were not sent yet, and then the deferred ones in reverse.
-func (e *eventBatch) end(ctx context.Context) error {
-	e.send(ctx)
-	for _, events := range slices.Backward(e.deferred) {
-		slices.Reverse(events)
-		e.err = cmp.Or(e.err, e.c.postEvents(ctx, events))
-	}
-	e.deferred = nil
-	return e.err
-}
-
-func (e *eventBatch) send(ctx context.Context) {
-	events := eventsFor(e.c.cfg.EventForm, e.binds)
-	deferred, err := e.c.sendEvents(ctx, events)
-	if deferred {
-		e.deferred = append(e.deferred, events)
-	}
-	e.err = cmp.Or(e.err, err)
-	e.binds = nil
+// send posts the events of all binds.
+func (e *eventBatch) send(ctx context.Context) error {
+	return e.c.sendEvents(ctx, eventsFor(e.c.cfg.EventForm, e.binds))
 }
 
 // sendEvents posts the events of one PATCH to Nova, in one request and without a second try, as
-// upstream does. The error is the refusal for a client that waits for the bind. Deferred events
-// were not sent: a rule puts them after all others of the PATCH.
-func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferred bool, err error) {
+// upstream does. The error is the refusal for a client that waits for the bind.
+func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) error {
 	if len(events) == 0 || c.replaced(ctx) {
-		return false, nil
+		return nil
 	}
 	c.change(ctx, func(tx store.Tx) { tx.AddEvents(events) })
 	rule, _ := c.cfg.Faults.Decide(fault.EventSend, events[0].ServerUUID)
 	switch {
 	case rule.Action == fault.Reorder:
-		return true, nil
+		slices.Reverse(events)
+		return c.postEvents(ctx, events)
 	case rule.Action == fault.Delay:
 		if err := c.cfg.Clock.Wait(ctx, rule.Delay); err != nil {
-			return false, novaRefusal(err.Error())
+			return novaRefusal(err.Error())
 		}
 	case rule.Action == fault.Duplicate:
 		err := c.postEvents(ctx, events)
 		_ = c.postEvents(ctx, events) // as if Nova had got it twice
-		return false, err
+		return err
 	case rule.Action != "" && !rule.Applied():
-		return false, eventFault(rule)
+		return eventFault(rule)
 	}
-	err = c.postEvents(ctx, events)
+	err := c.postEvents(ctx, events)
 	if rule.Action != "" && rule.Applied() && rule.Action != fault.Delay {
-		return false, eventFault(rule)
+		return eventFault(rule)
 	}
-	return false, err
+	return err
 }
 
 // eventFault is the result of a send that a rule faults: a dropped event is no error, all else is a
@@ -205,12 +183,12 @@ func (c *Conductor) notifyRestored(ctx context.Context, binds []store.Bind) erro
 		var later []store.Bind
 		for _, b := range binds {
 			if b.Instance == binds[0].Instance {
-				batch.add(ctx, b, b.Result)
+				batch.add(b, b.Result)
 			} else {
 				later = append(later, b)
 			}
 		}
-		errs = append(errs, batch.end(ctx))
+		errs = append(errs, batch.send(ctx))
 		binds = later
 	}
 	return errors.Join(errs...)

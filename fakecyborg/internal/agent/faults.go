@@ -16,7 +16,7 @@ import (
 // Operations lists what Cyborg does by itself and fault rules act on, with the actions:
 //
 //   - Sending events: status is Nova's bad answer, drop loses them, duplicate sends them twice, and
-//     reorder sends them after all others of the PATCH, the last one first.
+//     reorder sends the last one first.
 //   - Creating and removing a mediated device, writing a bitstream: status and drop make it fail,
 //     with After once it is done.
 //   - Finding a device in a report: drop hides it from that report, status makes it unreadable, so

@@ -340,9 +340,6 @@ func (t Tx) Binds(patch int64) []Bind {
 	return slices.Collect(t.s.bindByPatch.All(t.tx, patchKey(patch)))
 }
 
-// DropBind deletes a bind that Nova was notified of.
-func (t Tx) DropBind(id int64) { t.s.binds.Delete(t.tx, id) }
-
 // EndPatch deletes all binds of a PATCH.
 func (t Tx) EndPatch(patch int64) {
 	for b := range t.s.bindByPatch.All(t.tx, patchKey(patch)) {
