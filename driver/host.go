@@ -33,10 +33,12 @@ type HostReport struct {
 	// At is when the driver looked; zero in a state that was loaded.
 	At time.Time
 	// Devices is how many devices were found.
-	Devices  int
-	LeftOut  []Notice
-	Problems []Problem
-	Warnings []Notice
+	Devices int
+	LeftOut []Notice
+	// Conflicts are devices that the driver offers and Nova, too. The agent does not report them to Cyborg: Nova keeps them.
+	Conflicts []Notice
+	Problems  []Problem
+	Warnings  []Notice
 	// Err is why the discovery could not be done at all.
 	Err error
 }

@@ -30,6 +30,9 @@ var (
 	// ErrStandardTrait is matched by the error about a device that a release before 2023.2 cannot report, because it has a
 	// trait such as OWNER_CYBORG.
 	ErrStandardTrait error = layout.ErrStandardTrait
+	// ErrOwnerConflict is matched by the error about a device that Nova offers, too, by its [pci]device_spec or with a resource
+	// provider that carries OWNER_NOVA. The agent does not report such a device. Upstream reports it.
+	ErrOwnerConflict error = agent.ErrOwnerConflict
 	// ErrAllocated is matched by the error of [Unflatten] when an accelerator is allocated on a
 	// compute provider.
 	ErrAllocated = errors.New("accelerators are allocated")

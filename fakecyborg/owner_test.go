@@ -136,7 +136,7 @@ func TestADeviceOfNovasSettingsIsRefused(t *testing.T) {
 		if got := len(server.Devices()); got != want {
 			t.Errorf("quirks %t: %d devices stored", quirks, got)
 		}
-		if found := server.DriverReports()[0]; len(found.LeftOut) != 1-want || found.Devices != want || !quirks && found.LeftOut[0].Address != "0000:3b:00.0" {
+		if found := server.DriverReports()[0]; len(found.Conflicts) != 1-want || found.Devices != want || !quirks && found.Conflicts[0].Address != "0000:3b:00.0" {
 			t.Errorf("quirks %t: found %+v", quirks, found)
 		}
 	}

@@ -85,10 +85,10 @@ func reportErrors(err error) (list []*driver.ReportError) {
 
 // ignores reports whether an error of a report does not matter: it is about a device of a directory
 // that the drivers cannot read, because the other devices of a real machine are still of
-// use, about a device that the Zed release cannot report, or about a host that nova-compute has not made.
+// use, about a device that Nova offers, too, or that the Zed release cannot report, or about a host that nova-compute has not made.
 func (m *machine) ignores(err error) bool {
 	unreadable := m.dir != nil && errors.As(err, new(driver.Problem))
-	return unreadable || errors.Is(err, fakecyborg.ErrStandardTrait) || m.host.Root == RootNova && errors.Is(err, fakecyborg.ErrNotReported)
+	return unreadable || errors.Is(err, fakecyborg.ErrOwnerConflict) || errors.Is(err, fakecyborg.ErrStandardTrait) || m.host.Root == RootNova && errors.Is(err, fakecyborg.ErrNotReported)
 }
 
 // addComputeRoot creates the root provider of a host and Nova's below it, unless nova-compute does.

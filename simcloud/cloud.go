@@ -129,8 +129,8 @@ type Cloud struct {
 // network. The caller has to close the cloud.
 //
 // The error names the step that failed; it matches [ErrModel] if the model caused it. A
-// device of a directory (Sysfs.Dir) that cannot be read is not an error, see
-// [Cloud.Findings].
+// device of a directory (Sysfs.Dir) that cannot be read is not an error, and neither is one that
+// Nova offers, too, which the agent refuses: see [Cloud.Findings].
 func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 	set := newSettings(opts)
 	if set.stateFile != "" {

@@ -11,7 +11,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/fpga"
-	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -266,20 +265,6 @@ func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 	capacity("taken over", nil)
 	if reason := s.cloud.Findings()[0].LeftOut; len(reason) != 1 || !strings.Contains(reason[0].Reason, "no instance of vGPU type nvidia-222 is left") {
 		t.Errorf("left out: %+v", reason)
-	}
-}
-
-func TestDevicesOfNovaAreLeftOut(t *testing.T) {
-	t.Parallel()
-	g := givenBy(t, "nvidia")
-	m := oneHost(g)
-	m.Hosts[0].Nova = &simcloud.Nova{DeviceSpec: pci.Whitelist{{VendorID: "10de"}}}
-	cloud, err := simcloud.New(t.Context(), m)
-	if err == nil {
-		defer cloud.Close()
-	}
-	if err == nil || !strings.Contains(err.Error(), "device_spec") {
-		t.Errorf("a device of two owners: %v", err)
 	}
 }
 

@@ -267,7 +267,7 @@ func (c *Cloud) Overlaid(host string) []string {
 }
 
 // Findings returns what the drivers of all hosts found last: how many devices, which were
-// left out and why, and which problems they had.
+// left out and why, which Nova offers, too, and which problems they had.
 func (c *Cloud) Findings() []driver.HostReport { return c.Cyborg.DriverReports() }
 
 // drivers loads the drivers of the model.

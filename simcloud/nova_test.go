@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -90,19 +91,45 @@ func TestEachProfileSelectsACardOfItsOwner(t *testing.T) {
 	cloud.CheckNoLeaks(t)
 }
 
-func TestAModelWithADeviceForCyborgAndNovaIsRefused(t *testing.T) {
+// A device that both Nova and Cyborg are configured for is Nova's: the agent refuses it and names the conflict. All else works.
+func TestADeviceForCyborgAndNovaIsRefusedByTheAgent(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string][3]string{
-		"a card that Nova divides": {`"0000:41:00.0"`, `"0000:af:00.0"`, "resource provider cn0_pci_0000_af_00_0 carries OWNER_NOVA"},
-		"a whitelist by vendor":    {`{"vendor_id": "8086"}`, `{"vendor_id": "10de", "product_id": "15f8"}`, "entry 0 of Nova's [pci] device_spec admits 0000:3b:00.0"},
-		"a whitelist by address":   {`{"vendor_id": "8086"}`, `{"vendor_id": "1234"}, {"address": "*:af:00.*"}`, "entry 1 of Nova's [pci] device_spec admits 0000:af:00.0"},
+	for name, tt := range map[string]struct{ old, new, address, reason string }{
+		"a card that Nova divides": {`"0000:41:00.0"`, `"0000:af:00.0"`, "0000:af:00.0", "resource provider cn0_pci_0000_af_00_0 carries OWNER_NOVA"},
+		"a card by PCI alias":      {`"0000:c1:00.0"`, `"0000:3b:00.0"`, "0000:3b:00.0", "resource provider cn0_0000:3b:00.0 carries OWNER_NOVA"},
+		"a whitelist by vendor": {`{"vendor_id": "8086"}`, `{"vendor_id": "10de", "product_id": "15f8"}`, "0000:3b:00.0",
+			"entry 0 of Nova's [pci] device_spec admits 0000:3b:00.0"},
+		"a whitelist by address": {`{"vendor_id": "8086"}`, `{"vendor_id": "1234"}, {"address": "*:af:00.*"}`, "0000:af:00.0",
+			"entry 1 of Nova's [pci] device_spec admits 0000:af:00.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := simcloud.New(t.Context(), parse(t, strings.Replace(shared, change[0], change[1], 1)))
-			if !errors.Is(err, simcloud.ErrModel) || !strings.Contains(err.Error(), change[2]) || !strings.Contains(err.Error(), "hosts[0]") {
-				t.Errorf("error: %v, want ErrModel with %q", err, change[2])
+			cloud := simcloud.Run(t, parse(t, strings.Replace(shared, tt.old, tt.new, 1)))
+			var conflicts []driver.Notice
+			for _, report := range cloud.Findings() {
+				conflicts = append(conflicts, report.Conflicts...)
 			}
+			if len(conflicts) != 1 || conflicts[0].Address != tt.address || conflicts[0].Reason != tt.reason {
+				t.Errorf("conflicts %+v, want one of %s: %s", conflicts, tt.address, tt.reason)
+			}
+			if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrOwnerConflict) || !strings.Contains(err.Error(), tt.reason) {
+				t.Errorf("the agent reports %v, want ErrOwnerConflict: %s", err, tt.reason)
+			}
+			u := login(t, cloud, "admin", "admin")
+			if text, _ := u.section("hosts"); !strings.Contains(text, tt.address+" is offered by Nova, too: "+tt.reason) {
+				t.Errorf("the status page does not say %s: %s:\n%s", tt.address, tt.reason, text)
+			}
+			for _, device := range cloud.Cyborg.Devices() {
+				if device.ControlPath.Address().String() == tt.address {
+					t.Errorf("Cyborg has %s", tt.address)
+				}
+			}
+			other := map[string]string{"0000:af:00.0": "gpu", "0000:3b:00.0": "vgpu"}[tt.address]
+			resources := map[string]string{"vgpu": "VGPU:1", "gpu": "PGPU:1"}[other]
+			if s := u.spawn(1, other, resources, "OWNER_CYBORG"); s.arq.State != fakecyborg.StateBound {
+				t.Errorf("%s: %+v", other, s)
+			}
+			cloud.CheckNoLeaks(t)
 		})
 	}
 }

@@ -153,6 +153,9 @@ func (c pageCloud) ProblemsOf(hosts []string) map[string][]string {
 		return problems
 	}
 	for _, r := range c.Cyborg.DriverReports(hosts...) {
+		for _, conflict := range r.Conflicts {
+			problems[r.Host] = append(problems[r.Host], conflict.Address+" is offered by Nova, too: "+conflict.Reason)
+		}
 		for _, p := range r.Problems {
 			problems[r.Host] = append(problems[r.Host], p.Error())
 		}

@@ -138,7 +138,8 @@ func (f hardwareFlags) mayLoad(hosts []simcloud.Host, log *slog.Logger) error {
 	return nil
 }
 
-// logFindings logs what the drivers found, what they left out and why, and what they could not read.
+// logFindings logs what the drivers found, what they left out and why, which devices Nova offers, too, and what they
+// could not read.
 func logFindings(log *slog.Logger, reports []driver.HostReport) {
 	for _, report := range reports {
 		if report.Devices > 0 {
@@ -149,6 +150,9 @@ func logFindings(log *slog.Logger, reports []driver.HostReport) {
 		}
 		for _, left := range report.LeftOut {
 			log.Info("device left out", "host", report.Host, "driver", report.Driver, "address", left.Address, "reason", left.Reason)
+		}
+		for _, conflict := range report.Conflicts {
+			log.Warn("device refused, because Nova offers it, too", "host", report.Host, "driver", report.Driver, "address", conflict.Address, "reason", conflict.Reason)
 		}
 		for _, problem := range report.Problems {
 			log.Warn("device not usable", "host", report.Host, "driver", report.Driver, "error", problem)

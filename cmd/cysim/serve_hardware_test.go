@@ -82,3 +82,27 @@ func TestServeLoadsAllDriversOfADirectory(t *testing.T) {
 		}
 	}
 }
+
+// A model whose Nova is configured for a device of Cyborg's starts, and the log names the device and the reason.
+func TestServeStartsWithADeviceOfTwoOwners(t *testing.T) {
+	t.Parallel()
+	model := filepath.Join(t.TempDir(), "model.json")
+	text := `{"hosts": [{"name": "cn0", "nova": {"vgpus": [{"address": "0000:3b:00.0"}]}, "sysfs": {"devices": [
+		{"address": "0000:3b:00.0", "vendor": "10de", "product": "15f8", "class": "0302"},
+		{"address": "0000:5e:00.0", "vendor": "10de", "product": "15f8", "class": "0302"}]}}]}`
+	if err := os.WriteFile(model, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	served := start(t, "serve", "--model", model, "--clouds-yaml", file)
+	want := []string{"cn0", "cn0_0000:5e:00.0", "cn0_pci_0000_3b_00_0"}
+	if diff := cmp.Diff(want, providerNames(t, file)); diff != "" {
+		t.Errorf("resource providers (-want +got):\n%s", diff)
+	}
+	served.stop()
+	for _, part := range []string{"Nova offers it, too", "address=0000:3b:00.0", "resource provider cn0_pci_0000_3b_00_0 carries OWNER_NOVA"} {
+		if log := served.stderr.String(); !strings.Contains(log, part) {
+			t.Errorf("the log lacks %q:\n%s", part, log)
+		}
+	}
+}

@@ -75,6 +75,9 @@ func explain(cloud *simcloud.Cloud, sysfs, query string) string {
 		for _, left := range report.LeftOut {
 			text += fmt.Sprintf("\ndriver %s leaves out %s: %s", report.Driver, left.Address, left.Reason)
 		}
+		for _, conflict := range report.Conflicts {
+			text += fmt.Sprintf("\ndriver %s: Nova offers %s, too: %s", report.Driver, conflict.Address, conflict.Reason)
+		}
 		for _, problem := range report.Problems {
 			text += fmt.Sprintf("\ndriver %s: %v", report.Driver, problem)
 		}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,8 +17,8 @@ const traitOwnerNova = "OWNER_NOVA"
 // claimsPeriod is how often Nova's providers are read for known devices.
 const claimsPeriod = 10 * reportPeriod
 
-// offeredByNova begins the reason for which a device is left out.
-const offeredByNova = "offered by Nova, too: "
+// ErrOwnerConflict is public in fakecyborg.
+var ErrOwnerConflict = errors.New("the device is offered by Nova, too")
 
 // refuseClaimed removes the devices from a discovery that Nova offers, too, since both would assign
 // them. Nova's settings are read for every device. Its providers, which it may make later, are read
@@ -43,8 +44,8 @@ func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []st
 			return false
 		}
 		delete(seen.present, f.key)
-		r.fail(f.key, "take what driver "+f.source+" reports", fmt.Errorf("the device is offered by Nova, too: %s", by))
-		r.leaveOut(f, offeredByNova+by)
+		r.fail(f.key, "take what driver "+f.source+" reports", fmt.Errorf("%w: %s", ErrOwnerConflict, by))
+		r.addConflict(f, by)
 		return true
 	})
 }
@@ -56,19 +57,17 @@ func (r *report) asksForClaims(seen *discovery, stored []storedDevice) bool {
 	return r.c.cfg.Placement != nil && len(seen.devices) > 0 && (due || contested(seen.before) || slices.ContainsFunc(seen.devices, isNew))
 }
 
-// contested reports whether a report left out a device that Nova offers.
+// contested reports whether a report has conflicts.
 func contested(report store.HostReport) bool {
-	return slices.ContainsFunc(report.Drivers, func(d store.DriverReport) bool {
-		return slices.ContainsFunc(d.LeftOut, func(n driver.Notice) bool { return strings.HasPrefix(n.Reason, offeredByNova) })
-	})
+	return slices.ContainsFunc(report.Drivers, func(d store.DriverReport) bool { return len(d.Conflicts) > 0 })
 }
 
-// leaveOut adds a device that is not offered to the report of its driver.
-func (r *report) leaveOut(f found, reason string) {
+// addConflict moves a device to the conflicts in the report of its driver.
+func (r *report) addConflict(f found, reason string) {
 	r.c.db.Update(nil, func(tx store.Tx) {
 		tx.ChangeReport(r.name, f.source, func(report *store.DriverReport) {
 			report.Devices--
-			report.LeftOut = append(slices.Clone(report.LeftOut), driver.Notice{
+			report.Conflicts = append(slices.Clone(report.Conflicts), driver.Notice{
 				Address: f.ControlPath.Address().String(), Driver: f.source, Reason: reason,
 			})
 		})

@@ -687,7 +687,7 @@ func (c *Conductor) DriverReports(hosts ...string) (list []driver.HostReport) {
 
 func hostReport(host string, at time.Time, r store.DriverReport) driver.HostReport {
 	report := driver.HostReport{
-		Host: host, Driver: r.Driver, At: at, Devices: r.Devices, LeftOut: r.LeftOut, Warnings: r.Warnings, Err: errorOf(r.Error),
+		Host: host, Driver: r.Driver, At: at, Devices: r.Devices, LeftOut: r.LeftOut, Conflicts: r.Conflicts, Warnings: r.Warnings, Err: errorOf(r.Error),
 	}
 	for _, p := range r.Problems {
 		report.Problems = append(report.Problems, driver.Problem{Address: p.Address, File: p.File, Err: errorOf(p.Error)})

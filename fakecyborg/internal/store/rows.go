@@ -232,12 +232,13 @@ type Root struct {
 
 // DriverReport is what one driver found.
 type DriverReport struct {
-	Driver   string          `json:"driver"`
-	Devices  int             `json:"devices"`
-	LeftOut  []driver.Notice `json:"left_out,omitempty"`
-	Problems []Problem       `json:"problems,omitempty"`
-	Warnings []driver.Notice `json:"warnings,omitempty"`
-	Error    string          `json:"error,omitempty"`
+	Driver    string          `json:"driver"`
+	Devices   int             `json:"devices"`
+	LeftOut   []driver.Notice `json:"left_out,omitempty"`
+	Conflicts []driver.Notice `json:"conflicts,omitempty"`
+	Problems  []Problem       `json:"problems,omitempty"`
+	Warnings  []driver.Notice `json:"warnings,omitempty"`
+	Error     string          `json:"error,omitempty"`
 }
 
 // Problem is something that a driver could not read.
