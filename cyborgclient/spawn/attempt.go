@@ -57,6 +57,9 @@ type Request struct {
 type Candidate struct {
 	// Root is the provider UUID of the compute node.
 	Root string `json:"root"`
+	// Host is the name of the compute node. Placement's answer does not have it: it is empty until a candidate of the
+	// host was chosen.
+	Host string `json:"host,omitempty"`
 	// Allocations is provider UUID -> resource class -> amount.
 	Allocations map[string]map[string]int `json:"allocations"`
 	// Mappings is request group -> provider UUIDs.

@@ -230,6 +230,10 @@ func (a *Attempt) onlyNode(ctx context.Context, held placement.Resources) (strin
 
 // readCandidates sets a.Candidates and returns why others are excluded, each reason once.
 func (a *Attempt) readCandidates(answer *placement.Candidates) (excluded []Exclusion, err error) {
+	names := map[string]string{} // of hosts, by root
+	for _, c := range a.Candidates {
+		names[c.Root] = c.Host
+	}
 	a.Candidates = make([]Candidate, 0, len(answer.Requests))
 	groups, known := a.deviceGroups(), map[Exclusion]bool{}
 	shared := &summaries{Providers: &answer.Providers}
@@ -238,6 +242,7 @@ func (a *Attempt) readCandidates(answer *placement.Candidates) (excluded []Exclu
 		if c.Root = shared.computeRoot(c, groups); c.Root == "" {
 			return nil, fmt.Errorf("placement: a candidate over %v names no root provider", slices.Sorted(maps.Keys(c.Allocations)))
 		}
+		c.Host = names[c.Root]
 		reason, out := a.exclude(c, groups)
 		switch {
 		case !out:
@@ -397,6 +402,12 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 		return "", err
 	case isAmong(a.down, host): // of a short name
 		return "", fmt.Errorf("host %s: %w", host, errDown)
+	}
+	candidate.Host = host
+	for i, c := range a.Candidates {
+		if c.Root == candidate.Root {
+			a.Candidates[i].Host = host
+		}
 	}
 	a.Chosen, a.Host = &candidate, host
 	a.record.choose(host)

@@ -221,6 +221,45 @@ func TestOrderChoosesTheHost(t *testing.T) {
 	w.cloud.CheckNoLeaks(t)
 }
 
+// Placement names no host in its answer. The name is known once a candidate of the host was chosen, also in the next answer.
+func TestACandidateHasTheNameOfItsHostOnceItIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(2, 20)})
+	var names [][]string // by answer
+	req := request("gpu")
+	req.Order = func(all []spawn.Candidate) []spawn.Candidate {
+		var hosts []string
+		for _, c := range all {
+			if !slices.Contains(hosts, c.Host) {
+				hosts = append(hosts, c.Host)
+			}
+		}
+		names = append(names, hosts)
+		return all
+	}
+	a, err := w.flow.Begin(req)
+	settled(t, err)
+	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select))
+	if a.Chosen.Host != "cn0" || a.Host != "cn0" {
+		t.Errorf("chosen on %q and %q, want cn0", a.Chosen.Host, a.Host)
+	}
+	for _, c := range a.Candidates {
+		if want := map[bool]string{true: "cn0"}[c.Root == a.Chosen.Root]; c.Host != want {
+			t.Errorf("a candidate of root %s is of host %q, want %q", c.Root, c.Host, want)
+		}
+	}
+	for _, host := range w.cloud.HostNames() {
+		w.rival(t, a, w.cloud.ProviderUUID(host), 2) // more than are tried of one host
+	}
+	settled(t, a.Claim(t.Context()))
+	if diff := cmp.Diff([][]string{{""}, {"cn0", "cn1"}}, names); diff != "" {
+		t.Errorf("hosts of the candidates (-want +got):\n%s", diff)
+	}
+	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
+		t.Error(leftovers)
+	}
+}
+
 // An attempt for a running instance was interrupted after its claim.
 func TestASecondDeviceIsNotClaimedBesideOneOfAnInterruptedAttempt(t *testing.T) {
 	t.Parallel()
