@@ -37,7 +37,8 @@ type Request struct {
 	// Running is for an existing instance: its allocation is kept, and only the
 	// device groups are requested, on its host; Options.SameSubtree does not apply to the
 	// others. ErrRequest is returned if the instance has no allocation, or already has a Cyborg device
-	// (for example after an interrupted attempt). ReleaseDevices gives back what it gets.
+	// (for example after an interrupted attempt). ReleaseDevices releases what it gets; to change the
+	// devices, release them and request all that the instance is to have.
 	Running bool
 	// Order, if set, reorders or filters the candidates before one is chosen, as
 	// Nova's weighers do. The first candidate of each host is tried first, another one of
@@ -101,7 +102,9 @@ type Result struct {
 
 // Attempt is one run of the ten steps for one instance. Its methods are called in
 // order from one goroutine. The exported fields are the results of the steps; an
-// agent that does a step itself sets them. The attempt ends when Compose
+// agent that does a step itself sets them. ARQs that another client created may be set in place of
+// CreateARQs: one POST for each device profile, unbound, in a project that the token sees. After a failure
+// Unwind deletes them, except ARQs that belong to another instance. The attempt ends when Compose
 // succeeds (with [Hooks.Start], when StartGuest does) or Unwind is called.
 type Attempt struct {
 	Request    Request
@@ -138,7 +141,7 @@ type Attempt struct {
 	claimed  bool            // on Host
 	bindLost bool            // the outcome of the bind is unknown
 	resumed  bool            // from a handover
-	unseen   map[string]bool // its ARQs that Cyborg has not shown to be the instance's, or nobody's
+	ours     map[string]bool // the ARQs that it has created, or that Cyborg has shown to be the instance's or no instance's
 
 	mayAsk     bool            // the candidates are Placement's answer to Request, not those of a handover
 	asked      int             // how many candidates the last query asked for; 0 before it, and for all
@@ -196,7 +199,7 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 		}
 	}
 	f.instances.add(request.Instance)
-	return &Attempt{Request: request, PortOf: map[string]string{}, flow: f, record: f.newRecorder(request.Instance, ""), tried: map[string]bool{}, passed: map[string]bool{}}, nil
+	return &Attempt{Request: request, PortOf: map[string]string{}, ours: map[string]bool{}, flow: f, record: f.newRecorder(request.Instance, ""), tried: map[string]bool{}, passed: map[string]bool{}}, nil
 }
 
 // end marks the attempt as no longer running.

@@ -74,6 +74,7 @@ func (a *Attempt) holdARQs(arqs []cyborgclient.ARQ, from source) {
 func (a *Attempt) addARQs(arqs []cyborgclient.ARQ, from source) {
 	a.ARQs = append(slices.Clip(a.ARQs), arqs...)
 	for _, arq := range arqs {
+		a.ours[arq.UUID] = true
 		if from.ofPort() {
 			a.PortOf[arq.UUID] = from.port.UUID
 		}

@@ -34,7 +34,8 @@
 //	...
 //	err = flow.Release(ctx, id) // after the guest was deleted
 //
-// The steps are methods of [Attempt], so that an agent may replace one of them: call
+// The steps are methods of [Attempt], so that an agent may replace one of them, for example to bind
+// ARQs that another client created: call
 // [Flow.Begin], then the steps in order, and [Attempt.Unwind] when one fails. Run
 // uses nothing else. [Flow.Release] gives back the accelerators and the allocation of
 // a deleted instance, [Flow.ReleaseDevices] the accelerators of an instance that continues to exist, and

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
@@ -168,6 +169,92 @@ func TestAnARQThatAHandoverForgetsIsNoSuccess(t *testing.T) {
 			if !slices.ContainsFunc(left, func(l spawn.Leftover) bool { return l.Kind == spawn.LeftoverARQ && l.ID == forgotten }) {
 				t.Errorf("left behind: %v, want ARQ %s", left, forgotten)
 			}
+		})
+	}
+}
+
+// An external agent creates the ARQs, and the attempt binds them. After a failure they are deleted.
+func TestARQsThatAnotherClientCreated(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		rules    []fault.Rule
+		take     int // how many of the ARQs
+		wantStep string
+	}{
+		"bound":      {take: 4},
+		"too few":    {take: 3, wantStep: "match"},
+		"bind fails": {take: 4, rules: []fault.Rule{{Operation: fault.ARQBind, Action: fault.Status, Status: http.StatusNotFound}}, wantStep: "bind"},
+		"wait times out": {take: 4, rules: []fault.Rule{{Operation: fault.ARQList, Times: -1, Action: fault.Status, Status: http.StatusForbidden}},
+			wantStep: "wait"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			arqs, err := w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "mixed"})
+			settled(t, err)
+			for _, arq := range arqs[tt.take:] {
+				settled(t, w.cyborg.DeleteARQs(t.Context(), []string{arq.UUID}))
+			}
+			a, err := w.flow.Begin(request("mixed"))
+			settled(t, err)
+			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
+			a.ARQs = arqs[:tt.take]
+			w.fail(t, tt.rules...)
+			err = walk(t.Context(), a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose)
+			if err == nil {
+				result := a.Result()
+				for i, arq := range result.ARQs {
+					if arq.UUID != arqs[i].UUID {
+						t.Errorf("ARQ %d is %s, want %s", i, arq.UUID, arqs[i].UUID)
+					}
+				}
+				w.checkPromise(t, result, nil)
+			} else {
+				settled(t, w.cloud.Faults().Set())
+				if _, left := a.Unwind(t.Context()); len(left) > 0 || len(w.cloud.Cyborg.ARQs()) > 0 {
+					t.Errorf("leftovers %v, and ARQs %v", left, w.cloud.Cyborg.ARQs())
+				}
+			}
+			steps := a.Trace()
+			failed := ""
+			for _, step := range steps {
+				if step.Error != "" {
+					failed = step.Step.String()
+				}
+			}
+			if failed != tt.wantStep {
+				t.Errorf("failed in step %q (%v), want %q", failed, err, tt.wantStep)
+			}
+		})
+	}
+}
+
+// An ARQ that an agent sets and that is another instance's is not taken from that one.
+func TestTheARQOfAnotherInstanceIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, down := range map[string]bool{"at once": false, "after Cyborg was down": true} {
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			victim := s.spawn(t, "gpu")
+			a, err := s.flow.Begin(secondInstanceRequest("gpu"))
+			settled(t, err)
+			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
+			a.ARQs = s.arqs(t, victim)
+			if err := walk(t.Context(), a.Match, a.Bind); !errors.Is(err, cyborgclient.ErrConflict) {
+				t.Errorf("got error %v, want ErrConflict", err)
+			}
+			if down {
+				for _, operation := range []sim.OperationName{fault.ARQList, fault.ARQGet} {
+					s.fail(t, fault.Rule{Operation: operation, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
+				}
+				a.Unwind(t.Context())
+				settled(t, s.cloud.Faults().Set())
+			}
+			_, left := a.Unwind(t.Context())
+			if want := "is left alone: it belongs to instance " + victim.UUID; len(left) != 1 || left[0].ID != victim.ARQs[0] || left[0].Err.Error() != want {
+				t.Errorf("leftovers %v, want ARQ %s: %s", left, victim.ARQs[0], want)
+			}
+			s.running(t, victim, true)
+			s.sound(t)
 		})
 	}
 }

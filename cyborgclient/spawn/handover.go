@@ -313,12 +313,11 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 			Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
 		},
 		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.Profile{}, tried: map[string]bool{}, passed: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
-		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(), resumed: true, unseen: map[string]bool{},
+		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(), resumed: true, ours: map[string]bool{},
 		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed, Generation: h.Generation}, sent: true, certain: true},
 	}
 	for _, bound := range h.ARQs {
-		a.unseen[bound.ARQ] = true
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group, DeviceProfileName: h.DeviceProfile})
 	}
 	for _, kept := range h.Kept {

@@ -115,18 +115,26 @@ func heldDevice(held placement.Resources, devices placement.Devices) string {
 	return ""
 }
 
-// readHanded asks whose the ARQs of a handover are that Cyborg has not yet shown to be the instance's, or nobody's: those of
-// other instances are left alone, and no longer the attempt's. It returns the errors of those of which that is not known,
-// which are not to be deleted. That Cyborg does not know one does not tell that it is gone, if Cyborg may hide it.
+// handed returns the ARQs that the attempt got from another client, in a handover or in Attempt.ARQs, and that Cyborg has not
+// yet shown to be the instance's or no instance's. Those that an earlier unwinding could not delete are among them.
+func (a *Attempt) handed() []string {
+	uuids := slices.Concat(a.cleanup.arqs(), uuidsOf(a.ARQs))
+	slices.Sort(uuids)
+	return slices.DeleteFunc(slices.Compact(uuids), func(uuid string) bool { return a.ours[uuid] })
+}
+
+// readHanded asks which instances the handed ARQs belong to. ARQs of other instances are left alone, and no longer the
+// attempt's. It returns the errors of ARQs whose instance is unknown, which are not to be deleted. That Cyborg does not know
+// an ARQ does not prove that it is deleted, if Cyborg may hide it.
 func (a *Attempt) readHanded(ctx context.Context) (unknown map[string]error) {
 	unknown = map[string]error{}
-	if len(a.unseen) == 0 {
+	if len(a.handed()) == 0 {
 		return unknown
 	}
 	listed, _ := a.flow.instanceARQs(ctx, a.Request.Instance) // with a service token Cyborg may show them by instance only
 	a.see(listed)
 	a.nameForgotten(listed)
-	for _, uuid := range slices.Sorted(maps.Keys(a.unseen)) {
+	for _, uuid := range a.handed() {
 		var arq *cyborgclient.ARQ
 		err := a.flow.retry(ctx, func(ctx context.Context) (err error) {
 			arq, err = a.flow.findARQ(ctx, uuid)
@@ -136,7 +144,7 @@ func (a *Attempt) readHanded(ctx context.Context) (unknown map[string]error) {
 		case err != nil:
 			unknown[uuid] = err
 		case arq != nil && a.mayOwn(*arq):
-			delete(a.unseen, uuid)
+			a.ours[uuid] = true
 		case arq != nil:
 			a.leaveAlone(*arq)
 		}
@@ -145,7 +153,7 @@ func (a *Attempt) readHanded(ctx context.Context) (unknown map[string]error) {
 	return unknown
 }
 
-// hiddenARQs returns errors of the ARQs of a handover that Cyborg may hide. The list of all tells whether it hides any.
+// hiddenARQs returns errors of the handed ARQs that Cyborg may hide. The list of all tells whether it hides any.
 func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
 	hidden := map[string]error{}
 	if !a.mayBeHidden() {
@@ -157,35 +165,34 @@ func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
 	if a.see(arqs); !a.mayBeHidden() {
 		return hidden
 	}
-	for uuid := range a.unseen {
+	for _, uuid := range a.handed() {
 		hidden[uuid] = cmp.Or(err, fmt.Errorf("the ARQ may exist but is not visible to the token: it was created for project %s", a.Request.ProjectID))
 	}
 	return hidden
 }
 
-// mayBeHidden reports whether Cyborg may hide an ARQ of a handover.
+// mayBeHidden reports whether Cyborg may hide a handed ARQ.
 func (a *Attempt) mayBeHidden() bool {
-	return len(a.unseen) > 0 && !a.flow.cyborg.shows(a.Request.ProjectID)
+	return len(a.handed()) > 0 && !a.flow.cyborg.shows(a.Request.ProjectID)
 }
 
 // see notes that Cyborg has shown ARQs that may be the attempt's. One without a state it has not shown.
 func (a *Attempt) see(arqs []cyborgclient.ARQ) {
 	for _, arq := range arqs {
 		if arq.State != "" && a.mayOwn(arq) {
-			delete(a.unseen, arq.UUID)
+			a.ours[arq.UUID] = true
 		}
 	}
 }
 
-// mayOwn reports whether an ARQ of a handover is the instance's, or no instance's yet.
+// mayOwn reports whether a handed ARQ is the instance's, or no instance's yet.
 func (a *Attempt) mayOwn(arq cyborgclient.ARQ) bool {
 	return arq.InstanceUUID == "" || arq.InstanceUUID == a.Request.Instance
 }
 
-// leaveAlone names an ARQ of a handover that another instance uses.
+// leaveAlone names a handed ARQ that another instance uses.
 func (a *Attempt) leaveAlone(arq cyborgclient.ARQ) {
 	a.ARQs = slices.DeleteFunc(slices.Clone(a.ARQs), func(own cyborgclient.ARQ) bool { return own.UUID == arq.UUID })
-	delete(a.unseen, arq.UUID)
 	a.flow.arqs.remove(arq.UUID)
 	a.cleanup.drop(LeftoverARQ, arq.UUID)
 	a.cleanup.suspect(Leftover{

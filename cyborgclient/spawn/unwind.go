@@ -246,7 +246,7 @@ func (a *Attempt) keepForGuest() {
 	}
 }
 
-// giveBackARQs unbinds the ARQs, or deletes them. What a handover names may be another instance's.
+// giveBackARQs unbinds the ARQs, or deletes them. What another client handed over may be another instance's.
 func (a *Attempt) giveBackARQs(ctx context.Context, keep bool) {
 	unknown := a.readHanded(ctx)
 	if !keep || len(unknown) > 0 || !a.unbindARQs(ctx) {
