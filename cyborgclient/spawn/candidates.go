@@ -159,8 +159,9 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	return nil
 }
 
-// refuseSecondDevice returns an error if a running instance holds a device of Cyborg's, which an attempt may have
-// claimed that was interrupted: with another one claimed beside it nothing would give it back.
+// refuseSecondDevice returns an error if a running instance holds a device of Cyborg's. Cyborg refuses to bind ARQs for an
+// instance that has some, and a flavor names one device profile, from which the operations would restore the devices. The
+// device may be one that an interrupted attempt has claimed: with another one claimed next to it, nothing would release it.
 func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
 	held := a.before.Resources
 	if len(a.flow.mayBeDevices(held, nil)) == 0 {
@@ -172,7 +173,7 @@ func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
 	}
 	devices, err := a.flow.devices(ctx, held, arqs)
 	if provider := heldDevice(held, devices); provider != "" {
-		err = fmt.Errorf("%w: the instance holds a device of provider %s already; if its domain lacks it, an attempt was interrupted, and ReleaseDevices gives it back",
+		err = fmt.Errorf("%w: the instance holds a device of provider %s already, and Cyborg binds the ARQs of an instance once; ReleaseDevices releases it, also after an interrupted attempt",
 			ErrRequest, provider)
 	}
 	return err
