@@ -121,6 +121,11 @@ const (
 	EndpointGet                 sim.OperationName = "identity.endpoint.get"                  // GET /v3/endpoints/{id}
 	RegionList                  sim.OperationName = "identity.region.list"                   // GET /v3/regions
 	RegionGet                   sim.OperationName = "identity.region.get"                    // GET /v3/regions/{id}
+	RegisteredLimitList         sim.OperationName = "identity.registered_limit.list"         // GET /v3/registered_limits
+	RegisteredLimitGet          sim.OperationName = "identity.registered_limit.get"          // GET /v3/registered_limits/{id}
+	LimitList                   sim.OperationName = "identity.limit.list"                    // GET /v3/limits
+	LimitGet                    sim.OperationName = "identity.limit.get"                     // GET /v3/limits/{id}
+	LimitModelGet               sim.OperationName = "identity.limit_model.get"               // GET /v3/limits/model
 	ApplicationCredentialList   sim.OperationName = "identity.application_credential.list"   // GET /v3/users/{id}/application_credentials
 	ApplicationCredentialGet    sim.OperationName = "identity.application_credential.get"    // GET /v3/users/{id}/application_credentials/{credential}
 	AccessRuleList              sim.OperationName = "identity.access_rule.list"              // GET /v3/users/{id}/access_rules

@@ -23,6 +23,8 @@ type resource struct {
 	// own reports whether a caller who is no administrator may read the one with an id; nil: none.
 	own func(who session, id string) bool
 	all func(c *simhttp.Call) []map[string]any
+	// unknown is the text about an id that does not exist; empty: that of notFound.
+	unknown string
 }
 
 func (s *Server) resources() []resource {
@@ -37,6 +39,10 @@ func (s *Server) resources() []resource {
 		{name: "service", lists: fault.IdentityServiceList, gets: fault.IdentityServiceGet, filters: filters{"name", "type"}, all: s.services},
 		{name: "endpoint", lists: fault.EndpointList, gets: fault.EndpointGet, filters: filters{"interface", "service_id", "region_id"}, all: s.endpoints},
 		{name: "region", lists: fault.RegionList, gets: fault.RegionGet, filters: filters{"parent_region_id"}, all: s.regions, public: true},
+		{name: "registered_limit", lists: fault.RegisteredLimitList, gets: fault.RegisteredLimitGet, filters: filters{"service_id", "region_id", "resource_name"},
+			all: none, public: true, unknown: "Could not find registered limit for %s."},
+		{name: "limit", lists: fault.LimitList, gets: fault.LimitGet, filters: filters{"service_id", "region_id", "resource_name", "project_id", "domain_id"},
+			all: none, public: true, unknown: "Could not find limit for %s."},
 	}
 }
 
@@ -56,7 +62,10 @@ func (r resource) get(c *simhttp.Call, who session) error {
 	if err := requireReader(who, "identity:get_"+r.name); err != nil && !r.public && !own {
 		return err
 	}
-	if i < 0 {
+	switch {
+	case i < 0 && r.unknown != "":
+		return simhttp.Refuse(http.StatusNotFound, r.unknown, id)
+	case i < 0:
 		return notFound(r.name, id)
 	}
 	return c.JSON(http.StatusOK, map[string]any{r.name: all[i]})
@@ -133,6 +142,13 @@ func (s *Server) userGroups(c *simhttp.Call, who session) error {
 		return err
 	}
 	return listOf(c, "groups", none(c))
+}
+
+// limitModel is GET /v3/limits/model: the default of [unified_limit] enforcement_model (keystone/limit/models/flat.py).
+func limitModel(c *simhttp.Call, _ session) error {
+	return c.JSON(http.StatusOK, map[string]any{"model": map[string]string{
+		"name": "flat", "description": "Limit enforcement and validation does not take project hierarchy into consideration.",
+	}})
 }
 
 // readUser finds the user of the path, who must be the caller, or anyone for one who may read all.

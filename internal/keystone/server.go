@@ -134,6 +134,7 @@ func (s *Server) reads() (routes []simhttp.Route) {
 	get(fault.AuthProjects, "/v3/auth/projects", s.authProjects)
 	get(fault.AuthDomains, "/v3/auth/domains", authDomains)
 	get(fault.AuthSystem, "/v3/auth/system", authSystem)
+	get(fault.LimitModelGet, "/v3/limits/model", limitModel) // before /v3/limits/{id}
 	for _, r := range s.resources() {
 		get(r.lists, "/v3/"+r.name+"s", r.list, r.filters.keys()...)
 		get(r.gets, "/v3/"+r.name+"s/{id}", r.get)
