@@ -141,8 +141,8 @@ func (a *Attempt) Bind(ctx context.Context) error {
 	})
 }
 
-// bindHasEnded reports, of a bind whose reply was lost, that Cyborg shows an ARQ BindFailed: it ends there. Only who binds the
-// ARQs again has to know.
+// bindHasEnded reports, for a bind whose outcome its reply does not tell, that Cyborg shows an ARQ BindFailed, where it ends, or
+// all of them Bound. It is needed only to bind the ARQs again.
 func (a *Attempt) bindHasEnded(ctx context.Context) bool {
 	if !a.flow.config.Compat.Rebind {
 		return false
@@ -150,9 +150,20 @@ func (a *Attempt) bindHasEnded(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
 	arqs, err := a.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
-	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
-		return arq.State == cyborgclient.StateBindFailed && slices.Contains(uuidsOf(a.ARQs), arq.UUID)
-	})
+	if err != nil {
+		return false
+	}
+	own, _ := inOrder(arqs, uuidsOf(a.ARQs))
+	bound := 0
+	for _, arq := range own {
+		switch arq.State {
+		case cyborgclient.StateBindFailed:
+			return true
+		case cyborgclient.StateBound:
+			bound++
+		}
+	}
+	return bound == len(own)
 }
 
 // sendBindings sends the PATCH. Cyborg gives the ARQs to the project of its token; an admin's token moves

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -51,6 +53,36 @@ func TestABindThatFailedIsTriedOnTheNextHost(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// With Compat.Rebind the next host gets the same ARQs if it is known that their bind has ended.
+func TestTheARQsOfABindThatWasAnswered500AreBoundAgain(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		rule fault.Rule
+		want string
+	}{
+		"mdev failed":     {fault.Rule{Operation: fault.MdevCreate, Action: fault.Status}, "create bind unbind bind"},
+		"bound":           {fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After}, "create bind unbind bind"},
+		"bound, no reply": {fault.Rule{Operation: fault.ARQBind, Action: fault.Drop, When: fault.After}, "create bind unbind bind"},
+		"not bound yet":   {fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500}, "create bind delete create bind"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			calls := w.watched(t, spawn.Config{PlacementOrder: true, Compat: spawn.Compat{Rebind: true}})
+			if tt.rule.Operation == fault.MdevCreate { // of the first host only
+				handles := w.cloud.Cyborg.AttachHandles()
+				tt.rule.Subject = handles[slices.IndexFunc(handles, func(h fakecyborg.StoredAttachHandle) bool { return h.Type == "MDEV" })].UUID
+			}
+			w.fail(t, tt.rule)
+			result, err := w.flow.Run(t.Context(), request("vgpu"))
+			settled(t, err)
+			if got := strings.Join(*calls, " "); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			w.checkPromise(t, result, err)
+		})
 	}
 }
 
