@@ -51,6 +51,7 @@ type instance struct {
 	rescued []byte // the saved domain of a guest in rescue
 	busy    bool
 	added   string // the profile whose devices it got while it ran
+	nova    string // the mediated device of Nova's vGPU that it has
 
 	// After an operation that failed:
 	doing string
@@ -112,6 +113,9 @@ func isDown(w *world, i *instance) bool  { return i.Host != "" && w.guests.down[
 func running(w *world, i *instance) bool { return isUp(w, i) && i.runs && i.rescued == nil }
 func hasARQ(i *instance) bool            { return len(i.want) > 0 }
 
+// restorable reports whether all devices of the instance are those of its profile, which an operation restores.
+func restorable(i *instance) bool { return i.added == "" && i.nova == "" }
+
 var operations = map[string]operation{
 	"delete": {func(w *world, i *instance) bool { return !isDown(w, i) }, func(ctx context.Context, a *agent, i *instance, _ int) error {
 		return remove(ctx, a, i)
@@ -130,7 +134,7 @@ var operations = map[string]operation{
 	"soft reboot": {running, func(ctx context.Context, a *agent, i *instance, _ int) error {
 		return a.ops.SoftReboot(ctx, i.Instance)
 	}},
-	"hard reboot": {running, func(ctx context.Context, a *agent, i *instance, with int) error {
+	"hard reboot": {func(w *world, i *instance) bool { return running(w, i) && i.nova == "" }, func(ctx context.Context, a *agent, i *instance, with int) error {
 		if with%2 == 0 {
 			return a.ops.HardReboot(ctx, i.Instance, nil)
 		}
@@ -139,7 +143,7 @@ var operations = map[string]operation{
 	"rebuild": {func(w *world, i *instance) bool { return running(w, i) && hasARQ(i) }, func(ctx context.Context, a *agent, i *instance, _ int) error {
 		return a.ops.Rebuild(ctx, i.Instance, anotherDomain(i))
 	}},
-	"rescue": {running, func(ctx context.Context, a *agent, i *instance, _ int) error {
+	"rescue": {func(w *world, i *instance) bool { return running(w, i) && i.nova == "" }, func(ctx context.Context, a *agent, i *instance, _ int) error {
 		saved, err := a.ops.Rescue(ctx, i.Instance, domainxml.NewDomain(domainxml.DomainOpts{Name: "rescue"}))
 		if saved != nil && err == nil {
 			i.rescued = saved
@@ -153,7 +157,7 @@ var operations = map[string]operation{
 		}
 		return err
 	}},
-	"shelve offload": {func(w *world, i *instance) bool { return running(w, i) && len(i.Ports) == 0 && i.added == "" }, func(ctx context.Context, a *agent, i *instance, _ int) error {
+	"shelve offload": {func(w *world, i *instance) bool { return running(w, i) && len(i.Ports) == 0 && restorable(i) }, func(ctx context.Context, a *agent, i *instance, _ int) error {
 		err := a.freed(ctx, a.ops.ShelveOffload(ctx, i.Instance))
 		if err == nil {
 			i.Host, i.ARQs, i.runs, i.want = "", nil, false, map[group]int{}
@@ -200,9 +204,87 @@ var operations = map[string]operation{
 	}, func(ctx context.Context, a *agent, i *instance, with int) error {
 		return a.add(ctx, i, []string{"gpu", "vgpu", "two"}[with%3])
 	}},
+	"get Nova's vGPU": {func(w *world, i *instance) bool {
+		return running(w, i) && i.profile == "" && len(i.Ports) == 0 && restorable(i) && w.guests.isFree(novaMdev(i.Host))
+	}, func(ctx context.Context, a *agent, i *instance, _ int) error { return a.novaVGPU(ctx, i) }},
+	"take over": {func(w *world, i *instance) bool { return running(w, i) && i.nova != "" }, func(ctx context.Context, a *agent, i *instance, _ int) error {
+		return a.takeOver(ctx, i)
+	}},
 	"release devices": {func(w *world, i *instance) bool { return running(w, i) && i.added != "" }, func(ctx context.Context, a *agent, i *instance, _ int) error {
 		return a.releaseDevices(ctx, i)
 	}},
+}
+
+// novaMdev is the mediated device that Nova has on a host.
+func novaMdev(host string) string { return "d0000000-0000-4000-8000-00000000000" + host[len(host)-1:] }
+
+// novaVGPU lets an instance have a vGPU of Nova's, as nova-compute spawns it. No fault is in the way.
+func (a *agent) novaVGPU(ctx context.Context, i *instance) error {
+	v, err := a.look(ctx)
+	if err != nil {
+		return err
+	}
+	allocations := map[string]any{}
+	for p, classes := range v.held[i.UUID] {
+		allocations[p] = map[string]any{"resources": classes}
+	}
+	for _, p := range v.providers {
+		if p.Name == i.Host+"_pci_0000_e1_00_0" {
+			allocations[p.UUID] = map[string]any{"resources": map[string]int{"VGPU": 1}}
+		}
+	}
+	body, err := json.Marshal(map[string]any{
+		"allocations": allocations, "project_id": i.project, "user_id": i.project, "consumer_generation": v.generations[i.UUID],
+	})
+	if err != nil {
+		return err
+	}
+	if status, err := a.send(ctx, http.MethodPut, "/placement/allocations/"+i.UUID, string(body)); err != nil || status != http.StatusNoContent {
+		return nil // a fault, or no room: it has none
+	}
+	domain, err := domainxml.Merge(anotherDomain(i), []domainxml.Hostdev{{MDEV: novaMdev(i.Host)}})
+	if err != nil {
+		return err
+	}
+	i.nova = novaMdev(i.Host)
+	a.guests.mu.Lock()
+	defer a.guests.mu.Unlock()
+	*a.guests.guests[place{i.UUID, i.Host}] = guest{string(domain), string(domain)}
+	return a.guests.tell(i.UUID)
+}
+
+// isFree reports whether no domain has a mediated device.
+func (h *hypervisor) isFree(mdev string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, g := range h.guests {
+		if strings.Contains(g.saved, mdev) {
+			return false
+		}
+	}
+	return true
+}
+
+// takeOver replaces Nova's vGPU of an instance by Cyborg's. One that was interrupted before is undone.
+func (a *agent) takeOver(ctx context.Context, i *instance) error {
+	result, err := a.ops.TakeOver(ctx, spawn.OwnershipChange{Instance: i.Instance, Flavor: flavor("vgpu"), Mdev: i.nova})
+	if result == nil {
+		return err
+	}
+	a.remember(result, nil)
+	i.profile, i.Flavor, i.ARQs, i.want = "vgpu", flavor("vgpu"), arqsOf(result), a.wants("vgpu")
+	if err == nil {
+		i.nova = ""
+	}
+	return err
+}
+
+// undoTakeOver ends a TakeOver that failed: while the domain has Nova's device the instance keeps that.
+func (a *agent) undoTakeOver(ctx context.Context, i *instance) error {
+	if g, _ := a.guests.at(place{i.UUID, i.Host}); strings.Contains(g.saved, i.nova) {
+		return a.flow.ReleaseDevices(ctx, i.UUID)
+	}
+	return a.takeOver(ctx, i)
 }
 
 // releaseDevices takes from an instance what it got while it ran.
@@ -459,6 +541,12 @@ func (w *world) prepare(act *action, beside int) (a *agent, do func(context.Cont
 		if a, do = w.choose(*act, beside); do != nil || instead[act.Do] == "" {
 			break
 		}
+		switch act.Do { // and an instance that fits the next time
+		case "add devices", "get Nova's vGPU":
+			act.Pick, act.With = 11, 0
+		case "program":
+			act.Pick, act.With = 7, 0
+		}
 		act.Do = instead[act.Do]
 	}
 	return a, do
@@ -506,6 +594,9 @@ func (w *world) choose(act action, beside int) (*agent, func(context.Context) er
 			if act.Do == "add devices" { // an interrupted one is undone
 				i.again = func(ctx context.Context, a *agent) error { return a.releaseDevices(ctx, i) }
 			}
+			if act.Do == "take over" {
+				i.again = func(ctx context.Context, a *agent) error { return a.undoTakeOver(ctx, i) }
+			}
 		}
 		return err
 	}
@@ -521,7 +612,7 @@ func (w *world) befall(act action, beside int) func(context.Context) error {
 			if beside == 1 {
 				return w.reconcile(ctx, w.agents[0])
 			}
-			_, err := w.agents[0].own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: hosts, Living: w.isLiving, Free: true})
+			_, err := w.reconcileHosts(ctx, w.agents[0])
 			return err
 		}
 	case "host down":

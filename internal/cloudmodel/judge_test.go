@@ -101,12 +101,13 @@ type provider struct {
 
 // view is what the services and the hosts show at an instant.
 type view struct {
-	arqs      []arq
-	providers map[string]provider
-	held      map[string]map[string]map[string]int // by consumer, provider and class
-	projects  map[string]string                    // by consumer
-	mdevs     map[string]string                    // hosts by mediated device
-	leaks     []simcloud.Leak
+	arqs        []arq
+	providers   map[string]provider
+	held        map[string]map[string]map[string]int // by consumer, provider and class
+	projects    map[string]string                    // by consumer
+	generations map[string]*int
+	mdevs       map[string]string // hosts by mediated device
+	leaks       []simcloud.Leak
 }
 
 // reader asks the services with an administrator's token.
@@ -160,7 +161,7 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 		ResourceProviders []provider `json:"resource_providers"`
 	}
 	r.get("/placement/resource_providers", "placement 1.36", &providers)
-	v = view{arqs: arqs.ARQs, providers: map[string]provider{}, held: map[string]map[string]map[string]int{}, projects: map[string]string{}, mdevs: map[string]string{}}
+	v = view{arqs: arqs.ARQs, providers: map[string]provider{}, held: map[string]map[string]map[string]int{}, projects: map[string]string{}, generations: map[string]*int{}, mdevs: map[string]string{}}
 	for _, p := range providers.ResourceProviders {
 		v.providers[p.UUID] = p
 	}
@@ -168,9 +169,10 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 		var held struct {
 			Allocations map[string]struct{ Resources map[string]int } `json:"allocations"`
 			Project     string                                        `json:"project_id"`
+			Generation  *int                                          `json:"consumer_generation"`
 		}
 		r.get("/placement/allocations/"+consumer, "placement 1.36", &held)
-		v.projects[consumer] = held.Project
+		v.projects[consumer], v.generations[consumer] = held.Project, held.Generation
 		for p, of := range held.Allocations {
 			if v.held[consumer] == nil {
 				v.held[consumer] = map[string]map[string]int{}
@@ -343,6 +345,14 @@ func (w *world) whole(v view, i *instance) (problems []string) {
 		}
 		if _, there := v.mdevs[a.Handle]; a.Type == "MDEV" && !there {
 			wrong("the mediated device %s is not there", a.Handle)
+		}
+	}
+	if i.nova != "" {
+		devices = append(devices, "mdev "+i.nova)
+		for _, p := range v.providers {
+			if p.Name == i.Host+"_pci_0000_e1_00_0" {
+				expected[p.UUID] = map[string]int{"VGPU": 1}
+			}
 		}
 	}
 	slices.Sort(devices)

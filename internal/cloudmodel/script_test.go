@@ -54,6 +54,7 @@ var frequency = []struct {
 }{
 	{"spawn", 8}, {"delete", 4}, {"stop", 3}, {"start", 4}, {"soft reboot", 2}, {"hard reboot", 2}, {"rebuild", 3}, {"rescue", 2}, {"unrescue", 4},
 	{"shelve offload", 2}, {"unshelve", 7}, {"evacuate", 10}, {"local delete", 3}, {"resume", 3}, {"program", 4}, {"add devices", 3}, {"release devices", 5},
+	{"get Nova's vGPU", 1}, {"take over", 6},
 	{"reconcile", 3}, {"host down", 1}, {"host up", 3}, {"host reboot", 1}, {"device vanishes", 2}, {"devices return", 2}, {"profile changes", 3}, {"hours pass", 1},
 }
 
@@ -68,7 +69,7 @@ var total = func() (n int) {
 var instead = map[string]string{
 	"delete": "spawn", "stop": "spawn", "start": "stop", "soft reboot": "spawn", "hard reboot": "spawn", "rebuild": "spawn", "rescue": "spawn",
 	"unrescue": "rescue", "shelve offload": "spawn", "unshelve": "shelve offload", "evacuate": "host down", "local delete": "host down",
-	"resume": "spawn", "program": "spawn", "add devices": "spawn", "release devices": "add devices", "host down": "host up", "host up": "host down",
+	"resume": "spawn", "program": "spawn", "add devices": "spawn", "release devices": "add devices", "get Nova's vGPU": "spawn", "take over": "get Nova's vGPU", "host down": "host up", "host up": "host down",
 }
 
 func drawAction(r *rand.Rand) action {
@@ -155,6 +156,13 @@ func concerns(operation string) bool {
 // draw makes a script. Each of the rules has the same chance.
 func draw(r *rand.Rand, rules []fault.Rule) script {
 	s := script{Hosts: 2 + r.IntN(3), Agents: 2 + r.IntN(3), Slow: r.IntN(2) == 0}
+	for range 1 + r.IntN(2) { // some instances to begin with
+		var of step
+		for range 3 {
+			of.Actions = append(of.Actions, action{Do: "spawn", Agent: r.IntN(4), Pick: r.IntN(8), With: r.IntN(24)})
+		}
+		s.Steps = append(s.Steps, of)
+	}
 	for range 4 + r.IntN(16) {
 		var of step
 		for range 1 + r.IntN(3) {

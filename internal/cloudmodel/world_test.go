@@ -153,11 +153,19 @@ func (w *world) list() (all []*instance) {
 	return all
 }
 
-// isLiving is what Nova's database answers.
-func (w *world) isLiving(_ context.Context, instance string) (bool, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.instances[instance] != nil, nil
+// reconcileHosts frees what belongs to no living instance, host by host as the agents of the hosts do: an instance that was
+// evacuated does not live on its old host.
+func (w *world) reconcileHosts(ctx context.Context, a *agent) (found []spawn.Leftover, err error) {
+	for _, host := range w.cloud.HostNames() {
+		of, failed := a.own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: []string{host}, Free: true, Living: func(_ context.Context, instance string) (bool, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			i := w.instances[instance]
+			return i != nil && (i.Host == host || !i.isWhole()), nil
+		}})
+		found, err = append(found, of...), errors.Join(err, failed)
+	}
+	return found, err
 }
 
 // leftoversOf lists what an error names.
@@ -452,7 +460,7 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 			return err
 		}
 	}
-	found, err := a.own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: w.cloud.HostNames(), Living: w.isLiving, Free: true})
+	found, err := w.reconcileHosts(ctx, a)
 	if err != nil && (!errors.Is(err, spawn.ErrLeftover) || a.line.alive() != nil || ctx.Err() != nil) {
 		return err
 	}
