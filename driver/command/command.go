@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -60,12 +59,13 @@ func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 	if err != nil {
 		return driver.Report{}, err
 	}
-	devices, err := d.decode(answer)
+	report, err := d.decode(answer)
 	if err != nil {
 		return driver.Report{}, fmt.Errorf("%s: discover: answer of %s: %w", d.Name(), d.config.Program, err)
 	}
-	var report driver.Report
-	for _, device := range devices {
+	found := report.Devices
+	report.Devices = nil
+	for _, device := range found {
 		for i := range device.Deployables {
 			device.Deployables[i].DriverName = d.Name() // the agent finds the driver by it
 		}
@@ -78,26 +78,47 @@ func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 	return report, nil
 }
 
-// decode reads the answer of discover in either form. What is not known to be about a device makes
-// the answer unusable: the agent removes what is not in it.
-func (d *Driver) decode(answer []byte) (devices []driver.Device, err error) {
+// decode reads the answer of discover in either form. An entry that cannot be read is a problem of its
+// own, at its address if it has one, so that an agent keeps what it knows of that device.
+func (d *Driver) decode(answer []byte) (report driver.Report, err error) {
 	if answer = bytes.TrimSpace(answer); bytes.HasPrefix(answer, []byte("[")) {
-		err = strictjson.Decode(answer, &devices)
-		if at := slices.IndexFunc(devices, func(d driver.Device) bool { return len(d.ControlPath.Info) == 0 }); err == nil && at >= 0 {
-			err = fmt.Errorf("device %d has no controlpath_id", at)
+		var entries []json.RawMessage
+		err = strictjson.Decode(answer, &entries)
+		for i, entry := range entries {
+			var device driver.Device
+			err := strictjson.Decode(entry, &device)
+			if err == nil && len(device.ControlPath.Info) == 0 {
+				err = errors.New("no controlpath_id")
+			}
+			if err != nil {
+				report.AddProblem(controlPathIn(entry), fmt.Errorf("device %d: %w", i, err))
+				continue
+			}
+			report.Devices = append(report.Devices, device)
 		}
-		return devices, err
+		return report, err
 	}
 	var wrapped struct {
 		Rocky json.RawMessage `json:"rocky"`
 	}
 	if err := strictjson.Decode(answer, &wrapped); err != nil {
-		return nil, err
+		return report, err
 	}
 	if wrapped.Rocky == nil {
-		return nil, errors.New("neither a list of devices nor an object with rocky")
+		return report, errors.New("neither a list of devices nor an object with rocky")
 	}
-	return d.config.devicesOf(wrapped.Rocky)
+	return report, d.config.addDictionary(&report, wrapped.Rocky)
+}
+
+// controlPathIn is the address of an entry that may be malformed otherwise, empty if it has none.
+func controlPathIn(entry []byte) string {
+	var device struct {
+		ControlPath driver.ControlPath `json:"controlpath_id"`
+	}
+	if json.Unmarshal(entry, &device) != nil || len(device.ControlPath.Info) == 0 {
+		return ""
+	}
+	return device.ControlPath.Address().String()
 }
 
 // CreateMdev implements driver.MdevDriver.

@@ -44,6 +44,11 @@ func program(verb string) int {
 	if socket, found := strings.CutPrefix(host, "hangs "); found {
 		return hang(socket)
 	}
+	if name, found := strings.CutPrefix(host, "file "); found {
+		text, err := os.ReadFile(name)
+		fmt.Printf("%s", text)
+		return status(err)
+	}
 	switch host {
 	case "list":
 		fmt.Print(`[{"vendor": "1d55", "model": "NPU", "type": "AICHIP",
@@ -79,6 +84,13 @@ func program(verb string) int {
 		return 1
 	default:
 		fmt.Print(strings.TrimPrefix(host, "prints "))
+	}
+	return 0
+}
+
+func status(err error) int {
+	if err != nil {
+		return 1
 	}
 	return 0
 }
@@ -125,6 +137,21 @@ func newDriver(t testing.TB, host string, change ...func(*command.Config)) *comm
 		t.Fatal(err)
 	}
 	return d
+}
+
+// printing is the driver of a program that prints a text, and its host, whose name is short.
+func printing(t *testing.T, text string) (d *command.Driver, host string) {
+	t.Helper()
+	file, err := os.CreateTemp("", "")
+	if err == nil {
+		_, err = file.WriteString(text)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(file.Name()) })
+	host = "file " + file.Name()
+	return newDriver(t, host), host
 }
 
 func writes(c *command.Config) { c.Writes = true }
@@ -182,23 +209,111 @@ func TestTheDictionaryOfRocky(t *testing.T) {
 	}
 }
 
+// entry is a device of the dictionary at 0000:3b:00.0.
+func entry(fields string) string {
+	return `{"rocky": {"0000:3b:00.0": {"type": "FPGA", "vendor": "intel", "product": "PAC"` + fields + `}}}`
+}
+
+// A region that names its PCI function, as drivers of Queens do, is a deployable; a device whose regions share one is one unit.
+func TestTheRegionsOfTheDictionary(t *testing.T) {
+	t.Parallel()
+	const region, function = "a1aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa", "f1aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
+	const regionTrait, functionTrait = "CUSTOM_FPGA_INTEL_REGION_A1AAAAAA_AAAA_4AAA_8AAA_AAAAAAAAAAAA", "CUSTOM_FPGA_INTEL_FUNCTION_F1AAAAAA_AAAA_4AAA_8AAA_AAAAAAAAAAAA"
+	part := func(name, function string, attributes []driver.Attribute, traits ...string) driver.Deployable {
+		return driver.Deployable{
+			Name: name, NumAccelerators: 1, DriverName: "command", Class: "CUSTOM_ACCELERATOR_FPGA",
+			Traits: append([]string{"OWNER_CYBORG", "CUSTOM_FPGA_INTEL_PAC"}, traits...), Attributes: attributes,
+			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: driver.Info{"domain": "0000", "bus": "3b", "device": "00", "function": function}}},
+		}
+	}
+	for _, tt := range []struct {
+		name, fields string
+		want         []driver.Deployable
+	}{
+		{"one with a function", `, "regions": [{"devices": "0000:3b:00.1", "function-uuid": "` + function + `"}]`,
+			[]driver.Deployable{part("_0000:3b:00.0", "1", nil, functionTrait)}},
+		{"two with functions", `, "regions": [{"devices": "0000:3b:00:1", "region-type-uuid": "` + region + `", "bitstream-id": "` + id1 + `"},
+			{"devices": "0000:3b:00.2", "function-uuid": "` + function + `"}]`,
+			[]driver.Deployable{
+				part("_0000:3b:00.0_region0", "1", []driver.Attribute{{Key: "bitstream_id", Value: id1}}, regionTrait),
+				part("_0000:3b:00.0_region1", "2", nil, functionTrait),
+			}},
+		{"two of the whole card", `, "regions": [{"region-type-uuid": "` + region + `", "bitstream-id": "` + id1 + `"}, {"function-uuid": "` + function + `"}]`,
+			[]driver.Deployable{part("_0000:3b:00.0", "0", []driver.Attribute{{Key: "bitstream_id_region0", Value: id1}}, regionTrait, functionTrait)}},
+	} {
+		d, host := printing(t, entry(tt.fields))
+		report, err := d.Discover(t.Context())
+		if err != nil || len(report.Devices) != 1 || len(report.Warnings) > 0 {
+			t.Errorf("%s: %+v, %v", tt.name, report, err)
+			continue
+		}
+		got := report.Devices[0].Deployables
+		for i := range got {
+			got[i].Name = strings.TrimPrefix(got[i].Name, host)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// The specification adds its keys to those that drivers have.
+func TestOtherKeysOfTheDictionaryAreIgnored(t *testing.T) {
+	t.Parallel()
+	d, _ := printing(t, entry(`, "pr_num": 1, "path": "/sys/class/fpga/intel-fpga-dev.0", "regions": [{"path": "x", "devices": "0000:3b:00.1"}]`))
+	report, err := d.Discover(t.Context())
+	if err != nil || len(report.Devices) != 1 || len(report.Problems) > 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	want := []driver.Notice{{Address: "0000:3b:00.0", Driver: "command", Reason: "keys that are not read: path, pr_num, regions.path"}}
+	if diff := cmp.Diff(want, report.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestABadEntryLosesOnlyItself(t *testing.T) {
+	t.Parallel()
+	const good = `"0000:5e:00.0": {"type": "GPU", "vendor": "acme", "product": "Vision"}`
+	const goodDevice = `{"vendor": "1d55", "model": "NPU", "type": "AICHIP", "controlpath_id": {"cpid_type": "PCI", "cpid_info": {"domain": "0000", "bus": "5e", "device": "00", "function": "0"}},
+		"deployable_list": [{"name": "x", "num_accelerators": 1, "driver_name": "d", "class": "CUSTOM_NPU", "attach_handle_list": [{"attach_type": "PCI", "attach_info": {"domain": "0000", "bus": "5e", "device": "00", "function": "0"}}]}]}`
+	fpga := func(fields string) string {
+		return `{"rocky": {` + good + `, "0000:3b:00.0": {"type": "FPGA", "vendor": "a", "product": "b", ` + fields + `}}}`
+	}
+	for text, want := range map[string]string{
+		`{"rocky": {` + good + `, "x": {}}}`:                                                          `driver: rocky: "x": `,
+		`{"rocky": {` + good + `, "0000:3b:00.0": null}}`:                                             `driver: device 0000:3b:00.0: rocky: "0000:3b:00.0": null is no device`,
+		`{"rocky": {` + good + `, "0000:3b:00.0": {"type": 1}}}`:                                      `driver: device 0000:3b:00.0: rocky: "0000:3b:00.0": json: `,
+		`{"rocky": {` + good + `, "0000:3b:00.0": {"type": "GPU", "vendor": "a"}}}`:                   "empty part",
+		`{"rocky": {` + good + `, "0000:3b:00.0": {"type": "GPU", "vendor": "a/b", "product": "c"}}}`: `character '/' is not allowed`,
+		fpga(`"regions": [{"function-uuid": "f"}]`):                                                   `region 0: "f" is not a UUID`,
+		fpga(`"regions": [{"devices": "0000:3b:00.1"}, {"devices": "0000:3b:00.1"}]`):                 `region 1: function 0000:3b:00.1 is also that of another region`,
+		fpga(`"regions": [{"devices": "0000:3b:00.1"}, {}]`):                                          `1 of 2 regions have no PCI function (devices)`,
+		fpga(`"regions": [{"devices": "x"}]`):                                                         `region 0: devices: `,
+		`[` + goodDevice + `, null]`:                                                                  "device 1: no controlpath_id",
+		`[{"vendr": ""}, ` + goodDevice + `]`:                                                         "device 0: ",
+		`[{"vendr": "", "controlpath_id": {"cpid_info": {"domain": "0000", "bus": "3b", "device": "00", "function": "0"}}}, ` + goodDevice + `]`: `driver: device 0000:3b:00.0: device 0: json: unknown field "vendr"`,
+	} {
+		d, _ := printing(t, text)
+		report, err := d.Discover(t.Context())
+		if err != nil || len(report.Devices) != 1 || report.Devices[0].ControlPath.Address().String() != "0000:5e:00.0" {
+			t.Errorf("%s: %+v, %v", text, report.Devices, err)
+		}
+		if len(report.Problems) != 1 || !strings.Contains(report.Problems[0].Error(), want) {
+			t.Errorf("%s: problems %v, want %s", text, report.Problems, want)
+		}
+	}
+}
+
 func TestAnswersThatAreRefused(t *testing.T) {
 	t.Parallel()
-	regions := `"regions": [{}, {}]`
 	for text, want := range map[string]string{
-		"":                     "EOF",
-		"x":                    "invalid character",
-		"{}":                   "neither a list of devices nor an object with rocky",
-		"null":                 "neither a list of devices nor an object with rocky", // jq prints it for a key that is not there
-		`[null]`:               "device 0 has no controlpath_id",
-		`{"rocky": null}`:      "rocky: null is no dictionary",
-		`[{"vendr": ""}]`:      "vendr",
-		`{"rocky": []}`:        "rocky: ",
-		`{"rocky": {"x": {}}}`: `rocky: "x": `,
-		`{"rocky": {"0000:3b:00.0": {"type": "GPU", "vendor": "a", "product": "b", ` + regions + `}}}`:                      "2 regions",
-		`{"rocky": {"0000:3b:00.0": {"type": "FPGA", "vendor": "a", "product": "b", "regions": [{"function-uuid": "f"}]}}}`: `"f" is not a UUID`,
-		`{"rocky": {"0000:3b:00.0": {"type": "GPU", "vendor": "a"}}}`:                                                       "empty part",
-		`{"rocky": {"0000:3b:00.0": {"type": "GPU", "vendor": "a/b", "product": "c"}}}`:                                     `character '/' is not allowed`,
+		"":                "EOF",
+		"x":               "invalid character",
+		"{}":              "neither a list of devices nor an object with rocky",
+		"null":            "neither a list of devices nor an object with rocky", // jq prints it for a key that is not there
+		`{"rocky": null}`: "rocky: null is no dictionary",
+		`{"rocky": []}`:   "rocky: ",
+		`[{}] x`:          "something follows the JSON value",
 	} {
 		report, err := newDriver(t, "prints "+text).Discover(t.Context())
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "command: discover: answer of /") || len(report.Devices) > 0 {
