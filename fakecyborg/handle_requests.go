@@ -135,7 +135,7 @@ func (s *Server) createARQs(c *simhttp.Call) error {
 	if !ok {
 		return store.Refuse(store.Uncoded, "DeviceProfile name needed.")
 	}
-	from, err := s.imageOfRequest(c.Context(), body)
+	from, err := s.imageOfRequest(c.Context(), name, body)
 	if err != nil {
 		return err
 	}
@@ -185,9 +185,10 @@ func (s *Server) storeARQs(ctx context.Context, profile, project string, bitstre
 	return err
 }
 
-// imageOfRequest is the bitstream or function that the image of image_uuid names. An image that
-// names neither is no error: most images have nothing to do with FPGAs.
-func (s *Server) imageOfRequest(ctx context.Context, body json.RawMessage) (ref store.BitstreamRef, err error) {
+// imageOfRequest is the image of image_uuid, with the bitstream or function that it names if a group of
+// the profile leaves that to it. An image that names neither is no error: most images have nothing to do
+// with FPGAs.
+func (s *Server) imageOfRequest(ctx context.Context, profile string, body json.RawMessage) (ref store.BitstreamRef, err error) {
 	if !s.cfg.UseImageUUID {
 		return ref, nil
 	}
@@ -202,6 +203,9 @@ func (s *Server) imageOfRequest(ctx context.Context, body json.RawMessage) (ref 
 	}
 	if !uuids.Like(*id) {
 		return ref, store.Refuse(store.Invalid, "image_uuid: Expected a uuid but received %s.", *id)
+	}
+	if !store.Read(s.db, func(tx store.Tx) bool { return tx.LeavesBitstream(profile) }) {
+		return store.BitstreamRef{GuestImage: *id}, nil
 	}
 	image, err := s.conductor.DescribeImage(ctx, *id)
 	var refused *store.Refusal

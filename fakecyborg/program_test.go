@@ -31,6 +31,7 @@ const (
 	imageRegion  = "cccccccc-0000-4000-8000-000000000005" // for another type of region
 	imageOdd     = "cccccccc-0000-4000-8000-000000000006" // its function can be no trait
 	imagePlain   = "cccccccc-0000-4000-8000-000000000007" // names no function
+	imageGuest   = "cccccccc-0000-4000-8000-000000000008" // of a guest
 	functionUUID = "d8424dc4-a4a3-c413-f89e-433683f9040b"
 )
 
@@ -57,10 +58,25 @@ func images(t *testing.T) *glance.Server {
 	return s
 }
 
-func withImages(t *testing.T) fakecyborg.Option {
+// addGuestImages adds the image of a guest, in a format that a bitstream may have, and others in those of virtual disks.
+func addGuestImages(t *testing.T, s *glance.Server, property, value string) {
 	t.Helper()
+	for _, format := range []string{"raw", "qcow2", "iso"} {
+		image := glance.Image{Data: []byte("disk"), DiskFormat: format, Properties: map[string]string{property: value}}
+		if format == "raw" {
+			image.ID = imageGuest
+		}
+		if _, err := s.AddImage(image); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func withImages(t *testing.T) fakecyborg.Option { return withGlance(images(t)) }
+
+func withGlance(s *glance.Server) fakecyborg.Option {
 	return fakecyborg.WithGlance(sim.Endpoint{
-		URL: "http://glance.invalid/v2", Client: &http.Client{Transport: simhttp.NewTransport(images(t))}, Token: adminToken,
+		URL: "http://glance.invalid/v2", Client: &http.Client{Transport: simhttp.NewTransport(s)}, Token: adminToken,
 	})
 }
 
@@ -657,28 +673,40 @@ func TestOwnerProgramsAtRunTime(t *testing.T) {
 
 func TestImageOfTheInstanceIsUsedWhereTheGroupNamesNone(t *testing.T) {
 	t.Parallel()
-	create := func(w *world, profile, image string) reply {
-		return w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":%q,"image_uuid":%s}`, profile, image)})
-	}
 	for _, tt := range []struct {
-		use     bool
-		image   string
-		status  int
-		written string
+		use             bool
+		group           string // the key of the group; x means nothing
+		image           string
+		property, value string // of the image of the guest
+		status          int
+		written         string
 	}{
-		{false, `"` + imageUUID + `"`, 201, ""},
-		{false, `"` + unknownID + `"`, 201, ""},
-		{true, `"` + imageUUID + `"`, 201, "uuid"},
-		{true, `"` + imagePlain + `"`, 201, ""},
-		{true, `null`, 201, ""},
-		{true, `"` + unknownID + `"`, 404, ""},
-		{true, `"x"`, 400, ""},
-		{true, `[]`, 400, ""},
-		{true, `"` + imageOne + `"`, 400, ""}, // which of its names is meant?
+		{false, "x", `"` + imageGuest + `"`, "function_id", functionUUID, 201, ""},
+		{false, "x", `"` + unknownID + `"`, "", "", 201, ""},
+		{true, "x", `"` + imageGuest + `"`, "function_id", functionUUID, 201, "uuid"},
+		{true, "x", `"` + imageGuest + `"`, "function_id", strings.ReplaceAll(functionUUID, "-", ""), 201, "uuid"},
+		{true, "x", `"` + imageGuest + `"`, "function_name", "gzip", 201, "bits"},
+		{true, "x", `"` + imageGuest + `"`, "bitstream_id", imagePlain, 201, "plain"},
+		{true, "x", `"` + imageGuest + `"`, "bitstream_name", "gzip-v1", 201, "bits"},
+		{true, "function_id", `"` + imageGuest + `"`, "function_id", "one", 201, "bits"},
+		{true, "function_name", `"` + imageGuest + `"`, "function_name", "gzip", 201, "bits"},
+		{true, "bitstream_name", `"` + imageGuest + `"`, "bitstream_name", "gzip-v1", 201, "bits"},
+		{true, "bitstream_name", `"` + unknownID + `"`, "", "gzip-v1", 201, "bits"}, // it is not read
+		{true, "x", `"` + imagePlain + `"`, "", "", 201, ""},
+		{true, "x", `null`, "", "", 201, ""},
+		{true, "x", `"` + unknownID + `"`, "", "", 404, ""},
+		{true, "x", `"x"`, "", "", 400, ""},
+		{true, "x", `[]`, "", "", 400, ""},
+		{true, "x", `"` + imageOne + `"`, "", "", 400, ""}, // which of its names is meant?
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w, card := fpgaWorld(t, fakecyborg.Config{UseImageUUID: tt.use}, `"accel:x":"y"`)
-			r := create(w, "f", tt.image)
+			card, glance := newHardware("test", fpgaCard("FPGA")), images(t)
+			if tt.property != "" {
+				addGuestImages(t, glance, "accel:"+tt.property, tt.value)
+			}
+			w := newWorld(t, fakecyborg.Config{UseImageUUID: tt.use}, []driver.Driver{card}, withGlance(glance))
+			w.profile("f", fmt.Sprintf(`[{"resources:FPGA":"1","accel:%s":%q}]`, tt.group, tt.value))
+			r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":"f","image_uuid":%s}`, tt.image)})
 			w.want(r, tt.status, "")
 			if tt.status != 201 {
 				checkStates(t, w)
@@ -689,7 +717,29 @@ func TestImageOfTheInstanceIsUsedWhereTheGroupNamesNone(t *testing.T) {
 			synctest.Wait()
 			w.server.CheckBound(t, instanceA, 1)
 			if got := string(slices.Concat(card.images...)); got != tt.written {
-				t.Errorf("%t %s: written %q, want %q", tt.use, tt.image, got, tt.written)
+				t.Errorf("%+v: written %q", tt, got)
+			}
+		})
+	}
+}
+
+// The image of a guest is never written to a region.
+func TestTheImageOfTheInstanceIsNoBitstream(t *testing.T) {
+	t.Parallel()
+	for property, failure := range map[string]string{
+		"bitstream_id":   "bitstream_id " + imageGuest + " is the image of the instance, not a bitstream",
+		"bitstream_name": "bitstream_name " + imageGuest + ": no image has it, want exactly one",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			card, glance := newHardware("test", fpgaCard("FPGA")), images(t)
+			addGuestImages(t, glance, "accel:"+property, imageGuest)
+			w := newWorld(t, fakecyborg.Config{UseImageUUID: true}, []driver.Driver{card}, withGlance(glance))
+			w.profile("f", `[{"resources:FPGA":"1"}]`)
+			r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":"f","image_uuid":%q}`, imageGuest)})
+			w.want(w.patch(binding(instanceA, fpgaProvider(), r.list(t, "arqs")[0]["uuid"].(string))), 202, "")
+			synctest.Wait()
+			if got := w.server.ARQs()[0]; got.State != fakecyborg.StateBindFailed || !strings.Contains(got.Failure, failure) || len(card.images) > 0 {
+				t.Errorf("%s: %s %q, written %q", property, got.State, got.Failure, card.images)
 			}
 		})
 	}

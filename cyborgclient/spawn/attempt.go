@@ -22,8 +22,9 @@ type Request struct {
 	Instance string
 	Flavor   requestspec.Flavor
 	// Image is the UUID of the instance's image. Cyborg gets it with the ARQs of a device
-	// profile that has FPGAs and does not name what to load into them (the specification of
-	// Train); no released Cyborg reads it.
+	// profile that has FPGAs (the specification of Train): the image names what to load into
+	// those for which the profile does not, and is itself no bitstream. No released Cyborg
+	// reads it.
 	Image string
 	// Domain is the libvirt domain into which the devices are merged. Empty means a
 	// minimal domain of the flavor's size, whose name is "instance-" and the UUID.

@@ -44,7 +44,7 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 		ticket: ticket, lost: true, began: time.Now(), from: from, missing: max(1, arqCount(from.profile)),
 	}
 	opts := cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name}
-	if loadsOfImage(from.profile) {
+	if hasRegions(from.profile) {
 		opts.ImageUUID = a.Request.Image
 	}
 	arqs, err := a.flow.cyborg.CreateARQs(ctx, opts)

@@ -43,7 +43,7 @@ func cells() (list []cell) {
 }
 
 func (c cell) model() *simcloud.Model {
-	model := imageModel()
+	model := imageModel("accel:bitstream_id", imageCrypto)
 	model.Cyborg.UseImageUUID = false
 	model.Cyborg.BindingStates, model.Cyborg.AsyncBind, model.Cyborg.UpstreamQuirks = c.states, c.async, c.quirks
 	return model

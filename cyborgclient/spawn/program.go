@@ -29,8 +29,12 @@ const (
 type ProgramRequest struct {
 	// Instance is the UUID of the instance, ARQ that of its ARQ.
 	Instance, ARQ string
+	// Image is the UUID of the instance's own image, or empty. It may name the function that its
+	// instances need, and is no bitstream.
+	Image string
 	// Set exactly one: the UUID of the bitstream's image, or the function by which
-	// the image is found in the image service.
+	// the image is found in the image service. Images in the format of a virtual disk, such as
+	// qcow2, are no bitstreams.
 	Bitstream, FunctionID, FunctionName string
 }
 
@@ -98,6 +102,11 @@ func (r ProgramRequest) check() error {
 			given++
 		}
 	}
+	if r.Image != "" {
+		if err := checkUUID("image", r.Image); err != nil {
+			return err
+		}
+	}
 	if given != 1 {
 		return fmt.Errorf("%w: program ARQ %s: set exactly one of bitstream, function id and function name, not %d", ErrRequest, r.ARQ, given)
 	}
@@ -148,7 +157,7 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	}
 	var found []string
 	for _, value := range values {
-		if found, err = imagesWith(ctx, client, property, value); err != nil {
+		if found, err = bitstreamsWith(ctx, client, property, value, r.Image); err != nil {
 			return "", fmt.Errorf("spawn: program: images: %w", err)
 		}
 		if len(found) > 0 {
@@ -161,18 +170,22 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	return found[0], nil
 }
 
-// imagesWith returns the images with the value of a property; of several, two or more.
-func imagesWith(ctx context.Context, client *gophercloud.ServiceClient, property, value string) (found []string, err error) {
+// bitstreamsWith returns the bitstreams with the value of a property; of several, two or more. The images of guests
+// may have it, too: that of the instance, and those in another format than raw, the usual one of bitstreams.
+func bitstreamsWith(ctx context.Context, client *gophercloud.ServiceClient, property, value, guestImage string) (found []string, err error) {
 	ctx, tokens := session.Watch(ctx)
 	err = images.List(client, imageQuery{property: {value}}).EachPage(ctx, func(_ context.Context, page pagination.Page) (more bool, err error) {
-		known := len(found)
 		all, err := images.ExtractImages(page)
 		for _, image := range all {
-			if image.Properties[property] == value {
+			if image.Properties[property] != value {
+				continue
+			}
+			more = true // a page without one is no answer to the query
+			if image.ID != guestImage && (image.DiskFormat == "" || image.DiskFormat == "raw") {
 				found = append(found, image.ID)
 			}
 		}
-		return len(found) == 1 && known == 0, err // a page without one is no answer to the query
+		return more && len(found) < 2, err
 	})
 	return found, tokens.Redacted(err)
 }
@@ -183,13 +196,10 @@ type imageQuery url.Values
 // ToImageListQuery implements images.ListOptsBuilder.
 func (q imageQuery) ToImageListQuery() (string, error) { return "?" + url.Values(q).Encode(), nil }
 
-// loadsOfImage reports whether an FPGA of the profile gets what the instance's image names:
-// a group names nothing itself.
-func loadsOfImage(profile requestspec.Profile) bool {
+// hasRegions reports whether a profile requests FPGAs.
+func hasRegions(profile requestspec.Profile) bool {
 	return slices.ContainsFunc(profile.Groups, func(group map[string]string) bool {
-		names := slices.ContainsFunc([]string{propertyFunctionID, propertyFunctionName, "accel:bitstream_id", "accel:bitstream_name"},
-			func(key string) bool { return group[key] != "" })
-		return !names && (group["resources:FPGA"] != "" || group["resources:CUSTOM_ACCELERATOR_FPGA"] != "")
+		return group["resources:FPGA"] != "" || group["resources:CUSTOM_ACCELERATOR_FPGA"] != ""
 	})
 }
 

@@ -288,14 +288,13 @@ func TestProgramRefusesARQsOfOtherInstances(t *testing.T) {
 	})
 }
 
-// imageModel has a Cyborg that reads the image of an instance, and profiles that name what
-// to load, or leave it to the image.
-func imageModel() *simcloud.Model {
+// imageModel has a Cyborg that reads the image of an instance, with a property, and profiles that name
+// what to load, or leave it to the image.
+func imageModel(property, value string) *simcloud.Model {
 	model := programModel()
 	model.Cyborg.UseImageUUID = true
-	model.Images = append(model.Images, simcloud.Image{ID: imageGuest, Name: "guest", Data: "disk", Properties: map[string]string{
-		"accel:bitstream_id": imageCrypto,
-	}})
+	model.Images[0].Properties["accel:bitstream_name"] = "gzip-v1"
+	model.Images = append(model.Images, simcloud.Image{ID: imageGuest, Name: "guest", Data: "disk", Properties: map[string]string{property: value}})
 	fpga := func(key, value string) []map[string]string {
 		group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
 		if key != "" {
@@ -312,16 +311,21 @@ func imageModel() *simcloud.Model {
 // What the image of an instance names is loaded where the profile does not name it.
 func TestTheImageNamesTheFunction(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ profile, image, want string }{
-		{"any-function", imageGuest, cryptoTrait},
-		{"own-function", imageGuest, gzipTrait},
-		{"any-function", "", ""},
-		{"gpu", port1, ""}, // no image of Glance: a Cyborg that is told of it refuses
+	for _, tt := range []struct{ profile, image, property, value, want string }{
+		{"any-function", imageGuest, "bitstream_id", imageCrypto, cryptoTrait},
+		{"any-function", imageGuest, "bitstream_name", "gzip-v1", gzipTrait},
+		{"any-function", imageGuest, "function_id", gzipID, gzipTrait},
+		{"any-function", imageGuest, "function_name", "gzip", gzipTrait},
+		{"own-function", imageGuest, "bitstream_id", imageCrypto, gzipTrait},
+		{"own-function", imageGuest, "function_id", gzipID, gzipTrait},
+		{"own-function", port1, "", "", gzipTrait}, // no image of Glance, and not needed
+		{"any-function", "", "", "", ""},
+		{"gpu", port1, "", "", ""}, // no image of Glance: a Cyborg that is told of it refuses
 	} {
-		t.Run(tt.profile+" "+tt.image, func(t *testing.T) {
+		t.Run(tt.profile+" "+tt.image+" "+tt.property, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: imageModel()})
+				s := newSite(t, worldOpts{model: imageModel("accel:"+tt.property, tt.value)})
 				req := request(tt.profile)
 				req.Image = tt.image
 				result, err := s.flow.Run(t.Context(), req)

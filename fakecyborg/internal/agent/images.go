@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
@@ -62,9 +63,13 @@ func imageOf(id string, fields map[string]json.RawMessage) store.Image {
 	return image
 }
 
-// findImage finds the image of a reference. Of a function or a name, Glance must have exactly one.
+// findImage finds the image of a reference. Of a function or a name, Glance must have exactly one bitstream.
 func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (store.Image, error) {
-	if want.By == store.ByBitstreamID {
+	switch {
+	case want.By != store.ByBitstreamID:
+	case want.Value == want.GuestImage:
+		return store.Image{}, fmt.Errorf("%s is the image of the instance, not a bitstream", want)
+	default:
 		return c.DescribeImage(ctx, want.Value)
 	}
 	var list []map[string]json.RawMessage
@@ -80,11 +85,23 @@ func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (sto
 		if err := got.Decode(&body); err != nil {
 			return store.Image{}, err
 		}
-		if list = body.Images; len(list) > 0 {
+		list = slices.DeleteFunc(body.Images, func(fields map[string]json.RawMessage) bool {
+			return !c.cfg.Quirks && !isBitstream(fields, want.GuestImage)
+		})
+		if len(list) > 0 {
 			break
 		}
 	}
 	return oneImage(want, list)
+}
+
+// isBitstream reports whether an image that has the property of a bitstream may be one. The images of guests have
+// the property, too: they name what they need. An image in the format of a virtual disk is of a guest.
+func isBitstream(fields map[string]json.RawMessage, guestImage string) bool {
+	var id, format string
+	_ = json.Unmarshal(fields["id"], &id)
+	_ = json.Unmarshal(fields["disk_format"], &format) // null: none
+	return (guestImage == "" || id != guestImage) && (format == "" || format == "raw")
 }
 
 // oneImage is the only image of a list.

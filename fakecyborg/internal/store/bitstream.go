@@ -35,8 +35,11 @@ func (i Image) Get(by Selector) string { return i.Properties[by.Property()] }
 
 // BitstreamRef names the FPGA image that a request wants on its device.
 type BitstreamRef struct {
-	By    Selector `json:"by"`
-	Value string   `json:"value"`
+	By    Selector `json:"by,omitempty"`
+	Value string   `json:"value,omitempty"`
+	// GuestImage is the image of the instance, if it is known. It is no bitstream, though it may have the property
+	// by which one is found: it names what its guests need.
+	GuestImage string `json:"guest_image,omitempty"`
 }
 
 // Named reports whether there is an image at all.
@@ -63,7 +66,7 @@ func (r BitstreamRef) Spellings(quirks bool) []string {
 }
 
 func (r BitstreamRef) valid() bool {
-	return r == BitstreamRef{} || r.Named() && slices.Contains(selectors(false), r.By)
+	return r.By == "" && !r.Named() || r.Named() && slices.Contains(selectors(false), r.By)
 }
 
 // bitstream is what the group wants programmed. Naming it in more than one way is refused when the
@@ -80,7 +83,18 @@ func (g Group) bitstream(profile string, quirks bool) (BitstreamRef, error) {
 
 // BitstreamOf is what an image of image_uuid names, if anything.
 func BitstreamOf(i Image) (BitstreamRef, error) {
-	return pickBitstream("of image "+i.ID, false, i.Get)
+	ref, err := pickBitstream("of image "+i.ID, false, i.Get)
+	ref.GuestImage = i.ID
+	return ref, err
+}
+
+// LeavesBitstream reports whether a group of a profile leaves the choice of a bitstream to the image of the instance.
+func (t Tx) LeavesBitstream(profile string) bool {
+	p, _ := t.s.profileByName.Get(t.tx, profile)
+	return slices.ContainsFunc(p.Groups, func(g Group) bool {
+		ref, err := g.bitstream(profile, t.s.cfg.Quirks)
+		return err == nil && !ref.Named() && g.programmable(t.s.cfg.Quirks)
+	})
 }
 
 // pickBitstream takes the one selector that has a value.
@@ -88,7 +102,7 @@ func pickBitstream(profile string, quirks bool, get func(Selector) string) (Bits
 	var found []BitstreamRef
 	for _, by := range selectors(quirks) {
 		if value := get(by); value != "" {
-			found = append(found, BitstreamRef{by, value})
+			found = append(found, BitstreamRef{By: by, Value: value})
 		}
 	}
 	switch {
@@ -112,7 +126,11 @@ func pickBitstream(profile string, quirks bool, get func(Selector) string) (Bits
 func (t Tx) RequestedBitstream(a ARQ) (BitstreamRef, error) {
 	g := t.group(a)
 	ref, err := g.bitstream(a.Profile, t.s.cfg.Quirks)
-	if err == nil && !ref.Named() && g.programmable(t.s.cfg.Quirks) {
+	switch {
+	case err != nil:
+	case ref.Named():
+		ref.GuestImage = a.Bitstream.GuestImage
+	case a.Bitstream.Named() && g.programmable(t.s.cfg.Quirks):
 		ref = a.Bitstream
 	}
 	return ref, err

@@ -157,7 +157,7 @@ type ARQ struct {
 	Project   string       `json:"project_id,omitempty"`
 	Handle    string       `json:"attach_handle,omitempty"` // its UUID
 	Failure   string       `json:"failure,omitempty"`
-	Bitstream BitstreamRef `json:"bitstream,omitzero"` // of image_uuid, for a group that names none
+	Bitstream BitstreamRef `json:"bitstream,omitzero"` // of image_uuid, for a group that does not name one
 	// Attempt grows with each bind and unbind, so that a late bind notices.
 	Attempt int `json:"attempt,omitempty"`
 	// RestoreFailures counts the reports in a row that could not create its mediated device
