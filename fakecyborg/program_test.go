@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -118,7 +119,7 @@ func (w *world) programAPI(image, token string) reply {
 // functions are the function traits of the world's one deployable.
 func (w *world) functions() []string {
 	return slices.DeleteFunc(w.server.Deployables()[0].Traits(), func(trait string) bool {
-		return !strings.HasPrefix(trait, "CUSTOM_FPGA_FUNCTION_")
+		return !driver.IsFunctionTrait(trait)
 	})
 }
 
@@ -431,8 +432,10 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	report()
 	check("a driver that reads the card reports it", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
 	late := w.arqs("one")
+	card.set(fpgaCardWith(uuid))
 	w.want(w.programAPI(imageUUID, ""), 200, "")
 	w.want(w.patch(binding(instanceB, fpgaProvider(), late...)), 409, "deployable cn0_0000:3b:00.0 has been programmed with another function")
+	card.set(fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"))
 	w.want(w.programAPI(imageOne, ""), 200, "")
 	const next = "dddddddd-0000-4000-8000-000000000003"
 	w.want(w.patch(binding(next, fpgaProvider(), w.arqs("one")...)), 202, "")
@@ -473,22 +476,93 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	bitstream("the card started again", "")
 }
 
-// readCard is a card whose driver reads the function from it.
-type readCard struct{ *hardware }
+// readCard is a card whose driver reads the functions from it: those after any programming.
+type readCard struct {
+	*hardware
+	functions []string
+}
 
 func (c readCard) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
 	err := c.hardware.Program(ctx, path, deployable, image)
 	if err == nil {
-		c.set(fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"))
+		c.set(withTraits(fpgaCardWith(c.functions[0]), c.functions[1:]...))
 	}
 	return err
+}
+
+// TestTheFunctionIsInPlacementWhenTheBindEnds without a report, whatever named the bitstream: as the image says, or else the driver
+// that reads the card.
+func TestTheFunctionIsInPlacementWhenTheBindEnds(t *testing.T) {
+	t.Parallel()
+	const one, uuid, six = testFunction + "ONE", testFunction + "D8424DC4A4A3C413F89E433683F9040B", testFunction + "SIX"
+	for _, tt := range []struct {
+		accel string
+		shows []string // by a driver that reads the card
+		want  []string
+		fails string
+	}{
+		{`"accel:bitstream_id":"` + imageOne + `"`, nil, []string{one}, ""},
+		{`"accel:bitstream_name":"gzip-v1"`, nil, []string{one}, ""},
+		{`"accel:function_id":"one"`, nil, []string{one}, ""},
+		{`"accel:function_name":"gzip"`, nil, []string{one}, ""},
+		{`"accel:bitstream_id":"` + imagePlain + `"`, nil, nil, ""}, // nothing says it
+		{`"accel:bitstream_id":"` + imagePlain + `"`, []string{six}, []string{six}, ""},
+		{`"accel:bitstream_name":"nameless"`, []string{six}, []string{six}, ""},
+		{`"accel:function_name":"nameless"`, []string{six, one}, []string{six, one}, ""},
+		{`"accel:function_id":"one"`, []string{six, one}, []string{six, one}, ""},
+		{`"accel:function_id":"` + functionUUID + `"`, []string{"CUSTOM_FPGA_ACME_FUNCTION_D8424DC4_A4A3_C413_F89E_433683F9040B"},
+			[]string{"CUSTOM_FPGA_ACME_FUNCTION_D8424DC4_A4A3_C413_F89E_433683F9040B"}, ""}, // the driver's name of the vendor
+		{`"accel:function_id":"one"`, []string{six}, nil, `accel:function_id of the image is "one", and the region shows ` + six},
+		{`"accel:bitstream_id":"` + imageUUID + `"`, []string{one}, nil, `accel:function_id of the image is "` + functionUUID + `", and the region shows ` + one},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			placement, err := placementsim.New(placementsim.Config{})
+			settled(t, err)
+			_, err = placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
+			settled(t, err)
+			bitstreams := images(t)
+			_, err = bitstreams.AddImage(glance.Image{Data: []byte("bits"), Properties: map[string]string{
+				"accel:function_name": "nameless", "accel:bitstream_name": "nameless",
+			}})
+			settled(t, err)
+			var card driver.Driver = newHardware("test", fpgaCard("FPGA"))
+			if tt.shows != nil {
+				card = readCard{newHardware("test", fpgaCard("FPGA")), tt.shows}
+			}
+			w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withGlance(bitstreams),
+				fakecyborg.WithPlacement(sim.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
+			w.profile("f", `[{"resources:FPGA":"1",`+tt.accel+`}]`)
+			w.want(w.bindF(instanceA, "f"), 202, "")
+			a := w.server.ARQs()[0]
+			if want := either(tt.fails != "", fakecyborg.StateBound, fakecyborg.StateBindFailed); a.State != want || !strings.Contains(a.Failure, tt.fails) {
+				t.Errorf("%s, the driver shows %v: %s %q, want %q", tt.accel, tt.shows, a.State, a.Failure, tt.fails)
+			}
+			for _, when := range []string{"bound", "reported"} {
+				p, err := placement.ResourceProvider(fpgaProvider())
+				settled(t, err)
+				inPlacement := slices.DeleteFunc(p.Traits, func(trait string) bool { return !driver.IsFunctionTrait(trait) })
+				slices.Sort(inPlacement)
+				want := slices.Sorted(slices.Values(tt.want))
+				if when == "reported" && tt.fails != "" {
+					want = tt.shows // the driver knows it
+				}
+				if diff := cmp.Diff(want, inPlacement, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s, the driver shows %v, %s: traits in Placement (-want +got):\n%s", tt.accel, tt.shows, when, diff)
+				}
+				if diff := cmp.Diff(inPlacement, slices.Sorted(slices.Values(w.functions())), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s, %s: of the deployable (-Placement +Cyborg):\n%s", tt.accel, when, diff)
+				}
+				settled(t, w.server.Report(t.Context()))
+			}
+		})
+	}
 }
 
 // TestACardThatLosesItsFunctionBeforeAReport has the kernel hide the function while a guest has the card: no report shows what was
 // written before the card starts again with its first function.
 func TestACardThatLosesItsFunctionBeforeAReport(t *testing.T) {
 	t.Parallel()
-	card := readCard{newHardware("test", fpgaCard("FPGA"))}
+	card := readCard{newHardware("test", fpgaCard("FPGA")), []string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"}}
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
 	w.want(w.programAPI(imageOne, ""), 200, "")
 	if diff := cmp.Diff([]string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"}, w.functions()); diff != "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -148,9 +147,10 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 	if c.replaced(ctx) {
 		return c.programFailed(d, image.ID, errReplaced)
 	}
+	device := c.deviceOf(d)
+	shown := c.readBack(ctx, device, d.Name)
 	var spec, stored driver.Deployable
 	var programmed store.Programmed
-	var device store.Device
 	c.db.View(func(tx store.Tx) {
 		row, gone := tx.Deployable(d.UUID)
 		if gone != nil {
@@ -158,8 +158,7 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 			return
 		}
 		d, stored = row, tx.Reported(row)
-		device, _ = tx.Device(row.Device)
-		spec, programmed, err = tx.PlanFunction(row, image)
+		spec, programmed, err = tx.PlanFunction(row, image, shown)
 	})
 	if err != nil {
 		return c.programFailed(d, image.ID, err)
@@ -170,31 +169,30 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 		}
 		return err
 	}
-	back := c.readBack(ctx, device, d.Name)
 	c.update(ctx, func(tx store.Tx) {
 		tx.SetFunction(d.UUID, spec, programmed, c.now())
-		if slices.Contains(back.Traits, programmed.Trait) {
-			tx.ObserveDeployable(d.UUID, back)
+		if programmed.Read {
+			tx.ObserveDeployable(d.UUID, *shown)
 		}
 	})
 	return nil
 }
 
-// readBack is what the driver shows of a region that was written: whether it reads the function from the card is not known
-// of a report while a guest has the card. Upstream's drivers read nothing.
-func (c *Conductor) readBack(ctx context.Context, device store.Device, name string) (found driver.Deployable) {
+// readBack is what the driver shows of a region that was written, nil if nothing: whether it reads the function from the card is
+// not known of a report while a guest has the card. Upstream's drivers read nothing.
+func (c *Conductor) readBack(ctx context.Context, device store.Device, name string) *driver.Deployable {
 	h, d, err := c.driverOf(device.Host, device.Driver)
 	if err != nil || c.cfg.Quirks {
-		return found
+		return nil
 	}
-	for _, shown := range h.guard.DiscoverAll(ctx, []driver.Driver{d})[0].Devices {
-		for _, deployable := range shown.Deployables {
+	for _, found := range h.guard.DiscoverAll(ctx, []driver.Driver{d})[0].Devices {
+		for _, deployable := range found.Deployables {
 			if deployable.Name == name && !deployable.Hidden {
-				return deployable
+				return &deployable
 			}
 		}
 	}
-	return found
+	return nil
 }
 
 func (c *Conductor) deviceOf(d store.Deployable) store.Device {

@@ -53,7 +53,7 @@ func (d Deployable) AsProgrammed(spec driver.Deployable) driver.Deployable {
 	if d.Programmed == nil || d.isRead(spec) {
 		return spec
 	}
-	return withFunction(spec, d.Programmed.Trait)
+	return withFunctions(spec, traitList(d.Programmed.Trait))
 }
 
 // isRead reports whether the driver has read the region since it was written. One that was written in part shows what it
@@ -101,14 +101,14 @@ func traitList(trait string) []string {
 	return []string{trait}
 }
 
-// withFunction replaces the function traits of a deployable by one, or by none.
-func withFunction(spec driver.Deployable, trait string) driver.Deployable {
+// withFunctions replaces the function traits of a deployable.
+func withFunctions(spec driver.Deployable, functions []string) driver.Deployable {
 	at := slices.IndexFunc(spec.Traits, driver.IsFunctionTrait)
 	if at < 0 {
 		at = len(spec.Traits)
 	}
 	spec.Traits = slices.DeleteFunc(slices.Clone(spec.Traits), driver.IsFunctionTrait)
-	spec.Traits = slices.Insert(spec.Traits, at, traitList(trait)...)
+	spec.Traits = slices.Insert(spec.Traits, at, functions...)
 	return spec
 }
 
@@ -264,12 +264,23 @@ func (t Tx) FunctionTrait(d Deployable, image Image) (string, error) {
 		text := strings.ToUpper(strings.ReplaceAll(function, "-", "_-"))
 		return "CUSTOM_FPGA_FUNCTION_ID_" + strings.ToUpper(d.DriverName) + "_" + text, nil
 	}
-	vendor := strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
+	vendor := t.vendorOf(d)
 	name, err := shapeOf(t.Reported(d), vendor).FunctionTrait(vendor, function)
 	if err != nil {
 		return "", fmt.Errorf("%s %q: %w", ByFunctionID.Property(), function, err)
 	}
 	return name, nil
+}
+
+// vendorOf is the word for the vendor in the traits of a region: the device's, if the driver uses it in the traits
+// that it reports, or else the driver's.
+func (t Tx) vendorOf(d Deployable) string {
+	device, _ := t.Device(d.Device)
+	name, err := driver.CustomName(driver.TypeFPGA, device.Vendor)
+	if err == nil && slices.ContainsFunc(t.Reported(d).Traits, func(trait string) bool { return trait == name || strings.HasPrefix(trait, name+"_") }) {
+		return device.Vendor
+	}
+	return strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
 }
 
 // shapeOf recognizes the shape of the names of a region. That of an agent joins type, vendor and
@@ -287,8 +298,10 @@ func shapeOf(spec driver.Deployable, vendor string) driver.TraitShape {
 }
 
 // PlanFunction is the deployable as it is to be reported with an image, and what is stored of the
-// image.
-func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programmed, error) {
+// image. Shown is what the driver shows of the region after the image was written, nil if that is not known: a driver
+// that has read the region names its function whatever the image says. A region with another function than that of the image
+// is refused.
+func (t Tx) PlanFunction(d Deployable, image Image, shown *driver.Deployable) (driver.Deployable, Programmed, error) {
 	trait, err := t.FunctionTrait(d, image)
 	if err != nil {
 		return driver.Deployable{}, Programmed{}, err
@@ -298,7 +311,23 @@ func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programm
 	if before := d.Programmed; before != nil {
 		p.Reads = before.Read || before.Reads
 	}
-	return withFunction(spec, trait), p, nil
+	if shown == nil {
+		return withFunctions(spec, traitList(trait)), p, nil
+	}
+	read := functionTraits(*shown)
+	if len(read) == 0 || !p.Reads && slices.Equal(read, p.Reported) {
+		return withFunctions(spec, traitList(trait)), p, nil
+	}
+	at := 0
+	if trait != "" {
+		function := image.Get(ByFunctionID)
+		at = slices.IndexFunc(read, func(trait string) bool { return driver.NamesFunction(trait, function) })
+	}
+	if at < 0 {
+		return spec, p, fmt.Errorf("%s of the image is %q, and the region shows %s", ByFunctionID.Property(), image.Get(ByFunctionID), strings.Join(read, ", "))
+	}
+	p.Trait, p.Read = read[at], true
+	return withFunctions(spec, read), p, nil
 }
 
 // reportedFunctions are those that the driver reported last. A state of an earlier version does not have them, but what is stored
@@ -337,7 +366,7 @@ func (t Tx) Spoil(l Lease, now time.Time) {
 	}
 	u := d.unsettled()
 	u.Traits = slices.Concat(u.Traits, functionTraits(t.Reported(d)))
-	if spec, p, err := t.PlanFunction(d, Image{ID: l.Image}); err == nil {
+	if spec, p, err := t.PlanFunction(d, Image{ID: l.Image}, nil); err == nil {
 		t.SetFunction(d.UUID, spec, p, now)
 	}
 	t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = true, "", now })
@@ -373,7 +402,7 @@ func (t Tx) LoseFunctions(host string, now time.Time) {
 		}
 		u := d.unsettled()
 		u.Traits = slices.Concat(u.Traits, functions)
-		t.UpdateAttributes(d, withFunction(spec, ""), now)
+		t.UpdateAttributes(d, withFunctions(spec, nil), now)
 		t.s.deployables.edit(t, d.UUID, func(d *Deployable) {
 			d.Programmed, d.Bitstream, d.Unknown, d.UpdatedAt = nil, "", true, now
 		})
