@@ -359,7 +359,7 @@ func (a *Attempt) Select(ctx context.Context) error {
 		if err := a.needs(len(a.Candidates) > 0, StepCandidates); err != nil {
 			return "", err
 		}
-		if err := a.order(); err != nil {
+		if err := a.order(ctx); err != nil {
 			return "", err
 		}
 		decision, err := a.chooseFrom(ctx, a.Candidates[0])
@@ -437,18 +437,27 @@ func OrderBy(weighers ...matching.Weigher) func([]Candidate) []Candidate {
 }
 
 // order applies Request.Order or, without one, the weighers of the configuration.
-func (a *Attempt) order() error {
+func (a *Attempt) order(ctx context.Context) error {
 	order := a.Request.Order
 	if order == nil && len(a.flow.config.Weighers) > 0 {
 		var profile requestspec.Profile
 		if a.Profile != nil {
 			profile = *a.Profile
 		}
-		weighers, err := weighersOf(a.flow.config.Weighers, profile)
+		loaded, unread := a.loaded(ctx, a.Candidates[0].summaries.providers())
+		weighers, err := weighersOf(a.flow.config.Weighers, profile, loaded)
 		if err != nil {
 			return err
 		}
-		order = OrderBy(weighers...)
+		order = func(candidates []Candidate) []Candidate {
+			ordered := OrderBy(weighers...)(candidates)
+			if err := unread(); err != nil {
+				for i := range ordered {
+					ordered[i].Reason += fmt.Sprintf("; what regions have is not known: %v", err)
+				}
+			}
+			return ordered
+		}
 	}
 	if order != nil {
 		a.Candidates = order(slices.Clone(a.Candidates))
@@ -464,9 +473,9 @@ func (a *Attempt) order() error {
 
 // weighersOf returns the named weighers; the error matches ErrConfig and names an
 // unknown one.
-func weighersOf(names []Weigher, profile requestspec.Profile) ([]matching.Weigher, error) {
+func weighersOf(names []Weigher, profile requestspec.Profile, loaded func(provider, key, value string) bool) ([]matching.Weigher, error) {
 	known := map[Weigher]matching.Weigher{
-		WeigherFunction: matching.FunctionLoaded(profile, nil), WeigherFragments: matching.FewestFragments(), WeigherNUMA: matching.NUMAAffinity(),
+		WeigherFunction: matching.FunctionLoaded(profile, loaded), WeigherFragments: matching.FewestFragments(), WeigherNUMA: matching.NUMAAffinity(),
 	}
 	weighers := make([]matching.Weigher, 0, len(names))
 	for _, name := range names {

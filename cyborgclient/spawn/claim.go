@@ -93,7 +93,7 @@ func (a *Attempt) claimOneOf(ctx context.Context, refused *refusals, generation 
 // More reports that there are some that may not be refused. The first one is chosen.
 func (a *Attempt) askAgain(ctx context.Context, refused *refusals) (more bool, err error) {
 	if err = a.askCandidates(ctx); err == nil {
-		err = a.order()
+		err = a.order(ctx)
 	}
 	if err != nil {
 		return false, err

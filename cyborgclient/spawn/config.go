@@ -28,8 +28,9 @@ type Weigher string
 
 // The weighers, by what comes first.
 const (
-	// WeigherFunction: candidates whose regions have the function of the device profile
-	// loaded (matching.FunctionLoaded).
+	// WeigherFunction: candidates whose regions have the function or bitstream of the device
+	// profile loaded (matching.FunctionLoaded). Names are looked up in the image service, and
+	// bitstreams in Cyborg's deployables, of up to 1,000 regions, with the flow's own token.
 	WeigherFunction Weigher = "function"
 	// WeigherFragments: those that begin to use the fewest unused devices
 	// (matching.FewestFragments).
@@ -95,7 +96,7 @@ func (c Config) check() error {
 	case c.UnwindTimeout < 0:
 		return fmt.Errorf("%w: unwind timeout: %s is negative", ErrConfig, c.UnwindTimeout)
 	}
-	_, err := weighersOf(c.Weighers, requestspec.Profile{})
+	_, err := weighersOf(c.Weighers, requestspec.Profile{}, nil)
 	return err
 }
 

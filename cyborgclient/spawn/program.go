@@ -5,24 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
-	"github.com/gophercloud/gophercloud/v2/pagination"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/requestspec"
-)
-
-// The properties of a bitstream's image in Glance, as Cyborg reads them
-// (cyborg/objects/extarq/fpga_ext_arq.py).
-const (
-	propertyFunctionID   = "accel:function_id"
-	propertyFunctionName = "accel:function_name"
 )
 
 // ProgramRequest is a function to load into the region of an accelerator.
@@ -138,63 +125,24 @@ func (f *Flow) regionOf(ctx context.Context, r ProgramRequest) (*cyborgclient.De
 	return &deployables[0], nil
 }
 
-// imageOf returns the bitstream, or the only image with the function.
+// imageOf returns the bitstream, or the only one with the function.
 func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
-	property, values := propertyFunctionID, requestspec.FunctionSpellings(r.FunctionID)
+	property, value := propertyFunctionID, r.FunctionID
 	switch {
 	case r.Bitstream != "":
 		return r.Bitstream, nil
 	case r.FunctionName != "":
-		property, values = propertyFunctionName, []string{r.FunctionName}
+		property, value = propertyFunctionName, r.FunctionName
 	}
-	client, err := session.Locate(f.cyborg.Provider(), "image", f.endpoint)
-	if err == nil {
-		client.ResourceBase = strings.TrimSuffix(client.Endpoint, "v2/") + "v2/"
-		client, err = session.Service(client)
+	found, err := f.bitstreams(ctx, property, value, r.Image)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("spawn: program: %w", err)
+	case len(found) != 1:
+		return "", fmt.Errorf("%w: %d images have %s=%q, want 1", ErrRequest, len(found), property, value)
 	}
-	if err != nil {
-		return "", fmt.Errorf("spawn: program: image service: %w", err)
-	}
-	var found []string
-	for _, value := range values {
-		if found, err = bitstreamsWith(ctx, client, property, value, r.Image); err != nil {
-			return "", fmt.Errorf("spawn: program: images: %w", err)
-		}
-		if len(found) > 0 {
-			break
-		}
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%w: %d images have %s=%q, want 1", ErrRequest, len(found), property, values[0])
-	}
-	return found[0], nil
+	return found[0].ID, nil
 }
-
-// bitstreamsWith returns the bitstreams with the value of a property; of several, two or more. The images of guests
-// may have it, too: that of the instance, and those in another format than raw, the usual one of bitstreams.
-func bitstreamsWith(ctx context.Context, client *gophercloud.ServiceClient, property, value, guestImage string) (found []string, err error) {
-	ctx, tokens := session.Watch(ctx)
-	err = images.List(client, imageQuery{property: {value}}).EachPage(ctx, func(_ context.Context, page pagination.Page) (more bool, err error) {
-		all, err := images.ExtractImages(page)
-		for _, image := range all {
-			if image.Properties[property] != value {
-				continue
-			}
-			more = true // a page without one is no answer to the query
-			if image.ID != guestImage && (image.DiskFormat == "" || image.DiskFormat == "raw") {
-				found = append(found, image.ID)
-			}
-		}
-		return more && len(found) < 2, err
-	})
-	return found, tokens.Redacted(err)
-}
-
-// imageQuery selects images by a property, which gophercloud's own options cannot.
-type imageQuery url.Values
-
-// ToImageListQuery implements images.ListOptsBuilder.
-func (q imageQuery) ToImageListQuery() (string, error) { return "?" + url.Values(q).Encode(), nil }
 
 // hasRegions reports whether a profile requests FPGAs.
 func hasRegions(profile requestspec.Profile) bool {

@@ -3,6 +3,8 @@ package spawn_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -130,5 +132,137 @@ func TestWeighersAndRockyFlavorsAreJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(bad), &got); !errors.Is(err, spawn.ErrConfig) {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+// However a profile names what it wants, each spawn finds the region that the first one has programmed.
+func TestEachSpawnFindsTheProgrammedRegion(t *testing.T) {
+	t.Parallel()
+	const nameless = "cccccccc-0000-4000-8000-000000000006" // which does not name its function by an id
+	for _, tt := range []struct{ key, value, image string }{
+		{"accel:function_id", gzipID, imageGzip},
+		{"accel:function_id", strings.ReplaceAll(gzipID, "-", ""), imageGzip},
+		{"accel:function_name", "gzip", imageGzip},
+		{"accel:function_name", "nameless", nameless},
+		{"accel:bitstream_id", imageGzip, imageGzip},
+		{"accel:bitstream_id", nameless, nameless},
+		{"accel:bitstream_name", "gzip-v1", imageGzip},
+		{"accel:bitstream_name", "nameless-v1", nameless},
+	} {
+		bubble(t, tt.key+" "+tt.value, func(t *testing.T) {
+			model := programModel()
+			model.Images[0].Properties["accel:bitstream_name"] = "gzip-v1"
+			model.Images = append(model.Images, simcloud.Image{ID: nameless, Data: fpgaImage("0a1c5f0e-3d52-4b8e-9c11-2f6d0a4b8e77"), Properties: map[string]string{
+				"accel:function_name": "nameless", "accel:bitstream_name": "nameless-v1",
+			}})
+			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "wants", Groups: []map[string]string{{
+				"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required", tt.key: tt.value,
+			}}})
+			s := newSite(t, worldOpts{model: model, config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}})
+			first := ""
+			for n := range 6 {
+				req := request("wants")
+				req.Instance = fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n)
+				result, err := s.flow.Run(t.Context(), req)
+				settled(t, err)
+				region := result.ARQs[0].DeviceRPUUID
+				reason := region + " has " + tt.value
+				if n == 0 {
+					first, reason = region, region+" has to be programmed with "+tt.value
+				}
+				if got := rankOf(t, result); region != first || !strings.HasSuffix(got, ": "+reason) {
+					t.Errorf("spawn %d: decision %q, want %s", n, got, reason)
+				}
+				settled(t, s.ops.Delete(t.Context(), spawn.InstanceOf(req, result)))
+			}
+			s.cloud.Cyborg.CheckBitstream(t, first, tt.image)
+			programmed := 0
+			for _, d := range s.cloud.Cyborg.Deployables() {
+				if d.BitstreamID != "" {
+					programmed++
+				}
+			}
+			if programmed != 1 {
+				t.Errorf("%d regions are programmed, want 1", programmed)
+			}
+			s.sound(t)
+		})
+	}
+}
+
+// Two bitstreams with one function are two: a region that has the one is programmed with the other.
+func TestABitstreamIsNotItsFunction(t *testing.T) {
+	t.Parallel()
+	bubble(t, "two versions", func(t *testing.T) {
+		model := programModel()
+		model.Images = append(model.Images, simcloud.Image{ID: imageGuest, Data: fpgaImage(gzipID), Properties: map[string]string{"accel:function_id": gzipID}})
+		for name, image := range map[string]string{"v1": imageGzip, "v2": imageGuest} {
+			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: name, Groups: []map[string]string{{
+				"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required", "accel:bitstream_id": image,
+			}}})
+		}
+		s := newSite(t, worldOpts{model: model, config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}})
+		for n, want := range []struct{ profile, reason string }{{"v1", "has to be programmed"}, {"v2", "has to be programmed"}, {"v2", " has " + imageGuest}} {
+			req := request(want.profile)
+			req.Instance = fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n)
+			result, err := s.flow.Run(t.Context(), req)
+			settled(t, err)
+			if got := rankOf(t, result); !strings.Contains(got, want.reason) {
+				t.Errorf("spawn %d of %s: decision %q, want %s", n, want.profile, got, want.reason)
+			}
+			settled(t, s.ops.Delete(t.Context(), spawn.InstanceOf(req, result)))
+		}
+	})
+}
+
+// The weigher reads only what it needs, and a service that does not answer is no reason to fail.
+func TestWhatTheWeigherOfFunctionsReads(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		key, value string
+		fails      string // the end of a path
+		want       []string
+	}{
+		{"", "", "", nil},
+		{"accel:function_id", gzipID, "", nil},
+		{"accel:function_name", "gzip", "", []string{"/v2/images"}},
+		{"accel:bitstream_id", imageGzip, "", []string{"/v2/deployables"}},
+		{"accel:bitstream_name", "gzip-v1", "", []string{"/v2/images", "/v2/deployables"}},
+		{"accel:bitstream_name", "gzip-v1", "/v2/images", []string{"/v2/images"}},
+		{"accel:bitstream_name", "gzip-v1", "/v2/deployables", []string{"/v2/images", "/v2/deployables"}},
+	} {
+		bubble(t, tt.key+" "+tt.fails, func(t *testing.T) {
+			model := programModel()
+			model.Images[0].Properties["accel:bitstream_name"] = "gzip-v1"
+			group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
+			if tt.key != "" {
+				group[tt.key] = tt.value
+			}
+			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "wants", Groups: []map[string]string{group}})
+			s := newSite(t, worldOpts{model: model})
+			var read []string
+			s.through(t, spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					for _, path := range []string{"/v2/images", "/v2/deployables"} {
+						if strings.HasSuffix(req.URL.Path, path) {
+							read = append(read, path)
+						}
+					}
+					if tt.fails != "" && strings.HasSuffix(req.URL.Path, tt.fails) {
+						return answer(req, http.StatusForbidden, `{}`), nil
+					}
+					return next.RoundTrip(req)
+				})
+			})
+			result, err := s.flow.Run(t.Context(), request("wants"))
+			settled(t, err)
+			s.checkPromise(t, result, nil)
+			if diff := cmp.Diff(tt.want, read); diff != "" {
+				t.Errorf("read (-want +got):\n%s", diff)
+			}
+			if got := rankOf(t, result); strings.Contains(got, "; what regions have is not known: ") != (tt.fails != "") {
+				t.Errorf("decision %q", got)
+			}
+		})
 	}
 }
