@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/md5"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -19,16 +20,19 @@ type deployableList struct {
 
 func (f *Flow) deployables() *deployableList { return &deployableList{flow: f} }
 
-// of lists the deployables of a provider. One that Placement does not have has none.
+// of lists the deployables of a provider. One that Placement does not have has none. The owner of an instance, whose token
+// Placement refuses, finds them among all that Cyborg shows.
 func (l *deployableList) of(ctx context.Context, provider string) ([]cyborgclient.Deployable, error) {
 	if l.flow.config.Compat.FlatProviders {
 		return l.amongAll(ctx, provider)
 	}
 	name, err := l.flow.placement.ProviderName(ctx, provider)
-	if placement.UnknownProvider(err) {
+	switch {
+	case placement.UnknownProvider(err):
 		return nil, nil
-	}
-	if err != nil {
+	case placement.StatusOf(err) == http.StatusForbidden:
+		return l.amongAll(ctx, provider)
+	case err != nil:
 		return nil, err
 	}
 	return l.named(ctx, provider, name)

@@ -36,7 +36,9 @@ type Programmed struct {
 
 // Program loads another function into the accelerator of a running instance: it
 // finds the region of the ARQ and makes Cyborg program it, which is synchronous. The
-// ARQ stays Bound. By Cyborg's default policy this needs an administrator's token.
+// ARQ stays Bound. By Cyborg's default policy this needs an administrator's token; a Cyborg
+// that lets the owner of the ARQ program it needs nothing else of the owner's, in particular no
+// access to Placement.
 //
 // The error matches ErrRequest for an invalid request, an ARQ of another instance, or
 // a function without exactly one image, and ErrNotBound for an ARQ that is not Bound;
@@ -66,7 +68,15 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 		return done, nil
 	}
 	return done, fmt.Errorf("spawn: instance %s: ARQ %s: %w: region %s, image %s: function before: %s; present: %s: %w",
-		request.Instance, request.ARQ, ErrProgram, region.UUID, image, functionText(*region), present, err)
+		request.Instance, request.ARQ, ErrProgram, region.UUID, image, functionText(*region), present, withWhoPrograms(err))
+}
+
+// withWhoPrograms adds to a refusal who may program a region.
+func withWhoPrograms(err error) error {
+	if !errors.Is(err, cyborgclient.ErrForbidden) {
+		return err
+	}
+	return fmt.Errorf("%w; its owner may program it only where Cyborg allows run-time programming", err)
 }
 
 // replyLost reports that nobody knows the outcome of a program. Cyborg does where it answers with a fault
@@ -115,8 +125,11 @@ func (f *Flow) regionOf(ctx context.Context, r ProgramRequest) (*cyborgclient.De
 		return nil, fmt.Errorf("%w: instance %s: ARQ %s is %s", ErrNotBound, r.Instance, r.ARQ, arq.State)
 	}
 	deployables, err := f.deployables().of(ctx, arq.DeviceRPUUID)
+	if errors.Is(err, cyborgclient.ErrForbidden) && f.cyborg != f.own {
+		deployables, err = f.asOwn().deployables().of(ctx, arq.DeviceRPUUID)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("spawn: program: instance %s: %w", r.Instance, err)
+		return nil, fmt.Errorf("spawn: program: instance %s: ARQ %s: find the region of provider %s: %w", r.Instance, r.ARQ, arq.DeviceRPUUID, err)
 	}
 	if len(deployables) != 1 {
 		return nil, fmt.Errorf("%w: ARQ %s: its provider %s has %d deployables, want 1",
@@ -151,11 +164,15 @@ func hasRegions(profile requestspec.Profile) bool {
 	})
 }
 
-// readRegion reads a region, also after the caller's context ended.
+// readRegion reads a region, also after the caller's context ended, and with the flow's own token if the user's is refused.
 func (f *Flow) readRegion(ctx context.Context, region string) (*cyborgclient.Deployable, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
-	return f.cyborg.GetDeployable(ctx, region)
+	found, err := f.cyborg.GetDeployable(ctx, region)
+	if errors.Is(err, cyborgclient.ErrForbidden) && f.cyborg != f.own {
+		return f.own.GetDeployable(ctx, region)
+	}
+	return found, err
 }
 
 // functionText names the bitstream and the function's traits, or "nothing known".

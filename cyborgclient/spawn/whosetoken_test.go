@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -253,29 +254,59 @@ func TestAMemberWhoMayNotReadDevicesAddsThem(t *testing.T) {
 }
 
 // The owner of an instance programs its region where Cyborg allows it: of every token before the mends of CVE-2026-40213, and later with
-// run-time programming, an option of the simulator after the specification. Placement, which knows the region, has a user of its own.
+// run-time programming, an option of the simulator after the specification. Placement, which knows the region, has a user of its own, or
+// refuses the owner's token. Where Cyborg hides deployables from the owner the agent's own token finds the region.
 func TestTheOwnerProgramsARegion(t *testing.T) {
 	t.Parallel()
+	const program, list = "cyborg:deployable:program: the default policy requires the role admin", "cyborg:deployable:get_all: the default policy requires the role "
 	for _, tt := range []struct {
 		release         fakecyborg.Release
 		quirks, runtime bool
-		want            error
+		refused         string
 	}{
-		{"9.0.0", true, false, nil}, {"12.0.0", true, false, nil}, {"16.0.0", true, false, nil}, {"16.0.1", true, false, cyborgclient.ErrForbidden},
-		{"17.0.0", false, true, nil}, {"17.0.0", false, false, cyborgclient.ErrForbidden}, {"2027.1", false, false, cyborgclient.ErrForbidden},
+		{"9.0.0", true, false, ""}, {"12.0.0", true, false, ""}, {"16.0.0", true, false, ""}, {"16.0.1", true, false, list + "admin"},
+		{"17.0.0", false, true, ""}, {"17.0.0", false, false, program},
+		{"2027.1", false, true, list + "manager"},
+		{"2027.1", false, false, list + "manager"},
 	} {
-		bubble(t, fmt.Sprintf("%s, quirks %t, run-time programming %t", tt.release, tt.quirks, tt.runtime), func(t *testing.T) {
-			model := programModel()
-			model.Cyborg.Release, model.Cyborg.UpstreamQuirks, model.Cyborg.RuntimeProgramming = tt.release, tt.quirks, tt.runtime
-			s := newSite(t, worldOpts{model: model})
-			s.asUsers(t, "demo", "nova")
-			i := s.spawn(t, "fpga")
-			done, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "gzip"})
-			if !errors.Is(err, tt.want) || err == nil && done.Image != imageGzip {
-				t.Errorf("got image %q, %v, want %s, %v", done.Image, err, imageGzip, tt.want)
-			}
-			settled(t, s.ops.Delete(t.Context(), i))
-			s.sound(t)
-		})
+		for _, user := range []string{"nova", "demo", "agent"} {
+			bubble(t, fmt.Sprintf("%s, quirks %t, run-time programming %t, Placement's user %s", tt.release, tt.quirks, tt.runtime, user), func(t *testing.T) {
+				model := programModel()
+				model.Cyborg.Release, model.Cyborg.UpstreamQuirks, model.Cyborg.RuntimeProgramming = tt.release, tt.quirks, tt.runtime
+				s := newSite(t, worldOpts{model: model})
+				s.asUsers(t, "demo", "nova")
+				i := s.spawn(t, "fpga")
+				flow, refused := s.flow, tt.refused
+				switch user {
+				case "demo":
+					s.asUsers(t, "demo", "demo")
+					flow = s.flow
+				case "agent": // with the user's token for Cyborg
+					s.asUsers(t, "admin", "nova")
+					client, err := s.flow.Cyborg().ForProvider(s.provider(t, "demo"))
+					settled(t, err)
+					flow = s.flow.As(client)
+					if refused != "" {
+						refused = program
+					}
+					if tt.runtime {
+						refused = ""
+					}
+				}
+				done, err := flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "gzip"})
+				switch {
+				case refused == "" && (err != nil || done.Image != imageGzip || done.After.UUID == ""):
+					t.Errorf("got %+v, %v, want image %s", done, err, imageGzip)
+				case refused != "" && (!errors.Is(err, cyborgclient.ErrForbidden) || !strings.Contains(err.Error(), refused)):
+					t.Errorf("got %v, want that %s", err, refused)
+				}
+				if refused == program && !strings.Contains(err.Error(), "; its owner may program it only where Cyborg allows run-time programming") {
+					t.Errorf("%v does not name who may", err)
+				}
+				s.asUsers(t, "demo", "nova")
+				settled(t, s.ops.Delete(t.Context(), i))
+				s.sound(t)
+			})
+		}
 	}
 }
