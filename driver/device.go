@@ -201,6 +201,9 @@ type AttachHandle struct {
 	// InUse is set if somebody has the unit. It is not offered unless a request of Cyborg's
 	// has it.
 	InUse bool `json:"in_use,omitempty"`
+	// Functions are the function traits of the deployable to which the unit leads, where its units
+	// lead to different ones; a unit without any is then of an unknown function. Not a field of upstream's.
+	Functions []string `json:"functions,omitempty"`
 }
 
 // Key returns the identity of the handle within its deployable: its information as JSON
@@ -291,7 +294,8 @@ func (d Device) Clone() Device {
 		p.Resources = maps.Clone(p.Resources)
 		p.AttachHandles = slices.Clone(p.AttachHandles)
 		for j := range p.AttachHandles {
-			p.AttachHandles[j].Info = maps.Clone(p.AttachHandles[j].Info)
+			h := &p.AttachHandles[j]
+			h.Info, h.Functions = maps.Clone(h.Info), slices.Clone(h.Functions)
 		}
 	}
 	return d

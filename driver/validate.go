@@ -140,6 +140,11 @@ func (d Deployable) handleFaults() []error {
 			faults = append(faults, fmt.Errorf("attach handle %d: %s twice", i, h.Key()))
 		}
 		keys[h.Key()] = true
+		for _, function := range h.Functions {
+			if !slices.Contains(d.Traits, function) {
+				faults = append(faults, fmt.Errorf("attach handle %d: function %s is not a trait of the deployable", i, function))
+			}
+		}
 	}
 	return faults
 }

@@ -28,8 +28,7 @@ const (
 // bitstream is an image of Glance for a region. Function is the id of its function, empty if the image does not name it.
 type bitstream struct{ ID, Function string }
 
-// bitstreams returns the bitstreams with the value of a property; of several, two or more. The image of the instance is none
-// of them.
+// bitstreams returns the bitstreams with the value of a property, without the image of the instance; of several, two or more.
 func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage string) (found []bitstream, err error) {
 	client, err := session.Locate(f.cyborg.Provider(), "image", f.endpoint)
 	if err == nil {
@@ -54,8 +53,8 @@ func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage strin
 	return found, nil
 }
 
-// bitstreamsWith is bitstreams for one spelling of a value. The images of guests may have the property, too: that of the
-// instance, and those in another format than raw, the usual one of bitstreams.
+// bitstreamsWith is bitstreams for one spelling of a value. Images of guests may have the property, too: the image of this
+// instance, and images in another format than raw, which bitstreams usually have.
 func bitstreamsWith(ctx context.Context, client *gophercloud.ServiceClient, property, value, guestImage string) (found []bitstream, err error) {
 	ctx, tokens := session.Watch(ctx)
 	err = images.List(client, imageQuery{property: {value}}).EachPage(ctx, func(_ context.Context, page pagination.Page) (more bool, err error) {

@@ -286,7 +286,7 @@ func TestABadEntryLosesOnlyItself(t *testing.T) {
 		`{"rocky": {` + good + `, "0000:3b:00.0": {"type": "GPU", "vendor": "a"}}}`:                   "empty part",
 		`{"rocky": {` + good + `, "0000:3b:00.0": {"type": "GPU", "vendor": "a/b", "product": "c"}}}`: `character '/' is not allowed`,
 		fpga(`"regions": [{"function-uuid": "f"}]`):                                                   `region 0: "f" is not a UUID`,
-		fpga(`"regions": [{"devices": "0000:3b:00.1"}, {"devices": "0000:3b:00.1"}]`):                 `region 1: function 0000:3b:00.1 is also that of another region`,
+		fpga(`"regions": [{"devices": "0000:3b:00.1"}, {"devices": "0000:3b:00.1"}]`):                 `region 1: function 0000:3b:00.1 also leads to another region`,
 		fpga(`"regions": [{"devices": "0000:3b:00.1"}, {}]`):                                          `1 of 2 regions have no PCI function (devices)`,
 		fpga(`"regions": [{"devices": "x"}]`):                                                         `region 0: devices: `,
 		`[` + goodDevice + `, null]`:                                                                  "device 1: no controlpath_id",

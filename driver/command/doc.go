@@ -17,9 +17,9 @@
 //   - a list of devices in the form of upstream's driver objects, that of [driver.Device], or
 //   - {"rocky": {"0000:3b:00.0": {...}}}, the dictionary of the agent-driver API of Rocky's
 //     specifications, by the PCI address of each device: type, vendor, product, and regions with
-//     region-type-uuid, bitstream-id and function-uuid. The specification adds these keys to those
-//     of earlier drivers, of which devices of a region is read, the PCI function that leads to it; the
-//     others are ignored, with a warning. Several regions that name their functions are a deployable
+//     region-type-uuid, bitstream-id and function-uuid. The specification adds these keys to
+//     the ones of earlier drivers. Of these, devices of a region is read, the PCI function that leads to
+//     it; the others are ignored, with a warning. Several regions that name their functions are a deployable
 //     each, HOST_ADDRESS_regionN; else the device is one unit that has all of its regions.
 //
 // An entry that cannot be read is a problem of the report, and the other devices are reported.

@@ -96,7 +96,7 @@ func otherKeys(entry []byte) (keys []string) {
 	return slices.Compact(keys)
 }
 
-// device is that of an entry. Its deployables are its regions, if each has a PCI function of its own;
+// device returns the device of an entry. Its deployables are its regions, if each has a PCI function of its own;
 // else the device as a whole, whose unit is its function.
 func (c Config) device(key string, text []byte) (driver.Device, error) {
 	at, err := parseAddress(key)
@@ -148,7 +148,7 @@ func (d rockyDevice) addresses() ([]driver.PCIAddress, error) {
 		case err != nil:
 			return nil, fmt.Errorf("region %d: devices: %w", i, err)
 		case slices.Contains(list, at):
-			return nil, fmt.Errorf("region %d: function %s is also that of another region", i, at)
+			return nil, fmt.Errorf("region %d: function %s also leads to another region", i, at)
 		}
 		list = append(list, at)
 	}

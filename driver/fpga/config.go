@@ -32,10 +32,10 @@ type Config struct {
 	// Functionality says for function ids whether they are for compute, network or
 	// storage, which the hardware does not say. The Rocky scheduling shape has a trait for it.
 	Functionality map[string]string `json:"functionality,omitempty"`
-	// SeparateFunctions gives each virtual function a provider of its own. A request for
-	// one of two functions in a region is then bound to that function, where otherwise
-	// the handles of a region stand for each other, as upstream and the specifications
-	// have it. A region with several functions is not programmed then.
+	// SeparateFunctions gives each virtual function a provider of its own. Placement then
+	// knows which of two functions in a region is used up, where otherwise it counts the
+	// handles of a region together, as upstream and the specifications have it, and a bind
+	// for that function is refused. A region with several functions is not programmed then.
 	SeparateFunctions bool `json:"separate_functions,omitempty"`
 	// DoubledHandles reports the management function of a Xilinx card as a second handle
 	// of its one accelerator, as upstream does: a guest that gets it can reprogram the card.

@@ -24,9 +24,9 @@
 // intel-fpga-pci or dfl-pci for Intel's, xclmgmt or xocl for those of Xilinx, none for
 // Inspur's. Policy.AllowedDrivers adds others.
 //
-// The handles of a provider stand for each other. A guest that asked for one of two
-// functions in a region may get the other; such a region has a warning in the report, and
-// Config.SeparateFunctions keeps them apart.
+// Placement counts the handles of a provider together. Where handles of a region lead to different
+// functions each handle names its own, and a guest gets the function that it asked for, or none.
+// Such a region has a warning in the report, and Config.SeparateFunctions keeps the functions apart.
 //
 // Config.BitstreamLoader is a program that programs cards, such as with the vendor's tool: it
 // is run with the argument program and a JSON object on standard input, which docs/drivers.md

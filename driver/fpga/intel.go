@@ -226,7 +226,17 @@ func (v *intelVisit) regionProviders(b *board, r region, inside []*driver.Unit) 
 	if len(b.regions) > 1 {
 		name += fmt.Sprintf("_region%d", r.number)
 	}
-	return []provider{v.provider(b, name, programmable, inside, part)}
+	p := v.provider(b, name, programmable, inside, part)
+	if part.mixed() != "" {
+		p.leads = make(map[driver.PCIAddress][]string, len(inside))
+		for _, f := range inside {
+			for _, id := range part.only(f.Address).functions() {
+				trait, _ := v.settings.TraitShape.FunctionTrait("intel", id) // ids are hexadecimal
+				p.leads[f.Address] = append(p.leads[f.Address], trait)
+			}
+		}
+	}
+	return []provider{p}
 }
 
 // provider describes each of the regions in a provider, once for each functionality it has.

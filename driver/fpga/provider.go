@@ -14,7 +14,8 @@ type provider struct {
 	units        int            // fewer than functions where two are one accelerator
 	subjects     []driver.Subject
 	programmable bool
-	hidden       bool // a function shows nothing
+	hidden       bool                           // a function shows nothing
+	leads        map[driver.PCIAddress][]string // what each function leads to, if not all to the same
 }
 
 // offer reports a card with its providers, if there are any.
@@ -33,7 +34,7 @@ func (v *visit) offer(card *driver.Unit, device driver.Device, providers ...prov
 			Name: v.settings.Host + "_" + p.name, NumAccelerators: p.units, DriverName: v.driverName, Class: class, Traits: traits, Hidden: p.hidden,
 		}
 		for _, f := range p.functions {
-			part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: f.Address.Info()})
+			part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: f.Address.Info(), Functions: p.leads[f.Address]})
 		}
 		if p.programmable {
 			device.Programmable = nil

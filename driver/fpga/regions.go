@@ -93,7 +93,7 @@ func (r region) mixed() string {
 	for _, s := range r.slots {
 		own := r.only(s.at).functions()
 		if len(own) != len(all) {
-			return fmt.Sprintf("a guest that asks for one of the functions %s may get another", strings.Join(all, ", "))
+			return fmt.Sprintf("its PCI functions do not all lead to the functions %s: a bind for a function is refused once no PCI function is free that leads to it", strings.Join(all, ", "))
 		}
 	}
 	return ""

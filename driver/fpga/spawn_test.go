@@ -283,6 +283,61 @@ func TestBothFunctionsOfTheDrawingReachTheirGuests(t *testing.T) {
 	}
 }
 
+// A region with two functions gives a guest the function that its profile names, in any order, or refuses.
+func TestARegionWithTwoFunctionsGivesTheOneThatIsNamed(t *testing.T) {
+	t.Parallel()
+	group := func(key, value string) map[string]string { return map[string]string{"resources:FPGA": "1", key: value} }
+	profiles := map[string]map[string]string{"any": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}}
+	for _, digit := range []string{"a", "b", "c", "d"} {
+		profiles["trait-"+digit] = group("trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_"+traitID(digit), "required")
+		profiles["id-"+digit] = group("accel:function_id", id(digit))
+	}
+	profiles["name-c"] = group("accel:function_name", "both")
+	for _, tt := range []struct {
+		name            string
+		image           []string // the functions of an image
+		named           string   // that of them which its properties name
+		spawns          [][2]string
+		refused, reason string
+	}{
+		{"by trait", nil, "", [][2]string{{"trait-b", "5e:00.2"}, {"trait-a", "5e:00.1"}}, "", ""},
+		{"by id", nil, "", [][2]string{{"id-b", "5e:00.2"}, {"id-a", "5e:00.1"}}, "", ""},
+		{"used up", nil, "", [][2]string{{"id-b", "5e:00.2"}}, "trait-b", "has no free attach handle that leads to function CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("b")},
+		{"given away", nil, "", [][2]string{{"any", "5e:00.1"}}, "id-a", "has no free attach handle that leads to function CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("a")},
+		{"written", []string{"c", "d"}, "c", [][2]string{{"id-c", "5e:00.1"}, {"trait-d", "5e:00.2"}}, "", ""},
+		{"the second one written", []string{"d", "c"}, "c", [][2]string{{"id-c", "5e:00.2"}, {"trait-d", "5e:00.1"}}, "", ""},
+		{"by name", []string{"d", "c"}, "c", [][2]string{{"name-c", "5e:00.2"}, {"id-d", "5e:00.1"}}, "", ""},
+	} {
+		for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested} {
+			t.Run(tt.name+" "+string(mode), func(t *testing.T) {
+				t.Parallel()
+				var images []simcloud.Image
+				if tt.image != nil {
+					images = image(t, "1", tt.image...)
+					images[0].Properties = map[string]string{"accel:function_id": id(tt.named), "accel:function_name": "both"}
+				}
+				w := newWorld(t, mode, images, profiles, newIntel(t, fpga.Config{}, drawing(t)))
+				for n, want := range tt.spawns {
+					result, err := w.spawn([]string{instanceA, instanceB}[n], want[0])
+					if err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff([]string{want[1]}, given(t, result)); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", want[0], diff)
+					}
+					w.report()
+				}
+				if tt.refused == "" {
+					return
+				}
+				if _, err := w.spawn(instanceB, tt.refused); err == nil || !strings.Contains(err.Error(), tt.reason) {
+					t.Errorf("%s: got %v, want that it %s", tt.refused, err, tt.reason)
+				}
+			})
+		}
+	}
+}
+
 func TestACardOfEachVendorReachesAGuest(t *testing.T) {
 	t.Parallel()
 	tree := drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "1", "a", 0), inspurCard("0000:3c:00.0"))...)

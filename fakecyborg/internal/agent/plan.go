@@ -143,6 +143,13 @@ func (d storedDeployable) keepFunctions(part *driver.Deployable) {
 	stored := slices.DeleteFunc(slices.Clone(d.reported.Traits), func(trait string) bool { return !driver.IsFunctionTrait(trait) })
 	part.Traits = append(slices.DeleteFunc(part.Traits, driver.IsFunctionTrait), stored...)
 	part.Hidden = true
+	for i, reported := range part.AttachHandles {
+		for _, h := range d.handles {
+			if h.Info == store.Info(reported.Key()) {
+				part.AttachHandles[i].Functions = h.Functions.List()
+			}
+		}
+	}
 }
 
 // complete adds what is stored to the report of a deployable that is hidden: its traits, and what the
@@ -163,7 +170,7 @@ func (d storedDeployable) complete(part *driver.Deployable) {
 		for _, h := range d.handles {
 			stored := driver.ControlPath{Info: h.Info.Map()}
 			if h.Type == reported.Type && stored.Address() == at {
-				part.AttachHandles[i].Info = stored.Info
+				part.AttachHandles[i].Info, part.AttachHandles[i].Functions = stored.Info, h.Functions.List()
 			}
 		}
 	}
@@ -242,13 +249,13 @@ func (d storedDeployable) matches(spec driver.Deployable, quirks bool) bool {
 	if d.reported.Class != spec.Class || !sameItems(d.reported.Traits, spec.Traits) || !sameItems(d.reported.Attributes, spec.Attributes) {
 		return false
 	}
-	types := make(map[store.Info]string, len(spec.AttachHandles))
+	reported := make(map[store.Info]driver.AttachHandle, len(spec.AttachHandles))
 	for _, h := range spec.AttachHandles {
-		types[store.Info(h.Key())] = h.Type
+		reported[store.Info(h.Key())] = h
 	}
 	return !slices.ContainsFunc(d.handles, func(h store.Handle) bool {
-		kind, found := types[h.Info]
-		return !found || h.Vanished || !h.InUse && kind != h.Type
+		is, found := reported[h.Info]
+		return !found || h.Vanished || !h.InUse && is.Type != h.Type || !quirks && !h.Functions.Are(is.Functions)
 	})
 }
 
@@ -265,7 +272,7 @@ func (d storedDeployable) shrunk() driver.Deployable {
 	spec := d.withTotal(min(max(1, n), d.Total))
 	for _, h := range d.handles {
 		if h.InUse || n == 0 || d.programming {
-			spec.AttachHandles = append(spec.AttachHandles, driver.AttachHandle{Type: h.Type, Info: h.Info.Map()})
+			spec.AttachHandles = append(spec.AttachHandles, driver.AttachHandle{Type: h.Type, Info: h.Info.Map(), Functions: h.Functions.List()})
 		}
 	}
 	return spec

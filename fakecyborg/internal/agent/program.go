@@ -169,12 +169,7 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 		}
 		return err
 	}
-	c.update(ctx, func(tx store.Tx) {
-		tx.SetFunction(d.UUID, spec, programmed, c.now())
-		if programmed.Read {
-			tx.ObserveDeployable(d.UUID, *shown)
-		}
-	})
+	c.update(ctx, func(tx store.Tx) { tx.SetFunction(d.UUID, spec, programmed, shown, c.now()) })
 	return nil
 }
 

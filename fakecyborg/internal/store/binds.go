@@ -82,6 +82,11 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	if !ok {
 		return fail(Refuse(NotFound, "AttachHandle not found Matching deployable_id %d", d.ID))
 	}
+	if !ref.Named() { // else the region gets other functions
+		if h, err = t.handleFor(*a, d, h); err != nil {
+			return fail(err)
+		}
+	}
 	h.InUse, h.HeldBy, a.Handle = true, a.UUID, h.UUID
 	t.s.handles.Put(t.tx, h)
 	return Bind{
@@ -277,6 +282,9 @@ func (t Tx) FinishBind(b Bind, now time.Time) error {
 		return Overtaken(b)
 	}
 	if err := t.checkUnwritten(a, b); err != nil {
+		return err
+	}
+	if err := t.takeFunction(&a); err != nil {
 		return err
 	}
 	t.endBindLease(b)

@@ -187,7 +187,7 @@ func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
 	info := spec.Key()
 	t.s.handles.Put(t.tx, Handle{
 		ID: t.s.handles.ids.Next(t.tx), UUID: t.s.texts.keep(t.s.handles.newUUID(t, kindHandle, d.Name+"\x00"+info)),
-		Deployable: d.UUID, Type: shared(spec.Type), Info: Info(shared(info)),
+		Deployable: d.UUID, Type: shared(spec.Type), Info: Info(shared(info)), Functions: t.functionsOf(spec),
 	})
 }
 
@@ -337,6 +337,9 @@ func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {
 		known[h.Info] = true
 		changed := h
 		changed.Vanished = !found
+		if found {
+			changed.Functions = t.functionsOf(spec)
+		}
 		switch {
 		case found && !h.InUse:
 			changed.Type = spec.Type

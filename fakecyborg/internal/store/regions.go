@@ -107,6 +107,10 @@ func withFunctions(spec driver.Deployable, functions []string) driver.Deployable
 	if at < 0 {
 		at = len(spec.Traits)
 	}
+	spec.AttachHandles = slices.Clone(spec.AttachHandles)
+	for i := range spec.AttachHandles {
+		spec.AttachHandles[i].Functions = nil // those of what was there before
+	}
 	spec.Traits = slices.DeleteFunc(slices.Clone(spec.Traits), driver.IsFunctionTrait)
 	spec.Traits = slices.Insert(spec.Traits, at, functions...)
 	return spec
@@ -299,8 +303,8 @@ func shapeOf(spec driver.Deployable, vendor string) driver.TraitShape {
 
 // PlanFunction is the deployable as it is to be reported with an image, and what is stored of the
 // image. Shown is what the driver shows of the region after the image was written, nil if that is not known: a driver
-// that has read the region names its function whatever the image says. A region with another function than that of the image
-// is refused.
+// that has read the region names its function, also of an image that does not. A region that shows another function than the
+// image names is refused.
 func (t Tx) PlanFunction(d Deployable, image Image, shown *driver.Deployable) (driver.Deployable, Programmed, error) {
 	trait, err := t.FunctionTrait(d, image)
 	if err != nil {
@@ -343,9 +347,16 @@ func (d Deployable) reportedFunctions(stored driver.Deployable) []string {
 	return functions
 }
 
-// SetFunction stores the function that was written to a region, and that Placement has.
-func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, now time.Time) {
+// SetFunction stores the function that was written to a region, and that Placement has. Shown is what the driver shows of it, nil
+// if that is not known.
+func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, shown *driver.Deployable, now time.Time) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed, d.Unsettled = &p, nil })
+	var handles []driver.AttachHandle
+	if shown != nil && p.Read {
+		t.ObserveDeployable(uuid, *shown)
+		handles = shown.AttachHandles
+	}
+	t.setHandleFunctions(uuid, handles)
 	if d, err := t.Deployable(uuid); err == nil {
 		t.UpdateAttributes(d, spec, now)
 	}
@@ -367,7 +378,7 @@ func (t Tx) Spoil(l Lease, now time.Time) {
 	u := d.unsettled()
 	u.Traits = slices.Concat(u.Traits, functionTraits(t.Reported(d)))
 	if spec, p, err := t.PlanFunction(d, Image{ID: l.Image}, nil); err == nil {
-		t.SetFunction(d.UUID, spec, p, now)
+		t.SetFunction(d.UUID, spec, p, nil, now)
 	}
 	t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = true, "", now })
 	t.Unsettle(d.UUID, u)

@@ -139,6 +139,9 @@ type Handle struct {
 	// for its mediated device to be removed.
 	HeldBy string `json:"held_by,omitempty"`
 	InUse  bool   `json:"in_use,omitempty"`
+	// Functions are the traits of the functions that the handle leads to, as in a driver's report. Upstream does not
+	// know them.
+	Functions functions `json:"functions,omitempty"`
 	// Vanished is set for a handle that is no longer reported; it is deleted when it is
 	// released.
 	Vanished bool `json:"vanished,omitempty"`

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// functions are traits of functions, joined by blanks. With a slice, handles could not be compared, and there are hundreds of
+// thousands of them, nearly all without functions.
+type functions string
+
+// List returns the traits, nil for none.
+func (f functions) List() []string {
+	if f == "" {
+		return nil
+	}
+	return strings.Fields(string(f))
+}
+
+// Are reports whether the functions equal a list.
+func (f functions) Are(list []string) bool { return string(f) == strings.Join(list, " ") }
+
+// functionsOf are the functions of a handle that is reported. Upstream does not read them.
+func (t Tx) functionsOf(h driver.AttachHandle) functions {
+	if t.s.cfg.Quirks {
+		return ""
+	}
+	return functions(strings.Join(h.Functions, " "))
+}
+
+// setHandleFunctions stores what the handles of a deployable lead to, after an image was written.
+func (t Tx) setHandleFunctions(deployable string, reported []driver.AttachHandle) {
+	for h := range t.Handles(deployable) {
+		i := slices.IndexFunc(reported, func(r driver.AttachHandle) bool { return Info(r.Key()) == h.Info })
+		changed := h
+		if changed.Functions = ""; i >= 0 {
+			changed.Functions = t.functionsOf(reported[i])
+		}
+		if changed != h {
+			t.s.handles.Put(t.tx, changed)
+		}
+	}
+}
+
+// differ reports whether the handles of a deployable lead to different functions.
+func (t Tx) differ(deployable string) bool {
+	for h := range t.Handles(deployable) {
+		if h.Functions != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// wantedFunctions are the functions of a region that a request names, by id, by name or by the trait that it requires.
+func (t Tx) wantedFunctions(a ARQ, d Deployable) (wanted []string) {
+	id := ""
+	switch ref, _ := t.RequestedBitstream(a); ref.By {
+	case ByFunctionID:
+		id = ref.Value
+	case ByFunctionName:
+		if d.Programmed != nil && d.Programmed.Image.Get(ref.By) == ref.Value {
+			id = d.Programmed.Image.Get(ByFunctionID)
+		}
+	}
+	for _, trait := range functionTraits(t.Reported(d)) {
+		if required, _ := t.group(a).get(prefixTrait + trait); required == "required" || driver.NamesFunction(trait, id) {
+			wanted = append(wanted, trait)
+		}
+	}
+	return wanted
+}
+
+// leads reports whether a handle leads to functions.
+func (h Handle) leads(wanted []string) bool {
+	has := h.Functions.List()
+	return !slices.ContainsFunc(wanted, func(trait string) bool { return !slices.Contains(has, trait) })
+}
+
+// serves reports whether a request has its functions with a handle: it leads to them, all handles of the region do, or another one
+// that the instance has for the same group leads to them.
+func (t Tx) serves(a ARQ, h Handle, wanted []string) bool {
+	if len(wanted) == 0 || h.leads(wanted) || !t.differ(h.Deployable) {
+		return true
+	}
+	for other := range t.s.arqByInstance.All(t.tx, a.Instance) {
+		held, _ := t.Handle(other.Handle)
+		if other.UUID != a.UUID && other.Profile == a.Profile && other.Group == a.Group && held.Deployable == h.Deployable && held.leads(wanted) {
+			return true
+		}
+	}
+	return false
+}
+
+// handleFor is the first free handle of a deployable with which a request has its functions. First is the first free one.
+func (t Tx) handleFor(a ARQ, d Deployable, first Handle) (Handle, error) {
+	wanted := t.wantedFunctions(a, d)
+	if t.serves(a, first, wanted) {
+		return first, nil
+	}
+	for h := range t.Handles(d.UUID) {
+		if !h.InUse && !h.Vanished && h.leads(wanted) {
+			return h, nil
+		}
+	}
+	return Handle{}, Refuse(Conflict, "deployable %s has no free attach handle that leads to function %s", d.Name, strings.Join(wanted, " and "))
+}
+
+// takeFunction gives a request whose region was written another handle if its own does not lead to its function.
+func (t Tx) takeFunction(a *ARQ) error {
+	old, _ := t.Handle(a.Handle)
+	d, err := t.Deployable(old.Deployable)
+	if err != nil {
+		return nil // it vanished; its request keeps the handle
+	}
+	h, err := t.handleFor(*a, d, old)
+	if err != nil || h.UUID == old.UUID {
+		return err
+	}
+	t.releaseHandle(old.UUID)
+	h.InUse, h.HeldBy, a.Handle = true, a.UUID, h.UUID
+	t.s.handles.Put(t.tx, h)
+	return nil
+}
