@@ -62,6 +62,9 @@ func program(verb string) int {
 			"0000:5e:00.0": {"type": "GPU", "vendor": "acme", "product": "Vision"},
 			"0000:3b:00.0": {"type": "FPGA", "vendor": "intel", "product": "PAC Arria10",
 				"regions": [{"region-type-uuid": "a1aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa", "bitstream-id": "` + id1 + `", "function-uuid": "f1aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"}]}}}`)
+	case "cn0":
+		fmt.Print(entry(`, "regions": [{"devices": "0000:3b:00.1", "region-type-uuid": "a1aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa", "function-uuid": "f1aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"},
+			{"devices": "0000:3b:00.2", "region-type-uuid": "a2aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"}]`))
 	case "blind":
 		fmt.Fprintln(os.Stderr, "the bus\nis busy\x1b[31m")
 		return 3
