@@ -3,6 +3,7 @@ package spawn
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,23 +14,27 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/internal/session"
-	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// The keys of a group that name what is loaded into a region, which are also properties of a bitstream's image in Glance,
-// except the first (cyborg/objects/extarq/fpga_ext_arq.py).
+// The keys of a group, and the properties of the image of an instance, that name what is loaded into a region. All but the first
+// are also properties by which a bitstream is found in Glance (cyborg/objects/extarq/fpga_ext_arq.py).
 const (
-	propertyBitstreamID  = "accel:bitstream_id"
-	propertyFunctionID   = "accel:function_id"
-	propertyFunctionName = "accel:function_name"
+	propertyBitstreamID   = "accel:bitstream_id"
+	propertyBitstreamName = "accel:bitstream_name"
+	propertyFunctionID    = "accel:function_id"
+	propertyFunctionName  = "accel:function_name"
 )
+
+func bitstreamProperties() []string {
+	return []string{propertyBitstreamID, propertyBitstreamName, propertyFunctionID, propertyFunctionName}
+}
 
 // bitstream is an image of Glance for a region. Function is the id of its function, empty if the image does not name it.
 type bitstream struct{ ID, Function string }
 
-// bitstreams returns the bitstreams with the value of a property, without the image of the instance; of several, two or more.
-func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage string) (found []bitstream, err error) {
+// glance returns a client of the image service.
+func (f *Flow) glance() (*gophercloud.ServiceClient, error) {
 	client, err := session.Locate(f.cyborg.Provider(), "image", f.endpoint)
 	if err == nil {
 		client.ResourceBase = strings.TrimSuffix(client.Endpoint, "v2/") + "v2/"
@@ -37,6 +42,47 @@ func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage strin
 	}
 	if err != nil {
 		return nil, fmt.Errorf("image service: %w", err)
+	}
+	return client, nil
+}
+
+// withImage returns a profile in which the groups for FPGAs that name nothing have what the image of the instance names.
+func (f *Flow) withImage(ctx context.Context, profile requestspec.Profile, guestImage string) (requestspec.Profile, error) {
+	leaves := func(group map[string]string) bool {
+		return isRegion(group) && !slices.ContainsFunc(bitstreamProperties(), func(key string) bool { return group[key] != "" })
+	}
+	if guestImage == "" || !slices.ContainsFunc(profile.Groups, leaves) {
+		return profile, nil
+	}
+	client, err := f.glance()
+	if err != nil {
+		return profile, err
+	}
+	ctx, tokens := session.Watch(ctx)
+	image, err := images.Get(ctx, client, guestImage).Extract()
+	if err != nil {
+		return profile, tokens.Redacted(fmt.Errorf("image %s of the instance: %w", guestImage, err))
+	}
+	profile.Groups = slices.Clone(profile.Groups)
+	for i, group := range profile.Groups {
+		if !leaves(group) {
+			continue
+		}
+		profile.Groups[i] = maps.Clone(group)
+		for _, key := range bitstreamProperties() {
+			if value, ok := image.Properties[key].(string); ok && value != "" {
+				profile.Groups[i][key] = value
+			}
+		}
+	}
+	return profile, nil
+}
+
+// bitstreams returns the bitstreams with the value of a property, without the image of the instance; of several, two or more.
+func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage string) (found []bitstream, err error) {
+	client, err := f.glance()
+	if err != nil {
+		return nil, err
 	}
 	values := []string{value}
 	if property == propertyFunctionID {
@@ -96,54 +142,43 @@ func (f *Flow) programmed(ctx context.Context) (map[string][]string, error) {
 	return regions, err
 }
 
-// loaded returns the argument of [matching.FunctionLoaded] for what the traits of a region do not say by themselves: which
-// function has a name, and which bitstream a region has. It asks Glance and Cyborg when it is needed first, with the flow's own
-// token. A service that fails, or does not answer within stateTimeout, is the error of unread, and regions are ranked without it.
-func (a *Attempt) loaded(ctx context.Context, providers map[string]matching.Provider) (loaded func(provider, key, value string) bool, unread func() error) {
-	flow, failed := a.flow.asOwn(), error(nil)
+// readRegions reads what the traits of regions do not say by themselves, for the weigher of functions: what the image of the instance
+// names, which id a function's name stands for, and which bitstreams regions have. It asks Glance and Cyborg with the flow's own token.
+// The profile is the attempt's, with what the image names, and loaded the argument of [matching.FunctionLoaded]. With an error, as of
+// a service that does not answer within stateTimeout, they know as much as was read.
+func (a *Attempt) readRegions(ctx context.Context) (profile requestspec.Profile, loaded func(provider, key, value string) bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	flow := a.flow.asOwn()
+	if a.Profile != nil {
+		profile, err = flow.withImage(ctx, *a.Profile, a.Request.Image)
+	}
 	wanted := map[string][]bitstream{} // by key and value
-	var regions map[string][]string
-	read := func(from func(context.Context) error) {
-		ctx, cancel := context.WithTimeout(ctx, stateTimeout)
-		defer cancel()
-		if err := from(ctx); failed == nil {
-			failed = err
-		}
-	}
-	find := func(key, value string) (list []bitstream) {
-		list, known := wanted[key+"="+value]
-		switch {
-		case known:
-			return list
-		case key == propertyBitstreamID:
-			list = []bitstream{{ID: value}}
-		default:
-			read(func(ctx context.Context) (err error) {
-				list, err = flow.bitstreams(ctx, key, value, a.Request.Image)
-				return err
-			})
-		}
-		wanted[key+"="+value] = list
-		return list
-	}
-	has := func(provider string, image bitstream) bool {
-		if regions == nil {
-			read(func(ctx context.Context) (err error) {
-				regions, err = flow.programmed(ctx)
-				return err
-			})
-		}
-		return slices.Contains(regions[provider], image.ID)
-	}
-	return func(provider, key, value string) bool {
-		if key == propertyFunctionID {
-			return false // the trait says it
-		}
-		return slices.ContainsFunc(find(key, value), func(image bitstream) bool {
-			if key == propertyFunctionName && image.Function != "" {
-				return slices.ContainsFunc(providers[provider].Traits, func(trait string) bool { return requestspec.NamesFunction(trait, image.Function) })
+	nameless := false
+	for _, group := range profile.Groups {
+		for key, value := range group {
+			switch {
+			case err != nil || !isRegion(group):
+			case key == propertyBitstreamID:
+				wanted[key+value] = []bitstream{{ID: value}}
+				nameless = true
+			case key == propertyBitstreamName, key == propertyFunctionName:
+				wanted[key+value], err = flow.bitstreams(ctx, key, value, a.Request.Image)
+				nameless = nameless || slices.ContainsFunc(wanted[key+value], func(b bitstream) bool { return key == propertyBitstreamName || b.Function == "" })
 			}
-			return has(provider, image)
+		}
+	}
+	var regions map[string][]string
+	if err == nil && nameless {
+		regions, err = flow.programmed(ctx)
+	}
+	providers := a.Candidates[0].summaries.providers()
+	return profile, func(provider, key, value string) bool {
+		return slices.ContainsFunc(wanted[key+value], func(b bitstream) bool {
+			if key != propertyFunctionName || b.Function == "" {
+				return slices.Contains(regions[provider], b.ID)
+			}
+			return slices.ContainsFunc(providers[provider].Traits, func(trait string) bool { return requestspec.NamesFunction(trait, b.Function) })
 		})
-	}, func() error { return failed }
+	}, err
 }

@@ -441,19 +441,20 @@ func (a *Attempt) order(ctx context.Context) error {
 	order := a.Request.Order
 	if order == nil && len(a.flow.config.Weighers) > 0 {
 		var profile requestspec.Profile
-		if a.Profile != nil {
-			profile = *a.Profile
+		var loaded func(provider, key, value string) bool
+		var unread error
+		if slices.Contains(a.flow.config.Weighers, WeigherFunction) {
+			profile, loaded, unread = a.readRegions(ctx)
 		}
-		loaded, unread := a.loaded(ctx, a.Candidates[0].summaries.providers())
 		weighers, err := weighersOf(a.flow.config.Weighers, profile, loaded)
 		if err != nil {
 			return err
 		}
 		order = func(candidates []Candidate) []Candidate {
 			ordered := OrderBy(weighers...)(candidates)
-			if err := unread(); err != nil {
-				for i := range ordered {
-					ordered[i].Reason += fmt.Sprintf("; what regions have is not known: %v", err)
+			for i := range ordered {
+				if unread != nil {
+					ordered[i].Reason += fmt.Sprintf("; what regions have is not known: %v", unread)
 				}
 			}
 			return ordered

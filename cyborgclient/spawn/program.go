@@ -159,9 +159,12 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 
 // hasRegions reports whether a profile requests FPGAs.
 func hasRegions(profile requestspec.Profile) bool {
-	return slices.ContainsFunc(profile.Groups, func(group map[string]string) bool {
-		return group["resources:FPGA"] != "" || group["resources:CUSTOM_ACCELERATOR_FPGA"] != ""
-	})
+	return slices.ContainsFunc(profile.Groups, isRegion)
+}
+
+// isRegion reports whether a group requests FPGAs.
+func isRegion(group map[string]string) bool {
+	return group["resources:FPGA"] != "" || group["resources:CUSTOM_ACCELERATOR_FPGA"] != ""
 }
 
 // readRegion reads a region, also after the caller's context ended, and with the flow's own token if the user's is refused.

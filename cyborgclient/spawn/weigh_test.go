@@ -135,34 +135,43 @@ func TestWeighersAndRockyFlavorsAreJSON(t *testing.T) {
 	}
 }
 
-// However a profile names what it wants, each spawn finds the region that the first one has programmed.
+// However a profile, or the image of the instance, names what it wants, each spawn finds the region that the first one has programmed.
 func TestEachSpawnFindsTheProgrammedRegion(t *testing.T) {
 	t.Parallel()
 	const nameless = "cccccccc-0000-4000-8000-000000000006" // which does not name its function by an id
-	for _, tt := range []struct{ key, value, image string }{
-		{"accel:function_id", gzipID, imageGzip},
-		{"accel:function_id", strings.ReplaceAll(gzipID, "-", ""), imageGzip},
-		{"accel:function_name", "gzip", imageGzip},
-		{"accel:function_name", "nameless", nameless},
-		{"accel:bitstream_id", imageGzip, imageGzip},
-		{"accel:bitstream_id", nameless, nameless},
-		{"accel:bitstream_name", "gzip-v1", imageGzip},
-		{"accel:bitstream_name", "nameless-v1", nameless},
+	for _, tt := range []struct{ key, value, image, guestImage string }{
+		{"accel:function_id", gzipID, imageGzip, ""},
+		{"accel:function_id", strings.ReplaceAll(gzipID, "-", ""), imageGzip, ""},
+		{"accel:function_name", "gzip", imageGzip, ""},
+		{"accel:function_name", "nameless", nameless, ""},
+		{"accel:bitstream_id", imageGzip, imageGzip, ""},
+		{"accel:bitstream_id", nameless, nameless, ""},
+		{"accel:bitstream_name", "gzip-v1", imageGzip, ""},
+		{"accel:bitstream_name", "nameless-v1", nameless, ""},
+		{"accel:function_id", gzipID, imageGzip, imageGuest},
+		{"accel:function_name", "gzip", imageGzip, imageGuest},
+		{"accel:bitstream_id", imageGzip, imageGzip, imageGuest},
+		{"accel:bitstream_name", "nameless-v1", nameless, imageGuest},
 	} {
-		bubble(t, tt.key+" "+tt.value, func(t *testing.T) {
+		bubble(t, tt.key+" "+tt.value+" "+tt.guestImage, func(t *testing.T) {
 			model := programModel()
+			model.Cyborg.UseImageUUID = true
 			model.Images[0].Properties["accel:bitstream_name"] = "gzip-v1"
 			model.Images = append(model.Images, simcloud.Image{ID: nameless, Data: fpgaImage("0a1c5f0e-3d52-4b8e-9c11-2f6d0a4b8e77"), Properties: map[string]string{
 				"accel:function_name": "nameless", "accel:bitstream_name": "nameless-v1",
 			}})
-			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "wants", Groups: []map[string]string{{
-				"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required", tt.key: tt.value,
-			}}})
+			group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
+			if tt.guestImage == "" {
+				group[tt.key] = tt.value
+			} else {
+				model.Images = append(model.Images, simcloud.Image{ID: imageGuest, Data: "disk", Properties: map[string]string{tt.key: tt.value}})
+			}
+			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "wants", Groups: []map[string]string{group}})
 			s := newSite(t, worldOpts{model: model, config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}})
 			first := ""
 			for n := range 6 {
 				req := request("wants")
-				req.Instance = fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n)
+				req.Instance, req.Image = fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n), tt.guestImage
 				result, err := s.flow.Run(t.Context(), req)
 				settled(t, err)
 				region := result.ARQs[0].DeviceRPUUID
