@@ -51,6 +51,7 @@ func images(t *testing.T) *glance.Server {
 		{ID: imageRegion, Data: []byte("region"), Properties: map[string]string{"accel:region_id": "bb-22"}},
 		{ID: imageOdd, Data: []byte("odd"), Properties: map[string]string{"accel:function_id": "ü"}},
 		{ID: imagePlain, Data: []byte("plain")},
+		{Data: []byte("sdk"), DiskFormat: "qcow2", Properties: map[string]string{"accel:function_name": "sdk"}}, // the default of openstacksdk
 	} {
 		if _, err := s.AddImage(i); err != nil {
 			t.Fatal(err)
@@ -225,6 +226,7 @@ func TestNamesAreResolvedThroughGlance(t *testing.T) {
 		{`"accel:bitstream_name":"gzip-v1"`, "FPGA", fakecyborg.StateBound, "bits"},
 		{`"accel:bitstream_name":"gzip-v1"`, "CUSTOM_ACCELERATOR_FPGA", fakecyborg.StateBound, "bits"},
 		{`"accel:function_id":"one"`, "CUSTOM_ACCELERATOR_FPGA", fakecyborg.StateBound, "bits"},
+		{`"accel:function_name":"sdk"`, "FPGA", fakecyborg.StateBound, "sdk"},
 		{`"accel:function_name":"nothing"`, "FPGA", fakecyborg.StateBindFailed, "function_name nothing: no image has it, want exactly one"},
 		{`"accel:bitstream_name":"twice"`, "FPGA", fakecyborg.StateBindFailed, imageTwo},
 		{`"accel:bitstream_id":"` + imageRegion + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageRegion + " is for regions of type bb-22, deployable cn0_0000:3b:00.0 is none"},
@@ -802,7 +804,7 @@ func TestTheImageOfTheInstanceIsNoBitstream(t *testing.T) {
 	t.Parallel()
 	for property, failure := range map[string]string{
 		"bitstream_id":   "bitstream_id " + imageGuest + " is the image of the instance, not a bitstream",
-		"bitstream_name": "bitstream_name " + imageGuest + ": no image has it, want exactly one",
+		"bitstream_name": "bitstream_name " + imageGuest + ": 2 images have it, want exactly one", // the others
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			card, glance := newHardware("test", fpgaCard("FPGA")), images(t)

@@ -79,7 +79,7 @@ func (f *Flow) withImage(ctx context.Context, profile requestspec.Profile, guest
 }
 
 // bitstreams returns the bitstreams with the value of a property, without the image of the instance; of several, two or more.
-func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage string) (found []bitstream, err error) {
+func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage string) ([]bitstream, error) {
 	client, err := f.glance()
 	if err != nil {
 		return nil, err
@@ -88,20 +88,20 @@ func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage strin
 	if property == propertyFunctionID {
 		values = requestspec.FunctionSpellings(value)
 	}
+	var disks []bitstream
 	for _, value := range values {
-		if found, err = bitstreamsWith(ctx, client, property, value, guestImage); err != nil {
-			return nil, fmt.Errorf("images: %w", err)
+		ofValue, others, err := bitstreamsWith(ctx, client, property, value, guestImage)
+		if err != nil || len(ofValue) > 0 {
+			return ofValue, err
 		}
-		if len(found) > 0 {
-			break
-		}
+		disks = append(disks, others...)
 	}
-	return found, nil
+	return disks, nil
 }
 
 // bitstreamsWith is bitstreams for one spelling of a value. Images of guests may have the property, too: the image of this
-// instance, and images in another format than raw, which bitstreams usually have.
-func bitstreamsWith(ctx context.Context, client *gophercloud.ServiceClient, property, value, guestImage string) (found []bitstream, err error) {
+// instance, and next to bitstreams, which are raw, the disks, which have another format.
+func bitstreamsWith(ctx context.Context, client *gophercloud.ServiceClient, property, value, guestImage string) (found, disks []bitstream, err error) {
 	ctx, tokens := session.Watch(ctx)
 	err = images.List(client, imageQuery{property: {value}}).EachPage(ctx, func(_ context.Context, page pagination.Page) (more bool, err error) {
 		all, err := images.ExtractImages(page)
@@ -110,14 +110,21 @@ func bitstreamsWith(ctx context.Context, client *gophercloud.ServiceClient, prop
 				continue
 			}
 			more = true // a page without one is no answer to the query
-			if image.ID != guestImage && (image.DiskFormat == "" || image.DiskFormat == "raw") {
-				function, _ := image.Properties[propertyFunctionID].(string)
-				found = append(found, bitstream{image.ID, function})
+			function, _ := image.Properties[propertyFunctionID].(string)
+			switch b := (bitstream{image.ID, function}); {
+			case image.ID == guestImage:
+			case image.DiskFormat == "", image.DiskFormat == "raw":
+				found = append(found, b)
+			default:
+				disks = append(disks, b)
 			}
 		}
 		return more && len(found) < 2, err
 	})
-	return found, tokens.Redacted(err)
+	if err != nil {
+		return nil, nil, fmt.Errorf("images: %w", tokens.Redacted(err))
+	}
+	return found, disks, nil
 }
 
 // imageQuery selects images by a property, which gophercloud's own options cannot.

@@ -20,8 +20,8 @@ type ProgramRequest struct {
 	// instances need, and is no bitstream.
 	Image string
 	// Set exactly one: the UUID of the bitstream's image, or the function by which
-	// the image is found in the image service. Images in the format of a virtual disk, such as
-	// qcow2, are no bitstreams.
+	// the image is found in the image service. Of several images those in the format of a virtual
+	// disk, such as qcow2, do not count.
 	Bitstream, FunctionID, FunctionName string
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
@@ -72,7 +71,7 @@ func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (sto
 	default:
 		return c.DescribeImage(ctx, want.Value)
 	}
-	var list []map[string]json.RawMessage
+	var bitstreams, disks []map[string]json.RawMessage
 	for _, value := range want.Spellings(c.cfg.Quirks) {
 		query := url.Values{want.By.Property(): {value}}
 		got, err := c.fromGlance(ctx, "/images?"+query.Encode(), false)
@@ -85,23 +84,32 @@ func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (sto
 		if err := got.Decode(&body); err != nil {
 			return store.Image{}, err
 		}
-		list = slices.DeleteFunc(body.Images, func(fields map[string]json.RawMessage) bool {
-			return !c.cfg.Quirks && !isBitstream(fields, want.GuestImage)
-		})
-		if len(list) > 0 {
-			break
+		for _, image := range body.Images {
+			switch id := textIn(image, "id"); {
+			case id != "" && id == want.GuestImage: // names what it needs
+			case c.cfg.Quirks, !isDisk(image):
+				bitstreams = append(bitstreams, image)
+			default:
+				disks = append(disks, image)
+			}
+		}
+		if len(bitstreams) > 0 {
+			return oneImage(want, bitstreams)
 		}
 	}
-	return oneImage(want, list)
+	return oneImage(want, disks)
 }
 
-// isBitstream reports whether an image that has the property of a bitstream may be one. The images of guests have
-// the property, too: they name what they need. An image in the format of a virtual disk is of a guest.
-func isBitstream(fields map[string]json.RawMessage, guestImage string) bool {
-	var id, format string
-	_ = json.Unmarshal(fields["id"], &id)
-	_ = json.Unmarshal(fields["disk_format"], &format) // null: none
-	return (guestImage == "" || id != guestImage) && (format == "" || format == "raw")
+// isDisk reports whether an image has the format of a virtual disk: next to bitstreams it is the image of a guest.
+func isDisk(image map[string]json.RawMessage) bool {
+	format := textIn(image, "disk_format")
+	return format != "" && format != "raw"
+}
+
+// textIn is a field of an image, empty for null.
+func textIn(image map[string]json.RawMessage, field string) (text string) {
+	_ = json.Unmarshal(image[field], &text)
+	return text
 }
 
 // oneImage is the only image of a list.
