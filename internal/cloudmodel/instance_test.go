@@ -33,6 +33,9 @@ func flavor(profile string) requestspec.Flavor {
 	return f
 }
 
+// imageOf is what the bind of a device profile writes into the region.
+var imageOf = map[string]string{"gzip": images[0].ID, "crypto": images[1].ID, "image": images[0].ID}
+
 // group is a group of a device profile with the class of its devices.
 type group struct {
 	profile string
@@ -51,6 +54,7 @@ type instance struct {
 	rescued []byte // the saved domain of a guest in rescue
 	busy    bool
 	added   string // the profile whose devices it got while it ran
+	image   string // the bitstream of its region, empty if that is unknown, as after its host was down
 	nova    string // the mediated device of Nova's vGPU that it has
 
 	// After an operation that failed:
@@ -193,7 +197,10 @@ var operations = map[string]operation{
 			request.FunctionName = images[with/3%2].Properties["accel:function_name"]
 		}
 		a.count("calls of Program", nil)
-		_, err := a.flow.Program(ctx, request)
+		done, err := a.flow.Program(ctx, request)
+		if i.image = ""; err == nil {
+			i.image = done.Image
+		}
 		if errors.Is(err, spawn.ErrProgram) || a.tokens.user != "admin" {
 			return nil // the ARQ stays Bound, and Cyborg's policy lets administrators alone do it
 		}
@@ -320,7 +327,7 @@ func (a *agent) moved(i *instance, result *spawn.Result, err error) error {
 	if result == nil {
 		return err
 	}
-	i.Host, i.ARQs, i.runs, i.want = result.Host, arqsOf(result), true, a.wantsOf(i)
+	i.Host, i.ARQs, i.runs, i.want, i.image = result.Host, arqsOf(result), true, a.wantsOf(i), imageOf[i.profile]
 	if errors.Is(err, spawn.ErrLeftover) {
 		a.remember(nil, err)
 		return nil
@@ -469,7 +476,7 @@ func (a *agent) spawn(ctx context.Context, i *instance, with int) error {
 		return err
 	}
 	a.remember(result, nil)
-	i.Instance, i.runs = placed(result), true
+	i.Instance, i.runs, i.image = placed(result), true, imageOf[i.profile]
 	i.want = a.wantsOf(i)
 	return nil
 }
@@ -623,7 +630,7 @@ func (w *world) befall(act action, beside int) func(context.Context) error {
 			return nil
 		}
 		return func(context.Context) error {
-			w.guests.powerOff(host)
+			w.powerOff(host)
 			return w.cloud.StopHost(host)
 		}
 	case "host up", "host reboot":
@@ -632,7 +639,7 @@ func (w *world) befall(act action, beside int) func(context.Context) error {
 		}
 		if act.Do == "host reboot" && !w.guests.down[host] {
 			return func(ctx context.Context) error {
-				w.guests.powerOff(host)
+				w.powerOff(host)
 				return errors.Join(w.cloud.StopHost(host), w.hostUp(ctx, host))
 			}
 		}
@@ -685,6 +692,16 @@ func (w *world) befall(act action, beside int) func(context.Context) error {
 		return func(context.Context) error { time.Sleep(time.Duration(act.With) * 10 * time.Minute); return nil }
 	}
 	return nil
+}
+
+// powerOff is the end of all that runs on a host, and of what its cards have.
+func (w *world) powerOff(host string) {
+	w.guests.powerOff(host)
+	for _, i := range w.list() {
+		if i.Host == host {
+			i.image = ""
+		}
+	}
 }
 
 // hostUp is a host that comes up again: nova-compute removes the guests that are elsewhere now; then the

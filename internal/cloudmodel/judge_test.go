@@ -106,7 +106,8 @@ type view struct {
 	held        map[string]map[string]map[string]int // by consumer, provider and class
 	projects    map[string]string                    // by consumer
 	generations map[string]*int
-	mdevs       map[string]string // hosts by mediated device
+	traits      map[string][]string // by provider with a region
+	mdevs       map[string]string   // hosts by mediated device
 	leaks       []simcloud.Leak
 }
 
@@ -161,7 +162,7 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 		ResourceProviders []provider `json:"resource_providers"`
 	}
 	r.get("/placement/resource_providers", "placement 1.36", &providers)
-	v = view{arqs: arqs.ARQs, providers: map[string]provider{}, held: map[string]map[string]map[string]int{}, projects: map[string]string{}, generations: map[string]*int{}, mdevs: map[string]string{}}
+	v = view{arqs: arqs.ARQs, providers: map[string]provider{}, held: map[string]map[string]map[string]int{}, projects: map[string]string{}, generations: map[string]*int{}, traits: map[string][]string{}, mdevs: map[string]string{}}
 	for _, p := range providers.ResourceProviders {
 		v.providers[p.UUID] = p
 	}
@@ -178,6 +179,15 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 				v.held[consumer] = map[string]map[string]int{}
 			}
 			v.held[consumer][p] = of.Resources
+		}
+	}
+	for _, a := range v.arqs {
+		var traits struct {
+			Traits []string `json:"traits"`
+		}
+		if i := w.instances[a.Instance]; i != nil && i.image != "" && v.providers[a.Provider].UUID != "" {
+			r.get("/placement/resource_providers/"+a.Provider+"/traits", "placement 1.36", &traits)
+			v.traits[a.Provider] = traits.Traits
 		}
 	}
 	var leaks struct {
@@ -309,6 +319,13 @@ func (w *world) twice(v view) (problems []string) {
 	return problems
 }
 
+// functionTrait is the trait of the function of a bitstream.
+func functionTrait(image string) string {
+	n := slices.IndexFunc(images, func(i simcloud.Image) bool { return i.ID == image })
+	function := strings.ReplaceAll(images[n].Properties["accel:function_id"], "-", "")
+	return "CUSTOM_FPGA_FUNCTION_ID_INTEL_" + strings.ToUpper(function)
+}
+
 // whole says what an instance lacks, or has too much, by its device profile.
 func (w *world) whole(v view, i *instance) (problems []string) {
 	wrong := func(format string, args ...any) {
@@ -342,6 +359,9 @@ func (w *world) whole(v view, i *instance) (problems []string) {
 		}
 		if d := a.device(); d != "" {
 			devices = append(devices, d)
+		}
+		if i.image != "" && !slices.Contains(v.traits[a.Provider], functionTrait(i.image)) && a.Profile != "nic" {
+			wrong("provider %s has the traits %v, and the region bitstream %s", v.providers[a.Provider].Name, v.traits[a.Provider], i.image)
 		}
 		if _, there := v.mdevs[a.Handle]; a.Type == "MDEV" && !there {
 			wrong("the mediated device %s is not there", a.Handle)
