@@ -318,27 +318,69 @@ func TestOneDeviceDocuments(t *testing.T) {
 func TestNodeDeviceDocuments(t *testing.T) {
 	t.Parallel()
 	h := mixture("MDEV")[0]
-	text, err := domainxml.NodeDevice(h, "")
+	d, err := domainxml.NodeDeviceOf(h, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "nodedev", text)
+	golden(t, "nodedev", d.XML())
 	h.Info = map[string]any{"asked_type": "mtty-2"}
-	text, err = domainxml.NodeDevice(h, "mtty_mtty")
+	d, err = domainxml.NodeDeviceOf(h, "mtty_mtty")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "nodedev-mtty", text)
+	golden(t, "nodedev-mtty", d.XML())
+	if d.Name != "" {
+		t.Errorf("name %q of a device whose parent is not on the PCI bus: libvirt chooses it", d.Name)
+	}
 
 	noType, noAddress, noUUID := mixture("MDEV")[0], mixture("MDEV")[0], mixture("MDEV")[0]
 	noType.Info = pciInfo("0", "10", "1", "0")
 	noAddress.Info = map[string]any{"asked_type": "nvidia-223", "domain": "0", "bus": "10", "device": "1"}
 	noUUID.UUID = ""
 	for field, bad := range map[string]domainxml.Handle{"asked_type": noType, "function": noAddress, "uuid": noUUID, "type": mixture("PCI")[0]} {
-		text, err := domainxml.NodeDevice(bad, "")
-		if text != nil || !isAbout(err, bad.ARQ, bad.Type, field) {
-			t.Errorf("NodeDevice = %s, %v; want an error about %s", text, err, field)
+		d, err := domainxml.NodeDeviceOf(bad, "")
+		if (d != domainxml.NodeDevice{}) || !isAbout(err, bad.ARQ, bad.Type, field) {
+			t.Errorf("NodeDeviceOf = %v, %v; want an error about %s", d, err, field)
 		}
+	}
+}
+
+// Nova 34 composes the name of a device, and that of its parent, of the texts of the handle as they are. libvirt's names have an
+// address with leading zeros, so that both agree on a handle of Cyborg's, also one that is written in another way.
+func TestNodeDevicesHaveTheNamesOfLibvirt(t *testing.T) {
+	t.Parallel()
+	const uuid = "91ac1606-427e-44bb-8233-f4ff4bf3d241"
+	for name, info := range map[string]map[string]any{
+		"as Cyborg's agent reports it": pciInfo("0000", "0c", "01", "2"),
+		"without leading zeros":        pciInfo("0", "c", "1", "2"),
+		"with 0x, and in another case": pciInfo("0x0000", "0x0C", "0x01", "0x2"),
+		"as numbers":                   {"domain": 0, "bus": 12, "device": 1, "function": 2},
+	} {
+		info["asked_type"] = "nvidia-223"
+		d, err := domainxml.NodeDeviceOf(domainxml.Handle{ARQ: "a1", Type: "MDEV", UUID: strings.ToUpper(uuid), Info: info}, "")
+		want := domainxml.NodeDevice{
+			Name: "mdev_91ac1606_427e_44bb_8233_f4ff4bf3d241_0000_0c_01_2", Parent: "pci_0000_0c_01_2", Type: "nvidia-223", UUID: uuid,
+		}
+		if diff := cmp.Diff(want, d); diff != "" || err != nil {
+			t.Errorf("%s: error %v; device (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestAPersistentDeviceIsDefined(t *testing.T) {
+	t.Parallel()
+	for lifetime, want := range map[domainxml.Lifetime][]string{
+		"":                           {"nodedev-create"},
+		domainxml.LifetimeTransient:  {"nodedev-create"},
+		domainxml.LifetimePersistent: {"nodedev-define", "nodedev-start"},
+		domainxml.LifetimeAutostart:  {"nodedev-define", "nodedev-autostart", "nodedev-start"},
+	} {
+		if diff := cmp.Diff(want, lifetime.Virsh()); diff != "" || !lifetime.Known() || lifetime.Persistent() != (len(want) > 1) {
+			t.Errorf("%q: known %t, persistent %t, commands (-want +got):\n%s", lifetime, lifetime.Known(), lifetime.Persistent(), diff)
+		}
+	}
+	if domainxml.Lifetime("forever").Known() {
+		t.Error(`lifetime "forever" is known`)
 	}
 }
 

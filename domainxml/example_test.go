@@ -111,13 +111,16 @@ func ExampleInterfaces() {
 	// <nil>
 }
 
-func ExampleNodeDevice() {
-	document, err := domainxml.NodeDevice(domainxml.Handle{
+func ExampleNodeDeviceOf() {
+	device, err := domainxml.NodeDeviceOf(domainxml.Handle{
 		ARQ: "a1", Type: "MDEV", UUID: "51e314cb-59ee-4896-8b40-54953ee00227",
 		Info: map[string]any{"domain": "0000", "bus": "10", "device": "1", "function": "0", "asked_type": "nvidia-223"},
 	}, "")
-	fmt.Print(string(document), err)
+	device.Lifetime = domainxml.LifetimeAutostart // as Nova 34 does
+	fmt.Println(device.Name, device.Lifetime.Virsh())
+	fmt.Print(string(device.XML()), err)
 	// Output:
+	// mdev_51e314cb_59ee_4896_8b40_54953ee00227_0000_10_01_0 [nodedev-define nodedev-autostart nodedev-start]
 	// <device>
 	//   <parent>pci_0000_10_01_0</parent>
 	//   <capability type="mdev">

@@ -75,14 +75,14 @@ func otherForms(t *testing.T, h domainxml.Handle) {
 	if err == nil && !cmp.Equal(own, domainxml.CleanBindingProfile(profile)) {
 		t.Errorf("the cleaned profile is %v", domainxml.CleanBindingProfile(profile))
 	}
-	document, err := domainxml.NodeDevice(h, "")
-	if (document == nil) != (err != nil) || err != nil && !errors.Is(err, domainxml.ErrHandle) {
-		t.Errorf("NodeDevice = %s, %v", document, err)
+	node, err := domainxml.NodeDeviceOf(h, "")
+	if (node == domainxml.NodeDevice{}) != (err != nil) || err != nil && !errors.Is(err, domainxml.ErrHandle) {
+		t.Errorf("NodeDeviceOf = %v, %v", node, err)
 	}
 	if err == nil {
 		var device libvirtxml.NodeDevice
-		if err := xml.Unmarshal(document, &device); err != nil || device.Parent == "" {
-			t.Errorf("the node device cannot be read: %v\n%s", err, document)
+		if err := xml.Unmarshal(node.XML(), &device); err != nil || device.Parent == "" {
+			t.Errorf("the node device cannot be read: %v\n%s", err, node.XML())
 		}
 	}
 }
