@@ -44,6 +44,9 @@ type PlacementMode string
 // EventForm is the form of the events that Cyborg sends to Nova.
 type EventForm string
 
+// MdevCreation says who creates the mediated devices of bound requests. Cyborg's agent removes them in any case.
+type MdevCreation string
+
 // The named values of a Config, and of a device's status.
 const (
 	// ModeTree is the default placement mode: each deployable has a provider right below that of
@@ -69,6 +72,13 @@ const (
 	// accelerator-requests-bound for an instance once all requests of a PATCH are resolved, with
 	// the name of the device profile as its tag. Its status is failed if one request failed.
 	EventFormUssuri EventForm = agent.EventFormUssuri
+
+	// MdevsByAgent is the default: the agent creates the mediated device of a request before it is
+	// Bound, as Cyborg does since 10.1, and creates it again after a restart of its host, which Cyborg does not.
+	MdevsByAgent MdevCreation = store.MdevsByAgent
+	// MdevsByNova leaves the creation to nova-compute, as the vGPU specification of Nova 2026.2 says: Nova 34 looks for the device
+	// of a Bound request, and creates it if there is none. The agent removes it when the request is unbound.
+	MdevsByNova MdevCreation = store.MdevsByNova
 
 	// StatusEnabled is the status of a device that is offered.
 	StatusEnabled = store.StatusEnabled
@@ -114,6 +124,8 @@ type Config struct {
 	// EventForm is the form of the events for Nova: one of the EventForm constants; empty means
 	// EventFormShipped.
 	EventForm EventForm `json:"event_form,omitempty"`
+	// MdevCreation says who creates mediated devices: one of MdevsByAgent and MdevsByNova; empty means MdevsByAgent.
+	MdevCreation MdevCreation `json:"mdev_creation,omitempty"`
 	// BindingStates shows the states provisioning and unknown of the Wallaby specification: the
 	// first while the mediated devices of a restarted host are being created, the second while
 	// heartbeats of its agent are missing.
@@ -195,6 +207,7 @@ func (c Config) Validate() error {
 		c.Release.check(),
 		checkKnown("placement_mode", c.PlacementMode, ModeTree, ModeFlat, ModeNested),
 		checkKnown("event_form", c.EventForm, EventFormShipped, EventFormTrain, EventFormUssuri),
+		checkKnown("mdev_creation", c.MdevCreation, MdevsByAgent, MdevsByNova),
 	); err != nil {
 		return err
 	}
@@ -238,6 +251,7 @@ func (c Config) WithDefaults() Config {
 	c.Release = cmp.Or(c.Release, Release20262).canonical()
 	c.PlacementMode = cmp.Or(c.PlacementMode, ModeTree)
 	c.EventForm = cmp.Or(c.EventForm, EventFormShipped)
+	c.MdevCreation = cmp.Or(c.MdevCreation, MdevsByAgent)
 	c.BindTimeout = cmp.Or(c.BindTimeout, defaultBindTimeout)
 	c.HeartbeatPeriod = cmp.Or(c.HeartbeatPeriod, defaultHeartbeat)
 	c.MissedBeats = cmp.Or(c.MissedBeats, defaultMissedBeats)

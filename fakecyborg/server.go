@@ -57,7 +57,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	}
 	ids := simhttp.NewIDs(cfg.Seed, "cyborg")
 	s.db = store.New(store.Config{
-		Seed: s.cfg.Seed, Quirks: s.cfg.UpstreamQuirks, Layout: string(s.cfg.PlacementMode), RequestIDs: ids.Position,
+		Seed: s.cfg.Seed, Quirks: s.cfg.UpstreamQuirks, Layout: string(s.cfg.PlacementMode), Mdevs: string(s.cfg.MdevCreation), RequestIDs: ids.Position,
 	})
 	if s.cfg.ReadLag > 0 {
 		s.db.DB().KeepPast(s.cfg.ReadLag, s.clock.Now)

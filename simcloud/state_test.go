@@ -608,7 +608,7 @@ func TestAStateBelongsToItsModelHoweverThatIsSpelled(t *testing.T) {
 	spelled := simcloud.Model{
 		Hosts: []simcloud.Host{}, Region: "RegionOne", TokenLifetime: time.Hour, Users: simcloud.DefaultModel().Users,
 		Cyborg: fakecyborg.Config{
-			Release: fakecyborg.Release20262, PlacementMode: fakecyborg.ModeTree, EventForm: fakecyborg.EventFormShipped,
+			Release: fakecyborg.Release20262, PlacementMode: fakecyborg.ModeTree, EventForm: fakecyborg.EventFormShipped, MdevCreation: fakecyborg.MdevsByAgent,
 			BindTimeout: time.Minute, HeartbeatPeriod: 10 * time.Second, MissedBeats: 3, RequireServiceToken: &required,
 		},
 		Placement: placementsim.Config{

@@ -66,6 +66,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"serve --faults " + write("faults.json", `[{"operation": "accelerator.arq.paint", "action": "drop"}]`), `faults.json: rule 0: fault: bad rule: unknown operation "accelerator.arq.paint"`},
 		{"serve --faults " + write("actions.json", `[{"operation": "accelerator.arq.bind", "action": "reorder"}]`), "accelerator.arq.bind cannot reorder"},
 		{"serve --event-form stein", `event_form "stein" (known: shipped, train, ussuri)`},
+		{"serve --mdev-creation libvirt", `mdev_creation "libvirt" (known: agent, nova)`},
 		{"serve --token-lifetime=-1s", "token lifetime"},
 		{"serve --placement-mode flat --model " + mixed, "on a flat host all devices need the same"},
 		{"serve --faults " + dir + "/none.json", "--faults: open"},

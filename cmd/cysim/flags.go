@@ -36,6 +36,7 @@ func flagHelp() map[string]string {
 		"cyborg-async-bind":                          "Answer each bind immediately and finish it in the background.",
 		"cyborg-answer-patch":                        "Return the accelerator requests in the answer to a bind, as the specifications say, instead of an empty body.",
 		"cyborg-event-form":                          "Form of the events about binds: shipped, or train or ussuri of the specifications, which the stand-in for Nova then accepts.",
+		"cyborg-mdev-creation":                       "Who creates the mediated devices of bound requests: agent (Cyborg's agent, at the bind) or nova (nova-compute, as Nova 34 does).",
 		"cyborg-binding-states":                      "Show the states provisioning and unknown while a host restarts.",
 		"cyborg-read-lag":                            "Age of the data in lists of accelerator requests, as if read from a database replica that lags behind.",
 		"cyborg-clock-skew":                          "How far the Date header is ahead of created_at.",

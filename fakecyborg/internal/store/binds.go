@@ -91,7 +91,7 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	t.s.handles.Put(t.tx, h)
 	return Bind{
 		ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Attempt: a.Attempt,
-		Handle: h.UUID, Mdev: h.NeedsAgent(), Bitstream: ref,
+		Handle: h.UUID, Mdev: t.createdByAgent(h), Bitstream: ref,
 	}, nil
 }
 

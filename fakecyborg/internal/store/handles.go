@@ -32,7 +32,18 @@ func (t Tx) CountHandles() int { return t.s.handles.Len(t.tx) }
 // Handle finds an attach handle.
 func (t Tx) Handle(uuid string) (Handle, bool) { return t.s.handles.byUUID.Get(t.tx, uuid) }
 
-// NeedsAgent reports whether the agent has to create the handle's device: a mediated device, or the
+// Who creates mediated devices.
+const (
+	MdevsByAgent = "agent" // the agent, at the bind
+	MdevsByNova  = "nova"  // nova-compute, before it starts the guest
+)
+
+// createdByAgent reports whether the agent has to create the handle's device before its request is Bound.
+func (t Tx) createdByAgent(h Handle) bool {
+	return h.NeedsAgent() && (h.Type != driver.HandleMDEV || t.s.cfg.Mdevs != MdevsByNova)
+}
+
+// NeedsAgent reports whether the agent has to remove the handle's device: a mediated device, or the
 // vGPU of a virtual function.
 func (h Handle) NeedsAgent() bool {
 	if h.Type == driver.HandlePCI && strings.Contains(string(h.Info), `"asked_type":`) {
@@ -238,10 +249,10 @@ func (t Tx) UnsettledMdevs(host string) (orphans, restorable []string) {
 // Restorable are the handles of a host whose mediated devices guests use.
 func (t Tx) Restorable(host string) []string { return t.handlesOf(host, t.restorable) }
 
-// restorable reports whether a guest uses the device of a handle. A handle that is not reported any more counts: the guest
+// restorable reports whether a guest uses the device of a handle, which the agent has created. A handle that is not reported any more counts: the guest
 // has the device until its request is released.
 func (t Tx) restorable(h Handle) bool {
-	if !h.NeedsAgent() || h.HeldBy == "" {
+	if !t.createdByAgent(h) || h.HeldBy == "" {
 		return false
 	}
 	a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)

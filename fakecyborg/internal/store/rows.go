@@ -180,7 +180,7 @@ type Bind struct {
 	Profile  string `json:"device_profile_name"`
 	Attempt  int    `json:"attempt,omitempty"`
 	Handle   string `json:"attach_handle,omitempty"`
-	// Mdev is set if the handle is a mediated device, which has to be created on the host.
+	// Mdev is set if the handle is a mediated device, which the agent has to create on the host.
 	Mdev bool `json:"mdev,omitempty"`
 	// Bitstream is programmed first.
 	Bitstream BitstreamRef `json:"bitstream,omitzero"`

@@ -18,6 +18,8 @@ type Config struct {
 	Quirks bool
 	// Layout is one of the Layout constants.
 	Layout string
+	// Mdevs says who creates mediated devices: [MdevsByAgent] or [MdevsByNova].
+	Mdevs string
 	// RequestIDs is how many request ids the service gave; nil means none.
 	RequestIDs func() uint64
 }
