@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/sim"
@@ -46,6 +47,9 @@ func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 
 		{Pattern: "POST /_sim/hosts/{host}/stop", Help: "Stops a host: its agent falls silent.", Handler: acts(func(_ context.Context, host string) error { return c.StopHost(host) })},
 		{Pattern: "POST /_sim/hosts/{host}/start", Help: "Starts it again.", Handler: acts(c.StartHost)},
+		{Pattern: "GET /_sim/hosts/{host}/mdevs", Answer: "mdevs, defined", Long: true, Help: "Lists its mediated devices, and those that are defined in its libvirt.", Handler: fallible(c.getMdevs)},
+		{Pattern: "PUT /_sim/hosts/{host}/mdevs/{uuid}", Body: "parent, type, lifetime", Help: "Creates a mediated device, as nova-compute does where Cyborg's agent does not: the parent is a PCI address such as 0000:84:00.0. With the lifetime autostart it is defined, too, and created again when the host starts; the default is transient.", Handler: fallible(c.putMdev)},
+		{Pattern: "DELETE /_sim/hosts/{host}/mdevs/{uuid}", Help: "Removes one, and its definition. Cyborg's agent removes the device when the request is unbound, and leaves the definition.", Handler: fallible(c.deleteMdev)},
 		{Pattern: "POST /_sim/hosts/{host}/reboot", Help: "Stops and starts it: its mediated devices are gone.", Handler: acts(c.RebootHost)},
 	}
 }
@@ -73,6 +77,8 @@ func acts(do func(ctx context.Context, host string) error) http.HandlerFunc {
 // statusOf is the status of an answer about an error.
 func statusOf(err error) int {
 	switch {
+	case errors.Is(err, driver.ErrHandle):
+		return http.StatusBadRequest
 	case errors.Is(err, ErrHost):
 		return http.StatusNotFound
 	case errors.Is(err, ErrDirectory), errors.Is(err, ErrNoState):
@@ -126,6 +132,59 @@ func (c *Cloud) putGuest(w http.ResponseWriter, r *http.Request) error {
 func (c *Cloud) deleteGuest(w http.ResponseWriter, r *http.Request) error {
 	if !c.compute.RemoveGuest(r.PathValue("uuid")) {
 		return simhttp.Refuse(http.StatusNotFound, "no such guest")
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (c *Cloud) getMdevs(w http.ResponseWriter, r *http.Request) error {
+	host := r.PathValue("host")
+	mdevs, err := c.Mdevs(host)
+	if err != nil {
+		return err
+	}
+	defined, err := c.DefinedMdevs(host)
+	if err != nil {
+		return err
+	}
+	body := simhttp.ControlBody("mdevs", append([]driver.Mdev{}, mdevs...))
+	body["defined"] = append([]driver.Mdev{}, defined...)
+	simhttp.WriteControl(w, http.StatusOK, body)
+	return nil
+}
+
+// putMdev creates a mediated device; the body has parent, type and lifetime.
+func (c *Cloud) putMdev(w http.ResponseWriter, r *http.Request) error {
+	body := struct {
+		Parent   string `json:"parent"`
+		Type     string `json:"type"`
+		Lifetime string `json:"lifetime"`
+	}{Lifetime: "transient"}
+	if err := readJSON(r, "mediated device", &body); err != nil {
+		return err
+	}
+	create := c.CreateMdev
+	switch body.Lifetime {
+	case "transient":
+	case "autostart":
+		create = c.DefineMdev
+	default:
+		return simhttp.Refuse(http.StatusBadRequest, "lifetime %q is neither transient nor autostart", body.Lifetime)
+	}
+	host, m := r.PathValue("host"), driver.Mdev{UUID: r.PathValue("uuid"), Parent: body.Parent, Type: body.Type}
+	switch err := create(r.Context(), host, m); {
+	case errors.Is(err, ErrHost), errors.Is(err, driver.ErrHandle):
+		return err
+	case err != nil:
+		return simhttp.Refuse(http.StatusConflict, "%v", err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (c *Cloud) deleteMdev(w http.ResponseWriter, r *http.Request) error {
+	if err := c.RemoveMdev(r.Context(), r.PathValue("host"), r.PathValue("uuid")); err != nil {
+		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -1,6 +1,7 @@
 package simcloud
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"slices"
@@ -58,7 +59,10 @@ func (c *Cloud) agents() iter.Seq[made] {
 			if m := each.machine; m != nil {
 				c.machineOf[m.host.Name] = m
 				each.agent.Changed = func() { c.hardware.commit(m) }
-				each.agent.Reboot = func() { _ = c.reboot(m) } // what a driver leaves is a leak
+				each.agent.Reboot = func() { // what a driver leaves is a leak
+					_ = c.reboot(m)
+					c.autostart(context.Background(), m)
+				}
 				if m.written != nil {
 					m.written.Has = func(at driver.PCIAddress) bool {
 						fallback := m.host.Fallback

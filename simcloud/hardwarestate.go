@@ -24,6 +24,8 @@ type hostRow struct {
 	Sysfs json.RawMessage `json:"sysfs,omitempty"`
 	// Own are the mediated devices of a directory that were there before the cloud.
 	Own []string `json:"own_mdevs,omitempty"`
+	// Defined are the mediated devices that libvirt creates when the host starts.
+	Defined []driver.Mdev `json:"defined_mdevs,omitempty"`
 	// Drivers is the state of drivers, by their name.
 	Drivers map[string]json.RawMessage `json:"drivers,omitempty"`
 }
@@ -111,6 +113,21 @@ func (h *hardware) row(m *machine) (hostRow, error) {
 	return m.row()
 }
 
+// define replaces the definitions of a host's mediated devices.
+func (h *hardware) define(m *machine, change func([]driver.Mdev) []driver.Mdev) {
+	h.mu.Lock()
+	m.defined = change(slices.Clone(m.defined))
+	h.mu.Unlock()
+	h.commit(m)
+}
+
+// defined are the definitions of a host's mediated devices.
+func (h *hardware) defined(m *machine) []driver.Mdev {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return m.defined
+}
+
 // Prepare implements sim.Recorded. A driver with a defect, whose load panics or does not end, makes the
 // row of its host one that cannot be written, until another state is loaded.
 func (h *hardware) Prepare(records []sim.Record) (commit func(), err error) {
@@ -133,6 +150,9 @@ func (h *hardware) Prepare(records []sim.Record) (commit func(), err error) {
 		}
 		h.mu.Lock()
 		h.defects = defects
+		for m, row := range rows {
+			m.defined = row.Defined
+		}
 		h.mu.Unlock()
 		for _, m := range h.cloud.machines {
 			h.commit(m)
@@ -170,7 +190,7 @@ func (h *hardware) parse(records []sim.Record) (map[*machine]hostRow, error) {
 
 // row is the hardware as it is now.
 func (m *machine) row() (hostRow, error) {
-	row := hostRow{Host: m.host.Name, Own: slices.Sorted(maps.Keys(m.older)), Drivers: make(map[string]json.RawMessage)}
+	row := hostRow{Host: m.host.Name, Own: slices.Sorted(maps.Keys(m.older)), Defined: m.defined, Drivers: make(map[string]json.RawMessage)}
 	if tree, ok := m.tree.(driver.Snapshotter); ok {
 		data, err := tree.Dump()
 		if err != nil {
@@ -197,6 +217,11 @@ func (m *machine) prepare(row hostRow) (load func() error, err error) {
 	for name := range row.Drivers {
 		if m.snapshotters[name] == nil {
 			return nil, fmt.Errorf("driver %s: the host has no such driver with a state", name)
+		}
+	}
+	for _, mdev := range row.Defined {
+		if err := mdev.Validate(); err != nil {
+			return nil, fmt.Errorf("defined_mdevs: %w", err)
 		}
 	}
 	loads := make(map[string]func())

@@ -14,7 +14,7 @@ const (
 	LeakARQ        = leaks.KindARQ        // an accelerator request that belongs to no guest
 	LeakHandle     = leaks.KindHandle     // an attach handle in use by no accelerator request
 	LeakAllocation = leaks.KindAllocation // an allocation that belongs to no guest
-	LeakMdev       = leaks.KindMdev       // a mediated device that belongs to no guest
+	LeakMdev       = leaks.KindMdev       // a mediated device, or its definition in libvirt, that belongs to no guest
 	LeakVGPU       = leaks.KindVGPU       // a virtual function with a vGPU type that belongs to no guest
 	LeakGuest      = leaks.KindGuest      // a guest that lacks something
 	LeakHost       = leaks.KindHost       // a host, an external Placement or a Nova that cannot be read
@@ -38,7 +38,7 @@ type Leak struct {
 //     one that the guest's allocation counts for,
 //   - each attach handle in use belongs to the request that holds it,
 //   - each allocation on a compute root or on a provider of Cyborg's belongs to a guest, and
-//     so does each mediated device and each virtual function with a vGPU type,
+//     so does each mediated device, each definition of one ([Cloud.DefineMdev]) and each virtual function with a vGPU type,
 //   - each guest's requests are Bound, on the guest's host and to a handle of that host and of their
 //     provider, with an allocation of their class there, and their devices are in the guest's domain XML (except TEST_PCI handles,
 //     which have no device) and are no other request's, and their mediated devices and vGPUs exist on the host,

@@ -32,6 +32,7 @@ type machine struct {
 	older        map[string]bool               // mediated devices and functions with vGPUs that were there before
 	snapshotters map[string]driver.Snapshotter // the drivers that remember something, by name
 	guard        driver.Guard                  // of calls that Cyborg does not make
+	defined      []driver.Mdev                 // in libvirt, ordered by uuid; replaced under the lock of the cloud's hardware
 }
 
 // askLimit is the time that a driver has to tell or restore what it remembers.
@@ -333,22 +334,6 @@ func (c *Cloud) StopHost(host string) error {
 	return nil
 }
 
-// CreateMdev creates a mediated device on a host, as an agent of yours does where Cyborg's
-// does not, and like it treats an existing device as success. The error matches [ErrHost], or
-// is that of the hardware.
-func (c *Cloud) CreateMdev(ctx context.Context, host string, m driver.Mdev) error {
-	on := c.machine(host)
-	if on == nil {
-		return c.noHost(host)
-	}
-	create := on.verbatim.CreateMdev
-	if on.tree != nil {
-		create = driver.NewMdevParents(on.tree, map[string]string{m.Parent: m.Type}).CreateMdev
-	}
-	defer c.hardware.commit(on)
-	return create(ctx, m)
-}
-
 func (c *Cloud) reboot(m *machine) error {
 	err := m.reboot()
 	c.hardware.commit(m)
@@ -367,13 +352,16 @@ func (m *machine) reboot() error {
 	return errors.Join(broken...)
 }
 
-// StartHost starts the agent of a stopped host, and returns when it has created the mediated
-// devices and vGPUs of the bound requests again and has reported. The errors are those of
+// StartHost starts a stopped host: libvirt creates the mediated devices of [Cloud.DefineMdev], and then the agent starts. It
+// returns when that has created the mediated devices and vGPUs of the bound requests again, unless nova-compute does
+// ([fakecyborg.MdevsByNova]), and has reported. The errors are those of
 // StopHost, and those of the report.
 func (c *Cloud) StartHost(ctx context.Context, host string) error {
-	if c.machine(host) == nil {
+	m := c.machine(host)
+	if m == nil {
 		return c.noHost(host)
 	}
+	c.autostart(ctx, m)
 	if err := c.Cyborg.StartAgent(ctx, host); err != nil {
 		return fmt.Errorf("simcloud: start host %s: %w", host, err)
 	}

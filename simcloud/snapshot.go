@@ -47,6 +47,9 @@ func (c *Cloud) snapshot(servers []client.Server) *snapshot {
 			}
 		}
 		s.readMdevs(m, name)
+		for _, mdev := range c.hardware.defined(m) {
+			s.Defined = append(s.Defined, leaks.Mdev{Host: name, Mdev: mdev})
+		}
 		s.readVGPUs(m, name)
 	}
 	s.Events = c.compute.Events()

@@ -40,6 +40,7 @@ type State struct {
 	Allocations []placementsim.Allocation              // ordered by consumer
 	Roots       map[string][]string                    // providers of hosts, with the names of the host
 	Mdevs       []Mdev
+	Defined     []Mdev // in libvirt, which creates them when their host starts
 	VGPUs       []VGPU // ordered by address within a host
 	Events      []sim.ReceivedEvent
 	Unread      []Leak // what could not be read
@@ -126,18 +127,29 @@ func (s *indexed) ours(a placementsim.Allocation) bool {
 	return s.Roots[a.Provider] != nil || s.classes[a.Provider] != nil || isMemory(a.Class) && s.memoryHost(a.Provider) != ""
 }
 
-// checkMdevs finds mediated devices without a bound request. An attach handle held by no
+// checkMdevs finds mediated devices, and definitions of them, without a bound request. An attach handle held by no
 // request and a request of no guest are leaks of their own.
 func (s *indexed) checkMdevs() {
 	for _, m := range s.Mdevs {
-		h := s.handle[m.UUID]
-		if h != nil && h.Hostname != m.Host {
-			h = nil
-		}
+		h := s.handleOf(m)
 		if to := h.unbound(); to != "" && (h != nil || !m.Older) {
 			s.leakOf(h.request(), KindMdev, m.UUID, "mediated device %s (%s on %s) of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.Host, to)
 		}
 	}
+	for _, m := range s.Defined {
+		h := s.handleOf(m)
+		if to := h.unbound(); to != "" {
+			s.leakOf(h.request(), KindMdev, m.UUID, "the definition of mediated device %s (%s on %s) in libvirt of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.Host, to)
+		}
+	}
+}
+
+// handleOf is the attach handle that a mediated device of a host stands for, nil if there is none.
+func (s *indexed) handleOf(m Mdev) *handle {
+	if h := s.handle[m.UUID]; h != nil && h.Hostname == m.Host {
+		return h
+	}
+	return nil
 }
 
 // checkVGPUs finds virtual functions with a vGPU type and without a bound request.

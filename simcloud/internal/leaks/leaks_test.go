@@ -73,6 +73,35 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 	}
 }
 
+// A definition outlives the device that Cyborg's agent has removed, and even its attach handle.
+func TestLeaksOfDefinitionsOfMediatedDevices(t *testing.T) {
+	t.Parallel()
+	bound := fakecyborg.ARQ{UUID: "arq", State: fakecyborg.StateBound, InstanceUUID: "vm", Hostname: "cn0", AttachHandleUUID: "handle"}
+	used := fakecyborg.StoredAttachHandle{UUID: "handle", Hostname: "cn0", ProviderUUID: "rp", Type: driver.HandleMDEV, InUse: true, ARQ: "arq"}
+	free, moved := used, used
+	free.InUse, free.ARQ, moved.Hostname = false, "", "cn1"
+	for name, tt := range map[string]struct {
+		handles []fakecyborg.StoredAttachHandle
+		want    string // what it belongs to; empty: no leak
+	}{
+		"of a bound request": {[]fakecyborg.StoredAttachHandle{used}, ""},
+		"of a free handle":   {[]fakecyborg.StoredAttachHandle{free}, "attach handle handle, which is not in use"},
+		"of another host":    {[]fakecyborg.StoredAttachHandle{moved}, "no attach handle"},
+		"of no handle":       {nil, "no attach handle"},
+	} {
+		defined := []Mdev{{Host: "cn0", Mdev: driver.Mdev{UUID: "handle", Parent: "0000:af:00.0", Type: "nvidia-222"}}}
+		s := index(State{ARQs: []fakecyborg.ARQ{bound}, Handles: tt.handles, Defined: defined})
+		s.checkMdevs()
+		var want []Leak
+		if tt.want != "" {
+			want = []Leak{{KindMdev, "handle", "the definition of mediated device handle (nvidia-222 on 0000:af:00.0) in libvirt of host cn0 belongs to " + tt.want, ""}}
+		}
+		if diff := cmp.Diff(want, s.leaks); diff != "" {
+			t.Errorf("%s: leaks (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // The sentence about a request of no guest ends where it holds no handle.
 func TestARequestOfNoGuest(t *testing.T) {
 	t.Parallel()
