@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -50,6 +51,9 @@ func fill(ctx context.Context, cloud *simcloud.Cloud) (used map[string]int, prob
 		time.Sleep(bindTime) // virtual
 	}
 	for _, f := range all {
+		f.createMdevs(ctx)
+	}
+	for _, f := range all {
 		bound, err := f.giveBack(ctx)
 		used[f.of.UUID] += bound
 		if err != nil {
@@ -67,6 +71,7 @@ type filler struct {
 	n        int
 	instance string
 	err      error
+	unusable int // bound requests whose mediated device cannot be created
 }
 
 func (f *filler) profile() string { return "drill-" + f.instance }
@@ -121,6 +126,27 @@ func (f *filler) claim(ctx context.Context, body string) error {
 	return errors.Join(fmt.Errorf("PUT allocations: %s: %s", answer.Status, text), err)
 }
 
+// createMdevs creates the mediated devices of the bound requests, as nova-compute does where Cyborg's agent does not: one that
+// was left in their place keeps them out. The agent removes them when the requests are deleted.
+func (f *filler) createMdevs(ctx context.Context) {
+	if f.err != nil || f.cloud.Model().Cyborg.MdevCreation != fakecyborg.MdevsByNova {
+		return
+	}
+	for _, a := range f.cloud.Cyborg.ARQs() {
+		if a.DeviceProfileName != f.profile() || a.State != fakecyborg.StateBound || a.AttachHandleType != driver.HandleMDEV {
+			continue
+		}
+		m, err := driver.AttachHandle{Type: a.AttachHandleType, Info: a.AttachHandleInfo}.Mdev(a.AttachHandleUUID)
+		if err == nil {
+			err = f.cloud.CreateMdev(ctx, a.Hostname, m)
+		}
+		if err != nil {
+			f.err = fmt.Errorf("a request is Bound to a mediated device that cannot be created: %w", err)
+			f.unusable++
+		}
+	}
+}
+
 // giveBack ends the instance and returns how many of its requests were bound.
 func (f *filler) giveBack(ctx context.Context) (bound int, err error) {
 	err = f.err
@@ -147,7 +173,7 @@ func (f *filler) giveBack(ctx context.Context) (bound int, err error) {
 		}
 	}
 	f.cloud.RemoveGuest(f.instance)
-	return bound, err
+	return bound - f.unusable, err
 }
 
 // checkEnd holds the liveness of a run: the flow came to its end in time, and every device can be

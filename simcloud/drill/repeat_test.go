@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -197,4 +198,34 @@ func TestADrillFillsEveryHost(t *testing.T) {
 			t.Errorf("devices in use (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// Where nova-compute creates the mediated devices, a request is Bound although there is no place for its device: a device that was
+// left in it is found by both.
+func TestADrillFindsThePlaceOfAMediatedDeviceTaken(t *testing.T) {
+	t.Parallel()
+	for _, creation := range []fakecyborg.MdevCreation{fakecyborg.MdevsByAgent, fakecyborg.MdevsByNova} {
+		synctest.Test(t, func(t *testing.T) {
+			model := simcloud.DefaultModel()
+			model.Cyborg.MdevCreation = creation
+			cloud := simcloud.Run(t, model)
+			d := newDrill(careful, Config{Within: time.Minute})
+			before := new(outcome)
+			if problems := d.checkEnd(t.Context(), cloud, before); len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			d.filled = before.filled
+			if mdevs, err := cloud.Mdevs("cn0"); len(mdevs) > 0 || err != nil {
+				t.Errorf("%s: %v, %v after the check", creation, mdevs, err)
+			}
+			left := driver.Mdev{UUID: drillGuest, Parent: "0000:af:00.0", Type: "nvidia-222"}
+			if err := cloud.CreateMdev(t.Context(), "cn0", left); err != nil {
+				t.Fatal(err)
+			}
+			problems := d.checkEnd(t.Context(), cloud, new(outcome))
+			if len(problems) != 1 || !strings.Contains(problems[0], "15 devices of cn0_0000:af:00.0 can be in use, want 16") {
+				t.Errorf("%s: problems %q", creation, problems)
+			}
+		})
+	}
 }
