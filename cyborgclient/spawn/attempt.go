@@ -96,7 +96,8 @@ type Result struct {
 	Suspects []Leftover
 	// Leftovers are the ARQs of other hosts that Cyborg keeps until the agent of their host
 	// answers. They hold their devices, which Placement offers again and Cyborg does not
-	// bind; Reconcile of that host frees them.
+	// bind; Reconcile of that host frees them. Mediated devices whose definitions an [MdevRemover] could not
+	// remove there are among them.
 	Leftovers []Leftover
 	Trace     []StepTrace
 }
@@ -144,15 +145,16 @@ type Attempt struct {
 	resumed  bool            // from a handover
 	ours     map[string]bool // the ARQs that it has created, or that Cyborg has shown to be the instance's or no instance's
 
-	mayAsk     bool            // the candidates are Placement's answer to Request, not those of a handover
-	asked      int             // how many candidates the last query asked for; 0 before it, and for all
-	cut        bool            // there may be more candidates
-	tried      map[string]bool // roots of the hosts that were claimed on
-	passed     map[string]bool // roots of the hosts that refused the candidates of the last answer
-	tree       hostTree        // of Host
-	guestMade  bool            // a hook may have made a guest
-	guestStays bool            // it could not be destroyed
-	cleanup    cleanup         // of all unwindings so far
+	mayAsk     bool               // the candidates are Placement's answer to Request, not those of a handover
+	asked      int                // how many candidates the last query asked for; 0 before it, and for all
+	cut        bool               // there may be more candidates
+	tried      map[string]bool    // roots of the hosts that were claimed on
+	passed     map[string]bool    // roots of the hosts that refused the candidates of the last answer
+	tree       hostTree           // of Host
+	guestMade  bool               // a hook may have made a guest
+	guestStays bool               // it could not be destroyed
+	mdevs      []cyborgclient.ARQ // whose mediated devices Hooks.Mdevs may have created and not removed
+	cleanup    cleanup            // of all unwindings so far
 }
 
 type claimState struct {

@@ -66,7 +66,7 @@
 //
 // What this package does not do: it does not run guests (see [Hooks] and
 // [Hypervisor]), set up networks and volumes, or create mediated devices, which
-// Cyborg's agent does unless [Hooks.CreateMdev] is set.
+// Cyborg's agent does unless [Hooks].Mdevs is set or the hypervisor is an [MdevCreator].
 //
 // [WithLogger] and [WithObserver] report the steps of a flow; [Result.Trace] and
 // [Error.Trace] are the record of them.

@@ -51,6 +51,25 @@ func drilledExercises() []drilledExercise {
 			run: evacuateAndReturn, settle: stillOnTheDeadHost,
 			model: func() *simcloud.Model { m := simcloud.DefaultModel(); m.Cyborg.BindingStates = true; return &m },
 		}},
+		{pairs: 300, exercise: exercise{
+			name: "host reboot of a vGPU that Nova creates", model: novaMdevModel, prepare: anInstance("mixed"), done: running, run: rebootHost,
+		}},
+		{pairs: 300, exercise: exercise{
+			name: "shelve offload and unshelve of a vGPU that Nova creates", model: novaMdevModel, prepare: anInstance("mixed"), done: running,
+			run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+				if i.Host != "" {
+					if err := s.ops.ShelveOffload(ctx, *i); err != nil {
+						return err
+					}
+					i.Host, i.ARQs = "", nil
+				}
+				result, err := s.ops.Unshelve(ctx, *i, spawn.MoveOpts{})
+				if result != nil {
+					i.Host = result.Host
+				}
+				return err
+			},
+		}},
 	}
 	for _, e := range exercises() {
 		each := drilledExercise{exercise: e, pairs: 100}
@@ -115,7 +134,7 @@ func (s *stage) siteOn(ctx context.Context, cloud *simcloud.Cloud, guests *hyper
 		return nil, err
 	}
 	at := &site{world: w, guests: guests}
-	at.ops, err = w.flow.Operations(guests)
+	at.ops, err = w.flow.Operations(guests.spawns())
 	return at, err
 }
 

@@ -3,6 +3,7 @@ package spawn
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
@@ -20,14 +21,15 @@ type Hooks struct {
 	// Prepare sets up networks and block devices, once every ARQ is Bound. When
 	// it fails no other host is tried, as in Nova.
 	Prepare func(ctx context.Context, a *Attempt) error
-	// CreateMdev creates the mediated device of a Bound ARQ of type MDEV, for clouds
-	// in which Nova and not Cyborg's agent does so (the 2026.2 vGPU specification).
-	CreateMdev func(ctx context.Context, arq cyborgclient.ARQ) error
+	// Mdevs creates the mediated devices of Bound ARQs of type MDEV in Compose, for clouds in which
+	// Nova and not Cyborg's agent does so (Nova 34). If it is an [MdevRemover], the unwinding of the attempt removes
+	// their definitions.
+	Mdevs MdevCreator
 	// Start defines and starts the guest of result.Domain. When it fails the
 	// guest is destroyed and the next host is tried, unless the error is an
 	// ErrAbort or ErrGone.
 	Start func(ctx context.Context, result *Result) error
-	// Destroy removes what Start and CreateMdev have made. It is called before the
+	// Destroy removes what Start has made. It is called before the
 	// ARQs are deleted, and again after an error. Its context does not end with the
 	// caller's, but after a third of Config.UnwindTimeout. When it fails until then no
 	// other host is tried, and ARQs and allocation stay, because the guest may still use
@@ -77,27 +79,13 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 	})
 }
 
-// createMdevs runs [Hooks.CreateMdev] for each mediated device.
+// createMdevs runs [Hooks.Mdevs] for each mediated device.
 func (a *Attempt) createMdevs(ctx context.Context, arqs []cyborgclient.ARQ) error {
-	create := a.Request.Hooks.CreateMdev
-	if create == nil {
-		return nil
+	if a.Request.Hooks.Mdevs != nil {
+		a.mdevs = slices.Concat(a.mdevs, arqs)
 	}
-	return createMdevs(ctx, arqs, func(ctx context.Context, arq cyborgclient.ARQ) error {
-		a.guestMade = true
-		return create(ctx, arq)
-	})
+	return createMdevs(ctx, a.Request.Hooks.Mdevs, a.instance(), arqs)
 }
 
-// createMdevs creates the mediated devices of ARQs; nil creates none.
-func createMdevs(ctx context.Context, arqs []cyborgclient.ARQ, create func(context.Context, cyborgclient.ARQ) error) error {
-	if create == nil {
-		return nil
-	}
-	for _, arq := range arqs {
-		if err := create(ctx, arq); err != nil {
-			return fmt.Errorf("mediated device of ARQ %s: %w", arq.UUID, err)
-		}
-	}
-	return nil
-}
+// instance is the instance of the attempt as hooks get it.
+func (a *Attempt) instance() Instance { return InstanceOf(a.Request, a.Result()) }

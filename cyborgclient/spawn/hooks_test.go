@@ -40,10 +40,10 @@ func TestHooksRunInTheOrderOfNova(t *testing.T) {
 	req := request("mixed")
 	req.Hooks = spawn.Hooks{
 		Claim: call("claim"), Prepare: call("prepare"),
-		CreateMdev: func(_ context.Context, arq cyborgclient.ARQ) error {
-			calls = append(calls, "mdev "+arq.AttachHandleUUID)
+		Mdevs: mdevHooks{create: func(mdev string) error {
+			calls = append(calls, "mdev "+mdev)
 			return nil
-		},
+		}},
 		Start: func(_ context.Context, r *spawn.Result) error {
 			calls = append(calls, fmt.Sprintf("start with %d devices", len(r.Devices)))
 			return nil
@@ -69,20 +69,6 @@ func TestHooksRunInTheOrderOfNova(t *testing.T) {
 		t.Errorf("steps from the bind on: %s", got)
 	}
 	w.checkPromise(t, result, err)
-}
-
-func TestAFailedMdevIsDestroyedWithTheGuest(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	req := request("vgpu")
-	destroyed := 0
-	req.Hooks.CreateMdev = func(context.Context, cyborgclient.ARQ) error { return errHook }
-	req.Hooks.Destroy = func(context.Context, *spawn.Result) error { destroyed++; return nil }
-	result, err := w.flow.Run(t.Context(), req)
-	w.failed(t, result, err, spawn.StepCompose, errHook)
-	if destroyed != 1 {
-		t.Errorf("destroyed %d times, want once", destroyed)
-	}
 }
 
 func TestAPanicOfAHookLeavesNothing(t *testing.T) {

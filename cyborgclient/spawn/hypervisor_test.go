@@ -107,7 +107,7 @@ const hypervisorWork = "hypervisor."
 // work are the calls, for the cloud's fault rules.
 func (h *hypervisor) work() []fault.Operation {
 	var list []fault.Operation
-	for _, call := range []sim.OperationName{"domain", "define", "start", "shutdown", "destroy", "undefine"} {
+	for _, call := range []sim.OperationName{"domain", "define", "start", "shutdown", "destroy", "undefine", "create mdev", "remove mdev"} {
 		list = append(list, fault.Operation{Name: hypervisorWork + call, Subject: "the uuid of the instance", Actions: []fault.Action{fault.Status}})
 	}
 	return list
@@ -259,7 +259,7 @@ func newSite(t *testing.T, opts worldOpts) *site {
 func (s *site) renew(t *testing.T) {
 	t.Helper()
 	var err error
-	if s.ops, err = s.flow.Operations(s.guests); err != nil {
+	if s.ops, err = s.flow.Operations(s.guests.spawns()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -298,7 +298,7 @@ func (s *site) launch(ctx context.Context, profile string, ports ...spawn.Port) 
 	if profile == "" {
 		req.Flavor = plainFlavor()
 	}
-	req.Ports = ports
+	req.Ports, req.Hooks.Mdevs = ports, s.guests.creator()
 	result, err := s.flow.Run(ctx, req)
 	if err != nil {
 		return i, err

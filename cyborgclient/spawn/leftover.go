@@ -21,7 +21,7 @@ const (
 	LeftoverARQs       LeftoverKind = "arqs of instance" // all ARQs, which could not be listed (the instance)
 	LeftoverAllocation LeftoverKind = "allocation"       // an allocation in Placement (the instance)
 	LeftoverGuest      LeftoverKind = "guest"            // a guest of the hypervisor (the instance)
-	LeftoverMdev       LeftoverKind = "mdev"             // a mediated device (its UUID)
+	LeftoverMdev       LeftoverKind = "mdev"             // a mediated device of Nova's, or the definition of one that an MdevRemover could not remove (the device's UUID)
 	LeftoverCreate     LeftoverKind = "arq create"       // ARQs of a create whose reply was lost (the device profile's name)
 )
 
@@ -33,7 +33,7 @@ type Leftover struct {
 	Instance string `json:"instance,omitempty"`
 	// Certain is true if it was read after the last request that could have changed it, and existed. If not, no
 	// such answer was read, or it did not exist: it may be another client's (an ARQ), or may still
-	// appear (an allocation, a create), see [Flow.Suspects]. A guest that Hooks.Destroy could not remove and Nova's
+	// appear (an allocation, a create), see [Flow.Suspects]. A guest that Hooks.Destroy could not remove and a
 	// mediated device are never certain, because no read shows them.
 	Certain bool `json:"certain"`
 	// Seq, Count, ProjectID and Since describe a [LeftoverCreate]: it may have made up to

@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -23,6 +25,10 @@ var _ spawn.MdevCreator = mdevHypervisor{}
 
 // CreateMdev implements spawn.MdevCreator.
 func (h mdevHypervisor) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	return h.create(ctx, i, arq, h.cloud.CreateMdev)
+}
+
+func (h mdevHypervisor) create(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ, create func(context.Context, string, driver.Mdev) error) error {
 	return h.call(ctx, "create mdev", i, func() error {
 		handle := driver.AttachHandle{Type: driver.HandleMDEV, Info: driver.Info{}}
 		for key, value := range arq.AttachHandleInfo {
@@ -32,8 +38,64 @@ func (h mdevHypervisor) CreateMdev(ctx context.Context, i spawn.Instance, arq cy
 		if err != nil {
 			return err
 		}
-		return h.cloud.CreateMdev(ctx, i.Host, mdev)
+		return create(ctx, i.Host, mdev)
 	})
+}
+
+// definingHypervisor is a hypervisor that defines mediated devices in libvirt, as Nova 34 does, and undefines them, as it does not.
+type definingHypervisor struct{ mdevHypervisor }
+
+var _ spawn.MdevRemover = definingHypervisor{}
+
+// CreateMdev implements spawn.MdevCreator.
+func (h definingHypervisor) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	return h.create(ctx, i, arq, h.cloud.DefineMdev)
+}
+
+// RemoveMdev implements spawn.MdevRemover.
+func (h definingHypervisor) RemoveMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	return h.call(ctx, "remove mdev", i, func() error {
+		if i.Host != arq.Hostname {
+			return fmt.Errorf("the ARQ is on host %s, and not on %s", arq.Hostname, i.Host)
+		}
+		return h.cloud.RemoveMdev(ctx, i.Host, arq.AttachHandleUUID)
+	})
+}
+
+// creator is what creates the mediated devices of a spawn, nil where Cyborg's agent does.
+func (h *hypervisor) creator() spawn.MdevCreator {
+	if h.cloud.Model().Cyborg.MdevCreation == fakecyborg.MdevsByNova {
+		return definingHypervisor{mdevHypervisor{h}}
+	}
+	return nil
+}
+
+// spawns is the hypervisor of the operations.
+func (h *hypervisor) spawns() spawn.Hypervisor {
+	if h.creator() != nil {
+		return definingHypervisor{mdevHypervisor{h}}
+	}
+	return h
+}
+
+// mdevHooks are the calls of an agent that defines mediated devices, with their UUIDs; nil does nothing.
+type mdevHooks struct{ create, remove func(mdev string) error }
+
+// CreateMdev implements spawn.MdevCreator.
+func (h mdevHooks) CreateMdev(_ context.Context, _ spawn.Instance, arq cyborgclient.ARQ) error {
+	return callMdevHook(h.create, arq)
+}
+
+// RemoveMdev implements spawn.MdevRemover.
+func (h mdevHooks) RemoveMdev(_ context.Context, _ spawn.Instance, arq cyborgclient.ARQ) error {
+	return callMdevHook(h.remove, arq)
+}
+
+func callMdevHook(hook func(string) error, arq cyborgclient.ARQ) error {
+	if hook == nil {
+		return nil
+	}
+	return hook(arq.AttachHandleUUID)
 }
 
 // createMdevs makes the hypervisor of a site one that creates mediated devices.
@@ -43,6 +105,13 @@ func (s *site) createMdevs(t *testing.T) {
 	if s.ops, err = s.flow.Operations(mdevHypervisor{s.guests}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// novaMdevModel is a cloud in which Nova creates the mediated devices, as Nova 34 does.
+func novaMdevModel() *simcloud.Model {
+	model := simcloud.DefaultModel()
+	model.Cyborg.MdevCreation = fakecyborg.MdevsByNova
+	return &model
 }
 
 // quirksModel is a released Cyborg, whose agent creates no mediated device again.
@@ -199,6 +268,173 @@ func TestAnMdevIsCreatedOnTheHostOfItsARQ(t *testing.T) {
 				t.Errorf("calls %v: the test proves nothing", s.guests.calls)
 			}
 			s.checkMoved(t, i, result, tt.want)
+		})
+	}
+}
+
+// ending is how an instance with a mediated device that Nova has defined gives it back.
+type ending struct {
+	name string
+	run  func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error)
+	// fails is the error of one that fails.
+	fails error
+}
+
+// endings are those at which the definition is removed.
+func endings() []ending {
+	named := func(err error) ([]spawn.Leftover, error) { return leftovers(err), err }
+	return []ending{
+		{name: "delete", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
+			return named(s.ops.Delete(ctx, i))
+		}},
+		{name: "shelve offload", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
+			return named(s.ops.ShelveOffload(ctx, i))
+		}},
+		{name: "spawn that fails at its start", fails: errHook, run: func(ctx context.Context, s *site, _ spawn.Instance) ([]spawn.Leftover, error) {
+			req := request("mixed")
+			req.Instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
+			req.Hooks = spawn.Hooks{Mdevs: s.guests.creator(), Start: func(context.Context, *spawn.Result) error { return errHook }}
+			_, err := s.flow.Run(ctx, req)
+			return named(err)
+		}},
+		{name: "unshelve that fails on every host", fails: errHypervisor, run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
+			if err := s.ops.ShelveOffload(ctx, i); err != nil && !errors.Is(err, spawn.ErrLeftover) {
+				return nil, err
+			}
+			s.guests.fail["start"] = 9
+			i.Host, i.ARQs = "", nil
+			_, err := s.ops.Unshelve(ctx, i, spawn.MoveOpts{})
+			return named(err)
+		}},
+		{name: "unshelve after a crash", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
+			delete(s.guests.saved, placeOf(i)) // and then the process of the offload died
+			delete(s.guests.runs, placeOf(i))
+			s.cloud.RemoveGuest(i.UUID)
+			host := i.Host
+			i.Host, i.ARQs = "", nil
+			result, err := s.ops.Unshelve(ctx, i, spawn.MoveOpts{Order: onHost(s.world, otherThan(host))})
+			if result == nil {
+				return nil, fmt.Errorf("not unshelved: %w", err)
+			}
+			left := leftovers(err)
+			if len(left) != len(result.Leftovers) {
+				return nil, fmt.Errorf("leftovers %v in the result, want those of %w", result.Leftovers, err)
+			}
+			i.Host = result.Host
+			after := s.ops.Delete(ctx, i)
+			return append(left, leftovers(after)...), errors.Join(err, after)
+		}},
+		{name: "reconciliation after a crash", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
+			delete(s.guests.saved, placeOf(i))
+			s.cloud.RemoveGuest(i.UUID)
+			opts := s.freeing()
+			opts.Mdevs = definingHypervisor{mdevHypervisor{s.guests}}
+			found, err := s.flow.Reconcile(ctx, opts)
+			return slices.DeleteFunc(found, func(l spawn.Leftover) bool { return l.Err == nil }), err
+		}},
+	}
+}
+
+// otherThan is the other of the two hosts of the default model.
+func otherThan(host string) string {
+	if host == "cn0" {
+		return "cn1"
+	}
+	return "cn0"
+}
+
+// definitions are the mediated devices that libvirt has on any host.
+func (s *site) definitions(t *testing.T) (list []string) {
+	t.Helper()
+	for _, host := range s.cloud.HostNames() {
+		defined, err := s.cloud.DefinedMdevs(host)
+		settled(t, err)
+		for _, m := range defined {
+			list = append(list, m.UUID)
+		}
+	}
+	return list
+}
+
+// Cyborg's agent removes the device with its ARQ; the definition outlives both, and the host would make the device again.
+func TestADefinedMdevIsUndefined(t *testing.T) {
+	t.Parallel()
+	for _, e := range endings() {
+		for _, failures := range []int{0, 1} { // which are tried again
+			bubble(t, fmt.Sprintf("%s, %d failures", e.name, failures), func(t *testing.T) {
+				s := newSite(t, worldOpts{model: novaMdevModel()})
+				i := s.spawn(t, "mixed")
+				before := s.definitions(t)
+				if len(before) != 1 {
+					t.Fatalf("definitions %v: the test proves nothing", before)
+				}
+				s.guests.fail["remove mdev"] = failures
+				if left, err := e.run(t.Context(), s, i); !errors.Is(err, e.fails) || len(left) > 0 {
+					t.Errorf("error %v, want %v; leftovers %v", err, e.fails, left)
+				}
+				s.sound(t)
+				if s.guests.fail["remove mdev"] > 0 {
+					t.Error("no definition was removed: the test proves nothing")
+				}
+			})
+		}
+	}
+}
+
+// A definition that cannot be removed keeps nothing else, and is named.
+func TestADefinitionThatStaysIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, e := range endings() {
+		bubble(t, e.name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: novaMdevModel()})
+			i := s.spawn(t, "mixed")
+			s.guests.fail["remove mdev"] = 1000
+			left, err := e.run(t.Context(), s, i)
+			if len(left) == 0 || !errors.Is(err, spawn.ErrLeftover) || e.fails != nil && !errors.Is(err, e.fails) {
+				t.Errorf("error %v, leftovers %v", err, left)
+			}
+			for _, l := range left {
+				if l.Kind != spawn.LeftoverMdev || !slices.Contains(s.definitions(t), l.ID) || !errors.Is(l.Err, errHypervisor) || l.Certain {
+					t.Errorf("leftover %v: %s, %v", l, l.Kind, l.Err)
+				}
+			}
+			for _, leak := range s.cloud.Leaks() {
+				if leak.Kind != simcloud.LeakMdev {
+					t.Errorf("%s: %s", leak.Kind, leak.Text)
+				}
+			}
+		})
+	}
+}
+
+// The host that failed gives back its definition before the next one is tried, or the result names it.
+func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []int{0, 3} { // which is all tries on one host
+		bubble(t, fmt.Sprint(failures), func(t *testing.T) {
+			s := newSite(t, worldOpts{model: novaMdevModel()})
+			s.guests.fail["remove mdev"] = failures
+			starts := 0
+			req := request("vgpu")
+			req.Hooks = spawn.Hooks{Mdevs: s.guests.creator(), Start: func(ctx context.Context, r *spawn.Result) error {
+				if starts++; starts == 1 {
+					return errHook
+				}
+				i := spawn.Instance{UUID: r.Instance, Host: r.Host}
+				return errors.Join(s.guests.Define(ctx, i, r.Domain), s.guests.Start(ctx, i))
+			}}
+			result, err := s.flow.Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := failures / 3; len(result.Leftovers) != want || len(s.definitions(t)) != 1+want || len(s.cloud.Leaks()) != want {
+				t.Errorf("leftovers %v, definitions %v, leaks %v; want %d leftovers", result.Leftovers, s.definitions(t), s.cloud.Leaks(), want)
+			}
+			for _, l := range result.Leftovers {
+				if l.Kind != spawn.LeftoverMdev || l.ID == result.ARQs[0].AttachHandleUUID {
+					t.Errorf("leftover %v", l)
+				}
+			}
 		})
 	}
 }

@@ -35,7 +35,7 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 		Instance: i.UUID, Flavor: i.Flavor, Image: i.Image, Domain: opts.Domain, ProjectID: i.ProjectID, UserID: i.UserID,
 		Options: opts.Options, Order: opts.Order,
 		Hooks: Hooks{
-			CreateMdev: o.mdevCreator(i),
+			Mdevs: o.mdevCreator(),
 			Start: func(ctx context.Context, result *Result) error {
 				i.Host = result.Host
 				if err := o.hypervisor.Define(ctx, i, result.Domain); err != nil {
@@ -80,12 +80,12 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if err != nil {
 			return err
 		}
-		stuck, err := o.freeLeftovers(ctx, i, opts.Down)
+		stuck, undefined, err := o.freeLeftovers(ctx, i, opts.Down)
 		if err != nil {
 			return err
 		}
 		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) {
-			a.stuck, a.down = stuck, opts.Down
+			a.stuck, a.down, a.cleanup.left = stuck, opts.Down, undefined
 			if err := a.avoid(ctx, opts.Down, nil); err != nil {
 				return StepCandidates, err
 			}
@@ -94,7 +94,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if err != nil {
 			return err
 		}
-		if len(a.stuck.arqs) > 0 {
+		if len(a.stuck.arqs)+len(a.cleanup.left) > 0 {
 			err = a.record.cleanUp(ctx, "not everything of an earlier host could be given up", func(_ context.Context, c *cleanup) { a.leaveStuck(c) })
 		}
 		result = a.Result()
@@ -106,11 +106,13 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 
 // freeLeftovers deletes the ARQs and the allocation that an offloaded instance still has,
 // after a failure that named them: Cyborg would refuse to bind others. The claim may have
-// come true since. It returns the ARQs that need the agent of a host that is down.
-func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []string) (stuck stuckARQs, err error) {
+// come true since. It returns the ARQs that need the agent of a host that is down, and the mediated
+// devices whose definitions remain.
+func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []string) (stuck stuckARQs, undefined []left, err error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	var refused error
+	var mdevs cleanup
 	err = o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
 		arqs, err := o.flow.instanceARQs(ctx, i.UUID)
 		if err != nil {
@@ -131,6 +133,8 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 		if refused != nil {
 			return
 		}
+		isDown := func(arq cyborgclient.ARQ) bool { return isAmong(down, arq.Hostname) }
+		o.flow.removeMdevs(ctx, o.mdevCreator(), i, slices.DeleteFunc(slices.Clone(arqs), isDown), &mdevs)
 		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true})
 		if slices.ContainsFunc(stuck.arqs, func(arq cyborgclient.ARQ) bool { return !mayBeMediated(arq) || !isAmong(down, arq.Hostname) }) {
 			c.addARQs(uuidsOf(stuck.arqs), stuck.errs)
@@ -141,7 +145,7 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 		}
 		o.flow.deleteAllocation(ctx, i.UUID, &held, c)
 	})
-	return stuck, cmp.Or(refused, err)
+	return stuck, mdevs.left, cmp.Or(refused, err)
 }
 
 // oldGuests asks the other hosts on which an instance has ARQs, but for those that are down, for

@@ -22,7 +22,7 @@ import (
 // launchOn is launch on a host.
 func (s *site) launchOn(t *testing.T, host string, req spawn.Request) spawn.Instance {
 	t.Helper()
-	req.Order = onHost(s.world, host)
+	req.Order, req.Hooks.Mdevs = onHost(s.world, host), s.guests.creator()
 	result, err := s.flow.Run(t.Context(), req)
 	settled(t, err)
 	i := spawn.InstanceOf(req, result)

@@ -16,6 +16,9 @@ import (
 // of the instance name the guest. With libvirt each method is one call of the domain
 // API. Every method may be called again after a failure, even if the failed call had
 // an effect.
+//
+// A hypervisor of guests with mediated devices should also be an [MdevCreator], and an [MdevRemover] if what
+// that creates is persistent.
 type Hypervisor interface {
 	// Domain returns the saved XML of a guest, with which it starts the next time,
 	// and whether it runs. The error matches ErrNoGuest for an unknown guest.
@@ -33,18 +36,6 @@ type Hypervisor interface {
 	// Undefine deletes the saved XML of a stopped guest. A missing guest is not an
 	// error.
 	Undefine(ctx context.Context, i Instance) error
-}
-
-// MdevCreator is a [Hypervisor] that creates mediated devices itself. No released
-// Cyborg creates them again after a reboot of the host, and with the 2026.2 vGPU
-// specification it creates none at all; without this interface such a guest stays off.
-// It is the [Hooks].CreateMdev of the operations.
-type MdevCreator interface {
-	// CreateMdev creates the mediated device of a Bound ARQ of type MDEV on the host of
-	// the instance, which is the ARQ's host also while the instance is moved: its UUID is the ARQ's AttachHandleUUID, parent and type are in its
-	// AttachHandleInfo. It is called before each start of a guest that has such an ARQ;
-	// a device that exists is not an error. Cyborg removes the device with the ARQ.
-	CreateMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
 }
 
 // Operations are what happens to instances after their spawn: Nova's rules for
@@ -370,7 +361,7 @@ func (o *Operations) boot(ctx context.Context, i Instance, mdevs []cyborgclient.
 	if !start {
 		return nil
 	}
-	if err := createMdevs(ctx, mdevs, o.mdevCreator(i)); err != nil {
+	if err := createMdevs(ctx, o.mdevCreator(), i, mdevs); err != nil {
 		return fmt.Errorf("%w: %w", errStart, err)
 	}
 	if err := o.hypervisor.Start(ctx, i); err != nil {
@@ -379,20 +370,10 @@ func (o *Operations) boot(ctx context.Context, i Instance, mdevs []cyborgclient.
 	return nil
 }
 
-// mdevCreator returns the hypervisor's CreateMdev, or nil. The device is made on the host of the ARQ: an instance
-// that moves may try several. An instance on that host keeps its own name of it, which may be short.
-func (o *Operations) mdevCreator(i Instance) func(context.Context, cyborgclient.ARQ) error {
-	creator, ok := o.hypervisor.(MdevCreator)
-	if !ok {
-		return nil
-	}
-	return func(ctx context.Context, arq cyborgclient.ARQ) error {
-		there := i
-		if !i.isOn(arq.Hostname) {
-			there.Host = arq.Hostname
-		}
-		return creator.CreateMdev(ctx, there, arq)
-	}
+// mdevCreator returns the hypervisor if it creates mediated devices, or nil.
+func (o *Operations) mdevCreator() MdevCreator {
+	creator, _ := o.hypervisor.(MdevCreator)
+	return creator
 }
 
 // restore saves the old XML again if it was another one, and starts the guest if it is to

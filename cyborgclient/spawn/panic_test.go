@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
@@ -48,7 +47,10 @@ func TestASpawnIsUnwoundWhenAHookDoesNotReturn(t *testing.T) {
 			req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error { leave(); return nil }
 		},
 		"CreateMdev": func(req *spawn.Request, leave func()) {
-			req.Hooks.CreateMdev = func(context.Context, cyborgclient.ARQ) error { leave(); return nil }
+			req.Hooks.Mdevs = mdevHooks{create: func(string) error { leave(); return nil }}
+		},
+		"RemoveMdev": func(req *spawn.Request, leave func()) {
+			req.Hooks.Mdevs = mdevHooks{create: func(string) error { return errHook }, remove: func(string) error { leave(); return nil }}
 		},
 		"Start": func(req *spawn.Request, leave func()) {
 			req.Hooks.Start = func(context.Context, *spawn.Result) error { leave(); return nil }

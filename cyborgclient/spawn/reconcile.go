@@ -36,6 +36,9 @@ type ReconcileOpts struct {
 	MinAge time.Duration
 	// Free frees the orphans. Without it they are listed.
 	Free bool
+	// Mdevs, if set, removes the definitions of mediated devices of ARQs before they are deleted. The instance that
+	// it gets has UUID and host.
+	Mdevs MdevRemover
 }
 
 // check returns the options with their defaults.
@@ -71,7 +74,7 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 //     and without X-Service-Token: a Cyborg of 2026 and later refuses that if the ARQ
 //     has got an instance meanwhile.
 //
-// Handles and mediated devices are freed with their ARQs. Running attempts of this flow
+// Handles and mediated devices are freed with their ARQs, and with Mdevs the definitions of the devices before. Running attempts of this flow
 // are left alone. It finds what its token may list: with that of an admin, the ARQs of
 // all projects. An allocation whose ARQs may be hidden from the token is named and left alone: see
 // [Flow.Release]. So is one with an ARQ that has a provider of the hosts and the name of another host, as after a
@@ -139,6 +142,7 @@ type reconciliation struct {
 	trees   map[string]bool             // providers of the hosts, the compute nodes included
 	renamed map[string]cyborgclient.ARQ // those with a provider of the hosts and the name of another, by instance
 	arqs    map[string]cyborgclient.ARQ // orphans
+	mdevs   []Leftover                  // whose definitions could not be removed
 	silent  map[string]error            // of deletions that an agent did not answer, by host
 	// suspects are the consumers whose allocations are suspects.
 	suspects map[string]bool
@@ -385,7 +389,7 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 			done = append(done, orphan)
 		}
 	}
-	done = append(done, r.freeUnchanged(ctx, waiting)...)
+	done = slices.Concat(done, r.mdevs, r.freeUnchanged(ctx, waiting))
 	r.lookAgain(ctx, done)
 	type subject struct {
 		kind LeftoverKind
@@ -437,6 +441,12 @@ func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ) 
 	}
 	if !slices.ContainsFunc(present, func(other cyborgclient.ARQ) bool { return other.UUID == arq.UUID && other.Hostname == arq.Hostname }) {
 		return false, nil
+	}
+	var c cleanup
+	r.flow.removeMdevs(ctx, r.opts.Mdevs, Instance{UUID: arq.InstanceUUID, Host: arq.Hostname}, []cyborgclient.ARQ{arq}, &c)
+	for _, l := range c.leftovers() {
+		l.Instance, l.Reason = arq.InstanceUUID, "the device of ARQ "+arq.UUID
+		r.mdevs = append(r.mdevs, l)
 	}
 	if err := r.silent[arq.Hostname]; err != nil && mayBeMediated(arq) {
 		return true, err

@@ -175,6 +175,7 @@ type deletion struct {
 	unused   map[string]bool       // but for these providers
 	held     *placement.Allocation // where the instance is was told by it; nil: by its ARQs, or not asked for
 	seen     map[string]bool       // ARQs of the instance that were checked; nil: none were
+	mdevs    MdevCreator           // of their mediated devices; nil: what it has made stays
 }
 
 // release deletes first the ARQs that Cyborg lists of the instance, its known ones and those
@@ -269,6 +270,8 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 		}
 		return isLater
 	})
+	isOld := func(arq cyborgclient.ARQ) bool { return how.old[arq.UUID] != "" }
+	f.removeMdevs(ctx, how.mdevs, i, slices.DeleteFunc(slices.Clone(arqs), isOld), c)
 	hidden := f.mayHide(ctx, i, absent)
 	left, failed = f.deleteKnown(ctx, arqs, how)
 	for _, arq := range unread {
@@ -472,6 +475,7 @@ func (o *Operations) remove(ctx context.Context, i Instance) error {
 			i.keepForGuest(c, arqs, how.unlisted)
 		})
 	}
+	how.mdevs = o.mdevCreator()
 	return o.release(ctx, i, how)
 }
 

@@ -181,6 +181,7 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change *Ownership
 		return StepCompose, err
 	}
 	a.guestMade = true // with Cyborg's device; the unwinding restores the old one before it is freed
+	a.Request.Hooks.Mdevs, a.mdevs = o.mdevCreator(), a.ARQs
 	a.Request.Hooks.Destroy = func(ctx context.Context, _ *Result) error {
 		return o.restore(ctx, change.Instance, saved, fresh, running)
 	}

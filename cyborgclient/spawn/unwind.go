@@ -50,7 +50,8 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 //
 // An ARQ whose mediated device Cyborg cannot remove, because the agent of the host does
 // not answer, stays: those of the next host are bound beside it, and [Result.Leftovers]
-// names it. The error matches ErrNoAlternate when no host is left, before anything is
+// names it, as it names a mediated device whose definition an [MdevRemover] could not
+// remove. The error matches ErrNoAlternate when no host is left, before anything is
 // given back, and ErrLeftover when anything else could not be given back: Cyborg would
 // refuse a second bind, so unwind the attempt.
 func (a *Attempt) Reschedule(ctx context.Context) error {
@@ -63,7 +64,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	}
 	a.giveBack(ctx, true)
 	a.setStuckAside(ctx)
-	if len(a.cleanup.left) > 0 {
+	if slices.ContainsFunc(a.cleanup.left, func(l left) bool { return l.Kind != LeftoverMdev }) {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	return a.record.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
@@ -168,6 +169,7 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 	stages := [unwindStages]func(context.Context){
 		func(ctx context.Context) {
 			defer a.findLostARQs(ctx)
+			defer a.removeMdevs(ctx)
 			a.destroyGuest(ctx)
 		},
 		func(ctx context.Context) {
@@ -229,6 +231,14 @@ func (a *Attempt) destroyGuest(ctx context.Context) {
 		if err = destroy(ctx, a.Result()); err == nil || sleep(ctx, pause) != nil {
 			return
 		}
+	}
+}
+
+// removeMdevs removes the definitions of the mediated devices, unless a guest may use them. The next unwinding tries those
+// again that could not be removed.
+func (a *Attempt) removeMdevs(ctx context.Context) {
+	if !a.guestStays {
+		a.mdevs = a.flow.removeMdevs(ctx, a.Request.Hooks.Mdevs, a.instance(), a.mdevs, &a.cleanup)
 	}
 }
 

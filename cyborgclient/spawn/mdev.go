@@ -1,0 +1,92 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// MdevCreator creates the mediated devices of ARQs, in place of Cyborg's agent. It is [Hooks].Mdevs of a
+// spawn, and a [Hypervisor] that is one creates them for the operations.
+//
+// With Nova 34 and the 2026.2 vGPU specification Cyborg's agent creates no mediated device, and no released Cyborg
+// creates one again after a reboot of the host: without this interface such a guest stays off. Cyborg's agent
+// removes the device with the ARQ in any case.
+type MdevCreator interface {
+	// CreateMdev creates the mediated device of a Bound ARQ of type MDEV. Its UUID is the ARQ's AttachHandleUUID,
+	// its parent and type are in AttachHandleInfo: [HandleOf] and [domainxml.NodeDeviceOf] make libvirt's name and
+	// document of them. Host of the instance is the ARQ's host, also while the instance is moved. It is called before each
+	// start of a guest with such an ARQ; a device that exists is not an error, a definition of
+	// it without the device has to be started.
+	CreateMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
+}
+
+// MdevRemover is an [MdevCreator] whose devices are persistent, as those that Nova 34 defines and autostarts in libvirt:
+// Cyborg's agent removes the device, and the definition remains, with which the host makes the device again when it
+// restarts, in a place that Cyborg has given to another instance. Nova leaves it.
+//
+// A spawn that fails, [Operations.Delete], [Operations.ShelveOffload], [Operations.Unshelve] of an instance with remains of an
+// earlier one and [Flow.Reconcile] with ReconcileOpts.Mdevs call RemoveMdev, after the guest is gone and before the ARQ
+// is deleted. An operation whose host is down, as LocalDelete and Evacuate, does not: remove the definition with the guest when
+// the host is back.
+type MdevRemover interface {
+	MdevCreator
+	// RemoveMdev removes the definition of the mediated device of an ARQ; the device itself, if it exists, may be left to
+	// Cyborg's agent or removed. A missing definition is not an error. After an error it is called again, a few times; then the ARQ
+	// is deleted without it, and a [Leftover] of kind LeftoverMdev names the device.
+	RemoveMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
+}
+
+// createMdevs creates the mediated devices of ARQs of an instance; a nil creator creates none.
+func createMdevs(ctx context.Context, creator MdevCreator, i Instance, arqs []cyborgclient.ARQ) error {
+	if creator == nil {
+		return nil
+	}
+	for _, arq := range arqs {
+		if err := creator.CreateMdev(ctx, i.where(arq), arq); err != nil {
+			return fmt.Errorf("mediated device of ARQ %s: %w", arq.UUID, err)
+		}
+	}
+	return nil
+}
+
+// where returns the instance on the host of an ARQ: one that moves may try several. An instance on that host keeps
+// its own name of it, which may be short.
+func (i Instance) where(arq cyborgclient.ARQ) Instance {
+	if !i.isOn(arq.Hostname) {
+		i.Host = arq.Hostname
+	}
+	return i
+}
+
+// removeMdevs removes what a creator has made of mediated devices besides the devices, if it can. It returns
+// the ARQs whose devices it could not.
+func (f *Flow) removeMdevs(ctx context.Context, creator MdevCreator, i Instance, arqs []cyborgclient.ARQ, c *cleanup) (left []cyborgclient.ARQ) {
+	remover, ok := creator.(MdevRemover)
+	if !ok {
+		return nil
+	}
+	for _, arq := range arqs {
+		if arq.AttachHandleType != cyborgclient.HandleMDEV || arq.AttachHandleUUID == "" {
+			continue
+		}
+		if err := f.removeMdev(ctx, remover, i.where(arq), arq, c); err != nil {
+			left = append(left, arq)
+		}
+	}
+	return left
+}
+
+// removeMdev names the device also when the hook panics or ends the goroutine.
+func (f *Flow) removeMdev(ctx context.Context, remover MdevRemover, i Instance, arq cyborgclient.ARQ, c *cleanup) (err error) {
+	err = errors.New("RemoveMdev did not return")
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("its definition on host %s: %w", i.Host, err)
+		}
+		c.add(LeftoverMdev, arq.AttachHandleUUID, err)
+	}()
+	return f.tryDelete(ctx, func(ctx context.Context) error { return remover.RemoveMdev(ctx, i, arq) })
+}
