@@ -131,7 +131,7 @@ type MdevCapacity struct {
 	// Foreign counts the devices of other types. Most parents take one type at a time,
 	// so one of them may leave no room.
 	Foreign int
-	// Name is what people call the type: "GRID T4-1B".
+	// Name is what people call the type: "GRID T4-1B". It is empty where the kernel has none, as for the types of i915.
 	Name string
 }
 
@@ -163,11 +163,30 @@ func (p MdevParents) Capacity(view *View, parent Address) (c MdevCapacity, err e
 	if err != nil {
 		return c, err
 	}
-	if c.Name, err = view.ReadText(dir + "/" + typ + "/name"); err != nil {
+	if err := checkDeviceAPI(view, dir+"/"+typ+"/device_api"); err != nil {
+		return c, err
+	}
+	c.Name, err = view.ReadText(dir + "/" + typ + "/name")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, Problem{File: dir + "/" + typ + "/name", Err: err}
 	}
 	c.Handles = mdevHandles(parent.ControlPath(), typ, count)
 	return c, nil
+}
+
+// apiVFIOPCI is the device_api of mediated devices that look like PCI functions.
+const apiVFIOPCI = "vfio-pci"
+
+// checkDeviceAPI refuses a type whose devices no domain can have: Nova, and with it everybody who composes a domain, writes model='vfio-pci'.
+func checkDeviceAPI(view *View, name string) error {
+	api, err := view.ReadText(name)
+	if err == nil && api != apiVFIOPCI {
+		err = fmt.Errorf("%w: its devices are for %q, and a guest gets those for %s", ErrMdevType, api, apiVFIOPCI)
+	}
+	if err != nil {
+		return Problem{File: name, Err: err}
+	}
+	return nil
 }
 
 // count reads how many devices of a type exist or could be made. Devices are made and removed meanwhile: it reads the tree and

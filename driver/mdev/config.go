@@ -27,7 +27,8 @@ type Config struct {
 type Type struct {
 	// Name is the directory below mdev_supported_types, such as mtty-2.
 	Name string `json:"name"`
-	// Parents are names below class/mdev_bus, such as mtty. PCI addresses are refused.
+	// Parents are names below class/mdev_bus: PCI addresses in the form hhhh:hh:hh.o, as that of a GPU of Intel's (i915), or others,
+	// such as mtty. Cards of NVIDIA's are for the option enabled_vgpu_types of its driver.
 	Parents []string `json:"device_addresses"`
 	// Class is the resource class with the shapes that keep shipped classes; VGPU by
 	// default.
@@ -74,11 +75,11 @@ func (t Type) check(before map[string]Type) error {
 		return err
 	}
 	for i, parent := range t.Parents {
+		if address, err := driver.ParsePCIAddress(parent); err == nil && address.String() != parent {
+			return fmt.Errorf("parent %q: the address is written %s", parent, address)
+		}
 		if !file.IsName(parent) {
 			return fmt.Errorf("parent %q is not a file name", parent)
-		}
-		if _, err := driver.ParsePCIAddress(parent); err == nil {
-			return fmt.Errorf("parent %s is on the PCI bus, and the driver is for others", parent)
 		}
 		if _, taken := before[parent]; taken || slices.Contains(t.Parents[:i], parent) {
 			return fmt.Errorf("duplicate types for parent %s", parent)

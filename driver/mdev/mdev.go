@@ -1,10 +1,12 @@
 package mdev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -37,7 +39,8 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 	return d, nil
 }
 
-// Claims implements driver.Claimer: no PCI function is this driver's.
+// Claims implements driver.Claimer: no PCI function is this driver's by its vendor or class; those that are configured are
+// reported.
 func (d *Driver) Claims() []driver.Claim { return nil }
 
 // discover reports the configured parents.
@@ -62,7 +65,7 @@ func (d *Driver) parent(view *driver.View, parent string, report *driver.Report)
 	}
 	var device driver.Device
 	if err == nil {
-		device, err = d.device(parent, t, capacity)
+		device, err = d.device(view, parent, t, capacity)
 	}
 	if err != nil {
 		report.AddProblem(parent, err)
@@ -80,21 +83,39 @@ func (d *Driver) parent(view *driver.View, parent string, report *driver.Report)
 	report.Devices = append(report.Devices, device)
 }
 
-func (d *Driver) device(parent string, t Type, capacity driver.MdevCapacity) (driver.Device, error) {
+func (d *Driver) device(view *driver.View, parent string, t Type, capacity driver.MdevCapacity) (driver.Device, error) {
 	trait, err := driver.CustomName("MDEV", t.Name)
 	if err != nil {
 		return driver.Device{}, err
 	}
+	vendor, err := vendorOf(view, parent)
+	if err != nil {
+		return driver.Device{}, err
+	}
 	class, traits, err := d.config.Names(driver.Subject{
-		Type: t.DeviceType, Vendor: parent, Product: t.Name,
+		Type: t.DeviceType, Vendor: vendor, Product: t.Name,
 		Shipped: []string{driver.TraitOwnerCyborg, trait}, ShippedClass: t.Class,
 	})
 	path := driver.ParseAddress(parent).ControlPath()
 	return driver.Device{
-		Vendor: parent, Model: capacity.Name, Type: t.DeviceType, ControlPath: path,
+		Vendor: vendor, Model: cmp.Or(capacity.Name, t.Name), Type: t.DeviceType, ControlPath: path,
 		Deployables: []driver.Deployable{{
 			Name: d.config.Host + "_" + parent, NumAccelerators: len(capacity.Handles), DriverName: name, Class: class, Traits: traits,
 			AttachHandles: capacity.Handles,
 		}},
 	}, err
+}
+
+// vendorOf is the vendor of a parent: the id of a PCI function, and the name of any other.
+func vendorOf(view *driver.View, parent string) (string, error) {
+	address, err := driver.ParsePCIAddress(parent)
+	if err != nil {
+		return parent, nil
+	}
+	name := driver.PCIFunction{Address: address}.Dir() + "/vendor"
+	id, err := view.ReadText(name)
+	if err != nil {
+		return "", driver.Problem{File: name, Err: err}
+	}
+	return strings.TrimPrefix(id, "0x"), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strings"
 	"testing"
 
@@ -62,6 +63,47 @@ func TestAParentThatIsNotOnPCI(t *testing.T) {
 	}}}
 	if diff := cmp.Diff(want, drivertest.Discover(t, newDriver(t, serial("mtty"), machine(t)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The name of a type is optional in the kernel's interface, and i915 gives its types none. The handles of a PCI function are those that
+// Nova reads.
+func TestAParentOnPCIWhoseTypeHasNoName(t *testing.T) {
+	t.Parallel()
+	const gpu, typ = "0000:00:02.0", "i915-GVTg_V5_4"
+	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
+		Address: gpu, Vendor: "8086", Product: "1912", Class: "0300", Driver: "i915",
+		MdevTypes: []sysfs.MdevType{{Type: typ, AvailableInstances: 2}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := driver.Info{"domain": "0000", "bus": "00", "device": "02", "function": "0"}
+	handle := func(i int) driver.AttachHandle {
+		info := maps.Clone(address)
+		info["asked_type"], info["vgpu_mark"] = typ, fmt.Sprintf("%s_%d", typ, i)
+		return driver.AttachHandle{Type: "MDEV", Info: info}
+	}
+	want := driver.Report{Devices: []driver.Device{{
+		Vendor: "8086", Model: typ, Type: "GPU", ControlPath: driver.ControlPath{Type: "PCI", Info: address},
+		Deployables: []driver.Deployable{{
+			Name: "cn0_" + gpu, NumAccelerators: 2, DriverName: "mdev", Class: "VGPU", Traits: []string{"OWNER_CYBORG", "CUSTOM_MDEV_I915_GVTG_V5_4"},
+			AttachHandles: []driver.AttachHandle{handle(0), handle(1)},
+		}},
+	}}}
+	d := newDriver(t, mdev.Config{Host: "cn0", EnabledMdevTypes: []mdev.Type{{Name: typ, Parents: []string{gpu}}}}, tree)
+	if diff := cmp.Diff(want, drivertest.Discover(t, d)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	m := driver.Mdev{UUID: id1, Parent: gpu, Type: typ}
+	if err := d.CreateMdev(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, drivertest.Discover(t, d)); diff != "" {
+		t.Errorf("with a device (-want +got):\n%s", diff)
+	}
+	if err := d.RemoveMdev(t.Context(), m); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -126,7 +168,9 @@ func TestTroubleWithAParentIsAProblemOfIts(t *testing.T) {
 		{"types denied", serial("mtty"), func(m *sysfs.Memory) { deny(m, types) }, types, fs.ErrPermission},
 		{"instances garbled", serial("mtty"), func(m *sysfs.Memory) { m.SetFile(types+"/mtty-2/available_instances", []byte("many")) }, types + "/mtty-2/available_instances", driver.ErrGarbled},
 		{"instances huge", serial("mtty"), func(m *sysfs.Memory) { m.SetFile(types+"/mtty-2/available_instances", []byte("99999")) }, types + "/mtty-2/available_instances", driver.ErrGarbled},
-		{"name missing", serial("mtty"), func(m *sysfs.Memory) { m.Remove(types + "/mtty-2/name") }, types + "/mtty-2/name", fs.ErrNotExist},
+		{"name denied", serial("mtty"), func(m *sysfs.Memory) { deny(m, types+"/mtty-2/name") }, types + "/mtty-2/name", fs.ErrPermission},
+		{"interface missing", serial("mtty"), func(m *sysfs.Memory) { m.Remove(types + "/mtty-2/device_api") }, types + "/mtty-2/device_api", fs.ErrNotExist},
+		{"interface of a channel", serial("mtty"), func(m *sysfs.Memory) { m.SetFile(types+"/mtty-2/device_api", []byte("vfio-ccw\n")) }, types + "/mtty-2/device_api", driver.ErrMdevType},
 		{"devices denied", serial("mtty"), func(m *sysfs.Memory) { deny(m, types+"/mtty-1/devices") }, types + "/mtty-1/devices", fs.ErrPermission},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,16 +200,16 @@ func TestConfigurationErrors(t *testing.T) {
 	t.Parallel()
 	one := func(types ...mdev.Type) mdev.Config { return mdev.Config{Host: "h", EnabledMdevTypes: types} }
 	for want, c := range map[string]mdev.Config{
-		"no host name":                       {},
-		"trait_shape":                        {Host: "h", Policy: driver.Policy{TraitShape: "train"}},
-		`mdev type "../x": the name`:         one(mdev.Type{Name: "../x", Parents: []string{"mtty"}}),
-		"missing device_addresses":           one(mdev.Type{Name: "x"}),
-		`parent "a/b" is not a file name`:    one(mdev.Type{Name: "x", Parents: []string{"a/b"}}),
-		"0000:01:00.0 is on the PCI bus":     one(mdev.Type{Name: "x", Parents: []string{"0000:01:00.0"}}),
-		"duplicate types for parent mtty":    one(mdev.Type{Name: "x", Parents: []string{"mtty"}}, mdev.Type{Name: "y", Parents: []string{"mtty"}}),
-		`resource class "SERIAL" is neither`: one(mdev.Type{Name: "x", Parents: []string{"mtty"}, Class: "SERIAL"}),
-		`type "TPU" is not one of GPU`:       one(mdev.Type{Name: "x", Parents: []string{"mtty"}, DeviceType: "TPU"}),
-		"is not allowed":                     one(mdev.Type{Name: "a.b", Parents: []string{"mtty"}}),
+		"no host name":                        {},
+		"trait_shape":                         {Host: "h", Policy: driver.Policy{TraitShape: "train"}},
+		`mdev type "../x": the name`:          one(mdev.Type{Name: "../x", Parents: []string{"mtty"}}),
+		"missing device_addresses":            one(mdev.Type{Name: "x"}),
+		`parent "a/b" is not a file name`:     one(mdev.Type{Name: "x", Parents: []string{"a/b"}}),
+		"the address is written 0000:af:00.0": one(mdev.Type{Name: "x", Parents: []string{"0000:AF:00.0"}}),
+		"duplicate types for parent mtty":     one(mdev.Type{Name: "x", Parents: []string{"mtty"}}, mdev.Type{Name: "y", Parents: []string{"mtty"}}),
+		`resource class "SERIAL" is neither`:  one(mdev.Type{Name: "x", Parents: []string{"mtty"}, Class: "SERIAL"}),
+		`type "TPU" is not one of GPU`:        one(mdev.Type{Name: "x", Parents: []string{"mtty"}, DeviceType: "TPU"}),
+		"is not allowed":                      one(mdev.Type{Name: "a.b", Parents: []string{"mtty"}}),
 	} {
 		if _, err := mdev.New(c, sysfs.NewMemory()); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -3,6 +3,7 @@ package nvidia
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -159,8 +160,12 @@ func withoutMdevs(u *driver.Unit) *driver.Unit {
 // deployable is a divided GPU. The type's part of the trait is the second word of its name: T4-1B of
 // "GRID T4-1B". A name of one word counts as a whole.
 func (d *Driver) deployable(u driver.Unit, capacity driver.MdevCapacity) (driver.Deployable, error) {
-	words := strings.Fields(capacity.Name)
-	class, traits, err := d.vgpuNames(u.PCIFunction, words[min(1, len(words)-1)])
+	var class string
+	var traits []string
+	err := fs.ErrNotExist
+	if words := strings.Fields(capacity.Name); len(words) > 0 {
+		class, traits, err = d.vgpuNames(u.PCIFunction, words[min(1, len(words)-1)])
+	}
 	if err != nil {
 		return driver.Deployable{}, driver.Problem{File: fmt.Sprintf("%s/mdev_supported_types/%s/name", u.Dir(), d.types[u.Address.String()]), Err: err}
 	}

@@ -111,8 +111,8 @@ type VFs struct {
 type MdevType struct {
 	// Type is the directory's name, nvidia-35.
 	Type string `json:"type"`
-	// Name is what people call it, GRID T4-1B.
-	Name string `json:"name"`
+	// Name is what people call it, GRID T4-1B. The types of some parents, such as GPUs of Intel's, have none.
+	Name string `json:"name,omitempty"`
 	// AvailableInstances is how many the empty function can hold.
 	AvailableInstances int `json:"available_instances"`
 	// DeviceAPI is vfio-pci by default.

@@ -27,7 +27,9 @@ func (m *hardware) addMdevParent(p *mdevParent) {
 	m.parents[p.name] = p
 	for _, t := range p.types {
 		dir := p.typeDir(t.Type)
-		m.file(dir+"/name", t.Name+"\n")
+		if t.Name != "" {
+			m.file(dir+"/name", t.Name+"\n")
+		}
 		m.file(dir+"/available_instances", line(t.AvailableInstances))
 		m.file(dir+"/device_api", cmp.Or(t.DeviceAPI, "vfio-pci")+"\n")
 		m.file(dir+"/description", t.Description+"\n")
