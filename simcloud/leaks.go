@@ -51,7 +51,8 @@ type Leak struct {
 //
 // It reads one service after the other, so requests in progress may appear as leaks. The
 // order is that of the services' own lists, the same in every run. The guests of a stopped host appear,
-// too, if the host has lost their mediated devices or shows their requests as unknown, until it is started.
+// too, if the host has lost their mediated devices or shows their requests as unknown, until it is started. So do guests whose
+// mediated devices nova-compute has to create and has not ([fakecyborg.MdevsByNova]).
 //
 // With Model.GuestsFrom the guests are the servers of a real Nova, too; if it does not answer, that is the only
 // leak.

@@ -49,11 +49,11 @@ func TestADefinedMediatedDeviceIsCreatedWithItsHost(t *testing.T) {
 				t.Errorf("defined %t, %s: leaks (-want +got):\n%s", defined, when, diff)
 			}
 		}
-		create, after := cloud.CreateMdev, []string{"guest:"}
+		create, after := cloud.CreateMdev, []string{"guest:, which nova-compute creates"}
 		if defined {
 			create, after = cloud.DefineMdev, nil
 		}
-		is("after the bind", "guest:")
+		is("after the bind", "guest:, which nova-compute creates")
 		if err := create(t.Context(), s.host, m); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ type snapshot struct{ leaks.State }
 // snapshot reads Nova's part, and then the other services side by side. What cannot be read is a
 // leak. The servers of a real Nova are guests, too; nil: there is none.
 func (c *Cloud) snapshot(servers []client.Server) *snapshot {
-	s := &snapshot{leaks.State{Guests: c.compute.Guests(), Servers: servers, Roots: make(map[string][]string, len(c.machines)), HasProject: c.identity.HasProject}}
+	s := &snapshot{leaks.State{Guests: c.compute.Guests(), Servers: servers, Roots: make(map[string][]string, len(c.machines)), HasProject: c.identity.HasProject, MdevCreation: c.model.Cyborg.MdevCreation}}
 	if c.external == nil { // whose consumers are not read
 		s.ProjectOf = c.Placement.ConsumerProject
 	}

@@ -171,7 +171,11 @@ func (s *indexed) checkHandleOf(r *request, lacks func(format string, args ...an
 func (s *indexed) checkMdevOf(r *request, lacks func(format string, args ...any)) {
 	has, found := s.mdev[[2]string{r.Hostname, r.AttachHandleUUID}]
 	if !found {
-		lacks(", but host %s has no mediated device %s", r.Hostname, r.AttachHandleUUID)
+		creator := ""
+		if s.MdevCreation == fakecyborg.MdevsByNova {
+			creator = ", which nova-compute creates"
+		}
+		lacks(", but host %s has no mediated device %s%s", r.Hostname, r.AttachHandleUUID, creator)
 		return
 	}
 	if r.handle == nil {

@@ -41,9 +41,11 @@ type State struct {
 	Roots       map[string][]string                    // providers of hosts, with the names of the host
 	Mdevs       []Mdev
 	Defined     []Mdev // in libvirt, which creates them when their host starts
-	VGPUs       []VGPU // ordered by address within a host
-	Events      []sim.ReceivedEvent
-	Unread      []Leak // what could not be read
+	// MdevCreation says who creates them for bound requests.
+	MdevCreation fakecyborg.MdevCreation
+	VGPUs        []VGPU // ordered by address within a host
+	Events       []sim.ReceivedEvent
+	Unread       []Leak // what could not be read
 
 	// ProjectOf is the project that a consumer's allocations count for. Nil: projects are not checked.
 	ProjectOf func(consumer string) string

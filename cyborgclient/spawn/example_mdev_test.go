@@ -1,0 +1,62 @@
+package spawn_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// nodeDevices has the mediated devices of a simulated host. A real one calls libvirt's node device API, by the commands that are
+// printed.
+type nodeDevices struct{ cloud *simcloud.Cloud }
+
+func (n nodeDevices) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	d, err := domainxml.NodeDeviceOf(spawn.HandleOf(arq), "")
+	if err != nil {
+		return err
+	}
+	d.Lifetime = domainxml.LifetimeAutostart
+	fmt.Println(i.Host, d.Lifetime.Virsh(), d.Parent, d.Type)
+	info := arq.AttachHandleInfo
+	parent := fmt.Sprintf("%s:%s:%s.%s", info["domain"], info["bus"], info["device"], info["function"])
+	return n.cloud.DefineMdev(ctx, i.Host, driver.Mdev{UUID: d.UUID, Parent: parent, Type: d.Type})
+}
+
+func (n nodeDevices) RemoveMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	fmt.Println(i.Host, "[nodedev-destroy nodedev-undefine]")
+	return n.cloud.RemoveMdev(ctx, i.Host, arq.AttachHandleUUID)
+}
+
+// As Nova 34 the agent creates the mediated device of a vGPU itself, and it removes what Nova leaves, here since the guest does not
+// start.
+func ExampleMdevRemover() {
+	ctx := context.Background()
+	cloud, err := simcloud.New(ctx, simcloud.Model{Cyborg: fakecyborg.Config{MdevCreation: fakecyborg.MdevsByNova}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cloud.Close()
+	flow, err := exampleFlow(ctx, cloud)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor("vgpu"), Hooks: spawn.Hooks{
+		Mdevs: nodeDevices{cloud},
+		Start: func(context.Context, *spawn.Result) error { return fmt.Errorf("out of memory: %w", spawn.ErrAbort) },
+	}})
+	fmt.Println(err)
+	fmt.Println("leaks:", len(cloud.Leaks()))
+	// Output:
+	// cn0 [nodedev-define nodedev-autostart nodedev-start] pci_0000_af_00_0 nvidia-222
+	// cn0 [nodedev-destroy nodedev-undefine]
+	// spawn: instance 2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001: start: host cn0: out of memory: build aborted
+	// leaks: 0
+}
