@@ -24,19 +24,6 @@ const (
 	LifetimeAutostart Lifetime = "autostart"
 )
 
-// Known reports whether the lifetime is one of the constants, or empty.
-func (l Lifetime) Known() bool {
-	switch l {
-	case "", LifetimeTransient, LifetimePersistent, LifetimeAutostart:
-		return true
-	}
-	return false
-}
-
-// Persistent reports whether a definition of the device remains when the device itself was removed,
-// as Cyborg's agent does at the unbind: it has to be undefined.
-func (l Lifetime) Persistent() bool { return l == LifetimePersistent || l == LifetimeAutostart }
-
 // Virsh returns the commands of virsh that create a device, in their order. The first has the file of the
 // document as its argument, the others the name of the device.
 func (l Lifetime) Virsh() []string {
@@ -60,17 +47,17 @@ type NodeDevice struct {
 	Parent string `json:"parent"`
 	// Type is the type of the device, such as nvidia-223: the asked_type of the handle.
 	Type string `json:"type"`
-	// UUID is that of the device, in lower case with dashes.
+	// UUID is the UUID of the device, in lower case with dashes.
 	UUID string `json:"uuid"`
 	// Lifetime says how to create the device. Empty means [LifetimeTransient].
 	Lifetime Lifetime `json:"lifetime,omitempty"`
 }
 
 // NodeDeviceOf returns the mediated device of an MDEV handle. Parent is libvirt's name of the parent
-// device; empty means that of the PCI address in the handle's info. The info must have asked_type; errors match
+// device; empty means the name of the PCI address in the handle's info. The info must have asked_type; errors match
 // [ErrHandle].
 //
-// In the vGPU specification of Nova 2026.2 Nova creates the device; in the one of Wallaby Cyborg's agent does, without
+// In the vGPU specification of Nova 2026.2 Nova creates the device; in the Wallaby specification Cyborg's agent does, without
 // libvirt.
 func NodeDeviceOf(h Handle, parent string) (NodeDevice, error) {
 	if h.Type != HandleMDEV {

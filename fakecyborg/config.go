@@ -77,7 +77,7 @@ const (
 	// Bound, as Cyborg does since 10.1, and creates it again after a restart of its host, which Cyborg does not.
 	MdevsByAgent MdevCreation = store.MdevsByAgent
 	// MdevsByNova leaves the creation to nova-compute, as the vGPU specification of Nova 2026.2 says: Nova 34 looks for the device
-	// of a Bound request, and creates it if there is none. The agent removes it when the request is unbound.
+	// of a Bound request, and creates a missing one. The agent removes it when the request is unbound.
 	MdevsByNova MdevCreation = store.MdevsByNova
 
 	// StatusEnabled is the status of a device that is offered.

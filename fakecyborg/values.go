@@ -62,6 +62,15 @@ type ARQ struct {
 	UpdatedAt time.Time // zero until the first change
 }
 
+// Mdev returns the mediated device of the attach handle, for [MdevsByNova]; false without one.
+func (a ARQ) Mdev() (m driver.Mdev, ok bool) {
+	if a.State != StateBound {
+		return m, false
+	}
+	m, err := driver.AttachHandle{Type: a.AttachHandleType, Info: a.AttachHandleInfo}.Mdev(a.AttachHandleUUID)
+	return m, err == nil
+}
+
 // StoredDevice is a piece of hardware as the conductor stored it.
 type StoredDevice struct {
 	ID              int

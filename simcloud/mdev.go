@@ -10,7 +10,7 @@ import (
 
 // CreateMdev creates a mediated device on a host, as an agent of yours does where Cyborg's
 // does not, and like it treats an existing device as success. The error matches [ErrHost], or
-// is that of the hardware.
+// is an error of the hardware.
 func (c *Cloud) CreateMdev(ctx context.Context, host string, m driver.Mdev) error {
 	on := c.machine(host)
 	if on == nil {
@@ -43,7 +43,7 @@ func (c *Cloud) DefineMdev(ctx context.Context, host string, m driver.Mdev) erro
 }
 
 // RemoveMdev removes a mediated device from a host, and its definition. One that is missing is not an error. The error
-// matches [ErrHost], or is that of the hardware.
+// matches [ErrHost], or is an error of the hardware.
 func (c *Cloud) RemoveMdev(ctx context.Context, host, uuid string) error {
 	on := c.machine(host)
 	if on == nil {

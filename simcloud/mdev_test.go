@@ -17,9 +17,9 @@ import (
 // mdevOf is the mediated device of a bound request.
 func mdevOf(t testing.TB, arq fakecyborg.ARQ) driver.Mdev {
 	t.Helper()
-	m, err := driver.AttachHandle{Type: arq.AttachHandleType, Info: arq.AttachHandleInfo}.Mdev(arq.AttachHandleUUID)
-	if err != nil {
-		t.Fatal(err)
+	m, ok := arq.Mdev()
+	if !ok {
+		t.Fatalf("request %+v has no mediated device", arq)
 	}
 	return m
 }
@@ -83,9 +83,9 @@ func TestADefinedMediatedDeviceIsCreatedWithItsHost(t *testing.T) {
 	}
 }
 
-// The attach handle names the device as libvirt does: Nova 34 composes the name mdev_UUID_DOMAIN_BUS_DEVICE_FUNCTION of the texts
-// of the request, each of which is required, and the name of the parent (nova/virt/libvirt/driver.py). libvirt makes its
-// name of the parent's directory in sysfs.
+// The attach handle names the device as libvirt does: Nova 34 composes the name mdev_UUID_DOMAIN_BUS_DEVICE_FUNCTION from the texts
+// of the request, and the name of the parent, and requires each text (nova/virt/libvirt/driver.py). libvirt makes its
+// name from the parent's directory in sysfs.
 func TestNova34FindsTheDeviceOfAHandle(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)

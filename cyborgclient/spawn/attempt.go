@@ -133,6 +133,7 @@ type Attempt struct {
 	down    []string // names of hosts, which may be short, that are not chosen
 	stuck   stuckARQs
 	spares  []cyborgclient.ARQ   // to bind beside them
+	mdevs   []cyborgclient.ARQ   // with mediated devices of Hooks.Mdevs
 	before  placement.Allocation // that of the instance before, with Request.Running
 	claim   claimState
 	create  createState
@@ -145,16 +146,15 @@ type Attempt struct {
 	resumed  bool            // from a handover
 	ours     map[string]bool // the ARQs that it has created, or that Cyborg has shown to be the instance's or no instance's
 
-	mayAsk     bool               // the candidates are Placement's answer to Request, not those of a handover
-	asked      int                // how many candidates the last query asked for; 0 before it, and for all
-	cut        bool               // there may be more candidates
-	tried      map[string]bool    // roots of the hosts that were claimed on
-	passed     map[string]bool    // roots of the hosts that refused the candidates of the last answer
-	tree       hostTree           // of Host
-	guestMade  bool               // a hook may have made a guest
-	guestStays bool               // it could not be destroyed
-	mdevs      []cyborgclient.ARQ // whose mediated devices Hooks.Mdevs may have created and not removed
-	cleanup    cleanup            // of all unwindings so far
+	mayAsk     bool            // the candidates are Placement's answer to Request, not those of a handover
+	asked      int             // how many candidates the last query asked for; 0 before it, and for all
+	cut        bool            // there may be more candidates
+	tried      map[string]bool // roots of the hosts that were claimed on
+	passed     map[string]bool // roots of the hosts that refused the candidates of the last answer
+	tree       hostTree        // of Host
+	guestMade  bool            // a hook may have made a guest
+	guestStays bool            // it could not be destroyed
+	cleanup    cleanup         // of all unwindings so far
 }
 
 type claimState struct {

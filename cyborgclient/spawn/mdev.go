@@ -28,7 +28,7 @@ type MdevCreator interface {
 // restarts, in a place that Cyborg has given to another instance. Nova leaves it.
 //
 // A spawn that fails, [Operations.Delete], [Operations.ShelveOffload], [Operations.Unshelve] of an instance with remains of an
-// earlier one and [Flow.Reconcile] with ReconcileOpts.Mdevs call RemoveMdev, after the guest is gone and before the ARQ
+// earlier one and [Flow.Reconcile] with ReconcileOpts.Mdevs call RemoveMdev, after the guest was destroyed and before the ARQ
 // is deleted. An operation whose host is down, as LocalDelete and Evacuate, does not: remove the definition with the guest when
 // the host is back.
 type MdevRemover interface {

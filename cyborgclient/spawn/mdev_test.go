@@ -407,7 +407,7 @@ func TestADefinitionThatStaysIsNamed(t *testing.T) {
 	}
 }
 
-// The host that failed gives back its definition before the next one is tried, or the result names it.
+// The definition on a host that failed is removed before the next host is tried, or the result names it.
 func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
 	t.Parallel()
 	for _, failures := range []int{0, 3} { // which is all tries on one host

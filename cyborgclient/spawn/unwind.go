@@ -51,7 +51,7 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 // An ARQ whose mediated device Cyborg cannot remove, because the agent of the host does
 // not answer, stays: those of the next host are bound beside it, and [Result.Leftovers]
 // names it, as it names a mediated device whose definition an [MdevRemover] could not
-// remove. The error matches ErrNoAlternate when no host is left, before anything is
+// remove. The error matches ErrNoAlternate when no host remains, before anything is
 // given back, and ErrLeftover when anything else could not be given back: Cyborg would
 // refuse a second bind, so unwind the attempt.
 func (a *Attempt) Reschedule(ctx context.Context) error {

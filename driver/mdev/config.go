@@ -27,7 +27,7 @@ type Config struct {
 type Type struct {
 	// Name is the directory below mdev_supported_types, such as mtty-2.
 	Name string `json:"name"`
-	// Parents are names below class/mdev_bus: PCI addresses in the form hhhh:hh:hh.o, as that of a GPU of Intel's (i915), or others,
+	// Parents are names below class/mdev_bus: PCI addresses in the form hhhh:hh:hh.o, such as a GPU of Intel's (i915) has, or others,
 	// such as mtty. Cards of NVIDIA's are for the option enabled_vgpu_types of its driver.
 	Parents []string `json:"device_addresses"`
 	// Class is the resource class with the shapes that keep shipped classes; VGPU by

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -126,21 +125,18 @@ func (f *filler) claim(ctx context.Context, body string) error {
 	return errors.Join(fmt.Errorf("PUT allocations: %s: %s", answer.Status, text), err)
 }
 
-// createMdevs creates the mediated devices of the bound requests, as nova-compute does where Cyborg's agent does not: one that
-// was left in their place keeps them out. The agent removes them when the requests are deleted.
+// createMdevs creates the mediated devices of the bound requests, as nova-compute does where Cyborg's agent does not: an old device
+// in their place keeps them out. The agent removes them when the requests are deleted.
 func (f *filler) createMdevs(ctx context.Context) {
 	if f.err != nil || f.cloud.Model().Cyborg.MdevCreation != fakecyborg.MdevsByNova {
 		return
 	}
 	for _, a := range f.cloud.Cyborg.ARQs() {
-		if a.DeviceProfileName != f.profile() || a.State != fakecyborg.StateBound || a.AttachHandleType != driver.HandleMDEV {
+		m, mediated := a.Mdev()
+		if a.DeviceProfileName != f.profile() || !mediated {
 			continue
 		}
-		m, err := driver.AttachHandle{Type: a.AttachHandleType, Info: a.AttachHandleInfo}.Mdev(a.AttachHandleUUID)
-		if err == nil {
-			err = f.cloud.CreateMdev(ctx, a.Hostname, m)
-		}
-		if err != nil {
+		if err := f.cloud.CreateMdev(ctx, a.Hostname, m); err != nil {
 			f.err = fmt.Errorf("a request is Bound to a mediated device that cannot be created: %w", err)
 			f.unusable++
 		}

@@ -146,7 +146,7 @@ func (s *indexed) checkMdevs() {
 	}
 }
 
-// handleOf is the attach handle that a mediated device of a host stands for, nil if there is none.
+// handleOf is the attach handle of a mediated device of a host, or nil.
 func (s *indexed) handleOf(m Mdev) *handle {
 	if h := s.handle[m.UUID]; h != nil && h.Hostname == m.Host {
 		return h
