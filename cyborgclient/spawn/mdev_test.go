@@ -438,3 +438,29 @@ func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
 		})
 	}
 }
+
+// A host that comes back after an evacuation starts what is defined there. Its reconciliation removes the definition with the ARQ.
+func TestAHostThatComesBackUndefinesTheMdevOfAnEvacuatedInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: novaMdevModel()})
+		i := s.spawn(t, "vgpu")
+		s.loseHost(t, i.Host)
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		if result == nil || len(leftARQs(err)) != 1 {
+			t.Fatalf("got %v, %v; want a result and the ARQ of the old host", result, err)
+		}
+		delete(s.guests.down, i.Host)
+		delete(s.guests.saved, placeOf(i)) // as nova-compute does when its host starts
+		settled(t, s.cloud.StartHost(t.Context(), i.Host))
+		if mdevs, err := s.cloud.Mdevs(i.Host); len(mdevs) != 1 || err != nil {
+			t.Fatalf("mediated devices %v, %v: the test proves nothing", mdevs, err)
+		}
+		_, err = s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
+			Hosts: []string{i.Host}, Free: true, Mdevs: definingHypervisor{mdevHypervisor{s.guests}},
+			Living: func(context.Context, string) (bool, error) { return false, nil },
+		})
+		settled(t, err)
+		s.checkMoved(t, i, result, otherThan(i.Host))
+	})
+}
