@@ -464,3 +464,28 @@ func TestAHostThatComesBackUndefinesTheMdevOfAnEvacuatedInstance(t *testing.T) {
 		s.checkMoved(t, i, result, otherThan(i.Host))
 	})
 }
+
+// A guest that does not start with the device that it was to take over gets its old one, and Cyborg's is undefined.
+func TestAFailedTakeOverUndefinesItsMdev(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []string{"create mdev", "start"} {
+		synctest.Test(t, func(t *testing.T) {
+			model := novaVGPUModel()
+			model.Cyborg.MdevCreation = fakecyborg.MdevsByNova
+			s := newSite(t, worldOpts{model: model})
+			i := novaVGPU(t, s)
+			s.guests.fail[fails], s.guests.after = 1, true
+			if err := takeOver(t.Context(), s, &i); !errors.Is(err, errHypervisor) {
+				t.Errorf("%s: error %v", fails, err)
+			}
+			if list := s.definitions(t); len(list) > 0 {
+				t.Errorf("%s: definitions %v", fails, list)
+			}
+			s.running(t, i, true)
+			s.sound(t)
+			settled(t, takeOver(t.Context(), s, &i))
+			s.running(t, i, true)
+			s.sound(t)
+		})
+	}
+}
