@@ -84,3 +84,15 @@ func TestTheToolsRefuseWhatIsWrong(t *testing.T) {
 		t.Errorf("virsh accepted a device twice: %s", out)
 	}
 }
+
+// The schema describes what libvirt shows: a device has a name, which libvirt chooses where a document to create it has none.
+func TestLibvirtAcceptsNodeDevices(t *testing.T) {
+	d, err := domainxml.NodeDeviceOf(mixture("MDEV")[0], "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := strings.Replace(string(d.XML()), "<parent>", "<name>"+d.Name+"</name><parent>", 1)
+	if out, err := tool(t, "virt-xml-validate", saved(t, []byte(shown)), "nodedev"); err != nil {
+		t.Errorf("virt-xml-validate: %v\n%s\n%s", err, out, shown)
+	}
+}
