@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
 // tokens are the users of an agent: whose token Cyborg gets with a request, and who the agent itself is, as
@@ -121,8 +122,32 @@ func (a *agent) start(ctx context.Context) error {
 	if _, a.compute, err = a.process(ctx, registry); err != nil {
 		return err
 	}
-	a.ops, err = a.flow.Operations(libvirt{a.guests, a.line})
+	a.ops, err = a.flow.Operations(a.hypervisor())
 	return err
+}
+
+// mdevs creates mediated devices where Cyborg's agent does not.
+func (a *agent) mdevs() spawn.MdevRemover {
+	if a.cloud.Model().Cyborg.MdevCreation != fakecyborg.MdevsByNova {
+		return nil
+	}
+	return nodeDevices{libvirt{a.guests, a.line}}
+}
+
+func (a *agent) hypervisor() spawn.Hypervisor {
+	if both, ok := a.mdevs().(nodeDevices); ok {
+		return both
+	}
+	return libvirt{a.guests, a.line}
+}
+
+// hooks are those of a spawn that create mediated devices.
+func (a *agent) hooks(start, destroy func(context.Context, *spawn.Result) error) spawn.Hooks {
+	hooks := spawn.Hooks{Start: start, Destroy: destroy}
+	if mdevs := a.mdevs(); mdevs != nil {
+		hooks.Mdevs = mdevs
+	}
+	return hooks
 }
 
 // process is one process of the agent, with a flow of its own user and one of the requests' user.

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -36,7 +39,7 @@ func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
 }
 
 // calls are those that can be made to fail, as operations of the cloud.
-var calls = []sim.OperationName{"hypervisor.domain", "hypervisor.define", "hypervisor.start", "hypervisor.shutdown", "hypervisor.destroy", "hypervisor.undefine"}
+var calls = []sim.OperationName{"hypervisor.domain", "hypervisor.define", "hypervisor.start", "hypervisor.shutdown", "hypervisor.destroy", "hypervisor.undefine", "hypervisor.mdev"}
 
 func work() (operations []fault.Operation) {
 	for _, call := range calls {
@@ -202,6 +205,27 @@ func (l libvirt) Start(ctx context.Context, i spawn.Instance) error {
 		g.started = g.saved
 		return nil
 	})
+}
+
+// nodeDevices is a libvirt whose caller defines the mediated devices of guests.
+type nodeDevices struct{ libvirt }
+
+// CreateMdev implements spawn.MdevCreator.
+func (n nodeDevices) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	d, err := domainxml.NodeDeviceOf(spawn.HandleOf(arq), "")
+	if err != nil {
+		return err
+	}
+	info := arq.AttachHandleInfo
+	parent := fmt.Sprintf("%s:%s:%s.%s", info["domain"], info["bus"], info["device"], info["function"])
+	return n.call(ctx, n.process, "mdev", i, func(at place) error {
+		return n.cloud.DefineMdev(ctx, at.host, driver.Mdev{UUID: d.UUID, Parent: parent, Type: d.Type})
+	})
+}
+
+// RemoveMdev implements spawn.MdevRemover.
+func (n nodeDevices) RemoveMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	return n.call(ctx, n.process, "mdev", i, func(at place) error { return n.cloud.RemoveMdev(ctx, at.host, arq.AttachHandleUUID) })
 }
 
 // Shutdown implements spawn.Hypervisor.

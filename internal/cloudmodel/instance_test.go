@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fault"
@@ -289,9 +290,25 @@ func (a *agent) takeOver(ctx context.Context, i *instance) error {
 // undoTakeOver ends a TakeOver that failed: while the domain has Nova's device the instance keeps that.
 func (a *agent) undoTakeOver(ctx context.Context, i *instance) error {
 	if g, _ := a.guests.at(place{i.UUID, i.Host}); strings.Contains(g.saved, i.nova) {
-		return a.flow.ReleaseDevices(ctx, i.UUID)
+		return a.giveUpDevices(ctx, i)
 	}
 	return a.takeOver(ctx, i)
+}
+
+// giveUpDevices releases the devices of an instance, after the definitions of its mediated devices, which ReleaseDevices does not know.
+func (a *agent) giveUpDevices(ctx context.Context, i *instance) error {
+	if mdevs := a.mdevs(); mdevs != nil {
+		arqs, err := a.flow.Cyborg().ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		if err != nil {
+			return err
+		}
+		for _, arq := range arqs {
+			if err := mdevs.RemoveMdev(ctx, i.Instance, arq); err != nil {
+				return err
+			}
+		}
+	}
+	return a.flow.ReleaseDevices(ctx, i.UUID)
 }
 
 // releaseDevices takes from an instance what it got while it ran.
@@ -299,7 +316,7 @@ func (a *agent) releaseDevices(ctx context.Context, i *instance) error {
 	if err := (libvirt{a.guests, a.line}).restart(ctx, i.Instance, anotherDomain(i)); err != nil {
 		return err
 	}
-	err := a.flow.ReleaseDevices(ctx, i.UUID)
+	err := a.giveUpDevices(ctx, i)
 	if err == nil {
 		i.added, i.ARQs, i.want = "", nil, map[group]int{}
 	}
@@ -398,10 +415,12 @@ func (a *agent) add(ctx context.Context, i *instance, profile string) error {
 		return err
 	}
 	req := spawn.Request{Instance: i.UUID, Flavor: flavor(profile), Running: true, Domain: domain}
-	req.Hooks.Start = func(ctx context.Context, result *spawn.Result) error {
-		return libvirt.restart(ctx, i.Instance, result.Domain)
-	}
-	req.Hooks.Destroy = func(ctx context.Context, _ *spawn.Result) error { return libvirt.restart(ctx, i.Instance, domain) }
+	req.Hooks = a.hooks(
+		func(ctx context.Context, result *spawn.Result) error {
+			return libvirt.restart(ctx, i.Instance, result.Domain)
+		},
+		func(ctx context.Context, _ *spawn.Result) error { return libvirt.restart(ctx, i.Instance, domain) },
+	)
 	result, err := a.flow.Run(ctx, req)
 	if err != nil {
 		return err
@@ -448,12 +467,13 @@ func (a *agent) spawn(ctx context.Context, i *instance, with int) error {
 	var err error
 	switch with % 3 {
 	case 0: // the guest is a hook of the flow
-		req.Hooks = spawn.Hooks{Start: start, Destroy: destroy}
+		req.Hooks = a.hooks(start, destroy)
 		result, err = a.flow.Run(ctx, req)
 	case 1:
-		req.Hooks = spawn.Hooks{Start: start, Destroy: destroy}
+		req.Hooks = a.hooks(start, destroy)
 		result, err = a.handOver(ctx, req)
 	default: // the guest is started when the flow has ended
+		req.Hooks = a.hooks(nil, nil)
 		if result, err = a.flow.Run(ctx, req); err == nil {
 			if err = start(ctx, result); err != nil {
 				i.Instance = placed(result)

@@ -200,7 +200,11 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 		if err != nil {
 			return v, err
 		}
-		for _, m := range mdevs {
+		defined, err := w.cloud.DefinedMdevs(host)
+		if err != nil {
+			return v, err
+		}
+		for _, m := range slices.Concat(defined, mdevs) {
 			v.mdevs[m.UUID] = host
 		}
 	}

@@ -16,7 +16,9 @@ type script struct {
 	Hosts  int  `json:"hosts"`
 	Agents int  `json:"agents"`
 	Slow   bool `json:"slow,omitempty"` // Cyborg binds later, and its database shows what was written later
-	Steps  []step
+	// NovaMdevs lets nova-compute define mediated devices, in place of Cyborg's agent.
+	NovaMdevs bool `json:"nova_mdevs,omitempty"`
+	Steps     []step
 }
 
 // step is what is done at the same time, and under which faults.
@@ -36,7 +38,7 @@ type action struct {
 }
 
 func (s script) String() string {
-	lines := []string{fmt.Sprintf("%d hosts, %d agents, slow: %t", s.Hosts, s.Agents, s.Slow)}
+	lines := []string{fmt.Sprintf("%d hosts, %d agents, slow: %t, Nova's mediated devices: %t", s.Hosts, s.Agents, s.Slow, s.NovaMdevs)}
 	for n, step := range s.Steps {
 		text, err := json.Marshal(step)
 		lines = append(lines, fmt.Sprintf("%3d %s", n, text))
@@ -155,7 +157,7 @@ func concerns(operation string) bool {
 
 // draw makes a script. Each of the rules has the same chance.
 func draw(r *rand.Rand, rules []fault.Rule) script {
-	s := script{Hosts: 2 + r.IntN(3), Agents: 2 + r.IntN(3), Slow: r.IntN(2) == 0}
+	s := script{Hosts: 2 + r.IntN(3), Agents: 2 + r.IntN(3), Slow: r.IntN(2) == 0, NovaMdevs: r.IntN(3) == 0}
 	for range 1 + r.IntN(2) { // some instances to begin with
 		var of step
 		for range 3 {
@@ -218,6 +220,9 @@ func shrink(s script, tries int, fails func(script) bool) script {
 	}
 	smaller := s
 	smaller.Slow = false
+	try(smaller)
+	smaller = s
+	smaller.NovaMdevs = false
 	try(smaller)
 	return s
 }

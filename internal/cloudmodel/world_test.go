@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -73,7 +75,7 @@ var changes = [][]map[string]string{
 }
 
 // model is a cloud of so many hosts, each with whole GPUs, a card of vGPUs, FPGAs, the fake device and a network card.
-func model(hosts int, slow bool) simcloud.Model {
+func model(hosts int, slow, novaMdevs bool) simcloud.Model {
 	m := simcloud.DefaultModel()
 	data, err := json.Marshal(m.Hosts[0])
 	if err != nil {
@@ -104,6 +106,9 @@ func model(hosts int, slow bool) simcloud.Model {
 	m.DeviceProfiles = append(m.DeviceProfiles, profiles...)
 	m.Images = images
 	m.Cyborg.RuntimeProgramming = true
+	if novaMdevs {
+		m.Cyborg.MdevCreation = fakecyborg.MdevsByNova
+	}
 	if slow {
 		m.Cyborg.AsyncBind, m.Cyborg.BindDelay = true, 2*time.Second
 		m.Cyborg.ReadLag, m.Cyborg.ClockSkew = 300*time.Millisecond, 5*time.Minute
@@ -114,7 +119,7 @@ func model(hosts int, slow bool) simcloud.Model {
 func newWorld(t *testing.T, s script) (*world, error) {
 	t.Helper()
 	w := &world{
-		cloud: simcloud.Run(t, model(s.Hosts, s.Slow)), instances: map[string]*instance{}, profiles: map[string][]map[string]string{}, done: map[string]int{},
+		cloud: simcloud.Run(t, model(s.Hosts, s.Slow, s.NovaMdevs)), instances: map[string]*instance{}, profiles: map[string][]map[string]string{}, done: map[string]int{},
 	}
 	for _, p := range w.cloud.Model().DeviceProfiles {
 		w.profiles[p.Name] = p.Groups
@@ -157,7 +162,7 @@ func (w *world) list() (all []*instance) {
 // evacuated does not live on its old host.
 func (w *world) reconcileHosts(ctx context.Context, a *agent) (found []spawn.Leftover, err error) {
 	for _, host := range w.cloud.HostNames() {
-		of, failed := a.own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: []string{host}, Free: true, Living: func(_ context.Context, instance string) (bool, error) {
+		of, failed := a.own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: []string{host}, Free: true, Mdevs: a.mdevs(), Living: func(_ context.Context, instance string) (bool, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			i := w.instances[instance]
@@ -455,6 +460,11 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 		i := w.instances[of.Instance]
 		if i == nil || i.busy || i.again != nil || of.Host == i.Host || w.guests.down[of.Host] {
 			continue
+		}
+		if mdevs := a.mdevs(); mdevs != nil {
+			if err := mdevs.RemoveMdev(ctx, spawn.Instance{UUID: of.Instance, Host: of.Host}, cyborgclient.ARQ{AttachHandleUUID: of.Handle}); err != nil {
+				return err
+			}
 		}
 		if err := a.own.Cyborg().DeleteARQs(ctx, []string{of.UUID}); err != nil {
 			return err
