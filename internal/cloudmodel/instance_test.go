@@ -375,7 +375,7 @@ func remove(ctx context.Context, a *agent, i *instance) error {
 	return nil
 }
 
-// freed takes an error that only names ARQs of hosts that are down for none: their agents have to remove the devices.
+// freed takes an error that only names ARQs of hosts that are down, and definitions there, for none: they go when the hosts are back.
 func (w *world) freed(ctx context.Context, err error) error {
 	left := leftoversOf(err)
 	if len(w.guests.down) == 0 || len(left) == 0 || !errors.Is(err, spawn.ErrLeftover) {
@@ -386,8 +386,10 @@ func (w *world) freed(ctx context.Context, err error) error {
 		return errors.Join(err, failed)
 	}
 	for _, l := range left {
-		n := slices.IndexFunc(v.arqs, func(a arq) bool { return a.UUID == l.ID && w.guests.down[a.Host] })
-		if l.Kind != spawn.LeftoverARQ || n < 0 {
+		isDown := func(a arq) bool {
+			return w.guests.down[a.Host] && (l.Kind == spawn.LeftoverARQ && a.UUID == l.ID || l.Kind == spawn.LeftoverMdev && a.Handle == l.ID)
+		}
+		if !slices.ContainsFunc(v.arqs, isDown) {
 			return err
 		}
 	}
