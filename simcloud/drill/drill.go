@@ -88,7 +88,9 @@ const settle = 30 * time.Minute
 // ([fault.Set.RegisterWork]). With -v the test logs its progress. A
 // flow that names the same identifiers in every run, such as an instance's uuid, meets its
 // faults at one subject at a time; any other flow at every subject of an operation.
-func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) error, config Config) {
+//
+// Run returns what it has tried, so that a test can check that none of its drills tries nothing.
+func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) error, config Config) Summary {
 	t.Helper()
 	if text := os.Getenv(FaultsVariable); text != "" {
 		config.Faults = []fault.Rule{}
@@ -103,10 +105,12 @@ func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) err
 	d.want, d.actions, d.changes = &undisturbed.usage, undisturbed.actions, undisturbed.changes
 	d.took, d.filled, d.untouched = undisturbed.took, undisturbed.filled, undisturbed.untouched
 	if d.Faults != nil {
-		if len(d.Faults) > 0 {
-			d.run(t, d.Faults, new(outcome))
+		if len(d.Faults) == 0 {
+			return Summary{}
 		}
-		return
+		var only outcome
+		d.run(t, d.Faults, &only)
+		return count([]outcome{only})
 	}
 	var repeated outcome
 	d.run(t, nil, &repeated)
@@ -116,6 +120,24 @@ func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) err
 	pairs := d.samplePairs(singles, outcomes)
 	outcomes = append(outcomes, d.runAll(t, "pair", pairs)...)
 	logf(t, "drill: the flow can fail in %s; %s", plural.Count(len(undisturbed.occurrences), "place"), summary(len(singles), len(pairs), outcomes))
+	return count(outcomes)
+}
+
+// Summary counts what a drill has tried.
+type Summary struct {
+	// Runs is the number of runs with a fault or a pair of faults.
+	Runs int
+	// Fired is the number of faults in these runs that had an effect. A fault has none if the run,
+	// because of another fault or by chance, does not get to its operation.
+	Fired int
+}
+
+func count(outcomes []outcome) Summary {
+	sum := Summary{Runs: len(outcomes)}
+	for _, o := range outcomes {
+		sum.Fired += o.fired
+	}
+	return sum
 }
 
 // logf logs progress where it is asked for. In the log of a failing test it would hide the failure.
@@ -207,7 +229,7 @@ func summary(singles, pairs int, outcomes []outcome) string {
 		default:
 			succeeded++
 		}
-		for count, counts := range map[*int]bool{&unfired: !o.fired, &lost: o.lost, &unnamed: o.unnamed, &leaked: o.leaked, &stuck: o.stuck} {
+		for count, counts := range map[*int]bool{&unfired: o.fired < len(o.rules), &lost: o.lost, &unnamed: o.unnamed, &leaked: o.leaked, &stuck: o.stuck} {
 			if counts {
 				*count++
 			}

@@ -431,7 +431,7 @@ func TestPairsFollowTheOccurrencesOfTheirFirstFault(t *testing.T) {
 
 func TestDrillOfACarefulFlow(t *testing.T) {
 	t.Parallel()
-	Run(t, careful, Config{
+	sampled := Run(t, careful, Config{
 		Model: bare(), Singles: 20, Pairs: 30, Seed: 3, Timeout: time.Hour,
 		Names: func(_ *simcloud.Cloud, err error, left simcloud.Leak) bool {
 			return err != nil && left.Subject == drillGuest
@@ -443,7 +443,17 @@ func TestDrillOfACarefulFlow(t *testing.T) {
 			return claimOnce(ctx, cloud, http.MethodDelete)
 		},
 	})
-	Run(t, careful, Config{Model: bare(), Faults: []fault.Rule{{Operation: fault.AllocationsPut, Action: fault.Malformed}}})
+	if sampled.Runs != 50 || sampled.Fired < 50 || sampled.Fired > 20+2*30 {
+		t.Errorf("20 single faults and 30 pairs: %+v", sampled)
+	}
+	none := fault.Rule{Operation: fault.AllocationsPut, Nth: 9, Action: fault.Malformed}
+	for want, rules := range map[Summary][]fault.Rule{
+		{}: {}, {Runs: 1, Fired: 1}: {{Operation: fault.AllocationsPut, Action: fault.Malformed}, none}, {Runs: 1}: {none},
+	} {
+		if got := Run(t, careful, Config{Model: bare(), Faults: rules}); got != want {
+			t.Errorf("%d rules: %+v, want %+v", len(rules), got, want)
+		}
+	}
 }
 
 // TestADrillFailsForAWriteToAnotherFile: drivers write to the files of mediated devices and vGPUs alone.

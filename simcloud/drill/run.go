@@ -25,7 +25,7 @@ import (
 // outcome is the result of one run of a flow.
 type outcome struct {
 	occurrences []occurrence // in the order of the run
-	fired       bool         // every fault had an effect
+	fired       int          // how many of the faults had an effect
 	err         error        // the flow's
 	problem     string       // why the case failed; empty if it did not
 	summary     string       // the cloud and its last requests, of a failed case
@@ -138,7 +138,11 @@ func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.
 	o.err = protected(limited, d.flow, cloud)
 	o.took = time.Since(began)
 	cancel()
-	o.fired = !slices.ContainsFunc(faults.Rules(), func(s fault.State) bool { return s.Hits == 0 })
+	for _, state := range faults.Rules() {
+		if state.Hits > 0 && slices.Contains(rules, state.Rule) { // the flow may have set others
+			o.fired++
+		}
+	}
 	faults.Observe(nil) // the flow has ended its goroutines
 	faults.Clear()
 	o.occurrences, o.changes = d.places(cloud, seen.order)
