@@ -87,12 +87,12 @@ func drilledExercises() []drilledExercise {
 // rebootHost lets the host of an instance go down and come up again, and starts its guest
 // with its devices.
 func rebootHost(ctx context.Context, s *site, i *spawn.Instance) error {
-	if _, runs := s.guests.runs[placeOf(*i)]; runs {
+	if _, runs := s.guests.runs[s.guests.at(*i)]; runs {
 		if err := s.guests.powerCut(i.Host); err != nil {
 			return err
 		}
 	}
-	if err := s.cloud.StartHost(ctx, i.Host); err != nil {
+	if err := s.cloud.StartHost(ctx, s.guests.node(i.Host)); err != nil {
 		return err
 	}
 	return s.ops.ResumeAfterHostReboot(ctx, *i)
@@ -102,7 +102,7 @@ func rebootHost(ctx context.Context, s *site, i *spawn.Instance) error {
 // guests that have gone, and the agent the ARQs that Cyborg could not delete before.
 func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 	for host := range s.guests.down {
-		if i.Host == host {
+		if s.guests.node(i.Host) == host {
 			result, err := s.ops.Evacuate(ctx, *i, spawn.MoveOpts{})
 			if result == nil {
 				return err

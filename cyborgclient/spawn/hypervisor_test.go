@@ -76,7 +76,7 @@ func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, wo
 			}
 		}()
 	}
-	if h.down[i.Host] {
+	if h.down[h.node(i.Host)] {
 		return fmt.Errorf("host %s is down", i.Host)
 	}
 	rule, failing := h.cloud.Faults().Decide(hypervisorWork+sim.OperationName(name), i.UUID)
@@ -135,18 +135,18 @@ func (h *hypervisor) tell(instance string) error {
 	if h.down[home.host] {
 		domain = "" // a host that is off uses no devices
 	}
-	return h.cloud.DefineGuest(sim.Guest{UUID: instance, Host: h.node(home.host), Domain: domain})
+	return h.cloud.DefineGuest(sim.Guest{UUID: instance, Host: home.host, Domain: domain})
 }
 
 // Domain implements spawn.Hypervisor.
 func (h *hypervisor) Domain(ctx context.Context, i spawn.Instance) (domain []byte, running bool, err error) {
 	err = h.call(ctx, "domain", i, func() error {
-		saved, there := h.saved[placeOf(i)]
+		saved, there := h.saved[h.at(i)]
 		if !there {
 			return fmt.Errorf("instance %s: %w", i.UUID, spawn.ErrNoGuest)
 		}
 		domain = []byte(saved)
-		_, running = h.runs[placeOf(i)]
+		_, running = h.runs[h.at(i)]
 		return nil
 	})
 	return domain, running, err
@@ -155,8 +155,8 @@ func (h *hypervisor) Domain(ctx context.Context, i spawn.Instance) (domain []byt
 // Define implements spawn.Hypervisor.
 func (h *hypervisor) Define(ctx context.Context, i spawn.Instance, domain []byte) error {
 	return h.call(ctx, "define", i, func() error {
-		h.saved[placeOf(i)] = string(domain)
-		h.home[i.UUID] = i.Host
+		h.saved[h.at(i)] = string(domain)
+		h.home[i.UUID] = h.node(i.Host)
 		return nil
 	})
 }
@@ -164,19 +164,19 @@ func (h *hypervisor) Define(ctx context.Context, i spawn.Instance, domain []byte
 // Start implements spawn.Hypervisor.
 func (h *hypervisor) Start(ctx context.Context, i spawn.Instance) error {
 	return h.call(ctx, "start", i, func() error {
-		if _, running := h.runs[placeOf(i)]; running {
+		if _, running := h.runs[h.at(i)]; running {
 			return errors.New("it runs already")
 		}
 		if err := h.devicesExist(i); err != nil {
 			return err
 		}
-		h.runs[placeOf(i)] = h.saved[placeOf(i)]
+		h.runs[h.at(i)] = h.saved[h.at(i)]
 		return nil
 	})
 }
 
 func (h *hypervisor) devicesExist(i spawn.Instance) error {
-	devices, err := domainxml.Read([]byte(h.saved[placeOf(i)]))
+	devices, err := domainxml.Read([]byte(h.saved[h.at(i)]))
 	if err != nil {
 		return err
 	}
@@ -202,35 +202,33 @@ func (h *hypervisor) Shutdown(ctx context.Context, i spawn.Instance) error {
 		if h.stuck {
 			return errors.New("the guest ignores it")
 		}
-		delete(h.runs, placeOf(i))
+		delete(h.runs, h.at(i))
 		return nil
 	})
 }
 
 // Destroy implements spawn.Hypervisor.
 func (h *hypervisor) Destroy(ctx context.Context, i spawn.Instance) error {
-	return h.call(ctx, "destroy", i, func() error { delete(h.runs, placeOf(i)); return nil })
+	return h.call(ctx, "destroy", i, func() error { delete(h.runs, h.at(i)); return nil })
 }
 
 // Undefine implements spawn.Hypervisor.
 func (h *hypervisor) Undefine(ctx context.Context, i spawn.Instance) error {
-	return h.call(ctx, "undefine", i, func() error { delete(h.saved, placeOf(i)); return nil })
+	return h.call(ctx, "undefine", i, func() error { delete(h.saved, h.at(i)); return nil })
 }
 
-// rename makes a host answer to another name.
-func (h *hypervisor) rename(i spawn.Instance, to string) {
-	from, at := placeOf(i), place{i.UUID, to}
-	h.saved[at], h.runs[at], h.named = h.saved[from], h.runs[from], map[string]string{to: i.Host}
-	delete(h.saved, from)
-	delete(h.runs, from)
-	h.home[i.UUID] = to
-}
+// rename gives the host of an instance another name, as Nova may have a short one for the compute node.
+func (h *hypervisor) rename(i spawn.Instance, to string) { h.named = map[string]string{to: i.Host} }
 
 // node is the name by which the cloud knows a host.
 func (h *hypervisor) node(host string) string { return cmp.Or(h.named[host], host) }
 
+// at is where a guest is, by the name of the node.
+func (h *hypervisor) at(i spawn.Instance) place { return place{i.UUID, h.node(i.Host)} }
+
 // powerCut stops a host: nothing runs there any more.
 func (h *hypervisor) powerCut(host string) error {
+	host = h.node(host)
 	if err := h.cloud.StopHost(host); err != nil {
 		return err
 	}
@@ -320,11 +318,11 @@ func (s *site) running(t *testing.T, i spawn.Instance, want bool) {
 }
 
 func (s *site) runs(i spawn.Instance, want bool) error {
-	domain, runs := s.guests.runs[placeOf(i)]
+	domain, runs := s.guests.runs[s.guests.at(i)]
 	if runs != want {
 		return fmt.Errorf("the guest runs: %t, want %t", runs, want)
 	}
-	if want && domain != s.guests.saved[placeOf(i)] {
+	if want && domain != s.guests.saved[s.guests.at(i)] {
 		return fmt.Errorf("the guest runs with another domain than the saved one:\n%s", domain)
 	}
 	return nil

@@ -108,7 +108,7 @@ func exercises() []exercise {
 			return err
 		}},
 		{name: "resume after host reboot", done: running, prepare: then("mixed", func(ctx context.Context, s *site, i *spawn.Instance) error {
-			return errors.Join(s.guests.powerCut(i.Host), s.cloud.StartHost(ctx, i.Host))
+			return errors.Join(s.guests.powerCut(i.Host), s.cloud.StartHost(ctx, s.guests.node(i.Host)))
 		}), run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ResumeAfterHostReboot })},
 		{name: "shelve offload", prepare: anInstance("mixed"), done: gone,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ShelveOffload })},
@@ -130,7 +130,7 @@ func exercises() []exercise {
 
 // hostLost leaves an instance on a host that is down.
 func hostLost(_ context.Context, s *site, i *spawn.Instance) error {
-	s.guests.down[i.Host] = true
+	s.guests.down[s.guests.node(i.Host)] = true
 	return s.guests.powerCut(i.Host)
 }
 
@@ -145,7 +145,8 @@ func evacuate(ctx context.Context, s *site, i *spawn.Instance) error {
 // stillOnTheDeadHost: what the dead host has saved uses nothing; what the instance has
 // not lost is as it was.
 func stillOnTheDeadHost(s *site, i spawn.Instance) error {
-	dead := sim.Guest{UUID: i.UUID, Host: i.Host, Domain: s.guests.saved[placeOf(i)]}
+	at := s.guests.at(i)
+	dead := sim.Guest{UUID: i.UUID, Host: at.host, Domain: s.guests.saved[at]}
 	if !slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.InstanceUUID == i.UUID }) {
 		dead.Host, dead.Domain = "", ""
 	}

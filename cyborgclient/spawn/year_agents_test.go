@@ -379,13 +379,13 @@ func (a *yearAgent) settle(ctx context.Context) {
 func (h *hypervisor) isDown(host string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.down[host]
+	return h.down[h.node(host)]
 }
 
 // isRunning reports whether a guest runs.
 func (h *hypervisor) isRunning(i spawn.Instance) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, runs := h.runs[placeOf(i)]
+	_, runs := h.runs[h.at(i)]
 	return runs
 }
