@@ -33,10 +33,10 @@ func drilledExercises() []drilledExercise {
 	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
 	list := []drilledExercise{
 		{pairs: 700, exercise: exercise{
-			name: "host reboot", prepare: anInstance("mixed"), done: running, run: rebootHost,
+			name: "host reboot", launch: anInstance("mixed"), done: running, run: rebootHost,
 		}},
 		{pairs: 100, exercise: exercise{
-			name: "rescue and unrescue", odd: true, prepare: anInstance("mixed"), done: running,
+			name: "rescue and unrescue", odd: true, launch: anInstance("mixed"), done: running,
 			run: func(ctx context.Context, s *site, i *spawn.Instance) (err error) {
 				if s.guests.old == nil {
 					if s.guests.old, err = s.ops.Rescue(ctx, *i, fresh); err != nil {
@@ -47,7 +47,7 @@ func drilledExercises() []drilledExercise {
 			},
 		}},
 		{pairs: 400, exercise: exercise{ // odd: what the dead host cannot remove stays until it is back
-			name: "evacuate a vGPU, the host comes back", odd: true, done: running, prepare: then("mixed", hostLost),
+			name: "evacuate a vGPU, the host comes back", odd: true, done: running, launch: anInstance("mixed"), happened: hostLost,
 			run: evacuateAndReturn, settle: stillOnTheDeadHost,
 			model: func() *simcloud.Model { m := simcloud.DefaultModel(); m.Cyborg.BindingStates = true; return &m },
 		}},

@@ -20,10 +20,12 @@ import (
 
 // exercise is one operation for the drill.
 type exercise struct {
-	name    string
-	model   func() *simcloud.Model
-	prepare func(ctx context.Context, s *site) (spawn.Instance, error)
-	run     func(ctx context.Context, s *site, i *spawn.Instance) error
+	name   string
+	model  func() *simcloud.Model
+	launch func(ctx context.Context, s *site) (spawn.Instance, error)
+	// happened is what has happened to the instance before; nil for nothing.
+	happened func(ctx context.Context, s *site, i *spawn.Instance) error
+	run      func(ctx context.Context, s *site, i *spawn.Instance) error
 	// done tells what is wrong after a success.
 	done func(s *site, i spawn.Instance) error
 	// odd tells that the cloud takes a success for a leak: a guest in rescue has
@@ -56,15 +58,13 @@ func anInstance(profile string) func(context.Context, *site) (spawn.Instance, er
 	}
 }
 
-// then is an instance of a profile to which something has happened.
-func then(profile string, happened func(ctx context.Context, s *site, i *spawn.Instance) error) func(context.Context, *site) (spawn.Instance, error) {
-	return func(ctx context.Context, s *site) (spawn.Instance, error) {
-		i, err := s.launch(ctx, profile)
-		if err == nil {
-			err = happened(ctx, s, &i)
-		}
-		return i, err
+// prepare makes the instance.
+func (e exercise) prepare(ctx context.Context, s *site) (spawn.Instance, error) {
+	i, err := e.launch(ctx, s)
+	if err == nil && e.happened != nil {
+		err = e.happened(ctx, s, &i)
 	}
+	return i, err
 }
 
 func exercises() []exercise {
@@ -73,14 +73,14 @@ func exercises() []exercise {
 		return func(ctx context.Context, s *site, i *spawn.Instance) error { return op(s.ops)(ctx, *i) }
 	}
 	return []exercise{
-		{name: "delete", prepare: anInstance("mixed"), done: gone,
+		{name: "delete", launch: anInstance("mixed"), done: gone,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
-		{name: "delete with a port", model: portModel, prepare: anInstance("port"), done: gone,
+		{name: "delete with a port", model: portModel, launch: anInstance("port"), done: gone,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
-		{name: "local delete", done: gone, prepare: then("gpu", func(_ context.Context, s *site, i *spawn.Instance) error {
+		{name: "local delete", done: gone, launch: anInstance("gpu"), happened: func(_ context.Context, s *site, i *spawn.Instance) error {
 			delete(s.guests.saved, placeOf(*i))
 			return s.guests.powerCut(i.Host)
-		}), run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			err := s.ops.LocalDelete(ctx, *i)
 			if err == nil {
 				s.cloud.RemoveGuest(i.UUID)
@@ -90,41 +90,41 @@ func exercises() []exercise {
 			s.cloud.RemoveGuest(i.UUID)
 			return nil
 		}},
-		{name: "stop", prepare: anInstance("mixed"), done: stopped,
+		{name: "stop", launch: anInstance("mixed"), done: stopped,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Stop })},
-		{name: "start", done: running, prepare: then("mixed", func(ctx context.Context, s *site, i *spawn.Instance) error {
+		{name: "start", done: running, launch: anInstance("mixed"), happened: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			return s.ops.Stop(ctx, *i)
-		}), run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Start })},
-		{name: "soft reboot", prepare: anInstance("mixed"), done: running,
+		}, run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Start })},
+		{name: "soft reboot", launch: anInstance("mixed"), done: running,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.SoftReboot })},
-		{name: "hard reboot", prepare: anInstance("mixed"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+		{name: "hard reboot", launch: anInstance("mixed"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			return s.ops.HardReboot(ctx, *i, fresh)
 		}},
-		{name: "rebuild with a port", model: portModel, prepare: anInstance("port"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+		{name: "rebuild with a port", model: portModel, launch: anInstance("port"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			return s.ops.Rebuild(ctx, *i, fresh)
 		}},
-		{name: "rescue", odd: true, prepare: anInstance("mixed"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+		{name: "rescue", odd: true, launch: anInstance("mixed"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			_, err := s.ops.Rescue(ctx, *i, fresh)
 			return err
 		}},
-		{name: "resume after host reboot", done: running, prepare: then("mixed", func(ctx context.Context, s *site, i *spawn.Instance) error {
+		{name: "resume after host reboot", done: running, launch: anInstance("mixed"), happened: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			return errors.Join(s.guests.powerCut(i.Host), s.cloud.StartHost(ctx, s.guests.node(i.Host)))
-		}), run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ResumeAfterHostReboot })},
-		{name: "shelve offload", prepare: anInstance("mixed"), done: gone,
+		}, run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ResumeAfterHostReboot })},
+		{name: "shelve offload", launch: anInstance("mixed"), done: gone,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ShelveOffload })},
-		{name: "unshelve", done: running, prepare: then("mixed", func(ctx context.Context, s *site, i *spawn.Instance) error {
+		{name: "unshelve", done: running, launch: anInstance("mixed"), happened: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			err := s.ops.ShelveOffload(ctx, *i)
 			i.Host, i.ARQs = "", nil
 			return err
-		}), run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			result, err := s.ops.Unshelve(ctx, *i, spawn.MoveOpts{})
 			if err == nil {
 				i.Host = result.Host
 			}
 			return err
 		}},
-		{name: "evacuate", done: running, prepare: then("gpu", hostLost), run: evacuate, settle: stillOnTheDeadHost},
-		{name: "take over of a vGPU", model: novaVGPUModel, prepare: launchNovaVGPU, done: running, run: takeOver},
+		{name: "evacuate", done: running, launch: anInstance("gpu"), happened: hostLost, run: evacuate, settle: stillOnTheDeadHost},
+		{name: "take over of a vGPU", model: novaVGPUModel, launch: launchNovaVGPU, done: running, run: takeOver},
 	}
 }
 
