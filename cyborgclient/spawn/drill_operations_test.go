@@ -127,6 +127,18 @@ func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 	return nil
 }
 
+// hypervisorOn has the guests of a run.
+func (s *stage) hypervisorOn(cloud *simcloud.Cloud) *hypervisor {
+	guests := newHypervisor(cloud)
+	guests.named = map[string]string{}
+	for _, node := range cloud.HostNames() {
+		guests.named[s.host(node)] = node
+	}
+	cloud.Faults().RegisterWork(guests.work()...)
+	s.on(cloud, func(set *set) { set.guests = guests })
+	return guests
+}
+
 // siteOn is a new agent over the guests of a hypervisor.
 func (s *stage) siteOn(ctx context.Context, cloud *simcloud.Cloud, guests *hypervisor) (*site, error) {
 	w, err := s.agentOn(ctx, cloud)
@@ -141,14 +153,12 @@ func (s *stage) siteOn(ctx context.Context, cloud *simcloud.Cloud, guests *hyper
 // setup prepares the instance.
 func (e drilledExercise) setup(stage *stage) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
-		guests := newHypervisor(cloud)
-		s, err := stage.siteOn(ctx, cloud, guests)
+		s, err := stage.siteOn(ctx, cloud, stage.hypervisorOn(cloud))
 		if err != nil {
 			return err
 		}
 		i, err := e.prepare(ctx, s)
-		cloud.Faults().RegisterWork(guests.work()...)
-		stage.on(cloud, func(set *set) { set.guests, set.instance = guests, i })
+		stage.on(cloud, func(set *set) { set.instance = i })
 		return err
 	}
 }

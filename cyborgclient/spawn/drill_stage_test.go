@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -25,9 +24,22 @@ import (
 
 // stage keeps, for each run of a drill, what lives outside of its cloud.
 type stage struct {
+	tokens   credentials                        // of the first agent
+	config   spawn.Config                       // of all flows
+	neighbor string                             // the device profile of the second agent, unless it is chosen
+	libvirt  func(*hypervisor) spawn.Hypervisor // of the operations
+	host     func(node string) string           // the name of Nova's host on a node
+
 	mu   sync.Mutex
 	sets map[*simcloud.Cloud]*set
 }
+
+// credentials are the users of an agent: of its client of Cyborg, of its client of Placement, and of the request, if that one
+// is another than the first. The instance is of the last project, or of the project of the last user of Cyborg.
+type credentials struct{ cyborg, placement, request, project string }
+
+// administrators is the one user of an agent of an administrator.
+var administrators = credentials{cyborg: "admin", placement: "admin"}
 
 // set is what a run's agents know, and what the hypervisor does.
 type set struct {
@@ -37,7 +49,13 @@ type set struct {
 	errs     []error
 }
 
-func newStage() *stage { return &stage{sets: map[*simcloud.Cloud]*set{}} }
+func newStage() *stage {
+	return &stage{tokens: administrators, libvirt: itself, host: sameName, sets: map[*simcloud.Cloud]*set{}}
+}
+
+func itself(h *hypervisor) spawn.Hypervisor { return h }
+
+func sameName(node string) string { return node }
 
 // on calls f with the set of a run.
 func (s *stage) on(cloud *simcloud.Cloud, f func(*set)) {
@@ -58,36 +76,44 @@ func unkind(m simcloud.Model) simcloud.Model {
 
 // agentOn is an agent that lives as long as one flow of a drill. Nova's events reach it.
 func (s *stage) agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, error) {
-	return s.newAgent(ctx, cloud, true)
-}
-
-// newAgent is an agent, or one without events beside another, which gets those of both.
-func (s *stage) newAgent(ctx context.Context, cloud *simcloud.Cloud, events bool) (*world, error) {
-	provider, err := cloud.ProviderClient(ctx, "admin")
-	if err != nil {
-		return nil, err
-	}
-	if !events {
-		provider.UserAgent.Prepend(bystander)
-	}
-	service, err := cloud.ProviderClient(ctx, "nova")
-	if err != nil {
-		return nil, err
-	}
-	w := &world{cloud: cloud, events: externalevent.NewRegistry()}
-	if w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(service)); err != nil {
-		return nil, err
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		return nil, err
-	}
-	if w.flow, err = spawn.New(w.cyborg, placement, spawn.WithEvents(w.events)); err != nil {
-		return nil, err
-	}
-	if events {
+	w, err := s.newAgent(ctx, cloud, s.tokens, "")
+	if err == nil {
 		cloud.HandleEvents(w.events.Handler())
 	}
+	return w, err
+}
+
+// newAgent is an agent with a name in its User-Agent. Without events it still gets them if an agent on the same registry does.
+func (s *stage) newAgent(ctx context.Context, cloud *simcloud.Cloud, who credentials, name string) (*world, error) {
+	users := map[string]*gophercloud.ProviderClient{}
+	for _, user := range []string{who.cyborg, "nova", who.placement, who.request} {
+		if user == "" || users[user] != nil {
+			continue
+		}
+		provider, err := cloud.ProviderClient(ctx, user)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			provider.UserAgent.Prepend(name)
+		}
+		users[user] = provider
+	}
+	w := &world{cloud: cloud, events: externalevent.NewRegistry()}
+	var err error
+	w.flow, err = spawn.NewFromProvider(users[who.cyborg], spawn.WithServiceProvider(users["nova"]), spawn.WithPlacementProvider(users[who.placement]),
+		spawn.WithEvents(w.events), spawn.WithConfig(s.config))
+	if err != nil {
+		return nil, err
+	}
+	if who.request != "" {
+		user, err := w.flow.Cyborg().ForProvider(users[who.request])
+		if err != nil {
+			return nil, err
+		}
+		w.flow = w.flow.As(user)
+	}
+	w.cyborg = w.flow.Cyborg()
 	s.on(cloud, func(set *set) { set.flows = append(set.flows, w.flow) })
 	return w, nil
 }
@@ -155,9 +181,9 @@ func isLeft(cloud *simcloud.Cloud, l spawn.Leftover, left simcloud.Leak) bool {
 	return false
 }
 
-// reconcile is what an agent does after a crash, and the end of a run.
+// reconcile is what an administrator's agent does after a crash, and the end of a run.
 func (s *stage) reconcile(ctx context.Context, cloud *simcloud.Cloud) error {
-	w, err := s.agentOn(ctx, cloud)
+	w, err := s.newAgent(ctx, cloud, administrators, "")
 	if err != nil {
 		return err
 	}
@@ -211,9 +237,9 @@ func (s *stage) beside(flow drill.Flow) drill.Flow {
 
 // second is the life of the second agent. Its errors are those of four tries.
 func (s *stage) second(ctx context.Context, cloud *simcloud.Cloud) error {
-	profile := "vgpu"
+	profile := cmp.Or(s.neighbor, "vgpu")
 	s.on(cloud, func(set *set) {
-		if set.guests != nil {
+		if set.guests != nil && s.neighbor == "" {
 			profile = "gpu" // which needs no agent: hosts go down
 		}
 	})
@@ -285,7 +311,7 @@ func (s *stage) insist(ctx context.Context, w *world, cloud *simcloud.Cloud, do 
 	for try := range 4 {
 		var err error
 		if w == nil {
-			w, err = s.newAgent(ctx, cloud, false)
+			w, err = s.newAgent(ctx, cloud, administrators, bystander)
 		}
 		if err == nil && try > 0 && !isGuest(cloud, neighbor) {
 			err = w.flow.Release(ctx, neighbor)

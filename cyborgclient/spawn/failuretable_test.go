@@ -296,6 +296,11 @@ func acceleratedPort(id, profile, mac string) spawn.Port {
 // portModel has a network card of two functions on every host.
 func portModel() *simcloud.Model {
 	model := simcloud.DefaultModel()
+	addPorts(&model)
+	return &model
+}
+
+func addPorts(model *simcloud.Model) {
 	for i := range model.Hosts {
 		host := &model.Hosts[i]
 		control := driver.Info{"domain": "0000", "bus": "0d", "device": "00", "function": "0"}
@@ -316,7 +321,6 @@ func portModel() *simcloud.Model {
 	model.DeviceProfiles = append(model.DeviceProfiles,
 		simcloud.DeviceProfile{Name: "nic", Groups: []map[string]string{{"resources:CUSTOM_NIC": "1", "trait:CUSTOM_NIC_X710": "required"}}},
 		simcloud.DeviceProfile{Name: "nic2", Groups: []map[string]string{{"resources:CUSTOM_NIC": "2"}}})
-	return &model
 }
 
 // portRequest wants a GPU by the flavor and a function of a card by a port.

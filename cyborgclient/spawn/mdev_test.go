@@ -38,7 +38,7 @@ func (h mdevHypervisor) create(ctx context.Context, i spawn.Instance, arq cyborg
 		if err != nil {
 			return err
 		}
-		return create(ctx, i.Host, mdev)
+		return create(ctx, h.node(i.Host), mdev)
 	})
 }
 
@@ -55,10 +55,10 @@ func (h definingHypervisor) CreateMdev(ctx context.Context, i spawn.Instance, ar
 // RemoveMdev implements spawn.MdevRemover.
 func (h definingHypervisor) RemoveMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
 	return h.call(ctx, "remove mdev", i, func() error {
-		if i.Host != arq.Hostname {
+		if h.node(i.Host) != arq.Hostname {
 			return fmt.Errorf("the ARQ is on host %s, and not on %s", arq.Hostname, i.Host)
 		}
-		return h.cloud.RemoveMdev(ctx, i.Host, arq.AttachHandleUUID)
+		return h.cloud.RemoveMdev(ctx, h.node(i.Host), arq.AttachHandleUUID)
 	})
 }
 

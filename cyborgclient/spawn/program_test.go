@@ -295,17 +295,17 @@ func imageModel(property, value string) *simcloud.Model {
 	model.Cyborg.UseImageUUID = true
 	model.Images[0].Properties["accel:bitstream_name"] = "gzip-v1"
 	model.Images = append(model.Images, simcloud.Image{ID: imageGuest, Name: "guest", Data: "disk", Properties: map[string]string{property: value}})
-	fpga := func(key, value string) []map[string]string {
-		group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
-		if key != "" {
-			group[key] = value
-		}
-		return []map[string]string{group}
-	}
-	model.DeviceProfiles = append(model.DeviceProfiles,
-		simcloud.DeviceProfile{Name: "any-function", Groups: fpga("", "")},
-		simcloud.DeviceProfile{Name: "own-function", Groups: fpga("accel:function_id", gzipID)})
+	model.DeviceProfiles = append(model.DeviceProfiles, regionProfile("any-function", "", ""), regionProfile("own-function", "accel:function_id", gzipID))
 	return model
+}
+
+// regionProfile is a device profile for a region of the cards with an Arria 10, with what is to be loaded into it.
+func regionProfile(name, key, value string) simcloud.DeviceProfile {
+	group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
+	if key != "" {
+		group[key] = value
+	}
+	return simcloud.DeviceProfile{Name: name, Groups: []map[string]string{group}}
 }
 
 // What the image of an instance names is loaded where the profile does not name it.
