@@ -20,3 +20,9 @@ func drilled(pairs int) drill.Config {
 
 // step: every fault is tried by the tests that list their faults themselves.
 const step = 1
+
+// Single faults and pairs of each combination of TestDrillAxes.
+const (
+	axesSingles = 100
+	axesPairs   = 60
+)

@@ -12,3 +12,9 @@ func drilled(int) drill.Config {
 // step: one of so many faults is tried by the tests that list their faults themselves. A prime: a request can
 // fail in five ways.
 const step = 17
+
+// Single faults and pairs of each combination of TestDrillAxes.
+const (
+	axesSingles = 2
+	axesPairs   = 1
+)
