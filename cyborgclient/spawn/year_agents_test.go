@@ -24,7 +24,8 @@ type yearAgent struct {
 	hosts  []string
 	random *rand.Rand
 	line   *mortalLine
-	flow   *spawn.Flow
+	own    *spawn.Flow // an administrator's, for what no instance owns
+	flow   *spawn.Flow // with the token of the requests
 	ops    *spawn.Operations
 	built  int
 	has    []*yearInstance // oldest first
@@ -60,29 +61,59 @@ func (l *mortalLine) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
+// member reports whether the agent's requests come with a member's token. The others are an administrator's.
+func (a *yearAgent) member() bool { return a.number%2 == 1 }
+
+// handsOver reports whether the agent is of two processes, a conductor and a compute side.
+func (a *yearAgent) handsOver() bool { return a.number >= yearAgents/2 }
+
 // start is a new process of the agent: it has forgotten everything but the instances, which
 // Nova knows. Only the first agent gets events.
 func (a *yearAgent) start(ctx context.Context) error {
 	line := &mortalLine{next: a.cloud.Transport()}
-	var providers [2]*gophercloud.ProviderClient
-	for i, user := range []string{"admin", "nova"} {
+	own, flow, err := a.connect(ctx, line)
+	if err != nil {
+		return err
+	}
+	a.line, a.own, a.flow = line, own, flow
+	a.ops, err = flow.Operations(a.guests)
+	return err
+}
+
+// connect makes the flows of a process.
+func (a *yearAgent) connect(ctx context.Context, line *mortalLine) (own, flow *spawn.Flow, err error) {
+	providers := map[string]*gophercloud.ProviderClient{}
+	for _, user := range []string{"admin", "nova", "demo"} {
 		p, err := a.cloud.ProviderClient(ctx, user)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		p.HTTPClient.Transport, providers[i] = line, p
+		p.HTTPClient.Transport, providers[user] = line, p
 	}
 	events := externalevent.NewRegistry()
 	if a.number == 0 {
 		a.cloud.HandleEvents(events.Handler())
 	}
-	flow, err := spawn.NewFromProvider(providers[0], spawn.WithServiceProvider(providers[1]), spawn.WithEvents(events))
-	if err != nil {
-		return err
+	own, err = spawn.NewFromProvider(providers["admin"], spawn.WithServiceProvider(providers["nova"]), spawn.WithPlacementProvider(providers["nova"]), spawn.WithEvents(events))
+	if err != nil || !a.member() {
+		return own, own, err
 	}
-	a.line, a.flow = line, flow
-	a.ops, err = flow.Operations(a.guests)
-	return err
+	user, err := own.Cyborg().ForProvider(providers["demo"])
+	if err != nil {
+		return nil, nil, err
+	}
+	return own, own.As(user), nil
+}
+
+// build spawns an instance in one process or in two.
+func (a *yearAgent) build(ctx context.Context, req spawn.Request) (*spawn.Result, error) {
+	if !a.handsOver() {
+		return a.flow.Run(ctx, req)
+	}
+	return handOver(ctx, a.flow, func(ctx context.Context) (*spawn.Flow, error) {
+		_, flow, err := a.connect(ctx, a.line)
+		return flow, err
+	}, req)
 }
 
 // revive starts a process in place of one that died, and tries until it succeeds.
@@ -136,9 +167,10 @@ func (a *yearAgent) spawn(ctx context.Context) {
 	a.instances[i.UUID] = i
 	a.mu.Unlock()
 	req := spawn.Request{Instance: i.UUID, Flavor: flavor(profile)}
-	result, err := a.flow.Run(ctx, req)
+	result, err := a.build(ctx, req)
 	if err == nil {
 		i.Instance = spawn.InstanceOf(req, result)
+		i.Host = shortName(i.Host)
 		err = errors.Join(a.guests.Define(ctx, i.Instance, result.Domain), a.guests.Start(ctx, i.Instance))
 	}
 	a.mu.Lock()
@@ -157,8 +189,12 @@ func (a *yearAgent) spawn(ctx context.Context) {
 	}
 	a.mu.Unlock()
 	a.suspect(i, result)
+	a.tried(err, a.values(i)...)
 	if err == nil {
 		a.counts.spawned.Add(1)
+		if profile == yearRegion {
+			a.program(ctx, i)
+		}
 		return
 	}
 	a.counts.failed.Add(1)
@@ -168,6 +204,33 @@ func (a *yearAgent) spawn(ctx context.Context) {
 		i.guest = false
 		a.delete(ctx, i)
 	}
+}
+
+// values are what an instance of the agent has of the axes of TestDrillAxes, and its device profile.
+func (a *yearAgent) values(i *yearInstance) []string {
+	list := []string{"one process", "an administrator's token", "profile " + i.profile}
+	if a.handsOver() {
+		list[0] = "two processes"
+	}
+	if a.member() {
+		list[1] = "a member's token with the request"
+	}
+	switch node := a.guests.node(i.Host); {
+	case node == "":
+	case node == i.Host:
+		list = append(list, "a short name of the host")
+	default:
+		list = append(list, "a whole name of the node")
+	}
+	return list
+}
+
+// program loads another function into the region of an instance, as its owner may.
+func (a *yearAgent) program(ctx context.Context, i *yearInstance) {
+	a.begin(i)
+	_, err := a.flow.Program(ctx, spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "gzip"})
+	a.tried(err, "program")
+	a.ended(i, err)
 }
 
 // suspect remembers that an attempt before the last one has left something.
@@ -205,7 +268,7 @@ func (a *yearAgent) tend(ctx context.Context) {
 // evacuate moves an instance away from a host that has been down for long.
 func (a *yearAgent) evacuate(ctx context.Context, i *yearInstance) {
 	a.mu.Lock()
-	down := time.Since(a.trouble[i.Host])
+	down := time.Since(a.trouble[a.guests.node(i.Host)])
 	a.mu.Unlock()
 	if down < 25*time.Minute {
 		return
@@ -353,7 +416,7 @@ func (a *yearAgent) reconcile(ctx context.Context) {
 		return
 	}
 	a.counts.reconciled.Add(1)
-	found, err := a.flow.Reconcile(ctx, spawn.ReconcileOpts{Hosts: a.hosts, Living: a.isLiving, Free: true})
+	found, err := a.own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: a.hosts, Living: a.isLiving, Free: true})
 	a.counts.freed.Add(int64(len(found)))
 	if err != nil {
 		a.befell("") // again in an hour

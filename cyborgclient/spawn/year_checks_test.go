@@ -112,7 +112,7 @@ func (c *yearChecks) cause(leak simcloud.Leak, of owner) string {
 		return "something is being done to the instance"
 	case i != nil && lately(i.trouble):
 		return "a fault hit what was done to the instance"
-	case i != nil && lately(c.trouble[i.Host]) && i.Host != "":
+	case i != nil && i.Host != "" && lately(c.trouble[c.guests.node(i.Host)]):
 		return "its host was down"
 	case of.host != "" && lately(c.trouble[of.host]):
 		return "the host was down"

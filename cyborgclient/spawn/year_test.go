@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -37,6 +38,8 @@ const (
 	// yearPatience is how long what a fault or a crash has left may stay: each agent reconciles
 	// every four hours, what is late comes after minutes, and a host may be down for an hour.
 	yearPatience = 8 * time.Hour
+	// yearRegion is the device profile whose region gets a function by the bind.
+	yearRegion = "crypto-by-id"
 )
 
 // year is a cloud with all that happens to it.
@@ -57,6 +60,7 @@ type year struct {
 	history   []string                 // the last failures
 
 	counts counts
+	values map[string]*[2]int // the spawns with a value of an axis that succeeded, and those that failed
 }
 
 // counts tell what happened.
@@ -119,6 +123,7 @@ func TestYear(t *testing.T) {
 		t.Logf("%s: %d instances, %d hosts, %d had no room, %d failures, %d operations, %d crashes, %d reconciliations freed %d things, %d refused, %d checks, %d unexplained; %d s",
 			time.Duration(hours)*time.Hour, y.counts.spawned.Load(), *yearHosts, y.counts.full.Load(), y.counts.failed.Load(), y.counts.operations.Load(), y.counts.crashed.Load(),
 			y.counts.reconciled.Load(), y.counts.freed.Load(), y.counts.refused.Load(), y.counts.checks.Load(), len(y.wrong), real.Load())
+		t.Log(y.byValue(t))
 		if len(y.wrong) > 0 {
 			t.Errorf("%s\n%d unexplained in hour %d:\n%s\nthe last failures:\n%s", repeatYear(hours), len(y.wrong), hours,
 				strings.Join(y.wrong, "\n"), strings.Join(y.history, "\n"))
@@ -149,7 +154,7 @@ func repeatYear(hours int) string {
 
 func newYear(t *testing.T, stateAt string) *year {
 	t.Helper()
-	y := &year{stateAt: stateAt, instances: map[string]*yearInstance{}, trouble: map[string]time.Time{}, profiles: []string{"gpu", "gpu", "vgpu", "fpga", "fake"}}
+	y := &year{stateAt: stateAt, instances: map[string]*yearInstance{}, trouble: map[string]time.Time{}, profiles: []string{"gpu", "gpu", "vgpu", "fpga", "fake", yearRegion}, values: map[string]*[2]int{}}
 	options := []simcloud.Option{simcloud.WithStateFile(stateAt)}
 	if *yearPeriod == time.Minute {
 		options = append(options, simcloud.WithAgentLoop())
@@ -164,6 +169,10 @@ func newYear(t *testing.T, stateAt string) *year {
 		}
 	})
 	y.guests = newHypervisor(y.cloud)
+	y.guests.named = map[string]string{}
+	for _, node := range y.cloud.HostNames() {
+		y.guests.named[shortName(node)] = node
+	}
 	y.started = time.Now()
 	for n := range yearAgents {
 		a := &yearAgent{year: y, number: n, random: y.random(uint64(n))}
@@ -179,7 +188,7 @@ func newYear(t *testing.T, stateAt string) *year {
 }
 
 // yearModel has four GPUs on most hosts, and on every fourth the hardware of the default model.
-// Cyborg binds in the background.
+// Cyborg binds in the background. Every second node has a whole name, and Nova's host there the short one.
 func yearModel() simcloud.Model {
 	all := simcloud.DefaultModel()
 	model := simcloud.ScaleModel(*yearHosts, 4)
@@ -191,6 +200,11 @@ func yearModel() simcloud.Model {
 		host.Providers[0].Name = host.Name + "_nic"
 		model.Hosts[i] = host
 	}
+	for i := 1; i < len(model.Hosts); i += 2 {
+		model.Hosts[i].Name += ".example.com"
+	}
+	model.Images, model.Cyborg.RuntimeProgramming = programModel().Images, true
+	model.DeviceProfiles = append(model.DeviceProfiles, regionProfile(yearRegion, "accel:function_id", cryptoID))
 	model.Cyborg.AsyncBind, model.Cyborg.BindDelay, model.Cyborg.BindingStates = true, time.Second+23*time.Microsecond, true
 	return model
 }
@@ -254,6 +268,40 @@ func (y *year) unexplained(format string, args ...any) {
 	if len(y.wrong) < most {
 		y.wrong = append(y.wrong, fmt.Sprintf("%s: ", time.Since(y.started).Round(time.Second))+fmt.Sprintf(format, args...))
 	}
+}
+
+// tried counts a spawn, or another operation, with values.
+func (y *year) tried(err error, values ...string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, v := range values {
+		if y.values[v] == nil {
+			y.values[v] = new([2]int)
+		}
+		if err == nil {
+			y.values[v][0]++
+		} else {
+			y.values[v][1]++
+		}
+	}
+}
+
+// byValue lists the counts. A value that was never tried fails the test.
+func (y *year) byValue(t *testing.T) string {
+	t.Helper()
+	for _, v := range []string{
+		"one process", "two processes", "an administrator's token", "a member's token with the request",
+		"a short name of the host", "a whole name of the node", "profile gpu", "profile vgpu", "profile fpga", "profile fake", "profile " + yearRegion, "program",
+	} {
+		if y.values[v] == nil {
+			t.Errorf("no instance with %s", v)
+		}
+	}
+	var list []string
+	for _, v := range slices.Sorted(maps.Keys(y.values)) {
+		list = append(list, fmt.Sprintf("%s %d, failed %d", v, y.values[v][0], y.values[v][1]))
+	}
+	return strings.Join(list, "; ")
 }
 
 // happened keeps the last failures, for the report of what is unexplained.
