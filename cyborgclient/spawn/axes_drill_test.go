@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
@@ -30,14 +29,13 @@ type life struct {
 	asked     asked
 	domain    string                   // of the names of the compute nodes
 	host      func(node string) string // the name of Nova's host on a node
-	libvirt   func(*hypervisor) spawn.Hypervisor
 	spawn     func(ctx context.Context, s *stage, w *world, req spawn.Request) (*spawn.Result, error)
 	agents    func(s *stage, flow drill.Flow) drill.Flow
 	operation string
 }
 
 func newLife(c combination) *life {
-	l := &life{libvirt: itself}
+	l := &life{}
 	for _, v := range c {
 		v.set(l)
 	}
@@ -71,7 +69,9 @@ func (l *life) model() simcloud.Model {
 		}
 	}
 	model.DeviceProfiles = append(model.DeviceProfiles, regionProfile("crypto-by-id", "accel:function_id", cryptoID),
-		regionProfile("aes-by-bitstream", "accel:bitstream_id", imageAES), regionProfile("aes-by-name", "accel:function_name", "aes"))
+		regionProfile("aes-by-bitstream", "accel:bitstream_id", imageAES), regionProfile("aes-by-name", "accel:function_name", "aes"),
+		regionProfile("gzip-by-bitstream", "accel:bitstream_name", "gzip-v1"))
+	model.Images[0].Properties["accel:bitstream_name"] = "gzip-v1"
 	return model
 }
 
@@ -108,7 +108,7 @@ func (l *life) isFlat() bool { return l.cyborg.PlacementMode == fakecyborg.ModeF
 // stage is where it takes place.
 func (l *life) stage() *stage {
 	s := newStage()
-	s.tokens, s.libvirt, s.host = l.tokens, l.libvirt, l.host
+	s.tokens, s.host = l.tokens, l.host
 	if s.neighbor = "gpu"; l.isFlat() {
 		s.neighbor, s.config.Compat.FlatProviders = cmp.Or(l.profile(), l.asked.port), true
 	}
@@ -127,27 +127,22 @@ func (l *life) request(guests *hypervisor) spawn.Request {
 	if l.tokens.project != "" {
 		req.ProjectID = guests.cloud.ProjectID(l.tokens.project)
 	}
-	libvirt := l.libvirt(guests)
 	req.Hooks = spawn.Hooks{
+		Mdevs: guests.creator(),
 		Start: func(ctx context.Context, result *spawn.Result) error {
 			i := l.instance(req, result)
-			if err := libvirt.Define(ctx, i, result.Domain); err != nil {
+			if err := guests.Define(ctx, i, result.Domain); err != nil {
 				return err
 			}
-			return libvirt.Start(ctx, i)
+			return guests.Start(ctx, i)
 		},
 		Destroy: func(ctx context.Context, result *spawn.Result) error {
 			i := l.instance(req, result)
-			if err := libvirt.Destroy(ctx, i); err != nil {
+			if err := guests.Destroy(ctx, i); err != nil {
 				return err
 			}
-			return libvirt.Undefine(ctx, i)
+			return guests.Undefine(ctx, i)
 		},
-	}
-	if creator, ok := libvirt.(spawn.MdevCreator); ok {
-		req.Hooks.CreateMdev = func(ctx context.Context, arq cyborgclient.ARQ) error {
-			return creator.CreateMdev(ctx, spawn.Instance{UUID: req.Instance, Host: arq.Hostname}, arq)
-		}
 	}
 	return req
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
@@ -62,6 +61,7 @@ func axes() []axis {
 			{"a function_id", asks(asked{profile: "crypto-by-id", image: imageCrypto, flat: hasRegion})},
 			{"a bitstream_id", asks(asked{profile: "aes-by-bitstream", image: imageAES, flat: hasRegion})},
 			{"a function_name", asks(asked{profile: "aes-by-name", image: imageAES, flat: hasRegion})},
+			{"a bitstream_name", asks(asked{profile: "gzip-by-bitstream", image: imageGzip, flat: hasRegion})},
 			{"a port's device", asks(asked{profile: "gpu", port: "nic", flat: hasPorts})},
 		}},
 		{"host names", []value{
@@ -71,10 +71,7 @@ func axes() []axis {
 		}},
 		{"mediated devices", []value{
 			{"Cyborg creates them", func(*life) {}},
-			{"the agent creates them", func(l *life) { // as after a reboot of the host, when a released Cyborg creates none
-				l.cyborg.UpstreamQuirks = true
-				l.libvirt = func(h *hypervisor) spawn.Hypervisor { return mdevHypervisor{h} }
-			}},
+			{"nova-compute defines them", func(l *life) { l.cyborg.MdevCreation = fakecyborg.MdevsByNova }},
 		}},
 		{"agents", []value{
 			{"one agent", func(l *life) { l.agents = func(_ *stage, flow drill.Flow) drill.Flow { return flow } }},
@@ -105,12 +102,12 @@ func exclusions() (list []exclusion) {
 			list = append(list, exclusion{append([]string{other}, values...), reason})
 		}
 	}
-	regions := []string{"a function_id", "a bitstream_id", "a function_name"}
+	regions := []string{"a function_id", "a bitstream_id", "a function_name", "a bitstream_name"}
 	mediated := []string{"a vGPU", "two FPGAs and a vGPU"}
 	members := []string{"a member's, and Placement's own user", "a service's, and a member's of another project with the request"}
 	each("only a spawn is handed over", []string{"delete", "hard reboot", "resume", "unshelve", "evacuate", "program"}, "two processes")
-	each("Cyborg 9 has no vGPUs", append(mediated, "the agent creates them"), "9.0.0")
-	each("there is no mediated device", append(regions, "a GPU", "a port's device", "program"), "the agent creates them")
+	each("Cyborg 9 has no vGPUs", append(mediated, "nova-compute defines them"), "9.0.0")
+	each("there is no mediated device", append(regions, "a GPU", "a port's device", "program"), "nova-compute defines them")
 	each("all devices of a flat host have the same traits", []string{"flat"}, "two FPGAs and a vGPU")
 	each("no region is asked for, or not a region alone", append(mediated, "a GPU", "a port's device"), "program")
 	each("only its owner programs a region in use", []string{"program"}, "an administrator's, for another project")

@@ -52,10 +52,10 @@ func drilledExercises() []drilledExercise {
 			model: func() *simcloud.Model { m := simcloud.DefaultModel(); m.Cyborg.BindingStates = true; return &m },
 		}},
 		{pairs: 300, exercise: exercise{
-			name: "host reboot of a vGPU that Nova creates", model: novaMdevModel, prepare: anInstance("mixed"), done: running, run: rebootHost,
+			name: "host reboot of a vGPU that Nova creates", model: novaMdevModel, launch: anInstance("mixed"), done: running, run: rebootHost,
 		}},
 		{pairs: 300, exercise: exercise{
-			name: "shelve offload and unshelve of a vGPU that Nova creates", model: novaMdevModel, prepare: anInstance("mixed"), done: running,
+			name: "shelve offload and unshelve of a vGPU that Nova creates", model: novaMdevModel, launch: anInstance("mixed"), done: running,
 			run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 				if i.Host != "" {
 					if err := s.ops.ShelveOffload(ctx, *i); err != nil {
@@ -114,9 +114,13 @@ func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 		}
 		arqs, err := s.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
 		for _, arq := range arqs {
-			if arq.Hostname == host {
-				err = errors.Join(err, s.cyborg.DeleteARQs(ctx, []string{arq.UUID}))
+			if arq.Hostname != host {
+				continue
 			}
+			if s.guests.creator() != nil { // Evacuate leaves the definition with the guest
+				err = errors.Join(err, s.cloud.RemoveMdev(ctx, host, arq.AttachHandleUUID))
+			}
+			err = errors.Join(err, s.cyborg.DeleteARQs(ctx, []string{arq.UUID}))
 		}
 		if err != nil {
 			return err

@@ -24,11 +24,10 @@ import (
 
 // stage keeps, for each run of a drill, what lives outside of its cloud.
 type stage struct {
-	tokens   credentials                        // of the first agent
-	config   spawn.Config                       // of all flows
-	neighbor string                             // the device profile of the second agent, unless it is chosen
-	libvirt  func(*hypervisor) spawn.Hypervisor // of the operations
-	host     func(node string) string           // the name of Nova's host on a node
+	tokens   credentials              // of the first agent
+	config   spawn.Config             // of all flows
+	neighbor string                   // the device profile of the second agent, unless it is chosen
+	host     func(node string) string // the name of Nova's host on a node
 
 	mu   sync.Mutex
 	sets map[*simcloud.Cloud]*set
@@ -50,10 +49,8 @@ type set struct {
 }
 
 func newStage() *stage {
-	return &stage{tokens: administrators, libvirt: itself, host: sameName, sets: map[*simcloud.Cloud]*set{}}
+	return &stage{tokens: administrators, host: sameName, sets: map[*simcloud.Cloud]*set{}}
 }
-
-func itself(h *hypervisor) spawn.Hypervisor { return h }
 
 func sameName(node string) string { return node }
 
