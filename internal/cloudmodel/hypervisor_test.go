@@ -198,7 +198,7 @@ func (l libvirt) Start(ctx context.Context, i spawn.Instance) error {
 			for _, m := range mdevs {
 				exists = exists || d == "mdev "+m.UUID
 			}
-			if strings.HasPrefix(d, "mdev ") && !exists && d != "mdev "+novaMdev(i.Host) {
+			if strings.HasPrefix(d, "mdev ") && !exists && !isNovas(d) {
 				return fmt.Errorf("device not found: %s", d)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -174,7 +175,7 @@ var operations = map[string]operation{
 		return a.moved(i, result, err)
 	}},
 	"evacuate": {func(w *world, i *instance) bool {
-		return isDown(w, i) && i.rescued == nil && len(i.Ports) == 0 && i.added == ""
+		return isDown(w, i) && i.rescued == nil && len(i.Ports) == 0 && restorable(i)
 	}, func(ctx context.Context, a *agent, i *instance, _ int) error {
 		opts := spawn.MoveOpts{Down: slices.DeleteFunc(a.downHosts(), func(host string) bool { return host == i.Host })}
 		result, err := a.ops.Evacuate(ctx, i.Instance, opts)
@@ -208,13 +209,13 @@ var operations = map[string]operation{
 		return err
 	}},
 	"add devices": {func(w *world, i *instance) bool {
-		return running(w, i) && i.profile == "" && i.added == "" && len(i.Ports) == 0
+		return running(w, i) && i.profile == "" && restorable(i) && len(i.Ports) == 0
 	}, func(ctx context.Context, a *agent, i *instance, with int) error {
 		return a.add(ctx, i, []string{"gpu", "vgpu", "two"}[with%3])
 	}},
 	"get Nova's vGPU": {func(w *world, i *instance) bool {
-		return running(w, i) && i.profile == "" && len(i.Ports) == 0 && restorable(i) && w.guests.isFree(novaMdev(i.Host))
-	}, func(ctx context.Context, a *agent, i *instance, _ int) error { return a.novaVGPU(ctx, i) }},
+		return running(w, i) && i.profile == "" && len(i.Ports) == 0 && restorable(i)
+	}, func(_ context.Context, a *agent, i *instance, _ int) error { return a.novaVGPU(i) }},
 	"take over": {func(w *world, i *instance) bool { return running(w, i) && i.nova != "" }, func(ctx context.Context, a *agent, i *instance, _ int) error {
 		return a.takeOver(ctx, i)
 	}},
@@ -223,54 +224,35 @@ var operations = map[string]operation{
 	}},
 }
 
-// novaMdev is the mediated device that Nova has on a host.
-func novaMdev(host string) string { return "d0000000-0000-4000-8000-00000000000" + host[len(host)-1:] }
+// novaMdev is the mediated device that Nova makes for an instance.
+func novaMdev(instance string) string { return "d" + instance[1:] }
+
+// isNovas reports whether a device is one of these.
+func isNovas(device string) bool { return strings.HasPrefix(device, "mdev d000000") }
 
 // novaVGPU lets an instance have a vGPU of Nova's, as nova-compute spawns it. No fault is in the way.
-func (a *agent) novaVGPU(ctx context.Context, i *instance) error {
-	v, err := a.look(ctx)
+func (a *agent) novaVGPU(i *instance) error {
+	n := slices.IndexFunc(a.cloud.Placement.ResourceProviders(), func(p placementsim.ResourceProvider) bool { return p.Name == i.Host+"_pci_0000_e1_00_0" })
+	held := slices.DeleteFunc(a.cloud.Placement.Allocations(), func(of placementsim.Allocation) bool { return of.Consumer != i.UUID })
+	claim := placementsim.Claim{Consumer: i.UUID, Project: i.project, User: i.project, Allocations: append(slices.Clone(held), placementsim.Allocation{
+		Consumer: i.UUID, Provider: a.cloud.Placement.ResourceProviders()[n].UUID, Class: "VGPU", Used: 1,
+	})}
+	if err := a.cloud.Placement.Release(i.UUID); err != nil {
+		return err
+	}
+	if a.cloud.Placement.Claim(claim) != nil { // there is no room
+		claim.Allocations = held
+		return a.cloud.Placement.Claim(claim)
+	}
+	domain, err := domainxml.Merge(anotherDomain(i), []domainxml.Hostdev{{MDEV: novaMdev(i.UUID)}})
 	if err != nil {
 		return err
 	}
-	allocations := map[string]any{}
-	for p, classes := range v.held[i.UUID] {
-		allocations[p] = map[string]any{"resources": classes}
-	}
-	for _, p := range v.providers {
-		if p.Name == i.Host+"_pci_0000_e1_00_0" {
-			allocations[p.UUID] = map[string]any{"resources": map[string]int{"VGPU": 1}}
-		}
-	}
-	body, err := json.Marshal(map[string]any{
-		"allocations": allocations, "project_id": i.project, "user_id": i.project, "consumer_generation": v.generations[i.UUID],
-	})
-	if err != nil {
-		return err
-	}
-	if status, err := a.send(ctx, http.MethodPut, "/placement/allocations/"+i.UUID, string(body)); err != nil || status != http.StatusNoContent {
-		return nil // a fault, or no room: it has none
-	}
-	domain, err := domainxml.Merge(anotherDomain(i), []domainxml.Hostdev{{MDEV: novaMdev(i.Host)}})
-	if err != nil {
-		return err
-	}
-	i.nova = novaMdev(i.Host)
+	i.nova = novaMdev(i.UUID)
 	a.guests.mu.Lock()
 	defer a.guests.mu.Unlock()
 	*a.guests.guests[place{i.UUID, i.Host}] = guest{string(domain), string(domain)}
 	return a.guests.tell(i.UUID)
-}
-
-// isFree reports whether no domain has a mediated device.
-func (h *hypervisor) isFree(mdev string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, g := range h.guests {
-		if strings.Contains(g.saved, mdev) {
-			return false
-		}
-	}
-	return true
 }
 
 // takeOver replaces Nova's vGPU of an instance by Cyborg's. One that was interrupted before is undone.
@@ -726,20 +708,33 @@ func (w *world) powerOff(host string) {
 	}
 }
 
-// hostUp is a host that comes up again: nova-compute removes the guests that are elsewhere now; then the
-// guests of the host start.
+// hostUp is a host that comes up again: nova-compute removes the guests that are elsewhere now, with the
+// definitions of their mediated devices; then the guests of the host start.
 func (w *world) hostUp(ctx context.Context, host string) error {
 	if err := w.cloud.StartHost(ctx, host); err != nil && len(w.missing) == 0 { // the report names a missing device that is in use
 		return err
 	}
 	w.guests.mu.Lock()
 	delete(w.guests.down, host)
-	for p := range w.guests.guests {
+	var moved []string // devices of guests that are elsewhere now
+	for p, g := range w.guests.guests {
 		if i := w.instances[p.instance]; p.host == host && (i == nil || i.Host != host) {
+			devices, err := devicesOf(g.saved)
+			if err != nil {
+				return err
+			}
+			moved = append(moved, devices...)
 			delete(w.guests.guests, p)
 		}
 	}
 	w.guests.mu.Unlock()
+	for _, device := range moved {
+		if mdev, is := strings.CutPrefix(device, "mdev "); is && w.agents[0].mdevs() != nil {
+			if err := w.cloud.RemoveMdev(ctx, host, mdev); err != nil {
+				return err
+			}
+		}
+	}
 	for _, i := range w.list() {
 		w.guests.mu.Lock()
 		err := w.guests.tell(i.UUID)

@@ -101,14 +101,13 @@ type provider struct {
 
 // view is what the services and the hosts show at an instant.
 type view struct {
-	arqs        []arq
-	providers   map[string]provider
-	held        map[string]map[string]map[string]int // by consumer, provider and class
-	projects    map[string]string                    // by consumer
-	generations map[string]*int
-	traits      map[string][]string // by provider with a region
-	mdevs       map[string]string   // hosts by mediated device
-	leaks       []simcloud.Leak
+	arqs      []arq
+	providers map[string]provider
+	held      map[string]map[string]map[string]int // by consumer, provider and class
+	projects  map[string]string                    // by consumer
+	traits    map[string][]string                  // by provider with a region
+	mdevs     map[string]string                    // hosts by mediated device
+	leaks     []simcloud.Leak
 }
 
 // reader asks the services with an administrator's token.
@@ -162,7 +161,7 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 		ResourceProviders []provider `json:"resource_providers"`
 	}
 	r.get("/placement/resource_providers", "placement 1.36", &providers)
-	v = view{arqs: arqs.ARQs, providers: map[string]provider{}, held: map[string]map[string]map[string]int{}, projects: map[string]string{}, generations: map[string]*int{}, traits: map[string][]string{}, mdevs: map[string]string{}}
+	v = view{arqs: arqs.ARQs, providers: map[string]provider{}, held: map[string]map[string]map[string]int{}, projects: map[string]string{}, traits: map[string][]string{}, mdevs: map[string]string{}}
 	for _, p := range providers.ResourceProviders {
 		v.providers[p.UUID] = p
 	}
@@ -170,10 +169,9 @@ func (w *world) look(ctx context.Context) (v view, err error) {
 		var held struct {
 			Allocations map[string]struct{ Resources map[string]int } `json:"allocations"`
 			Project     string                                        `json:"project_id"`
-			Generation  *int                                          `json:"consumer_generation"`
 		}
 		r.get("/placement/allocations/"+consumer, "placement 1.36", &held)
-		v.projects[consumer], v.generations[consumer] = held.Project, held.Generation
+		v.projects[consumer] = held.Project
 		for p, of := range held.Allocations {
 			if v.held[consumer] == nil {
 				v.held[consumer] = map[string]map[string]int{}
