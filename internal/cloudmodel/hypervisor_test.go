@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -120,6 +121,20 @@ func (h *hypervisor) removeUnknown(instances map[string]*instance) error {
 		}
 	}
 	return nil
+}
+
+// isDown reports whether a host does not answer.
+func (h *hypervisor) isDown(host string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.down[host]
+}
+
+// downHosts lists the hosts that do not answer, in order.
+func (h *hypervisor) downHosts() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.down))
 }
 
 // at returns a copy of the guest at a place.

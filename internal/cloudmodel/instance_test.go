@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -114,8 +113,8 @@ type operation struct {
 	do   func(ctx context.Context, a *agent, i *instance, with int) error
 }
 
-func isUp(w *world, i *instance) bool    { return i.Host != "" && !w.guests.down[i.Host] }
-func isDown(w *world, i *instance) bool  { return i.Host != "" && w.guests.down[i.Host] }
+func isUp(w *world, i *instance) bool    { return i.Host != "" && !w.guests.isDown(i.Host) }
+func isDown(w *world, i *instance) bool  { return i.Host != "" && w.guests.isDown(i.Host) }
 func running(w *world, i *instance) bool { return isUp(w, i) && i.runs && i.rescued == nil }
 func hasARQ(i *instance) bool            { return len(i.want) > 0 }
 
@@ -309,12 +308,12 @@ func anotherDomain(i *instance) []byte {
 	return domainxml.NewDomain(domainxml.DomainOpts{Name: "instance-" + i.UUID, UUID: i.UUID})
 }
 
-func (w *world) downHosts() []string { return slices.Sorted(maps.Keys(w.guests.down)) }
+func (w *world) downHosts() []string { return w.guests.downHosts() }
 
 // upHosts leaves out the candidates of hosts that are down, as Nova's scheduler does.
 func (w *world) upHosts(candidates []spawn.Candidate) []spawn.Candidate {
 	down := map[string]bool{}
-	for host := range w.guests.down {
+	for _, host := range w.downHosts() {
 		down[w.cloud.ProviderUUID(host)] = true
 	}
 	return slices.DeleteFunc(candidates, func(c spawn.Candidate) bool { return down[c.Root] })
@@ -344,7 +343,7 @@ func arqsOf(result *spawn.Result) (uuids []string) {
 // remove deletes an instance. One on a host that is down is deleted without its guest, which the host removes when it is back.
 func remove(ctx context.Context, a *agent, i *instance) error {
 	del := a.ops.Delete
-	if i.Host == "" || a.guests.down[i.Host] {
+	if i.Host == "" || a.guests.isDown(i.Host) {
 		del = a.ops.LocalDelete
 	}
 	if err := a.freed(ctx, del(ctx, i.Instance)); err != nil {
@@ -360,7 +359,7 @@ func remove(ctx context.Context, a *agent, i *instance) error {
 // freed takes an error that only names ARQs of hosts that are down, and definitions there, for none: they go when the hosts are back.
 func (w *world) freed(ctx context.Context, err error) error {
 	left := leftoversOf(err)
-	if len(w.guests.down) == 0 || len(left) == 0 || !errors.Is(err, spawn.ErrLeftover) {
+	if len(w.downHosts()) == 0 || len(left) == 0 || !errors.Is(err, spawn.ErrLeftover) {
 		return err
 	}
 	v, failed := w.look(context.WithoutCancel(ctx))
@@ -369,7 +368,7 @@ func (w *world) freed(ctx context.Context, err error) error {
 	}
 	for _, l := range left {
 		isDown := func(a arq) bool {
-			return w.guests.down[a.Host] && (l.Kind == spawn.LeftoverARQ && a.UUID == l.ID || l.Kind == spawn.LeftoverMdev && a.Handle == l.ID)
+			return w.guests.isDown(a.Host) && (l.Kind == spawn.LeftoverARQ && a.UUID == l.ID || l.Kind == spawn.LeftoverMdev && a.Handle == l.ID)
 		}
 		if !slices.ContainsFunc(v.arqs, isDown) {
 			return err
@@ -630,7 +629,7 @@ func (w *world) befall(act action, beside int) func(context.Context) error {
 		if all := w.list(); len(all) > 0 && isUp(w, all[act.Pick%len(all)]) {
 			host = all[act.Pick%len(all)].Host // one that matters
 		}
-		if len(w.guests.down)+1 >= len(hosts) || w.guests.down[host] {
+		if len(w.downHosts())+1 >= len(hosts) || w.guests.isDown(host) {
 			return nil
 		}
 		return func(context.Context) error {
@@ -641,7 +640,7 @@ func (w *world) befall(act action, beside int) func(context.Context) error {
 		if beside > 1 {
 			return nil
 		}
-		if act.Do == "host reboot" && !w.guests.down[host] {
+		if act.Do == "host reboot" && !w.guests.isDown(host) {
 			return func(ctx context.Context) error {
 				w.powerOff(host)
 				return errors.Join(w.cloud.StopHost(host), w.hostUp(ctx, host))

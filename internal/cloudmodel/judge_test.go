@@ -301,7 +301,7 @@ func (w *world) twice(v view) (problems []string) {
 		}
 	}
 	for _, p := range w.guests.places() {
-		if w.guests.down[p.host] {
+		if w.guests.isDown(p.host) {
 			continue
 		}
 		g, _ := w.guests.at(p)
@@ -435,7 +435,7 @@ func (w *world) disagree(v view) (problems []string) {
 			if w.isNamed(v, thing{simcloud.LeakARQ, l.ARQ}) {
 				continue // it stays beside until the agent of its host answers
 			}
-			if i := w.instances[what.id]; i != nil && i.isWhole() && i.rescued == nil && !w.guests.down[guests[what.id]] {
+			if i := w.instances[what.id]; i != nil && i.isWhole() && i.rescued == nil && !w.guests.isDown(guests[what.id]) {
 				problems = append(problems, "GET /_sim/leaks lists: "+text)
 			}
 			continue
@@ -468,7 +468,7 @@ func (w *world) disagree(v view) (problems []string) {
 func (w *world) isOfLostHost(v view, what thing) bool {
 	for _, a := range v.arqs {
 		if a.UUID == what.id || a.Handle == what.id {
-			return w.guests.down[a.Host]
+			return w.guests.isDown(a.Host)
 		}
 	}
 	return false
@@ -478,7 +478,7 @@ func (w *world) isOfLostHost(v view, what thing) bool {
 func (w *world) partial(v view) map[string]string {
 	found := map[string]string{}
 	for _, i := range w.list() {
-		if !i.isWhole() || w.guests.down[i.Host] {
+		if !i.isWhole() || w.guests.isDown(i.Host) {
 			continue
 		}
 		if problems := w.whole(v, i); len(problems) > 0 {

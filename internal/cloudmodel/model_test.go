@@ -28,7 +28,7 @@ import (
 
 var (
 	seed    = flag.Uint64("cloud.seed", 1, "of the scripts of TestCloud")
-	scripts = flag.Int("cloud.scripts", 12, "how many scripts TestCloud plays")
+	scripts = flag.Int("cloud.scripts", 8, "how many scripts TestCloud plays")
 	first   = flag.Int("cloud.first", 0, "the number of the first of them")
 	replay  = flag.String("cloud.replay", "", "a file with a script in JSON, which TestCloud plays instead and logs with all operations")
 	fresh   = flag.Duration("cloud.fresh", 0, "how long TestFreshSeed plays scripts of a seed of its own")

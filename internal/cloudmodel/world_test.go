@@ -253,7 +253,7 @@ func (w *world) play(ctx context.Context, s script) (problems []string) {
 	}()
 	for n, step := range s.Steps {
 		w.note("step %d", n)
-		w.step(ctx, n, step)
+		w.step(ctx, step)
 		if len(w.problems) > 0 {
 			return w.problems
 		}
@@ -264,45 +264,52 @@ func (w *world) play(ctx context.Context, s script) (problems []string) {
 }
 
 // step does the actions of a step at the same time, and judges when all is quiet.
-func (w *world) step(ctx context.Context, n int, s step) {
+func (w *world) step(ctx context.Context, s step) {
 	undisturbed := len(s.Faults) == 0
 	if err := w.cloud.Faults().Set(append(slices.Clone(w.missing), s.Faults...)...); err != nil {
 		w.wrong("%v", err)
 		return
 	}
 	w.news = nil
-	var running sync.WaitGroup
-	for k, act := range s.Actions {
-		a, do := w.prepare(&act, len(s.Actions))
+	type prepared struct {
+		action
+		by *agent
+		do func(context.Context) error
+	}
+	var all []prepared
+	for _, act := range s.Actions {
+		by, do := w.prepare(&act, len(s.Actions))
 		if do == nil {
 			continue
 		}
 		if _, isOperation := operations[act.Do]; !isOperation && act.Do != "spawn" {
 			act.CutAt, act.DieAt = 0, 0
 		}
-		undisturbed = undisturbed && act.CutAt == 0 && act.DieAt == 0 && act.Do != "host down"
-		running.Add(1)
-		go func() {
-			defer running.Done()
+		all = append(all, prepared{act, by, do})
+		undisturbed = undisturbed && len(s.Actions) == 1 && act.CutAt == 0 && act.DieAt == 0 && act.Do != "host down"
+	}
+	var running sync.WaitGroup
+	for k, p := range all {
+		running.Go(func() {
 			defer func() {
 				if r := recover(); r != nil {
-					w.wrong("panic in %s: %v\n%s", act.Do, r, debug.Stack())
+					w.wrong("panic in %s: %v\n%s", p.Do, r, debug.Stack())
 				}
 			}()
 			time.Sleep(time.Duration(k+1) * 7013 * time.Microsecond)
 			limited, cancel := context.WithCancel(ctx)
 			defer cancel()
-			if act.CutAt > 0 || act.DieAt > 0 {
-				a.disturb(act.CutAt, act.DieAt, cancel)
+			if p.CutAt > 0 || p.DieAt > 0 {
+				p.by.disturb(p.CutAt, p.DieAt, cancel)
 			}
-			err := do(limited)
-			w.note("%s of agent %d: %v", act.Do, a.number, err)
-			w.count(act.Do, err)
+			err := p.do(limited)
+			w.note("%s of agent %d: %v", p.Do, p.by.number, err)
+			w.count(p.Do, err)
 			w.remember(nil, err)
-			if undisturbed && len(s.Actions) == 1 && !isRefusal(err) {
-				w.wrong("%s fails without a fault: %v", act.Do, err)
+			if undisturbed && !isRefusal(err) {
+				w.wrong("%s fails without a fault: %v", p.Do, err)
 			}
-		}()
+		})
 	}
 	running.Wait()
 	w.quiet(ctx)
@@ -393,7 +400,7 @@ func (w *world) judge(v view, faults []fault.Rule) {
 	}
 	for _, p := range w.guests.places() {
 		isNamed := slices.ContainsFunc(w.named, func(l spawn.Leftover) bool { return l.Kind == spawn.LeftoverGuest && l.ID == p.instance })
-		if w.instances[p.instance] == nil && !w.guests.down[p.host] && !isNamed {
+		if w.instances[p.instance] == nil && !w.guests.isDown(p.host) && !isNamed {
 			w.wrong("no error names: host %s has a guest of instance %s", p.host, p.instance)
 		}
 	}
@@ -458,7 +465,7 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 	}
 	for _, of := range v.arqs { // that Cyborg kept when their instance was evacuated
 		i := w.instances[of.Instance]
-		if i == nil || i.busy || i.again != nil || of.Host == i.Host || w.guests.down[of.Host] {
+		if i == nil || i.busy || i.again != nil || of.Host == i.Host || w.guests.isDown(of.Host) {
 			continue
 		}
 		if mdevs := a.mdevs(); mdevs != nil {
@@ -477,7 +484,7 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.named = slices.DeleteFunc(w.named, func(l spawn.Leftover) bool { // of a living instance, on a host that is down
-		return !slices.ContainsFunc(v.arqs, func(of arq) bool { return of.UUID == l.ID && w.guests.down[of.Host] })
+		return !slices.ContainsFunc(v.arqs, func(of arq) bool { return of.UUID == l.ID && w.guests.isDown(of.Host) })
 	})
 	for _, l := range found {
 		if l.Err != nil {
@@ -485,7 +492,7 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 		}
 	}
 	w.crashed = false
-	if err != nil && len(w.guests.down) == 0 {
+	if err != nil && len(w.downHosts()) == 0 {
 		return err
 	}
 	return nil
@@ -506,12 +513,12 @@ func (w *world) mend(ctx context.Context, i *instance) {
 		return
 	}
 	for _, at := range w.guests.places() {
-		if at.instance == i.UUID && at.host != i.Host && !w.guests.down[at.host] && errors.Is(err, spawn.ErrRequest) {
+		if at.instance == i.UUID && at.host != i.Host && !w.guests.isDown(at.host) && errors.Is(err, spawn.ErrRequest) {
 			i.Host, i.ARQs, err = at.host, nil, spawn.ErrNoAlternate // it was moved by a process that died
 			break
 		}
 	}
-	if !isRefusal(err) && len(w.guests.down) == 0 && !errors.Is(err, spawn.ErrLeftover) {
+	if !isRefusal(err) && len(w.downHosts()) == 0 && !errors.Is(err, spawn.ErrLeftover) {
 		w.wrong("%s of instance %s fails again, without a fault: %v", i.doing, i.UUID, err)
 		return
 	}
@@ -523,7 +530,7 @@ func (w *world) mend(ctx context.Context, i *instance) {
 		w.note("delete %s: %v", i.UUID, err)
 		time.Sleep(settle)
 	}
-	if len(w.guests.down) == 0 { // otherwise again once all hosts are up: one may have its guest
+	if len(w.downHosts()) == 0 { // otherwise again once all hosts are up: one may have its guest
 		w.wrong("instance %s cannot be deleted: %v", i.UUID, err)
 	}
 }
@@ -533,7 +540,7 @@ func (w *world) end(ctx context.Context) {
 	w.missing = nil
 	w.quiet(ctx)
 	for _, host := range w.cloud.HostNames() {
-		if w.guests.down[host] {
+		if w.guests.isDown(host) {
 			if err := w.hostUp(ctx, host); err != nil {
 				w.wrong("host %s does not come up: %v", host, err)
 			}
