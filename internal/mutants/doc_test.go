@@ -6,5 +6,5 @@
 // patch that no longer applies has to be written again for the new code:
 //
 //	go test -tags mutants ./internal/mutants -run Mutants/matching
-//	go test -tags mutants ./internal/mutants -sample 40 -seed 7
+//	go test -tags mutants ./internal/mutants -run Mutants -sample 40 -seed 7
 package mutants
