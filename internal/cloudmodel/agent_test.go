@@ -141,7 +141,7 @@ func (a *agent) hypervisor() spawn.Hypervisor {
 	return libvirt{a.guests, a.line}
 }
 
-// hooks are those of a spawn that create mediated devices.
+// hooks are the hooks of a spawn, with the creation of mediated devices where nova-compute does it.
 func (a *agent) hooks(start, destroy func(context.Context, *spawn.Result) error) spawn.Hooks {
 	hooks := spawn.Hooks{Start: start, Destroy: destroy}
 	if mdevs := a.mdevs(); mdevs != nil {

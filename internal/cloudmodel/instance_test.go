@@ -118,7 +118,7 @@ func isDown(w *world, i *instance) bool  { return i.Host != "" && w.guests.isDow
 func running(w *world, i *instance) bool { return isUp(w, i) && i.runs && i.rescued == nil }
 func hasARQ(i *instance) bool            { return len(i.want) > 0 }
 
-// restorable reports whether all devices of the instance are those of its profile, which an operation restores.
+// restorable reports whether the instance has only the devices of its profile, which an operation restores.
 func restorable(i *instance) bool { return i.added == "" && i.nova == "" }
 
 var operations = map[string]operation{
