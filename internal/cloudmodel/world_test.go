@@ -372,11 +372,12 @@ func (w *world) quiet(ctx context.Context) {
 	time.Sleep(time.Minute)
 }
 
-// programmed compares how often Cyborg was asked to program a region with how often an agent was.
+// programmed compares how often Cyborg was asked to program a region with how often an agent was. A request whose token has
+// expired is sent again.
 func (w *world) programmed() {
 	sent := 0
 	for _, r := range w.cloud.Requests() {
-		if r.Operation == fault.DeployableProgram {
+		if r.Operation == fault.DeployableProgram && r.Status != http.StatusUnauthorized {
 			sent++
 		}
 	}
