@@ -263,7 +263,7 @@ func TestAnAgentThatIsSilentForATime(t *testing.T) {
 	}
 }
 
-// The events of a PATCH come to Nova as the rule of their instance says.
+// The fault rule of an instance applies to the POST of its events.
 func TestEventsAreSentAsTheirRuleSays(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

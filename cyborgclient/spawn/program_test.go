@@ -320,7 +320,7 @@ func TestTheImageNamesTheFunction(t *testing.T) {
 		{"own-function", imageGuest, "function_id", gzipID, gzipTrait},
 		{"own-function", port1, "", "", gzipTrait}, // no image of Glance, and not needed
 		{"any-function", "", "", "", ""},
-		{"gpu", port1, "", "", ""}, // no image of Glance: a Cyborg that is told of it refuses
+		{"gpu", port1, "", "", ""}, // not in Glance: with FPGAs the create would be refused
 	} {
 		t.Run(tt.profile+" "+tt.image+" "+tt.property, func(t *testing.T) {
 			t.Parallel()
