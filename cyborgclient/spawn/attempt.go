@@ -96,7 +96,7 @@ type Result struct {
 	Suspects []Leftover
 	// Leftovers are the ARQs of other hosts that Cyborg keeps until the agent of their host
 	// answers. They hold their devices, which Placement offers again and Cyborg does not
-	// bind; Reconcile of that host frees them. Mediated devices whose definitions an [MdevRemover] could not
+	// bind; Reconcile of that host frees them. Those whose mediated devices' definitions an [MdevRemover] could not
 	// remove there are among them.
 	Leftovers []Leftover
 	Trace     []StepTrace

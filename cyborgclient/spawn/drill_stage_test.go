@@ -168,8 +168,6 @@ func isLeft(cloud *simcloud.Cloud, l spawn.Leftover, left simcloud.Leak) bool {
 		return i >= 0 && l.ID == arq.UUID
 	case spawn.LeftoverARQs:
 		return i >= 0 && l.ID == arq.InstanceUUID
-	case spawn.LeftoverMdev:
-		return l.ID == left.Subject
 	case spawn.LeftoverAllocation:
 		return left.Kind == simcloud.LeakAllocation && l.ID == left.Subject
 	case spawn.LeftoverCreate:

@@ -21,7 +21,7 @@ const (
 	LeftoverARQs       LeftoverKind = "arqs of instance" // all ARQs, which could not be listed (the instance)
 	LeftoverAllocation LeftoverKind = "allocation"       // an allocation in Placement (the instance)
 	LeftoverGuest      LeftoverKind = "guest"            // a guest of the hypervisor (the instance)
-	LeftoverMdev       LeftoverKind = "mdev"             // a mediated device of Nova's, or the definition of one that an MdevRemover could not remove (the device's UUID)
+	LeftoverMdev       LeftoverKind = "mdev"             // a mediated device of Nova's (its UUID)
 	LeftoverCreate     LeftoverKind = "arq create"       // ARQs of a create whose reply was lost (the device profile's name)
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
@@ -34,8 +35,8 @@ type MdevCreator interface {
 type MdevRemover interface {
 	MdevCreator
 	// RemoveMdev removes the definition of the mediated device of an ARQ; the device itself, if it exists, may be left to
-	// Cyborg's agent or removed. A missing definition is not an error. After an error it is called again, a few times; then the ARQ
-	// is deleted without it, and a [Leftover] of kind LeftoverMdev names the device.
+	// Cyborg's agent or removed. A missing definition is not an error. After an error it is called again, a few times; then the ARQ,
+	// without which no one would know the device, stays, and a [Leftover] names it.
 	RemoveMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
 }
 
@@ -61,32 +62,26 @@ func (i Instance) where(arq cyborgclient.ARQ) Instance {
 	return i
 }
 
-// removeMdevs removes what a creator has made of mediated devices besides the devices, if it can. It returns
-// the ARQs whose devices it could not.
-func (f *Flow) removeMdevs(ctx context.Context, creator MdevCreator, i Instance, arqs []cyborgclient.ARQ, c *cleanup) (left []cyborgclient.ARQ) {
+// removeMdevs removes what a creator has made of mediated devices besides the devices, if it can. It adds the ARQs whose
+// devices it could not to those that are kept, with the reason, also when the hook panics or ends the goroutine.
+func (f *Flow) removeMdevs(ctx context.Context, creator MdevCreator, i Instance, arqs []cyborgclient.ARQ, kept map[string]error) {
 	remover, ok := creator.(MdevRemover)
 	if !ok {
-		return nil
+		return
 	}
-	for _, arq := range arqs {
-		if arq.AttachHandleType != cyborgclient.HandleMDEV || arq.AttachHandleUUID == "" {
+	defined := slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool {
+		return arq.AttachHandleType != cyborgclient.HandleMDEV || arq.AttachHandleUUID == ""
+	})
+	for _, arq := range defined {
+		kept[arq.UUID] = errors.New("RemoveMdev did not return")
+	}
+	for _, arq := range defined {
+		there := i.where(arq)
+		err := f.tryDelete(ctx, func(ctx context.Context) error { return remover.RemoveMdev(ctx, there, arq) })
+		if err == nil {
+			delete(kept, arq.UUID)
 			continue
 		}
-		if err := f.removeMdev(ctx, remover, i.where(arq), arq, c); err != nil {
-			left = append(left, arq)
-		}
+		kept[arq.UUID] = fmt.Errorf("remove the definition of its mediated device %s on host %s: %w", arq.AttachHandleUUID, there.Host, err)
 	}
-	return left
-}
-
-// removeMdev names the device also when the hook panics or ends the goroutine.
-func (f *Flow) removeMdev(ctx context.Context, remover MdevRemover, i Instance, arq cyborgclient.ARQ, c *cleanup) (err error) {
-	err = errors.New("RemoveMdev did not return")
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("its definition on host %s: %w", i.Host, err)
-		}
-		c.add(LeftoverMdev, arq.AttachHandleUUID, err)
-	}()
-	return f.tryDelete(ctx, func(ctx context.Context) error { return remover.RemoveMdev(ctx, i, arq) })
 }

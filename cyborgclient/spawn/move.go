@@ -80,12 +80,12 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if err != nil {
 			return err
 		}
-		stuck, undefined, err := o.freeLeftovers(ctx, i, opts.Down)
+		stuck, err := o.freeLeftovers(ctx, i, opts.Down)
 		if err != nil {
 			return err
 		}
 		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) {
-			a.stuck, a.down, a.cleanup.left = stuck, opts.Down, undefined
+			a.stuck, a.down = stuck, opts.Down
 			if err := a.avoid(ctx, opts.Down, nil); err != nil {
 				return StepCandidates, err
 			}
@@ -94,7 +94,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if err != nil {
 			return err
 		}
-		if len(a.stuck.arqs)+len(a.cleanup.left) > 0 {
+		if len(a.stuck.arqs) > 0 {
 			err = a.record.cleanUp(ctx, "not everything of an earlier host could be given up", func(_ context.Context, c *cleanup) { a.leaveStuck(c) })
 		}
 		result = a.Result()
@@ -106,13 +106,11 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 
 // freeLeftovers deletes the ARQs and the allocation that an offloaded instance still has,
 // after a failure that named them: Cyborg would refuse to bind others. The claim may have
-// come true since. It returns the ARQs that need the agent of a host that is down, and the mediated
-// devices whose definitions remain.
-func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []string) (stuck stuckARQs, undefined []left, err error) {
+// come true since. It returns the ARQs that need the agent of a host that is down.
+func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []string) (stuck stuckARQs, err error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	var refused error
-	var mdevs cleanup
 	err = o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
 		arqs, err := o.flow.instanceARQs(ctx, i.UUID)
 		if err != nil {
@@ -134,8 +132,9 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 			return
 		}
 		isDown := func(arq cyborgclient.ARQ) bool { return isAmong(down, arq.Hostname) }
-		o.flow.removeMdevs(ctx, o.mdevCreator(), i, slices.DeleteFunc(slices.Clone(arqs), isDown), &mdevs)
-		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true})
+		kept := map[string]error{}
+		o.flow.removeMdevs(ctx, o.mdevCreator(), i, slices.DeleteFunc(slices.Clone(arqs), isDown), kept)
+		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true}, kept)
 		if slices.ContainsFunc(stuck.arqs, func(arq cyborgclient.ARQ) bool { return !mayBeMediated(arq) || !isAmong(down, arq.Hostname) }) {
 			c.addARQs(uuidsOf(stuck.arqs), stuck.errs)
 			if len(held.Resources) > 0 {
@@ -145,7 +144,7 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []strin
 		}
 		o.flow.deleteAllocation(ctx, i.UUID, &held, c)
 	})
-	return stuck, mdevs.left, cmp.Or(refused, err)
+	return stuck, cmp.Or(refused, err)
 }
 
 // oldGuests asks the other hosts on which an instance has ARQs, but for those that are down, for
@@ -419,7 +418,7 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	if err != nil {
 		return err
 	}
-	a.stuck.arqs, a.stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true, old: old})
+	a.stuck.arqs, a.stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true, old: old}, nil)
 	for _, arq := range a.stuck.arqs {
 		delete(devices, arq.DeviceRPUUID) // the instance still has it
 		if !mayBeMediated(arq) {

@@ -142,7 +142,6 @@ type reconciliation struct {
 	trees   map[string]bool             // providers of the hosts, the compute nodes included
 	renamed map[string]cyborgclient.ARQ // those with a provider of the hosts and the name of another, by instance
 	arqs    map[string]cyborgclient.ARQ // orphans
-	mdevs   []Leftover                  // whose definitions could not be removed
 	silent  map[string]error            // of deletions that an agent did not answer, by host
 	// suspects are the consumers whose allocations are suspects.
 	suspects map[string]bool
@@ -389,7 +388,7 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 			done = append(done, orphan)
 		}
 	}
-	done = slices.Concat(done, r.mdevs, r.freeUnchanged(ctx, waiting))
+	done = slices.Concat(done, r.freeUnchanged(ctx, waiting))
 	r.lookAgain(ctx, done)
 	type subject struct {
 		kind LeftoverKind
@@ -442,11 +441,10 @@ func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ) 
 	if !slices.ContainsFunc(present, func(other cyborgclient.ARQ) bool { return other.UUID == arq.UUID && other.Hostname == arq.Hostname }) {
 		return false, nil
 	}
-	var c cleanup
-	r.flow.removeMdevs(ctx, r.opts.Mdevs, Instance{UUID: arq.InstanceUUID, Host: arq.Hostname}, []cyborgclient.ARQ{arq}, &c)
-	for _, l := range c.leftovers() {
-		l.Instance, l.Reason = arq.InstanceUUID, "the device of ARQ "+arq.UUID
-		r.mdevs = append(r.mdevs, l)
+	kept := map[string]error{}
+	r.flow.removeMdevs(ctx, r.opts.Mdevs, Instance{UUID: arq.InstanceUUID, Host: arq.Hostname}, []cyborgclient.ARQ{arq}, kept)
+	if err := kept[arq.UUID]; err != nil {
+		return true, err
 	}
 	if err := r.silent[arq.Hostname]; err != nil && mayBeMediated(arq) {
 		return true, err

@@ -271,9 +271,10 @@ func (f *Flow) deleteInstanceARQs(ctx context.Context, i Instance, how deletion,
 		return isLater
 	})
 	isOld := func(arq cyborgclient.ARQ) bool { return how.old[arq.UUID] != "" }
-	f.removeMdevs(ctx, how.mdevs, i, slices.DeleteFunc(slices.Clone(arqs), isOld), c)
+	kept := map[string]error{}
+	f.removeMdevs(ctx, how.mdevs, i, slices.DeleteFunc(slices.Clone(arqs), isOld), kept)
 	hidden := f.mayHide(ctx, i, absent)
-	left, failed = f.deleteKnown(ctx, arqs, how)
+	left, failed = f.deleteKnown(ctx, arqs, how, kept)
 	for _, arq := range unread {
 		failed[arq.UUID] = err
 	}
@@ -311,12 +312,16 @@ func (f *Flow) instanceARQs(ctx context.Context, instance string) (arqs []cyborg
 	return arqs, err
 }
 
-// deleteKnown deletes ARQs and returns those that are left with their errors.
-func (f *Flow) deleteKnown(ctx context.Context, arqs []cyborgclient.ARQ, how deletion) (left []cyborgclient.ARQ, failed map[string]error) {
-	failed = f.deleteEach(ctx, slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool { return how.old[arq.UUID] != "" }), !how.deadHost)
+// deleteKnown deletes ARQs, but for those that are kept, and those of guests of before an evacuation. It returns those that are
+// left with their errors.
+func (f *Flow) deleteKnown(ctx context.Context, arqs []cyborgclient.ARQ, how deletion, kept map[string]error) (left []cyborgclient.ARQ, failed map[string]error) {
+	stay := map[string]error{}
+	maps.Copy(stay, kept)
 	for uuid, host := range how.old {
-		failed[uuid] = fmt.Errorf("the guest on host %s may use it", host)
+		stay[uuid] = fmt.Errorf("the guest on host %s may use it", host)
 	}
+	failed = f.deleteEach(ctx, slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool { return stay[arq.UUID] != nil }), !how.deadHost)
+	maps.Copy(failed, stay)
 	return slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil }), failed
 }
 

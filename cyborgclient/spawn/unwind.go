@@ -50,7 +50,7 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 //
 // An ARQ whose mediated device Cyborg cannot remove, because the agent of the host does
 // not answer, stays: those of the next host are bound beside it, and [Result.Leftovers]
-// names it, as it names a mediated device whose definition an [MdevRemover] could not
+// names it, as it names one whose mediated device's definition an [MdevRemover] could not
 // remove. The error matches ErrNoAlternate when no host remains, before anything is
 // given back, and ErrLeftover when anything else could not be given back: Cyborg would
 // refuse a second bind, so unwind the attempt.
@@ -64,7 +64,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	}
 	a.giveBack(ctx, true)
 	a.setStuckAside(ctx)
-	if slices.ContainsFunc(a.cleanup.left, func(l left) bool { return l.Kind != LeftoverMdev }) {
+	if len(a.cleanup.left) > 0 {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	return a.record.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
@@ -166,17 +166,18 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 	earlier := len(c.undone)
 	ctx, end := a.record.open(context.WithoutCancel(ctx), StepUnwind)
 	a.closeWaiter()
+	kept := map[string]error{} // ARQs with mediated devices whose definitions remain
 	stages := [unwindStages]func(context.Context){
 		func(ctx context.Context) {
 			defer a.findLostARQs(ctx)
-			defer a.removeMdevs(ctx)
+			defer a.removeMdevs(ctx, kept)
 			a.destroyGuest(ctx)
 		},
 		func(ctx context.Context) {
 			if a.guestStays {
 				a.keepForGuest()
 			} else {
-				a.giveBackARQs(ctx, moving && a.flow.config.Compat.Rebind && !a.bindLost)
+				a.giveBackARQs(ctx, moving && a.flow.config.Compat.Rebind && !a.bindLost, kept)
 			}
 			if !moving {
 				a.nameStuck(c)
@@ -236,10 +237,14 @@ func (a *Attempt) destroyGuest(ctx context.Context) {
 
 // removeMdevs removes the definitions of the mediated devices, unless a guest may use them. The next unwinding tries those
 // again that could not be removed.
-func (a *Attempt) removeMdevs(ctx context.Context) {
-	if !a.guestStays {
-		a.mdevs = a.flow.removeMdevs(ctx, a.Request.Hooks.Mdevs, a.instance(), a.mdevs, &a.cleanup)
+func (a *Attempt) removeMdevs(ctx context.Context, kept map[string]error) {
+	if a.guestStays {
+		return
 	}
+	defer func() {
+		a.mdevs = slices.DeleteFunc(slices.Clone(a.mdevs), func(arq cyborgclient.ARQ) bool { return kept[arq.UUID] == nil })
+	}()
+	a.flow.removeMdevs(ctx, a.Request.Hooks.Mdevs, a.instance(), a.mdevs, kept)
 }
 
 // errGuestStays is why ARQs and allocation of a guest that could not be destroyed are kept.
@@ -256,11 +261,12 @@ func (a *Attempt) keepForGuest() {
 	}
 }
 
-// giveBackARQs unbinds the ARQs, or deletes them. What another client handed over may be another instance's.
-func (a *Attempt) giveBackARQs(ctx context.Context, keep bool) {
-	unknown := a.readHanded(ctx)
-	if !keep || len(unknown) > 0 || !a.unbindARQs(ctx) {
-		a.deleteARQs(ctx, unknown)
+// giveBackARQs unbinds the ARQs, or deletes them, but for those that are kept. What another client handed over may be another
+// instance's.
+func (a *Attempt) giveBackARQs(ctx context.Context, rebind bool, kept map[string]error) {
+	maps.Copy(kept, a.readHanded(ctx))
+	if !rebind || len(kept) > 0 || !a.unbindARQs(ctx) {
+		a.deleteARQs(ctx, kept)
 	}
 }
 
@@ -288,16 +294,16 @@ func (a *Attempt) unbindARQs(ctx context.Context) bool {
 }
 
 // deleteARQs deletes the ARQs by their UUIDs, never by instance: an instance that
-// had ARQs before keeps them. Those that may be another instance's are named with their errors.
-func (a *Attempt) deleteARQs(ctx context.Context, unknown map[string]error) {
+// had ARQs before keeps them. Those that are kept are named with their errors.
+func (a *Attempt) deleteARQs(ctx context.Context, kept map[string]error) {
 	uuids := slices.Concat(uuidsOf(a.ARQs), uuidsOf(a.spares))
 	earlier := slices.DeleteFunc(a.cleanup.arqs(), func(uuid string) bool { return slices.Contains(uuids, uuid) }) // of an earlier unwinding
 	uuids = slices.Concat(earlier, uuids)
 	if len(uuids) == 0 {
 		return
 	}
-	failed := a.flow.deleteARQs(ctx, slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return unknown[uuid] != nil }))
-	maps.Copy(failed, unknown)
+	failed := a.flow.deleteARQs(ctx, slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return kept[uuid] != nil }))
+	maps.Copy(failed, kept)
 	a.cleanup.addARQs(uuids, failed)
 	a.ARQs, a.spares = nil, nil
 	a.flow.arqs.remove(uuids...)

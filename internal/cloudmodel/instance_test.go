@@ -368,7 +368,7 @@ func (w *world) freed(ctx context.Context, err error) error {
 	}
 	for _, l := range left {
 		isDown := func(a arq) bool {
-			return w.guests.isDown(a.Host) && (l.Kind == spawn.LeftoverARQ && a.UUID == l.ID || l.Kind == spawn.LeftoverMdev && a.Handle == l.ID)
+			return w.guests.isDown(a.Host) && l.Kind == spawn.LeftoverARQ && a.UUID == l.ID
 		}
 		if !slices.ContainsFunc(v.arqs, isDown) {
 			return err

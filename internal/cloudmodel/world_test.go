@@ -220,7 +220,7 @@ func (v view) isOf(l spawn.Leftover, what thing) bool {
 	var a arq
 	if n >= 0 {
 		a = v.arqs[n]
-	} else if what.kind == simcloud.LeakMdev && l.Kind != spawn.LeftoverMdev { // Cyborg shows the handle of a Bound request only
+	} else if what.kind == simcloud.LeakMdev { // Cyborg shows the handle of a Bound request only
 		return slices.ContainsFunc(v.arqs, func(a arq) bool {
 			return a.State != "Bound" && a.Host == v.mdevs[what.id] && v.isOf(l, thing{simcloud.LeakARQ, a.UUID})
 		})
@@ -230,8 +230,6 @@ func (v view) isOf(l spawn.Leftover, what thing) bool {
 		return n >= 0 && l.ID == a.UUID
 	case spawn.LeftoverARQs:
 		return n >= 0 && l.ID == a.Instance
-	case spawn.LeftoverMdev:
-		return l.ID == what.id
 	case spawn.LeftoverAllocation:
 		return what.kind == simcloud.LeakAllocation && l.ID == what.id
 	case spawn.LeftoverCreate:
@@ -422,8 +420,6 @@ func (w *world) isThere(v view, l spawn.Leftover) bool {
 		return slices.ContainsFunc(v.arqs, func(a arq) bool { return a.Instance == l.ID })
 	case spawn.LeftoverAllocation:
 		return v.held[l.ID] != nil
-	case spawn.LeftoverMdev:
-		return v.mdevs[l.ID] != ""
 	case spawn.LeftoverGuest:
 		return slices.ContainsFunc(w.guests.places(), func(p place) bool { return p.instance == l.ID })
 	}
@@ -455,15 +451,6 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 	v, err := w.look(ctx)
 	if err != nil {
 		return err
-	}
-	for _, l := range w.named { // a definition that an operation could not remove is named, and no later one knows it
-		host := v.mdevs[l.ID]
-		if l.Kind != spawn.LeftoverMdev || host == "" || w.guests.isDown(host) || slices.ContainsFunc(v.arqs, func(of arq) bool { return of.Handle == l.ID }) {
-			continue
-		}
-		if err := w.cloud.RemoveMdev(ctx, host, l.ID); err != nil {
-			return err
-		}
 	}
 	for consumer, held := range v.held { // an instance without accelerators is Nova's affair
 		_, there := held[v.root(v.host(slices.Collect(maps.Keys(held))[0]))]
