@@ -426,7 +426,7 @@ func (w *world) isThere(v view, l spawn.Leftover) bool {
 	return true
 }
 
-// revive starts the agents whose processes have died, and frees what they left.
+// revive starts the agents whose processes have died, and frees what they, or moves, have left.
 func (w *world) revive(ctx context.Context) {
 	for _, a := range w.agents {
 		if a.line.alive() == nil {
@@ -436,9 +436,13 @@ func (w *world) revive(ctx context.Context) {
 			w.wrong("agent %d does not start again: %v", a.number, err)
 		}
 	}
-	if w.crashed {
+	movedPartly := func(l spawn.Leftover) bool { // an evacuation names what it left of the old host
+		i := w.instances[l.ID]
+		return l.Kind == spawn.LeftoverAllocation && i != nil && i.again == nil
+	}
+	if w.crashed || slices.ContainsFunc(w.named, movedPartly) {
 		if err := w.reconcile(ctx, w.agents[0]); err != nil {
-			w.wrong("reconcile after a crash: %v", err)
+			w.wrong("reconcile: %v", err)
 		}
 	}
 }
