@@ -28,10 +28,10 @@ type MdevCreator interface {
 // Cyborg's agent removes the device, and the definition remains, with which the host makes the device again when it
 // restarts, in a place that Cyborg has given to another instance. Nova leaves it.
 //
-// A spawn that fails, [Operations.Delete], [Operations.ShelveOffload], [Operations.Unshelve] of an instance with remains of an
-// earlier one and [Flow.Reconcile] with ReconcileOpts.Mdevs call RemoveMdev, after the guest was destroyed and before the ARQ
-// is deleted. An operation whose host is down, as LocalDelete and Evacuate, does not: remove the definition with the guest when
-// the host is back.
+// A spawn that fails, [Operations.Delete], [Operations.LocalDelete], [Operations.ShelveOffload], [Operations.Unshelve] of an
+// instance with remains of an earlier one and [Flow.Reconcile] with ReconcileOpts.Mdevs call RemoveMdev, after the guest was
+// destroyed and before the ARQ is deleted. On a host that is down it fails, and the ARQ stays until the host is back.
+// [Operations.Evacuate] does not call it: remove the definition with the guest when the host is back.
 type MdevRemover interface {
 	MdevCreator
 	// RemoveMdev removes the definition of the mediated device of an ARQ; the device itself, if it exists, may be left to

@@ -308,6 +308,16 @@ func endings() []ending {
 			_, err := s.ops.Unshelve(ctx, i, spawn.MoveOpts{})
 			return named(err)
 		}},
+		{name: "local delete after a crash", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
+			delete(s.guests.saved, placeOf(i)) // and then the process of an offload died
+			delete(s.guests.runs, placeOf(i))
+			s.cloud.RemoveGuest(i.UUID)
+			i.Host = ""
+			return named(s.ops.LocalDelete(ctx, i))
+		}, again: func(ctx context.Context, s *site, i spawn.Instance) error {
+			i.Host = ""
+			return s.ops.LocalDelete(ctx, i)
+		}},
 		{name: "unshelve after a crash", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
 			delete(s.guests.saved, placeOf(i)) // and then the process of the offload died
 			delete(s.guests.runs, placeOf(i))

@@ -452,7 +452,7 @@ func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 		if err != nil {
 			return err
 		}
-		how.deadHost = true
+		how.deadHost, how.mdevs = true, o.mdevCreator()
 		return o.release(ctx, i, how)
 	})
 }
