@@ -153,7 +153,7 @@ func (a *Attempt) readHanded(ctx context.Context) (unknown map[string]error) {
 	return unknown
 }
 
-// hiddenARQs returns an error for each handed ARQ that Cyborg may hide. The list of all ARQs tells whether it hides any.
+// hiddenARQs returns an error for each handed ARQ that Cyborg may hide. It lists all ARQs first: some may be visible after all.
 func (a *Attempt) hiddenARQs(ctx context.Context) map[string]error {
 	hidden := map[string]error{}
 	if !a.mayBeHidden() {
