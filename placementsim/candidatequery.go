@@ -56,82 +56,68 @@ func groupKey(key string, v version) (name, suffix string, ok bool) {
 	return "", "", false
 }
 
-// rawGroup has the values of the keys with one suffix.
-type rawGroup struct {
-	suffix                                string
-	resources, required, memberOf, inTree []string
-}
-
-// set sets the values of a key, which is one of groupKeys.
-func (g *rawGroup) set(name string, values []string) {
-	switch name {
-	case "resources":
-		g.resources = values
-	case "required":
-		g.required = values
-	case "member_of":
-		g.memberOf = values
-	case "in_tree":
-		g.inTree = values
-	}
-}
-
-// wantsTrait reports whether a trait is required, not only excluded.
-func (g rawGroup) wantsTrait() bool {
-	all := strings.Split(strings.Join(g.required, ","), ",")
-	return slices.ContainsFunc(all, func(name string) bool { return !strings.HasPrefix(strings.TrimSpace(name), "!") })
-}
-
 // candidateQuery reads the query string of the candidates. Errors come in the
-// service's order: keys, what is about the whole request, the groups one by
-// one, the groups together.
+// service's order: keys, what is about the whole request, the keys of groups in
+// the order of the query string, the groups together.
 func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 	result := engine.CandidateQuery{OnePerTree: c.version < sinceNestedCandidates}
 	if err := c.checkQuery(q, c.schemaFor("candidates", 10, sinceLimit, sinceRequired, sinceMemberOf, sinceGroups, sinceInTree, sinceFreeSuffixes, sinceRootRequired, sinceSameSubtree)); err != nil {
 		return result, err
 	}
-	groups := c.rawGroups(q)
 	for _, read := range []func(query, *engine.CandidateQuery) error{c.limitAndPolicy, c.rootRequired, c.sameSubtree} {
 		if err := read(q, &result); err != nil {
 			return result, err
 		}
 	}
-	result.Groups = make([]engine.Group, 0, len(groups))
-	for _, raw := range groups {
-		group, err := c.readGroup(raw)
-		if err != nil {
-			return result, err
+	groups, err := c.readGroups(q)
+	if err != nil {
+		return result, err
+	}
+	for _, check := range []error{c.checkGroups(groups, result.SameSubtree), checkConflicts(groups, c.version), checkPolicy(groups, q)} {
+		if check != nil {
+			return result, check
 		}
-		result.Groups = append(result.Groups, group)
 	}
-	if err := c.checkGroups(groups, result.SameSubtree); err != nil {
-		return result, err
-	}
-	if err := checkConflicts(result.Groups, c.version); err != nil {
-		return result, err
-	}
-	return result, checkPolicy(groups, q)
+	slices.SortStableFunc(groups, func(a, b engine.Group) int { return strings.Compare(a.Suffix, b.Suffix) })
+	result.Groups = groups
+	return result, nil
 }
 
-// rawGroups sorts the keys into groups, the one without suffix first.
-func (c *call) rawGroups(q query) []rawGroup {
-	groups := make([]rawGroup, 0, 4)
-	index := make(map[string]int)
-	for _, key := range q.keys {
-		name, suffix, ok := groupKey(key, c.version)
+// readGroups reads the groups in the order in which they begin.
+func (c *call) readGroups(q query) ([]engine.Group, error) {
+	groups := make([]engine.Group, 0, 4)
+	for _, pair := range q.pairs {
+		name, suffix, ok := groupKey(pair.key, c.version)
 		if !ok {
 			continue
 		}
-		i, known := index[suffix]
-		if !known {
+		i := slices.IndexFunc(groups, func(g engine.Group) bool { return g.Suffix == suffix })
+		if i < 0 {
 			i = len(groups)
-			index[suffix] = i
-			groups = append(groups, rawGroup{suffix: suffix})
+			groups = append(groups, engine.Group{Suffix: suffix, Place: i})
 		}
-		groups[i].set(name, q.values[key])
+		if err := c.readKey(&groups[i], name, pair.value, q.values[pair.key]); err != nil {
+			return nil, err
+		}
 	}
-	slices.SortStableFunc(groups, func(a, b rawGroup) int { return strings.Compare(a.suffix, b.suffix) })
-	return groups
+	return groups, nil
+}
+
+// readKey reads a value of one of groupKeys. All values of required and member_of count, of the others the last.
+func (c *call) readKey(g *engine.Group, name, value string, all []string) (err error) {
+	switch name {
+	case "resources":
+		g.Resources, err = parseResources(value)
+	case "required":
+		g.Traits, err = parseRequired(all, c.version)
+	case "member_of":
+		g.Aggregates, err = parseMemberOf(all, g.Suffix, c.version)
+	case "in_tree":
+		if g.InTree = strings.TrimSpace(value); !uuids.Like(g.InTree) {
+			return badQuery("Expected 'in_tree' parameter to be a format of uuid. Got: " + value)
+		}
+	}
+	return err
 }
 
 // limitAndPolicy reads limit and group_policy. The first value of each counts; upstream's
@@ -172,26 +158,26 @@ func (c *call) sameSubtree(q query, result *engine.CandidateQuery) error {
 }
 
 // checkOrphans refuses groups without resources at microversions before 1.36.
-func checkOrphans(groups []rawGroup) error {
+func checkOrphans(groups []engine.Group) error {
 	var traits, aggregates []string
 	bare := false
 	for _, g := range groups {
-		if len(g.resources) > 0 {
+		if len(g.Resources) > 0 {
 			continue
 		}
 		bare = true
-		if len(g.required) > 0 && g.wantsTrait() {
-			traits = append(traits, "required"+g.suffix)
+		if len(g.Traits.Required) > 0 {
+			traits = append(traits, "required"+g.Suffix)
 		}
-		if len(g.memberOf) > 0 {
-			aggregates = append(aggregates, "member_of"+g.suffix)
+		if len(g.Aggregates.MemberOf)+len(g.Aggregates.Forbidden) > 0 {
+			aggregates = append(aggregates, "member_of"+g.Suffix)
 		}
 	}
 	switch {
 	case traits != nil:
 		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: " + strings.Join(traits, ", "))
 	case aggregates != nil:
-		return badRequest("All member_of parameters must be associated with resources.  Found the following orphaned member_of keys: " + strings.Join(aggregates, ", "))
+		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: " + strings.Join(aggregates, ", "))
 	case bare:
 		return badRequest("All request groups must specify resources.")
 	case len(groups) == 0:
@@ -200,78 +186,43 @@ func checkOrphans(groups []rawGroup) error {
 	return nil
 }
 
-func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
-	g := engine.Group{Suffix: raw.suffix}
-	var err error
-	if len(raw.resources) > 0 {
-		if g.Resources, err = parseResources(lastOf(raw.resources)); err != nil {
-			return g, err
-		}
-	}
-	if len(raw.required) > 0 {
-		if g.Traits, err = parseRequired(raw.required, c.version); err != nil {
-			return g, err
-		}
-	}
-	if len(raw.memberOf) > 0 {
-		if g.Aggregates, err = parseMemberOf(raw.memberOf, raw.suffix, c.version); err != nil {
-			return g, err
-		}
-	}
-	if len(raw.inTree) > 0 {
-		if g.InTree = lastOf(raw.inTree); !uuids.Like(g.InTree) {
-			return g, badQuery("Expected 'in_tree' parameter to be a format of uuid. Got: " + g.InTree)
-		}
-	}
-	return g, nil
-}
-
-func lastOf(values []string) string { return values[len(values)-1] }
-
 // checkGroups checks groups without resources and the suffixes of
 // same_subtree.
-func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
+func (c *call) checkGroups(groups []engine.Group, subtrees [][]string) error {
 	if c.version < sinceSameSubtree {
 		return checkOrphans(groups)
 	}
-	known, named := make(map[string]bool), make(map[string]bool)
-	withResources := false
+	named := slices.Concat(subtrees...)
+	slices.Sort(named)
+	named = slices.Compact(named)
+	var known, bare, bad []string
 	for _, g := range groups {
-		known[g.suffix] = true
-		withResources = withResources || len(g.resources) > 0
-	}
-	if !withResources {
-		return &simhttp.Error{Status: 400, Code: codeMissingValue, Text: "There must be at least one resources or resources[$S] parameter."}
-	}
-	var unknown []string
-	for _, suffixes := range subtrees {
-		for _, suffix := range suffixes {
-			named[suffix] = true
-			if !known[suffix] {
-				unknown = append(unknown, suffix)
-			}
+		known = append(known, g.Suffix)
+		if len(g.Resources) > 0 {
+			continue
+		}
+		bare = append(bare, g.Suffix)
+		if !slices.Contains(named, g.Suffix) {
+			bad = append(bad, g.Suffix)
 		}
 	}
-	var bad []string
-	for _, g := range groups {
-		if len(g.resources) == 0 && !named[g.suffix] {
-			bad = append(bad, g.suffix)
-		}
-	}
+	unknown := slices.DeleteFunc(named, func(suffix string) bool { return slices.Contains(known, suffix) })
 	switch {
+	case len(bare) == len(known):
+		return &simhttp.Error{Status: 400, Code: codeMissingValue, Text: "There must be at least one resources or resources[$S] parameter."}
 	case bad != nil:
 		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - [" + schema.ReprList(bad) + "]."}
-	case unknown != nil:
-		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Real suffixes should be specified in `same_subtree`: [" + schema.ReprList(unknown) + "] not found in request groups"}
+	case len(unknown) > 0:
+		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Real suffixes should be specified in `same_subtree`: [" + schema.ReprList(unknown) + "] not found in [" + schema.ReprList(known) + "]."}
 	}
 	return nil
 }
 
 // checkPolicy requires group_policy with several suffixed groups.
-func checkPolicy(groups []rawGroup, q query) error {
+func checkPolicy(groups []engine.Group, q query) error {
 	suffixed := 0
 	for _, g := range groups {
-		if g.suffix != "" {
+		if g.Suffix != "" {
 			suffixed++
 		}
 	}
@@ -289,33 +240,25 @@ func checkConflicts(groups []engine.Group, v version) error {
 	}
 	var conflicts []string
 	for _, g := range groups {
-		if names := conflicting(g.Traits); names != nil {
+		for _, names := range conflicting(g.Traits) {
 			conflicts = append(conflicts, "required"+g.Suffix+": ("+strings.Join(names, ", ")+")")
 		}
 	}
 	if conflicts == nil {
 		return nil
 	}
+	slices.Sort(conflicts)
 	return badRequest("Conflicting required and forbidden traits found in the following traits keys: " + strings.Join(conflicts, ", "))
 }
 
-// conflicting lists the traits of required sets that are forbidden as a whole.
-func conflicting(t engine.TraitRequirement) []string {
-	if t.Forbidden == nil {
-		return nil
-	}
-	forbidden := make(map[string]bool, len(t.Forbidden))
-	for _, name := range t.Forbidden {
-		forbidden[name] = true
-	}
-	var names []string
+// conflicting lists the required sets that are forbidden as a whole, each sorted.
+func conflicting(t engine.TraitRequirement) (sets [][]string) {
 	for _, anyOf := range t.Required {
-		if !slices.ContainsFunc(anyOf, func(name string) bool { return !forbidden[name] }) {
-			names = append(names, anyOf...)
+		if !slices.ContainsFunc(anyOf, func(name string) bool { return !slices.Contains(t.Forbidden, name) }) {
+			sets = append(sets, slices.Compact(slices.Sorted(slices.Values(anyOf))))
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return sets
 }
 
 // rootRequired reads what the anchors must have.
@@ -332,8 +275,9 @@ func (c *call) rootRequired(q query, result *engine.CandidateQuery) error {
 	if err != nil {
 		return err
 	}
-	if names := conflicting(t); names != nil {
-		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Conflicting required and forbidden traits found in root_required: " + strings.Join(names, ", ")}
+	if sets := conflicting(t); sets != nil {
+		names := slices.Sorted(slices.Values(slices.Concat(sets...)))
+		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Conflicting required and forbidden traits found in root_required: " + strings.Join(slices.Compact(names), ", ")}
 	}
 	result.Root = t
 	return nil

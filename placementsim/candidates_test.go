@@ -163,7 +163,7 @@ func TestCandidateQueryErrors(t *testing.T) {
 		{"1.35", "resources2=VCPU:1&in_tree1=" + rp1, "All request groups must specify resources.", ""},
 		{"1.36", "required=CUSTOM_FPGA_INTEL", "There must be at least one resources or resources[$S] parameter.", codeMissingValue},
 		{"1.36", "resources=VCPU:1&required_A=CUSTOM_FPGA_INTEL", "Resourceless suffixed group request should be specified in `same_subtree` query param", codeBadValue},
-		{"1.36", "resources_A=VCPU:1&same_subtree=_A,_B", "Real suffixes should be specified in `same_subtree`:", codeBadValue},
+		{"1.36", "resources_A=VCPU:1&resources=VCPU:1&same_subtree=_A,_B&same_subtree=_B", "Real suffixes should be specified in `same_subtree`: ['_B'] not found in ['_A', ''].", codeBadValue},
 		{"1.36", "resources_A=VCPU:1&same_subtree=_A,", "Empty string (unsuffixed group) can not be specified in `same_subtree` ", codeBadValue},
 		{"1.39", "resources1=VCPU:1&resources2=VCPU:1", `The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.`, ""},
 		{"1.39", "resources1=VCPU:1&group_policy=bogus", "'bogus' is not one of ['none', 'isolate']", ""},
@@ -174,19 +174,27 @@ func TestCandidateQueryErrors(t *testing.T) {
 		{"1.39", "resources=", "Got: empty string.", ""},
 		{"1.39", "resources=VCPU:fred", "Requested resource VCPU expected positive integer amount. Got: fred.", ""},
 		{"1.39", "resources=VCPU:-2", "Requested resource VCPU requires amount >= 1. Got: -2.", ""},
+		{"1.39", "resources=VCPU:%20-0_2", "Requested resource VCPU requires amount >= 1. Got: -2.", ""},
+		{"1.39", "resources=VCPU:1__0", "Requested resource VCPU expected positive integer amount. Got: 1__0.", ""},
+		{"1.39", "resources=VCPU:0&resources=VCPU:1", "Requested resource VCPU requires amount >= 1. Got: 0.", ""},
+		{"1.39", "resources1=VCPU:0&resources=VCPU", "Requested resource VCPU requires amount >= 1. Got: 0.", ""},
 		{"1.39", "resources=NOPE:2", "Invalid resource class in resources parameter", ""},
-		{"1.39", "resources=VCPU:1&required=!CUSTOM_X&root_required=CUSTOM_Y", "No such trait(s): CUSTOM_X, CUSTOM_Y.", ""},
+		{"1.39", "resources=VCPU:1&required=!CUSTOM_X&root_required=CUSTOM_Y", "No such trait(s): CUSTOM_Y.", ""},
+		{"1.39", "resources=VCPU:1&required=CUSTOM_X,CUSTOM_Y", "No such trait(s): CUSTOM_X.", ""},
 		{"1.21", "resources=VCPU:1&required=", "Expected 'required' parameter value of the form: HW_CPU_X86_VMX,CUSTOM_MAGIC.", ""},
 		{"1.21", "resources=VCPU:1&required=!HW_CPU_X86_AVX", "Got: !HW_CPU_X86_AVX", ""},
 		{"1.38", "resources=VCPU:1&required=in:HW_CPU_X86_AVX", "only supported since microversion 1.39.", ""},
 		{"1.39", "resources=VCPU:1&root_required=in:HW_CPU_X86_AVX", "only supported since microversion 1.39.", ""},
 		{"1.39", "resources=VCPU:1&required=in:HW_CPU_X86_AVX,!HW_CPU_X86_MMX", "does not support forbidden traits", ""},
 		{"1.39", "resources1=VCPU:1&required1=CUSTOM_FPGA_INTEL,!CUSTOM_FPGA_INTEL", "Conflicting required and forbidden traits found in the following traits keys: required1: (CUSTOM_FPGA_INTEL)", ""},
+		{"1.39", "resources=VCPU:1&required=CUSTOM_FPGA_INTEL,!CUSTOM_FPGA_INTEL&required=COMPUTE_ACCELERATORS,!COMPUTE_ACCELERATORS", "traits keys: required: (COMPUTE_ACCELERATORS), required: (CUSTOM_FPGA_INTEL)", ""},
 		{"1.39", "resources=VCPU:1&root_required=CUSTOM_FPGA_INTEL,!CUSTOM_FPGA_INTEL", "Conflicting required and forbidden traits found in root_required: CUSTOM_FPGA_INTEL", codeBadValue},
 		{"1.39", "resources=VCPU:1&root_required=CUSTOM_FPGA_INTEL&root_required=CUSTOM_FPGA_INTEL", "Query parameter 'root_required' may be specified only once.", codeDuplicateKey},
 		{"1.39", "resources=VCPU:1&member_of=x", "Expected 'member_of' parameter to contain valid UUID(s).", ""},
 		{"1.39", "resources=VCPU:1&in_tree=x", "Expected 'in_tree' parameter to be a format of uuid", ""},
 		{"1.31", "resources1=VCPU:1&member_of1=!" + agg, "Forbidden member_of1 parameters are not supported in the specified microversion", ""},
+		{"1.31", "resources=VCPU:1&member_of2=!" + agg + "&resources2=VCPU:1&member_of=!" + agg, "Forbidden member_of2 parameters are not supported", ""},
+		{"1.31", "resources=VCPU:1&member_of=!x", "Expected 'member_of' parameter to contain valid UUID(s). Got: x", ""},
 		{"1.23", "resources=VCPU:1&member_of=" + agg + "&member_of=" + agg, "Multiple member_of parameters are not supported", ""},
 	}
 	for _, tt := range tests {
@@ -197,6 +205,42 @@ func TestCandidateQueryErrors(t *testing.T) {
 		}
 		if tt.code != "" && got.at(t, "errors", "0", "code") != tt.code {
 			t.Errorf("%s %s: got %s, want code %s", tt.version, tt.query, got.body, tt.code)
+		}
+	}
+}
+
+// The service looks names up one by one, and never those behind a condition that leaves nothing.
+func TestNamesAreLookedUpInTheServicesOrder(t *testing.T) {
+	t.Parallel()
+	s := seeded(t, Config{})
+	tests := []struct{ query, text string }{ // no text: nothing is found
+		{"allocation_candidates?resources=VCPU:99&resources1=VCPU:1&required1=CUSTOM_NEVER&group_policy=none", ""},
+		{"allocation_candidates?resources1=VCPU:1&required1=CUSTOM_NEVER&resources=VCPU:99&group_policy=none", "No such trait(s): CUSTOM_NEVER."},
+		{"allocation_candidates?resources=VCPU:1&resources1=CUSTOM_NEVER:1&group_policy=none", "No such resource class CUSTOM_NEVER."},
+		{"allocation_candidates?resources=VCPU:99&resources1=CUSTOM_NEVER:1&group_policy=none", ""},
+		{"allocation_candidates?resources=CUSTOM_NEVER:1&resources1=VCPU:99&group_policy=none", "No such resource class CUSTOM_NEVER."},
+		{"allocation_candidates?resources=CUSTOM_NEVER:1&member_of=" + agg, "No such resource class CUSTOM_NEVER."},
+		{"allocation_candidates?resources=VCPU:1&required=CUSTOM_NEVER&member_of=" + agg, ""},
+		{"allocation_candidates?resources=VCPU:1&required=!CUSTOM_NEVER&in_tree=" + con, "No such trait(s): CUSTOM_NEVER."},
+		{"allocation_candidates?resources=VCPU:1&in_tree=" + con + "&resources1=CUSTOM_NEVER:1", ""},
+		{"allocation_candidates?resources=CUSTOM_NEVER:1&root_required=HW_CPU_X86_AVX", ""},
+		{"allocation_candidates?resources=CUSTOM_NEVER:1&root_required=COMPUTE_ACCELERATORS", "No such resource class CUSTOM_NEVER."},
+		{"allocation_candidates?resources=VCPU:1&root_required=HW_CPU_X86_AVX,CUSTOM_NEVER", "No such trait(s): CUSTOM_NEVER."},
+		{"allocation_candidates?resources=FPGA:1&resources1=VCPU:1&required1=in:CUSTOM_B,CUSTOM_A&group_policy=none", "No such trait(s): CUSTOM_B."},
+		{"resource_providers?resources=CUSTOM_NEVER:1&member_of=" + agg, ""},
+		{"resource_providers?resources=CUSTOM_NEVER:1", "No such resource class CUSTOM_NEVER."},
+		{"resource_providers?resources=CUSTOM_NEVER:1&name=nobody", "No such resource class CUSTOM_NEVER."},
+		{"resource_providers?required=CUSTOM_NEVER&in_tree=" + con, ""},
+		{"resource_providers?required=CUSTOM_NEVER&member_of=" + agg, "No such trait(s): CUSTOM_NEVER."},
+		{"resource_providers?required=HW_CPU_X86_AVX,!CUSTOM_NEVER", ""},
+		{"resource_providers?required=COMPUTE_ACCELERATORS,!CUSTOM_NEVER", "No such trait(s): CUSTOM_NEVER."},
+		{"resource_providers?resources=CUSTOM_NEVER:1&required=HW_CPU_X86_AVX", ""},
+	}
+	for _, tt := range tests {
+		got := send(t, s, "1.39", "GET", "/"+tt.query, "")
+		detail, _ := got.at(t, "errors", "0", "detail").(string)
+		if tt.text == "" && (got.status != 200 || strings.Contains(got.body, rp1)) || tt.text != "" && (got.status != 400 || !strings.Contains(detail, tt.text)) {
+			t.Errorf("%s: got %d %s, want %q", tt.query, got.status, got.body, tt.text)
 		}
 	}
 }

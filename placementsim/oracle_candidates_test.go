@@ -255,11 +255,12 @@ func groupsOf(req oracleRequest) map[string]map[string][]string {
 }
 
 func classesOf(group map[string][]string) []string {
-	if len(group["resources"]) == 0 {
+	values := group["resources"]
+	if len(values) == 0 {
 		return nil
 	}
 	var classes []string
-	for item := range strings.SplitSeq(lastOf(group["resources"]), ",") {
+	for item := range strings.SplitSeq(values[len(values)-1], ",") {
 		class, _, _ := strings.Cut(item, ":")
 		classes = append(classes, class)
 	}
@@ -275,44 +276,6 @@ func halfValid(_ *oracleGenerator, req oracleRequest) bool {
 		good := regexp.MustCompile(pattern).MatchString
 		if values := q.values[key]; len(values) > 1 && good(values[len(values)-1]) && slices.ContainsFunc(values, func(v string) bool { return !good(v) }) {
 			return true
-		}
-	}
-	return false
-}
-
-// hopelessBefore is about names that nobody knows: the real service only looks
-// them up when nothing before them in the query has emptied the answer.
-func (g *oracleGenerator) hopelessBefore(req oracleRequest) bool {
-	groups, q := groupsOf(req), parseQuery(req.query())
-	alone := len(groups) == 1 && !q.has("root_required")
-	if req.path() == "/resource_providers" {
-		groups = map[string]map[string][]string{"": q.values}
-		alone = len(q.keys) == 1 && len(q.values[q.keys[0]]) == 1 && !strings.Contains(q.first(q.keys[0]), ",")
-	}
-	for _, group := range groups {
-		alone = alone && group["member_of"] == nil && group["in_tree"] == nil
-	}
-	return !alone && g.namesUnknown(groups)
-}
-
-// namesUnknown reports whether groups name a class or trait that there is not.
-func (g *oracleGenerator) namesUnknown(groups map[string]map[string][]string) bool {
-	known := slices.Concat(StandardResourceClasses(), standardTraits("2.9.0"))
-	for _, class := range g.Classes {
-		known = append(known, class.Name)
-	}
-	for _, trait := range g.Traits {
-		known = append(known, trait.Name)
-	}
-	for _, group := range groups {
-		names := classesOf(group)
-		for _, value := range group["required"] {
-			names = append(names, strings.Split(strings.TrimPrefix(value, "in:"), ",")...)
-		}
-		for _, name := range names {
-			if !slices.Contains(known, strings.TrimLeft(strings.TrimSpace(name), "!")) {
-				return true
-			}
 		}
 	}
 	return false

@@ -360,7 +360,6 @@ func oracleAvoids() []oracleAvoid {
 		{"a group without suffix where a sharing provider is not a root (the real one can fail)", (*oracleGenerator).nestedSharing},
 		{"groups without resources that have only negative conditions or in_tree", (*oracleGenerator).onlyNegative},
 		{"in_tree of groups without resources", (*oracleGenerator).inTreeWithoutResources},
-		{"unknown classes and traits beside conditions that may empty the answer before they are looked up", (*oracleGenerator).hopelessBefore},
 		{"limit and group_policy repeated, one valid and one not (the real one judges the last and uses the first)", halfValid},
 		{"startswith with wildcards or small letters (SQL's LIKE)", likeWildcards},
 		{"inventories under a malformed class name and without total (the real one fails)", malformedInventory},

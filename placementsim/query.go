@@ -3,7 +3,6 @@ package placementsim
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
@@ -14,9 +13,13 @@ import (
 // query is a parsed query string: keys in the order they first appear, each
 // with its values in order.
 type query struct {
+	pairs  []queryPair
 	keys   []string
 	values map[string][]string
 }
+
+// queryPair is a key with one of its values.
+type queryPair struct{ key, value string }
 
 // parseQuery reads a query string. Unlike net/url it never fails: a bad escape
 // stands for itself, as in Python.
@@ -32,6 +35,7 @@ func parseQuery(raw string) query {
 			q.keys = append(q.keys, key)
 		}
 		q.values[key] = append(q.values[key], value)
+		q.pairs = append(q.pairs, queryPair{key, value})
 	}
 	return q
 }
@@ -101,15 +105,14 @@ func badResources(got string) error {
 
 // parseAmount reads a positive integer; one beyond every inventory is cut off.
 func parseAmount(class, number string) (int64, error) {
-	trimmed := strings.TrimSpace(number)
-	amount, err := strconv.ParseInt(trimmed, 10, 64)
-	if err != nil && !digits(strings.TrimLeft(trimmed, "+-")) {
+	amount, ok := schema.ParseInt(number)
+	if !ok {
 		return 0, badRequest("Requested resource " + class + " expected positive integer amount. Got: " + number + ".")
 	}
-	if amount < 1 {
-		return 0, badRequest("Requested resource " + class + " requires amount >= 1. Got: " + number + ".")
+	if amount.Sign() < 1 {
+		return 0, badRequest("Requested resource " + class + " requires amount >= 1. Got: " + amount.String() + ".")
 	}
-	return min(amount, 1<<53), nil
+	return integer(amount), nil
 }
 
 // parseMemberOf reads all values of a member_of key into aggregates of which
@@ -120,13 +123,13 @@ func parseMemberOf(values []string, suffix string, v version) (engine.AggregateF
 		return f, badRequest("Multiple member_of" + suffix + " parameters are not supported")
 	}
 	for _, value := range values {
-		forbidden := strings.HasPrefix(value, "!")
-		if forbidden && v < 32 {
-			return f, badRequest("Forbidden member_of" + suffix + " parameters are not supported in the specified microversion")
-		}
 		list, err := parseAggregates(value)
 		if err != nil {
 			return f, err
+		}
+		forbidden := strings.HasPrefix(value, "!")
+		if forbidden && v < 32 {
+			return f, badRequest("Forbidden member_of" + suffix + " parameters are not supported in the specified microversion")
 		}
 		if forbidden {
 			f.Forbidden = append(f.Forbidden, list...)

@@ -37,6 +37,9 @@ func integer(value any) int64 {
 	case int64:
 		return max(-far, min(v, far))
 	case *big.Int:
+		if v.IsInt64() {
+			return integer(v.Int64())
+		}
 		return int64(v.Sign()) * far
 	case float64:
 		return int64(max(-far, min(v, far)))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -161,4 +162,17 @@ func plain(value any) any {
 		return v
 	}
 	return 0
+}
+
+func TestParseIntReadsWhatPythonReads(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"1": "1", " -2\n": "-2", "+1_0": "10", "0012": "12", "\u0661\u0662": "12", "99999999999999999999": "99999999999999999999", "\x1f7\u00a0": "7",
+		"": "", "-": "", "1__0": "", "_1": "", "1_": "", "1.0": "", "0x1": "", "1 0": "", "- 1": "", "+-1": "", strings.Repeat("1", 4301): "",
+	} {
+		n, ok := schema.ParseInt(text)
+		if ok != (want != "") || ok && n.String() != want {
+			t.Errorf("%q: got %v, %t, want %q", text, n, ok, want)
+		}
+	}
 }

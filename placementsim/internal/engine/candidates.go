@@ -47,7 +47,10 @@ func (q CandidateQuery) effectiveLimit() int {
 // Group is a request group. The one without suffix comes first, if there is
 // one.
 type Group struct {
-	Suffix     string
+	Suffix string
+	// Place is where the group begins among the keys of the query string: the service looks the names of the groups up in
+	// this order.
+	Place      int
 	Resources  []ClassAmount
 	Traits     TraitRequirement
 	Aggregates AggregateFilter
@@ -91,14 +94,14 @@ type ClassUse struct {
 
 // Candidates answers a query, under the lock. The requests are passed on while they are found: what
 // the answer has is void after an error, which matches [ErrUnknownClass], [ErrUnknownTrait] or
-// [ErrTooMany].
+// [ErrTooMany]. A name that does not exist is not an error if a condition that is looked up before it leaves no candidate.
 func (s *State) Candidates(q CandidateQuery, answer Answer) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sr, err := s.newSearch(q)
 	defer sr.release()
 	if err != nil {
-		return err
+		return s.lookUp(q)
 	}
 	sr.answer = answer
 	if err := sr.find(); err != nil {
@@ -214,7 +217,8 @@ func (sr *search) grow() {
 	sr.large = true
 }
 
-// newSearch resolves the names of a query. The search is there to be released in any case.
+// newSearch resolves the names of a query. The search is there to be released in any case. The error is about names that do
+// not exist.
 func (s *State) newSearch(q CandidateQuery) (*search, error) {
 	sr, _ := s.searches.Get().(*search)
 	if sr == nil {

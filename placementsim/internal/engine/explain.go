@@ -78,8 +78,8 @@ func (v *HostVerdict) addWords() {
 }
 
 // Explain returns for every root, whatever the query's limit, why no candidate is
-// anchored there. The error is that of [State.Candidates] for the same query, with [ErrTooMany] for an
-// explanation that is too long instead of for a search that is.
+// anchored there. The error matches [ErrUnknownClass] or [ErrUnknownTrait], for all traits that do not exist, or
+// [ErrTooMany] for an explanation that is too long.
 func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -255,17 +255,15 @@ type TraitRequirement struct {
 }
 
 // Providers lists the providers that pass the filter in creation order. The
-// error matches [ErrUnknownClass] or [ErrUnknownTrait].
+// error matches [ErrUnknownClass] or [ErrUnknownTrait]; a name that does not exist is not an error if a condition that is
+// looked up before it leaves no provider.
 func (s *State) Providers(f ProviderFilter) ([]Provider, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var unknown []string // traits
 	group, err := s.newGroup(f.Group, &unknown)
-	switch {
-	case err != nil:
-		return nil, err
-	case unknown != nil:
-		return nil, unknownTraits(unknown)
+	if err != nil || unknown != nil {
+		return nil, s.lookUpFilter(f)
 	}
 	views := []Provider{}
 	for _, p := range s.preselect(f) {
