@@ -112,7 +112,7 @@ func (c *call) readClaims(body any) []engine.Claim {
 }
 
 func deleteAllocations(c *call) error {
-	return c.done(c.state().Release(c.PathValue("consumer")))
+	return c.done(answered(c.state().Release(c.PathValue("consumer"))))
 }
 
 type resourcesBody struct {

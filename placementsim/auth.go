@@ -1,5 +1,11 @@
 package placementsim
 
+import (
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
 // Policy says who may do what.
 type Policy string
 
@@ -23,23 +29,35 @@ const (
 	reshaping             // service, and admin unless the new defaults are enforced
 )
 
-// allowed reports whether the policy lets the caller use the operation. The
+// authorize refuses an operation that the policy does not let the caller use. The
 // rules are for projects: where scopes are enforced a system scoped token is never enough.
-func (c *call) allowed(r rule) bool {
+func (c *call) authorize(op operation) error {
+	refuse := func(text string) error { return escaped{&simhttp.Error{Status: http.StatusForbidden, Text: text}} }
 	policy := c.server.config.Policy
-	if r == anybody || policy == PolicyOpen {
-		return true
+	switch {
+	case op.rule == anybody || policy == PolicyOpen && op.rule != ownUsages:
+		return nil
+	case op.rule == ownUsages && parseQuery(c.URL.RawQuery).bad != nil: // the rule reads the project of the query
+		return escaped{parseQuery(c.URL.RawQuery).bad}
+	case policy == PolicyOpen:
+		return nil
+	case c.Identity.SystemScope && c.server.release.enforcesScope(policy):
+		return refuse("placement:" + op.policy)
+	case !c.allowed(op.rule):
+		return refuse("Policy does not allow placement:" + op.policy + " to be performed.")
 	}
-	if c.Identity.SystemScope && c.server.release.enforcesScope(policy) {
-		return false
-	}
+	return nil
+}
+
+// allowed reports whether the roles and the project of the caller are enough.
+func (c *call) allowed(r rule) bool {
 	switch r {
 	case ownUsages:
 		if c.Identity.HasRole("reader") && c.Identity.Project == parseQuery(c.URL.RawQuery).first("project_id") {
 			return true
 		}
 	case reshaping:
-		if policy == PolicySecure {
+		if c.server.config.Policy == PolicySecure {
 			return c.Identity.HasRole("service")
 		}
 	}

@@ -3,7 +3,6 @@ package placementsim
 import (
 	"cmp"
 	"errors"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,6 +19,9 @@ type call struct {
 	version version
 	now     time.Time
 }
+
+// varyByVersion is the header by which an answer depends on the microversion.
+const varyByVersion = "openstack-api-version"
 
 // serve checks a request in the service's order: token, microversion, headers
 // of the body, route, and then the operation's own guards.
@@ -41,9 +43,12 @@ func (s *Server) serve(c *simhttp.Call) error {
 	}
 	c.Minor = int(v)
 	c.W.Header().Set(versionHeader, serviceType+" "+v.String())
-	c.W.Header().Add("Vary", "openstack-api-version")
+	c.W.Header().Add("Vary", varyByVersion)
 	if err := checkBodyHeaders(c); err != nil {
-		return err
+		return escaped{err}
+	}
+	if c.Route == nil && len(c.Allowed) == 0 {
+		return escaped{&simhttp.Error{Status: http.StatusNotFound}}
 	}
 	return c.Dispatch()
 }
@@ -93,7 +98,7 @@ func (c *call) guard(op operation) error {
 			return err
 		}
 	}
-	if op.answers && acceptQuality(c.Header.Get("Accept"), "application", "json") == 0 {
+	if op.answers && readAccept(c.Header.Get("Accept")).quality("application", "json") == 0 {
 		return &simhttp.Error{Status: http.StatusNotAcceptable, Text: "Only application/json is provided"}
 	}
 	if op.maskLast {
@@ -101,10 +106,7 @@ func (c *call) guard(op operation) error {
 			return err
 		}
 	}
-	if !c.allowed(op.rule) {
-		return &simhttp.Error{Status: http.StatusForbidden, Text: "Policy does not allow placement:" + op.policy + " to be performed."}
-	}
-	return nil
+	return c.authorize(op)
 }
 
 // mask hides an operation from microversions before its own.
@@ -116,19 +118,11 @@ func (c *call) mask(op operation) error {
 }
 
 func (c *call) requireJSON() error {
-	sent := c.Header.Get("Content-Type")
-	mediaType, _, err := mime.ParseMediaType(sent)
-	if err != nil {
-		mediaType, _, _ = strings.Cut(sent, ";")
-		mediaType = strings.ToLower(strings.TrimSpace(mediaType))
-	}
+	mediaType, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";")
 	if mediaType == "application/json" {
 		return nil
 	}
-	if sent == "" {
-		sent = "None"
-	}
-	return &simhttp.Error{Status: http.StatusUnsupportedMediaType, Text: "The media type " + sent + " is not supported, use application/json"}
+	return &simhttp.Error{Status: http.StatusUnsupportedMediaType, Text: "The media type " + cmp.Or(mediaType, "None") + " is not supported, use application/json"}
 }
 
 // body reads a request body that is an object of the schema of a name.

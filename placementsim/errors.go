@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -29,6 +30,37 @@ const (
 
 // sinceErrorCode is the microversion that added code to error bodies.
 const sinceErrorCode version = 23
+
+// escaped is an error that leaves a handler of the service as an exception, and not as an answer: what answers it knows
+// nothing of the header Vary.
+type escaped struct{ error }
+
+// Unwrap returns the error itself.
+func (e escaped) Unwrap() error { return e.error }
+
+// answered is the error about something that does not exist where a handler of the service answers it.
+func answered(err error) error {
+	var refused *engine.Error
+	if errors.As(err, &refused) && refused.Kind == engine.ErrNotFound {
+		answer := fromEngine(refused)
+		return &answer
+	}
+	return err
+}
+
+// escapes reports whether an error leaves a handler of the service as an exception.
+func escapes(err error) bool {
+	var e escaped
+	return errors.As(err, &e) || errors.Is(err, engine.ErrNotFound)
+}
+
+// dropVary removes what [Server.serve] has added to the header Vary.
+func dropVary(h http.Header) {
+	h["Vary"] = slices.DeleteFunc(h["Vary"], func(value string) bool { return value == varyByVersion })
+	if len(h["Vary"]) == 0 {
+		delete(h, "Vary")
+	}
+}
 
 func badRequest(text string) error { return &simhttp.Error{Status: http.StatusBadRequest, Text: text} }
 
@@ -102,7 +134,17 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 	if bad == nil && c.W.Header().Get(versionHeader) == "" { // refused before the negotiation
 		c.W.Header().Set(versionHeader, serviceType+" "+v.String())
 	}
+	if escapes(err) {
+		dropVary(c.W.Header())
+		if e.Status == http.StatusInternalServerError {
+			c.W.Header().Del(versionHeader)
+		}
+	}
 	title := http.StatusText(e.Status)
+	if c.Method == http.MethodHead {
+		writeText(c.W, e.Status, "text/html; charset=UTF-8", "")
+		return
+	}
 	switch errorType(c.Request) {
 	case "text/html":
 		detail := pageText(c.Request, e, escapeHTML)

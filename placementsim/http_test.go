@@ -35,7 +35,10 @@ func TestMicroversionNegotiation(t *testing.T) {
 		{"1.5", 200, "placement 1.0", ""},
 		{"placement pony.horse", 400, "", "invalid version string: pony.horse"},
 		{"placement 1.2.3", 400, "", "invalid version string: 1.2.3"},
-		{"placement -1.2", 400, "", "invalid version string: -1.2"},
+		{"placement -1.2", 406, "", "Unacceptable version header: -1.2"},
+		{"placement 1.-1", 406, "", "Unacceptable version header: 1.-1"},
+		{"placement 1.", 400, "", "invalid version string: 1.; invalid literal for int() with base 10: ''"},
+		{"placement  1. 0_7", 200, "placement 1.7", ""},
 		{"placement 1.40", 406, "", "Unacceptable version header: 1.40"},
 		{"placement 1.99999999999999999999", 406, "", "Unacceptable version header: 1.99999999999999999999"},
 		{"placement 2.0", 406, "", `"max_version":"1.39","min_version":"1.0"`},
@@ -83,6 +86,16 @@ func TestRequestsAreJudgedInTheServicesOrder(t *testing.T) {
 		{"trailing slash is unknown", "", "GET", "/resource_providers/", "", nil, 404, "could not be found"},
 		{"double slash is unknown", "", "GET", "//resource_providers", "", nil, 404, "could not be found"},
 		{"HEAD is no GET", "", "HEAD", "/resource_providers", "", nil, 405, ""},
+		{"a malformed Accept accepts everything", "1.0", "GET", "/resource_providers", "", []string{"Accept", "bad"}, 200, "resource_providers"},
+		{"a range with a parameter accepts nothing", "1.0", "GET", "/resource_providers", "", []string{"Accept", "application/json;charset=utf-8"}, 406, "Only application/json is provided"},
+		{"a quality of one digit", "1.0", "GET", "/resource_providers", "", []string{"Accept", "application/json;q=0.1, text/html;q=0"}, 200, "resource_providers"},
+		{"capitals are another media type", "1.0", "POST", "/resource_providers", `{"name":"y"}`, []string{"Content-Type", "APPLICATION/JSON; a=b"}, 415, "The media type APPLICATION/JSON is not supported, use application/json"},
+		{"an empty token is a user without a name", "1.0", "GET", "/resource_providers", "", []string{"X-Auth-Token", " "}, 403, "Policy does not allow placement:resource_providers:list to be performed."},
+		{"the text about system scope is the rule", "1.39", "DELETE", "/traits/CUSTOM_X", "", []string{"OpenStack-System-Scope", "all"}, 403, `\n\n placement:traits:delete  `},
+		{"an encoded path", "1.0", "GET", "/resource%5Fproviders/" + strings.ReplaceAll(rp1, "-", "%2D"), "", nil, 200, rp1},
+		{"an encoded slash", "1.0", "GET", "/resource_providers%2F" + rp1 + "%2Finventories", "", nil, 200, "VCPU"},
+		{"a query that is not UTF-8", "1.39", "GET", "/resource_providers?name=ab%ffc", "", nil, 400, "Invalid query string parameters: 'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"},
+		{"the policy reads the query of usages first", "1.39", "GET", "/usages?x=%e2%28", "", nil, 500, "'utf-8' codec can't decode byte 0xe2 in position 0: invalid continuation byte"},
 		{"405 names the method", "", "PATCH", "/resource_providers", "", nil, 405, "The method PATCH is not allowed for this resource."},
 		{"microversion mask comes before the media type", "1.5", "PUT", "/resource_providers/" + rp1 + "/traits", "x", []string{"Content-Type", "text/plain"}, 404, ""},
 		{"media type comes before the mask for aggregates", "1.0", "PUT", "/resource_providers/" + rp1 + "/aggregates", "x", []string{"Content-Type", "text/plain"}, 415, "The media type text/plain is not supported, use application/json"},
@@ -102,6 +115,38 @@ func TestRequestsAreJudgedInTheServicesOrder(t *testing.T) {
 				t.Errorf("got %d %s, want %d with %q", got.status, got.body, tt.status, tt.contains)
 			}
 		})
+	}
+}
+
+// Errors that leave the service's handlers as exceptions have no Vary, and those of HEAD are pages.
+func TestHeadersOfErrors(t *testing.T) {
+	t.Parallel()
+	s := seeded(t, Config{})
+	const html, asJSON, vary = "text/html; charset=UTF-8", "application/json", "openstack-api-version"
+	for _, tt := range []struct{ method, path, token, vary, kind string }{
+		{"GET", "/nowhere", "admin", "", asJSON},
+		{"GET", "/resource_providers/" + rp3, "admin", "", asJSON},
+		{"GET", "/resource_providers/" + rp3 + "/inventories", "admin", vary, asJSON},
+		{"DELETE", "/resource_providers/" + rp3 + "/inventories/VCPU", "admin", "", asJSON},
+		{"DELETE", "/resource_providers/" + rp1 + "/inventories/FPGA", "admin", vary, asJSON},
+		{"DELETE", "/resource_providers/" + rp3, "admin", vary, asJSON},
+		{"GET", "/resource_classes/NOPE", "admin", "", asJSON},
+		{"GET", "/traits/NOPE", "admin", vary, asJSON},
+		{"DELETE", "/allocations/" + con, "admin", vary, asJSON},
+		{"GET", "/traits", "demo", "", asJSON},
+		{"GET", "/resource_providers?x=1", "admin", vary, asJSON},
+		{"PATCH", "/traits", "admin", vary, asJSON},
+		{"HEAD", "/traits", "admin", vary, html},
+		{"HEAD", "/nowhere", "admin", "", html},
+		{"GET", "/usages?x=%ff", "admin", "", asJSON},
+	} {
+		got := send(t, s, "1.39", tt.method, tt.path, "", "X-Auth-Token", tt.token)
+		if got.status < 400 || got.header.Get("Vary") != tt.vary || got.header.Get("Content-Type") != tt.kind {
+			t.Errorf("%s %s: got %d, Vary %q, Content-Type %q, want %q, %q", tt.method, tt.path, got.status, got.header.Get("Vary"), got.header.Get("Content-Type"), tt.vary, tt.kind)
+		}
+		if got.status == 500 && got.header.Get("Openstack-Api-Version") != "" {
+			t.Errorf("%s %s: an exception has a microversion", tt.method, tt.path)
+		}
 	}
 }
 

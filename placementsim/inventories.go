@@ -169,8 +169,11 @@ func deleteInventories(c *call) error {
 }
 
 func deleteInventory(c *call) error {
-	class := c.PathValue("class")
-	err := c.state().DeleteInventory(c.PathValue("uuid"), class, c.now)
+	uuid, class := c.PathValue("uuid"), c.PathValue("class")
+	if _, err := c.server.state.Inspect(uuid); err != nil {
+		return err
+	}
+	err := answered(c.state().DeleteInventory(uuid, class, c.now))
 	return c.done(prefixed(err, engine.ErrConcurrentUpdate, "Unable to delete inventory of class "+class+": "))
 }
 

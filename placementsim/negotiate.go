@@ -2,6 +2,8 @@ package placementsim
 
 import (
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,56 +11,84 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// acceptQuality returns the quality of a media type in an Accept header, from 0 (not
-// accepted) to 1. The most specific entry counts.
-func acceptQuality(header, mainType, subType string) float64 {
-	quality, best := 0.0, -1
+// accept is what an Accept header accepts.
+type accept struct {
+	ranges []mediaRange
+	any    bool // the header is malformed: then it is as if it were absent
+}
+
+// mediaRange is a type such as text/html, text/* or */*, in lower case, with its quality from 0 (not accepted) to 1.
+type mediaRange struct {
+	name    string
+	quality float64
+}
+
+var (
+	token       = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+	tokenOrText = "(?:" + token + `|"(?:[\t !#-\[\]-~\x{80}-\x{ff}]|\\[\t -~\x{80}-\x{ff}])*")`
+	mediaName   = regexp.MustCompile("^" + token + "/" + token + "$")
+	mediaParam  = regexp.MustCompile("^" + token + "=" + tokenOrText + "$")
+	mediaWeight = regexp.MustCompile(`^[qQ]=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$`)
+	acceptExt   = regexp.MustCompile("^" + token + "(?:=" + tokenOrText + ")?$")
+)
+
+// readAccept reads an Accept header as the service's library does. A range with a parameter is valid and accepts nothing that is
+// offered here.
+func readAccept(header string) accept {
+	var a accept
 	for entry := range strings.SplitSeq(header, ",") {
-		name, params, _ := strings.Cut(entry, ";")
-		specificity := matchRange(strings.ToLower(strings.TrimSpace(name)), mainType, subType)
-		if specificity > best {
-			best, quality = specificity, qualityOf(params)
+		if entry = strings.Trim(entry, " \t"); entry == "" {
+			continue
 		}
-	}
-	return quality
-}
-
-// matchRange compares a media range with a type: -1 no match, higher is more
-// specific.
-func matchRange(name, mainType, subType string) int {
-	switch name {
-	case mainType + "/" + subType:
-		return 2
-	case mainType + "/*":
-		return 1
-	case "*/*":
-		return 0
-	}
-	return -1
-}
-
-func qualityOf(params string) float64 {
-	for param := range strings.SplitSeq(params, ";") {
-		key, value, _ := strings.Cut(param, "=")
-		if strings.EqualFold(strings.TrimSpace(key), "q") {
-			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil || q < 0 || q > 1 {
-				return 0
+		name, rest, more := strings.Cut(entry, ";")
+		r := mediaRange{strings.ToLower(strings.TrimRight(name, " \t")), 1}
+		if !mediaName.MatchString(r.name) {
+			return accept{any: true}
+		}
+		weighed, offered := false, true
+		for param := ""; more; {
+			param, rest, more = strings.Cut(rest, ";")
+			param = strings.Trim(param, " \t")
+			weight := mediaWeight.FindStringSubmatch(param)
+			switch {
+			case weighed && acceptExt.MatchString(param):
+			case !weighed && weight != nil:
+				weighed = true
+				r.quality, _ = strconv.ParseFloat(strings.TrimSuffix(weight[1], "."), 64) // its form was checked
+			case !weighed && mediaParam.MatchString(param) && !strings.EqualFold(param[:2], "q="):
+				offered = false
+			default:
+				return accept{any: true}
 			}
-			return q
+		}
+		if offered {
+			a.ranges = append(a.ranges, r)
 		}
 	}
-	return 1
+	return a
+}
+
+// quality returns the quality of a media type, from 0 (not accepted) to 1. The most specific range counts.
+func (a accept) quality(mainType, subType string) float64 {
+	if a.any {
+		return 1
+	}
+	for _, name := range []string{mainType + "/" + subType, mainType + "/*", "*/*"} {
+		if i := slices.IndexFunc(a.ranges, func(r mediaRange) bool { return r.name == name }); i >= 0 {
+			return a.ranges[i].quality
+		}
+	}
+	return 0
 }
 
 // errorType is the media type of an error's answer.
 func errorType(r *http.Request) string {
-	accept := r.Header.Get("Accept")
-	if accept == "" {
+	header := r.Header.Get("Accept")
+	if header == "" {
 		return "application/json"
 	}
-	asHTML := acceptQuality(accept, "text", "html")
-	asJSON := acceptQuality(accept, "application", "json")
+	accepted := readAccept(header)
+	asHTML, asJSON := accepted.quality("text", "html"), accepted.quality("application", "json")
 	switch {
 	case asHTML > 0 && asHTML >= asJSON:
 		return "text/html"
@@ -100,28 +130,37 @@ func parseVersion(h http.Header) (version, error) {
 	case "latest":
 		return maxVersion, nil
 	}
-	major, minor, ok := simhttp.ParseVersion(text)
-	if !ok {
-		return 0, &simhttp.Error{Status: http.StatusBadRequest, Text: "Invalid microversion: invalid version string: " + text + "; " + malformation(text)}
+	major, minor, err := readVersion(text)
+	if err != nil {
+		return 0, err
 	}
-	if major != 1 || minor < int(minVersion) || minor > int(maxVersion) {
+	if major != 1 || minor < int64(minVersion) || minor > int64(maxVersion) {
 		return 0, &simhttp.Error{Status: http.StatusNotAcceptable, Text: "Invalid microversion: Unacceptable version header: " + text, Code: versionRange}
 	}
 	return version(minor), nil
 }
 
-func digits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
+// readVersion reads the two numbers of a microversion, as Python's int reads numbers.
+func readVersion(text string) (major, minor int64, err error) {
+	malformed := func(reason string) (int64, int64, error) {
+		return 0, 0, badRequest("Invalid microversion: invalid version string: " + text + "; " + reason)
+	}
+	var numbers []int64
+	for _, part := range strings.SplitN(text, ".", 2) {
+		n, ok := schema.ParseInt(part)
+		if !ok {
+			return malformed("invalid literal for int() with base 10: " + schema.Repr(part))
+		}
+		numbers = append(numbers, integer(n))
+	}
+	if len(numbers) < 2 {
+		return malformed("Version.__new__() missing 1 required positional argument: 'minor'")
+	}
+	return numbers[0], numbers[1], nil
 }
 
-// malformation says what Python finds wrong with a version.
-func malformation(text string) string {
-	for _, part := range strings.SplitN(text, ".", 2) {
-		if !digits(part) {
-			return "invalid literal for int() with base 10: " + schema.Repr(part)
-		}
-	}
-	return "Version.__new__() missing 1 required positional argument: 'minor'"
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
 // getRoot answers the version document.

@@ -153,5 +153,5 @@ func updateProvider(c *call) error {
 }
 
 func deleteProvider(c *call) error {
-	return c.done(c.state().DeleteProvider(c.PathValue("uuid")))
+	return c.done(answered(c.state().DeleteProvider(c.PathValue("uuid"))))
 }

@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,7 +14,9 @@ import (
 // query is a parsed query string: keys in the order they first appear, each
 // with its values in order.
 type query struct {
-	pairs  []queryPair
+	pairs []queryPair
+	// bad is the error about the first name or value that is not UTF-8.
+	bad    error
 	keys   []string
 	values map[string][]string
 }
@@ -30,7 +33,7 @@ func parseQuery(raw string) query {
 			continue
 		}
 		key, value, _ := strings.Cut(pair, "=")
-		key, value = unescape(key), unescape(value)
+		key, value = q.unescape(key), q.unescape(value)
 		if _, seen := q.values[key]; !seen {
 			q.keys = append(q.keys, key)
 		}
@@ -40,10 +43,11 @@ func parseQuery(raw string) query {
 	return q
 }
 
-func unescape(s string) string {
+func (q *query) unescape(s string) string {
 	if plain, err := url.QueryUnescape(s); err == nil {
-		return strings.ToValidUTF8(plain, "\uFFFD")
+		s = plain
 	}
+	q.bad = cmp.Or(q.bad, schema.CheckUTF8([]byte(s)))
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
@@ -65,6 +69,9 @@ func (q query) last(key string) string {
 
 // checkQuery checks the keys, with their last values, against the schema of a name.
 func (c *call) checkQuery(q query, name string) error {
+	if q.bad != nil {
+		return badQuery(q.bad.Error())
+	}
 	if err := c.server.schemas.Validate(name, schema.Texts(q.keys, q.last)); err != nil {
 		return badQuery(err.Error())
 	}

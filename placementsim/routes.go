@@ -2,6 +2,7 @@ package placementsim
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fault"
@@ -92,10 +93,26 @@ func ofProvider(answer func(*call, engine.Inspection) error, absent string) func
 		uuid := c.PathValue("uuid")
 		p, err := c.server.state.Inspect(uuid)
 		if err != nil {
-			return prefixed(err, engine.ErrNotFound, strings.ReplaceAll(absent, "%s", uuid))
+			if absent == "" {
+				return err
+			}
+			return answered(prefixed(err, engine.ErrNotFound, strings.ReplaceAll(absent, "%s", uuid)))
 		}
 		return answer(c, p)
 	}
+}
+
+// decodedPath is an escaped path as a WSGI server reads it: escapes of letters and of slashes are gone.
+func decodedPath(escaped string) string {
+	path, err := url.PathUnescape(escaped)
+	if err != nil || path == escaped {
+		return escaped
+	}
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		segments[i] = url.PathEscape(segment)
+	}
+	return strings.Join(segments, "/")
 }
 
 // Routes lists what the server does, in the order in which it looks for a

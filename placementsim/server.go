@@ -153,7 +153,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	}
 	s.service = &simhttp.Service{
 		Name: "placement", Router: s.router(), Handler: s.serve, WriteError: s.writeError,
-		VersionHeader: versionHeader, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(cfg.Seed, "placement request"),
+		Canonical: decodedPath, VersionHeader: versionHeader, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(cfg.Seed, "placement request"),
 	}
 	for _, opt := range opts {
 		opt(s)

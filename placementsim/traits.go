@@ -58,7 +58,7 @@ func (c *call) traitFilter(q query) (f engine.TraitFilter, err error) {
 func getTrait(c *call) error {
 	t, err := c.server.state.Trait(c.PathValue("name"))
 	if err != nil {
-		return err
+		return answered(err)
 	}
 	c.modified(t.Created)
 	return c.Empty(http.StatusNoContent)
@@ -79,7 +79,7 @@ func putTrait(c *call) error {
 }
 
 func deleteTrait(c *call) error {
-	return c.done(c.state().DeleteTrait(c.PathValue("name")))
+	return c.done(answered(c.state().DeleteTrait(c.PathValue("name"))))
 }
 
 type providerTraitsBody struct {

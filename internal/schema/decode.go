@@ -106,8 +106,11 @@ func Texts(keys []string, value func(key string) string) *Object {
 // elsewhere. Numbers without end become the greatest float64, so that nothing after it has
 // to compute with them. The error has the text of Python's json module.
 func Decode(data []byte) (any, error) {
-	if err := checkUTF8(data); err != nil {
+	if err := CheckUTF8(data); err != nil {
 		return nil, err
+	}
+	if bytes.HasPrefix(data, []byte("\uFEFF")) {
+		return nil, syntaxError("Unexpected UTF-8 BOM (decode using utf-8-sig): line 1 column 1 (char 0)")
 	}
 	d := &decoder{data: data}
 	d.space()
@@ -121,11 +124,9 @@ func Decode(data []byte) (any, error) {
 	return value, nil
 }
 
-func checkUTF8(data []byte) error {
+// CheckUTF8 returns the error of Python's decoder about data that are not UTF-8.
+func CheckUTF8(data []byte) error {
 	if utf8.Valid(data) {
-		if bytes.HasPrefix(data, []byte("\uFEFF")) {
-			return syntaxError("Unexpected UTF-8 BOM (decode using utf-8-sig): line 1 column 1 (char 0)")
-		}
 		return nil
 	}
 	at := 0

@@ -92,7 +92,7 @@ func (id Identity) Headers() http.Header {
 }
 
 // claimed reads the identity that a request claims for itself, by the conventions of
-// Placement's "noauth2": the token is the user, or user:project; the user "admin" has the role
+// Placement's "noauth2": the token is the user, or user:project, and an empty one a user without a name; the user "admin" has the role
 // admin and those that it implies; X-Roles and X-Project-Id win over the token.
 func claimed(h http.Header) Identity {
 	id := identityOf(h)
@@ -116,7 +116,7 @@ const textUnauthorized = "The request you have made requires authentication."
 // verifier that cannot tell. An X-Service-Token is checked, too: see checkServiceToken.
 func (c *Call) Authenticate(verifier sim.TokenVerifier, serviceRoles ...string) (err error) {
 	if verifier == nil {
-		if c.Header.Get("X-Auth-Token") == "" {
+		if _, sent := c.Header["X-Auth-Token"]; !sent {
 			return unauthorized()
 		}
 		c.Identity = claimed(c.Header)
