@@ -154,7 +154,7 @@ func (c *call) anyBody(name string) (any, error) {
 	case err != nil:
 		return nil, badRequest("Malformed JSON: " + err.Error())
 	}
-	value, err := schema.Decode(data)
+	value, err := c.server.release.python.Decode(data)
 	if err != nil {
 		return nil, badRequest("Malformed JSON: " + err.Error())
 	}

@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,33 +87,41 @@ func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 // readGroups reads the groups in the order in which they begin.
 func (c *call) readGroups(q query) ([]engine.Group, error) {
 	groups := make([]engine.Group, 0, 4)
+	index, read := make(map[string]int), make(map[string]bool)
 	for _, pair := range q.pairs {
 		name, suffix, ok := groupKey(pair.key, c.version)
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(groups, func(g engine.Group) bool { return g.Suffix == suffix })
-		if i < 0 {
+		i, known := index[suffix]
+		if !known {
 			i = len(groups)
+			index[suffix] = i
 			groups = append(groups, engine.Group{Suffix: suffix, Place: i})
 		}
-		if err := c.readKey(&groups[i], name, pair.value, q.values[pair.key]); err != nil {
+		all := q.values[pair.key]
+		if read[pair.key] {
+			all = nil
+		}
+		read[pair.key] = true
+		if err := c.readKey(&groups[i], name, pair.value, all); err != nil {
 			return nil, err
 		}
 	}
 	return groups, nil
 }
 
-// readKey reads a value of one of groupKeys. All values of required and member_of count, of the others the last.
+// readKey reads a value of one of groupKeys, of which the last counts, or all values where the key comes first, which count for
+// required and member_of.
 func (c *call) readKey(g *engine.Group, name, value string, all []string) (err error) {
-	switch name {
-	case "resources":
+	switch {
+	case name == "resources":
 		g.Resources, err = parseResources(value)
-	case "required":
+	case name == "required" && all != nil:
 		g.Traits, err = parseRequired(all, c.version)
-	case "member_of":
+	case name == "member_of" && all != nil:
 		g.Aggregates, err = parseMemberOf(all, g.Suffix, c.version)
-	case "in_tree":
+	case name == "in_tree":
 		if g.InTree = strings.TrimSpace(value); !uuids.Like(g.InTree) {
 			return badQuery("Expected 'in_tree' parameter to be a format of uuid. Got: " + value)
 		}
@@ -192,28 +201,32 @@ func (c *call) checkGroups(groups []engine.Group, subtrees [][]string) error {
 	if c.version < sinceSameSubtree {
 		return checkOrphans(groups)
 	}
-	named := slices.Concat(subtrees...)
-	slices.Sort(named)
-	named = slices.Compact(named)
-	var known, bare, bad []string
+	named, known := make(map[string]bool), make(map[string]bool)
+	for _, suffix := range slices.Concat(subtrees...) {
+		named[suffix] = true
+	}
+	var suffixes, bad, unknown []string
+	withResources := false
 	for _, g := range groups {
-		known = append(known, g.Suffix)
-		if len(g.Resources) > 0 {
-			continue
-		}
-		bare = append(bare, g.Suffix)
-		if !slices.Contains(named, g.Suffix) {
+		known[g.Suffix] = true
+		suffixes = append(suffixes, g.Suffix)
+		withResources = withResources || len(g.Resources) > 0
+		if len(g.Resources) == 0 && !named[g.Suffix] {
 			bad = append(bad, g.Suffix)
 		}
 	}
-	unknown := slices.DeleteFunc(named, func(suffix string) bool { return slices.Contains(known, suffix) })
+	for _, suffix := range slices.Sorted(maps.Keys(named)) {
+		if !known[suffix] {
+			unknown = append(unknown, suffix)
+		}
+	}
 	switch {
-	case len(bare) == len(known):
+	case !withResources:
 		return &simhttp.Error{Status: 400, Code: codeMissingValue, Text: "There must be at least one resources or resources[$S] parameter."}
 	case bad != nil:
 		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - [" + schema.ReprList(bad) + "]."}
-	case len(unknown) > 0:
-		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Real suffixes should be specified in `same_subtree`: [" + schema.ReprList(unknown) + "] not found in [" + schema.ReprList(known) + "]."}
+	case unknown != nil:
+		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Real suffixes should be specified in `same_subtree`: [" + schema.ReprList(unknown) + "] not found in [" + schema.ReprList(suffixes) + "]."}
 	}
 	return nil
 }
@@ -253,8 +266,15 @@ func checkConflicts(groups []engine.Group, v version) error {
 
 // conflicting lists the required sets that are forbidden as a whole, each sorted.
 func conflicting(t engine.TraitRequirement) (sets [][]string) {
+	if t.Forbidden == nil {
+		return nil
+	}
+	forbidden := make(map[string]bool, len(t.Forbidden))
+	for _, name := range t.Forbidden {
+		forbidden[name] = true
+	}
 	for _, anyOf := range t.Required {
-		if !slices.ContainsFunc(anyOf, func(name string) bool { return !slices.Contains(t.Forbidden, name) }) {
+		if !slices.ContainsFunc(anyOf, func(name string) bool { return !forbidden[name] }) {
 			sets = append(sets, slices.Compact(slices.Sorted(slices.Values(anyOf))))
 		}
 	}

@@ -176,6 +176,7 @@ func TestCandidateQueryErrors(t *testing.T) {
 		{"1.39", "resources=VCPU:-2", "Requested resource VCPU requires amount >= 1. Got: -2.", ""},
 		{"1.39", "resources=VCPU:%20-0_2", "Requested resource VCPU requires amount >= 1. Got: -2.", ""},
 		{"1.39", "resources=VCPU:1__0", "Requested resource VCPU expected positive integer amount. Got: 1__0.", ""},
+		{"1.39", "resources=VCPU:1;resources%=VCPU:1", "'resources%' does not match any of the regexes", ""},
 		{"1.39", "resources=VCPU:0&resources=VCPU:1", "Requested resource VCPU requires amount >= 1. Got: 0.", ""},
 		{"1.39", "resources1=VCPU:0&resources=VCPU", "Requested resource VCPU requires amount >= 1. Got: 0.", ""},
 		{"1.39", "resources=NOPE:2", "Invalid resource class in resources parameter", ""},

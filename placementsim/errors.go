@@ -255,8 +255,9 @@ func htmlPage(status int, title, text string) string {
 // all other errors.
 func writeUnauthorized(c *simhttp.Call) {
 	simhttp.WriteJSON(c.W, http.StatusUnauthorized, map[string]string{
-		"message": "The request you have made requires authentication.",
-		"code":    "401 Unauthorized",
-		"title":   "Unauthorized",
+		"message": "This server could not verify that you are authorized to access the document you requested. Either you supplied the wrong " +
+			"credentials (e.g., bad password), or your browser does not understand how to supply the credentials required.<br /><br />\n\n\n",
+		"code":  "401 Unauthorized",
+		"title": "Unauthorized",
 	})
 }

@@ -1,10 +1,12 @@
 package placementsim
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
@@ -42,6 +44,30 @@ func newInventoryBody(i engine.Inventory) inventoryBody {
 		Total: i.Total, Reserved: i.Reserved, MinUnit: i.MinUnit, MaxUnit: i.MaxUnit,
 		StepSize: i.StepSize, AllocationRatio: ratioBody(i.AllocationRatio),
 	}
+}
+
+// echo is an inventory as the service repeats it after a write: numbers as they were sent, and the defaults of what was
+// left out.
+func echo(sent *schema.Object) listing[json.RawMessage] {
+	var body listing[json.RawMessage]
+	for _, field := range [...]struct{ name, fallback string }{
+		{"total", "0"}, {"reserved", "0"}, {"min_unit", "1"}, {"max_unit", "2147483647"}, {"step_size", "1"}, {"allocation_ratio", "1.0"},
+	} {
+		text := field.fallback
+		if value, found := sent.Find(field.name); found {
+			text = schema.Repr(value)
+		}
+		body.add(field.name, json.RawMessage(text))
+	}
+	return body
+}
+
+// writeEcho answers the write of one inventory.
+func (c *call) writeEcho(status int, p engine.Inspection, sent *schema.Object) error {
+	c.modified()
+	body := echo(sent)
+	body.add("resource_provider_generation", json.RawMessage(strconv.Itoa(p.Generation)))
+	return c.JSON(status, body)
 }
 
 // readInventory fills in the defaults of what a body leaves out.
@@ -112,8 +138,7 @@ func postInventory(c *call) error {
 			"Unable to create inventory for resource provider "+uuid+": ")
 	}
 	c.location(providerPath(uuid) + "/inventories/" + url.PathEscape(class))
-	c.modified()
-	return c.JSON(http.StatusCreated, oneInventoryBody{p.Generation, newInventoryBody(spec)})
+	return c.writeEcho(http.StatusCreated, p, body)
 }
 
 func putInventory(c *call) error {
@@ -127,8 +152,7 @@ func putInventory(c *call) error {
 	if err != nil {
 		return inventoryFailure(err, "update", uuid)
 	}
-	c.modified()
-	return c.JSON(http.StatusOK, oneInventoryBody{p.Generation, newInventoryBody(spec)})
+	return c.writeEcho(http.StatusOK, p, body)
 }
 
 func putInventories(c *call) error {
@@ -146,7 +170,16 @@ func putInventories(c *call) error {
 		err = prefixed(inventoryFailure(err, "update", uuid), engine.ErrInventoryInUse, "update conflict: ")
 		return prefixed(err, engine.ErrUnknownClass, "Unknown resource class in inventory for resource provider "+uuid+": ")
 	}
-	return c.writeInventories(p)
+	var echoes listing[listing[json.RawMessage]]
+	for class, sent := range object(body.Get("inventories")).All() {
+		echoes.add(class, echo(object(sent)))
+	}
+	if len(echoes) == 0 {
+		c.noCache()
+	} else {
+		c.modified()
+	}
+	return c.JSON(http.StatusOK, map[string]any{"resource_provider_generation": p.Generation, "inventories": echoes})
 }
 
 // readInventories reads a map of inventories by class. The schema does not look

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
@@ -24,15 +25,11 @@ type query struct {
 // queryPair is a key with one of its values.
 type queryPair struct{ key, value string }
 
-// parseQuery reads a query string. Unlike net/url it never fails: a bad escape
-// stands for itself, as in Python.
+// parseQuery reads a query string as webob does: pairs end at "&" and at ";", and an escape that is malformed stands for itself.
 func parseQuery(raw string) query {
 	q := query{keys: make([]string, 0, 8), values: make(map[string][]string)}
-	for pair := range strings.SplitSeq(raw, "&") {
-		if pair == "" {
-			continue
-		}
-		key, value, _ := strings.Cut(pair, "=")
+	for item := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' || r == ';' }) {
+		key, value, _ := strings.Cut(item, "=")
 		key, value = q.unescape(key), q.unescape(value)
 		if _, seen := q.values[key]; !seen {
 			q.keys = append(q.keys, key)
@@ -44,11 +41,30 @@ func parseQuery(raw string) query {
 }
 
 func (q *query) unescape(s string) string {
-	if plain, err := url.QueryUnescape(s); err == nil {
-		s = plain
+	plain, err := url.QueryUnescape(s)
+	if err != nil {
+		plain = unescapeBytes(s)
 	}
-	q.bad = cmp.Or(q.bad, schema.CheckUTF8([]byte(s)))
-	return strings.ToValidUTF8(s, "\uFFFD")
+	q.bad = cmp.Or(q.bad, schema.CheckUTF8([]byte(plain)))
+	return strings.ToValidUTF8(plain, "\uFFFD")
+}
+
+// unescapeBytes is url.QueryUnescape for a text with malformed escapes.
+func unescapeBytes(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		n, err := strconv.ParseUint(s[min(i+1, len(s)):min(i+3, len(s))], 16, 8)
+		switch {
+		case s[i] == '%' && err == nil && i+2 < len(s):
+			b.WriteByte(byte(n))
+			i += 2
+		case s[i] == '+':
+			b.WriteByte(' ')
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
 }
 
 func (q query) has(key string) bool { _, ok := q.values[key]; return ok }

@@ -35,6 +35,7 @@ type release struct {
 	operators       []string // the roles that allow most operations, each alone
 	policy          Policy   // without configuration
 	jsonschema      schema.Library
+	python          schema.Python
 	osTraits        string
 }
 
@@ -63,22 +64,23 @@ const (
 //   - Over-full inventories: commit 5ac4c70 (LP 2104040).
 //   - Roles and policy: commit 636d65e3; oslo.policy enforces new defaults and scope since 4.4.0, which is in 2024.2.
 //   - jsonschema and os-traits: the upper constraints of the series. A distribution may have others.
+//   - Python: Debian 12 has 3.11 with 8.0.0, Debian 13 has 3.13 with 13.0.0, and sid 3.14 with 16.0.0; what is between them is a guess.
 func releases() []release {
 	admin, both := []string{"admin"}, []string{"admin", "service"}
 	return []release{
-		{"8.0.0", "zed", noOptions, refused, admin, PolicyDefault, 14, "2.9.0"},
-		{"9.0.0", "2023.1", noOptions, refused, both, PolicyDefault, 16, "2.10.0"},
-		{"10.0.0", "2023.2", noOptions, refused, both, PolicyDefault, 17, "3.0.0"},
-		{"10.0.1", "2023.2", withMaximum, refused, both, PolicyDefault, 17, "3.0.0"},
-		{"11.0.0", "2024.1", noOptions, refused, both, PolicyDefault, 19, "3.0.0"},
-		{"11.0.1", "2024.1", withMaximum, refused, both, PolicyDefault, 19, "3.0.0"},
-		{"12.0.0", "2024.2", noOptions, refused, both, PolicySecure, 19, "3.1.0"},
-		{"12.0.1", "2024.2", withMaximum, refused, both, PolicySecure, 19, "3.1.0"},
-		{"12.0.2", "2024.2", withTrees, refused, both, PolicySecure, 19, "3.1.0"},
-		{"13.0.0", "2025.1", withMaximum, refused, both, PolicySecure, 23, "3.3.0"},
-		{"14.0.0", "2025.2", withMaximum, accepted, both, PolicySecure, 25, "3.5.0"},
-		{"15.0.0", "2026.1", withTrees, accepted, both, PolicySecure, 26, "3.6.0"},
-		{"16.0.0", "2026.2", withTrees, accepted, both, PolicySecure, 26, "3.9.0"},
+		{"8.0.0", "zed", noOptions, refused, admin, PolicyDefault, 14, 11, "2.9.0"},
+		{"9.0.0", "2023.1", noOptions, refused, both, PolicyDefault, 16, 11, "2.10.0"},
+		{"10.0.0", "2023.2", noOptions, refused, both, PolicyDefault, 17, 12, "3.0.0"},
+		{"10.0.1", "2023.2", withMaximum, refused, both, PolicyDefault, 17, 12, "3.0.0"},
+		{"11.0.0", "2024.1", noOptions, refused, both, PolicyDefault, 19, 12, "3.0.0"},
+		{"11.0.1", "2024.1", withMaximum, refused, both, PolicyDefault, 19, 12, "3.0.0"},
+		{"12.0.0", "2024.2", noOptions, refused, both, PolicySecure, 19, 12, "3.1.0"},
+		{"12.0.1", "2024.2", withMaximum, refused, both, PolicySecure, 19, 12, "3.1.0"},
+		{"12.0.2", "2024.2", withTrees, refused, both, PolicySecure, 19, 12, "3.1.0"},
+		{"13.0.0", "2025.1", withMaximum, refused, both, PolicySecure, 23, 13, "3.3.0"},
+		{"14.0.0", "2025.2", withMaximum, accepted, both, PolicySecure, 25, 13, "3.5.0"},
+		{"15.0.0", "2026.1", withTrees, accepted, both, PolicySecure, 26, 13, "3.6.0"},
+		{"16.0.0", "2026.2", withTrees, accepted, both, PolicySecure, 26, 14, "3.9.0"},
 	}
 }
 

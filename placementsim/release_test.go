@@ -54,6 +54,10 @@ func releaseRows() []releaseRow {
 			first(6, "?", "403"), status("/usages?project_id=q", "X-Auth-Token", "u:p", "X-Roles", "reader")},
 		{"text about an empty object", "upper-constraints.txt: jsonschema 4.14.0 to 4.26.0; jsonschema 4.21.0",
 			first(9, "{} does not have enough properties", "{} should be non-empty"), emptyObjectText},
+		{"keys of a schema in a text", "upper-constraints.txt: jsonschema 4.14.0 to 4.26.0; jsonschema 4.23.0",
+			first(9, "{'maximum': 2147483647, 'minimum': 1, 'type': 'integer'}", "{'type': 'integer', 'maximum': 2147483647, 'minimum': 1}"), schemaText},
+		{"text about a trailing comma", "Python 3.13, Lib/json/decoder.py",
+			first(9, "Expecting property name enclosed in double quotes", "Illegal trailing comma before end of object"), trailingCommaText},
 		// Upstream: 353 names in 3.1.0, 358 in 3.3.0. One and three are not known.
 		{"standard traits", "upper-constraints.txt: os-traits 2.9.0, 2.10.0, 3.0.0, 3.1.0, 3.3.0, 3.5.0, 3.6.0, 3.9.0",
 			cells("          345  348  349  349  349  349  352  352  352  355  369  372  377"), countTraits},
@@ -187,6 +191,20 @@ func emptyObjectText(t *testing.T, release Release) string {
 	return text[strings.Index(text, "{}"):]
 }
 
+func schemaText(t *testing.T, release Release) string {
+	got := send(t, seeded(t, Config{Release: release}), "1.39", "PUT", "/resource_providers/"+rp1+"/inventories/VCPU", `{"resource_provider_generation": 1, "total": 0}`)
+	_, text, _ := strings.Cut(fmt.Sprint(got.at(t, "errors", "0", "detail")), "schema['properties']['total']:     ")
+	text, _, _ = strings.Cut(text, "  On")
+	return text
+}
+
+func trailingCommaText(t *testing.T, release Release) string {
+	got := send(t, newServer(t, Config{Release: release}), "1.39", "POST", "/allocations", `{"a": 1,}`)
+	_, text, _ := strings.Cut(fmt.Sprint(got.at(t, "errors", "0", "detail")), "Malformed JSON: ")
+	text, _, _ = strings.Cut(text, ": line")
+	return text
+}
+
 func countTraits(t *testing.T, release Release) string {
 	list, _ := send(t, newServer(t, Config{Release: release}), "1.39", "GET", "/traits", "").at(t, "traits").([]any)
 	return fmt.Sprint(len(list))
@@ -244,14 +262,14 @@ const (
 func TestTableOfReleases(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(beginReleases + "\n")
-	b.WriteString("| version | series | options of the generation of candidates | less beyond the capacity | roles | policy | `{}` | standard traits |\n")
+	b.WriteString("| version | series | options of the generation of candidates | less beyond the capacity | roles | policy | texts | standard traits |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|\n")
 	for _, r := range releases() {
 		options := []string{"max_allocation_candidates", "allocation_candidates_generation_strategy", "optimize_for_wide_provider_trees"}
 		options = options[:map[candidateOptions]int{noOptions: 0, withMaximum: 2, withTrees: 3}[r.options]]
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | `%s` | %s | os-traits %s: %d |\n", r.version, r.series, quoted(options),
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | `%s` | jsonschema 4.%d, Python 3.%d | os-traits %s: %d |\n", r.version, r.series, quoted(options),
 			map[overfullWrites]string{refused: "409", accepted: "204"}[r.overfull], quoted(r.operators), r.policy,
-			strings.TrimPrefix(emptyObjectText(t, r.version), "{} "), r.osTraits, len(standardTraits(r.osTraits)))
+			r.jsonschema, r.python, r.osTraits, len(standardTraits(r.osTraits)))
 	}
 	b.WriteString("\n" + endReleases)
 	checkGenerated(t, beginReleases, endReleases, b.String())

@@ -52,7 +52,8 @@ func TestInventoryLife(t *testing.T) {
 		turn{"1.26", "POST", all, `{"resource_class":"PGPU","total":2,"reserved":3}`, 400, []string{"greater than total"}, codeUndefined},
 		turn{"1.26", "POST", all, `{"resource_class":"PGPU","total":2,"reserved":2}`, 201, nil, ""},
 		turn{"1.39", "PUT", vcpu, `{"resource_provider_generation":1,"total":9}`, 409, []string{"resource provider generation conflict"}, codeConcurrentUpdate},
-		turn{"1.39", "PUT", vcpu, `{"resource_provider_generation":2,"total":4.0,"allocation_ratio":16}`, 200, []string{`"total":4,`, `"allocation_ratio":16.0`, `"resource_provider_generation":3`}, ""},
+		turn{"1.39", "PUT", vcpu, `{"resource_provider_generation":2,"total":4.0,"allocation_ratio":16}`, 200, []string{`"total":4.0,`, `"allocation_ratio":16,`, `"max_unit":2147483647`, `"resource_provider_generation":3`}, ""},
+		turn{"1.39", "GET", vcpu, "", 200, []string{`"total":4,`, `"allocation_ratio":16.0`}, ""},
 		turn{"1.39", "PUT", vcpu, `{"resource_provider_generation":3,"total":true}`, 400, []string{"True is not of type 'integer'"}, ""},
 		turn{"1.39", "PUT", vcpu, `{"resource_provider_generation":3,"total":0}`, 400, []string{"0 is less than the minimum of 1", "Failed validating 'minimum' in schema['properties']['total']"}, ""},
 		turn{"1.39", "PUT", vcpu, `{"resource_provider_generation":3}`, 400, []string{"'total' is a required property", "Failed validating 'required' in schema"}, ""},
@@ -61,7 +62,7 @@ func TestInventoryLife(t *testing.T) {
 		turn{"1.39", "GET", all + "/FPGA", "", 404, []string{"No inventory of class FPGA for " + rp1}, ""},
 		turn{"1.39", "PUT", all, `{"resource_provider_generation":3,"inventories":{"bad-key":{"total":1}}}`, 400, []string{"Unknown resource class in inventory"}, ""},
 		turn{"1.39", "PUT", all, `{"resource_provider_generation":3,"inventories":{"bad-key":{}}}`, 400, []string{"'total' is a required property"}, ""},
-		turn{"1.39", "PUT", all, `{"resource_provider_generation":3,"inventories":{"VCPU":{"total":4}}}`, 200, []string{`"resource_provider_generation":4`}, ""},
+		turn{"1.39", "PUT", all, `{"resource_provider_generation":3,"inventories":{"VCPU":{"total":4,"reserved":0.0}}}`, 200, []string{`"inventories":{"VCPU":{"total":4,"reserved":0.0,`, `"resource_provider_generation":4`}, ""},
 		turn{"1.27", "PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u"}`, 204, nil, ""},
 		turn{"1.39", "PUT", all, `{"resource_provider_generation":5,"inventories":{}}`, 409, []string{"Inventory for 'VCPU' on resource provider '" + rp1 + "' in use"}, codeInventoryInUse},
 		turn{"1.39", "DELETE", all, "", 409, nil, codeInventoryInUse},
@@ -368,14 +369,14 @@ func TestErrorsAreOneLine(t *testing.T) {
 	for _, tt := range []struct{ method, path, contentType, body, want string }{
 		{"PUT", "/resource_providers/" + rp1 + "/inventories/VCPU", "application/json", `{"resource_provider_generation": 1, "total": "abc"}`, malformed +
 			"JSON does not validate: 'abc' is not of type 'integer'  Failed validating 'type' in schema['properties']['total']:     " +
-			"{'maximum': 2147483647, 'minimum': 1, 'type': 'integer'}  On instance['total']:     'abc'  "},
+			"{'type': 'integer', 'maximum': 2147483647, 'minimum': 1}  On instance['total']:     'abc'  "},
 		{"GET", "/resource_providers?member_of=x&a=1", "", "", malformed +
 			"Invalid query string parameters: Additional properties are not allowed ('a' was unexpected)  Failed validating 'additionalProperties' in schema:     " +
-			"{'additionalProperties': False,      'properties': {'in_tree': {'format': 'uuid', 'type': 'string'},                     'member_of': {'type': 'string'},                     " +
-			"'name': {'type': 'string'},                     'required': {'type': 'string'},                     'resources': {'type': 'string'},                     " +
-			"'uuid': {'format': 'uuid', 'type': 'string'}},      'type': 'object'}  On instance:     {'a': '1', 'member_of': 'x'}  "},
+			"{'type': 'object',      'properties': {'name': {'type': 'string'},                     'uuid': {'type': 'string', 'format': 'uuid'},                     " +
+			"'member_of': {'type': 'string'},                     'resources': {'type': 'string'},                     'in_tree': {'type': 'string', 'format': 'uuid'},                     " +
+			"'required': {'type': 'string'}},      'additionalProperties': False}  On instance:     {'member_of': 'x', 'a': '1'}  "},
 		{"POST", "/allocations", "application/json", `{"a":1,}`, malformed +
-			"Malformed JSON: Expecting property name enclosed in double quotes: line 1 column 8 (char 7)  "},
+			"Malformed JSON: Illegal trailing comma before end of object: line 1 column 7 (char 6)  "},
 		{"PATCH", "/traits", "", "", "The method PATCH is not allowed for this resource. \n\n The method specified is not allowed for this resource."},
 		{"POST", "/resource_providers", "text/plain", `{}`, "The request media type text/plain is not supported by this server. \n\n The media type text/plain is not supported, use application/json"},
 		{"GET", "/resource_providers/<b>x/traits", "", "", "The resource could not be found.\n\n No resource provider with uuid x found: No resource provider with uuid x found  "},

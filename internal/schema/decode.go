@@ -101,18 +101,27 @@ func Texts(keys []string, value func(key string) string) *Object {
 	return o
 }
 
+// Python is a release of Python, whose json module words errors: 11 is 3.11, 0 the oldest.
+type Python int
+
+// namesTrailingCommas is the first release with a text of its own about a comma before the end of an object or a list.
+const namesTrailingCommas Python = 13
+
+// Decode is [Python.Decode] of the oldest release.
+func Decode(data []byte) (any, error) { return Python(0).Decode(data) }
+
 // Decode reads one JSON document into *Object, []any, string, bool, nil, int64 where a
 // number is written as an integer that fits, *big.Int where it does not, and float64
 // elsewhere. Numbers without end become the greatest float64, so that nothing after it has
 // to compute with them. The error has the text of Python's json module.
-func Decode(data []byte) (any, error) {
+func (p Python) Decode(data []byte) (any, error) {
 	if err := CheckUTF8(data); err != nil {
 		return nil, err
 	}
 	if bytes.HasPrefix(data, []byte("\uFEFF")) {
 		return nil, syntaxError("Unexpected UTF-8 BOM (decode using utf-8-sig): line 1 column 1 (char 0)")
 	}
-	d := &decoder{data: data}
+	d := &decoder{data: data, python: p}
 	d.space()
 	value, err := d.value(0)
 	if err != nil {
@@ -160,8 +169,9 @@ const maxDepth = 990
 
 // decoder reads a document from a position on.
 type decoder struct {
-	data []byte
-	at   int
+	data   []byte
+	at     int
+	python Python
 }
 
 // expected is the error about a position.
@@ -249,10 +259,9 @@ func (d *decoder) object(depth int) (any, error) {
 		if d.space(); d.next('}') {
 			return o, nil
 		}
-		if !d.next(',') {
-			return nil, d.expected("Expecting ',' delimiter", d.at)
+		if err := d.comma('}', "object"); err != nil {
+			return nil, err
 		}
-		d.space()
 	}
 }
 
@@ -271,11 +280,22 @@ func (d *decoder) array(depth int) (any, error) {
 		if d.space(); d.next(']') {
 			return list, nil
 		}
-		if !d.next(',') {
-			return nil, d.expected("Expecting ',' delimiter", d.at)
+		if err := d.comma(']', "array"); err != nil {
+			return nil, err
 		}
-		d.space()
 	}
+}
+
+// comma passes a comma that is not the last thing of an object or an array, and the blanks behind it.
+func (d *decoder) comma(end byte, of string) error {
+	at := d.at
+	if !d.next(',') {
+		return d.expected("Expecting ',' delimiter", at)
+	}
+	if d.space(); d.python >= namesTrailingCommas && d.at < len(d.data) && d.data[d.at] == end {
+		return d.expected("Illegal trailing comma before end of "+of, at)
+	}
+	return nil
 }
 
 func (d *decoder) text() (string, error) {

@@ -130,8 +130,7 @@ func ReprList(list []string) string {
 }
 
 // pretty writes a value as Python's pprint does in 72 columns.
-func pretty(value any) string {
-	p := printer{}
+func (p printer) pretty(value any) string {
 	p.value(value, 0, 0, 0)
 	return string(p.out)
 }
@@ -139,11 +138,14 @@ func pretty(value any) string {
 const prettyWidth = 72
 
 // printer lays out values: on one line if they fit, else an item a line.
-type printer struct{ out []byte }
+type printer struct {
+	order func(*Object) iter.Seq2[string, any] // of the keys of objects
+	out   []byte
+}
 
 // value writes a value that begins at a column and leaves room for what follows it.
 func (p *printer) value(value any, column, room, level int) {
-	line := appendRepr(nil, value, (*Object).sorted)
+	line := appendRepr(nil, value, p.order)
 	if utf8.RuneCount(line) > prettyWidth-column-room {
 		switch v := value.(type) {
 		case *Object:
@@ -177,7 +179,7 @@ func (p *printer) newLine(column int) {
 func (p *printer) object(o *Object, column, room, level int) {
 	p.out = append(p.out, '{')
 	i := 0
-	for key, item := range o.sorted() {
+	for key, item := range p.order(o) {
 		if i > 0 {
 			p.out = append(p.out, ',')
 			p.newLine(column + 1)

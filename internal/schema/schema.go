@@ -45,8 +45,15 @@ func Load(files fs.FS, dir string, isUUID func(string) bool) (*Set, error) {
 // Library is a release of Python's jsonschema library: 19 is 4.19. Its texts say what is wrong; those of 0 are the oldest.
 type Library int
 
-// namesEmptiness is the first release with texts of its own for values that must, or must not, be empty.
-const namesEmptiness Library = 21
+const (
+	// namesEmptiness is the first release with texts of its own for values that must, or must not, be empty.
+	namesEmptiness Library = 21
+	// comparesPaths is the first release that compares paths of one length: of the parts of a value that are wrong, it reports the
+	// last key or index of all, and of alternatives the first.
+	comparesPaths Library = 22
+	// keepsOrder is the first release that shows the keys of objects in their order, and not sorted.
+	keepsOrder Library = 23
+)
 
 // In returns the set with the texts of a library.
 func (s *Set) In(library Library) *Set { return &Set{library: library, compiled: s.compiled} }
@@ -60,7 +67,8 @@ type Violation struct {
 	// Phrase says what is wrong: "'name' is a required property".
 	Phrase string
 	// what failed, for the text
-	failed *failure
+	failed  *failure
+	library Library
 }
 
 // Error implements error with the text of Python's jsonschema library: what is wrong, the
@@ -68,9 +76,13 @@ type Violation struct {
 func (v *Violation) Error() string {
 	place := v.failed.place[:len(v.failed.place)-1]
 	indented := func(text string) string { return strings.ReplaceAll(text, "\n", "\n    ") }
+	p := printer{order: (*Object).sorted}
+	if v.library >= keepsOrder {
+		p.order = (*Object).All
+	}
 	return v.Phrase +
-		"\n\nFailed validating " + Repr(v.Keyword) + " in schema" + brackets(place) + ":\n    " + indented(pretty(v.failed.node.doc)) +
-		"\n\nOn instance" + brackets(v.failed.path) + ":\n    " + indented(prettyOf(v.failed.value))
+		"\n\nFailed validating " + Repr(v.Keyword) + " in schema" + brackets(place) + ":\n    " + indented(p.pretty(v.failed.node.doc)) +
+		"\n\nOn instance" + brackets(v.failed.path) + ":\n    " + indented(p.prettyOf(v.failed.value))
 }
 
 // Validate checks a value of [Decode] against the schema of a name. The error is a
@@ -89,8 +101,8 @@ func (s *Set) Validate(name string, value any) error {
 		s.runs.Put(r)
 		return nil
 	}
-	failed := bestMatch(r.found)
-	v := &Violation{Phrase: failed.phrase(), failed: failed}
+	failed := s.library.bestMatch(r.found)
+	v := &Violation{Phrase: failed.phrase(), failed: failed, library: s.library}
 	v.Keyword, _ = failed.place[len(failed.place)-1].(string)
 	for _, step := range failed.path {
 		v.Path = append(v.Path, fmt.Sprint(step))
@@ -101,16 +113,16 @@ func (s *Set) Validate(name string, value any) error {
 // bestMatch picks the failure to report as the Python library does: the first of those
 // nearest to the root of the value that are of the wrong type. Of alternatives it is the
 // least relevant failure, unless two are alike.
-func bestMatch(found []*failure) *failure {
+func (l Library) bestMatch(found []*failure) *failure {
 	best := found[0]
 	for _, f := range found[1:] {
-		if relevance(f, best) > 0 {
+		if l.relevance(f, best) > 0 {
 			best = f
 		}
 	}
 	for len(best.context) > 0 {
-		least := slices.SortedStableFunc(slices.Values(best.context), relevance)
-		if len(least) > 1 && relevance(least[0], least[1]) == 0 {
+		least := slices.SortedStableFunc(slices.Values(best.context), l.relevance)
+		if len(least) > 1 && l.relevance(least[0], least[1]) == 0 {
 			break
 		}
 		best = least[0]
@@ -118,12 +130,28 @@ func bestMatch(found []*failure) *failure {
 	return best
 }
 
-func relevance(a, b *failure) int {
+func (l Library) relevance(a, b *failure) int {
+	paths := 0
+	if l >= comparesPaths {
+		paths = slices.CompareFunc(a.path, b.path, compareSteps)
+	}
 	return cmp.Or(
 		len(b.path)-len(a.path),
+		paths,
 		compareBools(a.context == nil, b.context == nil),
 		compareBools(!a.matchesType(), !b.matchesType()),
 	)
+}
+
+// compareSteps compares two keys or two indexes.
+func compareSteps(a, b any) int {
+	if i, isIndex := a.(int); isIndex {
+		j, _ := b.(int)
+		return i - j
+	}
+	key, _ := a.(string)
+	other, _ := b.(string)
+	return strings.Compare(key, other)
 }
 
 func compareBools(a, b bool) int {
@@ -155,11 +183,11 @@ func cut(s string) string {
 }
 
 // prettyOf is pretty for a value of any size.
-func prettyOf(value any) string {
+func (p printer) prettyOf(value any) string {
 	if line := Repr(value); len(line) > maxShown {
 		return cut(line)
 	}
-	return pretty(value)
+	return p.pretty(value)
 }
 
 func brackets(steps []any) string {

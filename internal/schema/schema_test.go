@@ -24,11 +24,25 @@ func load(t *testing.T, doc string) *schema.Set {
 	return schemas
 }
 
-// testdata/python.json has a schema, documents, and what Python 3.11's json and jsonschema
-// 4.10.3 say of them; each has one error or none.
+// The files have a schema, documents, and what a release of Python's json and of jsonschema say of them. In python.json each
+// document has one error or none.
 func TestTextsAreThoseOfPython(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/python.json")
+	for _, said := range []struct {
+		file    string
+		python  schema.Python
+		library schema.Library
+	}{{"python.json", 11, 10}, {"newest.json", 14, 26}} {
+		t.Run(said.file, func(t *testing.T) {
+			t.Parallel()
+			compareTexts(t, said.file, said.python, said.library)
+		})
+	}
+}
+
+func compareTexts(t *testing.T, file string, python schema.Python, library schema.Library) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +53,10 @@ func TestTextsAreThoseOfPython(t *testing.T) {
 	if err := json.Unmarshal(data, &said); err != nil {
 		t.Fatal(err)
 	}
-	schemas := load(t, string(said.Schema))
+	schemas := load(t, string(said.Schema)).In(library)
 	for _, c := range said.Cases {
 		got := ""
-		if value, err := schema.Decode([]byte(c.Document)); err != nil {
+		if value, err := python.Decode([]byte(c.Document)); err != nil {
 			got = "Malformed: " + err.Error()
 		} else if err := schemas.Validate("thing", value); err != nil {
 			got = err.Error()

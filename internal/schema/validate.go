@@ -339,7 +339,7 @@ func (c compiler) anyOf(want any) (check, error) {
 	return func(r *run, n *node, value any) {
 		var context []*failure
 		for i, alternative := range nodes {
-			within := run{place: []any{i}}
+			within := run{library: r.library, place: []any{i}}
 			alternative.check(&within, value)
 			if within.found == nil {
 				return
