@@ -3,7 +3,6 @@ package placementsim
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
@@ -131,10 +130,10 @@ func (c *call) readKey(g *engine.Group, name, value string, all []string) (err e
 
 // limitAndPolicy reads limit and group_policy. The first value of each counts; upstream's
 // schema checks the last (placement/util.py, validate_query_params), and answers 500 to
-// an invalid first one or ignores it. Here all must be valid.
+// an invalid first one or ignores it. Without UpstreamQuirks all must be valid.
 func (c *call) limitAndPolicy(q query, result *engine.CandidateQuery) error {
 	for _, key := range []string{"limit", "group_policy"} {
-		for i := 0; i < len(q.values[key])-1; i++ {
+		for i := 0; i < len(q.values[key])-1 && !c.server.config.UpstreamQuirks; i++ {
 			earlier := query{keys: []string{key}, values: map[string][]string{key: q.values[key][i : i+1]}}
 			if err := c.checkQuery(earlier, "candidates-"+sinceSameSubtree.String()); err != nil {
 				return err
@@ -142,11 +141,11 @@ func (c *call) limitAndPolicy(q query, result *engine.CandidateQuery) error {
 		}
 	}
 	if q.has("limit") {
-		n, err := strconv.Atoi(q.first("limit"))
+		limit, err := firstLimit(q.first("limit"))
 		if err != nil {
-			n = 0 // beyond every count: no limit
+			return err
 		}
-		result.Limit = n
+		result.Limit = limit
 	}
 	result.Isolate = q.first("group_policy") == "isolate"
 	return nil

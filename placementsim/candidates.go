@@ -69,6 +69,12 @@ func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, 
 	cfg := c.server.config
 	query.Most, query.BreadthFirst = cfg.MaxAllocationCandidates, cfg.GenerationStrategy == StrategyBreadthFirst
 	query.SumsIgnoreUse = cfg.OptimizeForWideProviderTrees
+	if cfg.UpstreamQuirks {
+		var err error
+		if query, err = c.misread(query); err != nil {
+			return b, err
+		}
+	}
 	w := newAnswerWriter(b, c.version, query)
 	err := c.server.state.Candidates(query, w)
 	return w.end(), err

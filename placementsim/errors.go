@@ -196,7 +196,7 @@ func explanation(status int) string {
 	case http.StatusRequestEntityTooLarge:
 		return "The body of your request was too large for this server."
 	case http.StatusInternalServerError:
-		return "The server has either erred or is incapable of performing\r\nthe requested operation.\r\n"
+		return "The server has either erred or is incapable of performing the requested operation."
 	case http.StatusServiceUnavailable:
 		return "The server is currently unavailable. Please try again at a later time."
 	}

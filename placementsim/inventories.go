@@ -161,7 +161,7 @@ func putInventories(c *call) error {
 	if err != nil {
 		return err
 	}
-	specs, err := readInventories(body.Get("inventories"))
+	specs, err := c.readInventories(body.Get("inventories"))
 	if err != nil {
 		return err
 	}
@@ -184,11 +184,14 @@ func putInventories(c *call) error {
 
 // readInventories reads a map of inventories by class. The schema does not look
 // at keys that are no class names; they are unknown classes later, provided
-// that their values are records at all.
-func readInventories(value any) (map[string]engine.Inventory, error) {
+// that their values are records at all. The service fails for others.
+func (c *call) readInventories(value any) (map[string]engine.Inventory, error) {
 	specs := make(map[string]engine.Inventory, object(value).Len())
 	for class, record := range object(value).All() {
 		fields := object(record)
+		if c.server.config.UpstreamQuirks && fields != nil && fields.Get("total") == nil {
+			return nil, uncaught("unsupported operand type(s) for -: 'NoneType' and 'int'")
+		}
 		if fields.Get("total") == nil {
 			return nil, badRequest("JSON does not validate: 'total' is a required property\n\nOn instance['inventories'][" + schema.Repr(class) + "]")
 		}
@@ -218,9 +221,9 @@ func postReshaper(c *call) error {
 	reshape := engine.Reshape{Claims: c.readClaims(body.Get("allocations"))}
 	for uuid, value := range object(body.Get("inventories")).All() {
 		entry := object(value)
-		specs, err := readInventories(entry.Get("inventories"))
-		if err != nil {
-			return err
+		specs := make(map[string]engine.Inventory)
+		for class, record := range object(entry.Get("inventories")).All() {
+			specs[class] = readInventory(object(record))
 		}
 		reshape.Inventories = append(reshape.Inventories, engine.ReshapeInventory{
 			Provider: uuid, Generation: int(integer(entry.Get("resource_provider_generation"))), Inventories: specs,

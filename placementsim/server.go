@@ -25,6 +25,10 @@ type Config struct {
 	Policy Policy `json:"policy,omitempty"`
 	// Release is one of [Releases], or the name of its series; empty means Release20262.
 	Release Release `json:"release,omitempty"`
+	// UpstreamQuirks restores defects of the service, such as the status 500 for candidates of a sharing provider that is not a
+	// root, groups without resources that nothing serves, and prefixes of traits with the wildcards of SQL.
+	// docs/placement-api.md lists all of them.
+	UpstreamQuirks bool `json:"upstream_quirks,omitempty"`
 	// CORSOrigin is the one origin whose browser requests are allowed; empty
 	// for none.
 	CORSOrigin string `json:"cors_origin,omitempty"`

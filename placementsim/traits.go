@@ -40,6 +40,8 @@ func (c *call) traitFilter(q query) (f engine.TraitFilter, err error) {
 			return f, badRequest(`Badly formatted name parameter. Expected name query string parameter in form: ?name=[in|startswith]:[name1,name2|prefix]. Got: "` + value + `"`)
 		case operator == "in":
 			f.Names = strings.Split(operand, ",")
+		case operator == "startswith" && c.server.config.UpstreamQuirks:
+			f.Like = likePattern(operand)
 		case operator == "startswith":
 			f.Prefix = operand
 		}

@@ -53,6 +53,7 @@ func flagHelp() map[string]string {
 		"cyborg-public-endpoint":                     "Base URL of links. Default: the Host header of each request.",
 		"placement-seed":                             "Seed for Placement's identifiers.",
 		"placement-policy":                           "Policy: default (without enforce_new_defaults), secure (with it) or open. Default: as the release has it.",
+		"placement-upstream-quirks":                  "Simulate the defects in the answers of the real Placement.",
 		"placement-no-leftover-consumers":            "Delete the consumer of a refused first allocation; the real Placement keeps it.",
 		"placement-cors-origin":                      "Allowed origin of browsers (CORS).",
 		"placement-max-allocation-candidates":        "Maximum number of allocation candidates that a request generates before its limit applies; 0 means no maximum.",

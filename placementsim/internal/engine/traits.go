@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -139,7 +140,8 @@ type Trait struct {
 type TraitFilter struct {
 	Names      []string // only these, unless nil
 	Prefix     string
-	Associated *bool // only those that a provider carries, or none does
+	Like       *regexp.Regexp // that the name matches, unless nil
+	Associated *bool          // only those that a provider carries, or none does
 }
 
 // Traits lists the traits that pass the filter, sorted by name.
@@ -152,7 +154,7 @@ func (s *State) Traits(f TraitFilter) []Trait {
 	}
 	var list []Trait
 	for name, tr := range s.traits.byName {
-		if (f.Names == nil || wanted[name]) && strings.HasPrefix(name, f.Prefix) &&
+		if (f.Names == nil || wanted[name]) && strings.HasPrefix(name, f.Prefix) && (f.Like == nil || f.Like.MatchString(name)) &&
 			(f.Associated == nil || *f.Associated == (tr.providers > 0)) {
 			list = append(list, Trait{name, tr.created})
 		}
