@@ -194,6 +194,7 @@ func TestAllocationRefusals(t *testing.T) {
 		turn{"1.28", "PUT", path, of(`{"NOPE":1}`), 400, []string{"Unable to allocate inventory for consumer", "No such resource class NOPE"}, codeUndefined},
 		turn{"1.28", "PUT", path, of(`{}`), 400, []string{"{} should be non-empty"}, ""},
 		turn{"1.28", "PUT", path, of(`{"a b":1}`), 400, []string{"'a b' does not match any of the regexes: '^[A-Z0-9_]+$'"}, ""},
+		turn{"1.13", "POST", "/allocations", `{"` + con + `":` + claim12("NOPE", 4) + `,"` + con2 + `":` + strings.Replace(claim12("VCPU", 4), rp1, rp3, 1) + `}`, 400, []string{"Allocation for resource provider '" + rp3 + "' that does not exist."}, ""},
 		turn{"1.13", "POST", "/allocations", `{"` + con + `":` + claim12("VCPU", 4) + `,"` + con2 + `":` + claim12("VCPU", 4) + `}`, 204, nil, ""},
 		turn{"1.28", "PUT", "/allocations/" + rp3, of(`{"VCPU":2}`), 409, []string{"The requested amount would exceed the capacity"}, codeUndefined},
 		// The two swap what they have with a third: old allocations go first.

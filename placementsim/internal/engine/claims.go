@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 )
@@ -82,13 +81,18 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 			return nil, err
 		}
 	}
+	for _, claim := range claims {
+		if err := s.checkProviders(claim); err != nil {
+			if w.KeepLeftovers {
+				s.leaveConsumers(claims)
+			}
+			return nil, err
+		}
+	}
 	pl := &plan{strict: w.Strict, claims: make([]plannedClaim, 0, len(claims))}
 	for _, claim := range claims {
 		allocs, err := s.resolve(claim)
 		if err != nil {
-			if w.KeepLeftovers && errors.Is(err, ErrUnknownProvider) {
-				s.leaveConsumers(claims)
-			}
 			return nil, err
 		}
 		planned := plannedClaim{Claim: claim, allocs: allocs}
@@ -101,23 +105,26 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 	return pl, nil
 }
 
-// resolve finds the providers and classes of a claim, in its order. Unknown providers
-// are reported before unknown classes, as by the service.
+// checkProviders refuses a claim on a provider that does not exist. The service reports those of all claims before the classes
+// of any.
+func (s *State) checkProviders(claim Claim) error {
+	for _, a := range claim.Allocations {
+		if s.providers[a.Provider] == nil {
+			return refuse(ErrUnknownProvider, "Allocation for resource provider '%s' that does not exist.", a.Provider)
+		}
+	}
+	return nil
+}
+
+// resolve finds the classes of a claim, whose providers exist, in its order.
 func (s *State) resolve(claim Claim) ([]allocation, error) {
 	allocs := make([]allocation, 0, len(claim.Allocations))
 	for _, a := range claim.Allocations {
-		p := s.providers[a.Provider]
-		if p == nil {
-			return nil, refuse(ErrUnknownProvider, "Allocation for resource provider '%s' that does not exist.", a.Provider)
-		}
-		allocs = append(allocs, allocation{provider: p, amount: a.Amount})
-	}
-	for i, a := range claim.Allocations {
 		c, err := s.classes.lookup(a.Class)
 		if err != nil {
 			return nil, err
 		}
-		allocs[i].class = c
+		allocs = append(allocs, allocation{provider: s.providers[a.Provider], class: c, amount: a.Amount})
 	}
 	return merge(allocs), nil
 }
