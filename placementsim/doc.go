@@ -9,10 +9,11 @@
 // [Server.CheckUsage] and [Server.CheckNoAllocations] to judge it in a test.
 //
 // It deliberately keeps nothing on disk, knows no policy files (only the
-// profiles of [Config]), and corrects four defects of the service's candidate
+// profiles of [Config]), and corrects defects of the service, as of its candidate
 // search: amounts of groups that share a class are summed up, candidates of
 // sharing providers are not lost, a group without resources may have only
-// negative conditions, and its in_tree counts.
+// negative conditions, and its in_tree counts. Config.UpstreamQuirks restores
+// those that a client can be tested with.
 //
 // The behaviour follows placement/handlers, placement/schemas,
 // placement/objects, placement/policies, placement/lib.py, placement/util.py,
