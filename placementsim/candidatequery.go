@@ -110,8 +110,8 @@ func (c *call) readGroups(q query) ([]engine.Group, error) {
 	return groups, nil
 }
 
-// readKey reads a value of one of groupKeys, of which the last counts, or all values where the key comes first, which count for
-// required and member_of.
+// readKey reads a value of one of groupKeys: the last one counts. All values of required and member_of count; they are given where
+// the key comes first.
 func (c *call) readKey(g *engine.Group, name, value string, all []string) (err error) {
 	switch {
 	case name == "resources":

@@ -230,7 +230,7 @@ func TestNamesAreLookedUpInTheServicesOrder(t *testing.T) {
 		{"allocation_candidates?resources=FPGA:1&resources1=VCPU:1&required1=in:CUSTOM_B,CUSTOM_A&group_policy=none", "No such trait(s): CUSTOM_B."},
 		{"resource_providers?resources=CUSTOM_NEVER:1&member_of=" + agg, ""},
 		{"resource_providers?resources=CUSTOM_NEVER:1", "No such resource class CUSTOM_NEVER."},
-		{"resource_providers?resources=CUSTOM_NEVER:1&name=nobody", "No such resource class CUSTOM_NEVER."},
+		{"resource_providers?resources=CUSTOM_NEVER:1&name=unknown", "No such resource class CUSTOM_NEVER."},
 		{"resource_providers?required=CUSTOM_NEVER&in_tree=" + con, ""},
 		{"resource_providers?required=CUSTOM_NEVER&member_of=" + agg, "No such trait(s): CUSTOM_NEVER."},
 		{"resource_providers?required=HW_CPU_X86_AVX,!CUSTOM_NEVER", ""},

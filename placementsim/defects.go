@@ -19,7 +19,7 @@ func uncaught(text string) error {
 	return escaped{&simhttp.Error{Status: http.StatusInternalServerError, Text: text}}
 }
 
-// firstLimit is the first limit of several, of which the schema has checked the last one only.
+// firstLimit reads the first limit of several; the schema has checked the last one only.
 func firstLimit(text string) (int, error) {
 	n, ok := schema.ParseInt(text)
 	if !ok {

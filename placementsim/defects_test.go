@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The answers are those of Placement 16.0.0; without the quirks the requests are answered as the documentation says.
+// Placement 16.0.0 answers so; without the quirks the requests are answered as the documentation says.
 func TestUpstreamQuirks(t *testing.T) {
 	t.Parallel()
 	nested := func(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }

@@ -118,7 +118,7 @@ func TestRequestsAreJudgedInTheServicesOrder(t *testing.T) {
 	}
 }
 
-// Errors that leave the service's handlers as exceptions have no Vary, and those of HEAD are pages.
+// Errors that leave the service's handlers as exceptions have no Vary, and errors of HEAD are pages.
 func TestHeadersOfErrors(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{})

@@ -46,8 +46,8 @@ func newInventoryBody(i engine.Inventory) inventoryBody {
 	}
 }
 
-// echo is an inventory as the service repeats it after a write: numbers as they were sent, and the defaults of what was
-// left out.
+// echo is an inventory as the service repeats it after a write: numbers as they were sent, and the defaults of the
+// other fields.
 func echo(sent *schema.Object) listing[json.RawMessage] {
 	var body listing[json.RawMessage]
 	for _, field := range [...]struct{ name, fallback string }{

@@ -102,7 +102,7 @@ func ofProvider(answer func(*call, engine.Inspection) error, absent string) func
 	}
 }
 
-// decodedPath is an escaped path as a WSGI server reads it: escapes of letters and of slashes are gone.
+// decodedPath is an escaped path as a WSGI server reads it: letters and slashes are no longer escaped.
 func decodedPath(escaped string) string {
 	path, err := url.PathUnescape(escaped)
 	if err != nil || path == escaped {

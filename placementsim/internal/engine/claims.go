@@ -105,8 +105,8 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 	return pl, nil
 }
 
-// checkProviders refuses a claim on a provider that does not exist. The service reports those of all claims before the classes
-// of any.
+// checkProviders refuses a claim on a provider that does not exist. The service checks all claims so before it looks up a
+// class.
 func (s *State) checkProviders(claim Claim) error {
 	for _, a := range claim.Allocations {
 		if s.providers[a.Provider] == nil {

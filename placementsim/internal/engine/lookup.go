@@ -2,9 +2,9 @@ package engine
 
 import "slices"
 
-// lookUp looks the names of a query up as the service does, of which at least one does not exist: those of the root, then
-// group by group in the order of the query string. It returns the error about the first one, or nil where a condition
-// before it leaves no candidate: then the service answers before it knows.
+// lookUp looks up the names of a query in the order of the service: root_required, then group by group in the order of the query
+// string. At least one does not exist. It returns the error about the first, or nil where a condition before it leaves no
+// candidate: then the service answers without an error.
 func (s *State) lookUp(q CandidateQuery) error {
 	if err := s.firstUnknownTrait(TraitRequirement{Required: [][]string{slices.Concat(q.Root.Required...)}, Forbidden: q.Root.Forbidden}); err != nil {
 		return err

@@ -58,7 +58,7 @@ type option struct {
 	anchor   *tree
 }
 
-// optionsOf lists the options of the group without suffix as the service finds them before it combines them: those of trees that
+// optionsOf lists the options of the group without suffix as the service finds them before it combines them, in the trees that
 // have an option for each class. Without sharing providers it lists none.
 func (s *State) optionsOf(wanted Group, root traitFilter) []option {
 	g, _ := s.newGroup(wanted, nil) // its names were looked up
