@@ -5,7 +5,6 @@ package placementsim
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,20 +266,6 @@ func classesOf(group map[string][]string) []string {
 	return classes
 }
 
-// halfValid is about keys that count once and come several times, the first of which is
-// bad: the real service judges the last one only.
-func halfValid(_ *oracleGenerator, req oracleRequest) bool {
-	q := parseQuery(req.query())
-	valid := map[string]string{"limit": `^[1-9][0-9]*$`, "group_policy": `^(none|isolate)$`}
-	for key, pattern := range valid {
-		good := regexp.MustCompile(pattern).MatchString
-		if values := q.values[key]; len(values) > 1 && good(values[len(values)-1]) && slices.ContainsFunc(values, func(v string) bool { return !good(v) }) {
-			return true
-		}
-	}
-	return false
-}
-
 // sharesClass is about amounts that the real service adds up wrongly.
 func (g *oracleGenerator) sharesClass(req oracleRequest) bool {
 	if parseQuery(req.query()).first("group_policy") == "none" {
@@ -312,47 +297,4 @@ func (g *oracleGenerator) losesAnchors(req oracleRequest) bool {
 		}
 	}
 	return true
-}
-
-// nestedSharing is about sharing providers whose root the real service may not
-// have loaded.
-func (g *oracleGenerator) nestedSharing(req oracleRequest) bool {
-	return groupsOf(req)[""] != nil && slices.ContainsFunc(g.Providers, func(p engine.Inspection) bool {
-		return p.Parent != "" && slices.Contains(p.Traits, sharingTrait)
-	})
-}
-
-// onlyNegative is about groups without resources that the real service finds
-// nothing for.
-func (g *oracleGenerator) onlyNegative(req oracleRequest) bool {
-	if !parseQuery(req.query()).has("same_subtree") {
-		return false // it is refused
-	}
-	for _, group := range groupsOf(req) {
-		if len(group["resources"]) > 0 {
-			continue
-		}
-		positive := func(value string) bool {
-			return slices.ContainsFunc(strings.Split(value, ","), func(item string) bool { return !strings.HasPrefix(item, "!") })
-		}
-		traits := len(group["required"]) > 0 && positive(strings.Join(group["required"], ","))
-		aggregates := slices.ContainsFunc(group["member_of"], func(value string) bool { return !strings.HasPrefix(value, "!") })
-		if !traits && !aggregates {
-			return true
-		}
-	}
-	return false
-}
-
-// inTreeWithoutResources is about a condition that the real service forgets.
-func (g *oracleGenerator) inTreeWithoutResources(req oracleRequest) bool {
-	if !parseQuery(req.query()).has("same_subtree") {
-		return false // it is refused
-	}
-	for _, group := range groupsOf(req) {
-		if len(group["resources"]) == 0 && len(group["in_tree"]) > 0 {
-			return true
-		}
-	}
-	return false
 }

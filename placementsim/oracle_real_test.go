@@ -154,9 +154,9 @@ func newOraclePair(t *testing.T) *oraclePair {
 func (p *oraclePair) reset(t *testing.T) {
 	t.Helper()
 	p.theirs.reset(t)
-	cfg := Config{Seed: 1, Release: ReleaseZed}
+	cfg := Config{Seed: 1, Release: ReleaseZed, UpstreamQuirks: true}
 	if *oracleChroot != "" {
-		cfg = Config{Seed: 1}
+		cfg.Release = Release20262
 	}
 	p.ours = newServer(t, cfg)
 	p.oursTransport = simhttp.NewTransport(p.ours)
