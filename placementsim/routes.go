@@ -102,13 +102,14 @@ func ofProvider(answer func(*call, engine.Inspection) error, absent string) func
 	}
 }
 
-// decodedPath is an escaped path as a WSGI server reads it: letters and slashes are no longer escaped.
+// decodedPath is an escaped path as a WSGI server reads it: letters and slashes are no longer escaped,
+// and the service's routes do not see a line break at the end.
 func decodedPath(escaped string) string {
 	path, err := url.PathUnescape(escaped)
 	if err != nil || path == escaped {
 		return escaped
 	}
-	segments := strings.Split(path, "/")
+	segments := strings.Split(strings.TrimSuffix(path, "\n"), "/")
 	for i, segment := range segments {
 		segments[i] = url.PathEscape(segment)
 	}
