@@ -254,6 +254,10 @@ func htmlPage(status int, title, text string) string {
 // writeUnauthorized answers the 401 of "noauth2", whose body is of another shape than that of
 // all other errors.
 func writeUnauthorized(c *simhttp.Call) {
+	if c.Method == http.MethodHead {
+		writeText(c.W, http.StatusUnauthorized, "text/html; charset=UTF-8", "")
+		return
+	}
 	simhttp.WriteJSON(c.W, http.StatusUnauthorized, map[string]string{
 		"message": "This server could not verify that you are authorized to access the document you requested. Either you supplied the wrong " +
 			"credentials (e.g., bad password), or your browser does not understand how to supply the credentials required.<br /><br />\n\n\n",

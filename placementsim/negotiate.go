@@ -12,10 +12,7 @@ import (
 )
 
 // accept is what an Accept header accepts.
-type accept struct {
-	ranges []mediaRange
-	any    bool // the header is malformed: then it is as if it were absent
-}
+type accept []mediaRange
 
 // mediaRange is a type such as text/html, text/* or */*, in lower case, with its quality from 0 (not accepted) to 1.
 type mediaRange struct {
@@ -23,9 +20,12 @@ type mediaRange struct {
 	quality float64
 }
 
-var (
+const (
 	token       = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 	tokenOrText = "(?:" + token + `|"(?:[\t !#-\[\]-~\x{80}-\x{ff}]|\\[\t -~\x{80}-\x{ff}])*")`
+)
+
+var (
 	mediaName   = regexp.MustCompile("^" + token + "/" + token + "$")
 	mediaParam  = regexp.MustCompile("^" + token + "=" + tokenOrText + "$")
 	mediaWeight = regexp.MustCompile(`^[qQ]=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$`)
@@ -33,8 +33,9 @@ var (
 )
 
 // readAccept reads an Accept header as the service's library does. A range with a parameter is valid and accepts nothing that is
-// offered here.
+// offered here; a malformed header accepts everything.
 func readAccept(header string) accept {
+	everything := accept{{"*/*", 1}}
 	var a accept
 	for entry := range strings.SplitSeq(header, ",") {
 		if entry = strings.Trim(entry, " \t"); entry == "" {
@@ -43,7 +44,7 @@ func readAccept(header string) accept {
 		name, rest, more := strings.Cut(entry, ";")
 		r := mediaRange{strings.ToLower(strings.TrimRight(name, " \t")), 1}
 		if !mediaName.MatchString(r.name) {
-			return accept{any: true}
+			return everything
 		}
 		weighed, offered := false, true
 		for param := ""; more; {
@@ -58,11 +59,11 @@ func readAccept(header string) accept {
 			case !weighed && mediaParam.MatchString(param) && !strings.EqualFold(param[:2], "q="):
 				offered = false
 			default:
-				return accept{any: true}
+				return everything
 			}
 		}
 		if offered {
-			a.ranges = append(a.ranges, r)
+			a = append(a, r)
 		}
 	}
 	return a
@@ -70,12 +71,9 @@ func readAccept(header string) accept {
 
 // quality returns the quality of a media type, from 0 (not accepted) to 1. The most specific range counts.
 func (a accept) quality(mainType, subType string) float64 {
-	if a.any {
-		return 1
-	}
 	for _, name := range []string{mainType + "/" + subType, mainType + "/*", "*/*"} {
-		if i := slices.IndexFunc(a.ranges, func(r mediaRange) bool { return r.name == name }); i >= 0 {
-			return a.ranges[i].quality
+		if i := slices.IndexFunc(a, func(r mediaRange) bool { return r.name == name }); i >= 0 {
+			return a[i].quality
 		}
 	}
 	return 0
