@@ -14,6 +14,7 @@ const (
 	yaml        = "go.yaml.in/yaml/v3"
 	xsync       = "golang.org/x/sync/semaphore"
 	xsys        = "golang.org/x/sys/unix"
+	xtext       = "golang.org/x/text"
 )
 
 // Plan returns the rules of this module: the import table of its design.
@@ -68,6 +69,7 @@ func foundations() []Package {
 	return []Package{
 		{Pattern: "sim", Ours: []string{"internal/strictjson"}},
 		{Pattern: "fault", Ours: []string{"internal/spelling", "internal/strictjson", "sim"}},
+		{Pattern: "internal/collation", Ours: []string{"sim"}, Others: []string{xtext}, Never: inputOutput()},
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
 		{Pattern: "internal/osloconf", Never: inputOutput()},
 		{Pattern: "internal/httpbounds"}, // also the library's
@@ -84,7 +86,7 @@ func foundations() []Package {
 		{Pattern: "internal/schema"},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables", "internal/uuids"}},
-		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
+		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/collation", "internal/schema", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"fault", "internal/httpbounds", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/glance", Ours: []string{"fault", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "internal/terminal", "sim", "fault", "fakecyborg", "placementsim", "requestspec"}},
@@ -112,10 +114,10 @@ func drivers() []Package {
 
 func placement() []Package {
 	return []Package{
-		{Pattern: "placementsim/internal/engine", Ours: []string{"sim"}, Never: []string{"net/http", "encoding/json"}},
+		{Pattern: "placementsim/internal/engine", Ours: []string{"internal/collation", "sim"}, Never: []string{"net/http", "encoding/json"}},
 		{
 			Pattern: "placementsim",
-			Ours:    []string{"placementsim/internal/engine", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids"},
+			Ours:    []string{"placementsim/internal/engine", "fault", "sim", "internal/collation", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids"},
 			Others:  []string{gophercloud, uuid}, // for Server.Provider
 		},
 	}
@@ -125,7 +127,7 @@ func cyborg() []Package {
 	return []Package{
 		{
 			Pattern: "fakecyborg/internal/store",
-			Ours:    []string{"driver", "internal/tables", "internal/uuids", "sim"},
+			Ours:    []string{"driver", "internal/collation", "internal/tables", "internal/uuids", "sim"},
 			Others:  []string{uuid},
 			Never:   []string{"net/http", "context", "os"},
 		},
@@ -137,7 +139,7 @@ func cyborg() []Package {
 		{
 			Pattern: "fakecyborg",
 			Ours: []string{
-				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/pythonjson", "internal/schema", "internal/simhttp", "internal/strictjson", "internal/tables", "internal/uuids",
+				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/collation", "internal/pythonjson", "internal/schema", "internal/simhttp", "internal/strictjson", "internal/tables", "internal/uuids",
 			},
 			Others: []string{uuid},
 		},
