@@ -8,6 +8,7 @@ type index struct {
 	tree   int
 	unique bool
 	value  func(row any) string
+	key    func(value string) string // nil: values are compared byte by byte
 }
 
 func (r *rows) addIndex(unique bool, value func(row any) string) *index {
@@ -15,9 +16,17 @@ func (r *rows) addIndex(unique bool, value func(row any) string) *index {
 	if unique && r.numbered {
 		t = hashed{}
 	}
-	x := &index{r, r.db.addTree(t), unique, value}
+	x := &index{rows: r, tree: r.db.addTree(t), unique: unique, value: value}
 	r.indexes = append(r.indexes, x)
 	return x
+}
+
+// keyOf is the key of a value.
+func (x *index) keyOf(value string) string {
+	if x.key == nil {
+		return value
+	}
+	return x.key(value)
 }
 
 // taken is a value of a unique index that another row has.
@@ -31,10 +40,10 @@ type taken struct {
 func (x *index) set(tx *Tx, k key, before, after any) *taken {
 	var from, to string
 	if before != nil {
-		from = x.value(before)
+		from = x.keyOf(x.value(before))
 	}
 	if after != nil {
-		to = x.value(after)
+		to = x.keyOf(x.value(after))
 	}
 	if from == to {
 		return nil
@@ -43,7 +52,7 @@ func (x *index) set(tx *Tx, k key, before, after any) *taken {
 	if to != "" {
 		if other, replaced := t.set(entry{value: digestOf(to), key: k}); replaced && other.key != k {
 			t.set(other)
-			return &taken{to, other.key}
+			return &taken{x.value(after), other.key}
 		}
 	}
 	if from != "" {
@@ -54,6 +63,7 @@ func (x *index) set(tx *Tx, k key, before, after any) *taken {
 
 // get returns the row with a value of a unique index.
 func (x *index) get(tx *Tx, value string) (row any, ok bool) {
+	value = x.keyOf(value)
 	e, ok := tx.trees[x.tree].get(entry{value: digestOf(value)})
 	if !ok || value == "" {
 		return nil, false
@@ -62,7 +72,7 @@ func (x *index) get(tx *Tx, value string) (row any, ok bool) {
 }
 
 func (x *index) all(tx *Tx, value string, yield func(row any) bool) {
-	of := digestOf(value)
+	of := digestOf(x.keyOf(value))
 	ascend(tx, x.tree, entry{value: of}, func(e entry) bool {
 		if e.value != of {
 			return false
@@ -81,6 +91,12 @@ func (t *Table[K, R]) Unique(value func(R) string) Unique[K, R] {
 	return Unique[K, R]{t.rows.addIndex(true, textOf(value))}
 }
 
+// Collate makes the index compare values by their keys. It is called before there are rows.
+func (x Unique[K, R]) Collate(key func(value string) string) Unique[K, R] {
+	x.index.key = key
+	return x
+}
+
 // Get returns the row with a value.
 func (x Unique[K, R]) Get(tx *Tx, value string) (row R, ok bool) {
 	if found, ok := x.index.get(tx, value); ok {
@@ -95,6 +111,12 @@ type Index[K Key, R any] struct{ index *index }
 // Index adds an index of values. The empty value is not indexed.
 func (t *Table[K, R]) Index(value func(R) string) Index[K, R] {
 	return Index[K, R]{t.rows.addIndex(false, textOf(value))}
+}
+
+// Collate makes the index compare values by their keys. It is called before there are rows.
+func (x Index[K, R]) Collate(key func(value string) string) Index[K, R] {
+	x.index.key = key
+	return x
 }
 
 // All iterates over the rows with a value, in the order of their keys.

@@ -312,3 +312,41 @@ func TestIndexesOfAnyText(t *testing.T) {
 		})
 	})
 }
+
+func TestACollatedIndexFindsRowsByTheKeyOfAValue(t *testing.T) {
+	type named struct {
+		ID   int64  `json:"id"`
+		Name string `json:"name"`
+		Kind string `json:"kind"`
+	}
+	db := tables.New("test")
+	rows := tables.Add(db, tables.Spec[int64, named]{Name: "named", Key: func(r named) int64 { return r.ID }})
+	byName := rows.Unique(func(r named) string { return r.Name }).Collate(strings.ToLower)
+	byKind := rows.Index(func(r named) string { return r.Kind }).Collate(strings.ToLower)
+	db.Update(nil, func(tx *tables.Tx) {
+		rows.Put(tx, named{1, "GPU", "Card"})
+		rows.Put(tx, named{2, "fpga", "card"})
+		rows.Put(tx, named{1, "Gpu", "Card"}) // is no conflict with itself
+	})
+	db.View(func(tx *tables.Tx) {
+		if found, ok := byName.Get(tx, "gPU"); !ok || found.Name != "Gpu" {
+			t.Errorf("found %v %t, want Gpu as it was written", found, ok)
+		}
+		if n := len(slices.Collect(byKind.All(tx, "CARD"))); n != 2 {
+			t.Errorf("%d cards, want 2", n)
+		}
+	})
+	err := sim.Replace(t.Context(), db, []sim.Record{
+		{Table: "test.named", Key: "0000000001", Row: []byte(`{"id":1,"name":"GPU","kind":""}`)},
+		{Table: "test.named", Key: "0000000002", Row: []byte(`{"id":2,"name":"gpu","kind":""}`)},
+	})
+	if !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), `row 0000000001 has the same "gpu"`) {
+		t.Errorf("error %v, want one about both rows", err)
+	}
+	db.Update(nil, func(tx *tables.Tx) { rows.Delete(tx, 1) })
+	db.View(func(tx *tables.Tx) {
+		if found, ok := byName.Get(tx, "gpu"); ok {
+			t.Errorf("found %v, which was deleted", found)
+		}
+	})
+}
