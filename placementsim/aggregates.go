@@ -36,5 +36,6 @@ func putAggregates(c *call) error {
 	if err != nil {
 		return err
 	}
+	p.Aggregates = textList(list) // as they were sent
 	return c.writeAggregates(p)
 }

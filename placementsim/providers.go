@@ -115,6 +115,7 @@ func createProvider(c *call) error {
 	if err != nil {
 		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to create resource provider \"%s\", %s: ", n.Name, n.UUID))
 	}
+	p.Parent = n.Parent // as it was sent
 	c.location(providerPath(p.UUID))
 	if c.version < 20 {
 		return c.Empty(http.StatusCreated)
@@ -144,6 +145,9 @@ func updateProvider(c *call) error {
 	}, c.now)
 	if err != nil {
 		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: ", uuid))
+	}
+	if sent {
+		p.Parent = text(parent) // as it was sent
 	}
 	c.noCache()
 	if !before.Updated.IsZero() || before.Parent == "" { // creating a root counts as an update of it

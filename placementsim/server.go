@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
@@ -32,6 +33,9 @@ type Config struct {
 	// CORSOrigin is the one origin whose browser requests are allowed; empty
 	// for none.
 	CORSOrigin string `json:"cors_origin,omitempty"`
+	// Collation is how names and uuids compare where Placement compares them in SQL: names and uuids of providers, aggregates,
+	// consumers, projects, users, and the names in the filter of traits. Empty means sim.CollationBinary, as with SQLite.
+	Collation sim.Collation `json:"collation,omitempty"`
 	// NoLeftoverConsumers corrects a defect that is imitated otherwise: a
 	// first allocation write that names an unknown provider, or that is empty,
 	// leaves a consumer with generation 0 behind, and the next write must name
@@ -54,6 +58,7 @@ type Config struct {
 // WithDefaults returns the configuration with its defaults written out, and a series as its version.
 func (c Config) WithDefaults() Config {
 	c.Release = cmp.Or(c.Release, Release20262)
+	c.Collation = cmp.Or(c.Collation, sim.CollationBinary)
 	c.MaxAllocationCandidates = max(0, c.MaxAllocationCandidates)
 	release, err := c.Release.find()
 	if err != nil {
@@ -147,6 +152,9 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	if err := release.check(cfg); err != nil {
 		return nil, err
 	}
+	if err := cfg.Collation.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	schemas, err := loadSchemas()
 	if err != nil {
 		return nil, err
@@ -165,7 +173,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	if s.prefix != "" {
 		s.service.Prefixes = []string{s.prefix}
 	}
-	s.state = engine.New(standard, s.clock.Now())
+	s.state = engine.New(standard, collation.Of(cfg.Collation), s.clock.Now())
 	return s, nil
 }
 

@@ -25,8 +25,9 @@ func (s *State) SetAggregates(uuid string, generation *int, uuids []string, now 
 		if err := p.expect(generation, generationChanged); err != nil {
 			return err
 		}
+		set := s.newAggregates(p, uuids)
 		s.leaveAggregates(p)
-		for _, name := range uuids {
+		for _, name := range set {
 			s.join(p, name)
 		}
 		if generation != nil {
@@ -36,11 +37,26 @@ func (s *State) SetAggregates(uuid string, generation *int, uuids []string, now 
 	})
 }
 
+// newAggregates are the aggregates that a provider gets, with their uuids as they were written first. The service adds in SQL and
+// removes in Python (placement/objects/resource_provider.py, _set_aggregates): an aggregate that the provider has and that is only
+// sent in another spelling is removed.
+func (s *State) newAggregates(p *provider, uuids []string) (set []string) {
+	for _, name := range uuids {
+		switch agg := s.aggregates.Get(name); {
+		case agg == nil:
+			set = append(set, name)
+		case agg.uuid == name || !p.inAggregate(agg):
+			set = append(set, agg.uuid)
+		}
+	}
+	return set
+}
+
 func (s *State) join(p *provider, name string) {
-	agg := s.aggregates[name]
+	agg := s.aggregates.Get(name)
 	if agg == nil {
 		agg = &aggregate{uuid: name, members: make(map[*provider]struct{}), trees: make(map[*tree]int)}
-		s.aggregates[name] = agg
+		s.aggregates.Set(name, agg)
 	}
 	if _, member := agg.members[p]; member {
 		return
@@ -55,7 +71,7 @@ func (s *State) leaveAggregates(p *provider) {
 		delete(agg.members, p)
 		agg.leave(p.tree)
 		if len(agg.members) == 0 {
-			delete(s.aggregates, agg.uuid)
+			s.aggregates.Delete(agg.uuid)
 		}
 	}
 	p.aggregates = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -52,7 +53,7 @@ func drawInventories(t *rapid.T) map[string]engine.Inventory {
 // drawWorld makes a small world, and then changes it in ways that the indexes
 // must follow.
 func drawWorld(t *rapid.T) *engine.State {
-	s := engine.New(testTraits(), epoch())
+	s := engine.New(testTraits(), collation.Exact, epoch())
 	count := rapid.IntRange(1, 7).Draw(t, "providers")
 	names := func(n int) []string {
 		var list []string
@@ -271,7 +272,7 @@ func checkSummaries(t *rapid.T, s *engine.State, q engine.CandidateQuery, got en
 
 func TestCandidatesRefuseUnknownNames(t *testing.T) {
 	t.Parallel()
-	s := engine.New(testTraits(), epoch())
+	s := engine.New(testTraits(), collation.Exact, epoch())
 	tests := []struct {
 		name  string
 		query engine.CandidateQuery
@@ -306,7 +307,7 @@ func TestCandidatesRefuseUnknownNames(t *testing.T) {
 
 func TestSearchForTooManyCandidatesIsRefusedAndBounded(t *testing.T) {
 	t.Parallel()
-	s := engine.New(testTraits(), epoch())
+	s := engine.New(testTraits(), collation.Exact, epoch())
 	must(t, second(s.CreateProvider(engine.NewProvider{UUID: "root", Name: "root"}, epoch())))
 	for i := range 500 {
 		name := fmt.Sprintf("d%d", i)
@@ -339,7 +340,7 @@ func TestSearchForTooManyCandidatesIsRefusedAndBounded(t *testing.T) {
 func TestSearchForLongCandidatesIsRefused(t *testing.T) {
 	t.Parallel()
 	const providers = 400
-	s := engine.New(testTraits(), epoch())
+	s := engine.New(testTraits(), collation.Exact, epoch())
 	many := make(map[string]engine.Inventory)
 	classes := []string{"CUSTOM_" + strings.Repeat("X", 248)}
 	for i := range 50 {
@@ -386,7 +387,7 @@ func (unread) Provider(*engine.Summary) {}
 
 func TestHopelessSearchesEndEarlyOrAreRefused(t *testing.T) {
 	t.Parallel()
-	s := engine.New(testTraits(), epoch())
+	s := engine.New(testTraits(), collation.Exact, epoch())
 	one := map[string]engine.Inventory{}
 	for _, class := range testClasses() {
 		one[class] = engine.Inventory{Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}

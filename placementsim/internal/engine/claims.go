@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/collation"
 )
 
 // Claim replaces the allocations of one or more consumers, all or none of
@@ -89,6 +91,9 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 			return nil, err
 		}
 	}
+	if err := s.checkDistinct(claims); err != nil {
+		return nil, err
+	}
 	pl := &plan{strict: w.Strict, claims: make([]plannedClaim, 0, len(claims))}
 	for _, claim := range claims {
 		allocs, err := s.resolve(claim)
@@ -96,7 +101,7 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 			return nil, err
 		}
 		planned := plannedClaim{Claim: claim, allocs: allocs}
-		if known := s.consumers[claim.Consumer]; known != nil {
+		if known := s.consumers.Get(claim.Consumer); known != nil {
 			planned.old = known.allocs
 		}
 		pl.claims = append(pl.claims, planned)
@@ -109,9 +114,25 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 // class.
 func (s *State) checkProviders(claim Claim) error {
 	for _, a := range claim.Allocations {
-		if s.providers[a.Provider] == nil {
+		if s.providers.Get(a.Provider) == nil {
 			return refuse(ErrUnknownProvider, "Allocation for resource provider '%s' that does not exist.", a.Provider)
 		}
+	}
+	return nil
+}
+
+// checkDistinct refuses claims that name a consumer twice, in two spellings. The service creates a consumer for the first, whose
+// generation the second does not have; of a consumer that exists, and before microversion 1.28, it adds up both and shows one.
+func (s *State) checkDistinct(claims []Claim) error {
+	if len(claims) < 2 {
+		return nil
+	}
+	seen := collation.NewMap[bool](s.key)
+	for _, claim := range claims {
+		if seen.Get(claim.Consumer) {
+			return refuse(ErrConcurrentUpdate, "consumer generation conflict - expected 0 but got %s", claim.generation())
+		}
+		seen.Set(claim.Consumer, true)
 	}
 	return nil
 }
@@ -124,7 +145,7 @@ func (s *State) resolve(claim Claim) ([]allocation, error) {
 		if err != nil {
 			return nil, err
 		}
-		allocs = append(allocs, allocation{provider: s.providers[a.Provider], class: c, amount: a.Amount})
+		allocs = append(allocs, allocation{provider: s.providers.Get(a.Provider), class: c, amount: a.Amount})
 	}
 	return merge(allocs), nil
 }
@@ -152,15 +173,15 @@ func merge(allocs []allocation) []allocation {
 // leaveConsumers records the consumers that the claims would have created.
 func (s *State) leaveConsumers(claims []Claim) {
 	for _, claim := range claims {
-		if s.consumers[claim.Consumer] == nil {
+		if s.consumers.Get(claim.Consumer) == nil {
 			defer watch(s, (*State).addConsumerRows, claim.Consumer)()
-			s.consumers[claim.Consumer] = newConsumer(claim)
+			s.keep(newConsumer(claim), claim.Project, claim.User)
 		}
 	}
 }
 
 func newConsumer(claim Claim) *consumer {
-	return &consumer{uuid: claim.Consumer, project: claim.Project, user: claim.User, kind: claim.Type}
+	return &consumer{uuid: claim.Consumer, kind: claim.Type}
 }
 
 // count sums up the plan per inventory and finds the providers to be bumped:
@@ -254,7 +275,7 @@ func (pl *plan) checkProviders(over overlay) error {
 // apply carries a plan out.
 func (s *State) apply(pl *plan, w Writes) {
 	for _, claim := range pl.claims {
-		if known := s.consumers[claim.Consumer]; known != nil {
+		if known := s.consumers.Get(claim.Consumer); known != nil {
 			s.release(known)
 		}
 	}
@@ -282,17 +303,16 @@ func (s *State) release(c *consumer) {
 
 // store writes the allocations and the consumer of a claim.
 func (s *State) store(claim plannedClaim, w Writes) {
-	c := s.consumers[claim.Consumer]
+	c := s.consumers.Get(claim.Consumer)
 	isNew := c == nil
 	if isNew {
 		c = newConsumer(claim.Claim)
 	}
 	if len(claim.allocs) == 0 {
-		s.storeEmpty(c, isNew, w)
+		s.storeEmpty(c, isNew, claim, w)
 		return
 	}
-	s.consumers[c.uuid] = c
-	c.project, c.user = claim.Project, claim.User
+	s.keep(c, claim.Project, claim.User)
 	if claim.SetType {
 		c.kind = claim.Type
 	}
@@ -316,12 +336,12 @@ func (a allocation) serve(c *consumer) {
 }
 
 // storeEmpty ends a consumer, or leaves one that never had allocations behind.
-func (s *State) storeEmpty(c *consumer, isNew bool, w Writes) {
-	switch leftover := isNew || c.generation == 0; {
-	case !leftover:
-		delete(s.consumers, c.uuid)
-	case w.KeepLeftovers:
-		s.consumers[c.uuid] = c
+func (s *State) storeEmpty(c *consumer, isNew bool, claim plannedClaim, w Writes) {
+	switch {
+	case isNew && w.KeepLeftovers:
+		s.keep(c, claim.Project, claim.User)
+	case !isNew && c.generation > 0:
+		s.drop(c)
 	}
 }
 
@@ -330,7 +350,7 @@ func (s *State) storeEmpty(c *consumer, isNew bool, w Writes) {
 func (s *State) Release(uuid string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.consumers[uuid]
+	c := s.consumers.Get(uuid)
 	if c == nil || len(c.allocs) == 0 {
 		return refuse(ErrNotFound, "No allocations for consumer '%s'", uuid)
 	}
@@ -340,6 +360,6 @@ func (s *State) Release(uuid string) error {
 	for _, a := range allocs {
 		s.updateRoom(a.provider.tree, a.class, a.provider.traits)
 	}
-	delete(s.consumers, uuid)
+	s.drop(c)
 	return nil
 }

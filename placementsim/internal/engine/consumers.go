@@ -5,17 +5,65 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/gocyborg/gocyborg/internal/collation"
 )
 
 // consumer is an owner of allocations. It exists while it has some, and longer where
 // Placement leaves one behind (see [Writes.KeepLeftovers]).
 type consumer struct {
-	uuid, project, user string
-	kind                string // consumer type; empty: none
-	generation          int
-	allocs              []allocation // in the order in which they were made
-	written             int64        // which of all writes made them
-	created             time.Time    // of its allocations
+	uuid          string
+	project, user *owner // nil until it is stored
+	kind          string // consumer type; empty: none
+	generation    int
+	allocs        []allocation // in the order in which they were made
+	written       int64        // which of all writes made them
+	created       time.Time    // of its allocations
+}
+
+// owner is a project or a user of consumers. Its id is shown as it was written first.
+type owner struct {
+	id        string
+	consumers int // it exists while it has some
+}
+
+// owners are the projects, or the users.
+type owners struct{ collation.Map[*owner] }
+
+// add counts a consumer more of an owner.
+func (o owners) add(id string) *owner {
+	known := o.Get(id)
+	if known == nil {
+		known = &owner{id: id}
+		o.Set(id, known)
+	}
+	known.consumers++
+	return known
+}
+
+// remove counts a consumer less of an owner.
+func (o owners) remove(known *owner) {
+	if known.consumers--; known.consumers == 0 {
+		o.Delete(known.id)
+	}
+}
+
+// keep stores a consumer.
+func (s *State) keep(c *consumer, project, user string) {
+	s.consumers.Set(c.uuid, c)
+	before := *c
+	c.project, c.user = s.projects.add(project), s.users.add(user)
+	if before.project != nil {
+		s.projects.remove(before.project)
+		s.users.remove(before.user)
+	}
+}
+
+// drop removes a consumer that keep has stored.
+func (s *State) drop(c *consumer) {
+	s.consumers.Delete(c.uuid)
+	s.projects.remove(c.project)
+	s.users.remove(c.user)
 }
 
 type allocation struct {
@@ -42,7 +90,7 @@ type Consumer struct {
 
 func (c *consumer) view() Consumer {
 	view := Consumer{
-		UUID: c.uuid, Project: c.project, User: c.user, Type: c.kind, Generation: c.generation,
+		UUID: c.uuid, Project: c.project.id, User: c.user.id, Type: c.kind, Generation: c.generation,
 		Created: c.created, Allocations: make([]Allocation, 0, len(c.allocs)),
 	}
 	for _, a := range c.allocs {
@@ -57,7 +105,7 @@ func (c *consumer) view() Consumer {
 func (s *State) ConsumerAllocations(uuid string) (c Consumer, generations map[string]int, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	found := s.consumers[uuid]
+	found := s.consumers.Get(uuid)
 	if found == nil || len(found.allocs) == 0 {
 		return Consumer{}, nil, false
 	}
@@ -72,8 +120,8 @@ func (s *State) ConsumerAllocations(uuid string) (c Consumer, generations map[st
 func (s *State) ConsumerProject(uuid string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if c := s.consumers[uuid]; c != nil && len(c.allocs) > 0 {
-		return c.project
+	if c := s.consumers.Get(uuid); c != nil && len(c.allocs) > 0 {
+		return c.project.id
 	}
 	return ""
 }
@@ -114,7 +162,7 @@ func (s *State) ProviderAllocations(uuid string) (generation int, consumers []Co
 			view.Allocations = nil
 			consumers = append(consumers, view)
 		}
-		consumers[i].Allocations = append(consumers[i].Allocations, Allocation{a.consumer.uuid, uuid, a.class.name, a.amount})
+		consumers[i].Allocations = append(consumers[i].Allocations, Allocation{a.consumer.uuid, p.uuid, a.class.name, a.amount})
 	}
 	return p.generation, consumers, nil
 }
@@ -123,12 +171,13 @@ func (s *State) ProviderAllocations(uuid string) (generation int, consumers []Co
 func (s *State) Consumers() []Consumer {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	list := make([]Consumer, 0, len(s.consumers))
-	for _, uuid := range sortedKeys(s.consumers) {
-		if c := s.consumers[uuid]; len(c.allocs) > 0 {
+	list := make([]Consumer, 0, s.consumers.Len())
+	for c := range s.consumers.Values() {
+		if len(c.allocs) > 0 {
 			list = append(list, c.view())
 		}
 	}
+	slices.SortFunc(list, func(a, b Consumer) int { return cmp.Compare(a.UUID, b.UUID) })
 	return list
 }
 
@@ -145,8 +194,9 @@ func (s *State) Usages(project, user string) []UsageGroup {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	groups := make(map[string]*UsageGroup)
-	for _, c := range s.consumers {
-		if len(c.allocs) == 0 || c.project != project || (user != "" && c.user != user) {
+	ofProject, ofUser := s.projects.Get(project), s.users.Get(user)
+	for c := range s.consumers.Values() {
+		if len(c.allocs) == 0 || c.project != ofProject || (user != "" && c.user != ofUser) {
 			continue
 		}
 		g := groups[c.kind]
@@ -194,16 +244,20 @@ type Writes struct {
 	Strict bool
 }
 
+// generation is the claim's generation as texts name it.
+func (c Claim) generation() string {
+	if c.Generation == nil {
+		return "None"
+	}
+	return strconv.Itoa(*c.Generation)
+}
+
 // checkGeneration refuses a claim whose consumer generation is not the present one.
 func (s *State) checkGeneration(claim Claim) error {
 	if !claim.CheckGeneration {
 		return nil
 	}
-	known := s.consumers[claim.Consumer]
-	given := "None"
-	if claim.Generation != nil {
-		given = strconv.Itoa(*claim.Generation)
-	}
+	known, given := s.consumers.Get(claim.Consumer), claim.generation()
 	switch {
 	case known == nil && claim.Generation != nil:
 		return refuse(ErrConcurrentUpdate, "consumer generation conflict - expected null but got %s", given)

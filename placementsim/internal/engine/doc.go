@@ -18,6 +18,6 @@
 // provider of each tree could still give; per trait and per aggregate, the
 // trees that have it.
 //
-//	state := engine.New(traits, now)
+//	state := engine.New(traits, collation.Exact, now)
 //	_, err := state.CreateProvider(engine.NewProvider{UUID: uuid, Name: "cn0"}, now)
 package engine

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -64,7 +65,7 @@ func checkVerdict(t *rapid.T, ref *reference, q engine.CandidateQuery, anchor en
 
 func TestExplainTellsTheFirstReasonPerGroup(t *testing.T) {
 	t.Parallel()
-	s := engine.New([]string{"A100", "OTHER"}, epoch())
+	s := engine.New([]string{"A100", "OTHER"}, collation.Exact, epoch())
 	add := func(name, parent, class string, total int, traits ...string) {
 		must(t, second(s.CreateProvider(engine.NewProvider{UUID: name, Name: name, Parent: parent}, epoch())))
 		must(t, second(s.SetInventories(name, nil, map[string]engine.Inventory{class: {Total: total, MinUnit: 1, MaxUnit: total, StepSize: 1, AllocationRatio: 1}}, engine.InventoryWrite{})))
@@ -130,7 +131,7 @@ func TestExplainTellsTheFirstReasonPerGroup(t *testing.T) {
 // An explanation of many groups on many hosts is refused before it takes more memory than a search.
 func TestExplanationThatIsTooLongIsRefused(t *testing.T) {
 	t.Parallel()
-	s := engine.New(testTraits(), epoch())
+	s := engine.New(testTraits(), collation.Exact, epoch())
 	one := map[string]engine.Inventory{"FPGA": {Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}}
 	for i := range 100 {
 		host := fmt.Sprintf("host%d", i)

@@ -101,7 +101,7 @@ func (s *State) compactSlots() {
 	for _, tr := range s.traits.byName {
 		tr.trees = nil
 	}
-	for _, agg := range s.aggregates {
+	for agg := range s.aggregates.Values() {
 		agg.slots = nil
 		for t := range agg.trees {
 			agg.slots.set(t.slot)

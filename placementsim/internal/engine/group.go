@@ -30,7 +30,7 @@ func (s *State) newGroup(wanted Group, unknown *[]string) (*group, error) {
 		noAggregates: s.aggregateSet(wanted.Aggregates.Forbidden), traits: s.traitFilter(wanted.Traits, unknown),
 	}
 	if wanted.InTree != "" {
-		if p := s.providers[wanted.InTree]; p != nil {
+		if p := s.providers.Get(wanted.InTree); p != nil {
 			g.inTree = p.tree
 		} else {
 			g.nowhere = true
@@ -107,7 +107,8 @@ func (s *State) traitsOf(names []string, unknown *[]string) (list []*trait) {
 	return list
 }
 
-// aggregateSets resolves uuids; unknown ones have no members and stay out.
+// aggregateSets resolves uuids, which the service compares byte by byte here
+// (placement/objects/research_context.py, provider_ids_matching_aggregates); unknown ones have no members and stay out.
 func (s *State) aggregateSets(lists [][]string) [][]*aggregate {
 	var sets [][]*aggregate
 	for _, list := range lists {
@@ -119,7 +120,7 @@ func (s *State) aggregateSets(lists [][]string) [][]*aggregate {
 func (s *State) aggregateSet(uuids []string) []*aggregate {
 	var set []*aggregate
 	for _, name := range uuids {
-		if agg := s.aggregates[name]; agg != nil {
+		if agg := s.aggregates.Get(name); agg != nil && agg.uuid == name {
 			set = append(set, agg)
 		}
 	}

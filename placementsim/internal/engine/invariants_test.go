@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/internal/collation"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // at returns the number of a slot.
@@ -29,7 +32,7 @@ type dump struct {
 }
 
 func dumpOf(s *State) dump {
-	d := dump{Providers: s.InspectAll(), Consumers: s.Consumers(), Classes: s.Classes(), Traits: s.Traits(TraitFilter{}), Leftovers: len(s.consumers)}
+	d := dump{Providers: s.InspectAll(), Consumers: s.Consumers(), Classes: s.Classes(), Traits: s.Traits(TraitFilter{}), Leftovers: s.consumers.Len()}
 	for _, p := range s.sharing {
 		d.Sharing = append(d.Sharing, p.uuid)
 	}
@@ -38,7 +41,7 @@ func dumpOf(s *State) dump {
 
 // broken returns what is inconsistent in the state.
 func (s *State) broken() error {
-	for _, check := range []func() error{s.brokenTrees, s.brokenUse, s.brokenRooms, s.brokenTraits, s.brokenAggregates} {
+	for _, check := range []func() error{s.brokenTrees, s.brokenUse, s.brokenRooms, s.brokenTraits, s.brokenAggregates, s.brokenOwners} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -62,8 +65,29 @@ func (s *State) brokenTrees() error {
 			}
 		}
 	}
-	if total != len(s.order) || total != len(s.providers) || total != len(s.names) || !slices.IsSortedFunc(s.order, bySeq) {
-		return fmt.Errorf("%d members, %d in order, %d uuids, %d names", total, len(s.order), len(s.providers), len(s.names))
+	if total != len(s.order) || total != s.providers.Len() || total != s.names.Len() || !slices.IsSortedFunc(s.order, bySeq) {
+		return fmt.Errorf("%d members, %d in order, %d uuids, %d names", total, len(s.order), s.providers.Len(), s.names.Len())
+	}
+	return nil
+}
+
+// brokenOwners compares the known projects and users with what the consumers have.
+func (s *State) brokenOwners() error {
+	consumers := make(map[*owner]int)
+	for c := range s.consumers.Values() {
+		consumers[c.project]++
+		consumers[c.user]++
+		if s.projects.Get(c.project.id) != c.project || s.users.Get(c.user.id) != c.user || s.consumers.Get(c.uuid) != c {
+			return fmt.Errorf("consumer %s of project %s and user %s is not found", c.uuid, c.project.id, c.user.id)
+		}
+	}
+	if known := s.projects.Len() + s.users.Len(); known != len(consumers) {
+		return fmt.Errorf("%d projects and users, want %d", known, len(consumers))
+	}
+	for o, n := range consumers {
+		if o.consumers != n {
+			return fmt.Errorf("owner %s: %d consumers, want %d", o.id, o.consumers, n)
+		}
 	}
 	return nil
 }
@@ -72,7 +96,7 @@ func (s *State) brokenTrees() error {
 func (s *State) brokenUse() error {
 	used := make(map[change]int64)
 	holders := make(map[*provider]map[*consumer]struct{})
-	for _, c := range s.consumers {
+	for c := range s.consumers.Values() {
 		for _, a := range c.allocs {
 			used[change{provider: a.provider, class: a.class}] += a.amount
 			if holders[a.provider] == nil {
@@ -170,11 +194,12 @@ func (s *State) brokenTraits() error {
 }
 
 func (s *State) brokenAggregates() error {
-	for name, agg := range s.aggregates {
+	for agg := range s.aggregates.Values() {
+		name := agg.uuid
 		trees := make(map[*tree]int)
 		for p := range agg.members {
 			trees[p.tree]++
-			if !p.inAggregate(agg) || s.providers[p.uuid] != p {
+			if !p.inAggregate(agg) || s.providers.Get(p.uuid) != p {
 				return fmt.Errorf("aggregate %s: %s is no member", name, p.uuid)
 			}
 		}
@@ -201,11 +226,11 @@ func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 type step func(t *rapid.T, s *State, now time.Time) error
 
 func drawName(t *rapid.T, label string) string {
-	return rapid.SampledFrom([]string{"p0", "p1", "p2", "p3", "p4"}).Draw(t, label)
+	return rapid.SampledFrom([]string{"p0", "p1", "p2", "p3", "p4", "P0", "p1 "}).Draw(t, label)
 }
 
 func drawGeneration(t *rapid.T, s *State, name string) int {
-	p := s.providers[name]
+	p := s.providers.Get(name)
 	if p == nil || rapid.IntRange(0, 4).Draw(t, "stale") == 0 {
 		return rapid.IntRange(0, 9).Draw(t, "generation")
 	}
@@ -223,8 +248,8 @@ func drawSpecs(t *rapid.T) map[string]Inventory {
 }
 
 func drawClaim(t *rapid.T, s *State, consumer string) Claim {
-	claim := Claim{Consumer: consumer, Project: "project", User: "user", CheckGeneration: rapid.Bool().Draw(t, "checked")}
-	if known := s.consumers[consumer]; known != nil && rapid.IntRange(0, 4).Draw(t, "stale") > 0 {
+	claim := Claim{Consumer: consumer, Project: drawName(t, "project"), User: drawName(t, "user"), CheckGeneration: rapid.Bool().Draw(t, "checked")}
+	if known := s.consumers.Get(consumer); known != nil && rapid.IntRange(0, 4).Draw(t, "stale") > 0 {
 		claim.Generation = &known.generation
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "amounts") {
@@ -237,7 +262,7 @@ func drawClaim(t *rapid.T, s *State, consumer string) Claim {
 
 func drawClaims(t *rapid.T, s *State) []Claim {
 	var claims []Claim
-	for _, consumer := range []string{"c0", "c1", "c2"} {
+	for _, consumer := range []string{"c0", "c1", "c2", "C0"} {
 		if rapid.Bool().Draw(t, "claims "+consumer) {
 			claims = append(claims, drawClaim(t, s, consumer))
 		}
@@ -292,7 +317,7 @@ func steps() []step {
 		func(t *rapid.T, s *State, now time.Time) error {
 			name := drawName(t, "aggregates of")
 			given := drawGeneration(t, s, name)
-			_, err := s.SetAggregates(name, &given, rapid.SliceOf(rapid.SampledFrom([]string{"a", "b"})).Draw(t, "aggregates"), now)
+			_, err := s.SetAggregates(name, &given, rapid.SliceOf(rapid.SampledFrom([]string{"a", "b", "A"})).Draw(t, "aggregates"), now)
 			return err
 		},
 		func(t *rapid.T, s *State, now time.Time) error {
@@ -310,11 +335,11 @@ func steps() []step {
 		func(t *rapid.T, s *State, now time.Time) error { return s.Claim(drawClaims(t, s), Writes{Now: now}) },
 		func(t *rapid.T, s *State, now time.Time) error { return s.Claim(drawClaims(t, s), Writes{Now: now}) },
 		func(t *rapid.T, s *State, _ time.Time) error {
-			return s.Release(rapid.SampledFrom([]string{"c0", "c1", "c2"}).Draw(t, "released"))
+			return s.Release(rapid.SampledFrom([]string{"c0", "c1", "c2", "C0"}).Draw(t, "released"))
 		},
 		func(t *rapid.T, s *State, now time.Time) error {
 			var r Reshape
-			for _, name := range []string{"p0", "p1"} {
+			for _, name := range []string{"p0", "p1", "P0"} {
 				if rapid.Bool().Draw(t, "reshapes "+name) {
 					r.Inventories = append(r.Inventories, ReshapeInventory{name, drawGeneration(t, s, name), drawSpecs(t)})
 				}
@@ -332,7 +357,8 @@ func TestRandomTransitionsKeepTheStateConsistentAndRefusalsChangeNothing(t *test
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
-				s := New([]string{"T1", SharingTrait}, start())
+				key := collation.Of(rapid.SampledFrom([]sim.Collation{sim.CollationBinary, sim.CollationMySQL}).Draw(t, "collation"))
+				s := New([]string{"T1", SharingTrait}, key, start())
 				for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 					before := dumpOf(s)
 					err := all[rapid.IntRange(0, len(all)-1).Draw(t, "step")](t, s, start().Add(time.Duration(i)*time.Second))
@@ -352,7 +378,7 @@ func TestRandomTransitionsKeepTheStateConsistentAndRefusalsChangeNothing(t *test
 
 func TestSlotsOfFelledTreesAreClosedUp(t *testing.T) {
 	t.Parallel()
-	s := New([]string{"T1"}, start())
+	s := New([]string{"T1"}, collation.Exact, start())
 	for i := range 500 {
 		name := fmt.Sprint(i)
 		if _, err := s.CreateProvider(NewProvider{UUID: name, Name: name}, start()); err != nil {

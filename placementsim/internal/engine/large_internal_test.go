@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+
+	"github.com/gocyborg/gocyborg/internal/collation"
 )
 
 // Large searches take turns, small ones and writes in between do not wait for their memory.
 func TestLargeSearchesTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := New(nil, start())
+		s := New(nil, collation.Exact, start())
 		for i := range 30 {
 			name, parent := fmt.Sprint("p", i), ""
 			if i > 0 {

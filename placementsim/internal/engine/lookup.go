@@ -33,7 +33,7 @@ func (s *State) lookUp(q CandidateQuery) error {
 
 // lookUpFilter is lookUp for a filter of the provider list.
 func (s *State) lookUpFilter(f ProviderFilter) error {
-	if f.InTree != "" && s.providers[f.InTree] == nil {
+	if f.InTree != "" && s.providers.Get(f.InTree) == nil {
 		return nil
 	}
 	if err := s.firstUnknownTrait(TraitRequirement{Required: f.Traits.Required}); err != nil {

@@ -56,7 +56,7 @@ func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 	}
 	var parent *provider
 	if n.Parent != "" {
-		parent = s.providers[n.Parent]
+		parent = s.providers.Get(n.Parent)
 		switch {
 		case n.Parent == n.UUID:
 			return Provider{}, refuse(ErrInvalid, "Object action create failed because: parent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there is no parent.")
@@ -64,10 +64,10 @@ func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 			return Provider{}, refuse(ErrInvalid, "Object action create failed because: parent provider UUID does not exist.")
 		}
 	}
-	if s.providers[n.UUID] != nil {
+	if s.providers.Get(n.UUID) != nil {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider uuid: %s already exists.", n.UUID)
 	}
-	if s.names[n.Name] != nil {
+	if s.names.Get(n.Name) != nil {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider name: %s already exists.", n.Name)
 	}
 	defer watch(s, (*State).addProviderRows, n.UUID)()
@@ -79,7 +79,8 @@ func (s *State) addProvider(n NewProvider, parent *provider, now time.Time) *pro
 	texts := n.UUID + n.Name // one object for the garbage collector
 	p := &provider{uuid: texts[:len(n.UUID)], name: texts[len(n.UUID):], seq: s.nextSeq, parent: parent, traits: s.traits.none, created: now}
 	s.traits.none.users++
-	s.providers[p.uuid], s.names[p.name] = p, p
+	s.providers.Set(p.uuid, p)
+	s.names.Set(p.name, p)
 	s.order = append(s.order, p)
 	if parent == nil {
 		s.attach(p, s.newTree(p))
@@ -114,7 +115,7 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 			return Provider{}, err
 		}
 	}
-	if other := s.names[u.Name]; other != nil && other != p {
+	if other := s.names.Get(u.Name); other != nil && other != p {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider %s already exists.", u.Name)
 	}
 	touched := []*provider{p}
@@ -125,9 +126,9 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 	if p.name != u.Name || p.parent != parent { // what stays the same is no update to the service
 		p.updated = now
 	}
-	delete(s.names, p.name)
+	s.names.Delete(p.name)
 	p.name = u.Name
-	s.names[p.name] = p
+	s.names.Set(p.name, p)
 	if parent != p.parent {
 		s.move(p, parent, now)
 	}
@@ -153,7 +154,7 @@ func (s *State) newParent(p *provider, u ProviderUpdate) (*provider, error) {
 		}
 		return nil, nil
 	}
-	parent := s.providers[u.Parent]
+	parent := s.providers.Get(u.Parent)
 	if parent == nil {
 		return nil, refuse(ErrInvalid, "Object action create failed because: parent provider UUID does not exist.")
 	}
@@ -199,7 +200,7 @@ func (s *State) move(p, parent *provider, now time.Time) {
 func (s *State) DeleteProvider(uuid string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.providers[uuid]
+	p := s.providers.Get(uuid)
 	switch {
 	case p == nil:
 		return refuse(ErrNotFound, "No resource provider with uuid %s found for delete", uuid)
@@ -217,8 +218,8 @@ func (s *State) DeleteProvider(uuid string) error {
 	if p.parent != nil {
 		p.parent.children--
 	}
-	delete(s.providers, p.uuid)
-	delete(s.names, p.name)
+	s.providers.Delete(p.uuid)
+	s.names.Delete(p.name)
 	s.forget(p)
 	return nil
 }
@@ -267,7 +268,7 @@ func (s *State) Providers(f ProviderFilter) ([]Provider, error) {
 	}
 	views := []Provider{}
 	for _, p := range s.preselect(f) {
-		if (f.Name == "" || p.name == f.Name) && group.accepts(p) {
+		if (f.Name == "" || s.key.Equal(p.name, f.Name)) && group.accepts(p) {
 			views = append(views, p.view())
 		}
 	}
@@ -280,16 +281,16 @@ func (s *State) preselect(f ProviderFilter) []*provider {
 	chosen := s.order
 	if f.InTree != "" {
 		chosen = nil
-		if p := s.providers[f.InTree]; p != nil {
+		if p := s.providers.Get(f.InTree); p != nil {
 			chosen = p.tree.members
 		}
 	}
 	if f.UUID == "" && f.Name == "" {
 		return chosen
 	}
-	p := s.providers[f.UUID]
+	p := s.providers.Get(f.UUID)
 	if f.UUID == "" {
-		p = s.names[f.Name]
+		p = s.names.Get(f.Name)
 	}
 	if p == nil || (f.InTree != "" && !slices.Contains(chosen, p)) {
 		return nil

@@ -80,7 +80,7 @@ func (s *State) finish(change reshaped) {
 // the check of the claims, and the classes come after.
 func (s *State) checkReshaped(list []ReshapeInventory) error {
 	for _, item := range list {
-		p := s.providers[item.Provider]
+		p := s.providers.Get(item.Provider)
 		if p == nil {
 			return refuse(ErrNotFound, "Resource provider %s in inventories not found: No resource provider with uuid %s found", item.Provider, item.Provider)
 		}
@@ -97,7 +97,10 @@ func (s *State) planInventories(list []ReshapeInventory, w Writes) ([]reshaped, 
 	over := make(overlay, len(list))
 	changes := make([]reshaped, 0, len(list))
 	for _, item := range list {
-		p := s.providers[item.Provider]
+		p := s.providers.Get(item.Provider)
+		if slices.ContainsFunc(changes, func(other reshaped) bool { return other.provider == p }) { // in another spelling
+			return nil, nil, refuse(ErrConcurrentUpdate, "update conflict: Another thread concurrently updated the resource provider data. Please retry your update")
+		}
 		final, err := s.newInventories(p, item.Inventories, w.Now)
 		if err != nil {
 			return nil, nil, err

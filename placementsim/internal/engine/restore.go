@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -19,7 +18,7 @@ func (s *State) Restore(standardTraits []string, list []sim.RecordChange) (commi
 	if err != nil {
 		return nil, err
 	}
-	fresh := New(standardTraits, sequences.Created)
+	fresh := New(standardTraits, s.key, sequences.Created)
 	for _, step := range []func([]sim.RecordChange, *SequencesRow) error{
 		fresh.restoreNames, fresh.restoreProviders, fresh.restoreTrees, fresh.restoreContents, fresh.restoreConsumers,
 	} {
@@ -48,7 +47,7 @@ func (s *State) replace(fresh *State, now []sim.RecordChange) {
 	}
 	s.providers, s.names, s.order, s.trees = fresh.providers, fresh.names, fresh.order, fresh.trees
 	s.classes, s.traits, s.aggregates, s.sharing = fresh.classes, fresh.traits, fresh.aggregates, fresh.sharing
-	s.consumers, s.nextSeq, s.created = fresh.consumers, fresh.nextSeq, fresh.created
+	s.consumers, s.projects, s.users, s.nextSeq, s.created = fresh.consumers, fresh.projects, fresh.users, fresh.nextSeq, fresh.created
 }
 
 func invalidRow(c sim.RecordChange, format string, args ...any) error {
@@ -137,12 +136,13 @@ func (s *State) restoreProviders(list []sim.RecordChange, last *SequencesRow) er
 		if err := checkID(row, r.ID, last.Providers); err != nil {
 			return err
 		}
-		if r.UUID == "" || s.providers[r.UUID] != nil || s.names[r.Name] != nil { // PUT takes an empty name
+		if r.UUID == "" || s.providers.Get(r.UUID) != nil || s.names.Get(r.Name) != nil { // PUT takes an empty name
 			return invalidRow(row, "resource provider %q %q is there twice, or has no uuid", r.UUID, r.Name)
 		}
 		p := &provider{uuid: r.UUID, name: r.Name, generation: r.Generation, seq: r.ID, traits: s.traits.none, created: r.Created, updated: r.Updated}
 		s.traits.none.users++
-		s.providers[p.uuid], s.names[p.name] = p, p
+		s.providers.Set(p.uuid, p)
+		s.names.Set(p.name, p)
 		s.order = append(s.order, p)
 	}
 	s.nextSeq = last.Providers
@@ -155,7 +155,7 @@ func (s *State) restoreTrees(list []sim.RecordChange, last *SequencesRow) error 
 		if r.Parent == "" {
 			continue
 		}
-		p, parent := s.providers[r.UUID], s.providers[r.Parent]
+		p, parent := s.providers.Get(r.UUID), s.providers.Get(r.Parent)
 		if parent == nil || p.isAncestorOf(parent) {
 			return invalidRow(row, "the parent %s does not exist or is below the provider", r.Parent)
 		}
@@ -174,7 +174,7 @@ func (s *State) restoreTrees(list []sim.RecordChange, last *SequencesRow) error 
 			return invalidRow(row, "tree %d has two roots", r.Tree)
 		}
 		s.trees.newest = r.Tree - 1
-		trees[s.providers[r.UUID]] = s.newTree(s.providers[r.UUID])
+		trees[s.providers.Get(r.UUID)] = s.newTree(s.providers.Get(r.UUID))
 	}
 	s.trees.newest = last.Trees
 	for _, p := range s.order {
@@ -192,7 +192,7 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 	inventories := make(map[*provider][]inventory)
 	for row, r := range rowsOf(list, tableInventories, unordered[InventoryRow]) {
 		r.Updated = stamp(r.Updated)
-		p, c := s.providers[r.Provider], s.classes.byName[r.Class]
+		p, c := s.providers.Get(r.Provider), s.classes.byName[r.Class]
 		if p == nil || c == nil {
 			return invalidRow(row, "there is no resource provider %q or no resource class %q", r.Provider, r.Class)
 		}
@@ -206,7 +206,7 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 		s.replaceInventories(p, invs)
 	}
 	for row, r := range rowsOf(list, tableTraits, unordered[TraitsRow]) {
-		p := s.providers[r.Provider]
+		p := s.providers.Get(r.Provider)
 		named, err := s.traits.lookup(r.Traits)
 		if p == nil || err != nil {
 			return invalidRow(row, "there is no resource provider %q or none of the traits %q", r.Provider, r.Traits)
@@ -216,12 +216,15 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 		}
 	}
 	for row, r := range rowsOf(list, tableAggregates, unordered[AggregatesRow]) {
-		p := s.providers[r.Provider]
+		p := s.providers.Get(r.Provider)
 		if p == nil || len(p.aggregates) > 0 {
 			return invalidRow(row, "there is no resource provider %q, or two rows", r.Provider)
 		}
 		for _, name := range r.Aggregates {
 			s.join(p, name)
+		}
+		if len(p.aggregates) == len(r.Aggregates) {
+			r.Aggregates = p.aggregateUUIDs() // as they were written first
 		}
 	}
 	return nil
@@ -230,13 +233,15 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 func (s *State) restoreConsumers(list []sim.RecordChange, _ *SequencesRow) error {
 	for row, r := range rowsOf(list, tableConsumers, unordered[ConsumerRow]) {
 		r.Created = stamp(r.Created)
-		if r.UUID == "" || s.consumers[r.UUID] != nil {
+		if r.UUID == "" || s.consumers.Get(r.UUID) != nil {
 			return invalidRow(row, "consumer %q is there twice, or has no uuid", r.UUID)
 		}
-		s.consumers[r.UUID] = &consumer{uuid: r.UUID, project: r.Project, user: r.User, kind: r.Type, generation: r.Generation, created: r.Created}
+		c := &consumer{uuid: r.UUID, kind: r.Type, generation: r.Generation, created: r.Created}
+		s.keep(c, r.Project, r.User)
+		r.Project, r.User = c.project.id, c.user.id
 	}
 	for row, r := range rowsOf(list, tableAllocations, func(r *AllocationRow) int64 { return r.Position }) {
-		c, p, class := s.consumers[r.Consumer], s.providers[r.Provider], s.classes.byName[r.Class]
+		c, p, class := s.consumers.Get(r.Consumer), s.providers.Get(r.Provider), s.classes.byName[r.Class]
 		if c == nil || p == nil || class == nil || p.inventory(class) == nil || r.Amount < 1 {
 			return invalidRow(row, "%s has %s:%d of %s: there is no such consumer or inventory", r.Consumer, r.Class, r.Amount, r.Provider)
 		}
@@ -252,7 +257,7 @@ func (s *State) restoreConsumers(list []sim.RecordChange, _ *SequencesRow) error
 
 // countWrites orders the writes of allocations by their times.
 func (s *State) countWrites() {
-	consumers := slices.SortedFunc(maps.Values(s.consumers), func(a, b *consumer) int {
+	consumers := slices.SortedFunc(s.consumers.Values(), func(a, b *consumer) int {
 		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.uuid, b.uuid))
 	})
 	for _, c := range consumers {

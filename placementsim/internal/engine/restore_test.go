@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -21,7 +22,7 @@ func TestARestoredStateIsTheSame(t *testing.T) {
 	all := steps()
 	standard := []string{"T1", SharingTrait}
 	rapid.Check(t, func(t *rapid.T) {
-		s := New(standard, start())
+		s := New(standard, collation.Exact, start())
 		followed := make(map[[2]string]sim.RecordChange)
 		follow := func(changes []sim.RecordChange) {
 			for _, c := range changes {
@@ -35,7 +36,7 @@ func TestARestoredStateIsTheSame(t *testing.T) {
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			_ = all[rapid.IntRange(0, len(all)-1).Draw(t, "step")](t, s, start().Add(time.Duration(i)*time.Second))
 		}
-		other := New(standard, start().Add(time.Hour))
+		other := New(standard, collation.Exact, start().Add(time.Hour))
 		restore, err := other.Restore(standard, pointers(s.Rows()))
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +79,7 @@ func pointers(list []sim.RecordChange) []sim.RecordChange {
 
 func TestRowsThatAreNoStateAreNotRestored(t *testing.T) {
 	t.Parallel()
-	original := New([]string{"T1"}, start())
+	original := New([]string{"T1"}, collation.Exact, start())
 	original.EnsureClass("CUSTOM_C", start())
 	for _, err := range []error{
 		created(original.EnsureTrait("CUSTOM_T", start())),
@@ -182,7 +183,7 @@ func TestRowsThatAreNoStateAreNotRestored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := New([]string{"T1"}, start())
+			s := New([]string{"T1"}, collation.Exact, start())
 			if _, err := s.CreateProvider(NewProvider{UUID: "old", Name: "old"}, start()); err != nil {
 				t.Fatal(err)
 			}

@@ -214,8 +214,8 @@ func (s *State) allRows() rows {
 	for _, p := range s.order {
 		s.addProviderRows(&all, p.uuid)
 	}
-	for uuid := range s.consumers {
-		s.addConsumerRows(&all, uuid)
+	for c := range s.consumers.Values() {
+		s.addConsumerRows(&all, c.uuid)
 	}
 	all.addSequences(s.sequences())
 	return all
@@ -256,16 +256,16 @@ func (s *State) addClassRows(to *rows, c *class) {
 			s.addProviderRows(to, p.uuid)
 		}
 	}
-	for uuid, consumer := range s.consumers {
+	for consumer := range s.consumers.Values() {
 		if slices.ContainsFunc(consumer.allocs, func(a allocation) bool { return a.class == c }) {
-			s.addConsumerRows(to, uuid)
+			s.addConsumerRows(to, consumer.uuid)
 		}
 	}
 }
 
 // addProviderRows adds the rows of a provider, if there is one.
 func (s *State) addProviderRows(to *rows, uuid string) {
-	p := s.providers[uuid]
+	p := s.providers.Get(uuid)
 	if p == nil {
 		return
 	}
@@ -317,13 +317,13 @@ func (s *State) addPlanRows(to *rows, pl *plan) {
 
 // addConsumerRows adds the rows of a consumer, if there is one.
 func (s *State) addConsumerRows(to *rows, uuid string) {
-	c := s.consumers[uuid]
+	c := s.consumers.Get(uuid)
 	if c == nil {
 		return
 	}
-	to.add(tableConsumers, uuid, "consumer", uuid, "", ConsumerRow{uuid, c.project, c.user, c.kind, c.generation, stamp(c.created)})
+	to.add(tableConsumers, c.uuid, "consumer", c.uuid, "", ConsumerRow{c.uuid, c.project.id, c.user.id, c.kind, c.generation, stamp(c.created)})
 	for i, a := range c.allocs {
-		to.add(tableAllocations, uuid+"."+numberKey(a.provider.seq)+"."+padded(int64(a.class.id), 6), "allocation", uuid+"/"+a.provider.uuid+"/"+a.class.name,
-			strconv.FormatInt(a.amount, 10)+" "+a.class.name+" on "+a.provider.name, AllocationRow{uuid, a.provider.uuid, a.class.name, a.amount, int64(i)})
+		to.add(tableAllocations, c.uuid+"."+numberKey(a.provider.seq)+"."+padded(int64(a.class.id), 6), "allocation", c.uuid+"/"+a.provider.uuid+"/"+a.class.name,
+			strconv.FormatInt(a.amount, 10)+" "+a.class.name+" on "+a.provider.name, AllocationRow{c.uuid, a.provider.uuid, a.class.name, a.amount, int64(i)})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -17,17 +18,20 @@ type State struct {
 type core struct {
 	mu sync.RWMutex
 
-	providers map[string]*provider // by uuid
-	names     map[string]*provider // by name
-	order     []*provider          // by creation
+	key       collation.Key
+	providers collation.Map[*provider] // by uuid
+	names     collation.Map[*provider] // by name
+	order     []*provider              // by creation
 	trees     forest
 
 	classes    classTable
 	traits     traitTable
-	aggregates map[string]*aggregate
+	aggregates collation.Map[*aggregate]
 	sharing    []*provider // those with the sharing trait, by creation
 
-	consumers map[string]*consumer
+	consumers collation.Map[*consumer]
+	projects  owners
+	users     owners
 	writes    int64 // of allocations
 	nextSeq   int64
 	created   time.Time // when what is standard was created
@@ -83,15 +87,19 @@ type aggregate struct {
 }
 
 // New returns the state of a fresh service that knows the standard resource
-// classes and the given standard traits.
-func New(standardTraits []string, now time.Time) *State {
+// classes and the given standard traits. The key compares what Placement compares in SQL: names and uuids of
+// providers, aggregates, consumers, projects and users. Traits and classes are compared byte by byte.
+func New(standardTraits []string, key collation.Key, now time.Time) *State {
 	return &State{core: &core{
-		providers:  make(map[string]*provider),
-		names:      make(map[string]*provider),
+		key:        key,
+		providers:  collation.NewMap[*provider](key),
+		names:      collation.NewMap[*provider](key),
 		classes:    newClassTable(now),
 		traits:     newTraitTable(standardTraits, now),
-		aggregates: make(map[string]*aggregate),
-		consumers:  make(map[string]*consumer),
+		aggregates: collation.NewMap[*aggregate](key),
+		consumers:  collation.NewMap[*consumer](key),
+		projects:   owners{collation.NewMap[*owner](key)},
+		users:      owners{collation.NewMap[*owner](key)},
 		created:    now,
 		large:      make(chan struct{}, largeSearches),
 	}}
@@ -99,7 +107,7 @@ func New(standardTraits []string, now time.Time) *State {
 
 // find returns the provider that is a request's subject.
 func (s *State) find(uuid string) (*provider, error) {
-	p := s.providers[uuid]
+	p := s.providers.Get(uuid)
 	if p == nil {
 		return nil, refuse(ErrNotFound, "No resource provider with uuid %s found", uuid)
 	}

@@ -136,7 +136,7 @@ type Trait struct {
 	Created time.Time
 }
 
-// TraitFilter selects traits; the zero value selects all.
+// TraitFilter selects traits; the zero value selects all. Only here the names of traits are compared in SQL.
 type TraitFilter struct {
 	Names      []string // only these, unless nil
 	Prefix     string
@@ -150,11 +150,11 @@ func (s *State) Traits(f TraitFilter) []Trait {
 	defer s.mu.RUnlock()
 	wanted := make(map[string]bool, len(f.Names))
 	for _, name := range f.Names {
-		wanted[name] = true
+		wanted[s.key(name)] = true
 	}
 	var list []Trait
 	for name, tr := range s.traits.byName {
-		if (f.Names == nil || wanted[name]) && strings.HasPrefix(name, f.Prefix) && (f.Like == nil || f.Like.MatchString(name)) &&
+		if (f.Names == nil || wanted[s.key(name)]) && s.key.HasPrefix(name, f.Prefix) && (f.Like == nil || f.Like.MatchString(name)) &&
 			(f.Associated == nil || *f.Associated == (tr.providers > 0)) {
 			list = append(list, Trait{name, tr.created})
 		}
