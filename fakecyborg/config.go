@@ -14,6 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Errors to compare with errors.Is.
@@ -158,6 +159,9 @@ type Config struct {
 	// EnableProxyHeadersParsing makes links follow X-Forwarded-Proto and X-Forwarded-Host (oslo.middleware's
 	// enable_proxy_headers_parsing). Releases before 2026.2 never do.
 	EnableProxyHeadersParsing bool `json:"enable_proxy_headers_parsing,omitempty"`
+	// Collation is how names and UUIDs compare where Cyborg compares them in SQL: names of device profiles, UUIDs of all that is
+	// looked up, filters of devices, deployables and attributes, and projects. Empty means sim.CollationMySQL.
+	Collation sim.Collation `json:"collation,omitempty"`
 	// PlacementMode is one of the Mode constants; empty means [ModeTree].
 	PlacementMode PlacementMode `json:"placement_mode,omitempty"`
 	// Seed chooses the identifiers.
@@ -211,6 +215,9 @@ func (c Config) Validate() error {
 	); err != nil {
 		return err
 	}
+	if err := c.Collation.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	switch {
 	case c.EnforceNewDefaults != nil && cmp.Or(c.Release, Release20262).release(nil).NewDefaults == neverApply:
 		return fmt.Errorf("%w: enforce_new_defaults: release %s cannot choose, it has one set of policies", ErrConfig, c.Release)
@@ -252,6 +259,7 @@ func (c Config) WithDefaults() Config {
 	c.PlacementMode = cmp.Or(c.PlacementMode, ModeTree)
 	c.EventForm = cmp.Or(c.EventForm, EventFormShipped)
 	c.MdevCreation = cmp.Or(c.MdevCreation, MdevsByAgent)
+	c.Collation = cmp.Or(c.Collation, sim.CollationMySQL)
 	c.BindTimeout = cmp.Or(c.BindTimeout, defaultBindTimeout)
 	c.HeartbeatPeriod = cmp.Or(c.HeartbeatPeriod, defaultHeartbeat)
 	c.MissedBeats = cmp.Or(c.MissedBeats, defaultMissedBeats)

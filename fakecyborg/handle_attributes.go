@@ -24,7 +24,7 @@ func (s *Server) listAttributes(c *simhttp.Call) error {
 	s.db.View(func(tx store.Tx) {
 		for a := range tx.AllAttributes() {
 			body := links.attribute(tx, a)
-			if matches(query, "key", a.Key) && (!query.Has("deployable_id") || body.Deployable == int64(deployable)) {
+			if s.matches(query, "key", a.Key) && (!query.Has("deployable_id") || body.Deployable == int64(deployable)) {
 				list = append(list, body)
 			}
 		}

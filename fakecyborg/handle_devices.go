@@ -15,7 +15,7 @@ func (s *Server) listDevices(c *simhttp.Call) error {
 	var rows []store.Device
 	s.db.View(func(tx store.Tx) {
 		for d := range tx.Devices() {
-			if matches(query, "type", d.Type) && matches(query, "vendor", d.Vendor) && matches(query, "hostname", d.Host) {
+			if s.matches(query, "type", d.Type) && s.matches(query, "vendor", d.Vendor) && s.matches(query, "hostname", d.Host) {
 				rows = append(rows, d)
 			}
 		}
@@ -78,7 +78,7 @@ func (s *Server) listDeployables(c *simhttp.Call) error {
 	s.db.View(func(tx store.Tx) {
 		var rows []store.Deployable
 		for d := range tx.Deployables() {
-			if l.name == nil || d.Name == *l.name {
+			if l.name == nil || s.equal(d.Name, *l.name) {
 				rows = append(rows, d)
 			}
 		}

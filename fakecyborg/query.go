@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
@@ -42,9 +43,12 @@ func checkArgs(values url.Values, known []string) error {
 }
 
 // matches applies the filter of an argument, if it is given.
-func matches(query url.Values, name, value string) bool {
-	return !query.Has(name) || query.Get(name) == value
+func (s *Server) matches(query url.Values, name, value string) bool {
+	return !query.Has(name) || s.equal(query.Get(name), value)
 }
+
+// equal compares texts that upstream compares in SQL.
+func (s *Server) equal(a, b string) bool { return collation.Of(s.cfg.Collation).Equal(a, b) }
 
 // readBody reads a body of a type that upstream takes for JSON; argument is what upstream calls
 // the handler's parameter.

@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -58,6 +59,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	ids := simhttp.NewIDs(cfg.Seed, "cyborg")
 	s.db = store.New(store.Config{
 		Seed: s.cfg.Seed, Quirks: s.cfg.UpstreamQuirks, Layout: string(s.cfg.PlacementMode), Mdevs: string(s.cfg.MdevCreation), RequestIDs: ids.Position,
+		Collation: collation.Of(s.cfg.Collation),
 	})
 	if s.cfg.ReadLag > 0 {
 		s.db.DB().KeepPast(s.cfg.ReadLag, s.clock.Now)

@@ -85,6 +85,10 @@ func (c *Conductor) startBind(ctx context.Context, caller Caller, patches []Patc
 		if a, err = tx.ARQ(patches[i].ARQ, caller.Scope); err != nil {
 			return
 		}
+		if a.UUID != patches[i].ARQ { // SQL finds the request, and Python not its patch
+			err = store.Refuse(store.Uncoded, "'%s'", a.UUID)
+			return
+		}
 		if shown := c.ShownState(tx, now)(a); shown == StateUnknown {
 			err = store.WrongState(shown, a.UUID)
 			return

@@ -73,7 +73,7 @@ func (p Profile) checkOwner() error {
 // Profiles iterates over the device profiles, oldest first.
 func (t Tx) Profiles() iter.Seq[Profile] { return t.s.profiles.All(t.tx) }
 
-// ProfileByName finds a profile by its name, compared byte by byte.
+// ProfileByName finds a profile by its name.
 func (t Tx) ProfileByName(name string) (Profile, error) {
 	if p, ok := t.s.profileByName.Get(t.tx, name); ok {
 		return p, nil

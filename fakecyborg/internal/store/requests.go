@@ -30,11 +30,12 @@ type Scope struct {
 // Everything is the scope of Cyborg itself.
 func Everything() Scope { return Scope{All: true} }
 
-func (sc Scope) sees(a ARQ) bool {
-	return sc.All || a.Project == sc.Project
+// sees reports whether the scope has a request.
+func (t Tx) sees(sc Scope, a ARQ) bool {
+	return sc.All || t.s.cfg.Collation.Equal(a.Project, sc.Project)
 }
 
-// ARQs iterates over the requests of an instance, oldest first, or over all if none is named.
+// ARQs iterates over the requests of an instance, compared byte by byte as upstream does, oldest first, or over all if none is named.
 func (t Tx) ARQs(instance string, sc Scope) iter.Seq[ARQ] {
 	all := t.s.arqs.All(t.tx)
 	if instance != "" {
@@ -42,7 +43,7 @@ func (t Tx) ARQs(instance string, sc Scope) iter.Seq[ARQ] {
 	}
 	return func(yield func(ARQ) bool) {
 		for a := range all {
-			if sc.sees(a) && !yield(a) {
+			if t.sees(sc, a) && !yield(a) {
 				return
 			}
 		}
@@ -54,7 +55,7 @@ func (t Tx) CountARQs() int { return t.s.arqs.Len(t.tx) }
 
 // ARQ finds a request that the caller may see.
 func (t Tx) ARQ(uuid string, sc Scope) (ARQ, error) {
-	if a, ok := t.s.arqs.byUUID.Get(t.tx, uuid); ok && sc.sees(a) {
+	if a, ok := t.s.arqs.byUUID.Get(t.tx, uuid); ok && t.sees(sc, a) {
 		return a, nil
 	}
 	return ARQ{}, Refuse(NotFound, "ExtArq not found with uuid=%s", uuid)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
@@ -20,6 +21,9 @@ type Config struct {
 	Layout string
 	// Mdevs says who creates mediated devices: [MdevsByAgent] or [MdevsByNova].
 	Mdevs string
+	// Collation compares what upstream compares in SQL: names and UUIDs of what the API looks up, filters, and projects. What it
+	// compares in Python is compared byte by byte: the instance of a request, and the names of a list of profiles.
+	Collation collation.Key
 	// RequestIDs is how many request ids the service gave; nil means none.
 	RequestIDs func() uint64
 }
@@ -111,9 +115,9 @@ func (n numbered[R]) newUUID(t Tx, kind, name string) string {
 	}
 }
 
-func addNumbered[R any](db *tables.DB, spec tables.Spec[int64, R]) numbered[R] {
-	t := tables.Add(db, spec)
-	return numbered[R]{t, tables.KeySequence(t), t.Unique(spec.ID)}
+func addNumbered[R any](s *Store, spec tables.Spec[int64, R]) numbered[R] {
+	t := tables.Add(s.db, spec)
+	return numbered[R]{t, tables.KeySequence(t), t.Unique(spec.ID).Collate(s.cfg.Collation)}
 }
 
 // edit stores what change makes of the row with a UUID, if it is there and then differs.
@@ -127,6 +131,9 @@ func (n numbered[R]) edit(t Tx, uuid string, change func(*R)) {
 
 // New returns an empty database.
 func New(cfg Config) *Store {
+	if cfg.Collation == nil {
+		cfg.Collation = collation.Exact
+	}
 	s := &Store{
 		cfg: cfg, space: uuid.NewSHA1(uuid.NameSpaceDNS, []byte("fakecyborg.gocyborg")),
 		db: tables.New("accelerator"),
@@ -155,30 +162,30 @@ const (
 )
 
 func (s *Store) addHardware() {
-	s.devices = addNumbered(s.db, tables.Spec[int64, Device]{
+	s.devices = addNumbered(s, tables.Spec[int64, Device]{
 		Name: "devices", Kind: "device", Hidden: []string{"updated_at"},
 		Key: func(d Device) int64 { return d.ID }, ID: func(d Device) string { return d.UUID }, Check: Device.check,
 	})
 	s.deviceByHost = s.devices.Index(func(d Device) string { return d.Host })
 	s.devices.Unique(func(d Device) string { return pathKey(d.Host, d.ControlPath.Key()) })
 
-	s.deployables = addNumbered(s.db, tables.Spec[int64, Deployable]{
+	s.deployables = addNumbered(s, tables.Spec[int64, Deployable]{
 		Name: "deployables", Kind: "deployable", Hidden: []string{"updated_at", "programmed", "unsettled"},
 		Key: func(d Deployable) int64 { return d.ID }, ID: func(d Deployable) string { return d.UUID },
 		Label: func(d Deployable) string { return d.Name }, Check: Deployable.check,
 	})
 	s.deployableByName = s.deployables.Unique(func(d Deployable) string { return d.Name })
 	s.deployableByDevice = s.deployables.Index(func(d Deployable) string { return d.Device })
-	s.deployableByProvider = s.deployables.Index(func(d Deployable) string { return d.Provider })
+	s.deployableByProvider = s.deployables.Index(func(d Deployable) string { return d.Provider }).Collate(s.cfg.Collation)
 
-	s.attributes = addNumbered(s.db, tables.Spec[int64, Attribute]{
+	s.attributes = addNumbered(s, tables.Spec[int64, Attribute]{
 		Name: "attributes", Kind: "attribute", Hidden: []string{"updated_at"},
 		Key: func(a Attribute) int64 { return a.ID }, ID: func(a Attribute) string { return a.UUID },
 		Label: func(a Attribute) string { return a.Key + " " + a.Value }, Check: Attribute.check,
 	})
 	s.attributeByDeployable = s.attributes.Index(func(a Attribute) string { return a.Deployable })
 
-	s.handles = addNumbered(s.db, tables.Spec[int64, Handle]{
+	s.handles = addNumbered(s, tables.Spec[int64, Handle]{
 		Name: "attach_handles", Kind: "attach_handle", Hidden: []string{"in_use", "vanished"},
 		Key: func(h Handle) int64 { return h.ID }, ID: func(h Handle) string { return h.UUID },
 		Label: func(h Handle) string { return h.Type }, Check: Handle.check,
@@ -193,14 +200,14 @@ func (s *Store) addHardware() {
 }
 
 func (s *Store) addRequests() {
-	s.profiles = addNumbered(s.db, tables.Spec[int64, Profile]{
+	s.profiles = addNumbered(s, tables.Spec[int64, Profile]{
 		Name: "device_profiles", Kind: "device_profile",
 		Key: func(p Profile) int64 { return p.ID }, ID: func(p Profile) string { return p.UUID },
 		Label: func(p Profile) string { return p.Name }, Check: s.checkProfile,
 	})
-	s.profileByName = s.profiles.Unique(func(p Profile) string { return p.Name })
+	s.profileByName = s.profiles.Unique(func(p Profile) string { return p.Name }).Collate(s.cfg.Collation)
 
-	s.arqs = addNumbered(s.db, tables.Spec[int64, ARQ]{
+	s.arqs = addNumbered(s, tables.Spec[int64, ARQ]{
 		Name: "accelerator_requests", Kind: "accelerator_request", Hidden: []string{"updated_at", "attempt"},
 		Key: func(a ARQ) int64 { return a.ID }, ID: func(a ARQ) string { return a.UUID },
 		Label: func(a ARQ) string { return fmt.Sprintf("of device profile %s, group %d", a.Profile, a.Group) }, Check: ARQ.check,
