@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 )
@@ -109,7 +110,7 @@ func (s *Server) listRules(c *simhttp.Call, who session) error {
 			}
 		}
 	})
-	return listOf(c, "access_rules", accessRuleFilters.apply(c, list))
+	return listOf(c, "access_rules", accessRuleFilters.apply(c, collation.Exact, list))
 }
 
 // ruleOf finds the access rule of the path among those of its user.

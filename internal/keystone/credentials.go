@@ -194,7 +194,9 @@ func (s *Server) readCredential(c *simhttp.Call, who session) (made credential, 
 func (s *Server) chosenRoles(refs []named, own []string) ([]string, error) {
 	var roles []string
 	for _, ref := range refs {
-		i := slices.IndexFunc(own, func(role string) bool { return role == ref.Name || ref.ID != "" && s.directory.roleIDs[role] == ref.ID })
+		i := slices.IndexFunc(own, func(role string) bool {
+			return s.directory.key.Equal(role, ref.Name) || ref.ID != "" && s.directory.key.Equal(s.directory.roleIDs[role], ref.ID)
+		})
 		if i < 0 {
 			return nil, simhttp.Refuse(http.StatusBadRequest, "Invalid application credential: Could not find role assignment with role: %s%s.", ref.Name, ref.ID)
 		}
@@ -235,7 +237,7 @@ func (s *Server) listCredentials(c *simhttp.Call, who session) error {
 	for _, row := range rows {
 		list = append(list, s.credentialBody(c, owner, row))
 	}
-	return listOf(c, "application_credentials", credentialFilters.apply(c, list))
+	return listOf(c, "application_credentials", credentialFilters.apply(c, s.directory.key, list))
 }
 
 // credentialOf finds the credential of the path among those of its user.

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+
+	"github.com/gocyborg/gocyborg/internal/collation"
 )
 
 const (
@@ -28,6 +30,7 @@ const (
 
 // directory is who exists; it never changes, so it needs no lock.
 type directory struct {
+	key      collation.Key // compares names and ids
 	users    []user
 	projects []project
 	roleIDs  map[string]string
@@ -46,8 +49,8 @@ type user struct {
 type project struct{ id, name string }
 
 // newDirectory has the users of DevStack, and those of the configuration.
-func newDirectory(seed uint64, users []User) directory {
-	d := directory{roleIDs: map[string]string{}}
+func newDirectory(seed uint64, key collation.Key, users []User) directory {
+	d := directory{key: key, roleIDs: map[string]string{}}
 	for _, u := range slices.Concat([]User{
 		{Name: "admin", Roles: map[string][]string{"admin": {roleAdmin}}, SystemRoles: []string{roleAdmin}},
 		{Name: "demo", Roles: map[string][]string{"demo": {roleMember}}},
@@ -64,20 +67,24 @@ func newDirectory(seed uint64, users []User) directory {
 func (d *directory) enrol(seed uint64, u User) {
 	row := user{
 		id: stableID(seed, "user", u.Name), name: u.Name, password: cmp.Or(u.Password, Password),
-		granted: u.Roles, systemGranted: u.SystemRoles, roles: make(map[string][]string), systemRoles: withImplied(u.SystemRoles),
+		systemGranted: u.SystemRoles, roles: make(map[string][]string), systemRoles: withImplied(u.SystemRoles),
 	}
+	row.granted = make(map[string][]string)
 	for _, name := range slices.Sorted(maps.Keys(u.Roles)) {
-		if !slices.ContainsFunc(d.projects, func(p project) bool { return p.name == name }) {
+		p, ok := d.findProject(inDomain(name))
+		if !ok {
 			d.projects = append(d.projects, project{stableID(seed, "project", name), name})
+			p = &d.projects[len(d.projects)-1]
 		}
-		row.roles[name] = withImplied(u.Roles[name])
+		row.granted[p.name] = append(row.granted[p.name], u.Roles[name]...)
+		row.roles[p.name] = withImplied(row.granted[p.name])
 	}
 	for _, roles := range append(slices.Collect(maps.Values(row.roles)), row.systemRoles) {
 		for _, role := range roles {
 			d.roleIDs[role] = stableID(seed, "role", role)
 		}
 	}
-	d.users = slices.DeleteFunc(d.users, func(other user) bool { return other.name == u.Name })
+	d.users = slices.DeleteFunc(d.users, func(other user) bool { return d.key.Equal(other.name, u.Name) })
 	d.users = append(d.users, row)
 }
 
@@ -105,6 +112,9 @@ func implying(role string, roles []string) string {
 	return ""
 }
 
+// idLength is the length of an identifier.
+const idLength = 32
+
 // stableID is a function of its arguments in the form of Keystone's identifiers: a
 // UUID without hyphens.
 func stableID(seed uint64, kind, name string) string {
@@ -113,7 +123,8 @@ func stableID(seed uint64, kind, name string) string {
 }
 
 func (d *directory) findUser(named ref) (*user, bool) {
-	i := slices.IndexFunc(d.users, func(u user) bool { return named.is(u.id, u.name) })
+	named = d.folded(named)
+	i := slices.IndexFunc(d.users, func(u user) bool { return named.is(d.key(u.id), d.key(u.name)) })
 	if i < 0 {
 		return nil, false
 	}
@@ -121,11 +132,27 @@ func (d *directory) findUser(named ref) (*user, bool) {
 }
 
 func (d *directory) findProject(named ref) (*project, bool) {
-	i := slices.IndexFunc(d.projects, func(p project) bool { return named.is(p.id, p.name) })
+	named = d.folded(named)
+	i := slices.IndexFunc(d.projects, func(p project) bool { return named.is(d.key(p.id), d.key(p.name)) })
 	if i < 0 {
 		return nil, false
 	}
 	return &d.projects[i], true
+}
+
+// folded is a reference by the keys of its name and id, and by the name of the domain as it is stored, or none. The id of a
+// domain is compared in Python.
+func (d *directory) folded(named ref) ref {
+	named.ID, named.Name = d.key(named.ID), d.key(named.Name)
+	if named.Domain == nil {
+		return named
+	}
+	domain := domainRef{ID: named.Domain.ID}
+	if d.key.Equal(named.Domain.Name, domainName) {
+		domain.Name = domainName
+	}
+	named.Domain = &domain
+	return named
 }
 
 // owned finds a user and a project of the configuration, where the user has a role. No
@@ -171,12 +198,12 @@ func (c Config) Validate() error {
 	if c.TokenLifetime < 0 {
 		return fmt.Errorf("%w: token lifetime %s is negative", ErrConfig, c.TokenLifetime)
 	}
-	seen := make(map[string]bool)
+	seen := collation.NewMap[bool](c.key())
 	for i, u := range c.Users {
-		if !plainName.MatchString(u.Name) || seen[u.Name] {
+		if !plainName.MatchString(u.Name) || seen.Get(u.Name) {
 			return fmt.Errorf("%w: users[%d]: the name %q is taken, empty or has other characters than letters, digits and _.@-", ErrConfig, i, u.Name)
 		}
-		seen[u.Name] = true
+		seen.Set(u.Name, true)
 		for _, project := range slices.Sorted(maps.Keys(u.Roles)) {
 			if !plainName.MatchString(project) || len(u.Roles[project]) == 0 {
 				return fmt.Errorf("%w: user %s: project %q is not a name, or has no role", ErrConfig, u.Name, project)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -34,13 +35,13 @@ func (f filters) keys() (keys []string) {
 	return keys
 }
 
-// apply returns the items that pass all filters of a query.
-func (f filters) apply(c *simhttp.Call, items []map[string]any) []map[string]any {
+// apply returns the items that pass all filters of a query. The key compares whole members.
+func (f filters) apply(c *simhttp.Call, key collation.Key, items []map[string]any) []map[string]any {
 	query := c.URL.Query()
 	return slices.DeleteFunc(items, func(item map[string]any) bool {
-		for key, values := range query {
-			name, comparator, _ := strings.Cut(key, "__")
-			if slices.Contains(f, name) && slices.ContainsFunc(values, func(want string) bool { return !passes(item[name], comparator, want) }) {
+		for filter, values := range query {
+			name, comparator, _ := strings.Cut(filter, "__")
+			if slices.Contains(f, name) && slices.ContainsFunc(values, func(want string) bool { return !passes(key, item[name], comparator, want) }) {
 				return true
 			}
 		}
@@ -49,13 +50,13 @@ func (f filters) apply(c *simhttp.Call, items []map[string]any) []map[string]any
 }
 
 // passes compares a member with the value of a filter. A comparator that does not exist lets all pass.
-func passes(have any, comparator, want string) bool {
+func passes(key collation.Key, have any, comparator, want string) bool {
 	switch have := have.(type) {
 	case bool:
 		return comparator != "" || have == !isFalse(want)
 	case string:
 		if comparator == "" {
-			return have == want
+			return key.Equal(have, want)
 		}
 		compare := comparators[comparator]
 		if plain, folded := strings.CutPrefix(comparator, "i"); folded {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -18,6 +19,8 @@ type resource struct {
 	lists, gets sim.OperationName
 	// filters are the query keys of the list, which are members of the body.
 	filters filters
+	// key compares the members by which a list is filtered.
+	key collation.Key
 	// public is set if every caller may read it, not only administrators.
 	public bool
 	// own reports whether a caller who is no administrator may read the one with an id; nil: none.
@@ -28,7 +31,7 @@ type resource struct {
 }
 
 func (s *Server) resources() []resource {
-	return []resource{
+	list := []resource{
 		{name: "project", lists: fault.ProjectList, gets: fault.ProjectGet, filters: filters{"name", "domain_id", "parent_id", "enabled", "is_domain"}, all: s.projects,
 			own: func(who session, id string) bool { return who.project != nil && who.project.id == id }},
 		{name: "user", lists: fault.UserList, gets: fault.UserGet, filters: filters{"name", "domain_id", "enabled"}, all: s.users, own: session.is},
@@ -44,6 +47,10 @@ func (s *Server) resources() []resource {
 		{name: "limit", lists: fault.LimitList, gets: fault.LimitGet, filters: filters{"service_id", "region_id", "resource_name", "project_id", "domain_id"},
 			all: none, public: true, unknown: "Could not find limit for %s."},
 	}
+	for i := range list {
+		list[i].key = s.directory.key
+	}
+	return list
 }
 
 // list is GET /v3/projects and its like.
@@ -51,7 +58,7 @@ func (r resource) list(c *simhttp.Call, who session) error {
 	if err := requireReader(who, "identity:list_"+r.name+"s"); err != nil && !r.public {
 		return err
 	}
-	return listOf(c, r.name+"s", r.filters.apply(c, r.all(c)))
+	return listOf(c, r.name+"s", r.filters.apply(c, r.key, r.all(c)))
 }
 
 // get is GET /v3/projects/{id} and its like.
@@ -133,7 +140,7 @@ func (s *Server) userProjects(c *simhttp.Call, who session) error {
 	if err != nil {
 		return err
 	}
-	return listOf(c, "projects", userProjectFilters.apply(c, s.projectsOf(c, found)))
+	return listOf(c, "projects", userProjectFilters.apply(c, s.directory.key, s.projectsOf(c, found)))
 }
 
 // userGroups is GET /v3/users/{id}/groups: there are no groups.

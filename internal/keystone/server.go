@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -23,6 +24,8 @@ const DefaultTokenLifetime = time.Hour
 type Config struct {
 	// Seed determines identifiers and tokens.
 	Seed uint64
+	// Collation is how names and identifiers compare; mysql if empty.
+	Collation sim.Collation
 	// Region is the region of every endpoint; RegionOne if empty.
 	Region string
 	// TokenLifetime is how long a token is valid; DefaultTokenLifetime if zero.
@@ -39,6 +42,9 @@ type Config struct {
 	// Faults are the rules that act on requests; nil has none.
 	Faults *fault.Set
 }
+
+// key compares names and identifiers.
+func (c Config) key() collation.Key { return collation.Of(cmp.Or(c.Collation, sim.CollationMySQL)) }
 
 // CatalogEntry is a service in the catalog.
 type CatalogEntry struct {
@@ -75,12 +81,12 @@ func New(cfg Config) *Server {
 	}
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
 	cfg.Services = append([]CatalogEntry{{Type: "identity", Name: "keystone", Path: "/identity/v3"}}, cfg.Services...)
-	s := &Server{cfg: cfg, directory: newDirectory(cfg.Seed, cfg.Users)}
+	s := &Server{cfg: cfg, directory: newDirectory(cfg.Seed, cfg.key(), cfg.Users)}
 	s.state = newState(&s.directory)
 	s.Service = &simhttp.Service{
 		Name:       "identity",
 		Prefixes:   []string{"/identity"},
-		Canonical:  trimSlashes,
+		Canonical:  s.canonicalPath,
 		Router:     simhttp.NewRouter(s.routes()...),
 		Handler:    s.serve,
 		WriteError: writeError,

@@ -20,6 +20,21 @@ func trimSlashes(path string) string {
 	return "/" + path
 }
 
+// canonicalPath is a path without such slashes, and with its identifiers as they were made: in lower-case hexadecimal digits,
+// except the region's. Keystone looks them up in SQL, but the id of a domain, which it compares in Python.
+func (s *Server) canonicalPath(path string) string {
+	key, segments := s.directory.key, strings.Split(trimSlashes(path), "/")
+	for i, segment := range segments {
+		switch id := key(segment); {
+		case i > 0 && segments[i-1] == "regions" && key.Equal(segment, s.cfg.Region):
+			segments[i] = s.cfg.Region
+		case len(id) == idLength && strings.Trim(id, "0123456789abcdef") == "":
+			segments[i] = id
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
 var slashes = regexp.MustCompile("/+")
 
 // redirectMerged redirects a path with several slashes in a row to the path with one, if that exists, as

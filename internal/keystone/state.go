@@ -155,15 +155,15 @@ func newState(d *directory) state {
 		Label: func(c credential) string { return c.Name + " of user " + c.User + " on project " + c.Project },
 		Check: credential.check,
 	})
-	s.credentialByID = s.credentials.Unique(func(c credential) string { return c.ID })
-	s.credentialByName = s.credentials.Unique(func(c credential) string { return ownName(c.User, c.Name) })
+	s.credentialByID = s.credentials.Unique(func(c credential) string { return c.ID }).Collate(d.key)
+	s.credentialByName = s.credentials.Unique(func(c credential) string { return ownName(c.User, c.Name) }).Collate(d.key)
 	s.credentialNumbers = tables.KeySequence(s.credentials)
 	s.rules = tables.Add(db, tables.Spec[int64, accessRule]{
 		Name: "access_rules", Kind: "access_rule", Key: func(r accessRule) int64 { return r.Number },
 		ID: func(r accessRule) string { return r.ID }, Label: accessRule.same, Check: accessRule.check,
 	})
-	s.ruleByID = s.rules.Unique(func(r accessRule) string { return r.ID })
-	s.ruleBySame = s.rules.Unique(accessRule.same)
+	s.ruleByID = s.rules.Unique(func(r accessRule) string { return r.ID }).Collate(d.key)
+	s.ruleBySame = s.rules.Unique(accessRule.same).Collate(d.key)
 	s.ruleNumbers = tables.KeySequence(s.rules)
 	db.Check(func(tx *tables.Tx) error { return s.check(tx, d) })
 	return s
