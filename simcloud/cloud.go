@@ -257,7 +257,7 @@ func (c *Cloud) start(set settings) error {
 // startPlacement makes the simulated Placement, and connects the external one if there is
 // one.
 func (c *Cloud) startPlacement(external *externalConfig) (err error) {
-	c.Placement, err = placementsim.New(c.model.Placement, placementsim.WithTokenVerifier(c.identity),
+	c.Placement, err = placementsim.New(c.model.placement(), placementsim.WithTokenVerifier(c.identity),
 		placementsim.WithFaults(c.faults), placementsim.WithClock(c.clock), placementsim.WithPrefix("/placement"))
 	if err != nil {
 		return fmt.Errorf("%w: placement: %w", ErrModel, err)

@@ -13,6 +13,8 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/keystone"
 	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
 )
 
@@ -132,6 +134,8 @@ func (m Model) withDefaults() Model {
 	if m.Placement.Seed == 0 {
 		m.Placement.Seed = m.Seed
 	}
+	m.Cyborg.Collation = cmp.Or(m.Cyborg.Collation, m.Collation)
+	m.Placement.Collation = cmp.Or(m.Placement.Collation, m.Collation)
 	return m
 }
 
@@ -141,12 +145,20 @@ func (m Model) settled() Model {
 	if release, err := nova.ParseRelease(m.NovaRelease); err == nil {
 		m.NovaRelease = release.String()
 	}
-	m.Cyborg, m.Placement = m.Cyborg.WithDefaults(), m.Placement.WithDefaults()
+	m.Collation = cmp.Or(m.Collation, sim.CollationMySQL)
+	m.Cyborg, m.Placement = m.Cyborg.WithDefaults(), m.placement().WithDefaults()
 	m.Users = slices.Clone(m.Users)
 	for i := range m.Users {
 		m.Users[i].Password = cmp.Or(m.Users[i].Password, Password)
 	}
 	return m
+}
+
+// placement is the configuration of Placement, which alone would compare byte by byte.
+func (m Model) placement() placementsim.Config {
+	cfg := m.Placement
+	cfg.Collation = cmp.Or(cfg.Collation, m.Collation, sim.CollationMySQL)
+	return cfg
 }
 
 // novaTraits are the traits of all resource providers that the Nova of the model makes.

@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/keystone"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Model describes a whole cloud. The zero value is the cloud of [DefaultModel]. A nil list
@@ -23,6 +24,9 @@ type Model struct {
 	Seed uint64 `json:"seed,omitempty"`
 	// Region of the endpoints in the catalog; empty means RegionOne.
 	Region string `json:"region,omitempty"`
+	// Collation is how the databases of Keystone, Placement and Cyborg compare names and identifiers; empty means
+	// sim.CollationMySQL. It is the default of Cyborg.Collation and Placement.Collation.
+	Collation sim.Collation `json:"collation,omitempty"`
 	// NovaRelease is the release of the stand-in for Nova: a version, 26 to 34, or a series, zed to 2026.2; empty means 2026.2.
 	NovaRelease string `json:"nova_release,omitempty" placeholder:"RELEASE"`
 	// StrictInstances makes the compute endpoint check instances as Nova does: events get
@@ -197,7 +201,7 @@ func (m *Model) UnmarshalJSON(data []byte) error {
 
 // identity is Keystone's configuration of the model.
 func (m Model) identity() keystone.Config {
-	cfg := keystone.Config{Seed: m.Seed, Region: m.Region, TokenLifetime: m.TokenLifetime, Services: keystone.Elsewhere(m.Catalog).Catalog(catalog())}
+	cfg := keystone.Config{Seed: m.Seed, Collation: m.Collation, Region: m.Region, TokenLifetime: m.TokenLifetime, Services: keystone.Elsewhere(m.Catalog).Catalog(catalog())}
 	for _, u := range m.Users {
 		cfg.Users = append(cfg.Users, keystone.User(u))
 	}

@@ -54,6 +54,9 @@ func (m Model) validate(drivers *builtin.Registry) error {
 	if err := m.identity().Validate(); err != nil {
 		c.faultsOf("users", err)
 	}
+	if err := m.Collation.Check(); err != nil {
+		c.fault("collation", err.Error())
+	}
 	if err := m.Cyborg.Validate(); err != nil {
 		c.faultsOf("cyborg", err)
 	}

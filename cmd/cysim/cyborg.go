@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -92,6 +93,7 @@ func (c *cyborgCommand) model(ctx context.Context, line *kong.Context, drivers s
 	if model.Cyborg.Seed == 0 {
 		model.Cyborg.Seed = model.Seed
 	}
+	model.Cyborg.Collation = cmp.Or(model.Cyborg.Collation, model.Collation)
 	if model.DeviceProfiles == nil && c.Sysfs == "" { // a real machine has those of its operator
 		model.DeviceProfiles = simcloud.DefaultModel().DeviceProfiles
 	}
