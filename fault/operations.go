@@ -2,8 +2,8 @@ package fault
 
 import "github.com/gocyborg/gocyborg/sim"
 
-// The operations of Cyborg, below /accelerator: requests, and then what its conductor and the agents of its
-// hosts do on their own.
+// The operations of Cyborg, below /accelerator: requests, then what its conductor and the agents of its
+// hosts do on their own, and a part of requests.
 const (
 	AcceleratorRootGet    sim.OperationName = "accelerator.root.get"              // GET /
 	AcceleratorVersionGet sim.OperationName = "accelerator.version.get"           // GET /v2
@@ -37,9 +37,11 @@ const (
 	MdevRemove      sim.OperationName = "accelerator.mdev.remove"      // removing a mediated device
 	VGPUSet         sim.OperationName = "accelerator.vgpu.set"         // writing the vGPU type of a virtual function
 	VGPUClear       sim.OperationName = "accelerator.vgpu.clear"       // clearing it
+
+	ARQWrite sim.OperationName = "accelerator.arq.write" // the write of a PATCH or DELETE of requests, after its checks
 )
 
-// The operations of Placement, below /placement.
+// The operations of Placement, below /placement: requests, and then a part of them.
 const (
 	PlacementRootGet         sim.OperationName = "placement.root.get"                   // GET /
 	ResourceProviderList     sim.OperationName = "placement.resource_provider.list"     // GET /resource_providers
@@ -77,6 +79,8 @@ const (
 	AllocationCandidatesList sim.OperationName = "placement.allocation_candidates.list" // GET /allocation_candidates
 	UsagesGet                sim.OperationName = "placement.usages.get"                 // GET /usages
 	ReshaperPost             sim.OperationName = "placement.reshaper.post"              // POST /reshaper
+
+	AllocationsWrite sim.OperationName = "placement.allocations.write" // the write of a PUT or POST of allocations, after its checks
 )
 
 // The operations of Nova, below /compute: requests, and then the forwarding of an event to its waiter.

@@ -75,7 +75,11 @@ func readAllocations(value any) []engine.ProviderAmount {
 }
 
 func (c *call) writes() engine.Writes {
-	return engine.Writes{Now: c.now, KeepLeftovers: !c.server.config.NoLeftoverConsumers, Strict: c.server.release.overfull == refused}
+	w := engine.Writes{Now: c.now, KeepLeftovers: !c.server.config.NoLeftoverConsumers}
+	if c.server.release.overfull == refused {
+		w.Capacity = engine.CapacityKept
+	}
+	return w
 }
 
 func putAllocations(c *call) error {
@@ -89,7 +93,7 @@ func putAllocations(c *call) error {
 		return err
 	}
 	claim := c.readClaim(consumer, body)
-	err = c.state().Claim([]engine.Claim{claim}, c.writes())
+	err = c.claim(consumer, []engine.Claim{claim})
 	return c.done(prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory for consumer "+consumer+": "))
 }
 
@@ -98,7 +102,7 @@ func postAllocations(c *call) error {
 	if err != nil {
 		return err
 	}
-	err = c.state().Claim(c.readClaims(body), c.writes())
+	err = c.claim("", c.readClaims(body))
 	return c.done(prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory "))
 }
 

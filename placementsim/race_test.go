@@ -1,11 +1,22 @@
 package placementsim
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // writers lets eight goroutines send requests until each has sent n.
@@ -137,4 +148,101 @@ func TestConcurrentWritersLeaveAConsistentState(t *testing.T) {
 	if len(used) > 0 {
 		t.Errorf("allocations without inventory: %v", used)
 	}
+}
+
+// Claims of a database without snapshot isolation do not see each other between check and write; the consumers' generations
+// are compared all the same. In virtual time the statuses are the same in every run.
+func TestOverlappingClaimsExceedAnInventoryUnderARuleOnly(t *testing.T) {
+	t.Parallel()
+	write := func(action fault.Action, when fault.When, delay time.Duration) []fault.Rule {
+		return []fault.Rule{{Operation: fault.AllocationsWrite, Action: action, When: when, Delay: delay, Times: -1}}
+	}
+	tests := map[string]struct {
+		rules    []fault.Rule
+		apart    time.Duration // each claim after the one before
+		post     bool
+		consumer string // of all claims; empty: one each
+		statuses []int
+		used     int
+	}{
+		"strict":                      {nil, 0, false, "", []int{204, 204, 409, 409}, 2},
+		"at once":                     {write(fault.Delay, "", time.Second), 0, false, "", []int{204, 204, 204, 204}, 4},
+		"at once, POST":               {write(fault.Delay, "", time.Second), 0, true, "", []int{204, 204, 204, 204}, 4},
+		"three of four overlap":       {write(fault.Delay, "", time.Second), 600 * time.Millisecond, false, "", []int{204, 204, 204, 409}, 3},
+		"none overlap":                {write(fault.Delay, "", time.Second), 2 * time.Second, false, "", []int{204, 204, 409, 409}, 2},
+		"the answers are late":        {write(fault.Delay, fault.After, time.Second), 0, false, "", []int{204, 204, 409, 409}, 2},
+		"of one consumer":             {write(fault.Delay, "", time.Second), 0, false, con, []int{204, 409, 409, 409}, 1},
+		"refused by the database":     {write(fault.Status, "", 0), 0, false, "", []int{500, 500, 500, 500}, 0},
+		"refused once it was written": {write(fault.Status, fault.After, 0), 0, false, "", []int{409, 409, 500, 500}, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				faults := fault.NewSet(Operations()...)
+				s := newServer(t, Config{}, WithFaults(faults))
+				seed := []turn{
+					{method: "POST", path: "/resource_providers", body: `{"name":"gpu","uuid":"` + rp1 + `"}`},
+					{method: "PUT", path: "/resource_providers/" + rp1 + "/inventories", body: `{"resource_provider_generation":0,"inventories":{"PGPU":{"total":2}}}`},
+				}
+				for _, r := range seed {
+					send(t, s, "1.39", r.method, r.path, r.body)
+				}
+				if err := faults.Set(tt.rules...); err != nil {
+					t.Fatal(err)
+				}
+				statuses := make([]int, 4)
+				var claims sync.WaitGroup
+				for i := range statuses {
+					claims.Go(func() {
+						time.Sleep(time.Duration(i) * tt.apart)
+						consumer := fmt.Sprintf("cccccccc-cccc-4ccc-8ccc-%012d", i)
+						if tt.consumer != "" {
+							consumer = tt.consumer
+						}
+						method, path := "PUT", "/allocations/"+consumer
+						body := `{"allocations":{"` + rp1 + `":{"resources":{"PGPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`
+						if tt.post {
+							method, path, body = "POST", "/allocations", `{"`+consumer+`":`+body+`}`
+						}
+						statuses[i] = send(t, s, "1.39", method, path, body).status
+					})
+				}
+				claims.Wait()
+				if tt.apart == 0 {
+					slices.Sort(statuses)
+				}
+				if diff := cmp.Diff(tt.statuses, statuses); diff != "" {
+					t.Errorf("statuses (-want +got):\n%s", diff)
+				}
+				s.CheckUsage(t, rp1, "PGPU", tt.used)
+			})
+		})
+	}
+}
+
+// A client that gives up does not take a claim back that is about to be written.
+func TestAClaimIsWrittenThoughItsClientIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := fault.NewSet(Operations()...)
+		s := seeded(t, Config{}, WithFaults(faults))
+		if err := faults.Set(fault.Rule{Operation: fault.AllocationsWrite, Action: fault.Delay, Delay: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://placement.example/allocations/"+con,
+			strings.NewReader(`{"allocations":{"`+rp1+`":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"X-Auth-Token": {"admin"}, "Openstack-Api-Version": {"placement 1.28"}, "Content-Type": {"application/json"}}
+		if _, err := simhttp.NewTransport(s).RoundTrip(r); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		s.CheckUsage(t, rp1, "VCPU", 0)
+		time.Sleep(2 * time.Minute)
+		s.CheckUsage(t, rp1, "VCPU", 1)
+	})
 }

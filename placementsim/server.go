@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,7 +96,13 @@ func WithTokenVerifier(v sim.TokenVerifier) Option {
 
 // WithFaults applies the fault rules of the set. The operations are those
 // of [Operations], and the subject is the first identifier in the path.
-func WithFaults(set *fault.Set) Option { return func(s *Server) { s.service.Faults = set } }
+func WithFaults(set *fault.Set) Option {
+	return func(s *Server) {
+		if s.service.Faults = set; set != nil {
+			set.RegisterWork(work()...)
+		}
+	}
+}
 
 // WithClock replaces the wall clock.
 func WithClock(c sim.Clock) Option { return func(s *Server) { s.clock, s.service.Clock = c, c } }
@@ -181,8 +188,16 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 // in the order of their ids.
 func StandardResourceClasses() []string { return engine.StandardClasses() }
 
-// Operations lists the names of the operations, sorted, for fault rules.
-func Operations() []sim.OperationName { return (&Server{}).router().Operations() }
+// Operations lists the names of the operations, sorted, for fault rules: those of requests, and the write of allocations
+// within a request ([fault.AllocationsWrite]). [fault.Set.Describe] describes the actions of each.
+func Operations() []sim.OperationName {
+	names := (&Server{}).router().Operations()
+	for _, w := range work() {
+		names = append(names, w.Name)
+	}
+	slices.Sort(names)
+	return names
+}
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }

@@ -2,6 +2,7 @@ package simhttp
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"net/http"
 	"strconv"
@@ -78,6 +79,14 @@ func (s *Service) trickle(w http.ResponseWriter, r *http.Request, answer *buffer
 		s.pause(r, total*time.Duration(i+1)/time.Duration(steps)-total*time.Duration(i)/time.Duration(steps))
 		_, _ = w.Write(body[len(body)*i/steps : len(body)*(i+1)/steps]) // the caller may be gone
 	}
+}
+
+// Wait waits on the service's clock within a request, whether or not its client is still there. The error is that of a
+// service that was closed, or whose state was replaced.
+func (s *Service) Wait(ctx context.Context, d time.Duration) error {
+	ctx, end := s.late.Detach(ctx)
+	defer end()
+	return s.Clock.Wait(ctx, d)
 }
 
 // pause waits on the service's clock; a caller that is gone ends the answer.

@@ -28,12 +28,23 @@ func (s *State) Claim(claims []Claim, w Writes) error {
 	return nil
 }
 
+// Fits returns the error that [State.Claim] has at the moment. It makes no claim.
+func (s *State) Fits(claims []Claim, w Writes) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	plan, err := s.plan(claims, w)
+	if err != nil {
+		return err
+	}
+	return plan.check(nil)
+}
+
 // plan is a set of claims with its effect on inventories and providers.
 type plan struct {
-	claims  []plannedClaim
-	changes []change    // by provider and class
-	bumped  []*provider // by creation
-	strict  bool
+	claims   []plannedClaim
+	changes  []change    // by provider and class
+	bumped   []*provider // by creation
+	capacity Capacity
 	// reshaped are the providers whose inventories change as well.
 	reshaped []*provider
 }
@@ -94,7 +105,7 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 	if err := s.checkDistinct(claims); err != nil {
 		return nil, err
 	}
-	pl := &plan{strict: w.Strict, claims: make([]plannedClaim, 0, len(claims))}
+	pl := &plan{capacity: w.Capacity, claims: make([]plannedClaim, 0, len(claims))}
 	for _, claim := range claims {
 		allocs, err := s.resolve(claim)
 		if err != nil {
@@ -233,8 +244,7 @@ func (pl *plan) check(over overlay) error {
 			if !inv.allowed(a.amount) {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would violate inventory constraints.", a.class.name, a.provider.uuid)
 			}
-			ch := pl.changeOf(a.provider, a.class)
-			if inv.used-ch.freed+ch.taken > inv.limit && (pl.strict || ch.taken > ch.freed) {
+			if pl.capacity.exceeded(inv, pl.changeOf(a.provider, a.class)) {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would exceed the capacity.", a.class.name, a.provider.uuid)
 			}
 		}

@@ -240,8 +240,25 @@ type Writes struct {
 	// KeepLeftovers imitates the service: a first write that names an unknown
 	// provider, or that is empty, leaves a consumer with generation 0.
 	KeepLeftovers bool
-	// Strict refuses whatever leaves an inventory over its capacity, also what lowers the use.
-	Strict bool
+	// Capacity is how the use of an inventory is compared with its capacity.
+	Capacity Capacity
+}
+
+// Capacity is how a write of allocations compares the use of an inventory with its capacity.
+type Capacity int
+
+const (
+	// CapacityNotExceeded refuses a use beyond the capacity, unless the write lowers it.
+	CapacityNotExceeded Capacity = iota
+	// CapacityKept refuses any use beyond the capacity, also a lower one than before.
+	CapacityKept
+	// CapacityChecked refuses none: [State.Fits] compared it before.
+	CapacityChecked
+)
+
+// exceeded reports whether an inventory has no room for a change.
+func (c Capacity) exceeded(inv *inventory, ch change) bool {
+	return c != CapacityChecked && inv.used-ch.freed+ch.taken > inv.limit && (c == CapacityKept || ch.taken > ch.freed)
 }
 
 // generation is the claim's generation as texts name it.
