@@ -288,6 +288,10 @@ func (s *Server) deleteByUUID(c *simhttp.Call, uuids []string) error {
 	if err := s.checkDeletable(c, uuids); err != nil {
 		return err
 	}
+	overlap := s.conductor.Overlap(uuids[0])
+	if err := overlap.Before(c.Context()); err != nil {
+		return err
+	}
 	if !s.cfg.UpstreamQuirks {
 		slices.Sort(uuids)
 		uuids = slices.Compact(uuids)
@@ -296,7 +300,10 @@ func (s *Server) deleteByUUID(c *simhttp.Call, uuids []string) error {
 	if err == nil && len(absent) > 0 {
 		err = store.Refuse(store.NotFound, "ARQ not found with uuids %s", store.PythonList(absent...))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return overlap.After(c.Context())
 }
 
 // checkDeletable refuses a bound request and, if the release does, an unknown one.
@@ -318,7 +325,8 @@ func (s *Server) checkDeletable(c *simhttp.Call, uuids []string) (err error) {
 	return err
 }
 
-// deleteByInstance deletes what the caller sees, if there is anything.
+// deleteByInstance deletes what the caller sees, if there is anything. Upstream answers 404 about a request that another caller
+// deletes at the same time.
 func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
 	if err := s.checkUUID("instance", instance); err != nil {
 		return err
@@ -332,8 +340,18 @@ func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
 			uuids = append(uuids, a.UUID)
 		}
 	})
-	_, err := s.removeAll(c, uuids)
-	return err
+	overlap := s.conductor.Overlap(instance)
+	if err := overlap.Before(c.Context()); err != nil {
+		return err
+	}
+	absent, err := s.removeAll(c, uuids)
+	if err == nil && len(absent) > 0 && (overlap.Open() || s.cfg.UpstreamQuirks) {
+		err = store.Refuse(store.NotFound, "ExtArq not found with uuid=%s", absent[0])
+	}
+	if err != nil {
+		return err
+	}
+	return overlap.After(c.Context())
 }
 
 // removeAll deletes the requests, and returns those that another caller deleted meanwhile. One that

@@ -176,7 +176,6 @@ func badRows() map[string]badDump {
 		"handle type":       {put("attach_handles", one, "attach_type", "USB"), "USB"},
 		"handle info":       {put("attach_handles", one, "attach_info", object{"bus": "zz"}), "attach_handles 0000000001"},
 		"gone and free":     {func(d tablesOf) { find(d, "attach_handles", "attach_type", "PCI")["vanished"] = true }, "vanished"},
-		"taken by nobody":   {func(d tablesOf) { find(d, "attach_handles", "attach_type", "PCI")["in_use"] = true }, "no request holds it"},
 	}
 }
 

@@ -14,6 +14,7 @@ type Patch struct {
 	ARQ    string
 	Unbind bool
 	Args   store.BindArgs
+	read   *readARQ // before a rule let time pass; nil: no rule did
 }
 
 // Caller is the client of a PATCH.
@@ -28,6 +29,24 @@ type Caller struct {
 func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) error {
 	ctx, end := c.work.Detach(c.forState(ctx))
 	defer end()
+	overlap := c.Overlap(patches[0].ARQ)
+	if overlap.Open() {
+		c.readAll(caller, patches)
+		if err := patches[0].read.err; err != nil {
+			return err
+		}
+		if err := overlap.Before(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.apply(ctx, caller, patches); err != nil {
+		return err
+	}
+	return overlap.After(ctx)
+}
+
+// apply is Apply once the first request was checked, if a rule lets time pass after that.
+func (c *Conductor) apply(ctx context.Context, caller Caller, patches []Patch) error {
 	if c.cfg.Async || c.wantsProgramming(caller, patches) {
 		return c.applyLater(ctx, caller, patches)
 	}
@@ -74,26 +93,21 @@ func (c *Conductor) endPatch(ctx context.Context, patch int64) {
 // startBind begins the i-th bind of a PATCH. The check for requests that the instance has already
 // is in the transaction of the first bind, so that of two simultaneous PATCHes one is refused.
 func (c *Conductor) startBind(ctx context.Context, caller Caller, patches []Patch, i int, patch int64) (b store.Bind, err error) {
-	now := c.now()
+	read := patches[i].read
+	if read == nil && c.cfg.Quirks {
+		read = new(readARQ)
+		c.db.View(func(tx store.Tx) { read.arq, read.err = c.check(tx, caller, patches, i) })
+	}
 	c.update(ctx, func(tx store.Tx) {
-		if i == 0 {
-			if err = c.checkUnused(tx, caller, patches); err != nil {
-				return
-			}
-		}
 		var a store.ARQ
-		if a, err = tx.ARQ(patches[i].ARQ, caller.Scope); err != nil {
-			return
+		if read == nil {
+			a, err = c.check(tx, caller, patches, i)
+		} else {
+			a, err = c.checkAgain(tx, caller, patches[i], *read)
 		}
-		if a.UUID != patches[i].ARQ { // SQL finds the request, and Python not its patch
-			err = store.Refuse(store.Uncoded, "'%s'", a.UUID)
-			return
+		if err == nil {
+			b, err = tx.StartBind(a, patches[i].Args, caller.Project, patch, c.now())
 		}
-		if shown := c.ShownState(tx, now)(a); shown == StateUnknown {
-			err = store.WrongState(shown, a.UUID)
-			return
-		}
-		b, err = tx.StartBind(a, patches[i].Args, caller.Project, patch, now)
 	})
 	return b, err
 }

@@ -24,6 +24,7 @@ import (
 //   - A call of the conductor to an agent, and an agent's report: status makes it fail, drop stops
 //     the agent for the rule's delay or, without one, until it is started, and reboot restarts its
 //     host after the rule's delay.
+//   - The write of a PATCH or DELETE of requests: see overlap.go.
 func Operations() []fault.Operation {
 	failing := []fault.Action{fault.Status, fault.Drop, fault.Delay}
 	calling := slices.Concat(failing, []fault.Action{fault.Reboot})
@@ -38,6 +39,7 @@ func Operations() []fault.Operation {
 		{Name: fault.DeviceFind, Subject: "the name of the device's first deployable", Actions: []fault.Action{fault.Status, fault.Drop}},
 		{Name: fault.AgentCall, Subject: "the host", Actions: calling},
 		{Name: fault.AgentReport, Subject: "the host", Actions: calling},
+		{Name: fault.ARQWrite, Subject: "the uuid of the first ARQ, or the instance that a DELETE names", Actions: []fault.Action{fault.Status, fault.Delay}},
 	}
 }
 

@@ -20,6 +20,25 @@ func WrongState(state, uuid string) error {
 	return Refuse(BadState, "Bad state: %s for ARQ: %s. Expected state(s): %s", state, uuid, PythonList(Initial, Unbound))
 }
 
+// CheckBindable refuses a bind of a request in a state that allows none.
+func CheckBindable(a ARQ) error {
+	if a.State != Initial && a.State != Unbound {
+		return WrongState(a.State, a.UUID)
+	}
+	return nil
+}
+
+// Overwritten is a request as it was read by an earlier transaction, for a bind that does not see what was written since then. The
+// attach handle that the request has got since then stays in use, and no request holds it: upstream never frees it.
+func (t Tx) Overwritten(a, read ARQ) ARQ {
+	if h, ok := t.Handle(a.Handle); ok {
+		h.HeldBy = ""
+		t.s.handles.Put(t.tx, h)
+	}
+	read.Attempt, read.Handle = a.Attempt, ""
+	return read
+}
+
 // StartBind does the part of a bind that needs no agent: it stores the fields, finds the deployable
 // and takes its first free handle. On an error other than that of a wrong state, the request is
 // BindFailed (with quirks and an unknown provider it stays BindStarted).
@@ -27,8 +46,8 @@ func WrongState(state, uuid string) error {
 // The caller's project owns the request afterwards if neither the request nor the arguments name
 // one. Patch is the first bind of the PATCH, 0 if it is this one.
 func (t Tx) StartBind(a ARQ, args BindArgs, caller string, patch int64, now time.Time) (Bind, error) {
-	if a.State != Initial && a.State != Unbound {
-		return Bind{}, WrongState(a.State, a.UUID)
+	if err := CheckBindable(a); err != nil {
+		return Bind{}, err
 	}
 	a.State, a.Host, a.Provider, a.Instance, a.UpdatedAt, a.Failure = BindStarted, args.Host, args.Provider, args.Instance, now, ""
 	a.Project = t.ownerAfterBind(a.Project, args.Project, caller)

@@ -227,13 +227,10 @@ func (t Tx) checkHolders() error {
 	infos := make(map[string]bool)
 	for h := range t.AllHandles() {
 		a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
-		_, busy := t.s.leaseByHandle.Get(t.tx, h.UUID)
 		key := h.Deployable + string(h.Info)
 		switch {
 		case held && a.Handle != h.UUID:
 			return t.s.handles.Errorf(h.ID, "held by ARQ %s, which has %q", a.UUID, a.Handle)
-		case h.InUse && !held && !busy && !h.NeedsAgent():
-			return t.s.handles.Errorf(h.ID, "in use, and no request holds it")
 		case infos[key]:
 			return t.s.handles.Errorf(h.ID, "the deployable has a handle with that attach_info already")
 		}
