@@ -134,7 +134,7 @@ func (a *Attempt) Bind(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			return "", fmt.Errorf("host %s: %w", a.Host, a.withOwnersOfBind(ctx, err))
+			return "", fmt.Errorf("host %s: %w", a.Host, a.withOverclaim(ctx, a.withOwnersOfBind(ctx, err)))
 		}
 		a.deleteSpares(ctx)
 		return decision, nil

@@ -10,10 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -149,6 +152,58 @@ func TestARaceForAllDevices(t *testing.T) {
 			})
 		}
 		done.Wait()
+	}
+}
+
+// Placement lets claims that overlap exceed an inventory, as on a database without snapshot isolation. Each device is one
+// instance's all the same, since Cyborg binds it once; the others' errors say what happened, and nothing is left.
+func TestClaimsThatOverlapGiveEachDeviceToOneInstance(t *testing.T) {
+	t.Parallel()
+	said := regexp.MustCompile(`Placement has allocated [2-5] PGPU of resource provider \S+, which has 1: claims may have overlapped`)
+	for name, tt := range map[string]struct {
+		hosts, gpus, spawns int
+		async               bool
+		want                int // instances with a device
+	}{
+		"the last device":            {1, 1, 4, false, 1},
+		"two hosts":                  {2, 1, 5, false, 2},
+		"binds in the background":    {1, 1, 3, true, 1},
+		"the same device of several": {2, 2, 4, false, 2},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			model := raceModel(tt.hosts, tt.gpus)
+			model.Cyborg.AsyncBind = tt.async
+			w := newWorld(t, worldOpts{model: model})
+			w.fail(t, fault.Rule{Operation: fault.AllocationsWrite, Action: fault.Delay, Delay: time.Second, Times: -1})
+			errs, got := make([]error, tt.spawns), 0
+			var all sync.WaitGroup
+			for i := range errs {
+				all.Go(func() {
+					req := request("gpu")
+					req.Instance = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+					var result *spawn.Result
+					if result, errs[i] = w.flow.Run(t.Context(), req); errs[i] == nil {
+						settled(t, w.cloud.DefineGuest(sim.Guest{UUID: req.Instance, Host: result.Host, Domain: string(result.Domain)}))
+					}
+				})
+			}
+			all.Wait()
+			for _, err := range errs {
+				switch {
+				case err == nil:
+					got++
+				case !errors.Is(err, cyborgclient.ErrNoFreeHandle) || len(leftovers(err)) > 0:
+					t.Error(err)
+				case !said.MatchString(err.Error()):
+					t.Errorf("the error does not say that the claims overlapped: %v", err)
+				}
+			}
+			if got != tt.want {
+				t.Errorf("%d instances have a device, want %d", got, tt.want)
+			}
+			time.Sleep(time.Minute)
+			w.cloud.CheckNoLeaks(t)
+		})
 	}
 }
 

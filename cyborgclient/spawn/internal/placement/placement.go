@@ -276,6 +276,34 @@ func (c *Client) Consumers(ctx context.Context, provider string) ([]string, erro
 	return slices.Collect(maps.Keys(answer.Allocations)), err
 }
 
+// Exceeded is a resource class of a provider of which more is allocated than the provider has.
+type Exceeded struct {
+	Class          string
+	Used, Capacity int
+}
+
+// Exceeded lists the classes of a resource provider of which more is allocated than it has, sorted.
+func (c *Client) Exceeded(ctx context.Context, provider string) (list []Exceeded, err error) {
+	used, err := get[struct{ Usages map[string]int }](ctx, c, "GET resource_providers usages", provider, pathProviders, provider, "usages")
+	if err != nil {
+		return nil, err
+	}
+	has, err := get[struct {
+		Inventories map[string]struct {
+			Total, Reserved int
+			Ratio           float64 `json:"allocation_ratio"`
+		}
+	}](ctx, c, "GET resource_providers inventories", provider, pathProviders, provider, "inventories")
+	for _, class := range slices.Sorted(maps.Keys(has.Inventories)) {
+		inventory := has.Inventories[class]
+		capacity := int(float64(inventory.Total-inventory.Reserved) * inventory.Ratio)
+		if used.Usages[class] > capacity {
+			list = append(list, Exceeded{class, used.Usages[class], capacity})
+		}
+	}
+	return list, err
+}
+
 // Allocation is what a consumer holds.
 type Allocation struct {
 	Resources Resources
