@@ -31,6 +31,7 @@ type life struct {
 	host      func(node string) string // the name of Nova's host on a node
 	spawn     func(ctx context.Context, s *stage, w *world, req spawn.Request) (*spawn.Result, error)
 	agents    func(s *stage, flow drill.Flow) drill.Flow
+	rules     []fault.Rule // of the cloud while the flow runs
 	operation string
 }
 
@@ -112,8 +113,14 @@ func (l *life) stage() *stage {
 	if s.neighbor = "gpu"; l.isFlat() {
 		s.neighbor, s.config.Compat.FlatProviders = cmp.Or(l.profile(), l.asked.port), true
 	}
+	if l.rivals() {
+		s.prefers = firstHost
+	}
 	return s
 }
+
+// rivals reports whether two agents prefer the same host, whose last device both may claim.
+func (l *life) rivals() bool { return len(l.rules) > 0 && l.operation == "spawn" }
 
 // request asks for the instance. Its hooks run the guest.
 func (l *life) request(guests *hypervisor) spawn.Request {
@@ -123,6 +130,9 @@ func (l *life) request(guests *hypervisor) spawn.Request {
 	}
 	if l.asked.port != "" {
 		req.Ports = []spawn.Port{acceleratedPort(port1, l.asked.port, mac1)}
+	}
+	if l.rivals() {
+		req.Order = preferring(guests.cloud, firstHost(guests.cloud.HostNames()))
 	}
 	if l.tokens.project != "" {
 		req.ProjectID = guests.cloud.ProjectID(l.tokens.project)
@@ -324,8 +334,18 @@ func (l *life) exercise(stage *stage) drilledExercise {
 }
 
 // drill is the drill of a life.
-func (l *life) drill(config drill.Config) (drill.Flow, drill.Config) {
-	stage := l.stage()
+func (l *life) drill(stage *stage, config drill.Config) (drill.Flow, drill.Config) {
+	flow, config := l.whole(stage, config)
+	return func(ctx context.Context, cloud *simcloud.Cloud) error {
+		if err := cloud.Faults().Add(l.rules...); err != nil {
+			return err
+		}
+		return flow(ctx, cloud)
+	}, config
+}
+
+// whole is the drill of a life on a cloud without rules.
+func (l *life) whole(stage *stage, config drill.Config) (drill.Flow, drill.Config) {
 	config.Model, config.Bystander, config.Timeout = l.model(), bystander, 6*time.Hour
 	if l.operation == "spawn" {
 		config.Setup = func(_ context.Context, cloud *simcloud.Cloud) error {
@@ -366,8 +386,10 @@ func TestDrillAxes(t *testing.T) {
 		for _, c := range all {
 			t.Run(c.String(), func(t *testing.T) {
 				t.Parallel()
-				flow, config := newLife(c).drill(drill.Config{Seed: *axesSeed, Singles: axesSingles, Pairs: axesPairs})
-				counts.add(c, drill.Run(t, flow, config))
+				l := newLife(c)
+				stage := l.stage()
+				flow, config := l.drill(stage, drill.Config{Seed: *axesSeed, Singles: axesSingles, Pairs: axesPairs})
+				counts.add(c, drill.Run(t, flow, config), stage.patches.count())
 			})
 		}
 	})
@@ -390,17 +412,19 @@ type tally struct {
 	mu           sync.Mutex
 	combinations int
 	all          drill.Summary
+	overlaps     int // PATCHes of an ARQ that were sent while another one was under way
 	of           map[string]drill.Summary
 	in           map[string]int // combinations
 }
 
-func (y *tally) add(c combination, sum drill.Summary) {
+func (y *tally) add(c combination, sum drill.Summary, overlaps int) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.of == nil {
 		y.of, y.in = map[string]drill.Summary{}, map[string]int{}
 	}
 	y.combinations++
+	y.overlaps += overlaps
 	y.all = drill.Summary{Runs: y.all.Runs + sum.Runs, Fired: y.all.Fired + sum.Fired}
 	for _, v := range c {
 		y.of[v.name] = drill.Summary{Runs: y.of[v.name].Runs + sum.Runs, Fired: y.of[v.name].Fired + sum.Fired}
@@ -425,7 +449,8 @@ const axesHeader = "| axis | value | combinations | runs | faults |\n|---|---|--
 // table is the table of docs/testing.md.
 func (y *tally) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d combinations, %d runs, %d faults:\n\n%s", y.combinations, y.all.Runs, y.all.Fired, axesHeader)
+	fmt.Fprintf(&b, "%d combinations, %d runs, %d faults. %d binds or unbinds of an ARQ were sent while another one of it was under way:\n\n%s",
+		y.combinations, y.all.Runs, y.all.Fired, y.overlaps, axesHeader)
 	for _, a := range axes() {
 		for _, v := range a.values {
 			fmt.Fprintf(&b, "| %s | %s | %d | %d | %d |\n", a.name, v.name, y.in[v.name], y.of[v.name].Runs, y.of[v.name].Fired)

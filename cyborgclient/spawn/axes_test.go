@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 	"github.com/gocyborg/gocyborg/simcloud/drill"
 )
@@ -82,11 +85,23 @@ func axes() []axis {
 			{"in the PATCH", func(*life) {}},
 			{"in the background", func(l *life) { l.cyborg = unkind(simcloud.Model{Cyborg: l.cyborg}).Cyborg }},
 		}},
+		{"writes", []value{
+			{"apart", func(*life) {}},
+			{"overlapping", func(l *life) { l.rules = overlappingWrites() }},
+		}},
 		{"operation", []value{
 			{"spawn", does("spawn")}, {"delete", does("delete")}, {"hard reboot", does("hard reboot")}, {"resume", does("resume after host reboot")},
 			{"unshelve", does("unshelve")}, {"evacuate", does("evacuate a vGPU, the host comes back")}, {"program", does("program")},
 		}},
 	}
+}
+
+// overlappingWrites are the rules of a cloud whose services take half a second between the check and the write of a request.
+func overlappingWrites() (rules []fault.Rule) {
+	for _, operation := range []sim.OperationName{fault.AllocationsWrite, fault.ARQWrite} {
+		rules = append(rules, fault.Rule{Operation: operation, Action: fault.Delay, Delay: 500 * time.Millisecond, Times: -1})
+	}
+	return rules
 }
 
 // exclusion are values that no combination has together, and why.

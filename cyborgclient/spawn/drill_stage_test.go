@@ -24,10 +24,12 @@ import (
 
 // stage keeps, for each run of a drill, what lives outside of its cloud.
 type stage struct {
-	tokens   credentials              // of the first agent
-	config   spawn.Config             // of all flows
-	neighbor string                   // the device profile of the second agent, unless it is chosen
-	host     func(node string) string // the name of Nova's host on a node
+	tokens   credentials                 // of the first agent
+	config   spawn.Config                // of all flows
+	neighbor string                      // the device profile of the second agent, unless it is chosen
+	host     func(node string) string    // the name of Nova's host on a node
+	prefers  func(hosts []string) string // the host on which the second agent spawns if it can
+	patches  patchLog
 
 	mu   sync.Mutex
 	sets map[*simcloud.Cloud]*set
@@ -49,10 +51,26 @@ type set struct {
 }
 
 func newStage() *stage {
-	return &stage{tokens: administrators, host: sameName, sets: map[*simcloud.Cloud]*set{}}
+	return &stage{tokens: administrators, host: sameName, prefers: lastHost, sets: map[*simcloud.Cloud]*set{}}
 }
 
 func sameName(node string) string { return node }
+
+// lastHost is one that no drill lets go down.
+func lastHost(hosts []string) string { return hosts[len(hosts)-1] }
+
+func firstHost(hosts []string) string { return hosts[0] }
+
+// preferring puts the candidates of a host first.
+func preferring(cloud *simcloud.Cloud, host string) func([]spawn.Candidate) []spawn.Candidate {
+	root := cloud.ProviderUUID(host)
+	return func(candidates []spawn.Candidate) []spawn.Candidate {
+		slices.SortStableFunc(candidates, func(a, b spawn.Candidate) int {
+			return strings.Compare(strings.TrimPrefix(a.Root, root), strings.TrimPrefix(b.Root, root))
+		})
+		return candidates
+	}
+}
 
 // on calls f with the set of a run.
 func (s *stage) on(cloud *simcloud.Cloud, f func(*set)) {
@@ -91,6 +109,7 @@ func (s *stage) newAgent(ctx context.Context, cloud *simcloud.Cloud, who credent
 		if err != nil {
 			return nil, err
 		}
+		provider.HTTPClient.Transport = s.patches.logging(cloud, provider.HTTPClient.Transport)
 		if name != "" {
 			provider.UserAgent.Prepend(name)
 		}
@@ -186,6 +205,7 @@ func (s *stage) reconcile(ctx context.Context, cloud *simcloud.Cloud) error {
 		Hosts: cloud.HostNames(), Free: true,
 		Living: func(_ context.Context, instance string) (bool, error) { return isGuest(cloud, instance), nil },
 	})
+	s.patches.end(cloud)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sets, cloud)
@@ -238,13 +258,7 @@ func (s *stage) second(ctx context.Context, cloud *simcloud.Cloud) error {
 			profile = "gpu" // which needs no agent: hosts go down
 		}
 	})
-	last := cloud.HostNames()[len(cloud.HostNames())-1] // no drill lets it go down
-	order := func(candidates []spawn.Candidate) []spawn.Candidate {
-		slices.SortStableFunc(candidates, func(a, b spawn.Candidate) int {
-			return strings.Compare(strings.TrimPrefix(a.Root, cloud.ProviderUUID(last)), strings.TrimPrefix(b.Root, cloud.ProviderUUID(last)))
-		})
-		return candidates
-	}
+	order := preferring(cloud, s.prefers(cloud.HostNames()))
 	spawnIt := func(w *world) error {
 		isBroken := slices.ContainsFunc(cloud.Faults().Rules(), func(r fault.State) bool { return r.Rule.Operation == fault.MdevCreate && r.Rule.Times == -1 })
 		if isBroken { // with a dead agent of the other host no host has a vGPU

@@ -2,8 +2,6 @@ package spawn_test
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -76,14 +74,8 @@ func (s *stage) spawnOnBrokenHost(ctx context.Context, cloud *simcloud.Cloud) er
 	if err := cloud.Faults().Set(rules...); err != nil {
 		return err
 	}
-	first := cloud.ProviderUUID("cn0")
 	req := request("mixed")
-	req.Order = func(candidates []spawn.Candidate) []spawn.Candidate {
-		slices.SortStableFunc(candidates, func(a, b spawn.Candidate) int {
-			return strings.Compare(strings.TrimPrefix(a.Root, first), strings.TrimPrefix(b.Root, first))
-		})
-		return candidates
-	}
+	req.Order = preferring(cloud, "cn0")
 	err := s.spawnGuest(req)(ctx, cloud)
 	for _, guest := range cloud.Guests() {
 		if guest.UUID != neighbor && guest.Host != "cn1" {
