@@ -11,7 +11,7 @@ import (
 
 // work lists what fault rules act on within a request: the write of allocations, after their check. Status refuses it as
 // MariaDB refuses the later of two overlapping writes. Delay lets time pass before it, and the check is not repeated:
-// claims that overlap so may together exceed an inventory, as those of the service do on a database with repeatable reads
+// claims that overlap so may together exceed an inventory, as in the service on a database with repeatable reads
 // and without snapshot isolation. There a claim that meets another generation of the provider reads the generation again, and
 // the usage from the snapshot of its transaction (placement/objects/allocation.py, replace_all).
 func work() []fault.Operation {

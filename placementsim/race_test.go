@@ -151,7 +151,7 @@ func TestConcurrentWritersLeaveAConsistentState(t *testing.T) {
 }
 
 // Claims of a database without snapshot isolation do not see each other between check and write; the consumers' generations
-// are compared all the same. In virtual time the statuses are the same in every run.
+// are still compared. In virtual time the statuses are the same in every run.
 func TestOverlappingClaimsExceedAnInventoryUnderARuleOnly(t *testing.T) {
 	t.Parallel()
 	write := func(action fault.Action, when fault.When, delay time.Duration) []fault.Rule {

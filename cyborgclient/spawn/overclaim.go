@@ -11,7 +11,7 @@ import (
 
 // withOverclaim adds to the error of a bind that found no free handle that Placement has allocated more of a provider than it
 // has: on a database without snapshot isolation, claims that overlap do not see each other, and only the handle is given once.
-// What cannot be read is left out.
+// Providers that cannot be read add nothing.
 func (a *Attempt) withOverclaim(ctx context.Context, err error) error {
 	if !errors.Is(err, cyborgclient.ErrNoFreeHandle) {
 		return err

@@ -59,7 +59,7 @@ func (l *patchLog) logging(cloud *simcloud.Cloud, next http.RoundTripper) http.R
 	})
 }
 
-// end counts those of a cloud, of which a late request was under way until it was applied.
+// end counts them when a run has ended. A late request is under way until it was applied.
 func (l *patchLog) end(cloud *simcloud.Cloud) {
 	requests := cloud.Requests()
 	l.mu.Lock()

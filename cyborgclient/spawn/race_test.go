@@ -155,8 +155,8 @@ func TestARaceForAllDevices(t *testing.T) {
 	}
 }
 
-// Placement lets claims that overlap exceed an inventory, as on a database without snapshot isolation. Each device is one
-// instance's all the same, since Cyborg binds it once; the others' errors say what happened, and nothing is left.
+// Placement lets claims that overlap exceed an inventory, as on a database without snapshot isolation. Each device still
+// belongs to one instance, since Cyborg binds it once. The errors of the others say what happened, and nothing leaks.
 func TestClaimsThatOverlapGiveEachDeviceToOneInstance(t *testing.T) {
 	t.Parallel()
 	said := regexp.MustCompile(`Placement has allocated [2-5] PGPU of resource provider \S+, which has 1: claims may have overlapped`)

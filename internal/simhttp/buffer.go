@@ -81,8 +81,8 @@ func (s *Service) trickle(w http.ResponseWriter, r *http.Request, answer *buffer
 	}
 }
 
-// Wait waits on the service's clock within a request, whether or not its client is still there. The error is that of a
-// service that was closed, or whose state was replaced.
+// Wait waits on the service's clock within a request, whether or not its client is still there. It returns an error if
+// the service was closed or its state was replaced.
 func (s *Service) Wait(ctx context.Context, d time.Duration) error {
 	ctx, end := s.late.Detach(ctx)
 	defer end()

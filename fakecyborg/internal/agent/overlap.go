@@ -11,8 +11,8 @@ import (
 
 // Upstream reads what a PATCH or DELETE of requests is about in one transaction and writes in others, so that requests that
 // overlap do not see each other (cyborg/api/controllers/v2/arqs.py, cyborg/objects/ext_arq.py). Here a bind reads and writes in
-// one transaction; with the quirks in two, of which the second is refused if the request has changed since, as MariaDB with
-// snapshot isolation does.
+// one transaction. With the quirks it reads in one and writes in another, which is refused if the request has changed since, as
+// MariaDB with snapshot isolation does.
 
 // Overlap is the rule that acts on the write of a PATCH or DELETE, after its check. Delay lets time pass between the two, and the
 // write goes on as if nothing had changed, as with databases without snapshot isolation. Status refuses the write as MariaDB
@@ -78,8 +78,8 @@ func (c *Conductor) readAll(caller Caller, patches []Patch) {
 	})
 }
 
-// check reads the i-th request of a PATCH, and refuses a bind in a state that allows none. The check for requests that the
-// instance has already is that of the first bind.
+// check reads the i-th request of a PATCH, and refuses a bind in a state that allows none. Only the first bind of a
+// PATCH checks which requests the instance has already.
 func (c *Conductor) check(tx store.Tx, caller Caller, patches []Patch, i int) (store.ARQ, error) {
 	if i == 0 && !patches[i].Unbind {
 		if err := c.checkUnused(tx, caller, patches); err != nil {
@@ -99,8 +99,8 @@ func (c *Conductor) check(tx store.Tx, caller Caller, patches []Patch, i int) (s
 	return a, store.CheckBindable(a)
 }
 
-// checkAgain returns the request that a bind writes to, of which an earlier transaction has read what the check needs. With a rule
-// it overwrites what others have written since then.
+// checkAgain returns the request that a bind writes to, after an earlier transaction has read and checked it. With a rule the bind
+// overwrites what others have written since then.
 func (c *Conductor) checkAgain(tx store.Tx, caller Caller, p Patch, read readARQ) (store.ARQ, error) {
 	if read.err != nil {
 		return store.ARQ{}, read.err

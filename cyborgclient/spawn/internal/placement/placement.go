@@ -276,13 +276,13 @@ func (c *Client) Consumers(ctx context.Context, provider string) ([]string, erro
 	return slices.Collect(maps.Keys(answer.Allocations)), err
 }
 
-// Exceeded is a resource class of a provider of which more is allocated than the provider has.
+// Exceeded is a resource class whose use exceeds the capacity of a provider.
 type Exceeded struct {
 	Class          string
 	Used, Capacity int
 }
 
-// Exceeded lists the classes of a resource provider of which more is allocated than it has, sorted.
+// Exceeded lists the resource classes whose use exceeds the capacity of a provider, sorted.
 func (c *Client) Exceeded(ctx context.Context, provider string) (list []Exceeded, err error) {
 	used, err := get[struct{ Usages map[string]int }](ctx, c, "GET resource_providers usages", provider, pathProviders, provider, "usages")
 	if err != nil {
