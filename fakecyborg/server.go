@@ -97,7 +97,8 @@ func (s *Server) update(ctx context.Context, write func(store.Tx)) {
 }
 
 // Operations lists the names that fault rules use: those of the API, and those of sending events, creating
-// and removing mediated devices, writing bitstreams, finding devices, and calls and reports of agents.
+// and removing mediated devices, writing bitstreams, finding devices, calls and reports of agents, and the write of a PATCH or
+// DELETE of requests after its check.
 // [fault.Set.Describe] describes the actions of each.
 func Operations() []sim.OperationName {
 	names := (&Server{release: Release20262.release(nil)}).router().Operations()
