@@ -1,9 +1,7 @@
 package fakecyborg
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
@@ -102,23 +100,13 @@ func (e wrongScope) Error() string {
 	return fmt.Sprintf("%s requires a scope of %s, request was made with %s scope.", e.rule, store.PythonList("project"), scope)
 }
 
-// authorizeQuery is how most calls without a body begin: with the policy rule, and then the query.
-func (s *Server) authorizeQuery(c *simhttp.Call, rule policyRule) (url.Values, error) {
-	if err := s.authorize(c, rule); err != nil {
-		return nil, err
+// guard is a handler behind a policy rule, which upstream applies before it reads an argument or a body
+// (cyborg/common/authorize_wsgi.py).
+func (s *Server) guard(rule policyRule, h simhttp.Handler) simhttp.Handler {
+	return func(c *simhttp.Call) error {
+		if err := s.authorize(c, rule); err != nil {
+			return err
+		}
+		return h(c)
 	}
-	return queryArgs(c)
-}
-
-// authorizeBody is how the calls with a body begin: the body is read before the policy rule is
-// applied, and must be JSON after it. Upstream's handler calls it argument.
-func (s *Server) authorizeBody(c *simhttp.Call, rule policyRule, argument string) (json.RawMessage, error) {
-	body, err := readBody(c, argument)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.authorize(c, rule); err != nil {
-		return nil, err
-	}
-	return body, checkJSON(body)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,24 +32,20 @@ type listing struct {
 	name     *string
 }
 
-// authorizeList is how a list with filters begins: with the policy rule, the filters, and the
-// other arguments of the route.
-func (s *Server) authorizeList(c *simhttp.Call, rule policyRule) (query url.Values, l listing, err error) {
-	if err = s.authorize(c, rule); err != nil {
+// listArguments reads the filters of a list, and the other arguments of the route.
+func (s *Server) listArguments(c *simhttp.Call) (args arguments, l listing, err error) {
+	if args, err = parseQuery(c); err != nil {
 		return nil, l, err
 	}
-	if query, err = parseQuery(c); err != nil {
+	if l, err = takeFilters(args); err != nil {
 		return nil, l, err
 	}
-	if l, err = takeFilters(query); err != nil {
-		return nil, l, err
-	}
-	l.filtered = l.filtered || len(query) > 0
-	return query, l, checkArgs(query, c.Route.Query)
+	l.filtered = l.filtered || slices.ContainsFunc(slices.Collect(maps.Keys(args)), func(name string) bool { return args.last(name) != "" })
+	return args, l, args.check(c.Route.Query)
 }
 
 // takeFilters reads the filters out of a query and leaves the rest.
-func takeFilters(query url.Values) (listing, error) {
+func takeFilters(query arguments) (listing, error) {
 	fields, values := query["filters.field"], query["filters.value"]
 	delete(query, "filters.field")
 	delete(query, "filters.value")

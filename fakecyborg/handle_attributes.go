@@ -4,27 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 func (s *Server) listAttributes(c *simhttp.Call) error {
-	query, err := s.authorizeQuery(c, ruleAttributeList)
+	args, err := s.arguments(c)
 	if err != nil {
 		return err
 	}
-	deployable := 0
-	if query.Has("deployable_id") {
-		if deployable, err = checkInt("deployable_id", query.Get("deployable_id")); err != nil {
-			return err
-		}
-	}
+	deployable, _ := strconv.ParseInt(strings.TrimSpace(args.last("deployable_id")), 10, 64) // arguments has checked it; 0 filters nothing
 	links, list := s.links(c), []attributeBody{}
 	s.db.View(func(tx store.Tx) {
 		for a := range tx.AllAttributes() {
 			body := links.attribute(tx, a)
-			if s.matches(query, "key", a.Key) && (!query.Has("deployable_id") || body.Deployable == int64(deployable)) {
+			if s.matches(args, "key", a.Key) && (deployable == 0 || body.Deployable == deployable) {
 				list = append(list, body)
 			}
 		}
@@ -33,11 +30,15 @@ func (s *Server) listAttributes(c *simhttp.Call) error {
 }
 
 func (s *Server) getAttribute(c *simhttp.Call) error {
-	if err := s.authorize(c, ruleAttributeRead); err != nil {
+	id := c.PathValue("id")
+	if err := checkUUID("uuid", id); err != nil {
+		return err
+	}
+	if _, err := s.arguments(c); err != nil {
 		return err
 	}
 	body, err := store.Find(s.db, func(tx store.Tx) (attributeBody, error) {
-		a, err := tx.Attribute(c.PathValue("id"))
+		a, err := tx.Attribute(id)
 		return s.links(c).attribute(tx, a), err
 	})
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Server) getAttribute(c *simhttp.Call) error {
 // createAttribute stores an attribute beside those of the driver. Such an attribute is not in
 // Placement.
 func (s *Server) createAttribute(c *simhttp.Call) error {
-	body, err := s.authorizeBody(c, ruleAttributeCreate, "req_attr")
+	body, err := readJSON(c, "req_attr")
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func parseAttribute(body json.RawMessage) (in attributeInput, err error) {
 }
 
 func (s *Server) deleteAttribute(c *simhttp.Call) error {
-	id, err := s.deletedID(c, ruleAttributeDelete, "uuid")
+	id, err := s.deletedID(c, "uuid")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package fakecyborg
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -16,15 +15,15 @@ import (
 const nameMinor = 2
 
 func (s *Server) listProfiles(c *simhttp.Call) error {
-	query, err := s.authorizeQuery(c, ruleProfileList)
+	args, err := s.arguments(c)
 	if err != nil {
 		return err
 	}
-	names := strings.Split(query.Get("name"), ",")
+	names := strings.Split(args.last("name"), ",")
 	links, list := s.links(c), []profileBody{}
 	s.db.View(func(tx store.Tx) {
 		for p := range tx.Profiles() {
-			if query.Has("name") && !slices.Contains(names, p.Name) {
+			if args.has("name") && !slices.Contains(names, p.Name) {
 				continue
 			}
 			if err = showable(p.UUID); err != nil {
@@ -51,7 +50,7 @@ func showable(ids ...string) error {
 }
 
 func (s *Server) getProfile(c *simhttp.Call) error {
-	if _, err := s.authorizeQuery(c, ruleProfileRead); err != nil {
+	if _, err := s.arguments(c); err != nil {
 		return err
 	}
 	id, find := c.PathValue("id"), store.Tx.ProfileByUUID
@@ -69,7 +68,7 @@ func (s *Server) getProfile(c *simhttp.Call) error {
 }
 
 func (s *Server) createProfile(c *simhttp.Call) error {
-	body, err := s.authorizeBody(c, ruleProfileCreate, "req_devprof_list")
+	body, err := readJSON(c, "req_devprof_list")
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func (s *Server) storeProfile(ctx context.Context, in store.Profile) (p store.Pr
 // deleteProfiles deletes one after the other and stops at the first that it cannot delete;
 // those before stay deleted.
 func (s *Server) deleteProfiles(c *simhttp.Call) error {
-	value, err := s.deletedID(c, ruleProfileDelete, "value")
+	value, err := s.deletedID(c, "value")
 	if err != nil {
 		return err
 	}
@@ -121,15 +120,17 @@ func (s *Server) deleteProfiles(c *simhttp.Call) error {
 	return c.Empty(http.StatusNoContent)
 }
 
-// deletedID is how a DELETE begins whose resource stands in the path or in an argument.
-func (s *Server) deletedID(c *simhttp.Call, rule policyRule, argument string) (string, error) {
-	query, err := queryArgs(c, argument)
+// deletedID is what a DELETE names in an argument, or else in the path.
+func (s *Server) deletedID(c *simhttp.Call, argument string) (string, error) {
+	args, err := s.arguments(c, argument)
 	if err != nil {
 		return "", err
 	}
-	id := cmp.Or(c.PathValue("id"), query.Get(argument))
-	if id == "" {
-		return "", missing(argument)
+	if args.has(argument) {
+		return args.last(argument), nil
 	}
-	return id, s.authorize(c, rule)
+	if id := c.PathValue("id"); id != "" {
+		return id, nil
+	}
+	return "", missing(argument)
 }

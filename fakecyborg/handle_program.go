@@ -17,19 +17,26 @@ var patchPath = regexp.MustCompile(`^(/[\w-]+)+$`)
 // internalPaths are the fields of a deployable that a patch may not name.
 var internalPaths = []string{"/uuid", "/id", "/links", "/created_at", "/updated_at", "/name", "/num_accelerators"}
 
+// patchOp is one entry of a JSON patch.
+type patchOp struct {
+	Path  string          `json:"path"`
+	Op    string          `json:"op"`
+	Value json.RawMessage `json:"value"`
+}
+
 // programDeployable writes an image to a deployable through the driver that reported it.
 // Upstream does not store which image it was, so that a later bind may take another one for
 // being there already, and programs a region that is in use.
 func (s *Server) programDeployable(c *simhttp.Call) error {
 	id := c.PathValue("id")
+	if err := s.authorizeProgram(c, id); err != nil {
+		return err
+	}
 	if err := checkUUID("uuid", id); err != nil {
 		return err
 	}
 	body, err := readBody(c, "program_info")
 	if err != nil {
-		return err
-	}
-	if err := s.authorizeProgram(c, id); err != nil {
 		return err
 	}
 	image, err := parseProgram(body)

@@ -38,17 +38,12 @@ func (s *Server) arqsBody(c *simhttp.Call, tx store.Tx, most int, rows iter.Seq[
 
 // listARQs lists what the caller may see.
 func (s *Server) listARQs(c *simhttp.Call) error {
-	query, err := s.authorizeQuery(c, ruleARQList)
+	args, err := s.arguments(c)
 	if err != nil {
 		return err
 	}
-	instance, bindState := query.Get("instance"), query.Get("bind_state")
-	if query.Has("instance") {
-		if err := checkUUID("instance", instance); err != nil {
-			return err
-		}
-	}
-	if query.Has("bind_state") && bindState != stateResolved {
+	instance, bindState := args.last("instance"), args.last("bind_state")
+	if bindState != "" && bindState != stateResolved {
 		return store.Refuse(store.Uncoded, "Bad state: %s for ARQ: None. Expected state(s): %s", bindState, store.PythonList(stateResolved))
 	}
 	var body []byte
@@ -94,10 +89,7 @@ func (s *Server) getARQ(c *simhttp.Call) error {
 	if err := s.checkUUID("uuid", id); err != nil {
 		return err
 	}
-	if _, err := queryArgs(c); err != nil {
-		return err
-	}
-	err := s.authorize(c, ruleARQRead)
+	_, err := s.arguments(c)
 	if err != nil {
 		return err
 	}
@@ -120,20 +112,16 @@ func (s *Server) getARQ(c *simhttp.Call) error {
 // createARQs makes the requests of a profile; other fields of the body are ignored, as upstream
 // does with what its clients send.
 func (s *Server) createARQs(c *simhttp.Call) error {
-	body, err := s.authorizeBody(c, ruleARQCreate, "req")
+	body, err := readJSON(c, "req")
 	if err != nil {
 		return err
 	}
 	if jsonKind(body) != '{' {
-		return store.Refuse(store.Uncoded, "'list' object has no attribute 'get'")
+		return noAttribute(body, "get")
 	}
-	texts, err := textsOf("", body, "device_profile_name")
+	name, err := profileName(body)
 	if err != nil {
 		return err
-	}
-	name, ok := texts["device_profile_name"]
-	if !ok {
-		return store.Refuse(store.Uncoded, "DeviceProfile name needed.")
 	}
 	from, err := s.imageOfRequest(c.Context(), name, body)
 	if err != nil {
@@ -147,6 +135,18 @@ func (s *Server) createARQs(c *simhttp.Call) error {
 		return err
 	}
 	return c.Raw(http.StatusCreated, answer)
+}
+
+// profileName is the device profile that a body names.
+func profileName(body json.RawMessage) (string, error) {
+	name, err := valueOf(body, "device_profile_name")
+	switch {
+	case err != nil, jsonKind(name) == 'n':
+		return "", raised("DeviceProfile name needed.")
+	case jsonKind(name) == '[', jsonKind(name) == '{': // the error is that of the database
+		return "", raised("device_profile_name: %s is not a text", str(name))
+	}
+	return str(name), nil
 }
 
 // checkUUID checks an argument that is a UUID, if the release does.
@@ -221,20 +221,13 @@ func (s *Server) imageOfRequest(ctx context.Context, profile string, body json.R
 // patchARQs binds and unbinds. The first request's op decides whether the service token is asked
 // for, which comes after the checks of the body.
 func (s *Server) patchARQs(c *simhttp.Call) error {
-	body, err := s.authorizeBody(c, ruleARQUpdate, "patch_list")
+	body, err := readJSON(c, "patch_list")
 	if err != nil {
 		return err
 	}
-	patches, err := s.parsePatch(body, c.Minor)
+	work, err := s.parsePatch(c, body)
 	if err != nil {
 		return err
-	}
-	work := make([]agent.Patch, len(patches))
-	for i, p := range patches {
-		if p.setsProject && s.release.PatchProject == adminsOnly && !s.isAdmin(c) {
-			return store.Denied(string(ruleARQUpdate))
-		}
-		work[i] = p.Patch
 	}
 	if err := s.requireService(c); err != nil {
 		return err
@@ -261,14 +254,14 @@ func (s *Server) patchARQs(c *simhttp.Call) error {
 
 // deleteARQs deletes by UUIDs or by instance.
 func (s *Server) deleteARQs(c *simhttp.Call) error {
-	if err := s.authorize(c, ruleARQDelete); err != nil {
-		return err
-	}
-	query, err := queryArgs(c, "arqs", "instance")
+	args, err := s.arguments(c, "arqs", "instance")
 	if err != nil {
 		return err
 	}
-	arqs, instance := cmp.Or(c.PathValue("id"), query.Get("arqs")), query.Get("instance")
+	arqs, instance := args.last("arqs"), args.last("instance")
+	if !args.has("arqs") {
+		arqs = c.PathValue("id")
+	}
 	switch {
 	case (arqs == "") == (instance == ""):
 		return store.Refuse(store.Uncoded, "Object action delete failed because: Provide either an ARQ uuid list or an instance UUID")
@@ -328,9 +321,6 @@ func (s *Server) checkDeletable(c *simhttp.Call, uuids []string) (err error) {
 // deleteByInstance deletes what the caller sees, if there is anything. Upstream answers 404 about a request that another caller
 // deletes at the same time.
 func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
-	if err := s.checkUUID("instance", instance); err != nil {
-		return err
-	}
 	if err := s.requireService(c); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
@@ -22,96 +23,106 @@ const (
 // projectMinor is the microversion since which a PATCH may carry project_id.
 const projectMinor = 1
 
-// arqPatch is what one PATCH asks of one request.
-type arqPatch struct {
-	agent.Patch
-	setsProject bool // the field project_id is there
-}
-
 // parsePatch reads and checks the whole body before anything is done
 // (cyborg/api/controllers/v2/arqs.py, _validate_arq_patch): an object of request UUIDs, each
 // with a list that is not JSON Patch but only looks so.
-func (s *Server) parsePatch(body json.RawMessage, minor int) ([]arqPatch, error) {
-	switch jsonKind(body) {
-	case '{':
-	case '[':
-		return nil, store.Refuse(store.Uncoded, "'list' object has no attribute 'items'")
-	default:
-		return nil, store.Refuse(store.Uncoded, "patch is not an object of ARQ uuids")
+func (s *Server) parsePatch(c *simhttp.Call, body json.RawMessage) ([]agent.Patch, error) {
+	if jsonKind(body) != '{' {
+		return nil, noAttribute(body, "items")
 	}
-	var patches []arqPatch
+	var patches []agent.Patch
 	for _, m := range membersOf(body) {
-		p, err := s.parseARQPatch(m, minor)
+		p, err := s.parseARQPatch(c, m)
 		if err != nil {
 			return nil, err
 		}
 		patches = append(patches, p)
 	}
 	if len(patches) == 0 {
-		return nil, store.Refuse(store.Uncoded, "list index out of range")
+		return nil, raised("list index out of range")
 	}
 	return patches, nil
 }
 
-// patchOp is one entry of a request's list.
-type patchOp struct {
-	Path  string          `json:"path"`
-	Op    string          `json:"op"`
-	Value json.RawMessage `json:"value"`
-}
-
-func (s *Server) parseARQPatch(m member, minor int) (arqPatch, error) {
-	var ops []patchOp
-	if json.Unmarshal(m.value, &ops) != nil || jsonKind(m.value) != '[' {
-		return arqPatch{}, store.Refuse(store.Uncoded, "patch of ARQ %s is not a list of objects with path and op", m.key)
+func (s *Server) parseARQPatch(c *simhttp.Call, m member) (p agent.Patch, err error) {
+	p.ARQ = m.key
+	ops, err := iterate(m.value)
+	if err != nil {
+		return p, err
 	}
-	if len(ops) == 0 {
-		return arqPatch{}, store.Refuse(store.Uncoded, "list index out of range")
+	adds, err := every(ops, "add")
+	if err != nil {
+		return p, err
 	}
-	p := arqPatch{Patch: agent.Patch{ARQ: m.key, Unbind: ops[0].Op == "remove"}}
-	for _, op := range ops {
-		if op.Op != ops[0].Op || op.Op != "add" && op.Op != "remove" {
+	if !adds {
+		if p.Unbind, err = every(ops, "remove"); err != nil {
+			return p, err
+		}
+		if !p.Unbind {
 			return p, store.BadPatch("Every op must be add or remove")
 		}
 	}
-	values, err := p.collect(ops, minor)
-	if err != nil || p.Unbind {
+	values := make(map[string]json.RawMessage, len(ops))
+	for _, op := range ops {
+		field, err := s.patchedField(c, op)
+		if err == nil && adds {
+			values[field], err = valueOf(op, "value")
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	if _, err := first(m.value); err != nil || p.Unbind { // an empty list fails only here
 		return p, err
 	}
-	if err := p.setArgs(values, minor >= projectMinor && s.release.PatchProject == mandatory); err != nil || s.cfg.UpstreamQuirks {
+	if err := setArgs(&p.Args, values, c.Minor >= projectMinor && s.release.PatchProject == mandatory); err != nil || s.cfg.UpstreamQuirks {
 		return p, err
 	}
 	return p, checkBindArgs(p.Args)
 }
 
-// collect checks the paths and keeps the values.
-func (p *arqPatch) collect(ops []patchOp, minor int) (map[string]json.RawMessage, error) {
-	values := make(map[string]json.RawMessage, len(ops))
-	for _, op := range ops {
-		field := strings.TrimLeft(op.Path, "/")
-		switch {
-		case field == fieldProject && minor < projectMinor:
-			return nil, tooOld(projectMinor)
-		case field == fieldProject:
-			p.setsProject = true
-		case !slices.Contains([]string{fieldHost, fieldProvider, fieldInstance}, field):
-			return nil, store.BadPatch("Invalid path in patch %s", op.Path)
+// every reports whether the entries of a patch have one op, as far as upstream looks: to the first that has not.
+func every(ops []json.RawMessage, op string) (bool, error) {
+	for _, entry := range ops {
+		value, err := valueOf(entry, "op")
+		if err != nil {
+			return false, err
 		}
-		if op.Value == nil && !p.Unbind {
-			return nil, store.Refuse(store.Uncoded, "'value'")
+		if textOf(value) != op {
+			return false, nil
 		}
-		values[field] = op.Value
 	}
-	return values, nil
+	return true, nil
+}
+
+// patchedField is the field that an entry of a patch names, which the caller may set.
+func (s *Server) patchedField(c *simhttp.Call, entry json.RawMessage) (string, error) {
+	path, err := valueOf(entry, "path")
+	if err != nil {
+		return "", err
+	}
+	if jsonKind(path) != '"' {
+		return "", noAttribute(path, "lstrip")
+	}
+	field := strings.TrimLeft(textOf(path), "/")
+	switch {
+	case field == fieldProject && c.Minor < projectMinor:
+		return "", tooOld(projectMinor)
+	case field == fieldProject && s.release.PatchProject == adminsOnly && !s.isAdmin(c):
+		return "", store.Denied(string(ruleARQUpdate))
+	case !slices.Contains([]string{fieldHost, fieldProvider, fieldInstance, fieldProject}, field):
+		return "", store.BadPatch("Invalid path in patch %s", textOf(path))
+	}
+	return field, nil
 }
 
 // setArgs reads the values of an add, of which the project may be left out if it is not needed.
-func (p *arqPatch) setArgs(values map[string]json.RawMessage, needsProject bool) error {
+func setArgs(args *store.BindArgs, values map[string]json.RawMessage, needsProject bool) error {
 	var absent []string
 	for _, field := range []struct {
 		name string
 		to   *string
-	}{{fieldHost, &p.Args.Host}, {fieldProvider, &p.Args.Provider}, {fieldInstance, &p.Args.Instance}, {fieldProject, &p.Args.Project}} {
+	}{{fieldHost, &args.Host}, {fieldProvider, &args.Provider}, {fieldInstance, &args.Instance}, {fieldProject, &args.Project}} {
 		raw := values[field.name]
 		if jsonKind(raw) == 'n' {
 			if field.name != fieldProject || needsProject {

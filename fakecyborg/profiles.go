@@ -2,7 +2,11 @@ package fakecyborg
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
@@ -10,76 +14,200 @@ import (
 // order (cyborg/api/controllers/v2/device_profiles.py). Other fields are dropped, as upstream
 // does.
 func (s *Server) parseProfile(body json.RawMessage) (in store.Profile, err error) {
-	list := itemsOf(body)
-	if len(list) != 1 {
-		return in, store.Refuse(store.Invalid, "Only one device profile allowed per POST request for now.")
-	}
-	if jsonKind(list[0]) != '{' {
-		return in, store.Refuse(store.Uncoded, "device profile is not an object")
-	}
-	texts, err := textsOf("Device profile ", list[0], "name", "uuid", "description")
+	profile, err := onlyProfile(body)
 	if err != nil {
 		return in, err
 	}
-	in.Name, in.UUID = texts["name"], texts["uuid"]
-	if text, ok := texts["description"]; ok {
-		in.Description = &text
-	}
-	if err := store.CheckProfileName(in.Name); err != nil {
-		return in, err
-	}
-	for _, m := range membersOf(list[0]) {
-		if m.key == "groups" {
-			in.Groups, err = parseGroups(m.value, s.release.NoResources == groupRefused)
+	var name, groups json.RawMessage
+	for _, m := range membersOf(profile) {
+		switch m.key {
+		case "name":
+			name = m.value
+		case "groups":
+			groups = m.value
 		}
 	}
 	switch {
-	case err != nil:
+	case !truthy(name):
+		return in, raised("DeviceProfile name needed.")
+	case jsonKind(name) != '"':
+		return in, raised("expected string or bytes-like object, got '%s'", typeName(name))
+	}
+	if err := store.CheckProfileName(textOf(name)); err != nil {
 		return in, err
-	case len(in.Groups) == 0:
-		return in, store.Refuse(store.Uncoded, "DeviceProfile needs groups field.")
+	}
+	if err := checkGroups(groups, s.release.NoResources == groupRefused); err != nil {
+		return in, err
+	}
+	for _, m := range membersOf(profile) {
+		if err := setField(&in, m); err != nil {
+			return in, err
+		}
 	}
 	return in, in.Check(s.cfg.UpstreamQuirks)
 }
 
-// parseGroups reads the list of groups and normalizes each. Upstream looks for the needed resources first, in
-// whatever it can iterate over.
-func parseGroups(list json.RawMessage, needsResources bool) ([]store.Group, error) {
-	if needsResources && jsonKind(list) == '{' && len(membersOf(list)) > 0 {
-		return nil, store.ErrNoResources
+// onlyProfile is the one device profile of a body.
+func onlyProfile(body json.RawMessage) (json.RawMessage, error) {
+	items, err := iterate(body)
+	if err != nil {
+		return nil, raised("object of type '%s' has no len()", typeName(body))
 	}
-	if kind := jsonKind(list); kind != '[' && kind != 'n' {
-		return nil, store.Refuse(store.Uncoded, "'str' object has no attribute 'items'")
+	if len(items) != 1 {
+		return nil, store.Refuse(store.Invalid, "Only one device profile allowed per POST request for now.")
 	}
-	var groups []store.Group
-	for i, item := range itemsOf(list) {
-		g, err := parseGroup(i, item, needsResources)
-		if err != nil {
-			return nil, err
-		}
-		groups = append(groups, g)
+	profile, err := first(body)
+	if err != nil {
+		return nil, err
 	}
-	return groups, nil
+	if jsonKind(profile) != '{' {
+		return nil, noAttribute(profile, "get")
+	}
+	return profile, nil
 }
 
-func parseGroup(index int, object json.RawMessage, needsResources bool) (store.Group, error) {
-	if kind := jsonKind(object); needsResources && (kind == '[' || kind == '"') {
-		return nil, store.ErrNoResources
+// checkGroups applies upstream's _validate_post_request to the groups. A release that needs resources looks for them first,
+// in whatever it can iterate over.
+func checkGroups(list json.RawMessage, needsResources bool) error {
+	if !truthy(list) {
+		return raised("DeviceProfile needs groups field.")
 	}
-	if jsonKind(object) != '{' {
-		return nil, store.Refuse(store.Uncoded, "Device profile group %d is not an object", index)
+	groups, err := iterate(list)
+	if err != nil {
+		return err
 	}
-	var g store.Group
-	for _, m := range membersOf(object) {
-		item := store.GroupItem{Key: m.key}
-		if jsonKind(m.value) != 'n' {
-			text, err := scalarText(m.value)
-			if err != nil {
-				return nil, store.Refuse(store.Invalid, "Device profile group %d: value of %s: %v", index, m.key, err)
-			}
-			item.Value = &text
+	for _, group := range groups {
+		if keys, err := iterate(group); needsResources && err == nil && !slices.ContainsFunc(keys, isResource) {
+			return store.ErrNoResources
 		}
-		g = append(g, item)
+		if jsonKind(group) != '{' {
+			return noAttribute(group, "items")
+		}
+		for _, m := range membersOf(group) {
+			if err := checkGroupMember(m); err != nil {
+				return err
+			}
+		}
 	}
-	return g.Normalize(needsResources)
+	return nil
+}
+
+func isResource(key json.RawMessage) bool {
+	return strings.HasPrefix(textOf(key), store.PrefixResources)
+}
+
+// cyborgClasses are the classes a profile may ask for beside CUSTOM_ ones.
+var cyborgClasses = []string{"FPGA", "GPU", "VGPU", "PGPU", "CUSTOM_QAT", "CUSTOM_NIC", "CUSTOM_SSD"}
+
+func checkGroupMember(m member) error {
+	if trait, ok := strings.CutPrefix(m.key, store.PrefixTrait); ok {
+		return checkTrait(strings.Trim(trait, " "), m.value)
+	}
+	class, ok := strings.CutPrefix(m.key, store.PrefixResources)
+	switch class = strings.Trim(class, " "); {
+	case !ok && strings.HasPrefix(m.key, store.PrefixAccel):
+		return nil
+	case !ok:
+		return store.Refuse(store.Invalid, "Device profile group keys must be of the form ^(resources:|trait:|accel:)")
+	case !slices.Contains(cyborgClasses, class) && !strings.HasPrefix(class, "CUSTOM_"):
+		return store.Refuse(store.Invalid, "Unsupported resource class %s", class)
+	}
+	switch jsonKind(m.value) {
+	case '"':
+		if !store.IsInteger(textOf(m.value)) {
+			return store.Refuse(store.Invalid, "Resources number %s is invalid", textOf(m.value))
+		}
+	case 'n', '[', '{':
+		return notInteger(m.value)
+	}
+	return nil
+}
+
+// notInteger is the exception of int(value) for a value of another type than text and number.
+func notInteger(value json.RawMessage) error {
+	return raised("int() argument must be a string, a bytes-like object or a real number, not '%s'", typeName(value))
+}
+
+func checkTrait(name string, value json.RawMessage) error {
+	if !strings.HasPrefix(name, "CUSTOM_") && name != driver.TraitOwnerCyborg {
+		return store.Refuse(store.Invalid, "Unsupported trait name format %s, should start with CUSTOM_", name)
+	}
+	if text := textOf(value); text != "required" && text != "forbidden" {
+		return store.Refuse(store.Invalid, "Unsupported trait value %s, the value must be one among %s", str(value), store.PythonList("required", "forbidden"))
+	}
+	return nil
+}
+
+// setField sets a field of upstream's object, which converts numbers to text and refuses other values (cyborg/objects/device_profile.py).
+func setField(p *store.Profile, m member) (err error) {
+	switch m.key {
+	case "id":
+		return checkID(m.value)
+	case "uuid":
+		p.UUID, err = fieldText(m.key, m.value)
+	case "name":
+		p.Name, err = fieldText(m.key, m.value)
+	case "description":
+		if jsonKind(m.value) != 'n' {
+			var text string
+			text, err = fieldText(m.key, m.value)
+			p.Description = &text
+		}
+	case "groups":
+		p.Groups, err = fieldGroups(m.value)
+	case "created_at", "updated_at":
+		switch jsonKind(m.value) {
+		case 'n':
+		case '"':
+			return raised("Unable to parse date string %s", quoted(textOf(m.value)))
+		default:
+			return raised("A datetime.datetime is required in field %s, not a %s", m.key, typeName(m.value))
+		}
+	}
+	return err
+}
+
+// checkID refuses what is not a number. A number is not used.
+func checkID(value json.RawMessage) error {
+	switch jsonKind(value) {
+	case 'n':
+		return raised("Field `id' cannot be None")
+	case '"':
+		if !store.IsInteger(textOf(value)) {
+			return raised("invalid literal for int() with base 10: %s", quoted(textOf(value)))
+		}
+	case '[', '{':
+		return notInteger(value)
+	}
+	return nil
+}
+
+// fieldText is a text, or a number or boolean as the text that upstream stores.
+func fieldText(field string, value json.RawMessage) (string, error) {
+	switch jsonKind(value) {
+	case 'n':
+		return "", raised("Field `%s' cannot be None", field)
+	case '[', '{':
+		return "", raised("A string is required in field %s, not a %s", field, typeName(value))
+	}
+	return str(value), nil
+}
+
+func fieldGroups(list json.RawMessage) (groups []store.Group, err error) {
+	for i, object := range itemsOf(list) {
+		var g store.Group
+		for _, m := range membersOf(object) {
+			item := store.GroupItem{Key: m.key}
+			if jsonKind(m.value) != 'n' {
+				text, err := fieldText(fmt.Sprintf("groups[%d][%s]", i, m.key), m.value)
+				if err != nil {
+					return nil, err
+				}
+				item.Value = &text
+			}
+			g = append(g, item)
+		}
+		groups = append(groups, g.Trim())
+	}
+	return groups, nil
 }

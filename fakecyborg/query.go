@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"mime"
@@ -15,36 +16,77 @@ import (
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
-// queryArgs reads the query and refuses, as WSME does, arguments that are neither the route's
-// nor among others, which it ignores.
-func queryArgs(c *simhttp.Call, others ...string) (url.Values, error) {
-	values, err := parseQuery(c)
+// arguments are the arguments in the query of a call. Of a repeated one the last value counts, as WSME reads it.
+type arguments url.Values
+
+func (a arguments) has(name string) bool { return len(a[name]) > 0 }
+
+// last is the value of an argument, "" without one.
+func (a arguments) last(name string) string {
+	if values := a[name]; len(values) > 0 {
+		return values[len(values)-1]
+	}
+	return ""
+}
+
+// matches applies an argument as a filter. An empty one filters nothing, as upstream.
+func (s *Server) matches(a arguments, name, value string) bool {
+	want := a.last(name)
+	return want == "" || s.equal(want, value)
+}
+
+// arguments reads the query and refuses, as WSME does, a value of the wrong type, and then arguments that are neither
+// the route's nor among others.
+func (s *Server) arguments(c *simhttp.Call, others ...string) (arguments, error) {
+	args, err := parseQuery(c)
 	if err != nil {
 		return nil, err
 	}
-	return values, checkArgs(values, slices.Concat(c.Route.Query, others))
-}
-
-func parseQuery(c *simhttp.Call) (url.Values, error) {
-	values, err := url.ParseQuery(c.URL.RawQuery)
-	if err != nil {
-		return nil, store.Refuse(store.Invalid, "Invalid query string: %v", err)
-	}
-	return values, nil
-}
-
-func checkArgs(values url.Values, known []string) error {
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(known, name) {
-			return store.Refuse(store.Invalid, "Unknown argument: \"%s\"", name)
+	known := slices.Concat(c.Route.Query, others)
+	for _, name := range known {
+		if err := s.checkType(name, args[name]); err != nil {
+			return nil, err
 		}
+	}
+	return args, args.check(known)
+}
+
+// checkType refuses the values of an argument that are not of its type. Only a text can be given twice.
+func (s *Server) checkType(name string, values []string) error {
+	if len(values) == 0 {
+		return nil
+	}
+	value, list := values[0], len(values) > 1
+	if list {
+		value = store.PythonList(values...)
+	}
+	switch {
+	case name == "instance":
+		return s.checkUUID(name, value)
+	case name == "deployable_id" && list:
+		return wrongType(name, value, "integer", "int() argument must be a string, a bytes-like object or a real number, not 'list'")
+	case name == "deployable_id":
+		_, err := checkInt(name, value)
+		return err
 	}
 	return nil
 }
 
-// matches applies the filter of an argument, if it is given.
-func (s *Server) matches(query url.Values, name, value string) bool {
-	return !query.Has(name) || s.equal(query.Get(name), value)
+func parseQuery(c *simhttp.Call) (arguments, error) {
+	values, err := url.ParseQuery(c.URL.RawQuery)
+	if err != nil {
+		return nil, store.Refuse(store.Invalid, "Invalid query string: %v", err)
+	}
+	return arguments(values), nil
+}
+
+// check refuses arguments that are not known.
+func (a arguments) check(known []string) error {
+	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(a)), func(name string) bool { return slices.Contains(known, name) })
+	if len(unknown) > 0 {
+		return store.Refuse(store.Invalid, "Unknown argument: \"%s\"", strings.Join(unknown, ", "))
+	}
+	return nil
 }
 
 // equal compares texts that upstream compares in SQL.
@@ -78,8 +120,22 @@ func readBody(c *simhttp.Call, argument string) ([]byte, error) {
 	return body, nil
 }
 
+// readJSON reads a body that is JSON of any form. Upstream's handler calls it argument.
+func readJSON(c *simhttp.Call, argument string) (json.RawMessage, error) {
+	body, err := readBody(c, argument)
+	if err != nil {
+		return nil, err
+	}
+	return body, checkJSON(body)
+}
+
 func missing(argument string) error {
 	return store.Refuse(store.Invalid, "Missing argument: \"%s\"", argument)
+}
+
+// wrongType refuses an argument whose text is not of its type.
+func wrongType(argument, value, kind, cause string) error {
+	return store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to %s. Error: %s", argument, value, kind, cause)
 }
 
 // checkUUID is the check of an argument that is a UUID.
@@ -87,15 +143,13 @@ func checkUUID(argument, value string) error {
 	if uuids.Like(value) {
 		return nil
 	}
-	return store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to uuid. Error: Expected a uuid but received %s.",
-		argument, value, value)
+	return wrongType(argument, value, "uuid", "Expected a uuid but received "+value+".")
 }
 
 func checkInt(argument, value string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(value))
 	if err != nil {
-		return 0, store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to integer. Error: invalid literal for int() with base 10: '%s'",
-			argument, value, value)
+		return 0, wrongType(argument, value, "integer", "invalid literal for int() with base 10: '"+value+"'")
 	}
 	return n, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // router lists everything that is served, below /accelerator or the root, with what it reads of
-// a request. Other query keys are refused where the handler reads any (queryArgs); other members
+// a request. Other query keys are refused where the handler reads any ([Server.arguments]); other members
 // of a body are ignored, as upstream does.
 func (s *Server) router() *simhttp.Router {
 	routes := slices.Concat([]simhttp.Route{
@@ -30,20 +30,20 @@ func (s *Server) requestRoutes() []simhttp.Route {
 	}
 	patch := simhttp.Input{Body: []string{"*[].path", "*[].op", "*[].value"}}
 	return []simhttp.Route{
-		route(fault.DeviceProfileList, "GET", "device_profiles", s.listProfiles, reads("name"), "name"),
-		route(fault.DeviceProfileCreate, "POST", "device_profiles", s.createProfile, profile),
-		route(fault.DeviceProfileDelete, "DELETE", "device_profiles", s.deleteProfiles, reads("value"), "value"),
-		route(fault.DeviceProfileGet, "GET", "device_profiles/{id}", s.getProfile, reads()),
-		route(fault.DeviceProfileCreate, "POST", "device_profiles/{id}", s.createProfile, profile),
-		route(fault.DeviceProfileDelete, "DELETE", "device_profiles/{id}", s.deleteProfiles, reads()),
+		route(fault.DeviceProfileList, "GET", "device_profiles", s.guard(ruleProfileList, s.listProfiles), reads("name"), "name"),
+		route(fault.DeviceProfileCreate, "POST", "device_profiles", s.guard(ruleProfileCreate, s.createProfile), profile),
+		route(fault.DeviceProfileDelete, "DELETE", "device_profiles", s.guard(ruleProfileDelete, s.deleteProfiles), reads("value"), "value"),
+		route(fault.DeviceProfileGet, "GET", "device_profiles/{id}", s.guard(ruleProfileRead, s.getProfile), reads()),
+		route(fault.DeviceProfileCreate, "POST", "device_profiles/{id}", s.guard(ruleProfileCreate, s.createProfile), profile),
+		route(fault.DeviceProfileDelete, "DELETE", "device_profiles/{id}", s.guard(ruleProfileDelete, s.deleteProfiles), reads()),
 
-		route(fault.ARQList, "GET", "accelerator_requests", s.listARQs, reads("instance", "bind_state"), "instance"),
-		route(fault.ARQCreate, "POST", "accelerator_requests", s.createARQs, create),
-		route(fault.ARQBind, "PATCH", "accelerator_requests", s.patchARQs, patch),
-		route(fault.ARQDelete, "DELETE", "accelerator_requests", s.deleteARQs, reads("arqs", "instance"), "arqs", "instance"),
-		route(fault.ARQGet, "GET", "accelerator_requests/{id}", s.getARQ, reads()),
-		route(fault.ARQBind, "PATCH", "accelerator_requests/{id}", s.patchARQs, patch),
-		route(fault.ARQDelete, "DELETE", "accelerator_requests/{id}", s.deleteARQs, reads("instance")), // refused beside an id
+		route(fault.ARQList, "GET", "accelerator_requests", s.guard(ruleARQList, s.listARQs), reads("instance", "bind_state"), "instance"),
+		route(fault.ARQCreate, "POST", "accelerator_requests", s.guard(ruleARQCreate, s.createARQs), create),
+		route(fault.ARQBind, "PATCH", "accelerator_requests", s.guard(ruleARQUpdate, s.patchARQs), patch),
+		route(fault.ARQDelete, "DELETE", "accelerator_requests", s.guard(ruleARQDelete, s.deleteARQs), reads("arqs", "instance"), "arqs", "instance"),
+		route(fault.ARQGet, "GET", "accelerator_requests/{id}", s.guard(ruleARQRead, s.getARQ), reads()),
+		route(fault.ARQBind, "PATCH", "accelerator_requests/{id}", s.guard(ruleARQUpdate, s.patchARQs), patch),
+		route(fault.ARQDelete, "DELETE", "accelerator_requests/{id}", s.guard(ruleARQDelete, s.deleteARQs), reads("instance")), // refused beside an id
 	}
 }
 
@@ -51,27 +51,27 @@ func (s *Server) hardwareRoutes() []simhttp.Route {
 	filters := []string{"filters.field", "filters.value", "filters[*"}
 	program := simhttp.Input{Body: []string{"[].path", "[].op", "[].value[].image_uuid"}}
 	routes := []simhttp.Route{
-		route(fault.DeviceList, "GET", "devices", s.listDevices, reads(slices.Concat(filters, []string{"type", "vendor", "hostname"})...)),
-		route(fault.DeviceGet, "GET", "devices/{id}", s.getDevice, reads()),
-		route(fault.DeployableList, "GET", "deployables", s.listDeployables, reads(filters...)),
-		route(fault.DeployableGet, "GET", "deployables/{id}", s.getDeployable, reads()),
+		route(fault.DeviceList, "GET", "devices", s.guard(ruleDeviceList, s.listDevices), reads(slices.Concat(filters, []string{"type", "vendor", "hostname"})...)),
+		route(fault.DeviceGet, "GET", "devices/{id}", s.guard(ruleDeviceRead, s.getDevice), reads()),
+		route(fault.DeployableList, "GET", "deployables", s.guard(ruleDeployableList, s.listDeployables), reads(filters...)),
+		route(fault.DeployableGet, "GET", "deployables/{id}", s.guard(ruleDeployableRead, s.getDeployable), reads()),
 		route(fault.DeployableProgram, "PATCH", "deployables/{id}/program", s.programDeployable, program),
 	}
 	if s.release.DeviceStatus == yes {
 		routes = append(routes,
-			route(fault.DeviceEnable, "POST", "devices/{id}/enable", s.enableDevice, reads()),
-			route(fault.DeviceDisable, "POST", "devices/{id}/disable", s.disableDevice, reads()))
+			route(fault.DeviceEnable, "POST", "devices/{id}/enable", s.guard(ruleDeviceEnable, s.enableDevice), reads()),
+			route(fault.DeviceDisable, "POST", "devices/{id}/disable", s.guard(ruleDeviceDisable, s.disableDevice), reads()))
 	}
 	if s.release.Attributes == no {
 		return routes
 	}
 	attribute := simhttp.Input{Body: []string{"deployable_id", "key", "value"}}
 	return append(routes,
-		route(fault.AttributeList, "GET", "attributes", s.listAttributes, reads("deployable_id", "key")),
-		route(fault.AttributeCreate, "POST", "attributes", s.createAttribute, attribute),
-		route(fault.AttributeDelete, "DELETE", "attributes", s.deleteAttribute, reads("uuid")),
-		route(fault.AttributeGet, "GET", "attributes/{id}", s.getAttribute, reads()),
-		route(fault.AttributeDelete, "DELETE", "attributes/{id}", s.deleteAttribute, reads()),
+		route(fault.AttributeList, "GET", "attributes", s.guard(ruleAttributeList, s.listAttributes), reads("deployable_id", "key")),
+		route(fault.AttributeCreate, "POST", "attributes", s.guard(ruleAttributeCreate, s.createAttribute), attribute),
+		route(fault.AttributeDelete, "DELETE", "attributes", s.guard(ruleAttributeDelete, s.deleteAttribute), reads("uuid")),
+		route(fault.AttributeGet, "GET", "attributes/{id}", s.guard(ruleAttributeRead, s.getAttribute), reads()),
+		route(fault.AttributeDelete, "DELETE", "attributes/{id}", s.guard(ruleAttributeDelete, s.deleteAttribute), reads()),
 	)
 }
 
@@ -81,9 +81,9 @@ func route(operation sim.OperationName, method, path string, h simhttp.Handler, 
 	r := simhttp.Route{Operation: operation, Method: method, Pattern: "/v2/" + path, Handler: h, Input: in}
 	if len(subject) > 0 {
 		r.Subject = func(r *http.Request) string {
-			query, values := r.URL.Query(), make([]string, len(subject))
+			args, values := arguments(r.URL.Query()), make([]string, len(subject))
 			for i, name := range subject {
-				values[i] = query.Get(name)
+				values[i] = args.last(name)
 			}
 			return cmp.Or(values...)
 		}

@@ -246,7 +246,9 @@ var arqScenarios = []scenario{
 	}},
 	{"bad bind_state", func(_ *testing.T, w *world, quirks bool) {
 		w.want(w.get("/v2/accelerator_requests?bind_state=started"), either(quirks, 400, 500), "Bad state: started for ARQ: None. Expected state(s): ['resolved']")
-		w.want(w.get("/v2/accelerator_requests?instance="), 400, "")
+		w.want(w.get("/v2/accelerator_requests?bind_state="), 200, "")
+		w.want(w.get("/v2/accelerator_requests?bind_state=started&bind_state=resolved"), 200, "")
+		w.want(w.get("/v2/accelerator_requests?instance="), 400, "Invalid input for field/attribute instance. Value: ''. unable to convert to uuid. Error: Expected a uuid but received .")
 		w.want(w.get("/v2/accelerator_requests?instance=x"), 400, "Invalid input for field/attribute instance. Value: 'x'. unable to convert to uuid. Error: Expected a uuid but received x.")
 		w.want(w.get("/v2/accelerator_requests?foo=x"), 400, `Unknown argument: "foo"`)
 	}},
@@ -261,6 +263,15 @@ var arqScenarios = []scenario{
 			t.Errorf("%d handles in use", w.used())
 		}
 		w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA, plain: true}), 403, textService)
+	}},
+	{"two instances", func(t *testing.T, w *world, _ bool) {
+		w.want(w.patch(binding(instanceA, fakeProvider(), oneARQ(w))), 202, "")
+		query, list := "/v2/accelerator_requests?instance="+instanceA+"&instance="+instanceB, "['"+instanceA+"', '"+instanceB+"']"
+		refused := "Invalid input for field/attribute instance. Value: '" + list + "'. unable to convert to uuid. Error: Expected a uuid but received " + list + "."
+		w.want(w.get(query), 400, refused)
+		w.want(w.delete(query), 400, refused)
+		w.want(w.delete("/v2/accelerator_requests?instance="), 400, "")
+		checkStates(t, w, "Bound")
 	}},
 	{"delete a bound request needs a service token", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
@@ -341,14 +352,22 @@ var arqScenarios = []scenario{
 			{`[{"path":"hostname","op":"add","value":null}]`, 400, patch + "Fields absent in patch hostname,device_rp_uuid,instance_uuid"},
 			{`[{"path":"/hostname","op":"add"}]`, uncoded, "'value'"},
 			{`[]`, uncoded, "list index out of range"},
-			{`{}`, uncoded, ""},
-			{`[1]`, uncoded, ""},
+			{`{}`, uncoded, "0"},
+			{`{"a":1}`, uncoded, "string indices must be integers, not 'str'"},
+			{`""`, uncoded, "string index out of range"},
+			{`null`, uncoded, "'NoneType' object is not iterable"},
+			{`[1]`, uncoded, "'int' object is not subscriptable"},
+			{`[[]]`, uncoded, "list indices must be integers or slices, not str"},
+			{`[{"path":"/hostname","value":"h"}]`, uncoded, "'op'"},
+			{`[{"op":"add","value":"h"}]`, uncoded, "'path'"},
+			{`[{"path":5,"op":"add","value":"h"}]`, uncoded, "'int' object has no attribute 'lstrip'"},
 			{`[{"path":"/hostname","op":"add","value":"h"},{"path":"/device_rp_uuid","op":"add","value":[]},{"path":"/instance_uuid","op":"add","value":"i"}]`, 400, ""},
 		} {
 			w.want(w.patch(fmt.Sprintf(`{%q:%s}`, arq, tt.ops)), tt.status, tt.fault)
 		}
 		w.want(w.patch(`{}`), uncoded, "list index out of range")
 		w.want(w.patch(`[]`), uncoded, "'list' object has no attribute 'items'")
+		w.want(w.patch(`null`), uncoded, "'NoneType' object has no attribute 'items'")
 		w.want(w.patch(`{bad`), 400, "Request is not in valid JSON format")
 		w.want(w.patch(``), 400, `Missing argument: "patch_list"`)
 		w.want(w.patch(binding(instanceA, fakeProvider(), unknownID)), 404, "ExtArq not found with uuid="+unknownID)

@@ -291,7 +291,20 @@ var profileScenarios = []scenario{
 			fault  string
 		}{
 			{`[]`, 400, "Only one device profile allowed per POST request for now."},
-			{`{"name":"p"}`, 400, "Only one device profile allowed per POST request for now."},
+			{`{"name":"p","groups":[]}`, 400, "Only one device profile allowed per POST request for now."},
+			{`{"name":"p"}`, uncoded, "0"},
+			{`"p"`, uncoded, "'str' object has no attribute 'get'"},
+			{`[null]`, uncoded, "'NoneType' object has no attribute 'get'"},
+			{`5`, uncoded, "object of type 'int' has no len()"},
+			{`[{"name":5,"groups":` + oneFPGA + `}]`, uncoded, "expected string or bytes-like object, got 'int'"},
+			{`[{"name":"p","groups":` + oneFPGA + `,"created_at":1}]`, uncoded, "A datetime.datetime is required in field created_at, not a int"},
+			{`[{"name":"p","groups":` + oneFPGA + `,"id":null}]`, uncoded, "Field `id' cannot be None"},
+			{`[{"name":"p","groups":` + oneFPGA + `,"uuid":null}]`, uncoded, "Field `uuid' cannot be None"},
+			{`[{"name":"p","groups":` + oneFPGA + `,"description":[]}]`, uncoded, "A string is required in field description, not a list"},
+			{`[{"name":"p","groups":` + oneFPGA + `,"description":"` + strings.Repeat("x", 1<<16) + `"}]`, uncoded, "Data too long for column 'description' at row 1"},
+			{`[{"name":"p","groups":[{"resources:FPGA":"1","accel:x":{}}]}]`, uncoded, "A string is required in field groups[0][accel:x], not a dict"},
+			{`[{"name":"p","groups":["x"]}]`, uncoded, "'str' object has no attribute 'items'"},
+			{`[{"name":"p","groups":5}]`, uncoded, "'int' object is not iterable"},
 			{`{bad`, 400, "Request is not in valid JSON format"},
 			{`[{"groups":` + oneFPGA + `}]`, uncoded, "DeviceProfile name needed."},
 			{`[{"name":"a b","groups":` + oneFPGA + `}]`, 400, "Device profile name must be of the form ^[a-zA-Z0-9-_]+$"},
@@ -303,9 +316,9 @@ var profileScenarios = []scenario{
 			{`[{"name":"p","groups":[{"trait:CUSTOM_X":"preferred"}]}]`, 400, "Unsupported trait value preferred, the value must be one among ['required', 'forbidden']"},
 			{`[{"name":"p","groups":[{"resources:PCI_DEVICE":"1"}]}]`, 400, "Unsupported resource class PCI_DEVICE"},
 			{`[{"name":"p","groups":[{"resources:FPGA":"abc"}]}]`, 400, "Resources number abc is invalid"},
-			{`[{"name":"p","groups":[{"resources:FPGA":"99999999999999999999"}]}]`, 400, "Resources number 99999999999999999999 is invalid"},
+			{`[{"name":"p","groups":[{"resources:FPGA":"99999999999999999999"}]}]`, 400, "Device profile asks for more than 1024 accelerators"},
 			{`[{"name":"p","groups":[{"resources:FPGA":"1025"}]}]`, 400, "Device profile asks for more than 1024 accelerators"},
-			{`[{"name":"p","groups":[{"resources:FPGA":{"a":1}}]}]`, 400, ""},
+			{`[{"name":"p","groups":[{"resources:FPGA":{"a":1}}]}]`, uncoded, "int() argument must be a string, a bytes-like object or a real number, not 'dict'"},
 		} {
 			t.Run(tt.body, func(t *testing.T) {
 				r := w.postProfile(tt.body)
@@ -362,6 +375,21 @@ var profileScenarios = []scenario{
 			}
 		}
 		w.want(w.get("/v2/device_profiles?uuid=x"), 400, `Unknown argument: "uuid"`)
+		w.want(w.get("/v2/device_profiles?uuid=x&id=y"), 400, `Unknown argument: "id, uuid"`)
+		if got := w.get("/v2/device_profiles?name=a&name=b,c").list(t, "device_profiles"); len(got) != 2 {
+			t.Errorf("of two names: %v, want those of the last", got)
+		}
+	}},
+	{"arguments of a profile delete", func(t *testing.T, w *world, _ bool) {
+		for _, name := range []string{"a", "b", "c"} {
+			w.profile(name, oneFPGA)
+		}
+		w.want(w.delete("/v2/device_profiles?value="), 404, "Device Profile not found with name=")
+		w.want(w.delete("/v2/device_profiles?value=a&value=b"), 204, "")
+		w.want(w.delete("/v2/device_profiles/a?value=c"), 204, "")
+		if left := w.server.DeviceProfiles(); len(left) != 1 || left[0].Name != "a" {
+			t.Errorf("profiles %v, want a alone: of repeated arguments the last counts, before the path", left)
+		}
 	}},
 	{"delete a profile in use", func(_ *testing.T, w *world, quirks bool) {
 		w.fakeProfile("p", 1)
@@ -379,10 +407,28 @@ var profileScenarios = []scenario{
 }
 
 var deviceScenarios = []scenario{
+	{"policy before arguments", func(_ *testing.T, w *world, _ bool) {
+		for _, s := range []struct{ method, path, body, rule string }{
+			{"DELETE", "/v2/device_profiles", "", "device_profile:delete"},
+			{"DELETE", "/v2/device_profiles?foo=1", "", "device_profile:delete"},
+			{"POST", "/v2/device_profiles", "", "device_profile:create"},
+			{"POST", "/v2/device_profiles", "{", "device_profile:create"},
+			{"DELETE", "/v2/attributes", "", "attribute:delete"},
+			{"POST", "/v2/attributes", "", "attribute:create"},
+			{"PATCH", "/v2/deployables/bad/program", "[]", "deployable:program"},
+			{"POST", "/v2/devices/bad/disable?foo=1", "", "device:disable"},
+		} {
+			w.want(w.send(sent{method: s.method, path: s.path, body: s.body, token: "demo"}), 403, "Access was denied to the following resource: cyborg:"+s.rule)
+		}
+		w.want(w.send(sent{method: "GET", path: "/v2/devices?foo=1", token: "demo"}), 400, `Unknown argument: "foo"`)
+		w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", token: "demo", version: "2.1", body: `{"x":[{"path":"/project_id","op":"add","value":"p"},{"path":"/foo","op":"add"}]}`}),
+			403, "Access was denied to the following resource: cyborg:arq:update")
+	}},
 	{"device list filters", func(t *testing.T, w *world, _ bool) {
 		for query, want := range map[string]int{
 			"": 1, "?type=FPGA": 1, "?vendor=0xABCD": 1, "?hostname=cn0": 1, "?type=FPGA&hostname=cn0&vendor=0xABCD": 1,
 			"?type=GPU": 0, "?vendor=x": 0, "?hostname=cn1": 0, "?type=FPGA&hostname=x": 0,
+			"?vendor=": 1, "?type=&hostname=&vendor=": 1, "?type=GPU&type=FPGA": 1, "?type=FPGA&type=GPU": 0, "?type=GPU&type=": 1,
 		} {
 			if got := len(w.get("/v2/devices"+query).list(t, "devices")); got != want {
 				t.Errorf("%q: %d devices, want %d", query, got, want)
@@ -396,6 +442,8 @@ var deviceScenarios = []scenario{
 		w.want(w.get("/v2/deployables/"+unknownID), 404, "Deployable not found with uuid="+unknownID)
 		w.want(w.get("/v2/deployables/xx"), 400, "Invalid input for field/attribute uuid. Value: 'xx'. unable to convert to uuid. Error: Expected a uuid but received xx.")
 		w.want(w.get("/v2/attributes/"+unknownID), 404, "Attribute not found with uuid="+unknownID)
+		w.want(w.get("/v2/attributes/xx"), 400, "Invalid input for field/attribute uuid. Value: 'xx'. unable to convert to uuid. Error: Expected a uuid but received xx.")
+		w.want(w.delete("/v2/attributes/xx"), 404, "Attribute not found with uuid=xx")
 	}},
 	{"deployables and attributes", func(t *testing.T, w *world, _ bool) {
 		device := w.server.Devices()[0]
@@ -437,6 +485,9 @@ var deviceScenarios = []scenario{
 		}
 		if got := w.get("/v2/attributes?key=note&deployable_id=1").list(t, "attributes"); len(got) != 1 {
 			t.Errorf("by key: %v", got)
+		}
+		if got := w.get("/v2/attributes?key=&deployable_id=0").list(t, "attributes"); len(got) != 3 {
+			t.Errorf("by nothing: %v", got)
 		}
 		w.want(post(`{"deployable_id":7,"key":"note","value":"x"}`), either(quirks, 404, 500), "")
 		w.want(post(`{"key":"note","value":"x"}`), either(quirks, 400, 500), "Cannot load 'deployable_id' in the base class")

@@ -122,7 +122,7 @@ func (t Tx) deployableFor(a ARQ) (Deployable, bool) {
 	}
 	var full Deployable
 	for d := range t.s.deployableByProvider.All(t.tx, a.Provider) {
-		_, fits := t.group(a).get(prefixResources + t.Reported(d).Class)
+		_, fits := t.group(a).get(PrefixResources + t.Reported(d).Class)
 		device, _ := t.s.devices.byUUID.Get(t.tx, d.Device)
 		if !fits || !d.InPlacement || device.Status == StatusMaintaining {
 			continue

@@ -46,7 +46,8 @@ func (s *Store) checkProfile(p Profile) error {
 	}
 	total := 0
 	for i, g := range p.Groups {
-		if total += max(g.requests(s.cfg.Quirks), 0); total > maxRequests {
+		requests, _ := g.requests(s.cfg.Quirks)
+		if total += max(requests, 0); total > maxRequests {
 			return fmt.Errorf("group %d: more than %d accelerators", i, maxRequests)
 		}
 	}

@@ -66,7 +66,7 @@ func (t Tx) wantedFunctions(a ARQ, d Deployable) (wanted []string) {
 		}
 	}
 	for _, trait := range functionTraits(t.Reported(d)) {
-		if required, _ := t.group(a).get(prefixTrait + trait); required == "required" || driver.NamesFunction(trait, id) {
+		if required, _ := t.group(a).get(PrefixTrait + trait); required == "required" || driver.NamesFunction(trait, id) {
 			wanted = append(wanted, trait)
 		}
 	}

@@ -2,18 +2,19 @@ package store
 
 import (
 	"iter"
+	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
 
 // The prefixes of the keys of a group.
 const (
-	prefixResources = "resources:"
-	prefixTrait     = "trait:"
+	PrefixResources = "resources:"
+	PrefixTrait     = "trait:"
 	// PrefixAccel starts the keys that Cyborg alone reads.
 	PrefixAccel = "accel:"
 )
@@ -60,7 +61,7 @@ const memoryClass = "CUSTOM_ACCELERATOR_MEMORY_"
 // know memory classes.
 func (g Group) firstClass(quirks bool) string {
 	for _, item := range g {
-		class, ok := strings.CutPrefix(item.Key, prefixResources)
+		class, ok := strings.CutPrefix(item.Key, PrefixResources)
 		if ok && (quirks || !strings.HasPrefix(class, memoryClass)) {
 			return class
 		}
@@ -79,7 +80,7 @@ func (g Group) programmable(quirks bool) bool {
 func (g Group) traits() iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		for _, item := range g {
-			trait, ok := strings.CutPrefix(item.Key, prefixTrait)
+			trait, ok := strings.CutPrefix(item.Key, PrefixTrait)
 			if ok && item.Value != nil && !yield(trait, *item.Value == "required") {
 				return
 			}
@@ -99,77 +100,109 @@ func (g Group) lacksFunction(traits []string) bool {
 
 // requests is how many accelerator requests the group makes: the sum of its amounts, or twice the FPGAs
 // for Xilinx cards, which have a management and a user function (cyborg/objects/ext_arq.py). Memory
-// makes requests only upstream.
-func (g Group) requests(quirks bool) int {
+// makes requests only upstream. The error is upstream's for an amount that it has stored and cannot read.
+func (g Group) requests(quirks bool) (total int, err error) {
 	if value, _ := g.get("trait:CUSTOM_FPGA_XILINX"); value == "required" {
-		amount, _ := g.get("resources:FPGA")
-		total := amountOf(amount)
-		if other, ok := g.get("resources:CUSTOM_ACCELERATOR_FPGA"); ok && !quirks {
-			total += amountOf(other)
+		amount, ok := g.get("resources:FPGA")
+		if other, old := g.get("resources:CUSTOM_ACCELERATOR_FPGA"); old && !quirks {
+			total = amountOf(other)
+		} else if !ok {
+			return 0, Refuse(Uncoded, "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
 		}
-		return 2 * total
+		if ok {
+			n, err := parseAmount(amount)
+			if err != nil {
+				return 0, err
+			}
+			total += n
+		}
+		return 2 * total, nil
 	}
-	total := 0
 	for _, item := range g {
-		if !strings.HasPrefix(item.Key, prefixResources) || item.Value == nil {
+		if !strings.HasPrefix(item.Key, PrefixResources) || item.Value == nil || !quirks && strings.HasPrefix(item.Key, PrefixResources+memoryClass) {
 			continue
 		}
-		if quirks || !strings.HasPrefix(item.Key, prefixResources+memoryClass) {
-			total += amountOf(*item.Value)
+		n, err := parseAmount(*item.Value)
+		if err != nil {
+			return 0, err
 		}
+		total += n
 	}
-	return total
+	return total, nil
 }
 
-// amountOf is a stored amount, which may be negative.
+// amountOf is a stored amount, which may be negative, 0 for one that is not a number.
 func amountOf(text string) int {
 	n, err := parseAmount(text)
 	if err != nil {
 		return 0
 	}
-	return int(n)
+	return n
 }
 
-// parseAmount reads a number of the width of upstream's column.
-func parseAmount(text string) (int64, error) {
-	return strconv.ParseInt(strings.TrimSpace(text), 10, 32)
+// integer is the form of a number that Python's int() reads, with any digits of Unicode.
+var integer = regexp.MustCompile(`^[+-]?\p{Nd}+(_\p{Nd}+)*$`)
+
+// IsInteger reports whether Python's int() reads the text.
+func IsInteger(text string) bool { return integer.MatchString(strings.TrimSpace(text)) }
+
+// mostOf is beyond any amount that is served.
+const mostOf = math.MaxInt32
+
+// parseAmount reads a number as Python's int() does. One beyond mostOf is mostOf.
+func parseAmount(text string) (n int, err error) {
+	if !IsInteger(text) {
+		return 0, Refuse(Uncoded, "invalid literal for int() with base 10: '%s'", text)
+	}
+	for _, r := range text {
+		if unicode.Is(unicode.Nd, r) && n < mostOf {
+			n = min(10*n+digit(r), mostOf)
+		}
+	}
+	if strings.Contains(text, "-") {
+		n = -n
+	}
+	return n, nil
+}
+
+// digit is the value of a decimal digit. Unicode has those of each script in a row.
+func digit(r rune) int {
+	for _, ten := range unicode.Nd.R16 {
+		if r >= rune(ten.Lo) && r <= rune(ten.Hi) {
+			return int(r-rune(ten.Lo)) % 10
+		}
+	}
+	for _, ten := range unicode.Nd.R32 {
+		if r >= rune(ten.Lo) && r <= rune(ten.Hi) {
+			return int(r-rune(ten.Lo)) % 10
+		}
+	}
+	return 0
 }
 
 // traitName is the form of a custom trait or resource class in Placement.
 var traitName = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
-
-// cyborgClasses are the classes a profile may ask for beside CUSTOM_ ones.
-var cyborgClasses = []string{"FPGA", "GPU", "VGPU", "PGPU", "CUSTOM_QAT", "CUSTOM_NIC", "CUSTOM_SSD"}
 
 // ErrNoResources refuses a group that asks for nothing.
 var ErrNoResources error = &Refusal{Invalid, "Device profile group must contain at least one 'resources:' key."}
 
 // asks reports whether the group has resources.
 func (g Group) asks() bool {
-	return slices.ContainsFunc(g, func(item GroupItem) bool { return strings.HasPrefix(item.Key, prefixResources) })
+	return slices.ContainsFunc(g, func(item GroupItem) bool { return strings.HasPrefix(item.Key, PrefixResources) })
 }
 
-// Normalize checks the entries as upstream's _validate_groups does and trims blanks: a
+// Trim removes blanks around the names of traits and resource classes, as upstream's _validate_post_request does: a
 // trimmed key moves to the end of its group.
-func (g Group) Normalize(needsResources bool) (Group, error) {
-	if needsResources && !g.asks() {
-		return nil, ErrNoResources
-	}
+func (g Group) Trim() Group {
 	kept, moved := Group{}, Group{}
 	for _, item := range g {
-		prefix := prefixOf(item.Key)
-		if prefix == "" {
-			return nil, Refuse(Invalid, "Device profile group keys must be of the form ^(resources:|trait:|accel:)")
+		key := item.Key
+		for _, prefix := range []string{PrefixResources, PrefixTrait} {
+			if name, ok := strings.CutPrefix(item.Key, prefix); ok {
+				key = prefix + strings.Trim(name, " ")
+			}
 		}
-		if prefix == PrefixAccel {
-			kept = append(kept, item)
-			continue
-		}
-		name := strings.TrimSpace(strings.TrimPrefix(item.Key, prefix))
-		if err := checkItem(prefix, name, item.Value); err != nil {
-			return nil, err
-		}
-		if key := prefix + name; key != item.Key {
+		if key != item.Key {
 			moved = append(moved, GroupItem{key, item.Value})
 			continue
 		}
@@ -179,63 +212,32 @@ func (g Group) Normalize(needsResources bool) (Group, error) {
 		kept = slices.DeleteFunc(kept, func(k GroupItem) bool { return k.Key == item.Key })
 		kept = append(kept, item)
 	}
-	return kept, nil
+	return kept
 }
 
-func prefixOf(key string) string {
-	for _, prefix := range []string{prefixResources, prefixTrait, PrefixAccel} {
-		if strings.HasPrefix(key, prefix) {
-			return prefix
-		}
-	}
-	return ""
-}
-
-func checkItem(prefix, name string, value *string) error {
-	if prefix == prefixTrait {
-		return checkTraitItem(name, value)
-	}
-	if !slices.Contains(cyborgClasses, name) && !strings.HasPrefix(name, "CUSTOM_") {
-		return Refuse(Invalid, "Unsupported resource class %s", name)
-	}
-	if value == nil {
-		return Refuse(Uncoded, "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
-	}
-	if _, err := parseAmount(*value); err != nil {
-		return Refuse(Invalid, "Resources number %s is invalid", *value)
-	}
-	return nil
-}
-
-func checkTraitItem(name string, value *string) error {
-	if !strings.HasPrefix(name, "CUSTOM_") && name != driver.TraitOwnerCyborg {
-		return Refuse(Invalid, "Unsupported trait name format %s, should start with CUSTOM_", name)
-	}
-	if value == nil || *value != "required" && *value != "forbidden" {
-		shown := "None"
-		if value != nil {
-			shown = *value
-		}
-		return Refuse(Invalid, "Unsupported trait value %s, the value must be one among %s", shown, PythonList("required", "forbidden"))
-	}
-	return nil
-}
+// decimal is the form of a number that clients in any language read.
+var decimal = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
 // checkUsable refuses what upstream stores although Placement or Nova cannot use it.
 func (g Group) checkUsable(index int) error {
+	_, asks := g.get("resources:FPGA")
+	_, asksOld := g.get("resources:CUSTOM_ACCELERATOR_FPGA")
+	if value, _ := g.get("trait:CUSTOM_FPGA_XILINX"); value == "required" && !asks && !asksOld {
+		return Refuse(Invalid, "Device profile group %d requires CUSTOM_FPGA_XILINX and asks for no FPGA", index)
+	}
 	for _, item := range g {
-		if name, ok := strings.CutPrefix(item.Key, prefixTrait); ok && name != driver.TraitOwnerCyborg && !traitName.MatchString(name) {
+		if name, ok := strings.CutPrefix(item.Key, PrefixTrait); ok && name != driver.TraitOwnerCyborg && !traitName.MatchString(name) {
 			return Refuse(Invalid, "Device profile group %d: trait name %s has other characters than A-Z, 0-9 and _", index, name)
 		}
-		name, ok := strings.CutPrefix(item.Key, prefixResources)
+		name, ok := strings.CutPrefix(item.Key, PrefixResources)
 		if !ok {
 			continue
 		}
 		if strings.HasPrefix(name, "CUSTOM_") && !traitName.MatchString(name) {
 			return Refuse(Invalid, "Device profile group %d: resource class %s has other characters than A-Z, 0-9 and _", index, name)
 		}
-		if amountOf(*item.Value) < 1 {
-			return Refuse(Invalid, "Device profile group %d: %s is %s, must be at least 1", index, item.Key, *item.Value)
+		if !decimal.MatchString(strings.TrimSpace(*item.Value)) || amountOf(*item.Value) < 1 {
+			return Refuse(Invalid, "Device profile group %d: %s is %s, must be a number of at least 1", index, item.Key, *item.Value)
 		}
 	}
 	return nil

@@ -14,6 +14,16 @@ import (
 // MaxName is the width of the columns of names, in characters.
 const MaxName = 255
 
+const (
+	maxUUID = 36        // width of the columns of UUIDs, in characters
+	maxText = 1<<16 - 1 // of those of texts, in bytes
+)
+
+// tooLong is the error of upstream's database.
+func tooLong(column string) error {
+	return Refuse(Uncoded, "Data too long for column '%s' at row 1", column)
+}
+
 // profileName is upstream's pattern, which lets one trailing newline pass.
 var profileName = regexp.MustCompile(`^[a-zA-Z0-9-_]+\n?$`)
 
@@ -24,8 +34,6 @@ func CheckProfileName(name string) error {
 		return Refuse(Uncoded, "DeviceProfile name needed.")
 	case !profileName.MatchString(name):
 		return Refuse(Invalid, "Device profile name must be of the form ^[a-zA-Z0-9-_]+$")
-	case len(name) > MaxName:
-		return Refuse(Uncoded, "Data too long for column 'name' at row 1: the limit is %d characters", MaxName)
 	}
 	return nil
 }
@@ -40,12 +48,18 @@ func (p Profile) Check(quirks bool) error {
 				return err
 			}
 		}
-		total += max(g.requests(quirks), 0)
-		if total > maxRequests {
+		requests, _ := g.requests(quirks) // upstream reads the amounts when requests are made
+		if total += max(requests, 0); total > maxRequests {
 			return Refuse(Invalid, "Device profile asks for more than %d accelerators", maxRequests)
 		}
 	}
 	switch {
+	case len(p.Name) > MaxName:
+		return tooLong("name")
+	case len(p.UUID) > maxUUID:
+		return tooLong("uuid")
+	case p.Description != nil && len(*p.Description) > maxText:
+		return tooLong("description")
 	case quirks:
 		return p.checkOwner()
 	case !slices.ContainsFunc(p.Groups, Group.asks):
@@ -63,7 +77,7 @@ func (p Profile) Check(quirks bool) error {
 // checkOwner is upstream's refusal of a group with OWNER_CYBORG: upstream allows custom traits only.
 func (p Profile) checkOwner() error {
 	for _, g := range p.Groups {
-		if _, ok := g.get(prefixTrait + driver.TraitOwnerCyborg); ok {
+		if _, ok := g.get(PrefixTrait + driver.TraitOwnerCyborg); ok {
 			return Refuse(Invalid, "Unsupported trait name format %s, should start with CUSTOM_", driver.TraitOwnerCyborg)
 		}
 	}
@@ -91,14 +105,14 @@ func (t Tx) ProfileByUUID(uuid string) (Profile, error) {
 
 // CreateProfile stores a checked profile.
 func (t Tx) CreateProfile(p Profile, now time.Time) (Profile, error) {
+	if _, err := t.ProfileByUUID(p.UUID); err == nil {
+		return Profile{}, Refuse(BadState, "DeviceProfile with uuid %s already exists.", p.UUID)
+	}
 	if _, err := t.ProfileByName(p.Name); err == nil {
 		return Profile{}, Refuse(Conflict, "A device_profile with name %s already exists.", p.Name)
 	}
 	if p.UUID == "" {
 		p.UUID = t.s.profiles.newUUID(t, kindProfile, t.number(kindProfile))
-	}
-	if _, err := t.ProfileByUUID(p.UUID); err == nil {
-		return Profile{}, Refuse(BadState, "DeviceProfile with uuid %s already exists.", p.UUID)
 	}
 	p.ID, p.CreatedAt = t.s.profiles.ids.Next(t.tx), now
 	t.s.profiles.Put(t.tx, p)

@@ -62,7 +62,7 @@ func (t Tx) ARQ(uuid string, sc Scope) (ARQ, error) {
 }
 
 // CreateARQs makes the requests of a profile: one per unit of each group, in the order of
-// the groups.
+// the groups. With an error it returns those that it has made before, which stay, as upstream's.
 func (t Tx) CreateARQs(profile, project string, bitstream BitstreamRef, now time.Time) ([]ARQ, error) {
 	p, err := t.ProfileByName(profile)
 	if err != nil {
@@ -70,7 +70,11 @@ func (t Tx) CreateARQs(profile, project string, bitstream BitstreamRef, now time
 	}
 	created := []ARQ{}
 	for index, g := range p.Groups {
-		for range g.requests(t.s.cfg.Quirks) {
+		requests, err := g.requests(t.s.cfg.Quirks)
+		if err != nil {
+			return created, err
+		}
+		for range requests {
 			a := ARQ{
 				ID: t.s.arqs.ids.Next(t.tx), UUID: t.s.arqs.newUUID(t, nameARQ, t.number(nameARQ)), CreatedAt: now,
 				Profile: p.Name, Group: index, State: Initial, Project: project, Bitstream: bitstream,

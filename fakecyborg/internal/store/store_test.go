@@ -494,18 +494,21 @@ func TestRequestsOfAGroup(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		groups           []store.Group
-		want, wantQuirks int // requests; -1: the profile is refused
+		want, wantQuirks int // requests; -1: the profile is refused, -2: its requests are
 	}{
-		"one":             {[]store.Group{group("resources:PGPU", "1")}, 1, 1},
-		"sum":             {[]store.Group{group("resources:PGPU", "2", "resources:VGPU", "1"), group("resources:FPGA", "1")}, 4, 4},
-		"nothing":         {[]store.Group{group("trait:CUSTOM_A", "required")}, -1, 0},
-		"zero":            {[]store.Group{group("resources:PGPU", "0")}, -1, 0},
-		"negative":        {[]store.Group{group("resources:PGPU", "-1"), group("resources:FPGA", "2")}, -1, 2},
-		"memory":          {[]store.Group{group("resources:PGPU", "1", "resources:CUSTOM_ACCELERATOR_MEMORY_HBM", "4")}, 1, 5},
-		"memory only":     {[]store.Group{group("resources:CUSTOM_ACCELERATOR_MEMORY_HBM", "4")}, -1, 4},
-		"Xilinx":          {[]store.Group{group("resources:FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 4, 4},
-		"most":            {[]store.Group{group("resources:PGPU", "1024")}, 1024, 1024},
-		"Xilinx of Rocky": {[]store.Group{group("resources:CUSTOM_ACCELERATOR_FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 4, 0},
+		"one":                 {[]store.Group{group("resources:PGPU", "1")}, 1, 1},
+		"sum":                 {[]store.Group{group("resources:PGPU", "2", "resources:VGPU", "1"), group("resources:FPGA", "1")}, 4, 4},
+		"nothing":             {[]store.Group{group("trait:CUSTOM_A", "required")}, -1, 0},
+		"zero":                {[]store.Group{group("resources:PGPU", "0")}, -1, 0},
+		"negative":            {[]store.Group{group("resources:PGPU", "-1"), group("resources:FPGA", "2")}, -1, 2},
+		"memory":              {[]store.Group{group("resources:PGPU", "1", "resources:CUSTOM_ACCELERATOR_MEMORY_HBM", "4")}, 1, 5},
+		"memory only":         {[]store.Group{group("resources:CUSTOM_ACCELERATOR_MEMORY_HBM", "4")}, -1, 4},
+		"Xilinx":              {[]store.Group{group("resources:FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 4, 4},
+		"most":                {[]store.Group{group("resources:PGPU", "1024")}, 1024, 1024},
+		"Xilinx of Rocky":     {[]store.Group{group("resources:CUSTOM_ACCELERATOR_FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 4, -2},
+		"Xilinx without FPGA": {[]store.Group{group("resources:PGPU", "1", "trait:CUSTOM_FPGA_XILINX", "required")}, -1, -2},
+		"no decimal number":   {[]store.Group{group("resources:PGPU", "1_0", "resources:FPGA", "٣")}, -1, 13},
+		"not a number":        {[]store.Group{group("resources:PGPU", "1.5")}, -1, -2},
 		"Xilinx of both": {
 			[]store.Group{group("resources:FPGA", "1", "resources:CUSTOM_ACCELERATOR_FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 6, 2,
 		},
@@ -522,17 +525,17 @@ func TestRequestsOfAGroup(t *testing.T) {
 					want = tt.wantQuirks
 				}
 				profile := store.Profile{Name: "q", Groups: tt.groups}
-				if err := profile.Check(quirks); (err != nil) != (want < 0) {
+				if err := profile.Check(quirks); (err != nil) != (want == -1) {
 					t.Errorf("quirks %t: check: %v", quirks, err)
 				}
-				if want < 0 {
+				if want == -1 {
 					continue
 				}
 				f.Update(nil, func(tx store.Tx) {
 					if _, err := tx.CreateProfile(profile, now()); err != nil {
 						t.Fatal(err)
 					}
-					if arqs, err := tx.CreateARQs("q", "demo", store.BitstreamRef{}, now()); err != nil || len(arqs) != want {
+					if arqs, err := tx.CreateARQs("q", "demo", store.BitstreamRef{}, now()); (err != nil) != (want == -2) || len(arqs) != max(want, 0) {
 						t.Errorf("quirks %t: %d requests, %v; want %d", quirks, len(arqs), err, want)
 					}
 				})

@@ -1,0 +1,167 @@
+package fakecyborg
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// Upstream reads bodies without a schema. A value of the wrong type ends in an exception of Python, whose text is the
+// answer. The functions below are the operations of Python that upstream's handlers apply to values, with these texts.
+
+// typeName is the name of the Python type of a JSON value.
+func typeName(value json.RawMessage) string {
+	switch jsonKind(value) {
+	case '{':
+		return "dict"
+	case '[':
+		return "list"
+	case '"':
+		return "str"
+	case 't', 'f':
+		return "bool"
+	case '0':
+		if bytes.ContainsAny(value, ".eE") {
+			return "float"
+		}
+		return "int"
+	}
+	return "NoneType"
+}
+
+// raised is an exception of Python, for which upstream answers 500.
+func raised(format string, args ...any) error { return store.Refuse(store.Uncoded, format, args...) }
+
+// noAttribute is the exception of value.name.
+func noAttribute(value json.RawMessage, name string) error {
+	return raised("'%s' object has no attribute '%s'", typeName(value), name)
+}
+
+// truthy is bool(value).
+func truthy(value json.RawMessage) bool {
+	switch jsonKind(value) {
+	case '{':
+		return len(membersOf(value)) > 0
+	case '[':
+		return len(itemsOf(value)) > 0
+	case '"':
+		return textOf(value) != ""
+	case '0':
+		n, err := strconv.ParseFloat(string(bytes.TrimSpace(value)), 64)
+		return err != nil || n != 0
+	}
+	return jsonKind(value) == 't'
+}
+
+// textOf is the value of a JSON string.
+func textOf(value json.RawMessage) (text string) {
+	_ = json.Unmarshal(value, &text) // the body was checked to be JSON
+	return text
+}
+
+// jsonString is the JSON string of a text.
+func jsonString(text string) json.RawMessage { return json.RawMessage(jsonText(text)) }
+
+// iterate is list(value): the items of a list, the keys of an object or the characters of a string.
+func iterate(value json.RawMessage) (items []json.RawMessage, err error) {
+	switch jsonKind(value) {
+	case '[':
+		return itemsOf(value), nil
+	case '{':
+		for _, m := range membersOf(value) {
+			items = append(items, jsonString(m.key))
+		}
+		return items, nil
+	case '"':
+		for _, r := range textOf(value) {
+			items = append(items, jsonString(string(r)))
+		}
+		return items, nil
+	}
+	return nil, raised("'%s' object is not iterable", typeName(value))
+}
+
+// first is value[0].
+func first(value json.RawMessage) (json.RawMessage, error) {
+	kind := jsonKind(value)
+	if kind != '[' && kind != '"' && kind != '{' {
+		return nil, raised("'%s' object is not subscriptable", typeName(value))
+	}
+	items, err := iterate(value)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == '{':
+		return nil, raised("0") // the text of a KeyError is its key
+	case len(items) == 0 && kind == '"':
+		return nil, raised("string index out of range")
+	case len(items) == 0:
+		return nil, raised("list index out of range")
+	}
+	return items[0], nil
+}
+
+// valueOf is value[key].
+func valueOf(value json.RawMessage, key string) (json.RawMessage, error) {
+	switch jsonKind(value) {
+	case '{':
+		for _, m := range membersOf(value) {
+			if m.key == key {
+				return m.value, nil
+			}
+		}
+		return nil, raised("'%s'", key)
+	case '[':
+		return nil, raised("list indices must be integers or slices, not str")
+	case '"':
+		return nil, raised("string indices must be integers, not 'str'")
+	}
+	return nil, raised("'%s' object is not subscriptable", typeName(value))
+}
+
+// str is str(value), and str(value) of what is inside of it.
+func str(value json.RawMessage) string {
+	switch jsonKind(value) {
+	case '"':
+		return textOf(value)
+	case '{':
+		var pairs []string
+		for _, m := range membersOf(value) {
+			pairs = append(pairs, quoted(m.key)+": "+repr(m.value))
+		}
+		return "{" + strings.Join(pairs, ", ") + "}"
+	case '[':
+		var items []string
+		for _, item := range itemsOf(value) {
+			items = append(items, repr(item))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case 't':
+		return "True"
+	case 'f':
+		return "False"
+	case '0':
+		return string(bytes.TrimSpace(value))
+	}
+	return "None"
+}
+
+func repr(value json.RawMessage) string {
+	if jsonKind(value) == '"' {
+		return quoted(textOf(value))
+	}
+	return str(value)
+}
+
+// quoted is the repr of a text.
+func quoted(text string) string {
+	quote := "'"
+	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {
+		quote = `"`
+	}
+	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`, quote, `\`+quote).Replace(text)
+	return quote + escaped + quote
+}
