@@ -258,16 +258,24 @@ func (s *Server) ProgramDeployable(ctx context.Context, deployable, imageID stri
 // CreateAttribute adds an attribute to a deployable, as POST attributes does. The error, for an unknown
 // deployable, an empty or too long text, has the API's text.
 func (s *Server) CreateAttribute(deployable, key, value string) (a StoredAttribute, err error) {
+	in := store.Attribute{Deployable: deployable, Key: key, Value: value}
+	if key == "" {
+		err = store.Refuse(store.Invalid, "the key is empty")
+	} else {
+		err = in.Check(s.cfg.UpstreamQuirks)
+	}
+	if err != nil {
+		return a, failed(err, "create attribute %s of deployable %s", key, deployable)
+	}
 	now := s.clock.Now()
 	s.db.Update(nil, func(tx store.Tx) {
-		if key == "" || len(key) > store.MaxName || len(value) > store.MaxName {
-			err = store.Refuse(store.Invalid, "key and value have at most %d bytes, the key at least one", store.MaxName)
-			return
-		}
 		if _, err = tx.Deployable(deployable); err == nil {
-			a = attributeOf(tx.CreateAttribute(deployable, key, value, now))
+			in, err = tx.CreateAttribute(in, now)
 		}
 	})
+	if err == nil {
+		a = attributeOf(in)
+	}
 	return a, failed(err, "create attribute %s of deployable %s", key, deployable)
 }
 

@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,30 +88,32 @@ func writeMessage(w http.ResponseWriter, status int, message any) {
 }
 
 // writeRouting answers an error that is found before a handler runs: unknown
-// path, wrong method, unacceptable version. Its inner form follows Accept.
+// path, wrong method, unacceptable version. Its inner form follows Accept, as webob's errors do.
 func (s *Server) writeRouting(c *simhttp.Call, status int, detail string) {
-	accept := c.Header.Get("Accept")
-	title := http.StatusText(status)
+	accept, title := c.Header.Get("Accept"), http.StatusText(status)
 	switch {
 	case strings.Contains(accept, "application/json"):
 		s.writeWrapped(c.W, status, fmt.Sprintf(`{"code": %d, "title": %s, "description": %s}`, status, pythonjson.Text(title), pythonjson.Text(detail)))
-	case accept == "" || strings.Contains(accept, "html") || strings.Contains(accept, "*/*"):
-		writeMessage(c.W, status, fmt.Sprintf("<html>\n <head>\n  <title>%d %s</title>\n </head>\n <body>\n  <h1>%d %s</h1>\n  %s<br /><br />\n%s\n\n\n </body>\n</html>",
-			status, title, status, title, explanation(status), html.EscapeString(detail)))
+	case strings.Contains(accept, "html") || strings.Contains(accept, "*/*"):
+		writeMessage(c.W, status, fmt.Sprintf("<html>\n <head>\n  <title>%d %s</title>\n </head>\n <body>\n  <h1>%d %s</h1>\n  %s\n </body>\n</html>",
+			status, title, status, title, explanation(c.Request, status, html.EscapeString(detail))))
 	default:
-		writeMessage(c.W, status, fmt.Sprintf("%d %s\n\n%s\n\n%s\n\n", status, title, explanation(status), detail))
+		text := strings.NewReplacer("\n", " ", "<br />", "\n").Replace(explanation(c.Request, status, detail))
+		writeMessage(c.W, status, fmt.Sprintf("%d %s\n\n%s", status, title, text))
 	}
 }
 
-// explanation is webob's standing text for a status.
-func explanation(status int) string {
+// explanation is webob's text for a status, which quotes the request.
+func explanation(r *http.Request, status int, detail string) string {
 	switch status {
-	case http.StatusNotFound:
-		return "The resource could not be found."
 	case http.StatusMethodNotAllowed:
-		return "The method is not allowed for this resource."
+		return "The method " + r.Method + " is not allowed for this resource. <br /><br />\n" + detail
 	case http.StatusNotAcceptable:
-		return "The resource could not be generated that was acceptable to your browser (content of type text/plain)."
+		return "The resource could not be generated that was acceptable to your browser\n(content of type " + cmp.Or(r.Header.Get("Accept"), "${HTTP_ACCEPT}") + ". <br /><br />\n" + detail
 	}
-	return ""
+	text := "The resource could not be found."
+	if status == http.StatusBadRequest {
+		text = "The server could not comply with the request since it is either malformed or otherwise incorrect."
+	}
+	return text + "<br /><br />\n" + detail + "\n\n"
 }

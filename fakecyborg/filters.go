@@ -21,12 +21,18 @@ var filterNames = []string{
 }
 
 // indexedFilter is the second of the two forms of an argument: filters[0].field.
-var indexedFilter = regexp.MustCompile(`^filters\[(\d{1,3})\]\.(field|value)$`)
+var indexedFilter = regexp.MustCompile(`^filters\[(\d{1,9})\]\.(field|value)$`)
+
+// sortDirs are the directions of oslo.db, and what becomes of rows without a value, which there are none of.
+var sortDirs = []string{"asc", "desc", "asc-nullsfirst", "asc-nullslast", "desc-nullsfirst", "desc-nullslast"}
+
+// filter is one of the filters argument; nil for a half that is not given.
+type filter struct{ field, value *string }
 
 // listing is how a list is to be cut and sorted.
 type listing struct {
 	filtered bool // any filter or argument was given
-	limit    int  // 0: all
+	limit    *int // nil: all
 	sortKey  string
 	sortDir  string
 	name     *string
@@ -37,66 +43,92 @@ func (s *Server) listArguments(c *simhttp.Call) (args arguments, l listing, err 
 	if args, err = parseQuery(c); err != nil {
 		return nil, l, err
 	}
-	if l, err = takeFilters(args); err != nil {
+	if args.has("filters") {
+		return nil, l, wrongType("filters", args.last("filters"), "ArrayType", "FilterType() takes no arguments")
+	}
+	filters := takeFilters(args)
+	for _, f := range filters {
+		if f.field != nil && !slices.Contains(filterNames, *f.field) {
+			return nil, l, store.Refuse(store.Invalid, "Invalid input for field/attribute field. Value: '%s'. Value should be one of: %s", *f.field, strings.Join(filterNames, ", "))
+		}
+	}
+	if err := args.check(c.Route.Query); err != nil {
 		return nil, l, err
 	}
-	l.filtered = l.filtered || slices.ContainsFunc(slices.Collect(maps.Keys(args)), func(name string) bool { return args.last(name) != "" })
-	return args, l, args.check(c.Route.Query)
+	l, err = listingOf(filters)
+	for name := range args {
+		l.filtered = l.filtered || args.last(name) != ""
+	}
+	return args, l, err
 }
 
 // takeFilters reads the filters out of a query and leaves the rest.
-func takeFilters(query arguments) (listing, error) {
+func takeFilters(query arguments) []filter {
 	fields, values := query["filters.field"], query["filters.value"]
 	delete(query, "filters.field")
 	delete(query, "filters.value")
-	indexed := make(map[int]map[string]string)
-	for name, list := range query {
+	filters := make([]filter, max(len(fields), len(values)))
+	for i := range fields {
+		filters[i].field = &fields[i]
+	}
+	for i := range values {
+		filters[i].value = &values[i]
+	}
+	indexed := make(map[int]filter)
+	for name := range query {
 		match := indexedFilter.FindStringSubmatch(name)
 		if match == nil {
 			continue
 		}
-		at, _ := strconv.Atoi(match[1]) // it has up to three digits
-		if indexed[at] == nil {
-			indexed[at] = make(map[string]string)
+		at, _ := strconv.Atoi(match[1]) // it has up to nine digits
+		f, text := indexed[at], query.last(name)
+		if match[2] == "field" {
+			f.field = &text
+		} else {
+			f.value = &text
 		}
-		indexed[at][match[2]] = list[len(list)-1]
+		indexed[at] = f
 		delete(query, name)
 	}
 	for _, at := range slices.Sorted(maps.Keys(indexed)) {
-		fields, values = append(fields, indexed[at]["field"]), append(values, indexed[at]["value"])
+		filters = append(filters, indexed[at])
 	}
-	if len(fields) != len(values) {
-		return listing{}, store.Refuse(store.Invalid, "Invalid input for field/attribute filters. %d fields and %d values", len(fields), len(values))
-	}
-	return listingOf(fields, values)
+	return filters
 }
 
-func listingOf(fields, values []string) (listing, error) {
-	var l listing
-	for i, field := range fields {
-		if !slices.Contains(filterNames, field) {
-			return l, store.Refuse(store.Invalid, "Invalid input for field/attribute field. Value: '%s'. Value should be one of: %s", field, strings.Join(filterNames, ", "))
+// listingOf reads the filters that do something. Upstream reads the numbers and directions without a check.
+func listingOf(filters []filter) (listing, error) {
+	l := listing{filtered: len(filters) > 0}
+	for _, f := range filters {
+		if f.field == nil {
+			continue
 		}
-		l.filtered = true
-		switch field {
+		value := ""
+		if f.value != nil {
+			value = *f.value
+		}
+		switch *f.field {
 		case "limit":
-			limit, err := checkInt("limit", values[i])
+			if f.value == nil {
+				return l, raised("int() argument must be a string, a bytes-like object or a real number, not 'UnsetType'")
+			}
+			limit, err := store.ParseInteger(value)
 			if err != nil {
 				return l, err
 			}
 			if limit < 0 {
-				return l, store.Refuse(store.Invalid, "Limit must be positive")
+				return l, raised("the limit %d is negative", limit)
 			}
-			l.limit = limit
+			l.limit = &limit
 		case "sort_key":
-			l.sortKey = values[i]
+			l.sortKey = value
 		case "sort_dir":
-			if values[i] != "asc" && values[i] != "desc" {
-				return l, store.Refuse(store.Invalid, "Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", values[i])
+			if value != "" && !slices.Contains(sortDirs, value) {
+				return l, raised("Unknown sort direction, must be one of: %s", strings.Join(sortDirs[2:], ", "))
 			}
-			l.sortDir = values[i]
+			l.sortDir = value
 		case "name":
-			l.name = &values[i]
+			l.name = f.value
 		}
 	}
 	return l, nil
@@ -123,7 +155,7 @@ func arrange[R any](l listing, rows []R, text func(row R, key string) (string, b
 	}
 	slices.SortFunc(list, func(a, b sorted) int {
 		order := cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id))
-		if l.sortDir != "asc" {
+		if !strings.HasPrefix(l.sortDir, "asc") {
 			return -order
 		}
 		return order
@@ -131,8 +163,8 @@ func arrange[R any](l listing, rows []R, text func(row R, key string) (string, b
 	for i := range list {
 		rows[i] = list[i].row
 	}
-	if l.limit > 0 && l.limit < len(rows) {
-		rows = rows[:l.limit]
+	if l.limit != nil {
+		rows = rows[:min(*l.limit, len(rows))]
 	}
 	return rows, nil
 }

@@ -50,59 +50,75 @@ func (s *Server) getAttribute(c *simhttp.Call) error {
 // createAttribute stores an attribute beside those of the driver. Such an attribute is not in
 // Placement.
 func (s *Server) createAttribute(c *simhttp.Call) error {
-	body, err := readJSON(c, "req_attr")
+	body, err := s.readBody(c, "req_attr")
 	if err != nil {
 		return err
 	}
-	in, err := parseAttribute(body)
+	in, deployable, err := s.parseAttribute(body)
 	if err != nil {
 		return err
 	}
 	now := s.clock.Now()
 	var answer attributeBody
 	s.update(c.Context(), func(tx store.Tx) {
-		d, ok := tx.DeployableByID(int64(in.deployable))
+		d, ok := tx.DeployableByID(deployable)
 		if !ok {
-			err = store.Refuse(store.NoReferent, "FOREIGN KEY constraint failed: there is no deployable %d", in.deployable)
+			err = store.Refuse(store.NoReferent, "FOREIGN KEY constraint failed: there is no deployable %d", deployable)
 			return
 		}
-		answer = s.links(c).attribute(tx, tx.CreateAttribute(d.UUID, in.key, in.value, now))
-		answer.CreatedAt = stampOfNew(now)
+		in.Deployable = d.UUID
+		if in, err = tx.CreateAttribute(in, now); err == nil {
+			answer = s.links(c).attribute(tx, in)
+			answer.CreatedAt = stampOfNew(now)
+		}
 	})
+	if err == nil {
+		err = showable(in.UUID)
+	}
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusCreated, answer)
 }
 
-// attributeInput is the body of a create.
-type attributeInput struct {
-	deployable int
-	key, value string
-}
-
-// parseAttribute reads the values as text and drops unknown fields.
-func parseAttribute(body json.RawMessage) (in attributeInput, err error) {
+// parseAttribute reads the fields as upstream's object does (cyborg/objects/attribute.py) and drops unknown ones. The deployable is
+// the one with the number.
+func (s *Server) parseAttribute(body json.RawMessage) (in store.Attribute, deployable int64, err error) {
 	if jsonKind(body) != '{' {
-		return in, store.Refuse(store.Uncoded, "attribute is not an object")
+		return in, 0, raised("cyborg.objects.attribute.Attribute() argument after ** must be a mapping, not %s", typeName(body))
 	}
-	names := []string{"deployable_id", "key", "value"}
-	texts, err := textsOf("attribute ", body, names...)
-	if err != nil {
-		return in, err
-	}
-	for _, name := range names {
-		text, ok := texts[name]
-		if !ok {
-			return in, store.Refuse(store.Uncoded, "Cannot load '%s' in the base class", name)
+	given := make(map[string]bool)
+	for _, m := range membersOf(body) {
+		given[m.key] = true
+		n := 0
+		switch m.key {
+		case "id":
+			_, err = integerField(m)
+		case "deployable_id":
+			n, err = integerField(m)
+			deployable = int64(n)
+		case "uuid":
+			in.UUID, err = textField(m)
+		case "key":
+			in.Key, err = textField(m)
+		case "value":
+			in.Value, err = textField(m)
+		case "created_at", "updated_at":
+			err = checkTimeField(m)
 		}
-		if len(text) > store.MaxName {
-			return in, store.Refuse(store.Uncoded, "Data too long for column '%s'", name)
+		if err != nil {
+			return in, 0, err
 		}
 	}
-	in.key, in.value = texts["key"], texts["value"]
-	in.deployable, err = checkInt("deployable_id", texts["deployable_id"])
-	return in, err
+	switch {
+	case !given["deployable_id"]:
+		return in, 0, raised("Cannot load 'deployable_id' in the base class")
+	case !given["key"]:
+		return in, 0, raised("Column 'key' cannot be null")
+	case !given["value"]:
+		return in, 0, raised("Column 'value' cannot be null")
+	}
+	return in, deployable, in.Check(s.cfg.UpstreamQuirks)
 }
 
 func (s *Server) deleteAttribute(c *simhttp.Call) error {

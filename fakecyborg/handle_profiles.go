@@ -42,7 +42,7 @@ func (s *Server) listProfiles(c *simhttp.Call) error {
 // lets a client store. As upstream, lists that have such a row cannot be shown any more.
 func showable(ids ...string) error {
 	for _, id := range ids {
-		if id != "" && !uuids.Like(id) {
+		if !uuids.Like(id) {
 			return store.Refuse(store.Invalid, "Expected a uuid but received %s.", id)
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Server) getProfile(c *simhttp.Call) error {
 }
 
 func (s *Server) createProfile(c *simhttp.Call) error {
-	body, err := readJSON(c, "req_devprof_list")
+	body, err := s.readBody(c, "req_devprof_list")
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -17,13 +18,6 @@ var patchPath = regexp.MustCompile(`^(/[\w-]+)+$`)
 // internalPaths are the fields of a deployable that a patch may not name.
 var internalPaths = []string{"/uuid", "/id", "/links", "/created_at", "/updated_at", "/name", "/num_accelerators"}
 
-// patchOp is one entry of a JSON patch.
-type patchOp struct {
-	Path  string          `json:"path"`
-	Op    string          `json:"op"`
-	Value json.RawMessage `json:"value"`
-}
-
 // programDeployable writes an image to a deployable through the driver that reported it.
 // Upstream does not store which image it was, so that a later bind may take another one for
 // being there already, and programs a region that is in use.
@@ -35,7 +29,7 @@ func (s *Server) programDeployable(c *simhttp.Call) error {
 	if err := checkUUID("uuid", id); err != nil {
 		return err
 	}
-	body, err := readBody(c, "program_info")
+	body, err := s.readBody(c, "program_info")
 	if err != nil {
 		return err
 	}
@@ -72,46 +66,80 @@ func (s *Server) authorizeProgram(c *simhttp.Call, deployable string) error {
 	return err
 }
 
-// parseProgram reads the JSON patch; only its first entry counts.
+// parseProgram reads the JSON patch as WSME does; only its first entry counts.
 func parseProgram(body json.RawMessage) (image string, err error) {
-	if err := checkJSON(body); err != nil {
-		return "", err
+	if kind := jsonKind(body); kind != '[' && kind != 'n' {
+		return "", badArgument("program_info", str(body), "Value not a valid list: "+str(body))
 	}
-	var ops []patchOp
-	if jsonKind(body) != '[' || json.Unmarshal(body, &ops) != nil {
-		return "", store.Refuse(store.Invalid, "Invalid input for field/attribute program_info. Value: '%s'. Value not a valid list: %s", body, body)
-	}
-	if len(ops) == 0 {
-		return "", store.Refuse(store.Uncoded, "list index out of range")
-	}
-	for _, op := range ops {
+	for _, op := range itemsOf(body) {
 		if err := checkProgramOp(op); err != nil {
 			return "", err
 		}
 	}
-	var value []struct {
-		Image string `json:"image_uuid"`
+	value := body
+	for _, step := range []func(json.RawMessage) (json.RawMessage, error){first, memberOf("value"), first, memberOf("image_uuid")} {
+		if value, err = step(value); err != nil {
+			return "", err
+		}
 	}
-	if json.Unmarshal(ops[0].Value, &value) != nil || len(value) == 0 {
-		return "", store.Refuse(store.Uncoded, "the value is not a list with an image_uuid")
-	}
-	image = value[0].Image
-	if !uuids.Like(image) {
+	if image = str(value); !uuids.Like(image) {
 		return "", store.Refuse(store.Invalid, "Expected a uuid but received %s.", image)
 	}
 	return image, nil
 }
 
-func checkProgramOp(op patchOp) error {
+// checkProgramOp checks an entry of the patch (cyborg/api/controllers/types.py).
+func checkProgramOp(op json.RawMessage) error {
+	if jsonKind(op) == 'n' {
+		return nil
+	}
+	if jsonKind(op) != '{' {
+		return noAttribute(op, "keys")
+	}
+	values := make(map[string]json.RawMessage)
+	var unknown []string
+	for _, m := range membersOf(op) {
+		values[m.key] = m.value
+		if !slices.Contains([]string{"path", "op", "value"}, m.key) {
+			unknown = append(unknown, m.key)
+		}
+	}
+	if len(unknown) > 0 {
+		return store.Refuse(store.Invalid, "Unknown attribute for argument program_info: %s", strings.Join(unknown, ", "))
+	}
+	for _, name := range []string{"path", "op"} {
+		if values[name] == nil {
+			return badArgument(name, "None", "Mandatory field missing.")
+		}
+	}
+	return checkProgramValues(values["path"], values["op"], values["value"] != nil)
+}
+
+func checkProgramValues(path, op json.RawMessage, hasValue bool) error {
+	switch kind := jsonKind(path); {
+	case kind == 'n':
+	case kind != '"':
+		return badArgument("path", str(path), "Value should be string")
+	case !patchPath.MatchString(textOf(path)):
+		return badArgument("path", textOf(path), "Value should match the pattern "+patchPath.String())
+	}
+	if jsonKind(op) != 'n' && !slices.Contains([]string{`"add"`, `"replace"`, `"remove"`}, string(op)) {
+		return badArgument("op", str(op), "Value should be one of: add, remove, replace")
+	}
+	if jsonKind(path) == 'n' {
+		return noAttribute(path, "split")
+	}
+	field := "/" + strings.Split(textOf(path), "/")[1]
 	switch {
-	case !patchPath.MatchString(op.Path):
-		return store.Refuse(store.Invalid, "Invalid input for field/attribute path. Value: '%s'. Value should match the pattern %s", op.Path, patchPath)
-	case !slices.Contains([]string{"add", "replace", "remove"}, op.Op):
-		return store.Refuse(store.Invalid, "Invalid input for field/attribute op. Value: '%s'. Value should be one of: add, remove, replace", op.Op)
-	case slices.Contains(internalPaths, op.Path):
-		return store.Refuse(store.Invalid, "'%s' is an internal attribute and can not be updated", op.Path)
-	case op.Op != "remove" && (op.Value == nil || jsonKind(op.Value) == 'n'):
+	case slices.Contains(internalPaths, field):
+		return store.Refuse(store.Invalid, "'%s' is an internal attribute and can not be updated", textOf(path))
+	case textOf(op) != "remove" && !hasValue:
 		return store.Refuse(store.Invalid, "'add' and 'replace' operations need a value")
 	}
 	return nil
+}
+
+// memberOf is the step value[key].
+func memberOf(key string) func(json.RawMessage) (json.RawMessage, error) {
+	return func(value json.RawMessage) (json.RawMessage, error) { return valueOf(value, key) }
 }

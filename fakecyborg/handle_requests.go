@@ -112,7 +112,7 @@ func (s *Server) getARQ(c *simhttp.Call) error {
 // createARQs makes the requests of a profile; other fields of the body are ignored, as upstream
 // does with what its clients send.
 func (s *Server) createARQs(c *simhttp.Call) error {
-	body, err := readJSON(c, "req")
+	body, err := s.readBody(c, "req")
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *Server) checkUUID(argument, value string) error {
 
 // showable refuses to show a request with an identifier that is not a UUID, if the release does.
 func (s *Server) showable(a store.ARQ) error {
-	if s.release.ChecksUUIDs == no {
+	if s.release.ChecksUUIDs == no || a.Provider == "" && a.Instance == "" {
 		return nil
 	}
 	return showable(a.Provider, a.Instance)
@@ -221,7 +221,7 @@ func (s *Server) imageOfRequest(ctx context.Context, profile string, body json.R
 // patchARQs binds and unbinds. The first request's op decides whether the service token is asked
 // for, which comes after the checks of the body.
 func (s *Server) patchARQs(c *simhttp.Call) error {
-	body, err := readJSON(c, "patch_list")
+	body, err := s.readBody(c, "patch_list")
 	if err != nil {
 		return err
 	}

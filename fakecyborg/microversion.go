@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -18,9 +18,6 @@ const (
 	headerMaximum = "OpenStack-API-Maximum-Version"
 	serviceType   = "accelerator"
 )
-
-// versionNumber is the form of a microversion.
-var versionNumber = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 
 // requestedMinor is the requested minor version, 0 for none. The error is a refusal; ranged reports
 // whether it comes with the headers of the supported range.
@@ -33,7 +30,7 @@ func (r release) requestedMinor(h http.Header) (minor int, ranged bool, err erro
 	switch {
 	case major != 2:
 		problem = fmt.Sprintf("Mutually exclusive versions requested. Version %d.%d requested but", major, minor)
-	case minor > r.MaxMinor:
+	case minor < 0 || minor > r.MaxMinor:
 		problem = fmt.Sprintf("Version %d.%d was requested but the minor version is", major, minor)
 	default:
 		return minor, true, nil
@@ -57,10 +54,12 @@ func (r release) requestedVersion(h http.Header) (major, minor int, err error) {
 	}
 	invalid := notAcceptable("Invalid value for OpenStack-API-Version header")
 	if r.RequestHeader == eitherForm {
-		if !versionNumber.MatchString(asked) {
+		before, after, _ := strings.Cut(asked, ".")
+		major, err1 := store.ParseInteger(before)
+		minor, err2 := store.ParseInteger(after)
+		if err1 != nil || err2 != nil {
 			return 0, 0, invalid
 		}
-		major, minor, _ = simhttp.ParseVersion(asked)
 		return major, minor, nil
 	}
 	var numbers []int

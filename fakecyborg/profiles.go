@@ -123,11 +123,6 @@ func checkGroupMember(m member) error {
 	return nil
 }
 
-// notInteger is the exception of int(value) for a value of another type than text and number.
-func notInteger(value json.RawMessage) error {
-	return raised("int() argument must be a string, a bytes-like object or a real number, not '%s'", typeName(value))
-}
-
 func checkTrait(name string, value json.RawMessage) error {
 	if !strings.HasPrefix(name, "CUSTOM_") && name != driver.TraitOwnerCyborg {
 		return store.Refuse(store.Invalid, "Unsupported trait name format %s, should start with CUSTOM_", name)
@@ -138,68 +133,37 @@ func checkTrait(name string, value json.RawMessage) error {
 	return nil
 }
 
-// setField sets a field of upstream's object, which converts numbers to text and refuses other values (cyborg/objects/device_profile.py).
+// setField sets a field of upstream's object (cyborg/objects/device_profile.py).
 func setField(p *store.Profile, m member) (err error) {
 	switch m.key {
 	case "id":
-		return checkID(m.value)
+		_, err = integerField(m)
 	case "uuid":
-		p.UUID, err = fieldText(m.key, m.value)
+		p.UUID, err = textField(m)
 	case "name":
-		p.Name, err = fieldText(m.key, m.value)
+		p.Name, err = textField(m)
 	case "description":
 		if jsonKind(m.value) != 'n' {
 			var text string
-			text, err = fieldText(m.key, m.value)
+			text, err = textField(m)
 			p.Description = &text
 		}
 	case "groups":
-		p.Groups, err = fieldGroups(m.value)
+		p.Groups, err = groupsField(m.value)
 	case "created_at", "updated_at":
-		switch jsonKind(m.value) {
-		case 'n':
-		case '"':
-			return raised("Unable to parse date string %s", quoted(textOf(m.value)))
-		default:
-			return raised("A datetime.datetime is required in field %s, not a %s", m.key, typeName(m.value))
-		}
+		err = checkTimeField(m)
 	}
 	return err
 }
 
-// checkID refuses what is not a number. A number is not used.
-func checkID(value json.RawMessage) error {
-	switch jsonKind(value) {
-	case 'n':
-		return raised("Field `id' cannot be None")
-	case '"':
-		if !store.IsInteger(textOf(value)) {
-			return raised("invalid literal for int() with base 10: %s", quoted(textOf(value)))
-		}
-	case '[', '{':
-		return notInteger(value)
-	}
-	return nil
-}
-
-// fieldText is a text, or a number or boolean as the text that upstream stores.
-func fieldText(field string, value json.RawMessage) (string, error) {
-	switch jsonKind(value) {
-	case 'n':
-		return "", raised("Field `%s' cannot be None", field)
-	case '[', '{':
-		return "", raised("A string is required in field %s, not a %s", field, typeName(value))
-	}
-	return str(value), nil
-}
-
-func fieldGroups(list json.RawMessage) (groups []store.Group, err error) {
+// groupsField is a list of groups that checkGroups has accepted.
+func groupsField(list json.RawMessage) (groups []store.Group, err error) {
 	for i, object := range itemsOf(list) {
 		var g store.Group
 		for _, m := range membersOf(object) {
 			item := store.GroupItem{Key: m.key}
 			if jsonKind(m.value) != 'n' {
-				text, err := fieldText(fmt.Sprintf("groups[%d][%s]", i, m.key), m.value)
+				text, err := textField(member{fmt.Sprintf("groups[%d][%s]", i, m.key), m.value})
 				if err != nil {
 					return nil, err
 				}

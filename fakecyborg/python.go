@@ -3,8 +3,10 @@ package fakecyborg
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
@@ -164,4 +166,56 @@ func quoted(text string) string {
 	}
 	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`, quote, `\`+quote).Replace(text)
 	return quote + escaped + quote
+}
+
+// The functions below convert a member of a body to a field of upstream's objects, as oslo.versionedobjects does.
+
+// notInteger is the exception of int(value) for a value of another type than text and number.
+func notInteger(value json.RawMessage) error {
+	return raised("int() argument must be a string, a bytes-like object or a real number, not '%s'", typeName(value))
+}
+
+// integerField is a number without its fraction, the number that a text is, or 1 for true.
+func integerField(m member) (int, error) {
+	switch jsonKind(m.value) {
+	case 'n':
+		return 0, noneField(m)
+	case '[', '{':
+		return 0, notInteger(m.value)
+	case '"':
+		return store.ParseInteger(textOf(m.value))
+	case 't':
+		return 1, nil
+	case 'f':
+		return 0, nil
+	}
+	n, _ := strconv.ParseFloat(str(m.value), 64)
+	return int(max(math.MinInt32, min(n, math.MaxInt32))), nil
+}
+
+// textField is a text, or a number or boolean as the text that upstream stores.
+func textField(m member) (string, error) {
+	switch jsonKind(m.value) {
+	case 'n':
+		return "", noneField(m)
+	case '[', '{':
+		return "", raised("A string is required in field %s, not a %s", m.key, typeName(m.value))
+	}
+	return str(m.value), nil
+}
+
+func noneField(m member) error { return raised("Field `%s' cannot be None", m.key) }
+
+// checkTimeField refuses what is neither a time nor null. Upstream stores the time.
+func checkTimeField(m member) error {
+	switch jsonKind(m.value) {
+	case 'n':
+		return nil
+	case '"':
+		if _, err := time.Parse(time.RFC3339, textOf(m.value)); err != nil {
+			return raised("Unable to parse date string %s", quoted(textOf(m.value)))
+		}
+		return nil
+	}
+	return raised("A datetime.datetime is required in field %s, not a %s", m.key, typeName(m.value))
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"maps"
 	"mime"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/collation"
@@ -92,9 +94,12 @@ func (a arguments) check(known []string) error {
 // equal compares texts that upstream compares in SQL.
 func (s *Server) equal(a, b string) bool { return collation.Of(s.cfg.Collation).Equal(a, b) }
 
-// readBody reads a body of a type that upstream takes for JSON; argument is what upstream calls
-// the handler's parameter.
-func readBody(c *simhttp.Call, argument string) ([]byte, error) {
+// readBody reads a body of a type that upstream treats as JSON, after the query; argument is what upstream calls
+// the handler's parameter. Without a body it is the text that follows the collection in the path.
+func (s *Server) readBody(c *simhttp.Call, argument string) (json.RawMessage, error) {
+	if _, err := s.arguments(c); err != nil {
+		return nil, err
+	}
 	body, err := simhttp.ReadBody(c.Request)
 	switch {
 	case errors.Is(err, simhttp.ErrBodyTooLarge):
@@ -102,7 +107,10 @@ func readBody(c *simhttp.Call, argument string) ([]byte, error) {
 	case err != nil:
 		return nil, store.Refuse(store.Invalid, "%v", err)
 	}
-	if len(strings.TrimSpace(string(body))) == 0 {
+	if id := c.PathValue("id"); len(body) == 0 && id != "" && argument != "program_info" {
+		return jsonString(id), nil
+	}
+	if len(body) == 0 {
 		return nil, missing(argument)
 	}
 	header := c.Header.Get("Content-Type")
@@ -117,14 +125,9 @@ func readBody(c *simhttp.Call, argument string) ([]byte, error) {
 	case !slices.Contains([]string{"application/json", "application/javascript", "text/javascript", "application/x-javascript"}, kind):
 		return nil, store.Refuse(store.MediaType, "Unknown mimetype: %s", kind)
 	}
-	return body, nil
-}
-
-// readJSON reads a body that is JSON of any form. Upstream's handler calls it argument.
-func readJSON(c *simhttp.Call, argument string) (json.RawMessage, error) {
-	body, err := readBody(c, argument)
-	if err != nil {
-		return nil, err
+	if !utf8.Valid(body) {
+		clearVersion(c.W.Header())
+		return nil, &routingError{http.StatusBadRequest, ""}
 	}
 	return body, checkJSON(body)
 }
@@ -135,7 +138,12 @@ func missing(argument string) error {
 
 // wrongType refuses an argument whose text is not of its type.
 func wrongType(argument, value, kind, cause string) error {
-	return store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to %s. Error: %s", argument, value, kind, cause)
+	return badArgument(argument, value, "unable to convert to "+kind+". Error: "+cause)
+}
+
+// badArgument refuses the value of an argument.
+func badArgument(argument, value, cause string) error {
+	return store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. %s", argument, value, cause)
 }
 
 // checkUUID is the check of an argument that is a UUID.

@@ -100,6 +100,7 @@ func (s *Server) Routes() []sim.Route { return s.service.Routes() }
 // that of the version for an unknown one: it refuses a method that it does not have, whatever the path,
 // and does not know other paths. A PATCH of a whole collection that has none is unknown, too.
 func (s *Server) unrouted(c *simhttp.Call) error {
+	clearVersion(c.W.Header())
 	methods := []string{http.MethodGet}
 	collection, member, _ := strings.Cut(strings.TrimPrefix(canonicalPath(strings.TrimPrefix(c.URL.Path, "/accelerator")), "/v2/"), "/")
 	switch {
@@ -109,7 +110,10 @@ func (s *Server) unrouted(c *simhttp.Call) error {
 		methods = []string{"DELETE", "GET", "POST"}
 	}
 	known := len(methods) > 1 || collection == "devices" || collection == "deployables"
-	if slices.Contains(methods, c.Method) || known && c.Method == http.MethodPatch && member == "" {
+	switch {
+	case slices.Contains(methods, c.Method):
+		return cmp.Or(acceptsJSON(c), error(&simhttp.Error{Status: http.StatusNotFound}))
+	case known && c.Method == http.MethodPatch && member == "":
 		return &simhttp.Error{Status: http.StatusNotFound}
 	}
 	c.W.Header().Set("Allow", strings.Join(methods, ", "))

@@ -175,15 +175,62 @@ var surfaceScenarios = []scenario{
 				t.Errorf("PUT %s: %d, Allow %q, Vary %q; want 405, %q, none", path, r.status, r.header.Get("Allow"), r.header.Get("Vary"), allow)
 			}
 		}
-		w.want(w.send(sent{method: "GET", path: "/v2/devices", header: map[string]string{"Accept": "text/html"}}), 406, "")
-		html := w.send(sent{method: "GET", path: "/v2/nonsense", header: map[string]string{"Accept": "*/*"}})
-		if !strings.Contains(html.fault(), "<title>404 Not Found</title>") {
-			t.Errorf("for any type: %s", html.text)
+		html := func(title, text string) string {
+			return "<html>\n <head>\n  <title>" + title + "</title>\n </head>\n <body>\n  <h1>" + title + "</h1>\n  " + text + "\n </body>\n</html>"
 		}
-		text := w.send(sent{method: "GET", path: "/v2/nonsense", header: map[string]string{"Accept": "text/plain"}})
-		if !strings.HasPrefix(text.fault(), "404 Not Found\n") {
-			t.Errorf("for plain text: %s", text.text)
+		const browser = "The resource could not be generated that was acceptable to your browser"
+		for _, tt := range []struct {
+			method, path, accept string
+			status               int
+			fault                string
+		}{
+			{"GET", "/v2/nonsense", "*/*", 404, html("404 Not Found", "The resource could not be found.<br /><br />\n\n\n")},
+			{"GET", "/v2/nonsense", "", 404, "404 Not Found\n\nThe resource could not be found.\n\n   "},
+			{"GET", "/v2/nonsense", "text/html", 406, html("406 Not Acceptable", browser+"\n(content of type text/html. <br /><br />\n")},
+			{"GET", "/v2/devices", "text/plain", 406, "406 Not Acceptable\n\n" + browser + " (content of type text/plain. \n\n "},
+			{"GET", "/v2/devices.json", "text/plain", 200, ""},
+			{"GET", "/", "text/html", 406, ""},
+			{"GET", "/v2", "text/html", 406, ""},
+			{"PUT", "/v2/devices", "text/html", 405, html("405 Method Not Allowed", "The method PUT is not allowed for this resource. <br /><br />\n")},
+			{"PUT", "/v2/devices", "text/plain", 405, "405 Method Not Allowed\n\nThe method PUT is not allowed for this resource. \n\n "},
+		} {
+			r := w.send(sent{method: tt.method, path: tt.path, header: map[string]string{"Accept": tt.accept}})
+			if r.status != tt.status || tt.fault != "" && r.fault() != tt.fault || tt.status != 200 && r.header.Get("Vary") != "" {
+				t.Errorf("%s %s for %q: got %d %q, Vary %q; want %d %q", tt.method, tt.path, tt.accept, r.status, r.fault(), r.header.Get("Vary"), tt.status, tt.fault)
+			}
 		}
+	}},
+	{"requests without a token", func(t *testing.T, w *world, _ bool) {
+		for _, path := range []string{"/v2/devices", "/v2/nonsense", "/"} {
+			r := w.send(sent{method: "OPTIONS", path: path, token: "none"})
+			if r.status != 200 || r.text != "" || r.header.Get("X-Openstack-Request-Id") != "" {
+				t.Errorf("OPTIONS %s: %d %q %v", path, r.status, r.text, r.header)
+			}
+		}
+		for _, path := range []string{"/", "/v2", "/v2.json", "/accelerator/v2/"} {
+			for _, method := range []string{"HEAD", "POST", "DELETE"} {
+				if r := w.send(sent{method: method, path: path, token: "none"}); r.status != 405 || r.header.Get("Allow") != "GET" {
+					t.Errorf("%s %s: %d, Allow %q", method, path, r.status, r.header.Get("Allow"))
+				}
+			}
+		}
+	}},
+	{"json after the path", func(_ *testing.T, w *world, _ bool) {
+		w.profile("p", oneFPGA)
+		w.want(w.send(sent{method: "GET", path: "/v2/device_profiles/p.json", version: "2.2"}), 200, "")
+		device := w.server.Devices()[0].UUID
+		w.want(w.get("/v2/devices/"+device+".json"), 200, "")
+		w.want(w.send(sent{method: "POST", path: "/v2/devices/" + device + "/enable.json"}), 204, "")
+		w.want(w.get("/v2/devices/x.y.json"), 404, "Device not found with uuid=x.y")
+	}},
+	{"numbers of a version", func(t *testing.T, w *world, _ bool) {
+		for value, want := range map[string]string{"2.01": "accelerator 2.1", "+2.1": "accelerator 2.1", "2. 1": "accelerator 2.1", "2.1.1": "", "2": ""} {
+			r := w.send(sent{method: "GET", path: "/v2/devices", version: value})
+			if got := r.header.Get("OpenStack-API-Version"); got != want || (r.status == 200) != (want != "") {
+				t.Errorf("%q: got %d, %q, want %q", value, r.status, got, want)
+			}
+		}
+		w.want(w.send(sent{method: "GET", path: "/v2/devices", version: "2.-1"}), 406, "Version 2.-1 was requested but the minor version is not supported by this service. The supported version range is: [2.0, 2.3].")
 	}},
 	{"shapes of the documented samples", func(t *testing.T, w *world, _ bool) {
 		w.fakeProfile("p", 1)
@@ -491,7 +538,29 @@ var deviceScenarios = []scenario{
 		}
 		w.want(post(`{"deployable_id":7,"key":"note","value":"x"}`), either(quirks, 404, 500), "")
 		w.want(post(`{"key":"note","value":"x"}`), either(quirks, 400, 500), "Cannot load 'deployable_id' in the base class")
-		w.want(post(`{"deployable_id":1,"key":"note"}`), either(quirks, 400, 500), "")
+		uncoded := either(quirks, 400, 500)
+		for body, fault := range map[string]string{
+			`{"deployable_id":1,"key":"note"}`:                                           "Column 'value' cannot be null",
+			`{"deployable_id":1,"value":"x"}`:                                            "Column 'key' cannot be null",
+			`{"deployable_id":1,"key":"note","value":null}`:                              "Field `value' cannot be None",
+			`{"deployable_id":1,"key":[],"value":"x"}`:                                   "A string is required in field key, not a list",
+			`{"deployable_id":"x","key":"k","value":"x"}`:                                "invalid literal for int() with base 10: 'x'",
+			`{"deployable_id":[],"key":"k","value":"x"}`:                                 "int() argument must be a string, a bytes-like object or a real number, not 'list'",
+			`{"deployable_id":1,"key":"k","value":"x","id":null}`:                        "Field `id' cannot be None",
+			`{"deployable_id":1,"key":"k","value":"x","created_at":"x"}`:                 "Unable to parse date string 'x'",
+			`{"deployable_id":1,"key":"k","value":"` + strings.Repeat("x", 1<<16) + `"}`: "Data too long for column 'value' at row 1",
+			`[]`: "cyborg.objects.attribute.Attribute() argument after ** must be a mapping, not list",
+		} {
+			w.want(post(body), uncoded, fault)
+		}
+		own := `{"deployable_id":true,"key":"own","value":"` + strings.Repeat("x", 255) + `","uuid":"` + unknownID + `"}`
+		w.want(post(own), 201, "")
+		w.want(post(own), either(quirks, 409, 500), "Attribute with uuid "+unknownID+" already exists.")
+		w.want(w.delete("/v2/attributes/"+unknownID), 204, "")
+		w.want(post(strings.Replace(own, "xxx", "xxxx", 1)), either(quirks, 400, 201), "")
+		if quirks {
+			w.want(w.delete("/v2/attributes/"+unknownID), 204, "")
+		}
 		if err := w.server.Report(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -500,7 +569,7 @@ var deviceScenarios = []scenario{
 		w.want(w.delete("/v2/attributes/"+uuid), 404, "Attribute not found with uuid="+uuid)
 		w.want(w.delete("/v2/attributes"), 400, `Missing argument: "uuid"`)
 	}},
-	{"sort and limit", func(t *testing.T, w *world, _ bool) {
+	{"sort and limit", func(t *testing.T, w *world, quirks bool) {
 		if err := w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{fake.New("cn1")}}); err != nil {
 			t.Fatal(err)
 		}
@@ -518,6 +587,9 @@ var deviceScenarios = []scenario{
 			"":                                     "cn0 cn1",
 			"?type=FPGA":                           "cn1 cn0", // the newest comes first as soon as anything is asked for
 			"?filters.field=limit&filters.value=1": "cn1",
+			"?filters.field=limit&filters.value=0": "",
+			"?filters[0].value=x":                  "cn1 cn0",
+			"?filters[0].field=sort_dir&filters[0].value=asc-nullsfirst":                                          "cn0 cn1",
 			"?filters.field=sort_key&filters.value=hostname&filters.field=sort_dir&filters.value=asc":             "cn0 cn1",
 			"?filters[0].field=sort_key&filters[0].value=id&filters[1].field=limit&filters[1].value=1":            "cn1",
 			"?filters.field=marker&filters.value=x&filters.field=sort_dir&filters.value=asc":                      "cn0 cn1",
@@ -531,7 +603,17 @@ var deviceScenarios = []scenario{
 		}
 		w.want(w.get("/v2/devices?filters.field=sort_key&filters.value=bogus"), 400, `The sort_key value "bogus" is an invalid field for sorting`)
 		w.want(w.get("/v2/devices?filters.field=colour&filters.value=red"), 400, "")
-		w.want(w.get(`/v2/devices?filters=[{"field":"limit"}]`), 400, `Unknown argument: "filters"`)
+		w.want(w.get(`/v2/devices?filters=x&foo=1`), 400, "Invalid input for field/attribute filters. Value: 'x'. unable to convert to ArrayType. Error: FilterType() takes no arguments")
+		w.want(w.get("/v2/devices?filters[0].x=1"), 400, `Unknown argument: "filters[0].x"`)
+		uncoded := either(quirks, 400, 500)
+		for query, fault := range map[string]string{
+			"field=limit&filters[0].value=x":    "invalid literal for int() with base 10: 'x'",
+			"field=limit":                       "int() argument must be a string, a bytes-like object or a real number, not 'UnsetType'",
+			"field=limit&filters[0].value=-1":   "",
+			"field=sort_dir&filters[0].value=x": "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, desc-nullslast",
+		} {
+			w.want(w.get("/v2/devices?filters[0]."+query), uncoded, fault)
+		}
 		named := w.get("/v2/deployables?filters.field=name&filters.value=cn1_FakeDevice").list(t, "deployables")
 		if len(named) != 1 || named[0]["name"] != "cn1_FakeDevice" {
 			t.Errorf("by name: %v", named)

@@ -109,53 +109,61 @@ func Operations() []sim.OperationName {
 	return names
 }
 
-// canonicalPath is one form of the paths that upstream accepts: no trailing slash, no ".json" on a
-// collection, always with the version.
+// canonicalPath is one form of the paths that upstream accepts: no trailing slash, no ".json", always with the version.
 func canonicalPath(path string) string {
-	path = strings.TrimRight(path, "/")
+	path = strings.TrimSuffix(strings.TrimRight(path, "/"), jsonExtension)
 	if path == "" {
 		return ""
 	}
-	if path != "/v2" && path != "/v2.json" && !strings.HasPrefix(path, "/v2/") {
+	if path != "/v2" && !strings.HasPrefix(path, "/v2/") {
 		path = "/v2" + path
-	}
-	if strings.Count(path, "/") <= 2 {
-		path = strings.TrimSuffix(path, ".json")
 	}
 	return path
 }
 
-// handle checks a call in upstream's order: token, version, path, method, and then the handler's own
-// checks.
+// jsonExtension at the end of a path chooses JSON, whatever the client accepts.
+const jsonExtension = ".json"
+
+// handle checks a call in upstream's order: token, version, path and method, Accept, and then the
+// handler's own checks. The middlewares in front answer OPTIONS and know the public documents by their paths.
 func (s *Server) handle(c *simhttp.Call) error {
-	public := c.Route != nil && (c.Route.Pattern == "" || c.Route.Pattern == "/v2")
-	if public && c.Route.Pattern == "" {
-		return c.Dispatch()
+	if c.Method == http.MethodOptions {
+		c.W.Header().Del(simhttp.RequestIDHeader)
+		return c.Empty(http.StatusOK)
 	}
-	if !public {
+	path := canonicalPath(strings.TrimPrefix(c.URL.Path, c.Mount))
+	if path != "" && path != "/v2" {
 		if err := c.Authenticate(s.verifier, s.serviceRoles()...); err != nil {
 			return err
 		}
 	}
-	if err := s.negotiate(c); err != nil {
-		return err
+	if path != "" {
+		if err := s.negotiate(c); err != nil {
+			return err
+		}
 	}
 	if c.Route == nil {
-		clearVersion(c.W.Header())
 		return s.unrouted(c)
 	}
-	if !acceptsJSON(c.Request) {
-		return notAcceptable("")
+	if err := acceptsJSON(c); err != nil {
+		return err
 	}
 	return c.Dispatch()
 }
 
-// acceptsJSON reports whether the client accepts JSON.
-func acceptsJSON(r *http.Request) bool {
-	accept := strings.Join(r.Header.Values("Accept"), ",")
-	return accept == "" || slices.ContainsFunc([]string{"json", "*/*", "application/*"}, func(known string) bool {
-		return strings.Contains(accept, known)
-	})
+// acceptsJSON refuses a client that does not accept JSON. The answer has no version headers.
+func acceptsJSON(c *simhttp.Call) error {
+	accept := strings.Join(c.Header.Values("Accept"), ",")
+	if accept == "" || strings.HasSuffix(strings.TrimRight(c.URL.Path, "/"), jsonExtension) {
+		return nil
+	}
+	for _, known := range []string{"json", "*/*", "application/*"} {
+		if strings.Contains(accept, known) {
+			return nil
+		}
+	}
+	clearVersion(c.W.Header())
+	return notAcceptable("")
 }
 
 // links writes the addresses of resources.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // AllAttributes iterates over the attributes of all deployables, oldest first.
@@ -24,11 +25,35 @@ func (t Tx) Attribute(uuid string) (Attribute, error) {
 	return Attribute{}, Refuse(NotFound, "Attribute not found with uuid=%s", uuid)
 }
 
-// CreateAttribute stores an attribute of a user.
-func (t Tx) CreateAttribute(deployable, key, value string, now time.Time) Attribute {
-	return t.insertAttribute(Attribute{
-		UUID: t.s.attributes.newUUID(t, kindAttribute, t.number(kindAttribute)), CreatedAt: now, Deployable: deployable, Key: key, Value: value, ByUser: true,
-	})
+// Check applies the limits of upstream's columns; without quirks also those that upstream lacks.
+func (a Attribute) Check(quirks bool) error {
+	most := maxText
+	if !quirks {
+		most = MaxName
+	}
+	switch {
+	case len(a.UUID) > maxUUID:
+		return tooLong("uuid")
+	case len(a.Key) > most:
+		return tooLong("key")
+	case len(a.Value) > most:
+		return tooLong("value")
+	case !quirks && a.UUID != "" && !uuids.Like(a.UUID):
+		return Refuse(Invalid, "Expected a uuid but received %s.", a.UUID)
+	}
+	return nil
+}
+
+// CreateAttribute stores an attribute of a user, which was checked.
+func (t Tx) CreateAttribute(a Attribute, now time.Time) (Attribute, error) {
+	if a.UUID == "" {
+		a.UUID = t.s.attributes.newUUID(t, kindAttribute, t.number(kindAttribute))
+	}
+	if _, err := t.Attribute(a.UUID); err == nil {
+		return a, Refuse(BadState, "Attribute with uuid %s already exists.", a.UUID)
+	}
+	a.CreatedAt, a.ByUser = now, true
+	return t.insertAttribute(a), nil
 }
 
 // DeleteAttribute deletes an attribute of a user or a driver.

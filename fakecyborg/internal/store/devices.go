@@ -32,8 +32,11 @@ func (t Tx) Device(uuid string) (Device, error) {
 	return Device{}, Refuse(NotFound, "Device not found with uuid=%s", uuid)
 }
 
-// SetDeviceStatus stores the status of a device.
+// SetDeviceStatus stores the status of a device. One that has it already is not changed.
 func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
+	if d, err := t.Device(uuid); err != nil || d.Status == status {
+		return
+	}
 	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.UpdatedAt = status, now })
 }
 

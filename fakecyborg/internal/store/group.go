@@ -110,7 +110,7 @@ func (g Group) requests(quirks bool) (total int, err error) {
 			return 0, Refuse(Uncoded, "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
 		}
 		if ok {
-			n, err := parseAmount(amount)
+			n, err := ParseInteger(amount)
 			if err != nil {
 				return 0, err
 			}
@@ -122,7 +122,7 @@ func (g Group) requests(quirks bool) (total int, err error) {
 		if !strings.HasPrefix(item.Key, PrefixResources) || item.Value == nil || !quirks && strings.HasPrefix(item.Key, PrefixResources+memoryClass) {
 			continue
 		}
-		n, err := parseAmount(*item.Value)
+		n, err := ParseInteger(*item.Value)
 		if err != nil {
 			return 0, err
 		}
@@ -133,7 +133,7 @@ func (g Group) requests(quirks bool) (total int, err error) {
 
 // amountOf is a stored amount, which may be negative, 0 for one that is not a number.
 func amountOf(text string) int {
-	n, err := parseAmount(text)
+	n, err := ParseInteger(text)
 	if err != nil {
 		return 0
 	}
@@ -146,17 +146,14 @@ var integer = regexp.MustCompile(`^[+-]?\p{Nd}+(_\p{Nd}+)*$`)
 // IsInteger reports whether Python's int() reads the text.
 func IsInteger(text string) bool { return integer.MatchString(strings.TrimSpace(text)) }
 
-// mostOf is beyond any amount that is served.
-const mostOf = math.MaxInt32
-
-// parseAmount reads a number as Python's int() does. One beyond mostOf is mostOf.
-func parseAmount(text string) (n int, err error) {
+// ParseInteger reads a number as Python's int() does, with its error. One beyond [math.MaxInt32] is that.
+func ParseInteger(text string) (n int, err error) {
 	if !IsInteger(text) {
 		return 0, Refuse(Uncoded, "invalid literal for int() with base 10: '%s'", text)
 	}
 	for _, r := range text {
-		if unicode.Is(unicode.Nd, r) && n < mostOf {
-			n = min(10*n+digit(r), mostOf)
+		if unicode.Is(unicode.Nd, r) && n < math.MaxInt32 {
+			n = min(10*n+digit(r), math.MaxInt32)
 		}
 	}
 	if strings.Contains(text, "-") {

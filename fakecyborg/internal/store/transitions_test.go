@@ -260,7 +260,10 @@ func TestAttributesOfUsersStay(t *testing.T) {
 		pci := f.deployable("pci")
 		f.Update(nil, func(tx store.Tx) {
 			before := len(tx.Attributes(pci.UUID))
-			user := tx.CreateAttribute(pci.UUID, "trait9", "CUSTOM_OF_USER", now())
+			user, err := tx.CreateAttribute(store.Attribute{Deployable: pci.UUID, Key: "trait9", Value: "CUSTOM_OF_USER"}, now())
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, trait := range tx.Reported(pci).Traits {
 				if trait == user.Value {
 					t.Error("Placement gets the attribute of a user")
