@@ -1,9 +1,11 @@
 package fakecyborg_test
 
 import (
+	"bytes"
 	stdcmp "cmp"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -397,5 +399,41 @@ func TestDirectProfilesFollowTheRulesOfTheAPI(t *testing.T) {
 	}
 	if q, err := again.CreateDeviceProfile("p", groups); err != nil || q.UUID != p.UUID {
 		t.Errorf("the same seed made %s, then %s, %v", p.UUID, q.UUID, err)
+	}
+}
+
+// A service token shows the requests of every project, unlike upstream's: who rests on it is recorded, and warned of once.
+func TestAnswersThatRestOnTheServiceTokenAreMarked(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		var log bytes.Buffer
+		var deviations []string
+		w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{fake.New("cn0")},
+			fakecyborg.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+			fakecyborg.WithObserver(func(e sim.Exchange) { deviations = append(deviations, e.Deviation) }))
+		w.fakeProfile("p", 2)
+		arqs := w.arqs("p")
+		deviations = nil
+		as := func(token, method, path, body string) reply {
+			return w.send(sent{method: method, path: "/v2/accelerator_requests" + path, body: body, token: token})
+		}
+		absent := "ExtArq not found with uuid=" + arqs[0]
+		w.want(as("nova", "PATCH", "", binding(instanceA, fakeProvider(), arqs[0])), either(quirks, 202, 404), either(quirks, "", absent))
+		w.want(as("nova", "GET", "?instance="+instanceA, ""), 200, "")
+		w.want(as("nova", "GET", "", ""), 200, "")
+		w.want(as("nova", "DELETE", "/"+arqs[0], ""), either(quirks, 204, 404), either(quirks, "", absent))
+		w.want(as("", "PATCH", "", binding(instanceB, fakeProvider(), arqs[1])), 202, "")
+		w.want(as("nova", "DELETE", "?instance="+instanceB, ""), 204, "")
+		for i, want := range []string{arqs[0], arqs[0], "", arqs[0], "", arqs[1]} {
+			if quirks {
+				want = ""
+			}
+			if (deviations[i] != "") != (want != "") || !strings.Contains(deviations[i], want) {
+				t.Errorf("quirks %t, request %d: deviation %q, want one about %q", quirks, i, deviations[i], want)
+			}
+		}
+		if got, want := strings.Count(log.String(), "level=WARN"), either(quirks, 1, 0); got != want {
+			t.Errorf("quirks %t: %d warnings, want %d:\n%s", quirks, got, want, log.String())
+		}
 	}
 }

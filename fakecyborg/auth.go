@@ -27,6 +27,21 @@ func (s *Server) novaScope(c *simhttp.Call) store.Scope {
 	return scope
 }
 
+// noteForeign notes that an answer rests on a request that only the service token shows to the caller: upstream answers as if
+// it did not exist. A client that sends no token of the request's owner passes here and fails on a real cloud.
+func (s *Server) noteForeign(c *simhttp.Call, a store.ARQ) {
+	scope := s.scope(c)
+	if scope.All || a.Project == scope.Project {
+		return
+	}
+	c.Deviation = fmt.Sprintf("the service token shows ARQ %s of project %s to project %s: the real Cyborg ignores it and does not find the ARQ", a.UUID, a.Project, scope.Project)
+	s.foreign.Do(func() {
+		if s.logger != nil {
+			s.logger.Warn("Cyborg served an ARQ of another project because of a service token: the real Cyborg does not find it; send the owner's or an administrator's token as X-Auth-Token", "operation", c.Route.Operation, "arq", a.UUID, "arq project", a.Project, "caller project", scope.Project)
+		}
+	})
+}
+
 // errServiceToken is upstream's refusal since CVE-2026-40214.
 var errServiceToken error = &store.Refusal{
 	Kind: store.Forbidden, Text: "This operation requires a service token. Use the Compute API to manage instance accelerators.",

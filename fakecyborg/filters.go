@@ -23,7 +23,7 @@ var filterNames = []string{
 // indexedFilter is the second of the two forms of an argument: filters[0].field.
 var indexedFilter = regexp.MustCompile(`^filters\[(\d{1,9})\]\.(field|value)$`)
 
-// sortDirs are the directions of oslo.db, and what becomes of rows without a value, which there are none of.
+// sortDirs are the directions of oslo.db, with the place of rows without a value. Every row has one.
 var sortDirs = []string{"asc", "desc", "asc-nullsfirst", "asc-nullslast", "desc-nullsfirst", "desc-nullslast"}
 
 // filter is one of the filters argument; nil for a half that is not given.

@@ -55,7 +55,7 @@ func (s *Server) listARQs(c *simhttp.Call) error {
 		if scope.All && instance == "" {
 			most = tx.CountARQs()
 		}
-		body = s.arqsBody(c, tx, most, s.selectARQs(tx, scope, instance, bindState == stateResolved, &err))
+		body = s.arqsBody(c, tx, most, s.selectARQs(c, tx, scope, instance, bindState == stateResolved, &err))
 	})
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Server) listARQs(c *simhttp.Call) error {
 
 // selectARQs iterates over the visible requests until there is an error. Of an instance
 // either all are resolved or none is shown; without an instance those that are resolved are.
-func (s *Server) selectARQs(tx store.Tx, scope store.Scope, instance string, resolved bool, err *error) iter.Seq[store.ARQ] {
+func (s *Server) selectARQs(c *simhttp.Call, tx store.Tx, scope store.Scope, instance string, resolved bool, err *error) iter.Seq[store.ARQ] {
 	shown := s.conductor.ShownState(tx, s.clock.Now())
 	return func(yield func(store.ARQ) bool) {
 		for a := range tx.ARQs(instance, scope) {
@@ -75,6 +75,7 @@ func (s *Server) selectARQs(tx store.Tx, scope store.Scope, instance string, res
 			case unresolved:
 				continue
 			default:
+				s.noteForeign(c, a)
 				*err = s.showable(a)
 			}
 			if *err != nil || !yield(a) {
@@ -143,7 +144,7 @@ func profileName(body json.RawMessage) (string, error) {
 	switch {
 	case err != nil, jsonKind(name) == 'n':
 		return "", raised("DeviceProfile name needed.")
-	case jsonKind(name) == '[', jsonKind(name) == '{': // the error is that of the database
+	case jsonKind(name) == '[', jsonKind(name) == '{': // the error is from the database
 		return "", raised("device_profile_name: %s is not a text", str(name))
 	}
 	return str(name), nil
@@ -233,6 +234,19 @@ func (s *Server) patchARQs(c *simhttp.Call) error {
 		return err
 	}
 	scope := s.novaScope(c)
+	s.db.View(func(tx store.Tx) {
+		for _, p := range work {
+			if a, err := tx.ARQ(p.ARQ, scope); err == nil {
+				s.noteForeign(c, a)
+			}
+			if p.Args.Instance == "" {
+				continue
+			}
+			for a := range tx.ARQs(p.Args.Instance, scope) { // which refuse the bind
+				s.noteForeign(c, a)
+			}
+		}
+	})
 	if err := s.conductor.Apply(c.Context(), agent.Caller{Project: s.owner(c), Scope: scope}, work); err != nil {
 		return err
 	}
@@ -313,6 +327,7 @@ func (s *Server) checkDeletable(c *simhttp.Call, uuids []string) (err error) {
 			if err != nil {
 				return
 			}
+			s.noteForeign(c, a)
 		}
 	})
 	return err
@@ -327,6 +342,7 @@ func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
 	var uuids []string
 	s.db.View(func(tx store.Tx) {
 		for a := range tx.ARQs(instance, s.novaScope(c)) {
+			s.noteForeign(c, a)
 			uuids = append(uuids, a.UUID)
 		}
 	})

@@ -145,7 +145,7 @@ func TestErrorBodiesFollowWhatIsAccepted(t *testing.T) {
 	for accept, want := range map[string]string{
 		"application/json": `{"code":404,"title":"Not Found","description":""}`,
 		"*/*":              "<h1>404 Not Found</h1>",
-		"text/plain":       "404 Not Found",
+		"":                 "404 Not Found\n\n",
 	} {
 		r := w.send(sent{method: "GET", path: "/v2/planets", header: map[string]string{"Accept": accept}})
 		text, _ := r.object(t)["error_message"].(string)

@@ -114,7 +114,7 @@ func checkGroupMember(m member) error {
 	}
 	switch jsonKind(m.value) {
 	case '"':
-		if !store.IsInteger(textOf(m.value)) {
+		if _, err := store.ParseInteger(textOf(m.value)); err != nil {
 			return store.Refuse(store.Invalid, "Resources number %s is invalid", textOf(m.value))
 		}
 	case 'n', '[', '{':

@@ -23,7 +23,7 @@ func (s *Server) router() *simhttp.Router {
 }
 
 func (s *Server) requestRoutes() []simhttp.Route {
-	profile := simhttp.Input{Body: []string{"[].name", "[].description", "[].uuid", "[].groups[].*"}}
+	profile := simhttp.Input{Body: []string{"[].name", "[].description", "[].uuid", "[].groups[].*", "[].id", "[].created_at", "[].updated_at"}}
 	create := simhttp.Input{Body: []string{"device_profile_name"}}
 	if s.cfg.UseImageUUID {
 		create.Body = append(create.Body, "image_uuid")
@@ -65,7 +65,7 @@ func (s *Server) hardwareRoutes() []simhttp.Route {
 	if s.release.Attributes == no {
 		return routes
 	}
-	attribute := simhttp.Input{Body: []string{"deployable_id", "key", "value"}}
+	attribute := simhttp.Input{Body: []string{"deployable_id", "key", "value", "uuid", "id", "created_at", "updated_at"}}
 	return append(routes,
 		route(fault.AttributeList, "GET", "attributes", s.guard(ruleAttributeList, s.listAttributes), reads("deployable_id", "key")),
 		route(fault.AttributeCreate, "POST", "attributes", s.guard(ruleAttributeCreate, s.createAttribute), attribute),

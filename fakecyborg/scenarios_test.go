@@ -424,7 +424,7 @@ var profileScenarios = []scenario{
 		w.want(w.get("/v2/device_profiles?uuid=x"), 400, `Unknown argument: "uuid"`)
 		w.want(w.get("/v2/device_profiles?uuid=x&id=y"), 400, `Unknown argument: "id, uuid"`)
 		if got := w.get("/v2/device_profiles?name=a&name=b,c").list(t, "device_profiles"); len(got) != 2 {
-			t.Errorf("of two names: %v, want those of the last", got)
+			t.Errorf("of two names: %v, want the names in the last argument", got)
 		}
 	}},
 	{"arguments of a profile delete", func(t *testing.T, w *world, _ bool) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
@@ -36,6 +37,7 @@ type Server struct {
 	service   *simhttp.Service
 	db        *store.Store
 	conductor *agent.Conductor
+	foreign   sync.Once // the warning of noteForeign
 }
 
 // New returns a server without hosts and profiles. The error matches [ErrConfig].

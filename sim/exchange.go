@@ -50,6 +50,9 @@ type Exchange struct {
 	GlobalRequestID string `json:"global_request_id,omitempty"`
 	// Status is the status sent, 0 if the connection was dropped.
 	Status int `json:"status"`
+	// Deviation says why the real service would have answered otherwise, where the simulator accepts by default
+	// what it refuses: "the service token shows ARQ ... of project ...".
+	Deviation string `json:"deviation,omitempty"`
 	// Fault is the action of the fault rule that acted, if one did.
 	Fault    string        `json:"fault,omitempty"`
 	Started  time.Time     `json:"started"`

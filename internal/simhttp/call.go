@@ -26,8 +26,10 @@ type Call struct {
 	// Identity is that of the token, once it was checked.
 	Identity Identity
 	// Minor is that of the microversion, once it was negotiated.
-	Minor   int
-	service string // its name, which is its type in the catalog
+	Minor int
+	// Deviation is the Deviation of the recorded exchange. A handler sets it.
+	Deviation string
+	service   string // its name, which is its type in the catalog
 }
 
 // Error is a refusal. Each service has its own form of it on the wire.

@@ -65,7 +65,7 @@ func (e *numbered) described() sim.Exchange {
 
 // size is about how much memory an exchange takes, in bytes.
 func (e *numbered) size() int64 {
-	n := int(e.logBytes) + int(unsafe.Sizeof(*e)) + len(e.From) + len(e.Method) + len(e.Path) + len(e.Query) + len(e.Subject) + len(e.RequestID) + len(e.GlobalRequestID) + len(e.Microversion)
+	n := int(e.logBytes) + int(unsafe.Sizeof(*e)) + len(e.From) + len(e.Method) + len(e.Path) + len(e.Query) + len(e.Subject) + len(e.RequestID) + len(e.GlobalRequestID) + len(e.Microversion) + len(e.Deviation)
 	for _, what := range e.Unrecognized {
 		n += int(unsafe.Sizeof(what)) + len(what)
 	}

@@ -95,10 +95,10 @@ func (s *Service) answer(out *statusWriter, r *http.Request) {
 	}
 	if rule.Action == fault.Late && !refused {
 		late := exchange // only this copy outlives the call
-		s.serveLate(c, rule, func(answer http.Header) { s.end(scope, number, late, out.status, answer) })
+		s.serveLate(c, rule, func(answer http.Header) { s.end(scope, number, c, late, out.status, answer) })
 		return
 	}
-	defer func() { s.end(scope, number, exchange, out.status, out.Header()) }()
+	defer func() { s.end(scope, number, c, exchange, out.status, out.Header()) }()
 	if refused {
 		s.WriteError(c, Refuse(http.StatusBadRequest, "The simulator is strict about requests. Unrecognized: %s", strings.Join(exchange.Unrecognized, ", ")))
 		return
@@ -135,7 +135,8 @@ func (s *Service) begin(c *Call) sim.Exchange {
 }
 
 // end records an exchange.
-func (s *Service) end(scope *scope, number uint64, exchange sim.Exchange, status int, answer http.Header) {
+func (s *Service) end(scope *scope, number uint64, c *Call, exchange sim.Exchange, status int, answer http.Header) {
+	exchange.Deviation = c.Deviation
 	exchange.Status, exchange.Duration = status, s.Clock.Now().Sub(exchange.Started)
 	exchange.Microversion = lastWord(answer.Get(s.VersionHeader))
 	scope.recorder.add(number, exchange, scope.log, scope.secrets)

@@ -328,6 +328,8 @@ func (c *Conductor) setStatusAsUpstream(ctx context.Context, d store.Device, sta
 	switch {
 	case !found:
 		return store.Refuse(store.Internal, "list index out of range")
+	case want.Class == "": // a user deleted the attribute, and the name of upstream's error is wrong
+		return store.Refuse(store.Internal, "module 'cyborg.accelerator.common.exception' has no attribute 'ResourceNotFound'")
 	case c.cfg.Placement == nil:
 		return nil
 	}

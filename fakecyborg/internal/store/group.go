@@ -143,12 +143,9 @@ func amountOf(text string) int {
 // integer is the form of a number that Python's int() reads, with any digits of Unicode.
 var integer = regexp.MustCompile(`^[+-]?\p{Nd}+(_\p{Nd}+)*$`)
 
-// IsInteger reports whether Python's int() reads the text.
-func IsInteger(text string) bool { return integer.MatchString(strings.TrimSpace(text)) }
-
 // ParseInteger reads a number as Python's int() does, with its error. One beyond [math.MaxInt32] is that.
 func ParseInteger(text string) (n int, err error) {
-	if !IsInteger(text) {
+	if !integer.MatchString(strings.TrimSpace(text)) {
 		return 0, Refuse(Uncoded, "invalid literal for int() with base 10: '%s'", text)
 	}
 	for _, r := range text {
