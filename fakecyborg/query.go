@@ -46,7 +46,7 @@ func (s *Server) arguments(c *simhttp.Call, others ...string) (arguments, error)
 	}
 	known := slices.Concat(c.Route.Query, others)
 	for _, name := range known {
-		if err := s.checkType(name, args[name]); err != nil {
+		if err := s.checkType(c, name, args[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Server) arguments(c *simhttp.Call, others ...string) (arguments, error)
 }
 
 // checkType refuses the values of an argument that are not of its type. Only a text can be given twice.
-func (s *Server) checkType(name string, values []string) error {
+func (s *Server) checkType(c *simhttp.Call, name string, values []string) error {
 	if len(values) == 0 {
 		return nil
 	}
@@ -63,6 +63,8 @@ func (s *Server) checkType(name string, values []string) error {
 		value = store.PythonList(values...)
 	}
 	switch {
+	case name == "instance" && c.Method == http.MethodGet: // in every release
+		return checkUUID(name, value)
 	case name == "instance":
 		return s.checkUUID(name, value)
 	case name == "deployable_id" && list:
