@@ -3,8 +3,6 @@ package fakecyborg
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
@@ -71,41 +69,6 @@ func itemsOf(array json.RawMessage) []json.RawMessage {
 		return nil
 	}
 	return items
-}
-
-// textsOf is the fields of a JSON object that have one of the names and are not null, as text.
-// The error names the field after what the object is.
-func textsOf(what string, object json.RawMessage, names ...string) (map[string]string, error) {
-	texts := make(map[string]string, len(names))
-	for _, m := range membersOf(object) {
-		if !slices.Contains(names, m.key) || jsonKind(m.value) == 'n' {
-			continue
-		}
-		text, err := scalarText(m.value)
-		if err != nil {
-			return nil, store.Refuse(store.Invalid, "%s%s: %v", what, m.key, err)
-		}
-		texts[m.key] = text
-	}
-	return texts, nil
-}
-
-// scalarText is a JSON string, number or boolean as the text that upstream stores, where 1 is
-// "1" and true is "True".
-func scalarText(value json.RawMessage) (string, error) {
-	switch jsonKind(value) {
-	case '"':
-		var text string
-		err := json.Unmarshal(value, &text)
-		return text, err
-	case '0':
-		return string(bytes.TrimSpace(value)), nil
-	case 't':
-		return "True", nil
-	case 'f':
-		return "False", nil
-	}
-	return "", fmt.Errorf("%s is not a text", bytes.TrimSpace(value))
 }
 
 // jsonText encodes plain values, which cannot fail.

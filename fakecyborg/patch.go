@@ -124,17 +124,22 @@ func setArgs(args *store.BindArgs, values map[string]json.RawMessage, needsProje
 		to   *string
 	}{{fieldHost, &args.Host}, {fieldProvider, &args.Provider}, {fieldInstance, &args.Instance}, {fieldProject, &args.Project}} {
 		raw := values[field.name]
+		if field.name == fieldProject && !needsProject && !truthy(raw) {
+			raw = nil
+		}
 		if jsonKind(raw) == 'n' {
 			if field.name != fieldProject || needsProject {
 				absent = append(absent, field.name)
 			}
 			continue
 		}
-		text, err := scalarText(raw)
-		if err != nil {
-			return store.BadPatch("%s: %v", field.name, err)
+		var err error
+		if *field.to = str(raw); field.name == fieldHost || field.name == fieldProject { // upstream's UUIDs may be anything
+			*field.to, err = textField(member{field.name, raw})
 		}
-		*field.to = text
+		if err != nil {
+			return err
+		}
 	}
 	if len(absent) > 0 {
 		return store.BadPatch("Fields absent in patch %s", strings.Join(absent, ","))

@@ -361,7 +361,7 @@ var arqScenarios = []scenario{
 			{`[{"path":"/hostname","value":"h"}]`, uncoded, "'op'"},
 			{`[{"op":"add","value":"h"}]`, uncoded, "'path'"},
 			{`[{"path":5,"op":"add","value":"h"}]`, uncoded, "'int' object has no attribute 'lstrip'"},
-			{`[{"path":"/hostname","op":"add","value":"h"},{"path":"/device_rp_uuid","op":"add","value":[]},{"path":"/instance_uuid","op":"add","value":"i"}]`, 400, ""},
+			{`[{"path":"/hostname","op":"add","value":[]},{"path":"/device_rp_uuid","op":"add","value":"r"},{"path":"/instance_uuid","op":"add","value":"i"}]`, uncoded, "A string is required in field hostname, not a list"},
 		} {
 			w.want(w.patch(fmt.Sprintf(`{%q:%s}`, arq, tt.ops)), tt.status, tt.fault)
 		}
