@@ -88,9 +88,9 @@ func (v *Violation) Error() string {
 // Validate checks a value of [Decode] against the schema of a name. The error is a
 // *[Violation].
 func (s *Set) Validate(name string, value any) error {
-	n := s.compiled[name]
-	if n == nil {
-		return fmt.Errorf("there is no schema %s", name)
+	n, err := s.node(name)
+	if err != nil {
+		return err
 	}
 	r, _ := s.runs.Get().(*run)
 	if r == nil {
@@ -101,7 +101,18 @@ func (s *Set) Validate(name string, value any) error {
 		s.runs.Put(r)
 		return nil
 	}
-	failed := s.library.bestMatch(r.found)
+	return s.newViolation(s.library.bestMatch(r.found))
+}
+
+func (s *Set) node(name string) (*node, error) {
+	n := s.compiled[name]
+	if n == nil {
+		return nil, fmt.Errorf("there is no schema %s", name)
+	}
+	return n, nil
+}
+
+func (s *Set) newViolation(failed *failure) *Violation {
 	v := &Violation{Phrase: failed.phrase(), failed: failed, library: s.library}
 	v.Keyword, _ = failed.place[len(failed.place)-1].(string)
 	for _, step := range failed.path {
