@@ -130,6 +130,12 @@ const (
 	LimitList                   sim.OperationName = "identity.limit.list"                    // GET /v3/limits
 	LimitGet                    sim.OperationName = "identity.limit.get"                     // GET /v3/limits/{id}
 	LimitModelGet               sim.OperationName = "identity.limit_model.get"               // GET /v3/limits/model
+	CredentialList              sim.OperationName = "identity.credential.list"               // GET /v3/credentials
+	CredentialGet               sim.OperationName = "identity.credential.get"                // GET /v3/credentials/{id}
+	PolicyList                  sim.OperationName = "identity.policy.list"                   // GET /v3/policies
+	PolicyGet                   sim.OperationName = "identity.policy.get"                    // GET /v3/policies/{id}
+	GrantList                   sim.OperationName = "identity.grant.list"                    // GET /v3/projects/{id}/users/{user}/roles
+	GrantCheck                  sim.OperationName = "identity.grant.check"                   // GET /v3/projects/{id}/users/{user}/roles/{role}
 	ApplicationCredentialList   sim.OperationName = "identity.application_credential.list"   // GET /v3/users/{id}/application_credentials
 	ApplicationCredentialGet    sim.OperationName = "identity.application_credential.get"    // GET /v3/users/{id}/application_credentials/{credential}
 	AccessRuleList              sim.OperationName = "identity.access_rule.list"              // GET /v3/users/{id}/access_rules

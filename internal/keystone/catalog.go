@@ -42,12 +42,12 @@ func (s *Server) catalog(c *simhttp.Call) []catalogService {
 	return list
 }
 
-// authCatalog is GET /v3/auth/catalog.
+// authCatalog is GET /v3/auth/catalog, which needs a project.
 func (s *Server) authCatalog(c *simhttp.Call, who session) error {
-	if who.roles == nil {
-		return simhttp.Refuse(http.StatusForbidden, "A project-scoped token is required to produce a service catalog.")
+	if who.project == nil {
+		return simhttp.Refuse(http.StatusForbidden, "You are not authorized to perform the requested action.")
 	}
-	return c.JSON(http.StatusOK, map[string]any{"catalog": s.catalog(c), "links": selfLink(c)})
+	return c.JSON(http.StatusOK, map[string]any{"catalog": s.catalog(c), "links": map[string]string{"self": c.BaseURL() + c.URL.EscapedPath()}})
 }
 
 func selfLink(c *simhttp.Call) map[string]any {

@@ -4,8 +4,10 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -22,10 +24,10 @@ const credentialTimeLayout = "2006-01-02T15:04:05.000000"
 
 // credentialRef names an application credential in an authentication request.
 type credentialRef struct {
-	ID     string `json:"id"`
-	Name   string `json:"name"`
-	Secret string `json:"secret"`
-	User   *ref   `json:"user"`
+	ID     string   `json:"id"`
+	Name   string   `json:"name"`
+	Secret string   `json:"secret"`
+	User   *sentRef `json:"user"`
 }
 
 // credentialRefusal is the answer to an application credential that tries to manage others.
@@ -33,22 +35,17 @@ const credentialRefusal = "Using method 'application_credential' is not allowed 
 
 // byCredential proves a user by an application credential. The token is for its
 // project and roles, and expires with it at the latest.
-func (s *Server) byCredential(id *identityRef) (*session, error) {
-	sent := id.ApplicationCredential
-	switch {
-	case sent == nil:
-		return nil, malformed("application_credential", "identity")
-	case sent.ID == "" && sent.Name == "":
-		return nil, malformed("id or name", "application_credential")
-	case sent.ID == "" && sent.User == nil:
-		return nil, malformed("user", "application_credential")
-	case sent.Secret == "":
-		return nil, malformed("secret", "application_credential")
+func (s *Server) byCredential(payload json.RawMessage) (*session, error) {
+	found, err := s.sentCredential(payload)
+	if err != nil {
+		return nil, err
 	}
-	found, ok := s.findCredential(*sent)
+	var sent credentialRef
+	if err := decode(payload, &sent); err != nil {
+		return nil, err
+	}
 	now, secret := s.Clock.Now(), digestOf(sent.Secret)
-	if !ok || subtle.ConstantTimeCompare(secret[:], found.SecretSHA256[:]) != 1 ||
-		!found.Expires.IsZero() && !now.Before(found.Expires) {
+	if subtle.ConstantTimeCompare(secret[:], found.SecretSHA256[:]) != 1 || !found.Expires.IsZero() && !now.Before(found.Expires) {
 		return nil, unauthorized()
 	}
 	u, p, err := s.directory.owned(found.User, found.Project)
@@ -56,42 +53,73 @@ func (s *Server) byCredential(id *identityRef) (*session, error) {
 		return nil, err
 	}
 	return &session{user: u, project: p, roles: found.Roles, credential: &found, rules: s.rulesOf(found), token: token{
-		Methods: []string{"application_credential"}, Expires: found.Expires, Credential: found.ID,
+		Methods: []string{methodCredential}, Expires: found.Expires, Credential: found.ID,
 	}}, nil
 }
 
-func (s *Server) findCredential(sent credentialRef) (found credential, ok bool) {
-	s.state.db.View(func(tx *tables.Tx) {
-		if sent.ID != "" {
-			found, ok = s.state.credentialByID.Get(tx, sent.ID)
-		} else if owner, known := s.directory.findUser(*sent.User); known {
-			found, ok = s.state.credentialByName.Get(tx, ownName(owner.name, sent.Name))
+// sentCredential looks up the application credential of a request. An unknown id and an unknown name of a user are 404, an
+// unknown name of a credential is 401 (keystone/auth/core.py, _lookup_app_cred).
+func (s *Server) sentCredential(payload json.RawMessage) (found credential, err error) {
+	const target = "application credential"
+	var sent credentialRef
+	if err := decode(payload, &sent); err != nil {
+		return found, err
+	}
+	switch {
+	case sent.ID != "":
+		ok := false
+		s.state.db.View(func(tx *tables.Tx) { found, ok = s.state.credentialByID.Get(tx, sent.ID) })
+		if !ok {
+			return found, notFound("Application Credential", sent.ID)
 		}
-	})
-	return found, ok
+		return found, nil
+	case sent.Name == "":
+		return found, malformed("name or ID", target)
+	case sent.User == nil || *sent.User == (sentRef{}):
+		return found, malformed("user", target)
+	}
+	owner, err := s.sentOwner(*sent.User)
+	if err != nil {
+		return found, err
+	}
+	ok := false
+	s.state.db.View(func(tx *tables.Tx) { found, ok = s.state.credentialByName.Get(tx, ownName(owner, sent.Name)) })
+	if !ok {
+		return found, unauthorized()
+	}
+	return found, nil
 }
 
-// owner finds the user of the path, who must be the caller or be read by an
-// administrator.
-func (s *Server) owner(c *simhttp.Call, who session, policy string, admins bool) (*user, error) {
-	found, ok := s.directory.findUser(ref{ID: c.PathValue("id")})
-	if ok && (who.user == found || admins && slices.Contains(who.roles, roleAdmin)) {
-		return found, nil
+// sentOwner is the name of the user of an application credential.
+func (s *Server) sentOwner(sent sentRef) (string, error) {
+	if id := textOf(sent.ID); id != "" { // before a name, unlike elsewhere
+		sent = sentRef{ID: &id}
 	}
-	return nil, forbidden(policy)
+	named, err := sent.ref("user")
+	switch {
+	case err != nil:
+		return "", err
+	case named.Domain != nil && !named.Domain.exists():
+		return "", unauthorized()
+	}
+	owner, ok := s.directory.findUser(named)
+	switch {
+	case ok:
+		return owner.name, nil
+	case named.Name == "":
+		return "", unauthorized()
+	}
+	return "", notFound("user", named.Name)
 }
 
 // credentialBody is an application credential on the wire. The secret is added once, for
 // its creator.
-func (s *Server) credentialBody(c *simhttp.Call, owner *user, row credential) map[string]any {
+func (s *Server) credentialBody(c *simhttp.Call, owner string, row credential) map[string]any {
 	project, _ := s.directory.findProject(inDomain(row.Project))
 	shown := body(c, "application_credentials", row.ID, map[string]any{ // Keystone's link, which leads nowhere
-		"name": row.Name, "description": nil, "project_id": project.id, "user_id": owner.id,
-		"roles": s.roleBodies(row.Roles), "unrestricted": row.Unrestricted, "expires_at": nil, "system": nil,
+		"name": row.Name, "description": row.Description, "project_id": project.id, "user_id": owner,
+		"roles": s.wholeRoles(row.Roles), "unrestricted": row.Unrestricted, "expires_at": nil, "system": nil,
 	})
-	if row.Description != "" {
-		shown["description"] = row.Description
-	}
 	if !row.Expires.IsZero() {
 		shown["expires_at"] = row.Expires.UTC().Format(credentialTimeLayout)
 	}
@@ -104,11 +132,11 @@ func (s *Server) credentialBody(c *simhttp.Call, owner *user, row credential) ma
 // newCredential is the body of a creation.
 type newCredential struct {
 	Name         string           `json:"name"`
-	Description  string           `json:"description"`
+	Description  *string          `json:"description"`
 	Secret       string           `json:"secret"`
 	ExpiresAt    string           `json:"expires_at"`
 	Roles        []named          `json:"roles"`
-	Unrestricted bool             `json:"unrestricted"`
+	Unrestricted *bool            `json:"unrestricted"`
 	AccessRules  []accessRuleBody `json:"access_rules"`
 }
 
@@ -120,12 +148,20 @@ func newCredentialPaths() []string {
 	}
 }
 
-func (s *Server) createCredential(c *simhttp.Call, who session) error {
-	owner, err := s.owner(c, who, "identity:create_application_credential", false)
+// createCredential is POST on the application credentials of the caller. As in Keystone, the body is checked before the token.
+func (s *Server) createCredential(c *simhttp.Call) error {
+	sent, err := readCredential(c)
 	if err != nil {
 		return err
 	}
-	made, sent, err := s.readCredential(c, who)
+	return s.authenticated(func(c *simhttp.Call, who session) error { return s.addCredential(c, who, sent) })(c)
+}
+
+func (s *Server) addCredential(c *simhttp.Call, who session, sent newCredential) error {
+	if !who.is(c.PathValue("id")) || who.System {
+		return forbidden("identity:create_application_credential")
+	}
+	made, err := s.newCredential(who, sent)
 	if err != nil {
 		return err
 	}
@@ -150,33 +186,33 @@ func (s *Server) createCredential(c *simhttp.Call, who session) error {
 	if err != nil {
 		return err
 	}
-	shown := s.credentialBody(c, owner, made)
+	shown := s.credentialBody(c, who.user.id, made)
 	shown["secret"] = secret
 	return c.JSON(http.StatusCreated, map[string]any{"application_credential": shown})
 }
 
-// readCredential checks a creation: the roles are some of the caller's own.
-func (s *Server) readCredential(c *simhttp.Call, who session) (made credential, sent newCredential, err error) {
+// readCredential reads the body of a creation. No body is an empty one.
+func readCredential(c *simhttp.Call) (newCredential, error) {
 	var body struct {
-		ApplicationCredential json.RawMessage `json:"application_credential"`
+		Credential newCredential `json:"application_credential"`
 	}
-	err = readBody(c, &body)
+	data, err := simhttp.ReadBody(c.Request)
+	if err != nil {
+		return body.Credential, err
+	}
+	if len(data) == 0 {
+		data = []byte("{}")
+	}
+	return body.Credential, decodeValid("application_credential", data, describeAttribute, &body)
+}
+
+// newCredential is the row of a creation: the roles are some of the caller's own.
+func (s *Server) newCredential(who session, sent newCredential) (made credential, err error) {
 	switch {
-	case err != nil && simhttp.AsError(err).Status == http.StatusBadRequest:
-		return made, sent, simhttp.Refuse(http.StatusBadRequest, "Malformed JSON in request body.")
-	case err != nil:
-		return made, sent, err
-	case body.ApplicationCredential == nil:
-		return made, sent, malformed("application_credential", "request body")
-	}
-	if err = decodeValid("application_credential", body.ApplicationCredential, &sent); err != nil {
-		return made, sent, err
-	}
-	switch {
+	case who.credential != nil && !who.credential.unrestricted():
+		return made, forbidden(credentialRefusal)
 	case who.project == nil:
-		return made, sent, simhttp.Refuse(http.StatusBadRequest, "A project-scoped token is required to create an application credential.")
-	case who.credential != nil && !who.credential.Unrestricted:
-		return made, sent, simhttp.Refuse(http.StatusForbidden, credentialRefusal)
+		return made, simhttp.Refuse(http.StatusBadRequest, "A project-scoped token is required to create an application credential.")
 	}
 	made = credential{
 		Name: sent.Name, Description: sent.Description, User: who.User, Project: who.Project,
@@ -184,21 +220,29 @@ func (s *Server) readCredential(c *simhttp.Call, who session) (made credential, 
 	}
 	if len(sent.Roles) > 0 {
 		if made.Roles, err = s.chosenRoles(sent.Roles, who.roles); err != nil {
-			return made, sent, err
+			return made, err
 		}
 	}
 	made.Expires, err = readExpiry(sent.ExpiresAt, s.Clock.Now())
-	return made, sent, err
+	return made, err
 }
 
+// chosenRoles finds the roles of a creation among the caller's own, and adds those that they imply.
 func (s *Server) chosenRoles(refs []named, own []string) ([]string, error) {
+	known := slices.Collect(maps.Keys(s.directory.roleIDs))
+	for _, ref := range refs {
+		isNamed := func(role string) bool { return s.directory.key.Equal(role, ref.Name) }
+		if ref.ID == "" && !slices.ContainsFunc(known, isNamed) {
+			return nil, simhttp.Refuse(http.StatusNotFound, "Role %s is not defined", ref.Name)
+		}
+	}
 	var roles []string
 	for _, ref := range refs {
 		i := slices.IndexFunc(own, func(role string) bool {
 			return s.directory.key.Equal(role, ref.Name) || ref.ID != "" && s.directory.key.Equal(s.directory.roleIDs[role], ref.ID)
 		})
 		if i < 0 {
-			return nil, simhttp.Refuse(http.StatusBadRequest, "Invalid application credential: Could not find role assignment with role: %s%s.", ref.Name, ref.ID)
+			return nil, simhttp.Refuse(http.StatusBadRequest, "Invalid application credential: Cannot create an application credential with unassigned role")
 		}
 		roles = append(roles, own[i])
 	}
@@ -210,22 +254,36 @@ func readExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(layout, text); err == nil && now.Before(at) && at.UTC().Year() <= simhttp.LastYear {
-			return at.UTC(), nil
+	for _, layout := range []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05.999999999"} {
+		at, err := time.Parse(layout, strings.TrimSuffix(text, "Z"))
+		switch {
+		case err != nil || at.Year() > simhttp.LastYear:
+		case at.Before(now):
+			return at, simhttp.Refuse(http.StatusBadRequest, "The 'expires_at' must not be before now. %s", malformedText)
+		default:
+			return at, nil
 		}
 	}
-	return time.Time{}, simhttp.Refuse(http.StatusBadRequest, "Invalid input for field 'expires_at': it is no time in the future.")
+	return time.Time{}, simhttp.Refuse(http.StatusBadRequest, "Timestamp not in expected format. %s", malformedText)
 }
 
 var credentialFilters = filters{"name"}
 
 func (s *Server) listCredentials(c *simhttp.Call, who session) error {
-	owner, err := s.owner(c, who, "identity:list_application_credentials", true)
-	if err != nil {
-		return err
+	id := c.PathValue("id")
+	if !who.is(id) && !who.readsAll() {
+		return forbidden("identity:list_application_credentials")
 	}
-	var rows []credential
+	list := []map[string]any{}
+	if owner, ok := s.directory.findUser(ref{ID: id}); ok {
+		for _, row := range s.credentialsOf(owner) {
+			list = append(list, s.credentialBody(c, id, row))
+		}
+	}
+	return listOf(c, "application_credentials", credentialFilters.apply(c, s.directory.key, list))
+}
+
+func (s *Server) credentialsOf(owner *user) (rows []credential) {
 	s.state.db.View(func(tx *tables.Tx) {
 		for row := range s.state.credentials.All(tx) {
 			if row.User == owner.name {
@@ -233,48 +291,50 @@ func (s *Server) listCredentials(c *simhttp.Call, who session) error {
 			}
 		}
 	})
-	list := []map[string]any{}
-	for _, row := range rows {
-		list = append(list, s.credentialBody(c, owner, row))
-	}
-	return listOf(c, "application_credentials", credentialFilters.apply(c, s.directory.key, list))
+	return rows
 }
 
-// credentialOf finds the credential of the path among those of its user.
-func (s *Server) credentialOf(tx *tables.Tx, c *simhttp.Call, owner *user) (credential, error) {
-	id := c.PathValue("credential")
-	found, ok := s.state.credentialByID.Get(tx, id)
-	if !ok || found.User != owner.name {
-		return found, notFound("Application Credential", id)
+// credentialOf finds the credential of the path, and whose it is for the policy: of its owner, whatever user the path names,
+// and of that user if it does not exist.
+func (s *Server) credentialOf(tx *tables.Tx, c *simhttp.Call) (found credential, owner string, ok bool) {
+	found, ok = s.state.credentialByID.Get(tx, c.PathValue("credential"))
+	if !ok {
+		return found, c.PathValue("id"), false
 	}
-	return found, nil
+	u, ok := s.directory.findUser(inDomain(found.User)) // known, as check says
+	if !ok {
+		return found, "", false
+	}
+	return found, u.id, true
 }
 
 func (s *Server) getCredential(c *simhttp.Call, who session) error {
-	owner, err := s.owner(c, who, "identity:get_application_credential", true)
-	if err != nil {
-		return err
-	}
 	var found credential
-	s.state.db.View(func(tx *tables.Tx) { found, err = s.credentialOf(tx, c, owner) })
-	if err != nil {
-		return err
+	var owner string
+	var ok bool
+	s.state.db.View(func(tx *tables.Tx) { found, owner, ok = s.credentialOf(tx, c) })
+	switch {
+	case !who.is(owner) && !who.readsAll():
+		return forbidden("identity:get_application_credential")
+	case !ok:
+		return notFound("Application Credential", c.PathValue("credential"))
 	}
 	return c.JSON(http.StatusOK, map[string]any{"application_credential": s.credentialBody(c, owner, found)})
 }
 
 // deleteCredential deletes an application credential and the tokens that it gave.
-func (s *Server) deleteCredential(c *simhttp.Call, who session) error {
-	owner, err := s.owner(c, who, "identity:delete_application_credential", true)
-	if err != nil {
-		return err
-	}
-	if who.credential != nil && !who.credential.Unrestricted {
-		return simhttp.Refuse(http.StatusForbidden, credentialRefusal)
-	}
+func (s *Server) deleteCredential(c *simhttp.Call, who session) (err error) {
 	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
-		var found credential
-		if found, err = s.credentialOf(tx, c, owner); err != nil {
+		found, owner, ok := s.credentialOf(tx, c)
+		switch {
+		case !who.is(owner) && !who.has(roleAdmin):
+			err = forbidden("identity:delete_application_credential")
+		case who.credential != nil && !who.credential.unrestricted():
+			err = forbidden(credentialRefusal)
+		case !ok:
+			err = notFound("Application Credential", c.PathValue("credential"))
+		}
+		if err != nil {
 			return
 		}
 		s.state.credentials.Delete(tx, found.Number)

@@ -143,7 +143,7 @@ func TestApplicationCredentials(t *testing.T) {
 		create(token, `{"name":"ci"}`, 409)
 		create(token, `{}`, 400)
 		create(token, `{"name":"x","roles":[{"name":"admin"}]}`, 400)
-		create(token, `{"name":"x","expires_at":"2000-01-01T00:00:00"}`, 400)
+		create(token, `{"name":"x","expires_at":"1999-12-31T23:59:59"}`, 400)
 		create(token, `{"name":"x","expires_at":"soon"}`, 400)
 		create(login(t, server, "demo", "demo"), `{"name":"x"}`, 403)
 		create("stolen", `{"name":"x"}`, 401)
@@ -160,20 +160,17 @@ func TestApplicationCredentials(t *testing.T) {
 			t.Errorf("by name: %d %s", res.StatusCode, res.body)
 		}
 		for name, got := range map[string]answer{
-			"wrong secret": use(made.ID, "x", ""), "unknown": use("x", made.Secret, ""),
+			"wrong secret": use(made.ID, "x", ""), "no secret": use(made.ID, "", ""),
 			"with a scope": use(made.ID, made.Secret, `{"project":{"name":"lab","domain":{"id":"default"}}}`),
 		} {
 			if got.StatusCode != 401 || strings.Contains(got.body, made.Secret) {
 				t.Errorf("%s: %d %s", name, got.StatusCode, got.body)
 			}
 		}
-		if res := use(made.ID, "", ""); res.StatusCode != 400 {
-			t.Errorf("no secret: %d", res.StatusCode)
-		}
 		create(scoped, `{"name":"more"}`, 403) // restricted
 		again := `"identity":{"methods":["token"],"token":{"id":"` + scoped + `"}}`
-		if res := send(t, server, "POST", "/v3/auth/tokens", authBody(again, "")); res.StatusCode != 401 {
-			t.Errorf("trade for another token: %d", res.StatusCode)
+		if res := send(t, server, "POST", "/v3/auth/tokens", authBody(again, "")); res.StatusCode != 403 || !strings.Contains(res.body, "Using a delegated token to create another token is not allowed.") {
+			t.Errorf("trade for another token: %d %s", res.StatusCode, res.body)
 		}
 
 		list := send(t, server, "GET", path, "", "X-Auth-Token", token)
@@ -210,13 +207,17 @@ func TestApplicationCredentials(t *testing.T) {
 		if res := send(t, server, "DELETE", path+"/"+lasting.ID, "", "X-Auth-Token", token); res.StatusCode != 404 {
 			t.Errorf("delete again: %d", res.StatusCode)
 		}
+		if res := use(lasting.ID, "mine", ""); res.StatusCode != 404 || !strings.Contains(res.body, "Could not find Application Credential: "+lasting.ID) {
+			t.Errorf("use of the deleted one: %d %s", res.StatusCode, res.body)
+		}
 		if !slices.Contains(server.Operations(), fault.ApplicationCredentialCreate) {
 			t.Error("no operation for fault rules")
 		}
 	})
 }
 
-// The answers are those of Keystone 22, but that it answers 500 to a rule without a path or with an unknown id.
+// The answers are those of Keystone 30, except that it answers 500 to a rule without a path or with an unknown id, and names
+// an unknown member of a rule in other words.
 func TestAccessRules(t *testing.T) {
 	t.Parallel()
 	server := withUsers()
@@ -255,7 +256,7 @@ func TestAccessRules(t *testing.T) {
 	if len(second.Rules) != 2 || second.Rules[0] != first.Rules[0] || third.Rules[0] != first.Rules[0] {
 		t.Errorf("one rule has two ids: %+v, %+v, %+v", first.Rules, second.Rules, third.Rules)
 	}
-	create("none", `[]`, 201, `"unrestricted":false`)
+	create("none", `[]`, 201, `"unrestricted":null`)
 	create("own", `[{"id":"mine","service":"image","method":"GET","path":"/"}]`, 201, `"id":"mine"`)
 	create("x", `[{"id":"nope"}]`, 400, "service in access_rules/0")
 	create("x", `[{"service":"image","method":"GET"}]`, 400, "path in access_rules/0")
@@ -263,10 +264,11 @@ func TestAccessRules(t *testing.T) {
 	if list := ask(token, "GET", rules, "", 200, ""); strings.Contains(list.body, "/refused") {
 		t.Errorf("a refused creation leaves a rule: %s", list.body)
 	}
-	create("x", `[{"service":"image","method":"FETCH","path":"/"}]`, 400, "Invalid input for field 'access_rules/0/method': 'FETCH' does not match '^(POST|GET|HEAD|PATCH|PUT|DELETE)$'")
-	create("x", `[{"service":"image","method":"GET","path":"x"}]`, 400, "field 'access_rules/0/path'")
+	create("x", `[{"service":"image","method":"FETCH","path":"/"}]`, 400,
+		"Invalid input for field/attribute method. Value: FETCH. 'FETCH' is not one of ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']")
+	create("x", `[{"service":"image","method":"GET","path":"x"}]`, 400, "Invalid input for field/attribute path. Value: x. 'x' does not match")
 	create("x", `[{"service":"image","method":"GET","path":"/","a":1}]`, 400, "('a' was unexpected)")
-	create("x", `"x"`, 400, "field 'access_rules': 'x' is not of type 'array'")
+	create("x", `"x"`, 400, "Invalid input for field/attribute access_rules. Value: x. 'x' is not of type 'array'")
 	if res := ask(token, "POST", credentials, `{"application_credential":{"secret":"hidden"}}`, 400, "'name' is a required property"); strings.Contains(res.body, "hidden") {
 		t.Errorf("the refusal has the secret: %s", res.body)
 	}
@@ -346,6 +348,114 @@ func TestAccessRulesRestrictTokens(t *testing.T) {
 		forged := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", "forged")
 		if service.StatusCode != 200 || forged.StatusCode != 401 {
 			t.Errorf("%s: %d for a service, %d with a false service token", rule, service.StatusCode, forged.StatusCode)
+		}
+	}
+}
+
+// The answers of Keystone 30, except that it quotes secrets of a wrong type.
+func TestCreationsOfApplicationCredentials(t *testing.T) {
+	t.Parallel()
+	server := withUsers()
+	boss, demo := login(t, server, "boss", "lab"), login(t, server, "demo", "demo")
+	system := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, `{"system":{"all":true}}`)).Header.Get("X-Subject-Token")
+	path, adminsPath := credentialsOf(t, server, boss), credentialsOf(t, server, system)
+	roles := map[string]string{}
+	for _, name := range []string{"admin", "reader"} {
+		var list struct{ Roles []struct{ ID string } }
+		res := send(t, server, "GET", "/v3/roles?name="+name, "", "X-Auth-Token", issue(t, server, "admin"))
+		if err := json.Unmarshal([]byte(res.body), &list); err != nil || len(list.Roles) != 1 {
+			t.Fatal(err, res.body)
+		}
+		roles[name] = list.Roles[0].ID
+	}
+	const refused = "You are not authorized to perform the requested action: identity:create_application_credential."
+	tests := []struct {
+		name, token, path, body string
+		want                    int
+		text                    string
+	}{
+		{"no token and a bad body", "", path, `{"application_credential":{"name":5}}`, 400, "Invalid input for field/attribute name. Value: 5. 5 is not of type 'string'"},
+		{"no token", "", path, `{"application_credential":{"name":"a"}}`, 401, "requires authentication"},
+		{"of another user", demo, path, `{"application_credential":{"name":"a"}}`, 403, refused},
+		{"by a token of the system", system, adminsPath, `{"application_credential":{"name":"a"}}`, 403, refused},
+		{"no body", boss, path, ``, 400, `"message":"'application_credential' is a required property"`},
+		{"null", boss, path, `{"application_credential":null}`, 400, "Invalid input for field/attribute application_credential. Value: None. None is not of type 'object'"},
+		{"beside it", boss, path, `{"application_credential":{"name":"a"},"b":1}`, 400, `"message":"Additional properties are not allowed ('b' was unexpected)"`},
+		{"without a name", boss, path, `{"application_credential":{"secret":"hidden"}}`, 400,
+			"Invalid input for field/attribute application_credential. Value: {'secret': '***'}. 'name' is a required property"},
+		{"the first violation", boss, path, `{"application_credential":{"secret":20261120}}`, 400, "Invalid input for field/attribute secret. Value: 0. 0 is not of type 'string', 'null'"},
+		{"an empty name", boss, path, `{"application_credential":{"name":""}}`, 400, "Invalid input for field/attribute name. Value: . '' should be non-empty"},
+		{"an empty role", boss, path, `{"application_credential":{"name":"a","roles":[{}]}}`, 400, "Invalid input for field/attribute 0. Value: {}. {} should be non-empty"},
+		{"an unknown member", boss, path, `{"application_credential":{"name":"a","extra":1}}`, 400, "Additional properties are not allowed ('extra' was unexpected)"},
+		{"an unknown role", boss, path, `{"application_credential":{"name":"a","roles":[{"id":"x"},{"name":"nope"}]}}`, 404, `"message":"Role nope is not defined"`},
+		{"an unknown id of a role", boss, path, `{"application_credential":{"name":"a","roles":[{"id":"x"}]}}`, 400,
+			"Invalid application credential: Cannot create an application credential with unassigned role"},
+		{"a role of others", boss, path, `{"application_credential":{"name":"a","roles":[{"id":"` + roles["admin"] + `"}]}}`, 400, "with unassigned role"},
+		{"not a time", boss, path, `{"application_credential":{"name":"a","expires_at":"2030-01-01"}}`, 400, "Timestamp not in expected format. The server could not comply"},
+		{"a time with a zone", boss, path, `{"application_credential":{"name":"a","expires_at":"2030-01-01T00:00:00+00:00"}}`, 400, "Timestamp not in expected format."},
+		{"a time in the past", boss, path, `{"application_credential":{"name":"a","expires_at":"2000-01-01T00:00:00Z"}}`, 400, "The 'expires_at' must not be before now."},
+		{"members that mean nothing", boss, path, `{"application_credential":{"name":"a","id":"x","project_id":"x","unrestricted":null,"description":null,"secret":null,"system":null}}`, 201,
+			`"description":null,"expires_at":null`},
+		{"as it was sent", boss, path, `{"application_credential":{"name":"b","description":"","unrestricted":false,"expires_at":"2030-01-01T00:00Z","roles":[{"name":"reader"}]}}`, 201,
+			`"roles":[{"description":null,"domain_id":null,"id":"` + roles["reader"] + `","name":"reader","options":{"immutable":true}}]`},
+		{"the name of another", boss, path, `{"application_credential":{"name":"b"}}`, 409, "Duplicate entry found with name b."},
+	}
+	for _, tt := range tests {
+		res := send(t, server, "POST", tt.path, tt.body, "X-Auth-Token", tt.token)
+		if res.StatusCode != tt.want || !strings.Contains(res.body, tt.text) {
+			t.Errorf("%s: %d %s, want %d with %s", tt.name, res.StatusCode, res.body, tt.want, tt.text)
+		}
+		if strings.Contains(res.body, "hidden") || strings.Contains(res.body, "20261120") {
+			t.Errorf("%s: the answer has the secret: %s", tt.name, res.body)
+		}
+	}
+	list := send(t, server, "GET", path+"?name=b", "", "X-Auth-Token", boss)
+	for _, text := range []string{`"unrestricted":false`, `"description":""`, `"expires_at":"2030-01-01T00:00:00.000000"`} {
+		if !strings.Contains(list.body, text) {
+			t.Errorf("list: %s, want %s", list.body, text)
+		}
+	}
+}
+
+// The owner of a credential counts, not the user of the path.
+func TestWhoSeesApplicationCredentials(t *testing.T) {
+	t.Parallel()
+	server := withUsers()
+	boss, demo, admin := login(t, server, "boss", "lab"), login(t, server, "demo", "demo"), login(t, server, "admin", "admin")
+	auditor := send(t, server, "POST", "/v3/auth/tokens", authBody(strings.Replace(passwordOfAdmin, "admin", "auditor", 1), `{"system":{"all":true}}`)).Header.Get("X-Subject-Token")
+	var made struct {
+		App app `json:"application_credential"`
+	}
+	own, others := credentialsOf(t, server, boss), credentialsOf(t, server, demo)
+	if res := send(t, server, "POST", own, `{"application_credential":{"name":"a"}}`, "X-Auth-Token", boss); json.Unmarshal([]byte(res.body), &made) != nil || made.App.ID == "" {
+		t.Fatal(res.body)
+	}
+	limited := send(t, server, "POST", "/v3/auth/tokens", credentialBody(`"id":"`+made.App.ID+`","secret":"`+made.App.Secret+`"`)).Header.Get("X-Subject-Token")
+	for _, tt := range []struct {
+		name, token, method, path string
+		want                      int
+	}{
+		{"the owner", boss, "GET", own + "/" + made.App.ID, 200},
+		{"the owner below another user", boss, "GET", others + "/" + made.App.ID, 200},
+		{"another user", demo, "GET", own + "/" + made.App.ID, 403},
+		{"another user below itself", demo, "GET", others + "/" + made.App.ID, 403},
+		{"an administrator below anyone", admin, "GET", "/v3/users/x/application_credentials/" + made.App.ID, 200},
+		{"a reader of the system", auditor, "HEAD", own + "/" + made.App.ID, 200},
+		{"unknown for the user", demo, "GET", others + "/x", 404},
+		{"unknown for another", demo, "GET", own + "/x", 403},
+		{"unknown for an administrator", admin, "GET", own + "/x", 404},
+		{"the list of another", demo, "GET", own, 403},
+		{"the list of anyone", admin, "GET", "/v3/users/x/application_credentials", 200},
+		{"the list for a reader of the system", auditor, "GET", own, 200},
+		{"deleted by another", demo, "DELETE", others + "/" + made.App.ID, 403},
+		{"deleted by a reader of the system", auditor, "DELETE", own + "/" + made.App.ID, 403},
+		{"deleted with itself", limited, "DELETE", own + "/" + made.App.ID, 403},
+		{"an unknown one deleted with it", limited, "DELETE", own + "/x", 403},
+		{"deleted by an administrator below anyone", admin, "DELETE", "/v3/users/x/application_credentials/" + made.App.ID, 204},
+		{"deleted twice", admin, "DELETE", own + "/" + made.App.ID, 404},
+	} {
+		if res := send(t, server, tt.method, tt.path, "", "X-Auth-Token", tt.token); res.StatusCode != tt.want {
+			t.Errorf("%s: %d %s, want %d", tt.name, res.StatusCode, res.body, tt.want)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package keystone is the little of Identity v3 that OpenStack's clients and the
 // simulated services need: password and token authentication, scopes, the catalog,
-// validation and revocation of tokens, application credentials, and read-only lists of
-// projects, users, roles, services and regions.
+// validation and revocation of tokens, application credentials, and reads of
+// projects, users, roles, grants, services and regions.
 //
 // It deliberately has no way to change users, projects or roles, no federation, no
 // trusts, no unified limits and no security: passwords are public, and tokens follow from
@@ -12,8 +12,9 @@
 // secrets. Users, projects, roles and services come from the configuration.
 //
 // Behaviour follows keystone/api/auth.py, keystone/auth/core.py, keystone/auth/schema.py,
-// keystone/api/discovery.py and keystone/exception.py of the 2024 releases, and what
-// keystoneauth, openstacksdk and gophercloud ask of them.
+// keystone/application_credential/schema.py, keystone/api/users.py, keystone/api/discovery.py
+// and keystone/exception.py of Keystone 30 (2026.2), and what keystoneauth, openstacksdk and
+// gophercloud ask of them. docs/keystone.md lists the differences.
 //
 //	identity := keystone.New(keystone.Config{Services: []keystone.CatalogEntry{
 //		{Type: "placement", Name: "placement", Path: "/placement"},

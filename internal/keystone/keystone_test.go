@@ -80,6 +80,17 @@ func login(t testing.TB, h http.Handler, user, project string) string {
 	return res.Header.Get("X-Subject-Token")
 }
 
+// credentialBody is a login with an application credential.
+func credentialBody(members string) string {
+	return authBody(`"identity":{"methods":["application_credential"],"application_credential":{`+members+`}}`, "")
+}
+
+func foreignToken() string {
+	token, _ := keystone.New(keystone.Config{Seed: 8}).IssueToken("admin")
+	return token
+}
+
+// The answers of Keystone 30, except that it quotes passwords and tokens of a wrong type.
 func TestAuthenticationRequests(t *testing.T) {
 	t.Parallel()
 	const project = `{"project":{"name":"admin","domain":{"id":"default"}}}`
@@ -101,26 +112,59 @@ func TestAuthenticationRequests(t *testing.T) {
 		{"unknown project", authBody(passwordOfAdmin, `{"project":{"id":"x"}}`), 401, "requires authentication"},
 		{"project without a role", authBody(passwordOfAdmin, `{"project":{"name":"demo","domain":{"id":"default"}}}`), 401, "requires authentication"},
 		{"domain scope", authBody(passwordOfAdmin, `{"domain":{"id":"default"}}`), 401, "requires authentication"},
-		{"trust", authBody(passwordOfAdmin, `{"OS-TRUST:trust":{"id":"x"}}`), 404, "trust"},
-		{"two scopes", authBody(passwordOfAdmin, `{"project":{"id":"x"},"system":{"all":true}}`), 400, "exactly one"},
-		{"unknown scope", authBody(passwordOfAdmin, `{"planet":{}}`), 400, "exactly one"},
-		{"scope of a wrong type", authBody(passwordOfAdmin, `7`), 400, "Malformed"},
-		{"system not all", authBody(passwordOfAdmin, `{"system":{"all":false}}`), 400, "system"},
-		{"project without domain", authBody(passwordOfAdmin, `{"project":{"name":"admin"}}`), 400, "domain"},
-		{"project without name", authBody(passwordOfAdmin, `{"project":{}}`), 400, "id or name"},
-		{"user without domain", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"admin","password":"secret"}}}}}`, 400, "domain"},
-		{"user without name", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"password":"secret"}}}}}`, 400, "id or name"},
-		{"no user", `{"auth":{"identity":{"methods":["password"],"password":{}}}}`, 400, "user"},
-		{"no password object", `{"auth":{"identity":{"methods":["password"]}}}`, 400, "password"},
-		{"no token object", `{"auth":{"identity":{"methods":["token"]}}}`, 400, "token"},
-		{"unknown token", `{"auth":{"identity":{"methods":["token"],"token":{"id":"secret-token"}}}}`, 401, "requires authentication"},
-		{"unknown method", `{"auth":{"identity":{"methods":["saml2"]}}}`, 401, "unsupported method"},
+		{"trust", authBody(passwordOfAdmin, `{"OS-TRUST:trust":{"id":"x"}}`), 401, "requires authentication"},
+		{"trust without id", authBody(passwordOfAdmin, `{"OS-TRUST:trust":{}}`), 400, "Expecting to find trust_id in trust."},
+		{"two scopes", authBody(passwordOfAdmin, `{"project":{"id":"x"},"system":{"all":true}}`), 400, "Expecting to find system, project, domain, OS-TRUST:trust or unscoped in scope."},
+		{"unknown scope", authBody(passwordOfAdmin, `{"planet":{}}`), 400, "Expecting to find system, project, domain, OS-TRUST:trust or unscoped in scope."},
+		{"another word", authBody(passwordOfAdmin, `"planet"`), 400, "Expecting to find system, project"},
+		{"scope of a wrong type", authBody(passwordOfAdmin, `7`), 400, "Invalid input for field 'scope': 7 is not of type 'object', 'string'"},
+		{"no scope but null", authBody(passwordOfAdmin, `null`), 400, "None is not of type 'object', 'string'"},
+		{"system not all", authBody(passwordOfAdmin, `{"system":{"all":false}}`), 201, `"system":{"all":true}`},
+		{"system of a wrong type", authBody(passwordOfAdmin, `{"system":{"all":"yes"}}`), 400, "Invalid input for field 'scope/system/all': 'yes' is not of type 'boolean'"},
+		{"project without domain", authBody(passwordOfAdmin, `{"project":{"name":"admin"}}`), 400, "Expecting to find domain in project."},
+		{"project without name", authBody(passwordOfAdmin, `{"project":{}}`), 400, "Invalid input for field scope/project: id or name must be present."},
+		{"project of an empty domain", authBody(passwordOfAdmin, `{"project":{"id":"x","domain":{}}}`), 400, "Invalid input for field scope/project/domain: id or name must be present."},
+		{"domain without name", authBody(passwordOfAdmin, `{"domain":{}}`), 400, "Invalid input for field scope/domain: id or name must be present."},
+		{"user without domain", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"admin","password":"secret"}}}}}`, 400, "Expecting to find domain in user."},
+		{"user without name", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"password":"secret"}}}}}`, 400, "Invalid input for field identity/password/user: id or name must be present."},
+		{"user with an empty name", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"","password":"secret"}}}}}`, 400, "Expecting to find id or name in user."},
+		{"user of an empty domain", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"admin","domain":{}}}}}}`, 400, "Invalid input for field identity/password/user/domain: id or name must be present."},
+		{"a name goes before an id", authBody(strings.Replace(passwordOfAdmin, `"name":"admin"`, `"name":"admin","id":"x"`, 1), project), 201, `"catalog":`},
+		{"no user", `{"auth":{"identity":{"methods":["password"],"password":{}}}}`, 400, "Expecting to find user in None."},
+		{"no password", authBody(strings.Replace(passwordOfAdmin, `,"password":"secret"`, "", 1), ""), 401, "requires authentication"},
+		{"no password object", `{"auth":{"identity":{"methods":["password"]}}}`, 400, "Expecting to find password in identity."},
+		{"user null", `{"auth":{"identity":{"methods":["password"],"password":{"user":null}}}}`, 400, "Invalid input for field 'identity/password/user': None is not of type 'object'"},
+		{"no token object", `{"auth":{"identity":{"methods":["token"]}}}`, 400, "Expecting to find token in identity."},
+		{"token without id", `{"auth":{"identity":{"methods":["token"],"token":{}}}}`, 400, "Invalid input for field 'identity/token': 'id' is a required property"},
+		{"unknown token", `{"auth":{"identity":{"methods":["token"],"token":{"id":"secret-token"}}}}`, 404, "Could not recognize Fernet token"},
+		{"empty token", `{"auth":{"identity":{"methods":["token"],"token":{"id":""}}}}`, 404, "No token in the request"},
+		{"token of another cloud", `{"auth":{"identity":{"methods":["token"],"token":{"id":"` + foreignToken() + `"}}}}`, 404, "Failed to validate token"},
+		{"unknown method", `{"auth":{"identity":{"methods":["saml2"],"saml2":{}}}}`, 401,
+			`"identity":{"methods":["external","password","token","oauth1","mapped","application_credential","ec2credential"]},"message":"Attempted to authenticate with an unsupported method."`},
+		{"unknown method without payload", `{"auth":{"identity":{"methods":["saml2"]}}}`, 400, "Expecting to find saml2 in identity."},
+		{"a method that is not simulated", `{"auth":{"identity":{"methods":["external"],"external":{}}}}`, 401, "requires authentication"},
+		{"a method twice", authBody(strings.Replace(passwordOfAdmin, `["password"]`, `["password","password"]`, 1), project), 201, `"methods":["password"]`},
 		{"no method", `{"auth":{"identity":{"methods":[]}}}`, 401, "requires authentication"},
-		{"methods absent", `{"auth":{"identity":{}}}`, 400, "methods"},
-		{"no identity", `{"auth":{}}`, 400, "identity"},
-		{"no auth", `{}`, 400, "auth"},
-		{"not JSON", `{"auth"`, 400, "Malformed JSON"},
-		{"password of a wrong type", strings.Replace(authBody(passwordOfAdmin, ""), `"secret"`, `20261120`, 1), 400, "password.user.password"},
+		{"methods of a wrong type", `{"auth":{"identity":{"methods":"password"}}}`, 400, "Invalid input for field 'identity/methods': 'password' is not of type 'array'"},
+		{"methods absent", `{"auth":{"identity":{"password":{"user":{"password":"wrong-one"}},"token":{"id":"secret-token"}}}}`, 400, "Invalid input for field 'identity': 'methods' is a required property"},
+		{"no identity", `{"auth":{}}`, 400, "'identity' is a required property"},
+		{"no auth", `{}`, 400, "Expecting to find auth in request body."},
+		{"auth null", `{"auth":null}`, 400, "Expecting to find auth in request body."},
+		{"no body", ``, 400, "Expecting to find auth in request body."},
+		{"not JSON", `{"auth"`, 400, "Expecting to find valid JSON in request body."},
+		{"not an object", `[]`, 400, "Expecting to find valid JSON in request body."},
+		{"password of a wrong type", strings.Replace(authBody(passwordOfAdmin, ""), `"secret"`, `20261120`, 1), 400, "Invalid input for field 'identity/password/user/password': 0 is not of type 'string'"},
+		{"unknown credential", credentialBody(`"id":"x","secret":"wrong-one"`), 404, "Could not find Application Credential: x."},
+		{"credential without name", credentialBody(`"secret":"wrong-one"`), 400, "Expecting to find name or ID in application credential."},
+		{"credential without user", credentialBody(`"name":"x","secret":"wrong-one"`), 400, "Expecting to find user in application credential."},
+		{"credential of an unnamed user", credentialBody(`"name":"x","secret":"wrong-one","user":{}`), 400, "Expecting to find user in application credential."},
+		{"credential of a user without domain", credentialBody(`"name":"x","secret":"wrong-one","user":{"name":"admin"}`), 400, "Expecting to find domain in user."},
+		{"credential of an unknown user", credentialBody(`"name":"x","secret":"wrong-one","user":{"name":"nobody","domain":{"id":"default"}}`), 404, "Could not find user: nobody."},
+		{"credential of an unknown user id", credentialBody(`"name":"x","secret":"wrong-one","user":{"id":"nobody"}`), 401, "requires authentication"},
+		{"credential of an unknown domain", credentialBody(`"name":"x","secret":"wrong-one","user":{"name":"admin","domain":{}}`), 401, "requires authentication"},
+		{"unknown name of a credential", credentialBody(`"name":"x","secret":"wrong-one","user":{"name":"admin","domain":{"id":"default"}}`), 401, "requires authentication"},
+		{"credential with a scope", strings.Replace(credentialBody(`"id":"x","secret":"wrong-one"`), `"auth":{`, `"auth":{"scope":{"unscoped":{}},`, 1), 401,
+			`"identity":{},"message":"Error authenticating with application credential: Application credentials cannot request a scope."`},
 		{"too large", `{"auth":"` + strings.Repeat("x", simhttp.MaxBody) + `"}`, 413, "too large"},
 	}
 	for _, tt := range tests {
@@ -366,7 +410,16 @@ func TestValidationAndRevocation(t *testing.T) {
 		{"of another", "GET", demo, admin, 403},
 		{"head", "HEAD", admin, demo, 200},
 		{"unknown subject", "GET", admin, "x", 404},
-		{"no subject", "GET", admin, "", 404},
+		{"unknown subject for a member", "GET", demo, "x", 404},
+		{"empty subject", "GET", admin, "", 404},
+		{"empty subject for a member", "GET", demo, "", 404},
+		{"no subject", "GET", admin, "none", 404},
+		{"no subject for a member", "GET", demo, "none", 403},
+		{"head by a service", "HEAD", nova, demo, 403},
+		{"head of oneself", "HEAD", nova, nova, 200},
+		{"head without a subject for a member", "HEAD", demo, "none", 403},
+		{"revoke nothing", "DELETE", admin, "none", 404},
+		{"revoke nothing as a member", "DELETE", demo, "none", 403},
 		{"unknown caller", "GET", "x", demo, 401},
 		{"no caller", "GET", "", demo, 401},
 		{"revoke another's", "DELETE", demo, admin, 403},
@@ -377,7 +430,11 @@ func TestValidationAndRevocation(t *testing.T) {
 		{"use revoked", "GET", demo, demo, 401},
 	}
 	for _, tt := range tests { // in order: later ones see the revocation
-		res := send(t, server, tt.method, "/v3/auth/tokens", "", "X-Auth-Token", tt.who, "X-Subject-Token", tt.subject)
+		header := []string{"X-Auth-Token", tt.who, "X-Subject-Token", tt.subject}
+		if tt.subject == "none" {
+			header = header[:2]
+		}
+		res := send(t, server, tt.method, "/v3/auth/tokens", "", header...)
 		if res.StatusCode != tt.want {
 			t.Errorf("%s: got %d %s, want %d", tt.name, res.StatusCode, res.body, tt.want)
 		}
@@ -397,6 +454,11 @@ func TestATokenFromATokenExpiresWithIt(t *testing.T) {
 		unscoped := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, "")).Header.Get("X-Subject-Token")
 		if got := send(t, server, "GET", "/v3/auth/catalog", "", "X-Auth-Token", unscoped).StatusCode; got != 403 {
 			t.Errorf("catalog of an unscoped token: %d, want 403", got)
+		}
+		system := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, `{"system":{"all":true}}`)).Header.Get("X-Subject-Token")
+		body := authBody(`"identity":{"methods":["token"],"token":{"id":"`+system+`"}}`, `{"project":{"name":"admin","domain":{"id":"default"}}}`)
+		if res := send(t, server, "POST", "/v3/auth/tokens", body); res.StatusCode != 403 || !strings.Contains(res.body, "Using a system-scoped token to create a project-scoped") {
+			t.Errorf("a project for a token of the system: %d %s", res.StatusCode, res.body)
 		}
 		time.Sleep(59 * time.Minute)
 		again := `"identity":{"methods":["token"],"token":{"id":"` + unscoped + `"}}`
@@ -427,11 +489,16 @@ func TestListsForAdministrators(t *testing.T) {
 		t.Fatal(err)
 	}
 	demoUser, demoProject := whose.Get("X-User-Id"), whose.Get("X-Project-Id")
-	var roles struct{ Roles []struct{ ID string } }
-	if err := json.Unmarshal([]byte(send(t, server, "GET", "/v3/roles?name=member", "", "X-Auth-Token", admin).body), &roles); err != nil || len(roles.Roles) != 1 {
-		t.Fatalf("%v, %v", roles, err)
+	role := func(name string) string {
+		var roles struct{ Roles []struct{ ID string } }
+		if err := json.Unmarshal([]byte(send(t, server, "GET", "/v3/roles?name="+name, "", "X-Auth-Token", admin).body), &roles); err != nil || len(roles.Roles) != 1 {
+			t.Fatalf("%v, %v", roles, err)
+		}
+		return roles.Roles[0].ID
 	}
-	member := roles.Roles[0].ID
+	member, reader := role("member"), role("reader")
+	grants := "/v3/projects/" + demoProject + "/users/" + demoUser + "/roles"
+	system := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, `{"system":{"all":true}}`)).Header.Get("X-Subject-Token")
 	tests := []struct {
 		path, token string
 		want        int
@@ -454,7 +521,7 @@ func TestListsForAdministrators(t *testing.T) {
 		{"/v3/domains/x", admin, 404, "domain: x"},
 		{"/v3/domains", demo, 403, "identity:list_domains"},
 		{"/v3/users", "", 401, "requires authentication"},
-		{"/v3/planets", admin, 404, "could not be found"},
+		{"/v3/planets", admin, 404, "The requested URL was not found on the server."},
 		{"/v3/projects/", admin, 200, `"name":"demo"`},
 		{"/v3/domains/default", demo, 200, `"name":"Default"`},
 		{"/v3/domains/x", demo, 403, "identity:get_domain"},
@@ -481,6 +548,27 @@ func TestListsForAdministrators(t *testing.T) {
 		{"/v3/limits/x", admin, 404, "Could not find limit for x."},
 		{"/v3/limits/model", demo, 200, `{"description":"Limit enforcement and validation does not take project hierarchy into consideration.","name":"flat"}`},
 		{"/v3/limits/model", "", 401, "requires authentication"},
+		{"/v3/credentials", demo, 200, `"credentials":[]`},
+		{"/v3/credentials/x", demo, 403, "identity:get_credential"},
+		{"/v3/credentials/x", admin, 404, "Could not find credential: x."},
+		{"/v3/policies", admin, 200, `"policies":[]`},
+		{"/v3/policies", demo, 403, "identity:list_policies"},
+		{"/v3/policies/x", admin, 404, "Could not find policy: x."},
+		{"/v3/policies/x", demo, 403, "identity:get_policy"},
+		{grants, admin, 200, `"roles":[{"description":null,"domain_id":null,"id":"` + member + `","links":{`},
+		{grants, demo, 403, "identity:list_grants"},
+		{grants, "", 401, "requires authentication"},
+		{grants + "/" + member, admin, 204, ""},
+		{grants + "/" + member, demo, 403, "identity:check_grant"},
+		{grants + "/" + reader, admin, 404, "Could not find role assignment with role: " + reader + ", user or group: " + demoUser + ", project, domain, or system: " + demoProject + "."},
+		{grants + "/x", demo, 404, "Could not find role: x."},
+		{"/v3/projects/" + demoProject + "/users/x/roles", demo, 404, "Could not find user: x."},
+		{"/v3/projects/x/users/" + demoUser + "/roles", demo, 404, "Could not find project: x."},
+		{"/v3/domains", admin, 200, `"domains":[{"description":"The default domain","enabled":true,"id":"default","links":{"self":"http://cloud.example:5000/identity/v3/domains/default"},"name":"Default","options":{},"tags":[]}]`},
+		{"/v3/roles?name=member", demo, 403, "identity:list_roles"},
+		{"/v3/roles?name=member", admin, 200, `"options":{"immutable":true}`},
+		{"/v3/auth/catalog", admin, 200, `"links":{"self":"http://cloud.example:5000/v3/auth/catalog"}}`},
+		{"/v3/auth/catalog", system, 403, `"message":"You are not authorized to perform the requested action."`},
 		{"/v3/auth/domains", demo, 200, `"domains":[]`},
 		{"/v3/auth/system", demo, 200, `"system":[]`},
 		{"/v3/auth/system", admin, 200, `"system":[{"all":true}]`},
@@ -506,8 +594,36 @@ func TestListsForAdministrators(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d with %s", tt.path, res.StatusCode, res.body, tt.want, tt.text)
 		}
 	}
-	if res := send(t, server, "POST", "/v3/users", "{}", "X-Auth-Token", admin); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("POST /v3/users: %d, Allow %q", res.StatusCode, res.Header.Get("Allow"))
+}
+
+// What Flask and Flask-RESTful answer before a route of Keystone does.
+func TestRequestsWithoutARoute(t *testing.T) {
+	t.Parallel()
+	const page, json = "text/html; charset=utf-8", "application/json"
+	tests := []struct {
+		method, path, kind, body string
+		want                     int
+		allow, answer, text      string
+	}{
+		{"POST", "/v3/users", json, "{}", 405, "GET, HEAD, OPTIONS", json, `{"message":"The method is not allowed for the requested URL."}`},
+		{"PUT", "/v3/auth/tokens", "", "", 405, "DELETE, GET, HEAD, OPTIONS, POST", json, `{"message":"The method is not allowed for the requested URL."}`},
+		{"PUT", "/v3", "", "", 405, "GET, HEAD, OPTIONS", page, "<h1>Method Not Allowed</h1>\n<p>The method is not allowed for the requested URL.</p>"},
+		{"POST", "/identity", "", "", 405, "GET, HEAD, OPTIONS", page, "<title>405 Method Not Allowed</title>"},
+		{"GET", "/v3/auth", "", "", 404, "", page, "<h1>Not Found</h1>\n<p>The requested URL was not found on the server."},
+		{"HEAD", "/v3/auth", "", "", 404, "", page, ""},
+		{"OPTIONS", "/v3/auth/tokens", "", "", 200, "DELETE, GET, HEAD, OPTIONS, POST", page, ""},
+		{"OPTIONS", "/v3/auth", "", "", 200, "", "", ""},
+		{"POST", "/v3/auth", json, "x", 400, "", json, "Expecting to find valid JSON in request body."},
+		{"POST", "/v3/users", json, "[]", 400, "", json, "Expecting to find valid JSON in request body."},
+		{"POST", "/v3/users", "text/plain", "{}", 400, "", json, "Expecting to find application/json in Content-Type header."},
+		{"POST", "/v3/users", "Application/JSON; charset=utf-8", "{}", 405, "GET, HEAD, OPTIONS", json, ""},
+		{"POST", "/v3/users", "application/vnd.example+json", "{}", 405, "GET, HEAD, OPTIONS", json, ""},
+	}
+	for _, tt := range tests {
+		res := send(t, newServer(), tt.method, tt.path, tt.body, "Content-Type", tt.kind)
+		if res.StatusCode != tt.want || res.Header.Get("Allow") != tt.allow || res.Header.Get("Content-Type") != tt.answer || !strings.Contains(res.body, tt.text) {
+			t.Errorf("%s %s: %d, Allow %q, %q, %s; want %+v", tt.method, tt.path, res.StatusCode, res.Header.Get("Allow"), res.Header.Get("Content-Type"), res.body, tt)
+		}
 	}
 }
 
@@ -594,7 +710,7 @@ func FuzzAuthRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		res := send(t, server, "POST", "/v3/auth/tokens", body)
 		switch res.StatusCode {
-		case 201, 400, 401, 404, 413:
+		case 201, 400, 401, 403, 404, 413:
 		default:
 			t.Errorf("%q: %d %s", body, res.StatusCode, res.body)
 		}

@@ -14,16 +14,16 @@ import (
 // resource is a kind of thing that can be listed and read by id. Its paths and policies are
 // named after it.
 type resource struct {
-	name string // "project"
+	name, names string // "project", "projects"
 	// lists and gets are the operations.
 	lists, gets sim.OperationName
 	// filters are the query keys of the list, which are members of the body.
 	filters filters
 	// key compares the members by which a list is filtered.
 	key collation.Key
-	// public is set if every caller may read it, not only administrators.
-	public bool
-	// own reports whether a caller who is no administrator may read the one with an id; nil: none.
+	// lister reports whether a caller who does not read all may list them; nil: no.
+	lister func(who session) bool
+	// own reports whether such a caller may read the one with an id; nil: no.
 	own func(who session, id string) bool
 	all func(c *simhttp.Call) []map[string]any
 	// unknown is the text about an id that does not exist; empty: that of notFound.
@@ -32,20 +32,22 @@ type resource struct {
 
 func (s *Server) resources() []resource {
 	list := []resource{
-		{name: "project", lists: fault.ProjectList, gets: fault.ProjectGet, filters: filters{"name", "domain_id", "parent_id", "enabled", "is_domain"}, all: s.projects,
+		{name: "project", names: "projects", lists: fault.ProjectList, gets: fault.ProjectGet, filters: filters{"name", "domain_id", "parent_id", "enabled", "is_domain"}, all: s.projects,
 			own: func(who session, id string) bool { return who.project != nil && who.project.id == id }},
-		{name: "user", lists: fault.UserList, gets: fault.UserGet, filters: filters{"name", "domain_id", "enabled"}, all: s.users, own: session.is},
-		{name: "group", lists: fault.GroupList, gets: fault.GroupGet, filters: filters{"name", "domain_id"}, all: none},
-		{name: "domain", lists: fault.DomainList, gets: fault.DomainGet, filters: filters{"name", "enabled"}, all: domains,
+		{name: "user", names: "users", lists: fault.UserList, gets: fault.UserGet, filters: filters{"name", "domain_id", "enabled"}, all: s.users, own: session.is},
+		{name: "group", names: "groups", lists: fault.GroupList, gets: fault.GroupGet, filters: filters{"name", "domain_id"}, all: none},
+		{name: "domain", names: "domains", lists: fault.DomainList, gets: fault.DomainGet, filters: filters{"name", "enabled"}, all: domains,
 			own: func(who session, id string) bool { return who.project != nil && id == domainID }},
-		{name: "role", lists: fault.RoleList, gets: fault.RoleGet, filters: filters{"name", "domain_id"}, all: s.roles},
-		{name: "service", lists: fault.IdentityServiceList, gets: fault.IdentityServiceGet, filters: filters{"name", "type"}, all: s.services},
-		{name: "endpoint", lists: fault.EndpointList, gets: fault.EndpointGet, filters: filters{"interface", "service_id", "region_id"}, all: s.endpoints},
-		{name: "region", lists: fault.RegionList, gets: fault.RegionGet, filters: filters{"parent_region_id"}, all: s.regions, public: true},
-		{name: "registered_limit", lists: fault.RegisteredLimitList, gets: fault.RegisteredLimitGet, filters: filters{"service_id", "region_id", "resource_name"},
-			all: none, public: true, unknown: "Could not find registered limit for %s."},
-		{name: "limit", lists: fault.LimitList, gets: fault.LimitGet, filters: filters{"service_id", "region_id", "resource_name", "project_id", "domain_id"},
-			all: none, public: true, unknown: "Could not find limit for %s."},
+		{name: "role", names: "roles", lists: fault.RoleList, gets: fault.RoleGet, filters: filters{"name", "domain_id"}, all: s.roles},
+		{name: "service", names: "services", lists: fault.IdentityServiceList, gets: fault.IdentityServiceGet, filters: filters{"name", "type"}, all: s.services},
+		{name: "endpoint", names: "endpoints", lists: fault.EndpointList, gets: fault.EndpointGet, filters: filters{"interface", "service_id", "region_id"}, all: s.endpoints},
+		{name: "region", names: "regions", lists: fault.RegionList, gets: fault.RegionGet, filters: filters{"parent_region_id"}, all: s.regions, lister: anyone, own: anyID},
+		{name: "registered_limit", names: "registered_limits", lists: fault.RegisteredLimitList, gets: fault.RegisteredLimitGet, filters: filters{"service_id", "region_id", "resource_name"},
+			all: none, lister: anyone, own: anyID, unknown: "Could not find registered limit for %s."},
+		{name: "limit", names: "limits", lists: fault.LimitList, gets: fault.LimitGet, filters: filters{"service_id", "region_id", "resource_name", "project_id", "domain_id"},
+			all: none, lister: anyone, own: anyID, unknown: "Could not find limit for %s."},
+		{name: "credential", names: "credentials", lists: fault.CredentialList, gets: fault.CredentialGet, filters: filters{"user_id", "type"}, all: none, lister: anyone},
+		{name: "policy", names: "policies", lists: fault.PolicyList, gets: fault.PolicyGet, filters: filters{"type"}, all: none},
 	}
 	for i := range list {
 		list[i].key = s.directory.key
@@ -53,20 +55,23 @@ func (s *Server) resources() []resource {
 	return list
 }
 
+func anyone(session) bool { return true }
+
+func anyID(session, string) bool { return true }
+
 // list is GET /v3/projects and its like.
 func (r resource) list(c *simhttp.Call, who session) error {
-	if err := requireReader(who, "identity:list_"+r.name+"s"); err != nil && !r.public {
+	if err := requireReader(who, "identity:list_"+r.names); err != nil && (r.lister == nil || !r.lister(who)) {
 		return err
 	}
-	return listOf(c, r.name+"s", r.filters.apply(c, r.key, r.all(c)))
+	return listOf(c, r.names, r.filters.apply(c, r.key, r.all(c)))
 }
 
 // get is GET /v3/projects/{id} and its like.
 func (r resource) get(c *simhttp.Call, who session) error {
 	id, all := c.PathValue("id"), r.all(c)
 	i := slices.IndexFunc(all, func(item map[string]any) bool { return item["id"] == id })
-	own := i >= 0 && r.own != nil && r.own(who, id)
-	if err := requireReader(who, "identity:get_"+r.name); err != nil && !r.public && !own {
+	if err := requireReader(who, "identity:get_"+r.name); err != nil && (r.own == nil || !r.own(who, id)) {
 		return err
 	}
 	switch {
@@ -94,15 +99,15 @@ func (s *Server) projects(c *simhttp.Call) []map[string]any {
 	list := []map[string]any{}
 	for _, p := range s.directory.projects {
 		list = append(list, projectBody(c, "projects", p.id, map[string]any{
-			"name": p.name, "domain_id": domainID, "parent_id": domainID, "description": "",
+			"name": p.name, "domain_id": domainID, "parent_id": domainID, "is_domain": false, "description": "",
 		}))
 	}
 	return list
 }
 
-// projectBody is a project or a domain, which Keystone stores as a project.
+// projectBody has what a project and a domain have in common.
 func projectBody(c *simhttp.Call, path, id string, members map[string]any) map[string]any {
-	maps.Copy(members, map[string]any{"enabled": true, "is_domain": false, "tags": []string{}, "options": map[string]any{}})
+	maps.Copy(members, map[string]any{"enabled": true, "tags": []string{}, "options": map[string]any{}})
 	return body(c, path, id, members)
 }
 
@@ -186,16 +191,35 @@ func (s *Server) users(c *simhttp.Call) []map[string]any {
 
 func domains(c *simhttp.Call) []map[string]any {
 	return []map[string]any{projectBody(c, "domains", domainID, map[string]any{
-		"name": domainName, "domain_id": nil, "parent_id": nil, "description": "The default domain",
+		"name": domainName, "description": "The default domain",
 	})}
 }
 
 func (s *Server) roles(c *simhttp.Call) []map[string]any {
+	return s.linkedRoles(c, slices.Sorted(maps.Keys(s.directory.roleIDs)))
+}
+
+// linkedRoles are roles as resources.
+func (s *Server) linkedRoles(c *simhttp.Call, names []string) []map[string]any {
+	list := s.wholeRoles(names)
+	for i, role := range list {
+		id, _ := role["id"].(string)
+		list[i] = body(c, "roles", id, role)
+	}
+	return list
+}
+
+// wholeRoles are roles with all members, as application credentials have them.
+func (s *Server) wholeRoles(names []string) []map[string]any {
 	list := []map[string]any{}
-	for _, role := range s.roleBodies(slices.Sorted(maps.Keys(s.directory.roleIDs))) {
-		list = append(list, body(c, "roles", role.ID, map[string]any{
-			"name": role.Name, "domain_id": nil, "description": nil, "options": map[string]any{},
-		}))
+	for _, role := range s.roleBodies(names) {
+		options := map[string]any{}
+		if role.Name == roleService || slices.Contains(implied, role.Name) { // of Keystone's bootstrap
+			options["immutable"] = true
+		}
+		list = append(list, map[string]any{
+			"id": role.ID, "name": role.Name, "domain_id": nil, "description": nil, "options": options,
+		})
 	}
 	return list
 }

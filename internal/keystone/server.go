@@ -2,12 +2,15 @@ package keystone
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/collation"
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -109,7 +112,7 @@ func (s *Server) routes() []simhttp.Route {
 		},
 		simhttp.Route{
 			Operation: fault.ApplicationCredentialCreate, Method: http.MethodPost, Pattern: credentialsPath,
-			Handler: s.authenticated(s.createCredential), Input: simhttp.Input{Body: newCredentialPaths()},
+			Handler: s.createCredential, Input: simhttp.Input{Body: newCredentialPaths()},
 		},
 		simhttp.Route{
 			Operation: fault.ApplicationCredentialDelete, Method: http.MethodDelete, Pattern: credentialPath,
@@ -142,11 +145,13 @@ func (s *Server) reads() (routes []simhttp.Route) {
 	get(fault.AuthSystem, "/v3/auth/system", authSystem)
 	get(fault.LimitModelGet, "/v3/limits/model", limitModel) // before /v3/limits/{id}
 	for _, r := range s.resources() {
-		get(r.lists, "/v3/"+r.name+"s", r.list, r.filters.keys()...)
-		get(r.gets, "/v3/"+r.name+"s/{id}", r.get)
+		get(r.lists, "/v3/"+r.names, r.list, r.filters.keys()...)
+		get(r.gets, "/v3/"+r.names+"/{id}", r.get)
 	}
 	get(fault.UserProjects, "/v3/users/{id}/projects", s.userProjects, userProjectFilters.keys()...)
 	get(fault.UserGroups, "/v3/users/{id}/groups", s.userGroups)
+	get(fault.GrantList, grantsPath, s.listGrants)
+	get(fault.GrantCheck, grantPath, s.checkGrant)
 	get(fault.RoleAssignmentList, "/v3/role_assignments", s.listAssignments, roleAssignmentKeys...)
 	get(fault.ApplicationCredentialList, credentialsPath, s.listCredentials, credentialFilters.keys()...)
 	get(fault.ApplicationCredentialGet, credentialPath, s.getCredential)
@@ -156,11 +161,54 @@ func (s *Server) reads() (routes []simhttp.Route) {
 }
 
 func (s *Server) serve(c *simhttp.Call) error {
+	if len(c.Allowed) > 0 {
+		c.Allowed = append(c.Allowed, http.MethodOptions)
+		slices.Sort(c.Allowed)
+	}
 	c.W.Header().Set("Vary", "X-Auth-Token")
-	if s.redirectMerged(c) {
+	switch {
+	case c.Method == http.MethodOptions:
+		return answerOptions(c)
+	case s.redirectMerged(c):
 		return nil
 	}
+	if err := checkBody(c); err != nil {
+		return err
+	}
 	return c.Dispatch()
+}
+
+// answerOptions answers any path, without a token.
+func answerOptions(c *simhttp.Call) error {
+	if len(c.Allowed) > 0 {
+		c.W.Header().Set("Allow", strings.Join(c.Allowed, ", "))
+		c.W.Header().Set("Content-Type", "text/html; charset=utf-8")
+	}
+	return c.Empty(http.StatusOK)
+}
+
+// checkBody refuses a body that is not a JSON object, whatever the route (keystone/server/flask/request_processing/json_body.py).
+func checkBody(c *simhttp.Call) error {
+	data, err := simhttp.ReadBody(c.Request)
+	switch {
+	case errors.Is(err, simhttp.ErrBodyTooLarge):
+		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "Request is too large.")
+	case err != nil:
+		return simhttp.Refuse(http.StatusBadRequest, "The request body could not be read.")
+	case len(data) == 0:
+		return nil
+	}
+	c.Request.Body = simhttp.Received(data, c.Request.Body)
+	kind, _, _ := strings.Cut(strings.ToLower(c.Header.Get("Content-Type")), ";")
+	kind = strings.TrimSpace(kind)
+	if kind != "" && kind != "application/json" && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")) {
+		return malformed("application/json", "Content-Type header")
+	}
+	value, err := schema.Decode(data)
+	if _, isObject := value.(*schema.Object); err != nil || !isObject {
+		return malformed("valid JSON", "request body")
+	}
+	return nil
 }
 
 // authedHandler is a handler that needs to know who asks.
@@ -177,11 +225,13 @@ func (s *Server) authenticated(next authedHandler) simhttp.Handler {
 	}
 }
 
-// requireReader returns an error of status 403 unless the caller may read what belongs to others: an
-// administrator, or a reader of the system.
-func requireReader(who session, policy string) error {
-	if slices.Contains(who.roles, roleAdmin) || who.System && slices.Contains(who.roles, roleReader) {
+// readsAll reports who may read what belongs to others: an administrator, or a reader of the system.
+func (who session) readsAll() bool { return who.has(roleAdmin) || who.System && who.has(roleReader) }
+
+// requireReader returns an error of status 403 unless the caller reads all.
+func requireReader(who session, action string) error {
+	if who.readsAll() {
 		return nil
 	}
-	return forbidden(policy)
+	return forbidden(action)
 }

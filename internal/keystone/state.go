@@ -95,17 +95,20 @@ type credential struct {
 	Number       int64    `json:"number"`
 	ID           string   `json:"id"`
 	Name         string   `json:"name"`
-	Description  string   `json:"description,omitempty"`
+	Description  *string  `json:"description,omitempty"`
 	SecretSHA256 digest   `json:"secret_sha256"`
 	User         string   `json:"user"` // by name, as Project
 	Project      string   `json:"project"`
 	Roles        []string `json:"roles"`
-	Unrestricted bool     `json:"unrestricted,omitempty"`
+	Unrestricted *bool    `json:"unrestricted,omitempty"` // nil: false, which clients see as null
 	// AccessRules are the ids of the access rules that the tokens are restricted to; none: unrestricted.
 	AccessRules []string `json:"access_rules,omitempty"`
 	// Expires is zero for one that never does.
 	Expires time.Time `json:"expires,omitzero"`
 }
+
+// unrestricted reports whether a token of the credential may manage application credentials.
+func (c credential) unrestricted() bool { return c.Unrestricted != nil && *c.Unrestricted }
 
 // check looks at a credential alone.
 func (c credential) check() error {
@@ -215,6 +218,9 @@ type session struct {
 
 // is reports whether the token is that of a user.
 func (who session) is(userID string) bool { return who.user.id == userID }
+
+// has reports whether the token has a role.
+func (who session) has(role string) bool { return slices.Contains(who.roles, role) }
 
 // session looks up what a token refers to. The error is for something that is not there,
 // which only records from outside can cause.

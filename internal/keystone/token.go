@@ -41,7 +41,7 @@ func (s *Server) issue(log *tables.ChangeLog, who *session) string {
 	var text string
 	s.state.db.Update(log, func(tx *tables.Tx) {
 		number := s.state.tokenNumbers.Next(tx)
-		text = fernetPrefix + s.derive("token", number, &who.token, 32)
+		text = fernetPrefix + s.derive("token", number, &who.token, tokenBytes)
 		who.SHA256 = digestOf(text)
 		who.AuditIDs = append([]string{s.derive("audit", number, &who.token, 16)}, who.AuditIDs...)
 		s.state.tokens.Put(tx, who.token)
@@ -52,6 +52,9 @@ func (s *Server) issue(log *tables.ChangeLog, who *session) string {
 // fernetPrefix is what a token of Keystone begins with. Without it one of 64 tokens would begin with a
 // hyphen, which a command line takes for an option.
 const fernetPrefix = "gAAAAA"
+
+// tokenBytes is how much of a token differs.
+const tokenBytes = 32
 
 // derive makes n bytes of text from the seed, the number of the token, and what it is for. A number repeats when the service
 // begins with an earlier state, or none: a token that it gave before must not become that of another user.
@@ -102,6 +105,18 @@ func (s *Server) lookup(text string) (who session, ok bool) {
 		}
 	})
 	return who, ok
+}
+
+// tokenNotFound is the answer about a token that lookup does not find. One of the service's own form has expired or
+// was revoked, or is of another cloud, which the real service tells apart.
+func tokenNotFound(text string) error {
+	switch {
+	case text == "":
+		return simhttp.Refuse(http.StatusNotFound, "No token in the request")
+	case strings.HasPrefix(text, fernetPrefix) && len(text) == len(fernetPrefix)+base64.RawURLEncoding.EncodedLen(tokenBytes):
+		return simhttp.Refuse(http.StatusNotFound, "Failed to validate token")
+	}
+	return simhttp.Refuse(http.StatusNotFound, "Could not recognize Fernet token")
 }
 
 // VerifyToken returns the identity headers that keystonemiddleware sets for the

@@ -2,7 +2,6 @@ package keystone
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -47,7 +46,7 @@ func (s *Server) tokenBody(c *simhttp.Call, t session) map[string]any {
 		body["is_domain"] = false
 	}
 	if t.credential != nil {
-		credential := map[string]any{"id": t.credential.ID, "name": t.credential.Name, "restricted": !t.credential.Unrestricted}
+		credential := map[string]any{"id": t.credential.ID, "name": t.credential.Name, "restricted": !t.credential.unrestricted()}
 		if len(t.rules) > 0 {
 			credential["access_rules"] = t.rules
 		}
@@ -73,15 +72,25 @@ func (s *Server) roleBodies(roles []string) []named {
 	return list
 }
 
-// subject finds the token in X-Subject-Token and checks that the caller may touch it:
-// its own, or any for the roles given.
-func (s *Server) subject(c *simhttp.Call, who session, policy string, roles ...string) (session, error) {
-	subject, ok := s.lookup(c.Header.Get("X-Subject-Token"))
-	if !ok {
-		return session{}, simhttp.Refuse(http.StatusNotFound, "Could not find token.")
+// subject finds the token in X-Subject-Token, of the caller or of anyone for a caller who is privileged. As in Keystone, a token
+// that is sent is validated before the policy is asked, and one that is missing afterwards.
+func (s *Server) subject(c *simhttp.Call, who session, action string, privileged bool) (session, error) {
+	var subject session
+	text, sent := c.Header.Get("X-Subject-Token"), len(c.Header.Values("X-Subject-Token")) > 0
+	if sent {
+		var ok bool
+		if subject, ok = s.lookup(text); !ok {
+			return session{}, tokenNotFound(text)
+		}
+		if len(subject.rules) > 0 && !enforcesAccessRules(c) {
+			return session{}, simhttp.Refuse(http.StatusNotFound, "Failed to validate token")
+		}
 	}
-	if who.user != subject.user && !slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(who.roles, role) }) {
-		return session{}, forbidden(policy)
+	switch isOwn := sent && who.user == subject.user; {
+	case !isOwn && !privileged:
+		return session{}, forbidden(action)
+	case !sent:
+		return session{}, tokenNotFound("")
 	}
 	return subject, nil
 }
@@ -96,15 +105,16 @@ func enforcesAccessRules(c *simhttp.Call) bool {
 	return err == nil && version >= firstVersion
 }
 
-// validateToken is GET and HEAD /v3/auth/tokens, which a real service's
-// keystonemiddleware calls. A token with access rules is valid only for a caller that enforces them.
+// validateToken is GET and HEAD /v3/auth/tokens, which a real service's keystonemiddleware calls. A token with access rules
+// is valid only for a caller that enforces them. HEAD has a policy of its own, without the role service.
 func (s *Server) validateToken(c *simhttp.Call, who session) error {
-	subject, err := s.subject(c, who, "identity:validate_token", roleAdmin, roleService)
+	action, privileged := "identity:check_token", who.readsAll()
+	if c.Method == http.MethodGet {
+		action, privileged = "identity:validate_token", privileged || who.has(roleService)
+	}
+	subject, err := s.subject(c, who, action, privileged)
 	if err != nil {
 		return err
-	}
-	if len(subject.rules) > 0 && !enforcesAccessRules(c) {
-		return simhttp.Refuse(http.StatusNotFound, "Failed to validate token")
 	}
 	c.W.Header().Set("X-Subject-Token", c.Header.Get("X-Subject-Token"))
 	return c.JSON(http.StatusOK, map[string]any{"token": s.tokenBody(c, subject)})
@@ -117,7 +127,7 @@ func (s *Server) Revoke(text string) {
 
 // revokeToken is DELETE /v3/auth/tokens.
 func (s *Server) revokeToken(c *simhttp.Call, who session) error {
-	subject, err := s.subject(c, who, "identity:revoke_token", roleAdmin)
+	subject, err := s.subject(c, who, "identity:revoke_token", who.has(roleAdmin))
 	if err != nil {
 		return err
 	}
