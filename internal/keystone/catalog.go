@@ -72,10 +72,16 @@ func versionURL(c *simhttp.Call) string { return c.BaseURL() + c.Mount + "/v3/" 
 // listVersions answers 300 as Keystone does; clients accept it, and none follows the
 // Location, which is only for people.
 func (s *Server) listVersions(c *simhttp.Call) error {
+	if prefersJSONHome(c) {
+		return answerJSONHome(c, "/v3")
+	}
 	c.W.Header().Set("Location", versionURL(c))
 	return c.JSON(http.StatusMultipleChoices, map[string]any{"versions": map[string]any{"values": []any{version(c)}}})
 }
 
 func (s *Server) getVersion(c *simhttp.Call) error {
+	if prefersJSONHome(c) {
+		return answerJSONHome(c, "")
+	}
 	return c.JSON(http.StatusOK, map[string]any{"version": version(c)})
 }

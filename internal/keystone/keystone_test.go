@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -137,6 +138,8 @@ func TestAuthenticationRequests(t *testing.T) {
 		{"no token object", `{"auth":{"identity":{"methods":["token"]}}}`, 400, "Expecting to find token in identity."},
 		{"token without id", `{"auth":{"identity":{"methods":["token"],"token":{}}}}`, 400, "Invalid input for field 'identity/token': 'id' is a required property"},
 		{"unknown token", `{"auth":{"identity":{"methods":["token"],"token":{"id":"secret-token"}}}}`, 404, "Could not recognize Fernet token"},
+		{"the proof is checked before the roles on a domain", authBody(`"identity":{"methods":["token"],"token":{"id":"x"}}`, `{"domain":{"id":"default"}}`), 404, "Could not recognize Fernet token"},
+		{"an unknown domain is refused before", authBody(`"identity":{"methods":["token"],"token":{"id":"x"}}`, `{"domain":{"id":"x"}}`), 401, "requires authentication"},
 		{"empty token", `{"auth":{"identity":{"methods":["token"],"token":{"id":""}}}}`, 404, "No token in the request"},
 		{"token of another cloud", `{"auth":{"identity":{"methods":["token"],"token":{"id":"` + foreignToken() + `"}}}}`, 404, "Failed to validate token"},
 		{"unknown method", `{"auth":{"identity":{"methods":["saml2"],"saml2":{}}}}`, 401,
@@ -250,6 +253,56 @@ func TestVersionDocumentsInEverySpelling(t *testing.T) {
 				t.Errorf("HEAD: got %d %q", head.StatusCode, head.body)
 			}
 		})
+	}
+}
+
+func TestJSONHome(t *testing.T) {
+	t.Parallel()
+	const home, docs = "application/json-home", "https://docs.openstack.org/api/openstack-identity/3/"
+	for _, tt := range []struct {
+		path, accept, kind string
+		want               int
+	}{
+		{"/", home, home, 200},
+		{"/identity/v3", "text/html, " + home + ";q=0.8", home, 200},
+		{"/v3", home + ";q=0.9, application/json;q=0.5", home, 200},
+		{"/v3", home + ", */*", "application/json", 200},
+		{"/v3", home + ";q=0", "application/json", 200},
+		{"/", "text/html", "application/json", 300},
+		{"/", ", ;", "application/json", 300},
+	} {
+		res := send(t, newServer(), "GET", tt.path, "", "Accept", tt.accept)
+		if res.StatusCode != tt.want || res.Header.Get("Content-Type") != tt.kind {
+			t.Errorf("%s for %q: %d %q, want %d %q", tt.path, tt.accept, res.StatusCode, res.Header.Get("Content-Type"), tt.want, tt.kind)
+		}
+	}
+	type resource struct {
+		Href     string            `json:"href"`
+		Template string            `json:"href-template"`
+		Vars     map[string]string `json:"href-vars"`
+	}
+	var document struct{ Resources map[string]resource }
+	res := send(t, newServer(), "GET", "/", "", "Accept", home)
+	if err := json.Unmarshal([]byte(res.body), &document); err != nil {
+		t.Fatal(err)
+	}
+	want := resource{Template: "/v3/projects/{project_id}", Vars: map[string]string{"project_id": docs + "param/project_id"}}
+	if diff := cmp.Diff(want, document.Resources[docs+"rel/project"]); diff != "" {
+		t.Errorf("project (-want +got):\n%s", diff)
+	}
+	shape := regexp.MustCompile(`\{\w+\}`)
+	paths := make(map[string]bool)
+	for _, r := range document.Resources {
+		paths[shape.ReplaceAllString(r.Href+r.Template, "{}")] = true
+	}
+	served := map[string]bool{}
+	for _, r := range newServer().Routes() {
+		if path := shape.ReplaceAllString(r.Pattern, "{}"); path != "" && path != "/v3" {
+			served[path] = true
+		}
+	}
+	if diff := cmp.Diff(served, paths); diff != "" {
+		t.Errorf("paths (-served +named):\n%s", diff)
 	}
 }
 

@@ -73,7 +73,10 @@ func (s *Server) findScope(req *authRequest) (func(proof *session) error, error)
 		}
 		as = func(proof *session) error { return scopeToProject(proof, found) }
 	case scope.Domain != nil:
-		return nil, unauthorized() // no user has a role on a domain
+		if !scope.Domain.ref().exists() {
+			return nil, unauthorized()
+		}
+		as = func(*session) error { return unauthorized() } // no user has a role on it
 	case scope.Trust != nil:
 		if textOf(scope.Trust.ID) == "" {
 			return nil, malformed("trust_id", "trust")
