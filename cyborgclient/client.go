@@ -69,7 +69,7 @@ func New(provider *gophercloud.ProviderClient, opts ...Option) (*Client, error) 
 // openstackclient does not look, and the same directories. A file that a
 // variable names has to be there. An empty name means OS_CLOUD or, without it, the
 // cloud of OS_AUTH_URL, OS_USERNAME and so on. The token is renewed when it
-// expires.
+// expires. A login that Keystone refuses matches ErrUnauthorized.
 func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Client, error) {
 	settings := newSettings(opts)
 	found, err := session.ReadCloud(cloud)

@@ -286,10 +286,62 @@ func TestNewFromCloud(t *testing.T) {
 	if _, err := cyborgclient.NewFromCloud(t.Context(), "other"); err == nil || !strings.Contains(err.Error(), "other") {
 		t.Errorf("unknown cloud: %v", err)
 	}
-	wrong := &wire{handler: fixed(401, `{"error": {"code": 401, "title": "Unauthorized", "message": "no"}}`)}
-	_, err := cyborgclient.NewFromCloud(t.Context(), "sim", cyborgclient.WithTransport(wrong))
-	if err == nil || strings.Contains(err.Error(), "secret") || !gophercloud.ResponseCodeIs(err, 401) {
-		t.Errorf("wrong password: %v", err)
+}
+
+// Keystone answers 401 to a wrong secret, and 404 to an application credential that was deleted.
+func TestALoginThatKeystoneRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	const yaml = `clouds:
+  sim:
+    auth_type: v3applicationcredential
+    auth: {auth_url: "http://keystone.example/v3", application_credential_id: robot, application_credential_secret: hush-hush}
+`
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	for _, test := range []struct {
+		name    string
+		status  int
+		body    string
+		refused bool
+	}{
+		{"wrong secret", 401, `{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}`, true},
+		{"deleted", 404, `{"error": {"code": 404, "title": "Not Found", "message": "Could not find Application Credential: robot."}}`, true},
+		{"the 404 of an ingress", 404, `<h1>Not Found</h1>`, false},
+		{"the 404 of another service", 404, `{"message": "no route"}`, false},
+		{"forbidden", 403, `{"error": {"code": 403, "title": "Forbidden", "message": "no"}}`, false},
+	} {
+		refusing := fixed(test.status, test.body)
+		_, first := cyborgclient.NewFromCloud(t.Context(), "sim", cyborgclient.WithTransport(&wire{handler: refusing}))
+		working, logins := cloudServer(t, "RegionOne"), 0
+		client, err := cyborgclient.NewFromCloud(t.Context(), "sim", cyborgclient.WithTransport(&wire{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/v3/auth/tokens") && logins > 0:
+				refusing(w, r)
+			case strings.HasSuffix(r.URL.Path, "/v3/auth/tokens"):
+				logins++
+				working(w, r)
+			default:
+				fixed(401, `{"error": {"code": 401}}`)(w, r)
+			}
+		})}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, again := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{})
+		for when, err := range map[string]error{"first": first, "again": again} {
+			if errors.Is(err, cyborgclient.ErrUnauthorized) != (test.refused || when == "again") || errors.Is(err, cyborgclient.ErrNotFound) || errors.Is(err, cyborgclient.ErrUnavailable) ||
+				strings.Contains(err.Error(), "not authenticated") != (test.refused || when == "again") || strings.Contains(err.Error(), "hush-hush") || cyborgclient.IsMissing(err) {
+				t.Errorf("%s, %s login: %v", test.name, when, err)
+			}
+			if strings.Count(err.Error(), "not authenticated") > 1 {
+				t.Errorf("%s, %s login: the cause twice: %v", test.name, when, err)
+			}
+		}
+		if !gophercloud.ResponseCodeIs(first, test.status) || !strings.Contains(first.Error(), "log in at http://keystone.example/v3") {
+			t.Errorf("%s: %v", test.name, first)
+		}
 	}
 }
 

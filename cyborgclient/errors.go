@@ -23,9 +23,10 @@ var (
 	// ErrInvalid: the request is wrong and repeating it will not help. Refused by
 	// this package before it was sent, or answered 400, 405, 413 or 415.
 	ErrInvalid = errors.New("invalid request")
-	// ErrUnauthorized: no valid token (401), also after reauthentication. Also matches
-	// ErrUnavailable if Keystone did not answer then, or with a 5xx.
-	ErrUnauthorized = errors.New("not authenticated")
+	// ErrUnauthorized: no valid token (401), also after reauthentication, or a login that
+	// Keystone refuses: 401, or 404 for an application credential or a token that it does
+	// not know. Also matches ErrUnavailable if Keystone did not answer then, or with a 5xx.
+	ErrUnauthorized = session.ErrUnauthorized // "not authenticated"
 	// ErrForbidden: the token is not allowed to do this (403).
 	ErrForbidden = errors.New("forbidden")
 	// ErrServiceToken: a 403 because the call needs a valid X-Service-Token of a

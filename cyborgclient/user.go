@@ -2,10 +2,8 @@ package cyborgclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -83,20 +81,11 @@ func (c *Client) ForToken(ctx context.Context, token string) (*Client, error) {
 
 func tokenError(err error) error {
 	kind := ErrUnavailable
-	var answer gophercloud.ErrUnexpectedResponseCode
 	switch {
-	case errors.As(err, &answer) && (answer.Actual == http.StatusUnauthorized || answer.Actual == http.StatusNotFound) && isKeystones(answer.Body):
+	case errors.Is(err, session.ErrUnauthorized):
 		return fmt.Errorf("cyborgclient: client for a token: %w: Keystone does not know the token, or it has expired", ErrUnauthorized)
 	case errors.Is(err, session.ErrNoKeystone), errors.Is(err, session.ErrNoToken):
 		kind = ErrInvalid
 	}
 	return fmt.Errorf("cyborgclient: client for a token: %w: %w", kind, err)
-}
-
-// isKeystones reports an error answer of Keystone. The 404 of an ingress does not say that a token is unknown.
-func isKeystones(body []byte) bool {
-	var answer struct {
-		Error *struct{} `json:"error"`
-	}
-	return json.Unmarshal(body, &answer) == nil && answer.Error != nil
 }

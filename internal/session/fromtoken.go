@@ -15,7 +15,8 @@ import (
 var ErrNoKeystone = errors.New("the provider names no Keystone")
 
 // FromToken returns a provider with a token of another user of the cloud of a provider. Keystone is asked whose it is,
-// with the token itself, which every user may; it cannot be renewed. No error has the token.
+// with the token itself, which every user may; it cannot be renewed. A token that Keystone does not
+// know matches ErrUnauthorized. No error has the token.
 func FromToken(ctx context.Context, cloud *gophercloud.ProviderClient, token string) (*gophercloud.ProviderClient, error) {
 	if cloud.IdentityBase == "" {
 		return nil, ErrNoKeystone
@@ -47,7 +48,7 @@ func FromToken(ctx context.Context, cloud *gophercloud.ProviderClient, token str
 		answer.Err = user.SetTokenAndAuthResult(answer)
 	}
 	if answer.Err != nil {
-		return nil, fmt.Errorf("ask %s for the owner of the token: %w", cloud.IdentityBase, sent.Redacted(answer.Err))
+		return nil, fmt.Errorf("ask %s for the owner of the token: %w", cloud.IdentityBase, refusal(sent.Redacted(answer.Err)))
 	}
 	return user, nil
 }

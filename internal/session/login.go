@@ -103,7 +103,28 @@ func fromFields(cloud map[string]any, opts ...clouds.ParseOption) (Cloud, error)
 	return parse(append([]clouds.ParseOption{clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(document))}, opts...)...)
 }
 
-// LogIn logs in. The provider logs in again when its token expires, reads bounded
+// ErrUnauthorized: Keystone does not accept the password, the application credential or the token of a login.
+var ErrUnauthorized = errors.New("not authenticated")
+
+// refusal returns an error of a login, which matches ErrUnauthorized if Keystone refused it: 401, or 404 for an application
+// credential or a token that it does not know. The 404 of an ingress does not say so.
+func refusal(err error) error {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &answer) && (answer.Actual == http.StatusUnauthorized || answer.Actual == http.StatusNotFound) && isKeystones(answer.Body) {
+		return fmt.Errorf("%w: %w", ErrUnauthorized, err)
+	}
+	return err
+}
+
+// isKeystones reports an error answer of Keystone.
+func isKeystones(body []byte) bool {
+	var answer struct {
+		Error *struct{} `json:"error"`
+	}
+	return json.Unmarshal(body, &answer) == nil && answer.Error != nil
+}
+
+// LogIn logs in. A refusal by Keystone matches ErrUnauthorized. The provider logs in again when its token expires, reads bounded
 // answers, and follows no redirect to another server, which would carry the password
 // there. Prepare, unless nil, may change the HTTP client before. No error has the password, or the token
 // of a login by token, also if Keystone or a proxy quotes it.
@@ -123,7 +144,7 @@ func (c Cloud) LogIn(ctx context.Context, prepare func(*http.Client)) (*gophercl
 	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(httpbounds.Client(client, httpbounds.AnswerLimit)))
 	sent := Outcome{Sent: []string{auth.Password, auth.Passcode, auth.TokenID, auth.ApplicationCredentialSecret}}
 	if err != nil {
-		return nil, fmt.Errorf("log in at %s: %w", auth.IdentityEndpoint, sent.Redacted(err))
+		return nil, fmt.Errorf("log in at %s: %w", auth.IdentityEndpoint, refusal(sent.Redacted(err)))
 	}
 	provider.EndpointLocator = c.adapter.locator(provider.EndpointLocator)
 	again := provider.ReauthFunc
