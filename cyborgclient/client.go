@@ -2,6 +2,7 @@ package cyborgclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -81,6 +82,9 @@ func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Client, e
 			client.Transport = settings.transport
 		}
 	})
+	if errors.Is(err, session.ErrUnauthorized) {
+		err = refusedLogin{err}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cyborgclient: new client: %w", err)
 	}

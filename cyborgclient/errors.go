@@ -26,7 +26,7 @@ var (
 	// ErrUnauthorized: no valid token (401), also after reauthentication, or a login that
 	// Keystone refuses: 401, or 404 for an application credential or a token that it does
 	// not know. Also matches ErrUnavailable if Keystone did not answer then, or with a 5xx.
-	ErrUnauthorized = session.ErrUnauthorized // "not authenticated"
+	ErrUnauthorized = errors.New("not authenticated")
 	// ErrForbidden: the token is not allowed to do this (403).
 	ErrForbidden = errors.New("forbidden")
 	// ErrServiceToken: a 403 because the call needs a valid X-Service-Token of a
@@ -175,6 +175,15 @@ var statusSentinels = map[int]error{
 func (e *APIError) says(texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(e.Detail, text) })
 }
+
+// refusedLogin is the error of a login that Keystone refused. Its text says so already.
+type refusedLogin struct{ error }
+
+// Unwrap returns the error of the login.
+func (e refusedLogin) Unwrap() error { return e.error }
+
+// Is matches ErrUnauthorized.
+func (e refusedLogin) Is(target error) bool { return target == ErrUnauthorized }
 
 // errNotListed: a resource is not in the list in which it was looked for.
 var errNotListed = errors.New("not in the list of Cyborg")

@@ -53,7 +53,7 @@ func WithEndpointOpts(opts gophercloud.EndpointOpts) Option {
 // does, and returns a flow with clients of its Cyborg and Placement. Tokens are renewed,
 // answers are bounded, and no redirect leads to another server. Cyborg of 2026 and later
 // binds only with a service token: see WithServiceCloud. An error of the options and of
-// clouds.yaml matches ErrConfig, a login that Keystone refuses [cyborgclient.ErrUnauthorized].
+// clouds.yaml matches ErrConfig.
 func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Flow, error) {
 	f := newFlow(opts)
 	provider, endpoint, err := logIn(ctx, "cloud", cloud)

@@ -232,7 +232,7 @@ func (r *authRequest) checkMethods() error {
 	r.methods = methods
 	for _, method := range r.methods {
 		if !slices.Contains(supportedMethods, method) {
-			return refuseMethod(map[string]any{"methods": supportedMethods}, "Attempted to authenticate with an unsupported method.")
+			return refuseMethod("Attempted to authenticate with an unsupported method.", supportedMethods...)
 		}
 	}
 	return nil

@@ -34,14 +34,18 @@ func malformed(attribute, target string) error {
 // methodError is a refusal of an authentication method (AuthPluginException). Its body has the member identity.
 type methodError struct {
 	error
-	identity map[string]any
+	identity methodIdentity
+}
+
+type methodIdentity struct {
+	Methods []string `json:"methods,omitempty"`
 }
 
 // Unwrap returns the refusal.
 func (e methodError) Unwrap() error { return e.error }
 
-func refuseMethod(identity map[string]any, text string) error {
-	return methodError{simhttp.Refuse(http.StatusUnauthorized, "%s", text), identity}
+func refuseMethod(text string, methods ...string) error {
+	return methodError{simhttp.Refuse(http.StatusUnauthorized, "%s", text), methodIdentity{methods}}
 }
 
 // writeError answers in Keystone's form.

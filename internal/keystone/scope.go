@@ -51,7 +51,7 @@ func (s *Server) findScope(req *authRequest) (func(proof *session) error, error)
 	scope := req.scope
 	if req.uses(methodCredential) {
 		if scope.isSet() {
-			return nil, refuseMethod(map[string]any{}, "Error authenticating with application credential: Application credentials cannot request a scope.")
+			return nil, refuseMethod("Error authenticating with application credential: Application credentials cannot request a scope.")
 		}
 		_, err := s.sentCredential(req.payloads[methodCredential])
 		return as, err

@@ -112,7 +112,8 @@ func (s *Set) node(name string) (*node, error) {
 	return n, nil
 }
 
-func (s *Set) newViolation(failed *failure) *Violation {
+// newViolation returns a *Violation.
+func (s *Set) newViolation(failed *failure) error {
 	v := &Violation{Phrase: failed.phrase(), failed: failed, library: s.library}
 	v.Keyword, _ = failed.place[len(failed.place)-1].(string)
 	for _, step := range failed.path {
