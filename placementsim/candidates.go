@@ -68,7 +68,7 @@ func (c *call) knownQuery(raw string) (engine.CandidateQuery, error) {
 func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, error) {
 	cfg := c.server.config
 	query.Most, query.BreadthFirst = cfg.MaxAllocationCandidates, cfg.GenerationStrategy == StrategyBreadthFirst
-	query.SumsIgnoreUse = cfg.OptimizeForWideProviderTrees
+	query.SumsIgnoreUse, query.Seed = cfg.OptimizeForWideProviderTrees, cfg.Seed
 	if cfg.UpstreamQuirks {
 		var err error
 		if query, err = c.misread(query); err != nil {

@@ -109,7 +109,7 @@ func TestWorkedExamples(t *testing.T) {
 		{"1.39", "resources_B=FPGA:1&required_A=!CUSTOM_FOO&same_subtree=_A,_B&group_policy=isolate&in_tree_A=" + uuidOf(t, s, "fpga1_0"), []string{"fpga0:FPGA=1", "fpga0:FPGA=1", "fpga1_0:FPGA=1", "fpga1_1:FPGA=1"}},
 		{"1.39", "resources=VCPU:1&root_required=CUSTOM_T", []string{"numa0:VCPU=1", "numa1:VCPU=1"}},
 		{"1.39", "resources=VCPU:1&root_required=!CUSTOM_T", []string{"cn2:VCPU=1"}},
-		{"1.39", "resources=DISK_GB:1&limit=1", []string{"ss1:DISK_GB=1"}},
+		{"1.39", "resources=MEMORY_MB:700&limit=1", []string{"numa1:MEMORY_MB=700"}},
 		{"1.39", "resources=VCPU:99999999999999999999", nil},
 	}
 	for _, tt := range tests {
@@ -261,7 +261,10 @@ func TestMaximumOfCandidatesAndStrategies(t *testing.T) {
 		{"breadth-first", Config{MaxAllocationCandidates: 6, GenerationStrategy: StrategyBreadthFirst}, "", []int{2, 2, 2}},
 		{"breadth-first, not even", Config{MaxAllocationCandidates: 5, GenerationStrategy: StrategyBreadthFirst}, "", []int{2, 2, 1}},
 		{"breadth-first, more than there are", Config{MaxAllocationCandidates: 100, GenerationStrategy: StrategyBreadthFirst}, "", []int{8, 8, 8}},
-		{"limit below the maximum", Config{MaxAllocationCandidates: 6, GenerationStrategy: StrategyBreadthFirst}, "&limit=3", []int{1, 1, 1}},
+		{"limit below the maximum, depth-first", Config{MaxAllocationCandidates: 6}, "&limit=3", []int{3, 0, 0}},
+		{"limit below the maximum, breadth-first", Config{MaxAllocationCandidates: 3, GenerationStrategy: StrategyBreadthFirst, Seed: 1}, "&limit=2", []int{1, 1, 0}},
+		{"limit", Config{}, "&limit=9", []int{3, 2, 4}},
+		{"limit, another seed", Config{Seed: 1}, "&limit=9", []int{1, 4, 4}},
 		{"limit above the maximum", Config{MaxAllocationCandidates: 6}, "&limit=7", []int{6, 0, 0}},
 	}
 	for _, tt := range tests {

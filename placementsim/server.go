@@ -20,8 +20,8 @@ import (
 // Config is the configuration of a Placement service. The zero value is the
 // service as shipped.
 type Config struct {
-	// Seed determines the uuids of providers that are created without one, and
-	// the request ids.
+	// Seed determines the uuids of providers that are created without one, the
+	// request ids, and which candidates a limit chooses.
 	Seed uint64 `json:"seed,omitempty"`
 	// Policy is who may do what; empty means the release's: PolicyDefault before 12.0.0 (2024.2), then PolicySecure.
 	Policy Policy `json:"policy,omitempty"`

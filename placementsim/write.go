@@ -9,7 +9,7 @@ import (
 )
 
 // maxKeptBuffer is the longest answer whose memory is reused, in bytes.
-const maxKeptBuffer = 4 << 20
+const maxKeptBuffer = 8 << 20
 
 // written answers with the JSON that write appends to memory that is used again.
 func (c *call) written(write func(b []byte) ([]byte, error)) error {

@@ -54,7 +54,7 @@ func flagHelp() map[string]string {
 		"placement-collation":                        "How Placement's database compares names and identifiers: mysql (without case, accents and trailing blanks) or binary. Default: binary; in a whole cloud --collation.",
 		"cyborg-seed":                                "Seed for Cyborg's identifiers.",
 		"cyborg-public-endpoint":                     "Base URL of links. Default: the Host header of each request.",
-		"placement-seed":                             "Seed for Placement's identifiers.",
+		"placement-seed":                             "Seed for Placement's identifiers and for the choice of candidates within a limit.",
 		"placement-policy":                           "Policy: default (without enforce_new_defaults), secure (with it) or open. Default: as the release has it.",
 		"placement-upstream-quirks":                  "Simulate the defects in the answers of the real Placement.",
 		"placement-no-leftover-consumers":            "Delete the consumer of a refused first allocation; the real Placement keeps it.",

@@ -49,7 +49,7 @@ func attachPlain(ctx context.Context, admin, service *gophercloud.ProviderClient
 			Root string `json:"root_provider_uuid"`
 		} `json:"provider_summaries"`
 	}
-	query := placement.ServiceURL("allocation_candidates") + "?limit=1&resources=VCPU:4,MEMORY_MB:8192,DISK_GB:20&resources_gpu=PGPU:1"
+	query := placement.ServiceURL("allocation_candidates") + "?limit=1000&resources=VCPU:4,MEMORY_MB:8192,DISK_GB:20&resources_gpu=PGPU:1"
 	if _, err := placement.Get(ctx, query, &candidates, nil); err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // CandidateQuery asks for allocation candidates: ways to satisfy all groups
 // from the providers of one tree and those that share with it.
@@ -32,16 +35,10 @@ type CandidateQuery struct {
 	// SumsIgnoreUse: the sum of what groups take from one inventory is compared with its
 	// capacity, as if nothing were in use.
 	SumsIgnoreUse bool
-	Limit         int // 0: none
-}
-
-// effectiveLimit is how many candidates are answered, 0 for all. The order is that in which
-// they are found, so that none beyond the limit need be.
-func (q CandidateQuery) effectiveLimit() int {
-	if q.Limit > 0 && q.Most > 0 {
-		return min(q.Limit, q.Most)
-	}
-	return max(q.Limit, q.Most)
+	// Limit is how many candidates are chosen at random, 0 for all of them. Those in the answer keep
+	// their order: the trees by creation, and each tree's candidates as they are found.
+	Limit int
+	Seed  uint64 // of the choice
 }
 
 // Group is a request group. The one without suffix comes first, if there is
@@ -104,18 +101,24 @@ func (s *State) Candidates(q CandidateQuery, answer Answer) error {
 		return s.lookUp(q)
 	}
 	sr.answer = answer
-	if err := sr.find(); err != nil {
+	switch {
+	case q.Most > 0:
+		err = sr.generate(q)
+	case q.Limit > 0:
+		err = sr.sample(q.Limit)
+	default:
+		err = sr.findAll(sr.giveOwn)
+	}
+	if err != nil {
 		return err
 	}
 	sr.summarizeAll()
 	return nil
 }
 
-// find finds the candidates.
-func (sr *search) find() error {
-	if sr.byTurns {
-		return sr.findByTurns()
-	}
+// findAll visits all trees.
+func (sr *search) findAll(found finder) error {
+	sr.found = found
 	for slot := sr.filter.next(); slot >= 0; slot = sr.filter.next() {
 		if more, err := sr.visit(sr.state.trees.trees[slot]); err != nil || !more {
 			return err
@@ -152,7 +155,6 @@ type search struct {
 	groups  []*group
 	root    traitFilter
 	policy  policy
-	limit   int
 	large   bool // and counted
 	length  int  // of an explanation
 	filter  treeFilter
@@ -161,11 +163,14 @@ type search struct {
 	most    int // the limit of steps
 	walk    walk
 
-	byTurns bool
-	turns   []turn // what is found, where it is not found at once in the order of the answer
-	stop    int    // how many turns the present tree may add up to
-	sums    arena[taken]
-	chosen  arena[*provider]
+	found  finder
+	kept   []candidate
+	sums   arena[taken]
+	chosen arena[*provider]
+	lots   []lot
+	open   []int // the numbers of the lots that may have more candidates
+	source rand.PCG
+	random *rand.Rand // of the source
 
 	answer  Answer
 	given   int     // candidates, to the answer
@@ -176,7 +181,7 @@ type search struct {
 	sources []*provider            // what summaries are about, see note
 	known   map[*provider]struct{} // the same, where they may come again
 	latest  *provider              // the last one noted
-	shared  map[string]struct{}    // candidates of sharing providers only
+	owners  map[string]int         // the trees of candidates of sharing providers only
 }
 
 // release lets the memory be used again.
@@ -186,13 +191,24 @@ func (sr *search) release() {
 		return
 	}
 	sr.groups, sr.sharers = reused(sr.groups), reused(sr.sharers)
-	sr.sources, sr.turns = reused(sr.sources), reused(sr.turns)
-	sr.steps, sr.length, sr.given, sr.answer, sr.known, sr.latest, sr.shared = 0, 0, 0, nil, nil, nil, nil
+	sr.sources, sr.kept, sr.lots, sr.open = reused(sr.sources), reused(sr.kept), reused(sr.lots), reused(sr.open)
+	sr.found, sr.steps, sr.length, sr.given, sr.answer, sr.known, sr.latest, sr.owners = nil, 0, 0, 0, nil, nil, nil, nil
 	sr.shape.reset()
 	sr.filter.reset()
 	sr.sums.reset()
 	sr.chosen.reset()
 	sr.state.searches.Put(sr)
+}
+
+// finder is called with each candidate that is found. It reports whether the search goes on. What the
+// candidate consists of is overwritten by the next one.
+type finder func(candidate) bool
+
+// candidate is a way to serve all groups.
+type candidate struct {
+	key    string // see owns
+	taken  []taken
+	chosen []*provider // per position
 }
 
 // policy is what holds between groups.
@@ -223,9 +239,10 @@ func (s *State) newSearch(q CandidateQuery) (*search, error) {
 	sr, _ := s.searches.Get().(*search)
 	if sr == nil {
 		sr = new(search)
+		sr.random = rand.New(&sr.source)
 	}
-	sr.state, sr.limit, sr.most = s, q.effectiveLimit(), maxSteps
-	sr.byTurns = q.BreadthFirst && q.Most > 0
+	sr.state, sr.most = s, maxSteps
+	sr.source.Seed(q.Seed, 0)
 	sr.policy.isolate, sr.policy.onePerTree, sr.policy.sumsIgnoreUse = q.Isolate, q.OnePerTree, q.SumsIgnoreUse
 	var unknown []string // traits
 	for _, wanted := range q.Groups {

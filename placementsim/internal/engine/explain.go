@@ -83,7 +83,6 @@ func (v *HostVerdict) addWords() {
 func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	q.Limit, q.Most = 1, 0
 	sr, err := s.newSearch(q)
 	defer sr.release()
 	if err != nil {
@@ -200,7 +199,7 @@ func (sr *search) unsuffixedAlone() *search {
 	if len(sr.groups) == 0 || sr.groups[0].suffix != "" {
 		return nil
 	}
-	alone := &search{state: sr.state, groups: sr.groups[:1], limit: 1}
+	alone := &search{state: sr.state, groups: sr.groups[:1]}
 	alone.policy.onePerTree = sr.policy.onePerTree
 	alone.findSharers()
 	return alone
@@ -219,17 +218,15 @@ func (sr *search) anyAt(t *tree) (bool, error) {
 		return false, errTooMany()
 	}
 	sr.most = sr.steps + maxTreeSteps
-	sr.given, sr.shared, sr.answer = 0, nil, unread{}
+	served := false
+	sr.found = func(candidate) bool {
+		served = true
+		return false
+	}
 	sr.walk.begin(sr)
 	_, err := sr.visit(t)
-	return sr.given > 0, err
+	return served, err
 }
-
-// unread is an answer that nobody reads.
-type unread struct{}
-
-func (unread) Request(*Request)  {}
-func (unread) Provider(*Summary) {}
 
 // sumReason says that the groups together take more than there is.
 func (sr *search) sumReason(t *tree) Reason {

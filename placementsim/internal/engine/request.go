@@ -27,18 +27,18 @@ func (s *shape) has(chosen []*provider) bool {
 }
 
 // setRequest makes the request of a candidate of what was made of the one before.
-func (sr *search) setRequest(t turn) {
+func (sr *search) setRequest(c candidate) {
 	s, r := &sr.shape, &sr.request
-	if r.Alike = s.has(t.chosen); !r.Alike {
-		sr.setAmounts(t.taken)
-		sr.setMappings(t.chosen)
+	if r.Alike = s.has(c.chosen); !r.Alike {
+		sr.setAmounts(c.taken)
+		sr.setMappings(c.chosen)
 		return
 	}
 	for i, k := range s.amounts {
-		r.Amounts[i].Provider = t.taken[k].provider.uuid
+		r.Amounts[i].Provider = c.taken[k].provider.uuid
 	}
 	for i, k := range s.chosen {
-		s.uuids[i] = t.chosen[k].uuid
+		s.uuids[i] = c.chosen[k].uuid
 	}
 }
 

@@ -194,9 +194,11 @@ func (sr *search) sharersOf(group int) []*provider {
 // next returns the slot of the next tree that may have candidates, or -1.
 func (f *treeFilter) next() int {
 	for f.rest == 0 {
-		if f.block = f.nextBlock(f.block + 1); f.block < 0 {
+		block := f.nextBlock(f.block + 1)
+		if block < 0 {
 			return -1
 		}
+		f.block = block
 		f.rest = ^uint64(0)
 		for _, c := range f.all {
 			f.rest &= c.mask(f.block)

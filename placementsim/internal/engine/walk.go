@@ -151,13 +151,13 @@ func (w *walk) membership(g *group, p *provider) (member, excluded bool) {
 // whether the search goes on.
 func (w *walk) descend(depth int) (more bool, err error) {
 	if depth == len(w.positions) {
-		switch found := (w.search.given + len(w.search.turns)) * w.length; {
+		switch found := (w.search.given + len(w.search.kept)) * w.length; {
 		case found > maxFound:
 			return false, errTooMany()
 		case found > largeFound && !w.search.large:
 			w.search.grow()
 		}
-		return w.search.add(w), nil
+		return w.search.found(w.candidate()), nil
 	}
 	for _, p := range w.options[depth] {
 		// A step compares with the positions before it.
@@ -304,31 +304,30 @@ func (w *walk) oneAboveAll(groups []int) bool {
 // providerOf returns the provider of a group with suffix.
 func (w *walk) providerOf(group int) *provider { return w.chosen[w.first[group]] }
 
-// add adds the chosen providers as a candidate, unless there is the same one. It reports
-// whether the search goes on.
-func (sr *search) add(w *walk) bool {
-	found := turn{"", w.taken, w.chosen}
-	if len(sr.sharers) > 0 && w.onlySharing() {
-		found.key = w.key()
+// candidate returns the chosen providers as a candidate.
+func (w *walk) candidate() candidate {
+	if len(w.search.sharers) > 0 && w.onlySharing() {
+		return candidate{w.key(), w.taken, w.chosen}
 	}
-	if sr.byTurns {
-		found.taken = append(sr.sums.take(len(w.taken)), w.taken...)
-		found.chosen = append(sr.chosen.take(len(w.chosen)), w.chosen...)
-		sr.turns = append(sr.turns, found)
-		return len(sr.turns) < sr.stop
-	}
-	return !sr.firstTime(found.key) || sr.give(found)
+	return candidate{"", w.taken, w.chosen}
 }
 
-// give passes a candidate on. It reports whether another one is wanted.
-func (sr *search) give(t turn) bool {
-	for i := range t.taken {
-		sr.note(t.taken[i].provider)
+// giveOwn passes on a candidate that no other tree owns.
+func (sr *search) giveOwn(c candidate) bool {
+	if sr.owns(sr.walk.anchor.slot, c.key) {
+		sr.give(c)
+	}
+	return true
+}
+
+// give passes a candidate on.
+func (sr *search) give(c candidate) {
+	for i := range c.taken {
+		sr.note(c.taken[i].provider)
 	}
 	sr.given++
-	sr.setRequest(t)
+	sr.setRequest(c)
 	sr.answer.Request(&sr.request)
-	return sr.limit == 0 || sr.given < sr.limit
 }
 
 // note lists a provider for the summaries: itself where they have only providers that
@@ -341,7 +340,7 @@ func (sr *search) note(p *provider) {
 		return
 	}
 	sr.latest = p
-	if sr.policy.onePerTree || sr.byTurns || len(sr.sharers) > 0 {
+	if sr.policy.onePerTree || len(sr.kept) > 0 || len(sr.sharers) > 0 {
 		if _, known := sr.known[p]; known {
 			return
 		}
@@ -369,18 +368,18 @@ func (w *walk) key() string {
 	return key.String()
 }
 
-// firstTime records the key of a candidate. One without a key is always new.
-func (sr *search) firstTime(key string) bool {
+// owns reports whether a tree is the first one with a candidate. One without a key is of one tree only.
+func (sr *search) owns(tree int, key string) bool {
 	if key == "" {
 		return true
 	}
-	if _, seen := sr.shared[key]; seen {
-		return false
+	if owner, known := sr.owners[key]; known {
+		return owner == tree
 	}
-	if sr.shared == nil {
-		sr.shared = make(map[string]struct{})
+	if sr.owners == nil {
+		sr.owners = make(map[string]int)
 	}
-	sr.shared[key] = struct{}{}
+	sr.owners[key] = tree
 	return true
 }
 

@@ -1,0 +1,117 @@
+package engine
+
+// lot is a tree from which candidates are drawn.
+type lot struct {
+	slot  int
+	found int // how many candidates it has, 0 before it is searched
+	drawn int // how many of them are in the answer
+}
+
+const (
+	// lotsPerCandidate is how many trees are drawn from for each candidate of the limit: a small limit does
+	// not list all trees of a large cloud.
+	lotsPerCandidate = 32
+	// firstLevel is how many candidates of a tree are searched for at first.
+	firstLevel = 16
+	// trials is how many trees are searched before a candidate is drawn, to see how many candidates a tree has.
+	trials = 8
+)
+
+// sample passes on as many candidates as the limit says, each candidate with the same chance. Placement
+// finds all candidates and takes the first ones in the order of their hashes. Here a tree is searched
+// when a candidate of it is drawn, up to a level, and up to a higher level if these do not reach the limit.
+func (sr *search) sample(limit int) error {
+	for level := firstLevel; ; level *= 4 {
+		enough, err := sr.draw(limit, level)
+		if err != nil {
+			return err
+		}
+		if enough {
+			return sr.giveDrawn()
+		}
+	}
+}
+
+// draw decides how many candidates each tree gives. It reports false if these are fewer than the limit and
+// a tree may have more than the level.
+//
+// A tree is drawn as often as another one, and passed over as often as it has fewer candidates left than
+// the tree that has most.
+func (sr *search) draw(limit, level int) (enough bool, err error) {
+	sr.filter.rewind()
+	sr.lots, sr.open, sr.owners = sr.lots[:0], sr.open[:0], nil
+	var l *lot
+	sr.found = func(c candidate) bool {
+		if sr.owns(l.slot, c.key) {
+			l.found++
+		}
+		return l.found < level
+	}
+	most, drawn := 1, 0
+	enough = true
+	for trial := 0; drawn < limit; trial++ {
+		if len(sr.open) == 0 && !sr.addLots(limit) {
+			return enough, nil
+		}
+		i := sr.random.IntN(len(sr.open))
+		if l = &sr.lots[sr.open[i]]; l.found == 0 {
+			all, err := sr.visit(sr.state.trees.trees[l.slot])
+			if err != nil {
+				return false, err
+			}
+			most, enough = max(most, l.found), enough && all
+		}
+		if trial >= trials && sr.chance(l.found-l.drawn, most) {
+			l.drawn++
+			drawn++
+		}
+		if l.drawn == l.found {
+			last := len(sr.open) - 1
+			sr.open[i], sr.open = sr.open[last], sr.open[:last]
+		}
+	}
+	return true, nil
+}
+
+// addLots adds the next trees. It reports false if there are none.
+func (sr *search) addLots(limit int) bool {
+	for len(sr.open)/lotsPerCandidate < limit {
+		slot := sr.filter.next()
+		if slot < 0 {
+			break
+		}
+		sr.open = append(sr.open, len(sr.lots))
+		sr.lots = append(sr.lots, lot{slot: slot})
+	}
+	return len(sr.open) > 0
+}
+
+// giveDrawn passes on as many candidates of each tree as were drawn. It repeats the steps of the search that
+// counted them.
+func (sr *search) giveDrawn() error {
+	var l *lot
+	sr.found = func(c candidate) bool {
+		if !sr.owns(l.slot, c.key) {
+			return true
+		}
+		if sr.chance(l.drawn, l.found) {
+			l.drawn--
+			sr.give(c)
+		}
+		l.found--
+		return l.drawn > 0
+	}
+	sr.steps = 0
+	for i := range sr.lots {
+		if l = &sr.lots[i]; l.drawn == 0 {
+			continue
+		}
+		if _, err := sr.visit(sr.state.trees.trees[l.slot]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chance reports true n times of m, at random.
+func (sr *search) chance(n, m int) bool { return sr.random.IntN(m) < n }
