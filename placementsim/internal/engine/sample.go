@@ -4,7 +4,7 @@ package engine
 type lot struct {
 	slot  int
 	found int // how many candidates it has, 0 before it is searched
-	drawn int // how many of them are in the answer
+	drawn int // how many candidates are in the answer
 }
 
 const (
@@ -19,7 +19,7 @@ const (
 
 // sample passes on as many candidates as the limit says, each candidate with the same chance. Placement
 // finds all candidates and takes the first ones in the order of their hashes. Here a tree is searched
-// when a candidate of it is drawn, up to a level, and up to a higher level if these do not reach the limit.
+// when one of its candidates is drawn, up to a level, and up to a higher level if these do not reach the limit.
 func (sr *search) sample(limit int) error {
 	for level := firstLevel; ; level *= 4 {
 		enough, err := sr.draw(limit, level)
@@ -73,7 +73,7 @@ func (sr *search) draw(limit, level int) (enough bool, err error) {
 	return true, nil
 }
 
-// addLots adds the next trees. It reports false if there are none.
+// addLots adds the next trees. It reports whether there are any.
 func (sr *search) addLots(limit int) bool {
 	for len(sr.open)/lotsPerCandidate < limit {
 		slot := sr.filter.next()
