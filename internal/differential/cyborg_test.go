@@ -1,0 +1,157 @@
+//go:build differential
+
+package differential_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/differential"
+)
+
+// requestsPerWorld is how many random requests a world of Cyborg sees before the next one is built.
+const requestsPerWorld = 80
+
+func TestCyborgDiffersAsListed(t *testing.T) {
+	t.Parallel()
+	sides := startCyborg(t)
+	run.Compare(t, 1500, func(seed uint64, requests int, judges []*differential.Judge) {
+		for world := run.World; requests > 0; world++ {
+			requests -= runCyborgWorld(t, sides, seed, world, min(requests, requestsPerWorld), judges)
+		}
+	}, differential.Cyborg(), differential.CyborgQuirks())
+}
+
+// runCyborgWorld asks about one world and returns how many requests were random. A cloud leaves the world at the first
+// write that only one of it and the real one did, and the world ends when no cloud is left.
+func runCyborgWorld(t *testing.T, sides *cyborgSides, seed uint64, world, n int, judges []*differential.Judge) int {
+	t.Helper()
+	sides.reset(t)
+	type cloud struct {
+		*side
+		judge *differential.Judge
+	}
+	var clouds []cloud
+	for i, config := range []fakecyborg.Config{{}, {UpstreamQuirks: true}} {
+		s, end := ours(t, judges[i].Report().Table, config)
+		defer end()
+		clouds = append(clouds, cloud{s, judges[i]})
+	}
+	w := &cyborgWorld{draws: newDraws(seed, world)}
+	compare := cyborgComparison()
+	ask := func(req request) {
+		theirs := sides.theirs.send(t, req)
+		created := w.learn(req, sides.theirs, theirs)
+		w.note(req, created)
+		stay := clouds[:0]
+		for _, c := range clouds {
+			got := c.send(t, req)
+			w.learn(req, c.side, got)
+			c.judge.Add(compare.Differences(req.String(), relabelled(theirs, sides.theirs), relabelled(got, c.side)))
+			if isRead(req) || (theirs.status < 300) == (got.status < 300) {
+				stay = append(stay, c)
+			}
+		}
+		clouds = stay
+		w.made += len(created)
+		sides.awaitBinds(t, req, theirs)
+	}
+	for _, req := range w.firstProfiles() {
+		ask(req)
+	}
+	asked := 0
+	for ; asked < n && len(clouds) > 0; asked++ {
+		ask(w.next())
+	}
+	return max(1, asked)
+}
+
+// relabelled has labels for what the answer itself created.
+func relabelled(a answer, s *side) differential.Answer {
+	header := a.header.Clone()
+	for _, values := range header {
+		for i := range values {
+			values[i] = s.labelled(values[i])
+		}
+	}
+	return differential.Answer{Status: a.status, Header: header, Body: s.labelled(a.body)}
+}
+
+func isRead(req request) bool {
+	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, req.method)
+}
+
+// note remembers what later requests can be about.
+func (w *cyborgWorld) note(req request, created []string) {
+	switch {
+	case len(created) == 0:
+	case strings.HasSuffix(req.path(), "/accelerator_requests"):
+		w.arqs = append(w.arqs, created...)
+		w.arqs = w.arqs[max(0, len(w.arqs)-10):]
+	case strings.HasSuffix(req.path(), "/attributes"):
+		w.attributes = append(w.attributes, created...)
+	}
+}
+
+// awaitBinds waits until the real service has ended the binds that it goes on with after its answer.
+func (s *cyborgSides) awaitBinds(t *testing.T, req request, got answer) {
+	t.Helper()
+	if req.method != http.MethodPatch || got.status != http.StatusAccepted {
+		return
+	}
+	for range 100 {
+		list := s.theirs.send(t, request{method: "GET", target: cyborgPath + "/accelerator_requests", header: [][2]string{{"X-Auth-Token", tokenOf("admin")}}})
+		if !strings.Contains(list.body, `"BindStarted"`) && !strings.Contains(list.body, `"Unbinding"`) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// cyborgComparison says what to compare in answers of Cyborg.
+func cyborgComparison() differential.Comparison {
+	return differential.Comparison{
+		Known: func(id string) bool {
+			for _, begin := range []string{"11111111-", "22222222-", "33333333-", "99999999-", "44444444", "aaaaaaaa-0000-4000", "dddddddd-0000-4000", "eeeeeeee-0000-4000", "ffffffff-0000-4000"} {
+				if strings.HasPrefix(strings.ToLower(id), begin) {
+					return true
+				}
+			}
+			return false
+		},
+		Number: func(key string) bool { return key == "id" || key == "device_id" || key == "deployable_id" },
+		Text:   cyborgError,
+		Opened: func(key, value string) (any, bool) {
+			if key != "attributes_list" && key != "error_message" {
+				return nil, false
+			}
+			var opened any
+			err := json.Unmarshal([]byte(value), &opened)
+			return opened, err == nil && opened != nil
+		},
+	}
+}
+
+// cyborgError takes the text out of the body of an error.
+func cyborgError(body any) (text string, rest any) {
+	fields, _ := body.(map[string]any)
+	inner := fields["error_message"]
+	switch inner := inner.(type) {
+	case string:
+		delete(fields, "error_message")
+		return inner, fields
+	case map[string]any:
+		for _, key := range []string{"faultstring", "title"} {
+			if text, ok := inner[key].(string); ok {
+				delete(inner, key)
+				return text, fields
+			}
+		}
+	}
+	return "", body
+}

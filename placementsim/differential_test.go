@@ -1,0 +1,191 @@
+//go:build differential
+
+package placementsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/internal/differential"
+)
+
+// The requests of the oracle, those that it avoids, and further ones, to the Placement of a chroot: each
+// difference has to belong to a class of differential.Placement.
+var differentialRun = differential.Flags()
+
+func TestPlacementDiffersAsListed(t *testing.T) {
+	if *oracleChroot = differentialRun.Chroot; *oracleChroot == "" {
+		t.Fatal("-differential.chroot names no directory: bash .ci/run differential makes one")
+	}
+	pair := newOraclePair(t)
+	differentialRun.Compare(t, 4000, func(seed uint64, requests int, judges []*differential.Judge) {
+		for world := differentialRun.World; requests > 0; world++ {
+			requests -= max(1, runDifferentialWorld(t, pair, seed, world, min(requests, requestsPerWorld), judges[0]))
+		}
+	}, differential.Placement())
+}
+
+// runDifferentialWorld asks about one world, which ends at the first write that only one service did, and returns how many
+// random requests it saw.
+func runDifferentialWorld(t *testing.T, pair *oraclePair, seed uint64, world, n int, judge *differential.Judge) int {
+	t.Helper()
+	pair.reset(t)
+	g := newOracleGenerator(rand.New(rand.NewPCG(seed, uint64(world))), pair)
+	ask := func(req oracleRequest) (equal bool) {
+		differences, equal := pair.differences(t, g, req)
+		judge.Add(differences)
+		return equal
+	}
+	for _, build := range g.builders() {
+		for _, req := range build() {
+			if !ask(req) {
+				return 0
+			}
+		}
+	}
+	for asked := range n {
+		g.look()
+		req := g.draw()
+		if g.chance(6) {
+			req = g.strange(req)
+		}
+		if !ask(req) {
+			return asked + 1
+		}
+	}
+	return n
+}
+
+// differences sends a request to both services. The worlds are equal until only one of them did a write.
+func (p *oraclePair) differences(t *testing.T, g *oracleGenerator, req oracleRequest) (list []differential.Difference, equal bool) {
+	t.Helper()
+	marks := g.marks(req)
+	theirs, ours := p.both(t, req)
+	compare := placementComparison()
+	switch {
+	case req.limited() && theirs.status == http.StatusOK && ours.status == http.StatusOK:
+		allReal, allOurs := p.both(t, req.unlimited())
+		list = compare.Differences(req.unlimited().String(), allReal.compared(), allOurs.compared())
+		if len(list) > 0 {
+			break
+		}
+		if text := compareLimited(req, theirs, allReal, ours, allOurs); text != "" {
+			list = append(list, differential.Difference{Request: req.String(), Part: "limit", Real: text})
+		}
+	default:
+		list = compare.Differences(req.String(), theirs.compared(), ours.compared())
+	}
+	for i := range list {
+		list[i].Marks = marks
+	}
+	read := req.method == http.MethodGet || req.method == http.MethodHead || req.method == http.MethodOptions
+	return list, read || (theirs.status < 300) == (ours.status < 300)
+}
+
+func (a answer) compared() differential.Answer {
+	return differential.Answer{Status: a.status, Header: a.header, Body: a.body}
+}
+
+// several marks requests with more than one fault: the services may name another one first.
+const several = "several faults"
+
+// marks are the documented defects that a request asks about.
+func (g *oracleGenerator) marks(req oracleRequest) []string {
+	var marks []string
+	for _, subject := range oracleAvoids() {
+		if subject.about(g, req) {
+			marks = append(marks, subject.name)
+		}
+	}
+	if req.faults > 1 {
+		marks = append(marks, several)
+	}
+	return marks
+}
+
+// placementComparison says what to compare in answers of Placement.
+func placementComparison() differential.Comparison {
+	return differential.Comparison{
+		Known: func(id string) bool {
+			for _, begin := range []string{"aaaaaaaa-0000", "cccccccc-0000", "eeeeeeee-0000", "99999999-9999", "00000000"} {
+				if strings.HasPrefix(strings.ToLower(id), begin) {
+					return true
+				}
+			}
+			return false
+		},
+		Text: func(body any) (string, any) {
+			list := array(fields(body)["errors"])
+			if len(list) == 0 {
+				return "", body
+			}
+			detail := text(fields(list[0])["detail"])
+			delete(fields(list[0]), "detail")
+			delete(fields(list[0]), "request_id")
+			detail, schema, found := strings.Cut(detail, "Failed validating ")
+			if found {
+				fields(list[0])["schema"] = schema
+			}
+			return detail, body
+		},
+	}
+}
+
+// String is the request as differences show it.
+func (r oracleRequest) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", r.method, r.target)
+	for _, pair := range r.header {
+		fmt.Fprintf(&b, "\n%s: %s", pair[0], pair[1])
+	}
+	if r.body != "" {
+		fmt.Fprintf(&b, "\n%s", r.body)
+	}
+	return b.String()
+}
+
+// strange changes a request in a way that few clients do, and that the oracle leaves out.
+func (g *oracleGenerator) strange(req oracleRequest) oracleRequest {
+	set := func(name, value string) {
+		for i := range req.header {
+			if req.header[i][0] == name {
+				req.header[i][1] = value
+				return
+			}
+		}
+		req.header = append(req.header, [2]string{name, value})
+	}
+	req.header = append([][2]string(nil), req.header...)
+	switch g.IntN(8) {
+	case 0:
+		set("OpenStack-API-Version", pick(g, "placement 1.-1", "placement  1.20", "placement 01.1", "placement 1.1e1", "Placement latest"))
+	case 1:
+		set("X-Auth-Token", "")
+	case 2:
+		if req.body != "" {
+			set("Content-Type", pick(g, "APPLICATION/JSON", "application/json;charset=latin-1"))
+		}
+	case 3:
+		set("Accept", pick(g, "bad", "", "application/json;q=0", "text/*"))
+	case 4:
+		set("Origin", "http://page.example")
+	case 5:
+		set("OpenStack-System-Scope", "all")
+	case 6:
+		path, query, found := strings.Cut(req.target, "?")
+		req.target = strings.Replace(path, "_", "%5F", 1)
+		if found {
+			req.target += "?" + query
+		}
+	case 7:
+		if req.method == http.MethodGet {
+			target, query, _ := strings.Cut(req.target, "?")
+			req = g.plain("GET", joinQuery(target, append(strings.FieldsFunc(query, func(r rune) bool { return r == '&' }), pick(g, "name=%ff", "in_tree="+url.QueryEscape(g.provider()+"\n"), "resources=VCPU:1_0"))))
+		}
+	}
+	return req
+}
