@@ -90,9 +90,6 @@ func (a answer) compared() differential.Answer {
 	return differential.Answer{Status: a.status, Header: a.header, Body: a.body}
 }
 
-// several marks requests with more than one fault: the services may name another one first.
-const several = "several faults"
-
 // marks are the documented defects that a request asks about.
 func (g *oracleGenerator) marks(req oracleRequest) []string {
 	var marks []string
@@ -102,7 +99,7 @@ func (g *oracleGenerator) marks(req oracleRequest) []string {
 		}
 	}
 	if req.faults > 1 {
-		marks = append(marks, several)
+		marks = append(marks, differential.MarkSeveral)
 	}
 	return marks
 }

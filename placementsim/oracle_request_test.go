@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/differential"
 	"github.com/gocyborg/gocyborg/internal/schema"
 )
 
@@ -355,9 +356,9 @@ type oracleAvoid struct {
 // enumerator of the engine's tests, or by tests of their own.
 func oracleAvoids() []oracleAvoid {
 	return []oracleAvoid{
-		{"amounts of a class that the group without suffix and a suffixed one share, unless group_policy is none", (*oracleGenerator).sharesClass},
-		{"a group without suffix beside others that sharing providers alone could serve (the real one loses anchors)", (*oracleGenerator).losesAnchors},
-		{"inventories under a malformed class name whose total is no number (the real one fails in several ways)", malformedInventory},
+		{differential.MarkSharedClass, (*oracleGenerator).sharesClass},
+		{differential.MarkLostAnchors, (*oracleGenerator).losesAnchors},
+		{differential.MarkMalformed, malformedInventory},
 	}
 }
 

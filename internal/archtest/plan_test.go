@@ -78,9 +78,10 @@ func foundations() []Package {
 		{Pattern: "internal/scale"},                          // for benchmarks only
 		{Pattern: "internal/spelling", Never: inputOutput()}, // also the library's
 		{Pattern: "internal/strictjson"},
-		{Pattern: "internal/testrun"},  // for tests only
-		{Pattern: "internal/jsonread"}, // also the library's
-		{Pattern: "internal/terminal"}, // also the library's
+		{Pattern: "internal/testrun"},      // for tests only
+		{Pattern: "internal/differential"}, // for tests only
+		{Pattern: "internal/jsonread"},     // also the library's
+		{Pattern: "internal/terminal"},     // also the library's
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/pythonjson"},
 		{Pattern: "internal/schema"},

@@ -23,7 +23,7 @@ func cyborgDatabase() []Class {
 			{Request: `^POST [^\n]*/accelerator_requests\n.*"GPU"`, Part: `^status$`, Ours: `^404`},
 			{Request: `^GET [^\n]*/(devices|attributes)\?[^\n]*(type=gpu|key=RC|hostname=NODE)`, Part: `^body`},
 		}},
-		{"texts of the database", "The text quotes the database, as does that of a profile in use. Ours says what is wrong.", []Pattern{
+		{"texts of the database", "The text quotes the database, also for a profile in use. Ours says what is wrong.", []Pattern{
 			{Part: `^text$`, Real: `pymysql`},
 		}},
 		{"values that are too long", "Only the column limits them: 500 for a description of 70,000 characters, 201 for an attribute of 300.", []Pattern{

@@ -66,7 +66,7 @@ func (w *cyborgWorld) user() string {
 	return pick(w.draws, "demo", "demo", "nova", "reader", "manager", "alice")
 }
 
-// serviceUser is the X-Service-Token, mostly the one that binds need.
+// withService adds an X-Service-Token, mostly one that binds accept.
 func (w *cyborgWorld) withService(req request) request {
 	switch {
 	case w.chance(85):

@@ -28,7 +28,7 @@ func TestCyborgDiffersAsListed(t *testing.T) {
 }
 
 // runCyborgWorld asks about one world and returns how many requests were random. A cloud leaves the world at the first
-// write that only one of it and the real one did, and the world ends when no cloud is left.
+// write that only one of it and the real one did, and the world ends when both clouds have left it.
 func runCyborgWorld(t *testing.T, sides *cyborgSides, seed uint64, world, n int, judges []*differential.Judge) int {
 	t.Helper()
 	sides.reset(t)

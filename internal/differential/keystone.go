@@ -42,9 +42,9 @@ func Keystone() Table {
 		{"application credentials of another user", "The real service answers an administrator 200 or 204, and any other user 403.", []Pattern{
 			{Request: `^\w+ /v3/users/[^\n]*/application_credentials`, Part: `^(status|text)$`, Real: `^(200|201|204|403|404)`, Ours: `^(200|403|404)`},
 		}},
-		{"keys of a domain", "Ours has those of a project, too.", []Pattern{{Part: `^body .domains?(\[\])?\.(domain_id|is_domain|parent_id|tags|options)$`, Real: `^absent$`}}},
+		{"keys of a domain", "Ours also has the keys of a project.", []Pattern{{Part: `^body .domains?(\[\])?\.(domain_id|is_domain|parent_id|tags|options)$`, Real: `^absent$`}}},
 		{"links of the catalog", "Ours has next and previous, too.", []Pattern{{Request: `/v3/auth/`, Part: `^body .links\.(next|previous)$`, Real: `^absent$`}}},
-		{"description of a service", "An empty one is left out. Ours has it.", []Pattern{{Part: `^body .services?(\[\])?\.description$`, Real: `^absent$`}}},
+		{"description of a service", "The real service omits an empty one. Ours has it.", []Pattern{{Part: `^body .services?(\[\])?\.description$`, Real: `^absent$`}}},
 		{"OPTIONS and Allow", "OPTIONS is answered 200, and Allow lists the methods of the real service.", []Pattern{{Request: `^OPTIONS `, Part: `.`}, {Part: `^header Allow$`}}},
 		{"errors of Flask", "For a route that does not exist, and for 405, the body is Flask's.", []Pattern{
 			{Part: `^(text|body .*|body )$`, Real: `(doctype html|The method is not allowed|null|absent)`, Ours: `(404|405|Not Found|Method Not Allowed|absent)`},

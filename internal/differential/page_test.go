@@ -32,7 +32,7 @@ func listOf(t *testing.T) (before, list, after string) {
 	return before + listBegin, list, listEnd + after
 }
 
-// The names and reasons on the page are those of the tables. GOCYBORG_UPDATE=1 writes them, and keeps the counts.
+// The page has the names and reasons of the tables. GOCYBORG_UPDATE=1 writes them, and keeps the counts.
 func TestThePageListsTheKnownDifferences(t *testing.T) {
 	t.Parallel()
 	before, list, after := listOf(t)
@@ -44,7 +44,7 @@ func TestThePageListsTheKnownDifferences(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, list); diff != "" {
-		t.Errorf("the list of %s is not that of the tables; GOCYBORG_UPDATE=1 go test ./internal/differential writes it (-tables +page):\n%s", page, diff)
+		t.Errorf("the list of %s differs from the tables; GOCYBORG_UPDATE=1 go test ./internal/differential writes it (-tables +page):\n%s", page, diff)
 	}
 }
 

@@ -1,17 +1,21 @@
 package differential
 
-// Marks of requests to Placement: documented defects of the real service, of which the request asks.
+// Marks of requests to Placement: documented defects that the request asks about. Those but the last are not asked by the
+// tests with the build tag oracle.
 const (
-	MarkSharedClass     = "amounts of a class that the group without suffix and a suffixed one share, unless group_policy is none"
-	MarkLostAnchors     = "a group without suffix beside others that sharing providers alone could serve (the real one loses anchors)"
-	MarkNestedSharing   = "a group without suffix where a sharing provider is not a root (the real one can fail)"
-	MarkOnlyNegative    = "groups without resources that have only negative conditions or in_tree"
-	MarkInTree          = "in_tree of groups without resources"
-	MarkHopeless        = "unknown classes and traits beside conditions that may empty the answer before they are looked up"
-	MarkHalfValid       = "limit and group_policy repeated, one valid and one not (the real one judges the last and uses the first)"
-	MarkLike            = "startswith with wildcards or small letters (SQL's LIKE)"
-	MarkMalformed       = "inventories under a malformed class name and without total (the real one fails)"
-	MarkSeveral         = "several faults"
+	MarkSharedClass   = "amounts of a class that the group without suffix and a suffixed one share, unless group_policy is none"
+	MarkLostAnchors   = "a group without suffix beside others that sharing providers alone could serve (the real one loses anchors)"
+	MarkNestedSharing = "a group without suffix where a sharing provider is not a root (the real one can fail)"
+	MarkOnlyNegative  = "groups without resources that have only negative conditions or in_tree"
+	MarkInTree        = "in_tree of groups without resources"
+	MarkHopeless      = "unknown classes and traits beside conditions that may empty the answer before they are looked up"
+	MarkHalfValid     = "limit and group_policy repeated, one valid and one not (the real one judges the last and uses the first)"
+	MarkLike          = "startswith with wildcards or small letters (SQL's LIKE)"
+	MarkMalformed     = "inventories under a malformed class name and without total (the real one fails)"
+	MarkSeveral       = "several faults" // the services may name another one first
+)
+
+const (
 	candidatesOrStatus  = `^(status|limit|body \.(allocation_requests|provider_summaries))`
 	placementCandidates = `^GET /allocation_candidates\?`
 )
@@ -36,7 +40,7 @@ func placementForms() []Class {
 		{"words of jsonschema", "The installed jsonschema words some failures in another way, such as \"should be non-empty\".", []Pattern{
 			{Part: `^text$`, Real: `(JSON does not validate|Invalid query string parameters): .*(should be non-empty|is too (short|long)|expected at most|is not valid under any|does not have enough properties)`},
 		}},
-		{"why a body is not JSON", "The text is that of the installed Python.", []Pattern{{Part: `^text$`, Real: `Malformed JSON`, Ours: `Malformed JSON`}}},
+		{"why a body is not JSON", "The installed Python words the reason.", []Pattern{{Part: `^text$`, Real: `Malformed JSON`, Ours: `Malformed JSON`}}},
 		{"texts of the database", "The real service quotes its database.", []Pattern{{Part: `^text$`, Real: `Update conflict: \(.*(IntegrityError|OperationalError)`}}},
 		{"Vary of errors", "Errors that leave a handler as exceptions lack the header Vary. Ours have it.", []Pattern{{Part: `^header Vary$`, Real: `^$`, Ours: `^openstack-api-version$`}}},
 		{"body of a 401", "The noauth middleware of the real service has a text of its own.", []Pattern{{Part: `^body \.message$`}, {Part: `^(text|body .*|header .*)$`, Real: `This server could not verify`}}},
@@ -71,7 +75,7 @@ func placementAnswers() []Class {
 			{Part: `^status$`, Real: `^200`, Ours: `^400 .*No such (trait|resource class)`},
 			{Part: `^text$`, Mark: MarkHopeless},
 		}},
-		{"unknown names in several groups", "The real service names those of the first group, ours all.", []Pattern{{Part: `^text$`, Real: `No such trait`, Ours: `No such trait`}}},
+		{"unknown names in several groups", "The real service names the unknown names of the first group, ours all.", []Pattern{{Part: `^text$`, Real: `No such trait`, Ours: `No such trait`}}},
 		{"keys given twice in a text", "A text that lists keys names a repeated key twice. Ours names it once.", []Pattern{{Part: `^text$`, Real: `(Conflicting required and forbidden traits|not found in)`}}},
 		{"amounts of a class that two groups share", "The real service adds up the amounts of the group without suffix and of a suffixed one wrongly. [placement-api.md](placement-api.md) has the defect.", []Pattern{
 			{Request: placementCandidates, Part: candidatesOrStatus, Mark: MarkSharedClass},

@@ -158,7 +158,7 @@ def report(hosts):
 def served(app, database):
     """The application below /accelerator, and the route that resets it."""
     def serve(environ, start_response):
-        # A body that is left unread would reset the connection.
+        # An unread body would reset the connection.
         length = environ.get('CONTENT_LENGTH') or '0'
         body = environ['wsgi.input'].read(int(length)) if length.isdigit() else b''
         environ['wsgi.input'] = io.BytesIO(body)

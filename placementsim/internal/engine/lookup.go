@@ -70,13 +70,15 @@ func (s *State) anyMember(memberOf [][]string) bool {
 }
 
 // hasCandidate reports whether a group alone has candidates.
-func (s *State) hasCandidate(g Group, root TraitRequirement) (bool, error) {
-	sr, err := s.newSearch(CandidateQuery{Groups: []Group{g}, Root: root, Limit: 1})
+func (s *State) hasCandidate(g Group, root TraitRequirement) (found bool, err error) {
+	sr, err := s.newSearch(CandidateQuery{Groups: []Group{g}, Root: root})
 	defer sr.release()
 	if err != nil {
 		return false, err
 	}
-	sr.answer = unread{}
-	err = sr.find()
-	return sr.given > 0, err
+	err = sr.findAll(func(candidate) bool {
+		found = true
+		return false
+	})
+	return found, err
 }
