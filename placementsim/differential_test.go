@@ -33,6 +33,7 @@ func TestPlacementDiffersAsListed(t *testing.T) {
 // random requests it saw.
 func runDifferentialWorld(t *testing.T, pair *oraclePair, seed uint64, world, n int, judge *differential.Judge) int {
 	t.Helper()
+	judge.At(seed, world)
 	pair.reset(t)
 	g := newOracleGenerator(rand.New(rand.NewPCG(seed, uint64(world))), pair)
 	ask := func(req oracleRequest) (equal bool) {

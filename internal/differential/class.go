@@ -9,6 +9,8 @@ import (
 
 // Difference is one way in which two answers to a request differ.
 type Difference struct {
+	// Where are the flags that repeat the world.
+	Where string
 	// Request is the request as text: the method and the target on the first line, then headers, then the body.
 	Request string
 	// Part is what differs: "status", "text" (of an error), "header NAME", "body PATH" or "order PATH" (of a list).
@@ -25,7 +27,7 @@ func (d Difference) String() string {
 	if len(d.Marks) > 0 {
 		marks = "\nmarks: " + strings.Join(d.Marks, "; ")
 	}
-	return fmt.Sprintf("%s\n%s\nreal: %s\nours: %s%s", d.Request, d.Part, d.Real, d.Ours, marks)
+	return fmt.Sprintf("%s\n%s\nreal: %s\nours: %s%s\n(%s)", d.Request, d.Part, d.Real, d.Ours, marks, d.Where)
 }
 
 // Class is a known difference.
@@ -62,6 +64,7 @@ type Judge struct {
 	counts   map[string]int
 	requests int
 	unlisted []Difference
+	where    string
 }
 
 type compiledPattern struct {
@@ -107,6 +110,11 @@ func (p Pattern) compile() (compiledPattern, error) {
 	return c, nil
 }
 
+// At says in which world of a seed the next differences are found.
+func (j *Judge) At(seed uint64, world int) {
+	j.where = fmt.Sprintf("-differential.seed %d -differential.world %d", seed, world)
+}
+
 // Add counts the differences of the two answers to one request.
 func (j *Judge) Add(differences []Difference) {
 	j.requests++
@@ -115,6 +123,7 @@ func (j *Judge) Add(differences []Difference) {
 		if name, ok := j.classOf(d); ok {
 			met[name] = true
 		} else {
+			d.Where = j.where
 			j.unlisted = append(j.unlisted, d)
 		}
 	}

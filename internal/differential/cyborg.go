@@ -71,6 +71,9 @@ func cyborgQueries() []Class {
 			{Request: `^\w+ /accelerator/v2/[^\n?]*/([?][^\n]*)?\n`, Part: anyPart},
 		}},
 		{"OPTIONS", "The filter for CORS answers 200 without a token. Ours answers 401 or 405.", []Pattern{{Request: `^OPTIONS `, Part: anyPart}}},
+		{"writes to the documents of versions", "The real service answers 405 first. Ours answers 401 or 406.", []Pattern{
+			{Request: `^(PUT|PATCH|POST|DELETE) /accelerator/?(v2/?)?\n`, Part: `^(status|text)$`, Real: `^405`},
+		}},
 		{"HEAD", "HEAD of a public document is 405. Ours answers as GET does, or 401.", []Pattern{{Request: `^HEAD `, Part: anyPart}}},
 		{"Accept without JSON", "The real service answers 406, or with a page. Ours answers in JSON.", []Pattern{{Request: `\nAccept: (text/|application/xml)`, Part: anyPart}}},
 	}
@@ -96,6 +99,7 @@ func cyborgForms() []Class {
 		{"malformed PATCH of requests", "500 with Python's text, or another text. Ours names the fault.", []Pattern{
 			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^(status|text)$`, Real: `^500`, Ours: `^(400|404|409|500)`},
 			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^(status|text)$`, Real: `^400`, Ours: `^(400|500)`},
+			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^status$`, Real: `^404 ExtArq not found`, Ours: `^400 `},
 		}},
 		{"the uuid of an attribute", "It may be chosen by the caller. Ours generates it.", []Pattern{
 			{Request: `/attributes`, Part: `^body .*(uuid|href)$`},
@@ -119,7 +123,7 @@ func cyborgDefault() []Class {
 			{Request: `^POST [^\n]*/device_profiles\n`, Part: `^status$`, Real: `^201`, Ours: `^400`},
 		}},
 		{"a service user's token, by default", "A caller whose only token has the role service sees the requests of its own project. Ours shows it all projects.", []Pattern{
-			{Request: `/accelerator_requests`, Part: `^status$`, Real: `^404 ExtArq not found`, Ours: `^(202|204|400|409)`},
+			{Request: `/accelerator_requests`, Part: `^status$`, Real: `^404 (ExtArq|ARQ) not found`, Ours: `^(202|204|400|409)`},
 			{Request: `/accelerator_requests`, Part: `^(status|body .*)$`, Real: `^(404 ExtArq not found|\d+ items)`, Ours: `^(200|\d+ items)`},
 			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^status$`, Real: `^202`, Ours: `^(404 ExtArq not found|400 .*already has accelerator requests)`},
 		}},

@@ -154,6 +154,7 @@ func labelObjects(t *testing.T, s *side, plural, prefix string, key func(object,
 // random requests it saw.
 func runKeystoneWorld(t *testing.T, theirs *side, seed uint64, world, n int, judge *differential.Judge) int {
 	t.Helper()
+	judge.At(seed, world)
 	ours, end := keystoneOfCloud(t)
 	defer end()
 	for _, kind := range keystoneKinds {

@@ -29,6 +29,7 @@ project_domain_id = default
 CONFIG = """\
 [DEFAULT]
 transport_url = fake://
+rpc_response_timeout = 20
 log_file = {directory}/cyborg.log
 [api]
 api_paste_config = /etc/cyborg/api-paste.ini
