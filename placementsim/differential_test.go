@@ -22,7 +22,7 @@ func TestPlacementDiffersAsListed(t *testing.T) {
 		t.Fatal("-differential.chroot names no directory: bash .ci/run differential makes one")
 	}
 	pair := newOraclePair(t)
-	differentialRun.Compare(t, 4000, func(seed uint64, requests int, judges []*differential.Judge) {
+	differentialRun.Compare(t, 5000, func(seed uint64, requests int, judges []*differential.Judge) {
 		for world := differentialRun.World; requests > 0; world++ {
 			requests -= max(1, runDifferentialWorld(t, pair, seed, world, min(requests, requestsPerWorld), judges[0]))
 		}
@@ -158,7 +158,11 @@ func (g *oracleGenerator) strange(req oracleRequest) oracleRequest {
 		req.header = append(req.header, [2]string{name, value})
 	}
 	req.header = append([][2]string(nil), req.header...)
-	switch g.IntN(8) {
+	and := func(from oracleRequest, pairs ...string) oracleRequest {
+		target, query, _ := strings.Cut(from.target, "?")
+		return g.plain("GET", joinQuery(target, append(strings.FieldsFunc(query, func(r rune) bool { return r == '&' }), pairs...)))
+	}
+	switch g.IntN(14) {
 	case 0:
 		set("OpenStack-API-Version", pick(g, "placement 1.-1", "placement  1.20", "placement 01.1", "placement 1.1e1", "Placement latest"))
 	case 1:
@@ -170,7 +174,8 @@ func (g *oracleGenerator) strange(req oracleRequest) oracleRequest {
 	case 3:
 		set("Accept", pick(g, "bad", "", "application/json;q=0", "text/*"))
 	case 4:
-		set("Origin", "http://page.example")
+		req.body = pick(g, `{"a": 1,}`, `[1,]`, `{'a': 1}`, `{"a": NaN}`, `{"a": 1e999}`, "\u00a0{}")
+		set("Content-Type", "application/json")
 	case 5:
 		set("OpenStack-System-Scope", "all")
 	case 6:
@@ -181,8 +186,26 @@ func (g *oracleGenerator) strange(req oracleRequest) oracleRequest {
 		}
 	case 7:
 		if req.method == http.MethodGet {
-			target, query, _ := strings.Cut(req.target, "?")
-			req = g.plain("GET", joinQuery(target, append(strings.FieldsFunc(query, func(r rune) bool { return r == '&' }), pick(g, "name=%ff", "in_tree="+url.QueryEscape(g.provider()+"\n"), "resources=VCPU:1_0"))))
+			req = and(req, pick(g, "name=%ff", "in_tree="+url.QueryEscape(g.provider()+"\n"), "resources=VCPU:1_0"))
+		}
+	case 8:
+		g.version = maxVersion
+		req = and(g.candidates(), pick(g, "limit=x&limit=1", "group_policy=x&group_policy=none"))
+	case 9:
+		g.version = maxVersion
+		req = and(g.candidates(), pick(g, "required=CUSTOM_T0&required=!CUSTOM_T0", "same_subtree=_Z,_Z", "member_of=!x&member_of=!y"))
+	case 10:
+		g.version = maxVersion
+		req = and(g.candidates(), pick(g, "required=CUSTOM_NONE&resources7=CUSTOM_NEVER:1", "resources7=VCPU:1&required7=CUSTOM_NEVER", "resources7=CUSTOM_NEVER:1&resources8=CUSTOM_NONE:1")+"&group_policy=none")
+	case 11:
+		g.version = maxVersion
+		req = and(oracleRequest{target: "/traits"}, "name=startswith:"+pick(g, "custom", "CUSTOM%5F_", "hw", "%25", "C"))
+	case 12, 13: // a sharing provider that is not a root
+		for _, p := range g.Providers {
+			if p.Parent != "" {
+				g.version = maxVersion
+				return g.write("PUT", "/resource_providers/"+p.UUID+"/traits", map[string]any{"traits": []string{sharingTrait}, "resource_provider_generation": p.Generation})
+			}
 		}
 	}
 	return req

@@ -20,7 +20,7 @@ const requestsPerWorld = 80
 func TestCyborgDiffersAsListed(t *testing.T) {
 	t.Parallel()
 	sides := startCyborg(t)
-	run.Compare(t, 1500, func(seed uint64, requests int, judges []*differential.Judge) {
+	run.Compare(t, 2500, func(seed uint64, requests int, judges []*differential.Judge) {
 		for world := run.World; requests > 0; world++ {
 			requests -= runCyborgWorld(t, sides, seed, world, min(requests, requestsPerWorld), judges)
 		}

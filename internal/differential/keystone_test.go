@@ -24,7 +24,7 @@ func TestKeystoneDiffersAsListed(t *testing.T) {
 	model, end := keystoneOfCloud(t)
 	furnish(t, theirs, model)
 	end()
-	run.Compare(t, 1000, func(seed uint64, requests int, judges []*differential.Judge) {
+	run.Compare(t, 800, func(seed uint64, requests int, judges []*differential.Judge) {
 		for world := run.World; requests > 0; world++ {
 			requests -= runKeystoneWorld(t, theirs, seed, world, min(requests, 200), judges[0])
 		}
