@@ -19,19 +19,19 @@ const requestsPerWorld = 80
 
 func TestCyborgDiffersAsListed(t *testing.T) {
 	t.Parallel()
-	sides := startCyborg(t)
+	theirs := startCyborg(t)
 	run.Compare(t, 2500, func(seed uint64, requests int, judges []*differential.Judge) {
 		for world := run.World; requests > 0; world++ {
-			requests -= runCyborgWorld(t, sides, seed, world, min(requests, requestsPerWorld), judges)
+			requests -= runCyborgWorld(t, theirs, seed, world, min(requests, requestsPerWorld), judges)
 		}
 	}, differential.Cyborg(), differential.CyborgQuirks())
 }
 
 // runCyborgWorld asks about one world and returns how many requests were random. A cloud leaves the world at the first
 // write that only one of it and the real one did, and the world ends when both clouds have left it.
-func runCyborgWorld(t *testing.T, sides *cyborgSides, seed uint64, world, n int, judges []*differential.Judge) int {
+func runCyborgWorld(t *testing.T, cyborg realCyborg, seed uint64, world, n int, judges []*differential.Judge) int {
 	t.Helper()
-	sides.reset(t)
+	cyborg.reset(t)
 	type cloud struct {
 		*side
 		judge *differential.Judge
@@ -46,26 +46,26 @@ func runCyborgWorld(t *testing.T, sides *cyborgSides, seed uint64, world, n int,
 	w := &cyborgWorld{draws: newDraws(seed, world)}
 	compare := cyborgComparison()
 	ask := func(req request) {
-		theirs := sides.theirs.send(t, req)
+		theirs := cyborg.send(t, req)
 		if strings.Contains(theirs.body, "No reply on topic") {
 			t.Logf("world %d of seed %d ends: a message between the real API and its conductor was lost", world, seed)
 			clouds = nil
 			return
 		}
-		created := w.learn(req, sides.theirs, theirs)
+		created := w.learn(req, cyborg.side, theirs)
 		w.note(req, created)
 		stay := clouds[:0]
 		for _, c := range clouds {
 			got := c.send(t, req)
 			w.learn(req, c.side, got)
-			c.judge.Add(compare.Differences(req.String(), relabelled(theirs, sides.theirs), relabelled(got, c.side)))
+			c.judge.Add(compare.Differences(req.String(), relabelled(theirs, cyborg.side), relabelled(got, c.side)))
 			if isRead(req) || (theirs.status < 300) == (got.status < 300) {
 				stay = append(stay, c)
 			}
 		}
 		clouds = stay
 		w.made += len(created)
-		sides.awaitBinds(t, req, theirs)
+		cyborg.awaitBinds(t, req, theirs)
 	}
 	for _, req := range w.firstProfiles() {
 		ask(req)
@@ -105,13 +105,13 @@ func (w *cyborgWorld) note(req request, created []string) {
 }
 
 // awaitBinds waits until the real service has ended the binds that it goes on with after its answer.
-func (s *cyborgSides) awaitBinds(t *testing.T, req request, got answer) {
+func (s realCyborg) awaitBinds(t *testing.T, req request, got answer) {
 	t.Helper()
 	if req.method != http.MethodPatch || got.status != http.StatusAccepted {
 		return
 	}
 	for range 100 {
-		list := s.theirs.send(t, request{method: "GET", target: cyborgPath + "/accelerator_requests", header: [][2]string{{"X-Auth-Token", tokenOf("admin")}}})
+		list := s.send(t, request{method: "GET", target: cyborgPath + "/accelerator_requests", header: [][2]string{{"X-Auth-Token", tokenOf("admin")}}})
 		if !strings.Contains(list.body, `"BindStarted"`) && !strings.Contains(list.body, `"Unbinding"`) {
 			return
 		}

@@ -117,14 +117,10 @@ func login(t *testing.T, s *side, keystone *side) {
 
 func tokenOf(user string) string { return "TOKEN-OF-" + strings.ToUpper(user) }
 
-// cyborgSides are the real Cyborg and clouds that are compared with it.
-type cyborgSides struct {
-	theirs *side
-	start  map[string]string // tokens and hardware of the real one
-	log    *lockedBuffer
-}
+// realCyborg is a running Cyborg 17.
+type realCyborg struct{ *side }
 
-func startCyborg(t *testing.T) *cyborgSides {
+func startCyborg(t *testing.T) realCyborg {
 	t.Helper()
 	around := acceleratorCloud(t, fakecyborg.Config{}, false)
 	server := httptest.NewServer(around.Handler())
@@ -140,25 +136,24 @@ func startCyborg(t *testing.T) *cyborgSides {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url, log := startReal(t, "testdata/cyborg.py", there, server.URL+"/v3")
-	s := &cyborgSides{theirs: newSide("the real Cyborg", url, realTransport()), log: log}
-	login(t, s.theirs, newSide("Keystone", server.URL, realTransport()))
-	learnHardware(t, s.theirs)
-	return s
+	s := newSide("the real Cyborg", startReal(t, "testdata/cyborg.py", there, server.URL+"/v3"), realTransport())
+	login(t, s, newSide("Keystone", server.URL, realTransport()))
+	learnHardware(t, s)
+	return realCyborg{s}
 }
 
 // reset empties the real service.
-func (s *cyborgSides) reset(t *testing.T) {
+func (s realCyborg) reset(t *testing.T) {
 	t.Helper()
 	for i := range acceleratorHosts * 3 { // what a world reserved in Placement
-		s.theirs.send(t, request{method: "POST", target: fmt.Sprintf("%s/devices/%s/enable", cyborgPath, deviceLabel(i)), header: [][2]string{{"X-Auth-Token", tokenOf("admin")}}})
+		s.send(t, request{method: "POST", target: fmt.Sprintf("%s/devices/%s/enable", cyborgPath, deviceLabel(i)), header: [][2]string{{"X-Auth-Token", tokenOf("admin")}}})
 	}
-	if got := s.theirs.send(t, request{method: "POST", target: "/reset-for-differential"}); got.status != http.StatusNoContent {
+	if got := s.send(t, request{method: "POST", target: "/reset-for-differential"}); got.status != http.StatusNoContent {
 		t.Fatalf("reset the real Cyborg: %d %s", got.status, got.body)
 	}
-	for label := range s.theirs.names {
+	for label := range s.names {
 		if isMade(label) {
-			delete(s.theirs.names, label)
+			delete(s.names, label)
 		}
 	}
 }

@@ -19,8 +19,7 @@ import (
 func TestKeystoneDiffersAsListed(t *testing.T) {
 	t.Parallel()
 	_, there := stateDirectory(t)
-	url, _ := startReal(t, "../../cmd/cysim/testdata/oracle/keystone.py", there)
-	theirs := newSide("the real Keystone", url, realTransport())
+	theirs := newSide("the real Keystone", startReal(t, "../../cmd/cysim/testdata/oracle/keystone.py", there), realTransport())
 	model, end := keystoneOfCloud(t)
 	furnish(t, theirs, model)
 	end()

@@ -63,14 +63,14 @@ func stateDirectory(t *testing.T) (here, there string) {
 
 // startReal runs a launcher in the chroot and returns the URL that it serves. Launchers write their port on the first
 // line, and end with their standard input.
-func startReal(t *testing.T, launcher string, args ...string) (url string, log *lockedBuffer) {
+func startReal(t *testing.T, launcher string, args ...string) (url string) {
 	t.Helper()
 	script, err := os.ReadFile(launcher)
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Base(launcher)
-	log = new(lockedBuffer)
+	log := new(lockedBuffer)
 	cmd := exec.Command("chroot", append([]string{run.Chroot, "/usr/bin/python3", "-W", "ignore", "-B", "-c", string(script)}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "no_proxy=127.0.0.1"}
 	cmd.Stderr = log
@@ -91,5 +91,5 @@ func startReal(t *testing.T, launcher string, args ...string) (url string, log *
 	if err := errors.Join(err, notNumber); err != nil {
 		t.Fatalf("%s does not start: %v", name, err)
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d", port), log
+	return fmt.Sprintf("http://127.0.0.1:%d", port)
 }

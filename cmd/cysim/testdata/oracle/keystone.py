@@ -5,6 +5,7 @@ database. The password of the user admin of the project admin is secret.
 """
 
 import base64
+import logging
 import os
 import sqlite3
 import subprocess
@@ -84,6 +85,7 @@ def main():
     os.environ['OS_KEYSTONE_CONFIG_DIR'] = directory
     from keystone.server.wsgi import initialize_public_application
     server.set_app(initialize_public_application())
+    logging.getLogger('keystone').setLevel(logging.CRITICAL)  # it logs each refusal with a traceback
     print(server.server_port, file=out, flush=True)
     server.serve_forever()
 
