@@ -75,7 +75,7 @@ class Database:
         libc = ctypes.CDLL(None)
         self.process = subprocess.Popen(
             ['mariadbd', '--no-defaults', '--user=root', '--datadir=' + data, '--socket=' + self.socket,
-             '--skip-networking', '--innodb-flush-log-at-trx-commit=0', '--skip-log-bin', '--innodb-doublewrite=0'],
+             '--skip-networking', '--tmpdir=' + directory, '--innodb-flush-log-at-trx-commit=0', '--skip-log-bin', '--innodb-doublewrite=0'],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             preexec_fn=lambda: libc.prctl(1, signal.SIGKILL))  # PR_SET_PDEATHSIG
         self.tables = {}
