@@ -36,6 +36,7 @@ func placementForms() []Class {
 		}},
 		{"the schema in a text", "The text of a failed validation ends with the schema: keys in the order of the source file, in the form of the installed jsonschema. Ours sorts keys.", []Pattern{
 			{Part: `^body \.errors\[\]\.schema$`},
+			{Part: `^text$`, Real: `<html>.*Failed validating`, Ours: `<html>.*Failed validating`},
 		}},
 		{"why a body is not JSON", "The installed Python words the reason.", []Pattern{{Part: `^text$`, Real: `Malformed JSON`, Ours: `Malformed JSON`}}},
 		{"texts of the database", "The real service quotes its database.", []Pattern{{Part: `^text$`, Real: `Update conflict: \(.*(IntegrityError|OperationalError)`}}},
