@@ -6,13 +6,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/internal/collation"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
 // hostsWith makes a host for each number, with so many devices.
 func hostsWith(t *testing.T, devices ...int) *engine.State {
 	t.Helper()
-	s := engine.New(testTraits(), epoch())
+	s := engine.New(testTraits(), collation.Exact, epoch())
 	one := map[string]engine.Inventory{"FPGA": {Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}}
 	for host, n := range devices {
 		root := fmt.Sprintf("host%04d", host)
