@@ -45,7 +45,7 @@ func TestServicesElsewhere(t *testing.T) {
 			Endpoints []struct{ URL string }
 		}
 	}
-	admin.do("GET", "/identity/v3/auth/catalog", "", "", http.StatusOK, &body)
+	admin.do("GET", "/identity/v3/auth/catalog", "", nil, http.StatusOK, &body)
 	got := map[string]string{}
 	for _, service := range body.Catalog {
 		got[service.Type] = service.Endpoints[0].URL

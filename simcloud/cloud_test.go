@@ -395,7 +395,7 @@ func TestControlRoutes(t *testing.T) {
 		{"POST", "/_sim/report", "", 204, ""},
 		{"GET", "/_sim/requests", "", 200, `"service":"placement"`},
 		{"GET", "/_sim/nothing", "", 404, ""},
-		{"GET", "/nothing", "", 404, `"error"`},
+		{"GET", "/nothing", "", 404, "<h1>Not Found</h1>"},
 	}
 	for _, tt := range tests { // in order
 		res := u.send(tt.method, tt.path, "", tt.body)

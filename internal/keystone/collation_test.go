@@ -56,7 +56,7 @@ func TestNamesCompareAsInTheDatabase(t *testing.T) {
 				{"projects of a user", "GET", "/v3/users/" + user + "/projects", "", 200, 404, ""},
 				{"a credential", "POST", credentials, `{"application_credential":{"name":"Foo","access_rules":[{"path":"/a","method":"GET","service":"compute"}]}}`, 201, 201, ""},
 				{"a second credential", "POST", credentials, `{"application_credential":{"name":"fóo ","roles":[{"name":"admin"}]}}`, 409, 201, ""},
-				{"a role of a credential", "POST", credentials, `{"application_credential":{"name":"other","roles":[{"name":"MEMBER"}]}}`, 201, 400, ""},
+				{"a role of a credential", "POST", credentials, `{"application_credential":{"name":"other","roles":[{"name":"MEMBER"}]}}`, 201, 404, ""},
 				{"credentials by name", "GET", credentials + "?name=FOO", "", 200, 200, `"name":"Foo"`},
 				{"an access rule in another spelling", "POST", credentials, `{"application_credential":{"name":"third","access_rules":[{"path":"/A","method":"GET","service":"COMPUTE"}]}}`, 201, 201, `"path":"/a"`},
 			} {

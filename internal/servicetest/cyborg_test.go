@@ -89,7 +89,7 @@ func TestCyborgInputs(t *testing.T) {
 	bind := `{"` + arqs[1].UUID + `": [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": "` + instanceB + `"},
 		{"op": "add", "path": "/device_rp_uuid", "value": "` + fpga.ProviderUUID + `"}]}`
 	program := `[{"op": "replace", "path": "/program", "value": [{"image_uuid": "` + bitstream + `"}]}]`
-	profile := `[{"name": "n", "description": "d", "uuid": "` + unknownID + `", "groups": [{"resources:FPGA": "1"}]}]`
+	profile := `[{"name": "n", "description": "d", "uuid": "` + unknownID + `", "id": 5, "created_at": "2026-11-01T00:00:00Z", "updated_at": "2026-11-01T00:00:00Z", "groups": [{"resources:FPGA": "1"}]}]`
 	check(t, server.Routes(), []request{
 		get("/v2/device_profiles?name=f"), post("/v2/device_profiles", profile), post("/v2/device_profiles/x", profile),
 		remove("/v2/device_profiles?value=f"),
@@ -103,7 +103,7 @@ func TestCyborgInputs(t *testing.T) {
 		get("/v2/deployables?filters.field=limit&filters.value=1"), get("/v2/deployables?filters%5B0%5D.field=limit&filters%5B0%5D.value=1"),
 		patch("/v2/deployables/"+fpga.UUID+"/program", program),
 		get("/v2/attributes?deployable_id=2&key=k"), remove("/v2/attributes?uuid=" + attribute.UUID),
-		post("/v2/attributes", `{"deployable_id": 2, "key": "a", "value": "b"}`),
+		post("/v2/attributes", `{"deployable_id": 2, "key": "a", "value": "b", "uuid": "`+unknownID+`", "id": 5, "created_at": "2026-11-01T00:00:00Z", "updated_at": "2026-11-01T00:00:00Z"}`),
 	}, func(r request) answer {
 		server, _, _ := newCyborg(t)
 		r.version = "accelerator 2.1"
