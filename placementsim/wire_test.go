@@ -197,6 +197,10 @@ func TestAllocationRefusals(t *testing.T) {
 		turn{"1.13", "POST", "/allocations", `{"` + con + `":` + claim12("NOPE", 4) + `,"` + con2 + `":` + strings.Replace(claim12("VCPU", 4), rp1, rp3, 1) + `}`, 400, []string{"Allocation for resource provider '" + rp3 + "' that does not exist."}, ""},
 		turn{"1.13", "POST", "/allocations", `{"` + con + `":` + claim12("VCPU", 4) + `,"` + con2 + `":` + claim12("VCPU", 4) + `}`, 204, nil, ""},
 		turn{"1.28", "PUT", "/allocations/" + rp3, of(`{"VCPU":2}`), 409, []string{"The requested amount would exceed the capacity"}, codeUndefined},
+		// Of claims that exceed an inventory together the last does so, and a fault before it is named.
+		turn{"1.13", "POST", "/allocations", `{"` + con + `":` + claim12("VCPU", 4) + `,"` + rp2 + `":` + claim12("PGPU", 1) + `,"` + rp3 + `":` + claim12("VCPU", 4) + `}`, 409, []string{"Inventory for 'PGPU' on resource provider '" + rp1 + "' invalid."}, ""},
+		// A text about a provider without inventory names the classes of an emptied consumer, too.
+		turn{"1.13", "POST", "/allocations", `{"` + con + `":{"allocations":{},"project_id":"p","user_id":"u"},"` + con2 + `":` + strings.Replace(claim12("PGPU", 1), rp1, rp2, 1) + `}`, 409, []string{"Inventory for 'VCPU, PGPU' on resource provider '" + rp2 + "' invalid."}, ""},
 		// The two swap what they have with a third: old allocations go first.
 		turn{"1.13", "POST", "/allocations", `{"` + con + `":{"allocations":{},"project_id":"p","user_id":"u"},"` + rp3 + `":` + claim12("VCPU", 4) + `}`, 204, nil, ""},
 		turn{"1.12", "GET", "/allocations/" + rp3, "", 200, []string{`"VCPU":4`}, ""},

@@ -75,6 +75,20 @@ func (pl *plan) changeOf(p *provider, c *class) change {
 	return sought
 }
 
+// changeBy is changeOf without what the claims after a claim take. Of claims that do not fit together, the service refuses the
+// first that exceeds what those before it leave.
+func (pl *plan) changeBy(claim int, a allocation) change {
+	ch := pl.changeOf(a.provider, a.class)
+	for _, later := range pl.claims[claim+1:] {
+		for _, b := range later.allocs {
+			if b.provider == a.provider && b.class == a.class {
+				ch.taken -= b.amount
+			}
+		}
+	}
+	return ch
+}
+
 // overlay holds inventories that are to be considered in place of those that
 // providers have.
 type overlay map[*provider][]inventory
@@ -235,7 +249,7 @@ func (pl *plan) check(over overlay) error {
 	if err := pl.checkProviders(over); err != nil {
 		return err
 	}
-	for _, claim := range pl.claims {
+	for i, claim := range pl.claims {
 		for _, a := range claim.allocs {
 			inv := over.inventory(a.provider, a.class)
 			if inv == nil {
@@ -244,7 +258,7 @@ func (pl *plan) check(over overlay) error {
 			if !inv.allowed(a.amount) {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would violate inventory constraints.", a.class.name, a.provider.uuid)
 			}
-			if pl.capacity.exceeded(inv, pl.changeOf(a.provider, a.class)) {
+			if pl.capacity.exceeded(inv, pl.changeOf(a.provider, a.class)) && pl.capacity.exceeded(inv, pl.changeBy(i, a)) {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would exceed the capacity.", a.class.name, a.provider.uuid)
 			}
 		}
@@ -255,15 +269,18 @@ func (pl *plan) check(over overlay) error {
 // checkProviders refuses a plan that names a provider without inventory of any of the
 // plan's classes. It comes before all else, and names all of them.
 func (pl *plan) checkProviders(over overlay) error {
-	isTaken := func(ch change) bool { return ch.taken > 0 }
-	lacks := func(ch change) bool { return isTaken(ch) && over.inventory(ch.provider, ch.class) == nil }
+	lacks := func(ch change) bool { return ch.taken > 0 && over.inventory(ch.provider, ch.class) == nil }
 	if !slices.ContainsFunc(pl.changes, lacks) {
 		return nil
 	}
 	var classes []*class
-	for _, ch := range pl.changes {
-		if isTaken(ch) {
-			classes = append(classes, ch.class)
+	for _, claim := range pl.claims {
+		wanted := claim.allocs
+		if len(wanted) == 0 { // those of a consumer that is emptied are written with an amount of zero
+			wanted = claim.old
+		}
+		for _, a := range wanted {
+			classes = append(classes, a.class)
 		}
 	}
 	slices.SortFunc(classes, func(a, b *class) int { return a.id - b.id })
