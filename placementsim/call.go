@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -18,6 +19,19 @@ type call struct {
 	server  *Server
 	version version
 	now     time.Time
+}
+
+// PathValue is the value of a variable of the path. As in WSGI, each of its bytes is a character.
+func (c *call) PathValue(name string) string {
+	value := c.Call.PathValue(name)
+	if !strings.ContainsFunc(value, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return value
+	}
+	var b strings.Builder
+	for i := range len(value) {
+		b.WriteRune(rune(value[i]))
+	}
+	return b.String()
 }
 
 // varyByVersion is the header by which an answer depends on the microversion.

@@ -94,6 +94,7 @@ func TestRequestsAreJudgedInTheServicesOrder(t *testing.T) {
 		{"the text about system scope is the rule", "1.39", "DELETE", "/traits/CUSTOM_X", "", []string{"OpenStack-System-Scope", "all"}, 403, `\n\n placement:traits:delete  `},
 		{"an encoded path", "1.0", "GET", "/resource%5Fproviders/" + strings.ReplaceAll(rp1, "-", "%2D"), "", nil, 200, rp1},
 		{"a line break at the end of a path", "1.39", "GET", "/traits/COMPUTE_NODE%0A", "", nil, 204, ""},
+		{"a path that is not ASCII", "1.39", "GET", "/traits/CUSTOM_%C3%A9", "", nil, 404, `No such trait(s): CUSTOM_Ã©.`},
 		{"an encoded slash", "1.0", "GET", "/resource_providers%2F" + rp1 + "%2Finventories", "", nil, 200, "VCPU"},
 		{"a query that is not UTF-8", "1.39", "GET", "/resource_providers?name=ab%ffc", "", nil, 400, "Invalid query string parameters: 'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"},
 		{"the policy reads the query of usages first", "1.39", "GET", "/usages?x=%e2%28", "", nil, 500, "'utf-8' codec can't decode byte 0xe2 in position 0: invalid continuation byte"},
