@@ -33,7 +33,8 @@ func (r oracleRequest) path() string  { path, _, _ := strings.Cut(r.target, "?")
 func (r oracleRequest) query() string { _, query, _ := strings.Cut(r.target, "?"); return query }
 
 func (r oracleRequest) isCandidates() bool {
-	return r.method == "GET" && r.path() == "/allocation_candidates"
+	path, err := url.PathUnescape(r.path())
+	return r.method == "GET" && err == nil && path == "/allocation_candidates"
 }
 
 // limited reports whether only some of the candidates are asked for.
@@ -251,7 +252,11 @@ func comparable(detail string) string {
 	if text, _, found := strings.Cut(detail, "consumer generation conflict - expected null but got "); found {
 		return text // ours is cut off far outside of every generation
 	}
-	detail = strings.ReplaceAll(detail, "\u00e2\u0098\u0083", "\u2603") // the real one takes paths for Latin-1
+	return inOrder(detail)
+}
+
+// inOrder is a text with the names of each list in order.
+func inOrder(detail string) string {
 	return nameLists.ReplaceAllStringFunc(detail, func(list string) string {
 		return strings.Join(slices.Sorted(strings.SplitSeq(list, ", ")), ", ")
 	})
