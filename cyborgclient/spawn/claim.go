@@ -174,8 +174,8 @@ func sameNodes(held, before placement.Resources) bool {
 	return slices.Equal(placement.NodeProviders(held), placement.NodeProviders(before))
 }
 
-// put writes the candidate beside what the instance held before. A conflict of
-// provider generations is not a refusal of the claim and is retried.
+// put writes the candidate beside what the instance held before. A conflict of provider
+// generations, or of rows in the database, is not a refusal of the claim and is retried.
 func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int) error {
 	want := placement.Allocation{
 		Resources: placement.Add(a.before.Resources, candidate.Allocations), Mappings: candidate.Mappings,
@@ -187,11 +187,12 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 	var err error
 	for range 4 {
 		err = a.flow.setAllocation(ctx, a.Request.Instance, want)
+		again := placement.ConcurrentUpdate(err) && !placement.ConsumerConflict(err) ||
+			placement.RecordChanged(err) && a.unchanged(ctx, want.Generation)
 		if placement.EmptyConsumer(err) {
-			want.Generation = new(int)
-			continue
+			want.Generation, again = new(int), true
 		}
-		if !placement.ConcurrentUpdate(err) || placement.ConsumerConflict(err) {
+		if !again {
 			break
 		}
 	}
@@ -209,6 +210,15 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 	}
 	a.claimed = err == nil
 	return err
+}
+
+// unchanged reports that the instance's allocation has the generation still that a claim was sent with.
+func (a *Attempt) unchanged(ctx context.Context, generation *int) bool {
+	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
+	if err != nil || held.Generation == nil || generation == nil {
+		return err == nil && held.Generation == generation
+	}
+	return *held.Generation == *generation
 }
 
 // suspectRepeated names the allocation after a conflict of consumer generations, if it is what

@@ -128,6 +128,12 @@ func VersionRefused(err error) bool {
 // ConcurrentUpdate reports a conflict of generations.
 func ConcurrentUpdate(err error) bool { return answer(err).Code == "placement.concurrent_update" }
 
+// RecordChanged reports that the database of Placement refused a write whose row had changed since the transaction read it,
+// as MariaDB does since 11.6. The status is 500, so that only a look tells whether anything was written.
+func RecordChanged(err error) bool {
+	return StatusOf(err) == http.StatusInternalServerError && strings.Contains(DetailOf(err), "Record has changed since last read")
+}
+
 // ConsumerConflict reports that another client changed the consumer itself.
 func ConsumerConflict(err error) bool {
 	return ConcurrentUpdate(err) && strings.Contains(DetailOf(err), "consumer generation conflict")
