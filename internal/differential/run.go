@@ -6,7 +6,7 @@ import "flag"
 type Run struct {
 	// Chroot is the root directory of a Debian with the real services.
 	Chroot string
-	// Seed decides the requests, and World is the number of the first world.
+	// Seed decides the requests, and World is the number of the first world. With the seed 0 there are none that decide.
 	Seed  uint64
 	World int
 	// Requests is the number of random requests; zero means what the test asks in .ci/run.
@@ -23,7 +23,7 @@ type Run struct {
 func Flags() *Run {
 	r := new(Run)
 	flag.StringVar(&r.Chroot, "differential.chroot", "", "root directory of a Debian with the real services")
-	flag.Uint64Var(&r.Seed, "differential.seed", 1, "seed of the requests")
+	flag.Uint64Var(&r.Seed, "differential.seed", 1, "seed of the requests; 0: none that decide")
 	flag.IntVar(&r.World, "differential.world", 0, "number of the first world")
 	flag.IntVar(&r.Requests, "differential.n", 0, "random requests to compare, those that build worlds not counted; 0: as many as in .ci/run")
 	flag.Uint64Var(&r.Fresh, "differential.fresh", 0, "seed of further requests, whose differences are reported only; 0: none")
@@ -47,26 +47,33 @@ func (r *Run) Compare(t TB, usual int, ask func(seed uint64, requests int, judge
 	if n == 0 {
 		n = usual
 	}
-	deciding, err := judgesOf(tables)
-	if err != nil {
-		t.Errorf("%v", err)
-		return
-	}
-	ask(r.Seed, n, deciding)
-	for _, judge := range deciding {
-		r.decide(t, judge)
-	}
-	if r.Fresh == 0 {
-		return
-	}
-	reported, _ := judgesOf(tables)
-	ask(r.Fresh, n/10+1, reported)
-	for _, judge := range reported {
-		report := judge.Report()
-		t.Logf("reported only: %s, seed %d: %d requests, %d differences without a class", report.Table, r.Fresh, report.Requests, report.Unlisted)
-		for _, d := range judge.unlisted[:min(report.Unlisted, r.Most)] {
-			t.Logf("reported only: %s, seed %d: a difference without a class:\n%s", report.Table, r.Fresh, d)
+	for _, each := range []struct {
+		seed     uint64
+		requests int
+		report   func(t TB, judge *Judge)
+	}{{r.Seed, n, r.decide}, {r.Fresh, n/10 + 1, r.showOnly}} {
+		if each.seed == 0 {
+			continue
 		}
+		judges, err := judgesOf(tables)
+		if err != nil {
+			t.Errorf("%v", err)
+			return
+		}
+		ask(each.seed, each.requests, judges)
+		for _, judge := range judges {
+			each.report(t, judge)
+		}
+	}
+}
+
+// showOnly reports what a judge found, and fails nothing.
+func (r *Run) showOnly(t TB, judge *Judge) {
+	t.Helper()
+	report := judge.Report()
+	t.Logf("reported only: %s, seed %d: %d requests, %d differences without a class", report.Table, r.Fresh, report.Requests, report.Unlisted)
+	for _, d := range judge.unlisted[:min(report.Unlisted, r.Most)] {
+		t.Logf("reported only: %s, seed %d: a difference without a class:\n%s", report.Table, r.Fresh, d)
 	}
 }
 
