@@ -99,7 +99,7 @@ func rebootHost(ctx context.Context, s *site, i *spawn.Instance) error {
 }
 
 // evacuateAndReturn is over when the dead host is back, where nova-compute removes the
-// guests that have gone, and the agent the ARQs that Cyborg could not delete before.
+// guests that have gone, with the definitions of their mediated devices, and the agent the ARQs that Cyborg could not delete before.
 func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 	for host := range s.guests.down {
 		if s.guests.node(i.Host) == host {
@@ -112,21 +112,25 @@ func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 		if err := s.cloud.StartHost(ctx, host); err != nil {
 			return err
 		}
-		arqs, err := s.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		gone := place{i.UUID, host}
+		devices, err := domainxml.Read([]byte(s.guests.saved[gone]))
+		for _, device := range devices {
+			if device.MDEV != "" && s.guests.creator() != nil {
+				err = errors.Join(err, s.cloud.RemoveMdev(ctx, host, device.MDEV))
+			}
+		}
+		arqs, listErr := s.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		err = errors.Join(err, listErr)
 		for _, arq := range arqs {
-			if arq.Hostname != host {
-				continue
+			if arq.Hostname == host {
+				err = errors.Join(err, s.cyborg.DeleteARQs(ctx, []string{arq.UUID}))
 			}
-			if s.guests.creator() != nil { // Evacuate leaves the definition with the guest
-				err = errors.Join(err, s.cloud.RemoveMdev(ctx, host, arq.AttachHandleUUID))
-			}
-			err = errors.Join(err, s.cyborg.DeleteARQs(ctx, []string{arq.UUID}))
 		}
 		if err != nil {
 			return err
 		}
 		delete(s.guests.down, host)
-		delete(s.guests.saved, place{i.UUID, host})
+		delete(s.guests.saved, gone)
 	}
 	return nil
 }
