@@ -110,12 +110,11 @@ func first(value json.RawMessage) (json.RawMessage, error) {
 func valueOf(value json.RawMessage, key string) (json.RawMessage, error) {
 	switch jsonKind(value) {
 	case '{':
-		for _, m := range membersOf(value) {
-			if m.key == key {
-				return m.value, nil
-			}
+		var members map[string]json.RawMessage
+		if _ = json.Unmarshal(value, &members); members[key] == nil { // its form was checked
+			return nil, raised("'%s'", key)
 		}
-		return nil, raised("'%s'", key)
+		return members[key], nil
 	case '[':
 		return nil, raised("list indices must be integers or slices, not str")
 	case '"':

@@ -143,7 +143,7 @@ func readVersion(text string) (major, minor int64, err error) {
 	malformed := func(reason string) (int64, int64, error) {
 		return 0, 0, badRequest("Invalid microversion: invalid version string: " + text + "; " + reason)
 	}
-	var numbers []int64
+	numbers := make([]int64, 0, 2)
 	for _, part := range strings.SplitN(text, ".", 2) {
 		n, ok := schema.ParseInt(part)
 		if !ok {

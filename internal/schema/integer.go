@@ -2,6 +2,7 @@ package schema
 
 import (
 	"math/big"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -9,6 +10,9 @@ import (
 // ParseInt reads a text as Python's int does: blanks around it, a sign, single underscores between digits, and the decimal
 // digits of any script. It reports whether the text is an integer of at most 4300 digits.
 func ParseInt(text string) (n *big.Int, ok bool) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil { // nearly all
+		return big.NewInt(n), true
+	}
 	text = strings.TrimFunc(text, isPythonSpace)
 	sign := ""
 	if text != "" && (text[0] == '+' || text[0] == '-') {
