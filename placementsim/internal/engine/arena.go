@@ -34,7 +34,7 @@ func (a *arena[T]) reset() {
 
 // reused empties a slice whose memory is used again, unless it is unusually long.
 func reused[T any](list []T) []T {
-	if cap(list) > 4*maxChunk {
+	if cap(list) > 16*maxChunk {
 		return nil
 	}
 	return list[:0]

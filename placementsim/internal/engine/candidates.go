@@ -149,6 +149,12 @@ const (
 	amountLength    = 10
 )
 
+// The lengths of a candidate that is kept, and of each of its providers, in memory.
+const (
+	keptLength    = 40
+	pointerLength = 8
+)
+
 // search is a query in progress with the memory of its answer. Both are used again.
 type search struct {
 	state   *State
@@ -165,8 +171,7 @@ type search struct {
 
 	found  finder
 	kept   []candidate
-	sums   arena[taken]
-	chosen arena[*provider]
+	chosen []*provider // of those that are kept
 	lots   []lot
 	open   []int // the numbers of the lots that may have more candidates
 	source rand.PCG
@@ -178,10 +183,8 @@ type search struct {
 	shape   shape   // of the last one
 	summary Summary // the last one
 
-	sources []*provider            // what summaries are about, see note
-	known   map[*provider]struct{} // the same, where they may come again
-	latest  *provider              // the last one noted
-	owners  map[string]int         // the trees of candidates of sharing providers only
+	sources []*provider    // what summaries are about, see note
+	owners  map[string]int // the trees of candidates of sharing providers only
 }
 
 // release lets the memory be used again.
@@ -191,12 +194,11 @@ func (sr *search) release() {
 		return
 	}
 	sr.groups, sr.sharers = reused(sr.groups), reused(sr.sharers)
-	sr.sources, sr.kept, sr.lots, sr.open = reused(sr.sources), reused(sr.kept), reused(sr.lots), reused(sr.open)
-	sr.found, sr.steps, sr.length, sr.given, sr.answer, sr.known, sr.latest, sr.owners = nil, 0, 0, 0, nil, nil, nil, nil
+	sr.sources, sr.lots, sr.open = reused(sr.sources), reused(sr.lots), reused(sr.open)
+	sr.kept, sr.chosen = reused(sr.kept), reused(sr.chosen)
+	sr.found, sr.steps, sr.length, sr.given, sr.answer, sr.owners = nil, 0, 0, 0, nil, nil
 	sr.shape.reset()
 	sr.filter.reset()
-	sr.sums.reset()
-	sr.chosen.reset()
 	sr.state.searches.Put(sr)
 }
 
@@ -206,8 +208,7 @@ type finder func(candidate) bool
 
 // candidate is a way to serve all groups.
 type candidate struct {
-	key    string // see owns
-	taken  []taken
+	key    string      // see owns
 	chosen []*provider // per position
 }
 

@@ -6,7 +6,7 @@ import "slices"
 // where those of the other are: they differ in the names of the providers.
 type shape struct {
 	same    []int    // per position: the first one with the same provider
-	amounts []int    // per amount: its index in what is taken
+	amounts []int    // per amount: the position of its provider
 	uuids   []string // of the mappings
 	chosen  []int    // per UUID of the mappings: its position
 }
@@ -27,40 +27,44 @@ func (s *shape) has(chosen []*provider) bool {
 }
 
 // setRequest makes the request of a candidate of what was made of the one before.
-func (sr *search) setRequest(c candidate) {
+func (sr *search) setRequest(chosen []*provider) {
 	s, r := &sr.shape, &sr.request
-	if r.Alike = s.has(c.chosen); !r.Alike {
-		sr.setAmounts(c.taken)
-		sr.setMappings(c.chosen)
+	if r.Alike = s.has(chosen); !r.Alike {
+		sr.setAmounts(chosen)
+		sr.setMappings(chosen)
 		return
 	}
 	for i, k := range s.amounts {
-		r.Amounts[i].Provider = c.taken[k].provider.uuid
+		r.Amounts[i].Provider = chosen[k].uuid
 	}
 	for i, k := range s.chosen {
-		s.uuids[i] = c.chosen[k].uuid
+		s.uuids[i] = chosen[k].uuid
 	}
 }
 
 // setAmounts lists what is taken, one provider after the other.
-func (sr *search) setAmounts(list []taken) {
-	amounts, indices := sr.request.Amounts[:0], sr.shape.amounts[:0]
-	for i := range list {
-		p := list[i].provider
-		if takenFrom(list[:i], p) {
+func (sr *search) setAmounts(chosen []*provider) {
+	list, positions := sr.request.Amounts[:0], sr.shape.amounts[:0]
+	for first, p := range chosen {
+		if slices.Contains(chosen[:first], p) {
 			continue
 		}
-		for k := i; k < len(list); k++ {
-			if t := &list[k]; t.provider == p {
-				amounts, indices = append(amounts, ProviderAmount{p.uuid, t.class.name, t.amount}), append(indices, k)
+		from := len(list)
+		for k := first; k < len(chosen); k++ {
+			if chosen[k] != p {
+				continue
+			}
+			for _, a := range sr.walk.positions[k].amounts {
+				i := slices.IndexFunc(list[from:], func(listed ProviderAmount) bool { return listed.Class == a.class.name })
+				if i >= 0 {
+					list[from+i].Amount += a.amount
+					continue
+				}
+				list, positions = append(list, ProviderAmount{p.uuid, a.class.name, a.amount}), append(positions, k)
 			}
 		}
 	}
-	sr.request.Amounts, sr.shape.amounts = amounts, indices
-}
-
-func takenFrom(list []taken, p *provider) bool {
-	return slices.ContainsFunc(list, func(t taken) bool { return t.provider == p })
+	sr.request.Amounts, sr.shape.amounts = list, positions
 }
 
 // setMappings lists the providers of every group.

@@ -3,7 +3,7 @@ package engine
 // lot is a tree from which candidates are drawn.
 type lot struct {
 	slot  int
-	found int // how many candidates it has, 0 before it is searched
+	share     // its candidates; none before it is searched
 	drawn int // how many candidates are in the answer
 }
 
@@ -27,9 +27,13 @@ func (sr *search) sample(limit int) error {
 			return err
 		}
 		if enough {
-			return sr.giveDrawn()
+			break
 		}
 	}
+	for _, l := range sr.lots {
+		sr.giveSome(l.drawn, sr.kept[l.from:l.to])
+	}
+	return nil
 }
 
 // draw decides how many candidates each tree gives. It reports false if these are fewer than the limit and
@@ -39,14 +43,9 @@ func (sr *search) sample(limit int) error {
 // the tree that has most.
 func (sr *search) draw(limit, level int) (enough bool, err error) {
 	sr.filter.rewind()
-	sr.lots, sr.open, sr.owners = sr.lots[:0], sr.open[:0], nil
+	sr.lots, sr.open, sr.kept, sr.chosen, sr.owners = sr.lots[:0], sr.open[:0], sr.kept[:0], sr.chosen[:0], nil
 	var l *lot
-	sr.found = func(c candidate) bool {
-		if sr.owns(l.slot, c.key) {
-			l.found++
-		}
-		return l.found < level
-	}
+	sr.found = func(c candidate) bool { return !sr.owns(l.slot, c.key) || sr.keep(c) < l.from+level }
 	most, drawn := 1, 0
 	enough = true
 	for trial := 0; drawn < limit; trial++ {
@@ -54,18 +53,22 @@ func (sr *search) draw(limit, level int) (enough bool, err error) {
 			return enough, nil
 		}
 		i := sr.random.IntN(len(sr.open))
-		if l = &sr.lots[sr.open[i]]; l.found == 0 {
+		if l = &sr.lots[sr.open[i]]; l.to == 0 {
+			l.from = len(sr.kept)
 			all, err := sr.visit(sr.state.trees.trees[l.slot])
 			if err != nil {
 				return false, err
 			}
-			most, enough = max(most, l.found), enough && all
+			l.to = len(sr.kept)
+			most, enough = max(most, l.to-l.from), enough && all
 		}
-		if trial >= trials && sr.chance(l.found-l.drawn, most) {
+		left := l.to - l.from - l.drawn
+		if trial >= trials && sr.chance(left, most) {
 			l.drawn++
 			drawn++
+			left--
 		}
-		if l.drawn == l.found {
+		if left == 0 {
 			last := len(sr.open) - 1
 			sr.open[i], sr.open = sr.open[last], sr.open[:last]
 		}
@@ -84,33 +87,6 @@ func (sr *search) addLots(limit int) bool {
 		sr.lots = append(sr.lots, lot{slot: slot})
 	}
 	return len(sr.open) > 0
-}
-
-// giveDrawn passes on as many candidates of each tree as were drawn. It repeats the steps of the search that
-// counted them.
-func (sr *search) giveDrawn() error {
-	var l *lot
-	sr.found = func(c candidate) bool {
-		if !sr.owns(l.slot, c.key) {
-			return true
-		}
-		if sr.chance(l.drawn, l.found) {
-			l.drawn--
-			sr.give(c)
-		}
-		l.found--
-		return l.drawn > 0
-	}
-	sr.steps = 0
-	for i := range sr.lots {
-		if l = &sr.lots[i]; l.drawn == 0 {
-			continue
-		}
-		if _, err := sr.visit(sr.state.trees.trees[l.slot]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // chance reports true n times of m, at random.

@@ -14,23 +14,18 @@ func (sr *search) generate(q CandidateQuery) error {
 	if err != nil {
 		return err
 	}
-	rest := len(list)
-	if q.Limit > 0 {
-		rest = min(rest, q.Limit)
+	if q.Limit == 0 {
+		q.Limit = len(list)
 	}
-	for i, c := range list {
-		if sr.chance(rest, len(list)-i) {
-			rest--
-			sr.give(c)
-		}
-	}
+	sr.giveSome(q.Limit, list)
 	return nil
 }
 
 // keep keeps a candidate. It returns how many are kept.
 func (sr *search) keep(c candidate) int {
-	c.taken = append(sr.sums.take(len(c.taken)), c.taken...)
-	c.chosen = append(sr.chosen.take(len(c.chosen)), c.chosen...)
+	from := len(sr.chosen)
+	sr.chosen = append(sr.chosen, c.chosen...)
+	c.chosen = sr.chosen[from:]
 	sr.kept = append(sr.kept, c)
 	return len(sr.kept)
 }
@@ -61,7 +56,7 @@ func (sr *search) findByTurns(most int) ([]candidate, error) {
 // first of so many trees that these reach the maximum are enough.
 func (sr *search) visitUpTo(level, most int) (shares []share, all bool, err error) {
 	sr.filter.rewind()
-	sr.kept, all = sr.kept[:0], true
+	sr.kept, sr.chosen, all = sr.kept[:0], sr.chosen[:0], true
 	distinct, own := make(map[string]struct{}), 0
 	for slot := sr.filter.next(); slot >= 0; slot = sr.filter.next() {
 		from := len(sr.kept)

@@ -151,7 +151,7 @@ func (w *walk) membership(g *group, p *provider) (member, excluded bool) {
 // whether the search goes on.
 func (w *walk) descend(depth int) (more bool, err error) {
 	if depth == len(w.positions) {
-		switch found := (w.search.given + len(w.search.kept)) * w.length; {
+		switch found := w.search.given*w.length + len(w.search.kept)*(keptLength+pointerLength*len(w.positions)); {
 		case found > maxFound:
 			return false, errTooMany()
 		case found > largeFound && !w.search.large:
@@ -307,9 +307,9 @@ func (w *walk) providerOf(group int) *provider { return w.chosen[w.first[group]]
 // candidate returns the chosen providers as a candidate.
 func (w *walk) candidate() candidate {
 	if len(w.search.sharers) > 0 && w.onlySharing() {
-		return candidate{w.key(), w.taken, w.chosen}
+		return candidate{w.key(), w.chosen}
 	}
-	return candidate{"", w.taken, w.chosen}
+	return candidate{"", w.chosen}
 }
 
 // giveOwn passes on a candidate that no other tree owns.
@@ -322,12 +322,22 @@ func (sr *search) giveOwn(c candidate) bool {
 
 // give passes a candidate on.
 func (sr *search) give(c candidate) {
-	for i := range c.taken {
-		sr.note(c.taken[i].provider)
-	}
 	sr.given++
-	sr.setRequest(c)
+	sr.setRequest(c.chosen)
+	for _, k := range sr.shape.amounts {
+		sr.note(c.chosen[k])
+	}
 	sr.answer.Request(&sr.request)
+}
+
+// giveSome passes on so many of the candidates, each with the same chance. They keep their order.
+func (sr *search) giveSome(number int, of []candidate) {
+	for i, c := range of {
+		if sr.chance(number, len(of)-i) {
+			number--
+			sr.give(c)
+		}
+	}
 }
 
 // note lists a provider for the summaries: itself where they have only providers that
@@ -336,20 +346,9 @@ func (sr *search) note(p *provider) {
 	if !sr.policy.onePerTree {
 		p = p.root()
 	}
-	if p == sr.latest {
-		return
+	if last := len(sr.sources) - 1; last < 0 || sr.sources[last] != p {
+		sr.sources = append(sr.sources, p)
 	}
-	sr.latest = p
-	if sr.policy.onePerTree || len(sr.kept) > 0 || len(sr.sharers) > 0 {
-		if _, known := sr.known[p]; known {
-			return
-		}
-		if sr.known == nil {
-			sr.known = make(map[*provider]struct{})
-		}
-		sr.known[p] = struct{}{}
-	}
-	sr.sources = append(sr.sources, p)
 }
 
 // onlySharing reports whether all providers of the candidate are sharing ones, so that
@@ -385,6 +384,10 @@ func (sr *search) owns(tree int, key string) bool {
 
 // summarizeAll describes the providers of the answer.
 func (sr *search) summarizeAll() {
+	if !slices.IsSortedFunc(sr.sources, bySeq) { // some may come again
+		slices.SortFunc(sr.sources, bySeq)
+		sr.sources = slices.Compact(sr.sources)
+	}
 	for i, p := range sr.sources {
 		members := sr.sources[i : i+1]
 		if !sr.policy.onePerTree {
