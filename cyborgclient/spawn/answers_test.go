@@ -49,14 +49,14 @@ func TestHowManyCandidatesAreAskedFor(t *testing.T) {
 		change      func(*spawn.Request)
 		want        []string
 	}{
-		{"many hosts", 8, 8, "gpu", spawn.Config{}, nil, []string{"40"}},
-		{"fewer candidates", 1, 4, "gpu", spawn.Config{}, nil, []string{"40"}},
-		{"one attempt", 8, 8, "gpu", spawn.Config{MaxAttempts: 1}, nil, []string{"8"}},
-		{"five attempts", 8, 8, "gpu", spawn.Config{MaxAttempts: 5}, nil, []string{"72"}},
+		{"many hosts", 8, 8, "gpu", spawn.Config{}, nil, []string{"10"}},
+		{"fewer candidates", 1, 4, "gpu", spawn.Config{}, nil, []string{"10"}},
+		{"one attempt", 8, 8, "gpu", spawn.Config{MaxAttempts: 1}, nil, []string{"2"}},
+		{"five attempts", 8, 8, "gpu", spawn.Config{MaxAttempts: 5}, nil, []string{"18"}},
 		{"attempts without end", 8, 8, "gpu", spawn.Config{MaxAttempts: 1 << 62}, nil, []string{"1000"}},
-		{"many devices on a host", 3, 60, "gpu", spawn.Config{}, nil, []string{"40", "160"}},
-		{"one such host", 1, 60, "gpu", spawn.Config{}, nil, []string{"40", "160"}},
-		{"many combinations", 4, 20, "two", spawn.Config{}, nil, []string{"40", "160", "640", "1000"}},
+		{"many devices on a host", 3, 60, "gpu", spawn.Config{}, nil, []string{"10"}},
+		{"one such host", 1, 60, "gpu", spawn.Config{}, nil, []string{"10", "40", "160"}},
+		{"many combinations on two hosts", 2, 20, "two", spawn.Config{}, nil, []string{"10", "40", "160", "640", "1000"}},
 		{"the caller's number", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = 7 }, []string{"7"}},
 		{"as Nova", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = requestspec.DefaultLimit }, []string{"1000"}},
 		{"all", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = -1 }, []string{""}},
@@ -95,7 +95,7 @@ func TestARunningInstanceAsksOnce(t *testing.T) {
 	req := request("gpu")
 	req.Running = true
 	result, err := w.flow.Run(t.Context(), req)
-	if diff := cmp.Diff([]string{"40", "40"}, w.limits(t)); diff != "" {
+	if diff := cmp.Diff([]string{"10", "10"}, w.limits(t)); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 	w.checkPromise(t, result, err)
@@ -107,11 +107,12 @@ func TestUsableCandidatesBehindUnusableOnes(t *testing.T) {
 	vgpu := simcloud.DefaultModel()
 	vgpu.DeviceProfiles = []simcloud.DeviceProfile{{Name: "vgpu", Groups: []map[string]string{{"resources:VGPU": "1"}}}}
 	novas := simcloud.Host{Name: "a-nova", Nova: &simcloud.Nova{}}
-	for bus := range 45 {
+	for bus := range 80 {
 		novas.Nova.VGPUs = append(novas.Nova.VGPUs, simcloud.NovaDevice{Address: fmt.Sprintf("0000:%02x:00.0", 0x41+bus)})
 	}
 	vgpu.Hosts = slices.Insert(vgpu.Hosts, 0, novas)
-	pgpu := raceModel(1, 45)
+	pgpu := raceModel(20, 12)
+	pgpu.Placement.Seed = 4 // with which the first answers have no usable candidate
 	other := simcloud.Host{Name: "z-other"}
 	for n := range 2 {
 		other.Providers = append(other.Providers, simcloud.Provider{Name: fmt.Sprint("z-other_", n), Inventory: map[string]int{"PGPU": 1}})
@@ -120,17 +121,17 @@ func TestUsableCandidatesBehindUnusableOnes(t *testing.T) {
 	ordered := ownRequest("resources1:PGPU", "1", "resources2:PGPU", "1", "group_policy", "isolate")
 	ordered.Order = func(all []spawn.Candidate) []spawn.Candidate { return all }
 	limited := ownRequest("resources:PGPU", "1")
-	limited.Options.Limit = 40
+	limited.Options.Limit = 10
 	for name, tt := range map[string]struct {
 		model   *simcloud.Model
 		request spawn.Request
 		want    []string
 		err     error
 	}{
-		"a device profile behind Nova's":         {&vgpu, request("vgpu"), []string{"40", "160"}, nil},
-		"a flavor behind Cyborg's":               {pgpu, ownRequest("resources:PGPU", "1"), []string{"40", "160"}, nil},
+		"a device profile behind Nova's":         {&vgpu, request("vgpu"), []string{"10", "40", "160"}, nil},
+		"a flavor behind Cyborg's":               {pgpu, ownRequest("resources:PGPU", "1"), []string{"10", "40", "160", "640"}, nil},
 		"all that are ordered":                   {pgpu, ordered, []string{"1000", "4000"}, nil},
-		"as many as the request says, no others": {pgpu, limited, []string{"40"}, spawn.ErrNoCandidates},
+		"as many as the request says, no others": {pgpu, limited, []string{"10"}, spawn.ErrNoCandidates},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,22 +143,33 @@ func TestUsableCandidatesBehindUnusableOnes(t *testing.T) {
 			if diff := cmp.Diff(tt.want, w.limits(t)); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
-			if err != nil && !strings.Contains(err.Error(), " and 37 more") {
-				t.Errorf("error %v, want three of 40 providers", err)
+			if err != nil && !strings.Contains(err.Error(), " and 7 more") {
+				t.Errorf("error %v, want three of 10 providers", err)
 			}
 			w.checkPromise(t, result, err)
 		})
 	}
 }
 
-// A host that refused the claim is no attempt: the next ones are among the candidates that
-// were asked for first, since a limit spreads over the hosts.
-func TestARescheduleAfterARefusedHostFindsTheOthers(t *testing.T) {
+// A host that refused the claim is no attempt. When no other host of the first answer is left, a larger answer
+// has one.
+func TestARescheduleAsksForMoreHosts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{model: raceModel(3, 12), config: spawn.Config{MaxAttempts: 2}})
+	model := raceModel(3, 12)
+	model.Hosts[2].Sysfs.Devices = model.Hosts[2].Sysfs.Devices[:1] // which few candidates seldom have
+	w := newWorld(t, worldOpts{model: model, config: spawn.Config{MaxAttempts: 2}})
+	everything := request("gpu")
+	everything.Options.Limit = -1
+	all, err := w.flow.Begin(everything)
+	if err == nil {
+		err = walk(t.Context(), all.ReadProfile, all.BuildRequest, all.FindCandidates)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	a := w.beforeClaim(t, "gpu")
 	first := a.Chosen.Root
-	w.rival(t, a, first, 0)
+	w.rival(t, all, first, 0)
 	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +183,7 @@ func TestARescheduleAfterARefusedHostFindsTheOthers(t *testing.T) {
 	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"24"}, w.limits(t)); diff != "" {
+	if diff := cmp.Diff([]string{"", "6", "24"}, w.limits(t)); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 	w.define(t, a.Result())

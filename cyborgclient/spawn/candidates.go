@@ -22,7 +22,7 @@ import (
 // be no accelerator request. The error matches ErrNoCandidates when no host has room or all
 // candidates are excluded; it is a [*NoCandidatesError].
 //
-// It asks for few candidates at first, eight for each host that may be tried and for each
+// It asks for few candidates at first, two for each host that may be tried and for each
 // alternate, and for four times as many while there are more and those that were found are
 // of fewer than Config.MaxAttempts hosts, up to [requestspec.DefaultLimit]. Where all of
 // these are excluded or on hosts that are avoided it goes on, up to 64 times as many. It
@@ -46,7 +46,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 }
 
 const (
-	askedPerHost = 8  // how many candidates are asked for, for each host
+	askedPerHost = 2  // how many candidates are asked for, for each host: a limit spreads over the hosts
 	maxAsked     = 64 // how many times Spec.Limit are asked for at most
 )
 

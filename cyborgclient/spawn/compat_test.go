@@ -121,7 +121,7 @@ func defectCases() map[int]struct {
 		18: {"late deletion", lateDeletion, "1 ARQs of the next spawn"},
 		19: {"claim on the next host", claimOnTheNextHost, "allocations.put No Content, allocations.put No Content"},
 		20: {"crash after the claim", crashAfterTheClaim, "1 allocation"},
-		21: {"few candidates", fewCandidates, "limits [40]"},
+		21: {"few candidates", fewCandidates, "limits [10]"},
 		22: {"refused device", refusedDevice, "the same host, 1 claim refused"},
 		23: {"late unshelve", lateUnshelve, "after 7s: 2 of 2 events refused for want of a host"},
 		24: {"Rocky flavor", notConvertedFlavor, "unusable device profile: flavor afaas requests accelerators without a device profile"},

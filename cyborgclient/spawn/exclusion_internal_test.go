@@ -16,7 +16,7 @@ func TestTheLastLimitOfAQuery(t *testing.T) {
 		a.asked = limit
 		limits = append(limits, limit)
 	}
-	if diff := cmp.Diff([]int{40, 160, 640, 1000, 4000, 16000, 64000}, limits); diff != "" {
+	if diff := cmp.Diff([]int{10, 40, 160, 640, 1000, 4000, 16000, 64000}, limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 }
