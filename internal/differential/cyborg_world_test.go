@@ -84,6 +84,15 @@ func reported() ([]byte, error) {
 // acceleratorCloud is a cloud with the hosts, and with their devices or without.
 func acceleratorCloud(t *testing.T, cyborg fakecyborg.Config, devices bool) *simcloud.Cloud {
 	t.Helper()
+	cloud, err := simcloud.New(t.Context(), acceleratorModel(cyborg, devices))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cloud
+}
+
+// acceleratorModel is the model of this cloud.
+func acceleratorModel(cyborg fakecyborg.Config, devices bool) simcloud.Model {
 	model := simcloud.Model{TokenLifetime: 24 * time.Hour, Hosts: []simcloud.Host{}, DeviceProfiles: []simcloud.DeviceProfile{}, Flavors: []simcloud.Flavor{}, Cyborg: cyborg}
 	for i := range acceleratorHosts {
 		host := simcloud.Host{Name: acceleratorHost(i)}
@@ -92,11 +101,7 @@ func acceleratorCloud(t *testing.T, cyborg fakecyborg.Config, devices bool) *sim
 		}
 		model.Hosts = append(model.Hosts, host)
 	}
-	cloud, err := simcloud.New(t.Context(), model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cloud
+	return model
 }
 
 // login gives a side the tokens of all users.
@@ -122,6 +127,13 @@ type realCyborg struct{ *side }
 
 func startCyborg(t *testing.T) realCyborg {
 	t.Helper()
+	s, _ := startCyborgProcess(t)
+	return s
+}
+
+// startCyborgProcess is startCyborg. It returns the process, too.
+func startCyborgProcess(t *testing.T) (cyborg realCyborg, pid int) {
+	t.Helper()
 	around := acceleratorCloud(t, fakecyborg.Config{}, false)
 	server := httptest.NewServer(around.Handler())
 	t.Cleanup(func() {
@@ -136,10 +148,11 @@ func startCyborg(t *testing.T) realCyborg {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSide("the real Cyborg", startReal(t, "testdata/cyborg.py", there, server.URL+"/v3"), realTransport())
+	url, pid := startRealProcess(t, "testdata/cyborg.py", there, server.URL+"/v3")
+	s := newSide("the real Cyborg", url, realTransport())
 	login(t, s, newSide("Keystone", server.URL, realTransport()))
 	learnHardware(t, s)
-	return realCyborg{s}
+	return realCyborg{s}, pid
 }
 
 // reset empties the real service.

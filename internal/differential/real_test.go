@@ -65,6 +65,13 @@ func stateDirectory(t *testing.T) (here, there string) {
 // line, and end with their standard input.
 func startReal(t *testing.T, launcher string, args ...string) (url string) {
 	t.Helper()
+	url, _ = startRealProcess(t, launcher, args...)
+	return url
+}
+
+// startRealProcess is startReal. It returns the process, too.
+func startRealProcess(t *testing.T, launcher string, args ...string) (url string, pid int) {
+	t.Helper()
 	script, err := os.ReadFile(launcher)
 	if err != nil {
 		t.Fatal(err)
@@ -91,5 +98,5 @@ func startReal(t *testing.T, launcher string, args ...string) (url string) {
 	if err := errors.Join(err, notNumber); err != nil {
 		t.Fatalf("%s does not start: %v", name, err)
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d", port)
+	return fmt.Sprintf("http://127.0.0.1:%d", port), cmd.Process.Pid
 }
