@@ -151,8 +151,7 @@ func TestUsableCandidatesBehindUnusableOnes(t *testing.T) {
 	}
 }
 
-// A host that refused the claim is no attempt. When no other host of the first answer is left, a larger answer
-// has one.
+// A host that refused the claim is no attempt. When the first answer has no other host, a larger answer has one.
 func TestARescheduleAsksForMoreHosts(t *testing.T) {
 	t.Parallel()
 	model := raceModel(3, 12)

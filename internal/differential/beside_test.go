@@ -203,7 +203,7 @@ func (s measured) mustSend(t *testing.T, status int, req request) answer {
 	return got
 }
 
-// measure writes a row of the table. Each call returns the length of its answer, of which the last one is shown.
+// measure writes a row of the table. Each call returns the length of its answer; the row has the last one.
 func (s measured) measure(t *testing.T, what string, repeats int, call func(i int) int) {
 	t.Helper()
 	if repeats > 1 {
