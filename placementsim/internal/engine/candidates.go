@@ -151,7 +151,7 @@ const (
 
 // The lengths of a candidate that is kept, and of each of its providers, in memory.
 const (
-	keptLength    = 40
+	keptLength    = 48
 	pointerLength = 8
 )
 
@@ -210,6 +210,7 @@ type finder func(candidate) bool
 type candidate struct {
 	key    string      // see owns
 	chosen []*provider // per position
+	given  int         // how many that take the same are in the answer, see sameTaken
 }
 
 // policy is what holds between groups.

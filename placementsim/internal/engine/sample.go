@@ -4,7 +4,7 @@ package engine
 type lot struct {
 	slot  int
 	share     // its candidates; none before it is searched
-	drawn int // how many candidates are in the answer
+	drawn int // how many of them are in the answer
 }
 
 const (
@@ -17,10 +17,11 @@ const (
 	trials = 8
 )
 
-// sample passes on as many candidates as the limit says, each candidate with the same chance. Placement
-// finds all candidates and takes the first ones in the order of their hashes. Here a tree is searched
-// when one of its candidates is drawn, up to a level, and up to a higher level if these do not reach the limit.
+// sample passes on as many candidates as the limit says, each with the same chance. Placement finds all candidates and takes the
+// first ones in the order of the hashes of what they take, so that those that take the same come together. Here a tree is
+// searched when one of its candidates is drawn, up to a level, and up to a higher level if these do not reach the limit.
 func (sr *search) sample(limit int) error {
+	sr.walk.findOneOfAlike()
 	for level := firstLevel; ; level *= 4 {
 		enough, err := sr.draw(limit, level)
 		if err != nil {
@@ -31,24 +32,28 @@ func (sr *search) sample(limit int) error {
 		}
 	}
 	for _, l := range sr.lots {
-		sr.giveSome(l.drawn, sr.kept[l.from:l.to])
+		for _, c := range sr.kept[l.from:l.to] {
+			for range sr.walk.sameTaken(c.chosen, c.given) {
+				sr.give(c)
+			}
+		}
 	}
 	return nil
 }
 
-// draw decides how many candidates each tree gives. It reports false if these are fewer than the limit and
-// a tree may have more than the level.
+// draw decides which candidates each tree gives. It reports false if these are fewer than the limit and a tree may have more than
+// the level.
 //
-// A tree is drawn as often as another one, and passed over as often as it has fewer candidates left than
-// the tree that has most.
+// First a tree is drawn, and then a number up to that of the candidates of the tree that has most: the tree gives the candidate
+// with this number, or none.
 func (sr *search) draw(limit, level int) (enough bool, err error) {
 	sr.filter.rewind()
 	sr.lots, sr.open, sr.kept, sr.chosen, sr.owners = sr.lots[:0], sr.open[:0], sr.kept[:0], sr.chosen[:0], nil
 	var l *lot
 	sr.found = func(c candidate) bool { return !sr.owns(l.slot, c.key) || sr.keep(c) < l.from+level }
-	most, drawn := 1, 0
+	most := 1
 	enough = true
-	for trial := 0; drawn < limit; trial++ {
+	for trial := 0; limit > 0; trial++ {
 		if len(sr.open) == 0 && !sr.addLots(limit) {
 			return enough, nil
 		}
@@ -62,13 +67,15 @@ func (sr *search) draw(limit, level int) (enough bool, err error) {
 			l.to = len(sr.kept)
 			most, enough = max(most, l.to-l.from), enough && all
 		}
-		left := l.to - l.from - l.drawn
-		if trial >= trials && sr.chance(left, most) {
+		k := l.from + sr.random.IntN(most)
+		if trial >= trials && k < l.to && sr.kept[k].given == 0 {
 			l.drawn++
-			drawn++
-			left--
+			for range sr.walk.sameTaken(sr.kept[k].chosen, limit) {
+				sr.kept[k].given++
+				limit--
+			}
 		}
-		if left == 0 {
+		if l.drawn == l.to-l.from {
 			last := len(sr.open) - 1
 			sr.open[i], sr.open = sr.open[last], sr.open[:last]
 		}

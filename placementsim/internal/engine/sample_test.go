@@ -93,6 +93,43 @@ func TestLimitChoosesCandidatesOfAsManyHostsAsARandomChoice(t *testing.T) {
 	}
 }
 
+// Candidates with two devices come in pairs that take the same: 500 pairs are of 1,000 * (1 - (999/1000)^500) = 394 hosts, nearly.
+func TestLimitChoosesCandidatesThatTakeTheSameTogether(t *testing.T) {
+	t.Parallel()
+	s := hostsWith(t, slices.Repeat([]int{8}, 1000)...)
+	for _, tt := range []struct{ devices, limit, hosts, tolerance, sets int }{
+		{devices: 2, limit: 10, hosts: 5, tolerance: 1, sets: 5},
+		{devices: 2, limit: 11, hosts: 6, tolerance: 1, sets: 6},
+		{devices: 2, limit: 1000, hosts: 394, tolerance: 30, sets: 500},
+		{devices: 3, limit: 12, hosts: 2, tolerance: 1, sets: 2},
+	} {
+		q := engine.CandidateQuery{Isolate: true, Limit: tt.limit, Seed: 1}
+		for i := range tt.devices {
+			q.Groups = append(q.Groups, engine.Group{Suffix: fmt.Sprint("_d", i), Resources: []engine.ClassAmount{{Class: "FPGA", Amount: 1}}})
+		}
+		answer, err := s.Answer(q)
+		must(t, err)
+		var devices []string
+		sets, orders := make(map[string]bool), make(map[string]bool)
+		for _, r := range answer.Requests {
+			var chosen []string
+			for _, m := range r.Mappings {
+				chosen = append(chosen, m.Providers...)
+			}
+			devices = append(devices, chosen[0])
+			orders[fmt.Sprint(chosen)] = true
+			slices.Sort(chosen)
+			sets[fmt.Sprint(chosen)] = true
+		}
+		if len(orders) != tt.limit || len(sets) != tt.sets {
+			t.Errorf("%d devices, limit %d: got %d candidates that take %d sets of devices, want %d", tt.devices, tt.limit, len(orders), len(sets), tt.sets)
+		}
+		if hosts := hostsOf(devices); math.Abs(float64(hosts-tt.hosts)) > float64(tt.tolerance) {
+			t.Errorf("%d devices, limit %d: got candidates of %d hosts, want %d, with a tolerance of %d", tt.devices, tt.limit, hosts, tt.hosts, tt.tolerance)
+		}
+	}
+}
+
 func TestEachCandidateIsChosenEquallyOften(t *testing.T) {
 	t.Parallel()
 	const limit, seeds = 6, 3000

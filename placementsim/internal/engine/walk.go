@@ -20,6 +20,9 @@ type walk struct {
 	// later has, per position of the group without suffix, the bit set of its required
 	// sets of traits that a provider of a later position can cover.
 	later []uint64
+	// after has, per position, an earlier one whose group is alike and whose provider comes first among the options, or -1:
+	// of candidates that take the same, the walk finds one.
+	after []int
 	// totals are the sums that the groups take of classes that several ask for.
 	totals []total
 	// alike are the groups that differ in nothing but their suffix.
@@ -72,6 +75,7 @@ func (w *walk) begin(sr *search) {
 	w.chosen = slices.Grow(w.chosen[:0], n)[:n]
 	w.later = slices.Grow(w.later[:0], n)[:n]
 	clear(w.later)
+	w.after = slices.Repeat([]int{-1}, n)
 	w.countDemands()
 }
 
@@ -159,7 +163,11 @@ func (w *walk) descend(depth int) (more bool, err error) {
 		}
 		return w.search.found(w.candidate()), nil
 	}
-	for _, p := range w.options[depth] {
+	options := w.options[depth]
+	if k := w.after[depth]; k >= 0 {
+		options = options[slices.Index(options, w.chosen[k]):]
+	}
+	for _, p := range options {
 		// A step compares with the positions before it.
 		if w.search.steps += 1 + depth/16; w.search.steps > w.search.most {
 			return false, errTooMany()
@@ -307,9 +315,9 @@ func (w *walk) providerOf(group int) *provider { return w.chosen[w.first[group]]
 // candidate returns the chosen providers as a candidate.
 func (w *walk) candidate() candidate {
 	if len(w.search.sharers) > 0 && w.onlySharing() {
-		return candidate{w.key(), w.chosen}
+		return candidate{key: w.key(), chosen: w.chosen}
 	}
-	return candidate{"", w.chosen}
+	return candidate{chosen: w.chosen}
 }
 
 // giveOwn passes on a candidate that no other tree owns.
