@@ -56,7 +56,7 @@ func TestHowManyCandidatesAreAskedFor(t *testing.T) {
 		{"attempts without end", 8, 8, "gpu", spawn.Config{MaxAttempts: 1 << 62}, nil, []string{"1000"}},
 		{"many devices on a host", 3, 60, "gpu", spawn.Config{}, nil, []string{"10"}},
 		{"one such host", 1, 60, "gpu", spawn.Config{}, nil, []string{"10", "40", "160"}},
-		{"many combinations on two hosts", 2, 20, "two", spawn.Config{}, nil, []string{"10", "40", "160", "640", "1000"}},
+		{"many combinations on two hosts", 2, 20, "two", spawn.Config{}, nil, []string{"20", "80", "320", "1000"}},
 		{"the caller's number", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = 7 }, []string{"7"}},
 		{"as Nova", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = requestspec.DefaultLimit }, []string{"1000"}},
 		{"all", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = -1 }, []string{""}},

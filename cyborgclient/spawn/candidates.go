@@ -23,9 +23,10 @@ import (
 // candidates are excluded; it is a [*NoCandidatesError].
 //
 // It asks for few candidates at first, two for each host that may be tried and for each
-// alternate, and for four times as many while there are more and those that were found are
-// of fewer than Config.MaxAttempts hosts, up to [requestspec.DefaultLimit]. Where all of
-// these are excluded or on hosts that are avoided it goes on, up to 64 times as many. It
+// alternate, times the orders of several devices, and for four times as many while there
+// are more and those that were found are of fewer than Config.MaxAttempts hosts, up to
+// [requestspec.DefaultLimit]. Where all of these are excluded or on hosts that are avoided
+// it goes on, up to 64 times as many. It
 // asks for DefaultLimit at once if Request.Order or Config.Weighers order them, and for as
 // many as Request.Options.Limit says, if that is set. Without Config.PlacementOrder
 // their order depends on the instance.
@@ -62,7 +63,11 @@ func (a *Attempt) nextLimit() int {
 		return all
 	case a.asked == 0:
 		alternates := a.flow.config.MaxAttempts - 1
-		return min(askedPerHost*(alternates+a.flow.config.MaxAttempts), all)
+		first := min(askedPerHost*(alternates+a.flow.config.MaxAttempts), all)
+		for n := range a.deviceGroups() { // Placement lists the orders of the same devices one after the other
+			first = min(first*(n+1), all)
+		}
+		return first
 	}
 	return min(4*a.asked, all)
 }
