@@ -144,7 +144,7 @@ func (d *directory) findProject(named ref) (*project, bool) {
 // domain is compared in Python.
 func (d *directory) folded(named ref) ref {
 	named.ID, named.Name = d.key(named.ID), d.key(named.Name)
-	if named.Domain == nil {
+	if named.Domain == nil || named.Domain.Name == "" {
 		return named
 	}
 	domain := domainRef{ID: named.Domain.ID}
