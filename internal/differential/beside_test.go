@@ -223,10 +223,21 @@ func (s measured) measure(t *testing.T, what string, repeats int, call func(i in
 	if length > 0 {
 		shown = fmt.Sprintf("%.1f kB", float64(length)/1e3)
 	}
-	fmt.Printf("| %s | %s | %s | %s | %s |\n", what, s.name, shown, milliseconds(times[len(times)/2]), milliseconds(each))
+	fmt.Printf("| %s | %s | %s | %s | %s |\n", what, s.name, shown, shortly(times[len(times)/2]), shortly(each))
 }
 
-func milliseconds(d time.Duration) string { return fmt.Sprintf("%.3g ms", d.Seconds()*1e3) }
+// shortly has about three digits of a duration.
+func shortly(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%.0f ms", d.Seconds()*1e3)
+	}
+	return fmt.Sprintf("%.2f ms", d.Seconds()*1e3)
+}
 
 // processorTime is the user and system time of a process and its children.
 func processorTime(t *testing.T, pid int) (sum time.Duration) {
