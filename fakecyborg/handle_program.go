@@ -141,5 +141,5 @@ func checkProgramValues(path, op json.RawMessage, hasValue bool) error {
 
 // memberOf is the step value[key].
 func memberOf(key string) func(json.RawMessage) (json.RawMessage, error) {
-	return func(value json.RawMessage) (json.RawMessage, error) { return valueOf(value, key) }
+	return func(value json.RawMessage) (json.RawMessage, error) { return subscript(value).at(key) }
 }

@@ -140,7 +140,7 @@ func (s *Server) createARQs(c *simhttp.Call) error {
 
 // profileName is the device profile that a body names.
 func profileName(body json.RawMessage) (string, error) {
-	name, err := valueOf(body, "device_profile_name")
+	name, err := subscript(body).at("device_profile_name")
 	switch {
 	case err != nil, jsonKind(name) == 'n':
 		return "", raised("DeviceProfile name needed.")

@@ -46,9 +46,13 @@ func (s *Server) parsePatch(c *simhttp.Call, body json.RawMessage) ([]agent.Patc
 
 func (s *Server) parseARQPatch(c *simhttp.Call, m member) (p agent.Patch, err error) {
 	p.ARQ = m.key
-	ops, err := iterate(m.value)
+	items, err := iterate(m.value)
 	if err != nil {
 		return p, err
+	}
+	ops := make([]subscripted, 0, len(items))
+	for _, item := range items {
+		ops = append(ops, subscript(item))
 	}
 	adds, err := every(ops, "add")
 	if err != nil {
@@ -66,7 +70,7 @@ func (s *Server) parseARQPatch(c *simhttp.Call, m member) (p agent.Patch, err er
 	for _, op := range ops {
 		field, err := s.patchedField(c, op)
 		if err == nil && adds {
-			values[field], err = valueOf(op, "value")
+			values[field], err = op.at("value")
 		}
 		if err != nil {
 			return p, err
@@ -82,9 +86,9 @@ func (s *Server) parseARQPatch(c *simhttp.Call, m member) (p agent.Patch, err er
 }
 
 // every reports whether the entries of a patch have one op, as far as upstream looks: to the first that has not.
-func every(ops []json.RawMessage, op string) (bool, error) {
+func every(ops []subscripted, op string) (bool, error) {
 	for _, entry := range ops {
-		value, err := valueOf(entry, "op")
+		value, err := entry.at("op")
 		if err != nil {
 			return false, err
 		}
@@ -96,8 +100,8 @@ func every(ops []json.RawMessage, op string) (bool, error) {
 }
 
 // patchedField is the field that an entry of a patch names, which the caller may set.
-func (s *Server) patchedField(c *simhttp.Call, entry json.RawMessage) (string, error) {
-	path, err := valueOf(entry, "path")
+func (s *Server) patchedField(c *simhttp.Call, entry subscripted) (string, error) {
+	path, err := entry.at("path")
 	if err != nil {
 		return "", err
 	}

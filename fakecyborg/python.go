@@ -106,21 +106,34 @@ func first(value json.RawMessage) (json.RawMessage, error) {
 	return items[0], nil
 }
 
-// valueOf is value[key].
-func valueOf(value json.RawMessage, key string) (json.RawMessage, error) {
-	switch jsonKind(value) {
+// subscripted is a value of which value[key] is asked.
+type subscripted struct {
+	value   json.RawMessage
+	members map[string]json.RawMessage // of an object
+}
+
+func subscript(value json.RawMessage) subscripted {
+	s := subscripted{value: value}
+	if jsonKind(value) == '{' {
+		_ = json.Unmarshal(value, &s.members) // its form was checked
+	}
+	return s
+}
+
+// at is value[key].
+func (s subscripted) at(key string) (json.RawMessage, error) {
+	switch jsonKind(s.value) {
 	case '{':
-		var members map[string]json.RawMessage
-		if _ = json.Unmarshal(value, &members); members[key] == nil { // its form was checked
-			return nil, raised("'%s'", key)
+		if found, ok := s.members[key]; ok {
+			return found, nil
 		}
-		return members[key], nil
+		return nil, raised("'%s'", key)
 	case '[':
 		return nil, raised("list indices must be integers or slices, not str")
 	case '"':
 		return nil, raised("string indices must be integers, not 'str'")
 	}
-	return nil, raised("'%s' object is not subscriptable", typeName(value))
+	return nil, raised("'%s' object is not subscriptable", typeName(s.value))
 }
 
 // str is str(value), and str(value) of what is inside of it.
