@@ -106,7 +106,7 @@ func first(value json.RawMessage) (json.RawMessage, error) {
 	return items[0], nil
 }
 
-// subscripted is a value of which value[key] is asked.
+// subscripted is a value to look up value[key].
 type subscripted struct {
 	value   json.RawMessage
 	members map[string]json.RawMessage // of an object

@@ -20,7 +20,7 @@ func (w *walk) findOneOfAlike() {
 	}
 }
 
-// sameTaken iterates over the candidates that take the same as the one that the walk has found, this one first, up to a maximum. The
+// sameTaken iterates over the candidates that take the same as a candidate of the walk, which comes first, up to a maximum. The
 // providers change places in the list.
 func (w *walk) sameTaken(chosen []*provider, most int) iter.Seq[int] {
 	return func(yield func(int) bool) {

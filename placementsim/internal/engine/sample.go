@@ -3,8 +3,8 @@ package engine
 // lot is a tree from which candidates are drawn.
 type lot struct {
 	slot  int
-	share     // its candidates; none before it is searched
-	drawn int // how many of them are in the answer
+	share     // of the candidates that are kept; empty before the tree is searched
+	drawn int // how many candidates were drawn
 }
 
 const (
@@ -44,8 +44,8 @@ func (sr *search) sample(limit int) error {
 // draw decides which candidates each tree gives. It reports false if these are fewer than the limit and a tree may have more than
 // the level.
 //
-// First a tree is drawn, and then a number up to that of the candidates of the tree that has most: the tree gives the candidate
-// with this number, or none.
+// First a tree is drawn, and then a number. The numbers end where the tree with most candidates ends: the tree that is drawn gives
+// its candidate with this number, or none.
 func (sr *search) draw(limit, level int) (enough bool, err error) {
 	sr.filter.rewind()
 	sr.lots, sr.open, sr.kept, sr.chosen, sr.owners = sr.lots[:0], sr.open[:0], sr.kept[:0], sr.chosen[:0], nil
