@@ -12,9 +12,9 @@ const (
 const (
 	// PartTextOrder is a text with the same names in another order.
 	PartTextOrder = "order of names in the text"
-	// PartMoreCandidates is candidates of which the real service has a part only.
+	// PartMoreCandidates is candidates beside all those that the real service has.
 	PartMoreCandidates = "candidates beyond the real ones"
-	// PartAmounts is candidates of which the real service has all or a part, some with other amounts.
+	// PartAmounts is candidates beside all those that the real service has, some with other amounts.
 	PartAmounts = "amounts of candidates"
 )
 

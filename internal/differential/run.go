@@ -6,7 +6,7 @@ import "flag"
 type Run struct {
 	// Chroot is the root directory of a Debian with the real services.
 	Chroot string
-	// Seed decides the requests, and World is the number of the first world. With the seed 0 there are none that decide.
+	// Seed decides the requests, and World is the number of the first world. With the seed 0 no request decides.
 	Seed  uint64
 	World int
 	// Requests is the number of random requests; zero means what the test asks in .ci/run.
@@ -23,7 +23,7 @@ type Run struct {
 func Flags() *Run {
 	r := new(Run)
 	flag.StringVar(&r.Chroot, "differential.chroot", "", "root directory of a Debian with the real services")
-	flag.Uint64Var(&r.Seed, "differential.seed", 1, "seed of the requests; 0: none that decide")
+	flag.Uint64Var(&r.Seed, "differential.seed", 1, "seed of the requests; 0: no request decides")
 	flag.IntVar(&r.World, "differential.world", 0, "number of the first world")
 	flag.IntVar(&r.Requests, "differential.n", 0, "random requests to compare, those that build worlds not counted; 0: as many as in .ci/run")
 	flag.Uint64Var(&r.Fresh, "differential.fresh", 0, "seed of further requests, whose differences are reported only; 0: none")

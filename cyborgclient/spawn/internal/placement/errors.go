@@ -129,7 +129,7 @@ func VersionRefused(err error) bool {
 func ConcurrentUpdate(err error) bool { return answer(err).Code == "placement.concurrent_update" }
 
 // RecordChanged reports that the database of Placement refused a write whose row had changed since the transaction read it,
-// as MariaDB does since 11.6. The status is 500, so that only a look tells whether anything was written.
+// as MariaDB does since 11.6. The status is 500: whether anything was written has to be read.
 func RecordChanged(err error) bool {
 	return StatusOf(err) == http.StatusInternalServerError && strings.Contains(DetailOf(err), "Record has changed since last read")
 }
