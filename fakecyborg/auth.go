@@ -112,7 +112,7 @@ func (e wrongScope) Error() string {
 	if e.id.SystemScope {
 		scope = "system"
 	}
-	return fmt.Sprintf("%s requires a scope of %s, request was made with %s scope.", e.rule, store.PythonList("project"), scope)
+	return fmt.Sprintf("%s requires a scope of ['project'], request was made with %s scope.", e.rule, scope)
 }
 
 // guard is a handler behind a policy rule, which upstream applies before it reads an argument or a body

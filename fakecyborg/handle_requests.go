@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
@@ -44,7 +45,7 @@ func (s *Server) listARQs(c *simhttp.Call) error {
 	}
 	instance, bindState := args.last("instance"), args.last("bind_state")
 	if bindState != "" && bindState != stateResolved {
-		return store.Refuse(store.Uncoded, "Bad state: %s for ARQ: None. Expected state(s): %s", bindState, store.PythonList(stateResolved))
+		return store.Refuse(store.Uncoded, "Bad state: %s for ARQ: None. Expected state(s): ['%s']", bindState, stateResolved)
 	}
 	var body []byte
 	s.db.ViewPast(func(tx store.Tx) {
@@ -305,7 +306,7 @@ func (s *Server) deleteByUUID(c *simhttp.Call, uuids []string) error {
 	}
 	absent, err := s.removeAll(c, uuids)
 	if err == nil && len(absent) > 0 {
-		err = store.Refuse(store.NotFound, "ARQ not found with uuids %s", store.PythonList(absent...))
+		err = store.Refuse(store.NotFound, "ARQ not found with uuids [%s]", schema.ReprList(absent))
 	}
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/schema"
 )
 
 // errJSON is upstream's answer to every body that is not JSON.
@@ -13,7 +14,7 @@ var errJSON error = &store.Refusal{Kind: store.Invalid, Text: "Request is not in
 
 // checkJSON is asked of each body once; the functions below take what it has accepted.
 func checkJSON(body []byte) error {
-	if !json.Valid(body) {
+	if _, err := schema.Decode(body); err != nil {
 		return errJSON
 	}
 	return nil

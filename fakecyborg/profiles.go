@@ -128,7 +128,7 @@ func checkTrait(name string, value json.RawMessage) error {
 		return store.Refuse(store.Invalid, "Unsupported trait name format %s, should start with CUSTOM_", name)
 	}
 	if text := textOf(value); text != "required" && text != "forbidden" {
-		return store.Refuse(store.Invalid, "Unsupported trait value %s, the value must be one among %s", str(value), store.PythonList("required", "forbidden"))
+		return store.Refuse(store.Invalid, "Unsupported trait value %s, the value must be one among ['required', 'forbidden']", str(value))
 	}
 	return nil
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/schema"
 )
 
 // Upstream reads bodies without a schema. A value of the wrong type ends in an exception of Python, whose text is the
@@ -136,48 +136,13 @@ func (s subscripted) at(key string) (json.RawMessage, error) {
 	return nil, raised("'%s' object is not subscriptable", typeName(s.value))
 }
 
-// str is str(value), and str(value) of what is inside of it.
+// str is str(value).
 func str(value json.RawMessage) string {
-	switch jsonKind(value) {
-	case '"':
-		return textOf(value)
-	case '{':
-		var pairs []string
-		for _, m := range membersOf(value) {
-			pairs = append(pairs, quoted(m.key)+": "+repr(m.value))
-		}
-		return "{" + strings.Join(pairs, ", ") + "}"
-	case '[':
-		var items []string
-		for _, item := range itemsOf(value) {
-			items = append(items, repr(item))
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	case 't':
-		return "True"
-	case 'f':
-		return "False"
-	case '0':
-		return string(bytes.TrimSpace(value))
-	}
-	return "None"
-}
-
-func repr(value json.RawMessage) string {
 	if jsonKind(value) == '"' {
-		return quoted(textOf(value))
+		return textOf(value)
 	}
-	return str(value)
-}
-
-// quoted is the repr of a text.
-func quoted(text string) string {
-	quote := "'"
-	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {
-		quote = `"`
-	}
-	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`, quote, `\`+quote).Replace(text)
-	return quote + escaped + quote
+	decoded, _ := schema.Decode(value) // the body was checked to be JSON
+	return schema.Repr(decoded)
 }
 
 // The functions below convert a member of a body to a field of upstream's objects, as oslo.versionedobjects does.
@@ -225,7 +190,7 @@ func checkTimeField(m member) error {
 		return nil
 	case '"':
 		if _, err := time.Parse(time.RFC3339, textOf(m.value)); err != nil {
-			return raised("Unable to parse date string %s", quoted(textOf(m.value)))
+			return raised("Unable to parse date string %s", schema.Repr(textOf(m.value)))
 		}
 		return nil
 	}

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/collation"
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
@@ -60,7 +60,7 @@ func (s *Server) checkType(c *simhttp.Call, name string, values []string) error 
 	}
 	value, list := values[0], len(values) > 1
 	if list {
-		value = store.PythonList(values...)
+		value = "[" + schema.ReprList(values) + "]"
 	}
 	switch {
 	case name == "instance" && c.Method == http.MethodGet: // in every release
@@ -157,9 +157,9 @@ func checkUUID(argument, value string) error {
 }
 
 func checkInt(argument, value string) (int, error) {
-	n, err := strconv.Atoi(strings.TrimSpace(value))
+	n, err := store.ParseInteger(value)
 	if err != nil {
-		return 0, wrongType(argument, value, "integer", "invalid literal for int() with base 10: '"+value+"'")
+		return 0, wrongType(argument, value, "integer", err.Error())
 	}
 	return n, nil
 }

@@ -361,6 +361,9 @@ var profileScenarios = []scenario{
 			{`[{"name":"p","groups":[{"res:FPGA":"1"}]}]`, 400, "Device profile group keys must be of the form ^(resources:|trait:|accel:)"},
 			{`[{"name":"p","groups":[{"trait:HW_X":"required"}]}]`, 400, "Unsupported trait name format HW_X, should start with CUSTOM_"},
 			{`[{"name":"p","groups":[{"trait:CUSTOM_X":"preferred"}]}]`, 400, "Unsupported trait value preferred, the value must be one among ['required', 'forbidden']"},
+			{`[{"name":"p","groups":[{"trait:CUSTOM_X":[1E3,-0,"a'b\u0001",{"a":null}]}]}]`, 400, `Unsupported trait value [1000.0, 0, "a'b\x01", {'a': None}], the value must be one among ['required', 'forbidden']`},
+			{`[{"name":"p","groups":` + oneFPGA + `,"id":"a'b"}]`, uncoded, `invalid literal for int() with base 10: "a'b"`},
+			{`[{"name":"p","groups":` + oneFPGA + `,"id":` + strings.Repeat("9", 4301) + `}]`, 400, "Request is not in valid JSON format"},
 			{`[{"name":"p","groups":[{"resources:PCI_DEVICE":"1"}]}]`, 400, "Unsupported resource class PCI_DEVICE"},
 			{`[{"name":"p","groups":[{"resources:FPGA":"abc"}]}]`, 400, "Resources number abc is invalid"},
 			{`[{"name":"p","groups":[{"resources:FPGA":"99999999999999999999"}]}]`, 400, "Device profile asks for more than 1024 accelerators"},
@@ -552,6 +555,10 @@ var deviceScenarios = []scenario{
 			`[]`: "cyborg.objects.attribute.Attribute() argument after ** must be a mapping, not list",
 		} {
 			w.want(post(body), uncoded, fault)
+		}
+		w.want(post(`{"deployable_id":1,"key":1e3,"value":-0.50}`), 201, "")
+		if got := w.get("/v2/attributes?key=1000.0").list(t, "attributes"); len(got) != 1 || got[0]["value"] != "-0.5" {
+			t.Errorf("numbers as Python writes them: %v", got)
 		}
 		own := `{"deployable_id":true,"key":"own","value":"` + strings.Repeat("x", 255) + `","uuid":"` + unknownID + `"}`
 		w.want(post(own), 201, "")

@@ -128,7 +128,7 @@ func cyborg() []Package {
 	return []Package{
 		{
 			Pattern: "fakecyborg/internal/store",
-			Ours:    []string{"driver", "internal/collation", "internal/tables", "internal/uuids", "sim"},
+			Ours:    []string{"driver", "internal/collation", "internal/schema", "internal/tables", "internal/uuids", "sim"},
 			Others:  []string{uuid},
 			Never:   []string{"net/http", "context", "os"},
 		},

@@ -17,7 +17,7 @@ type BindArgs struct {
 
 // WrongState refuses a bind in a state that allows none.
 func WrongState(state, uuid string) error {
-	return Refuse(BadState, "Bad state: %s for ARQ: %s. Expected state(s): %s", state, uuid, PythonList(Initial, Unbound))
+	return Refuse(BadState, "Bad state: %s for ARQ: %s. Expected state(s): ['%s', '%s']", state, uuid, Initial, Unbound)
 }
 
 // CheckBindable refuses a bind of a request in a state that allows none.

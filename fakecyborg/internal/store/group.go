@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/schema"
 )
 
 // The prefixes of the keys of a group.
@@ -146,7 +147,7 @@ var integer = regexp.MustCompile(`^[+-]?\p{Nd}+(_\p{Nd}+)*$`)
 // ParseInteger reads a number as Python's int() does, with its error. One beyond [math.MaxInt32] is that.
 func ParseInteger(text string) (n int, err error) {
 	if !integer.MatchString(strings.TrimSpace(text)) {
-		return 0, Refuse(Uncoded, "invalid literal for int() with base 10: '%s'", text)
+		return 0, Refuse(Uncoded, "invalid literal for int() with base 10: %s", schema.Repr(text))
 	}
 	for _, r := range text {
 		if unicode.Is(unicode.Nd, r) && n < math.MaxInt32 {

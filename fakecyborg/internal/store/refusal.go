@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"strings"
 )
 
 // RefusalKind is the class of a refusal: a status of the API, or one of the kinds for which upstream
@@ -54,9 +53,6 @@ func Refuse(kind RefusalKind, format string, args ...any) error {
 func Denied(rule string) error {
 	return Refuse(Forbidden, "Access was denied to the following resource: %s", rule)
 }
-
-// PythonList writes names as Python prints a list of strings.
-func PythonList(names ...string) string { return "['" + strings.Join(names, "', '") + "']" }
 
 // BadPatch refuses a PATCH of requests.
 func BadPatch(format string, args ...any) error {
