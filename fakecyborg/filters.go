@@ -31,11 +31,8 @@ type filter struct{ field, value *string }
 
 // listing is how a list is to be cut and sorted.
 type listing struct {
-	filtered bool // any filter or argument was given
-	limit    *int // nil: all
-	sortKey  string
-	sortDir  string
-	name     *string
+	filtered bool               // any filter or argument was given
+	fields   map[string]*string // values of the filters by their fields, nil for one without a value
 }
 
 // listArguments reads the filters of a list, and the other arguments of the route.
@@ -55,11 +52,16 @@ func (s *Server) listArguments(c *simhttp.Call) (args arguments, l listing, err 
 	if err := args.check(c.Route.Query); err != nil {
 		return nil, l, err
 	}
-	l, err = listingOf(filters)
+	l = listing{len(filters) > 0, make(map[string]*string)}
+	for _, f := range filters {
+		if f.field != nil {
+			l.fields[*f.field] = f.value
+		}
+	}
 	for name := range args {
 		l.filtered = l.filtered || args.last(name) != ""
 	}
-	return args, l, err
+	return args, l, nil
 }
 
 // takeFilters reads the filters out of a query and leaves the rest.
@@ -96,42 +98,34 @@ func takeFilters(query arguments) []filter {
 	return filters
 }
 
-// listingOf reads the filters that do something. Upstream reads the numbers and directions without a check.
-func listingOf(filters []filter) (listing, error) {
-	l := listing{filtered: len(filters) > 0}
-	for _, f := range filters {
-		if f.field == nil {
-			continue
-		}
-		value := ""
-		if f.value != nil {
-			value = *f.value
-		}
-		switch *f.field {
-		case "limit":
-			if f.value == nil {
-				return l, raised("int() argument must be a string, a bytes-like object or a real number, not 'UnsetType'")
-			}
-			limit, err := store.ParseInteger(value)
-			if err != nil {
-				return l, err
-			}
-			if limit < 0 {
-				return l, raised("the limit %d is negative", limit)
-			}
-			l.limit = &limit
-		case "sort_key":
-			l.sortKey = value
-		case "sort_dir":
-			if value != "" && !slices.Contains(sortDirs, value) {
-				return l, raised("Unknown sort direction, must be one of: %s", strings.Join(sortDirs[2:], ", "))
-			}
-			l.sortDir = value
-		case "name":
-			l.name = f.value
-		}
+// ascending reports whether the oldest row comes first. A filter that upstream does not check ends in an exception of Python.
+func (l listing) ascending() (bool, error) {
+	switch dir, given := l.fields["sort_dir"]; {
+	case !given:
+		return false, nil
+	case dir == nil:
+		return false, raised("'UnsetType' object has no attribute 'partition'")
+	case *dir != "" && !slices.Contains(sortDirs, *dir):
+		return false, raised("Unknown sort direction, must be one of: %s", strings.Join(sortDirs[2:], ", "))
+	default:
+		return strings.HasPrefix(*dir, "asc"), nil
 	}
-	return l, nil
+}
+
+// most is how many of so many rows are listed.
+func (l listing) most(rows int) (int, error) {
+	limit, given := l.fields["limit"]
+	switch {
+	case !given:
+		return rows, nil
+	case limit == nil:
+		return 0, raised("int() argument must be a string, a bytes-like object or a real number, not 'UnsetType'")
+	}
+	n, err := store.ParseInteger(*limit)
+	if err == nil && n < 0 {
+		err = raised("the limit %d is negative", n)
+	}
+	return min(n, rows), err
 }
 
 // arrange sorts and cuts the rows: without a filter the oldest comes first, with one the
@@ -144,7 +138,10 @@ func arrange[R any](l listing, rows []R, text func(row R, key string) (string, b
 		row     R
 		key, id string
 	}
-	sortKey, list := cmp.Or(l.sortKey, "created_at"), make([]sorted, 0, len(rows))
+	sortKey, list := "created_at", make([]sorted, 0, len(rows))
+	if key := l.fields["sort_key"]; key != nil && *key != "" {
+		sortKey = *key
+	}
 	for _, row := range rows {
 		key, ok := text(row, sortKey)
 		if !ok {
@@ -153,9 +150,13 @@ func arrange[R any](l listing, rows []R, text func(row R, key string) (string, b
 		id, _ := text(row, "id")
 		list = append(list, sorted{row, key, id})
 	}
+	ascending, err := l.ascending()
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(list, func(a, b sorted) int {
 		order := cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id))
-		if !strings.HasPrefix(l.sortDir, "asc") {
+		if !ascending {
 			return -order
 		}
 		return order
@@ -163,10 +164,11 @@ func arrange[R any](l listing, rows []R, text func(row R, key string) (string, b
 	for i := range list {
 		rows[i] = list[i].row
 	}
-	if l.limit != nil {
-		rows = rows[:min(*l.limit, len(rows))]
+	most, err := l.most(len(rows))
+	if err != nil {
+		return nil, err
 	}
-	return rows, nil
+	return rows[:most], nil
 }
 
 // number is a text that sorts like the number.

@@ -15,7 +15,8 @@ func TestSortingReadsEachRowOnce(t *testing.T) {
 		read[row]++
 		return number(row % 10 * len(key)), true
 	}
-	rows, err := arrange(listing{filtered: true, sortKey: "hostname", sortDir: "asc"}, rand.New(rand.NewPCG(1, 2)).Perm(n), text)
+	key, ascending := "hostname", "asc"
+	rows, err := arrange(listing{true, map[string]*string{"sort_key": &key, "sort_dir": &ascending}}, rand.New(rand.NewPCG(1, 2)).Perm(n), text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,7 +145,9 @@ func profileName(body json.RawMessage) (string, error) {
 	switch {
 	case err != nil, jsonKind(name) == 'n':
 		return "", raised("DeviceProfile name needed.")
-	case jsonKind(name) == '[', jsonKind(name) == '{': // the error is from the database
+	case jsonKind(name) == '{':
+		return "", raised("dict can not be used as parameter")
+	case jsonKind(name) == '[': // the error is from the database
 		return "", raised("device_profile_name: %s is not a text", str(name))
 	}
 	return str(name), nil
@@ -233,6 +235,13 @@ func (s *Server) patchARQs(c *simhttp.Call) error {
 	}
 	if err := s.requireService(c); err != nil {
 		return err
+	}
+	if !s.cfg.UpstreamQuirks {
+		for _, p := range work {
+			if err := checkBindArgs(p.Args); err != nil && !p.Unbind {
+				return err
+			}
+		}
 	}
 	scope := s.novaScope(c)
 	s.db.View(func(tx store.Tx) {

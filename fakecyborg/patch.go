@@ -79,10 +79,7 @@ func (s *Server) parseARQPatch(c *simhttp.Call, m member) (p agent.Patch, err er
 	if _, err := first(m.value); err != nil || p.Unbind { // an empty list fails only here
 		return p, err
 	}
-	if err := setArgs(&p.Args, values, c.Minor >= projectMinor && s.release.PatchProject == mandatory); err != nil || s.cfg.UpstreamQuirks {
-		return p, err
-	}
-	return p, checkBindArgs(p.Args)
+	return p, setArgs(&p.Args, values, c.Minor >= projectMinor && s.release.PatchProject == mandatory)
 }
 
 // every reports whether the entries of a patch have one op, as far as upstream looks: to the first that has not.

@@ -74,6 +74,7 @@ var arqScenarios = []scenario{
 		w.want(post(`{}`), either(quirks, 400, 500), "DeviceProfile name needed.")
 		w.want(post(`[]`), either(quirks, 400, 500), "'list' object has no attribute 'get'")
 		w.want(post(``), 400, `Missing argument: "req"`)
+		w.want(post(`{"device_profile_name":{}}`), either(quirks, 400, 500), "dict can not be used as parameter")
 		w.want(post(`{"device_profile_name"`), 400, "Request is not in valid JSON format")
 	}},
 	{"life of a request", func(t *testing.T, w *world, _ bool) {
@@ -382,6 +383,19 @@ var arqScenarios = []scenario{
 	}},
 	{"unreadable binds", func(t *testing.T, w *world, quirks bool) {
 		arq := oneARQ(w)
+		w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding("inst1", fakeProvider(), arq), plain: true}), 403, textService)
+		for column, body := range map[string]string{
+			"instance_uuid":  binding(strings.Repeat("i", 37), fakeProvider(), arq),
+			"device_rp_uuid": binding(instanceA, strings.Repeat("p", 37), arq),
+			"hostname":       strings.Replace(binding(instanceA, fakeProvider(), arq), `"cn0"`, `"`+strings.Repeat("h", 256)+`"`, 1),
+			"project_id":     strings.Replace(binding(instanceA, fakeProvider(), arq), "}]}", `},{"path":"/project_id","op":"add","value":"`+strings.Repeat("p", 256)+`"}]}`, 1),
+		} {
+			r := w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: body, version: "2.1"})
+			if r.status != either(quirks, 400, 500) || quirks && r.fault() != "Data too long for column '"+column+"' at row 1" {
+				t.Errorf("%s: got %d %s", column, r.status, r.fault())
+			}
+		}
+		checkStates(t, w, "Initial")
 		r := w.patch(binding("inst1", fakeProvider(), arq))
 		w.want(r, either(quirks, 400, 202), "")
 		w.want(w.get("/v2/accelerator_requests"), either(quirks, 200, 400), "")

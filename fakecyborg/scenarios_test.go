@@ -609,15 +609,18 @@ var deviceScenarios = []scenario{
 			}
 		}
 		w.want(w.get("/v2/devices?filters.field=sort_key&filters.value=bogus"), 400, `The sort_key value "bogus" is an invalid field for sorting`)
+		w.want(w.get("/v2/devices?filters.field=sort_dir&filters.field=sort_key&filters.value=x&filters.value=bogus"), 400, `The sort_key value "bogus" is an invalid field for sorting`)
 		w.want(w.get("/v2/devices?filters.field=colour&filters.value=red"), 400, "")
 		w.want(w.get(`/v2/devices?filters=x&foo=1`), 400, "Invalid input for field/attribute filters. Value: 'x'. unable to convert to ArrayType. Error: FilterType() takes no arguments")
 		w.want(w.get("/v2/devices?filters[0].x=1"), 400, `Unknown argument: "filters[0].x"`)
 		uncoded := either(quirks, 400, 500)
 		for query, fault := range map[string]string{
-			"field=limit&filters[0].value=x":    "invalid literal for int() with base 10: 'x'",
-			"field=limit":                       "int() argument must be a string, a bytes-like object or a real number, not 'UnsetType'",
-			"field=limit&filters[0].value=-1":   "",
-			"field=sort_dir&filters[0].value=x": "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, desc-nullslast",
+			"field=limit&filters[0].value=x":  "invalid literal for int() with base 10: 'x'",
+			"field=limit":                     "int() argument must be a string, a bytes-like object or a real number, not 'UnsetType'",
+			"field=limit&filters[0].value=-1": "",
+			"field=sort_dir":                  "'UnsetType' object has no attribute 'partition'",
+			"field=sort_dir&filters[0].value=x&filters[1].field=limit&filters[1].value=x": "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, desc-nullslast",
+			"field=sort_dir&filters[0].value=x":                                           "Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, desc-nullsfirst, desc-nullslast",
 		} {
 			w.want(w.get("/v2/devices?filters[0]."+query), uncoded, fault)
 		}

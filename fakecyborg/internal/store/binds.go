@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -28,6 +29,19 @@ func CheckBindable(a ARQ) error {
 	return nil
 }
 
+// checkLengths refuses what upstream's columns do not hold.
+func (b BindArgs) checkLengths() error {
+	for _, column := range []struct {
+		name, value string
+		width       int
+	}{{"project_id", b.Project, MaxName}, {"hostname", b.Host, MaxName}, {"device_rp_uuid", b.Provider, maxUUID}, {"instance_uuid", b.Instance, maxUUID}} {
+		if utf8.RuneCountInString(column.value) > column.width {
+			return tooLong(column.name)
+		}
+	}
+	return nil
+}
+
 // Overwritten is a request as it was read by an earlier transaction, for a bind that does not see what was written since then. The
 // attach handle that the request has got since then stays in use, and no request holds it: upstream never frees it.
 func (t Tx) Overwritten(a, read ARQ) ARQ {
@@ -46,7 +60,7 @@ func (t Tx) Overwritten(a, read ARQ) ARQ {
 // The caller's project owns the request afterwards if neither the request nor the arguments name
 // one. Patch is the first bind of the PATCH, 0 if it is this one.
 func (t Tx) StartBind(a ARQ, args BindArgs, caller string, patch int64, now time.Time) (Bind, error) {
-	if err := CheckBindable(a); err != nil {
+	if err := cmp.Or(CheckBindable(a), args.checkLengths()); err != nil {
 		return Bind{}, err
 	}
 	a.State, a.Host, a.Provider, a.Instance, a.UpdatedAt, a.Failure = BindStarted, args.Host, args.Provider, args.Instance, now, ""
