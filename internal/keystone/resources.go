@@ -230,7 +230,7 @@ func (s *Server) services(c *simhttp.Call) []map[string]any {
 	list := []map[string]any{}
 	for _, e := range s.cfg.Services {
 		list = append(list, body(c, "services", s.serviceID(e), map[string]any{
-			"name": e.Name, "type": e.Type, "enabled": true, "description": "",
+			"name": e.Name, "type": e.Type, "enabled": true,
 		}))
 	}
 	return list
