@@ -17,7 +17,7 @@ type Difference struct {
 	Part string
 	// Real and Ours are the two values. A status is followed by the text of its error.
 	Real, Ours string
-	// Marks are the names of the documented defects of the real service that the request touches.
+	// Marks are the names of the documented defects of the real service that the request touches, and [SameText].
 	Marks []string
 }
 

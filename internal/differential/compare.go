@@ -45,6 +45,9 @@ func settled(text string, known func(string) bool) string {
 	return serverForm.ReplaceAllString(text, "http://HOST")
 }
 
+// SameText marks a difference in status between answers whose errors have one text.
+const SameText = "same text"
+
 // Answer is the answer of a service to a request.
 type Answer struct {
 	Status int
@@ -76,6 +79,9 @@ func (c Comparison) Differences(request string, theirs, ours Answer) []Differenc
 	gotText, gotRest := c.errorOf(ours, got)
 	if theirs.Status != ours.Status {
 		add("status", fmt.Sprintf("%d %s", theirs.Status, wantText), fmt.Sprintf("%d %s", ours.Status, gotText))
+		if wantText == gotText {
+			list[0].Marks = []string{SameText}
+		}
 		return list
 	}
 	for _, name := range headerNames(theirs.Header, ours.Header) {
@@ -98,10 +104,11 @@ func (c Comparison) Differences(request string, theirs, ours Answer) []Differenc
 	return unique(list)
 }
 
-// clip shortens what no pattern needs whole.
+// clip shortens what no pattern needs whole: the end says what a long text is about.
 func clip(text string) string {
-	if len(text) > 600 {
-		return text[:600] + "..."
+	const begin, end = 600, 300
+	if len(text) > begin+end {
+		return text[:begin] + "..." + text[len(text)-end:]
 	}
 	return text
 }

@@ -4,131 +4,114 @@ import "slices"
 
 // Cyborg are the known differences between Cyborg 17 and the default of fakecyborg.
 func Cyborg() Table {
-	return Table{Name: "Cyborg", Classes: slices.Concat(cyborgDatabase(), cyborgQueries(), cyborgForms(), cyborgDefault())}
+	return Table{Name: "Cyborg", Classes: slices.Concat(cyborgBoth(), cyborgDefault())}
 }
 
 // CyborgQuirks are the known differences between Cyborg 17 and fakecyborg with UpstreamQuirks.
 func CyborgQuirks() Table {
-	return Table{Name: "Cyborg with upstream quirks", Classes: slices.Concat(cyborgDatabase(), cyborgQueries(), cyborgForms(), cyborgQuirks())}
+	return Table{Name: "Cyborg with upstream quirks", Classes: slices.Concat(cyborgBoth(), cyborgQuirks())}
 }
 
-// cyborgDatabase are differences that come from the database.
-func cyborgDatabase() []Class {
+// cyborgBoth are differences of both modes.
+func cyborgBoth() []Class {
 	return []Class{
 		{"order of hardware", "The conductor creates devices in the order of a set. Ours keeps the order of the report.", []Pattern{
-			{Part: `^order .*\.(devices|deployables|attributes)$`},
+			{Request: `^GET [^\n?]*/(devices|deployables|attributes)`, Part: `^order \.(devices|deployables|attributes)$`},
 		}},
-		{"case and trailing blanks of names", "MariaDB compares without case and trailing blanks. Ours compares exactly.", []Pattern{
-			{Request: `^POST [^\n]*/device_profiles\n`, Part: `^status$`, Real: `^409 A device_profile with name`, Ours: `^(201|400)`},
-			{Request: `^POST [^\n]*/accelerator_requests\n.*"GPU"`, Part: `^status$`, Ours: `^404`},
-			{Request: `^GET [^\n]*/(devices|attributes)\?[^\n]*(type=gpu|key=RC|hostname=NODE)`, Part: `^body`},
+		{"numbers of deployables", "They follow that order, and a text has one.", []Pattern{
+			{Request: `^PATCH `, Part: `^text$`, Real: `^404 AttachHandle not found Matching deployable_id \d+$`, Ours: `^404 AttachHandle not found Matching deployable_id \d+$`},
 		}},
-		{"texts of the database", "The text quotes the database, also for a profile in use. Ours says what is wrong.", []Pattern{
-			{Part: `^text$`, Real: `pymysql`},
+		{"legal names in a text", "They are listed in the order of a set.", []Pattern{
+			{Part: `^text$`, Real: `^400 Invalid input for field/attribute (field|op)\. Value: '[^']*'\. Value should be one of: `, Ours: `^400 Invalid input for field/attribute (field|op)\. Value: '[^']*'\. Value should be one of: `},
 		}},
-		{"values that are too long", "Only the column limits them: 500 for a description of 70,000 characters, 201 for an attribute of 300.", []Pattern{
-			{Part: `^status$`, Real: `Data too long`},
-			{Request: `^POST [^\n]*/attributes\n.*x{255}`, Part: `^(status|text)$`},
-			{Request: `^POST [^\n]*/device_profiles\n.*x{255}`, Part: `^(status|text)$`},
+		{"amounts of a profile", "There is no limit. Ours takes at most 1,024 accelerators.", []Pattern{
+			{Request: `^POST [^\n]*/device_profiles`, Part: `^status$`, Real: `^(201 $|409 A device_profile with name)`, Ours: `^400 Device profile asks for more than 1024 accelerators$`},
 		}},
-		{"updated_at of a device that was enabled already", "It stays null. Ours has a time.", []Pattern{{Part: `^body .*updated_at$`}}},
-	}
-}
-
-// cyborgQueries are differences in what queries and paths mean.
-func cyborgQueries() []Class {
-	anyPart := `^(status|text|body.*|header .*|order .*)$`
-	return []Class{
-		{"empty query values", "An empty value is no condition, or no argument at all. Ours filters by it or refuses it.", []Pattern{
-			{Request: `^\w+ [^\n]*[?&](vendor|type|hostname|key|name|bind_state|instance|value|arqs|deployable_id)=,?(&|\n)`, Part: anyPart},
+		{"NaN", "It is a number. Ours refuses it, as it is not JSON.", []Pattern{
+			{Request: `\n\[NaN\]$`, Part: `^status$`, Real: `^500 'float' object has no attribute 'get'$`, Ours: `^400 Request is not in valid JSON format$`},
 		}},
-		{"repeated query keys", "The last value counts; a repeated instance is 400, and nothing happens. Ours takes the first.", []Pattern{
-			{Request: `^\w+ [^\n]*[?&](name=[^\n]*&name=|type=[^\n]*&type=|value=[^\n]*&value=|instance=[^\n]*&instance=)`, Part: anyPart},
+		{"a list as the name of a profile", "A list of one text is looked up, and not found.", []Pattern{
+			{Request: `^POST [^\n]*/accelerator_requests.*"device_profile_name":\[`, Part: `^status$`, Real: `^404 Device Profile not found with name=\[`, Ours: `^(400|500) device_profile_name: \[.*\] is not a text$`},
 		}},
-		{"policy before arguments", "A caller without the role gets 403 before arguments are read. Ours answers 400 or 404.", []Pattern{
-			{Part: `^status$`, Real: `^403 Access was denied`, Ours: `^(400|401|404|405|409|500) `},
+		{"0 as the name of a profile", "MariaDB compares names with a number as numbers: 500 for several.", []Pattern{
+			{Request: `^POST [^\n]*/accelerator_requests.*"device_profile_name":0`, Part: `^status$`, Real: `^500 Multiple rows were found`, Ours: `^404 Device Profile not found with name=0$`},
 		}},
-		{"deployable_id=0", "It is no condition. Ours finds nothing.", []Pattern{{Request: `^GET [^\n]*/attributes\?deployable_id=0\n`, Part: `^body`}}},
-		{"identifiers in capitals", "MariaDB finds them. Ours answers 404.", []Pattern{
-			{Request: `^\w+ /[^\n]*/[0-9A-F]{8}-`, Part: `^status$`, Ours: `^404`},
+		{"projects that are not UUIDs", "A request whose project is one cannot be shown any more. Ours shows it.", []Pattern{
+			{Request: `^GET [^\n]*/accelerator_requests`, Part: `^status$`, Real: `^400 Expected a uuid but received x\.$`, Ours: `^200 $`},
 		}},
-		{"malformed identifiers", "GET of an attribute with a malformed uuid is 400. Ours answers 404.", []Pattern{
-			{Part: `^(status|text)$`, Real: `^400 Invalid input for field/attribute uuid`, Ours: `^404`},
+		{"texts of refused events", "The text has the events and Nova's body. Ours has Nova's status.", []Pattern{
+			{Request: `^PATCH `, Part: `^text$`, Real: `^400 Bad API response from Nova for os-server-external-events API\. Details: Failed to send events`,
+				Ours: `^400 Bad API response from Nova for os-server-external-events API\. Details: status 400$`},
 		}},
-		{"the form filters[0].field", "The text lists the legal fields in the order of a set, and a bad value may be 500.", []Pattern{
-			{Request: `^\w+ [^\n]*filters`, Part: anyPart},
+		{"a path before a collection", "`/v2//COLLECTION` and `/v3/COLLECTION` are the collection, with an argument. Ours has no such route.", []Pattern{
+			{Request: `^\w+ /accelerator/(v2//|v3/)`, Part: `^status$`, Ours: `^40[45] `},
 		}},
-		{"limit, marker and sort of lists", "A bad value has another text, or is 500.", []Pattern{
-			{Request: `^GET [^\n]*(limit|marker|sort_key|sort_dir)=`, Part: `^(status|text|body.*)$`},
-		}},
-		{"names in a text", "Of several unknown names the real service names another one.", []Pattern{
-			{Request: `^\w+ [^\n]*(name|value|arqs)=[^\n]*,`, Part: `^text$`},
-		}},
-		{"a format after an id", "`/device_profiles/gpu.json` is the profile in JSON. Ours answers 404.", []Pattern{{Request: `^\w+ [^\n?]*\.json[?\n]`, Part: anyPart}}},
-		{"other forms of paths", "Paths without a version, with a double or a final slash.", []Pattern{
-			{Request: `^\w+ /accelerator/(devices|deployables|attributes|device_profiles|accelerator_requests)`, Part: anyPart},
-			{Request: `^\w+ /accelerator/(v2/|v3)/`, Part: anyPart},
-			{Request: `^\w+ /accelerator/v2/[^\n?]*/([?][^\n]*)?\n`, Part: anyPart},
-		}},
-		{"OPTIONS", "The filter for CORS answers 200 without a token. Ours answers 401 or 405.", []Pattern{{Request: `^OPTIONS `, Part: anyPart}}},
-		{"writes to the documents of versions", "The real service answers 405 first. Ours answers 401 or 406.", []Pattern{
-			{Request: `^(PUT|PATCH|POST|DELETE) /accelerator/?(v2/?)?\n`, Part: `^(status|text)$`, Real: `^405`},
-		}},
-		{"HEAD", "HEAD of a public document is 405. Ours answers as GET does, or 401.", []Pattern{{Request: `^HEAD `, Part: anyPart}}},
-		{"Accept without JSON", "The real service answers 406, or with a page. Ours answers in JSON.", []Pattern{{Request: `\nAccept: (text/|application/xml)`, Part: anyPart}}},
-	}
-}
-
-// cyborgForms are differences for bodies that are wrong in form.
-func cyborgForms() []Class {
-	return []Class{
-		{"fields of a profile that are not for callers", "created_at, updated_at, id, links and a null uuid are read from the body: 500. Ours ignores them.", []Pattern{
-			{Request: `^POST [^\n]*/device_profiles\n.*"(created_at|updated_at|id|uuid|links|profile_json|other)":`, Part: `^(status|text|body.*)$`},
-		}},
-		{"values of another type in a profile", "Python fails with 500 and a text of its own, or takes the value. Ours answers 400, or 201 for a number as name.", []Pattern{
-			{Request: `^POST [^\n]*/device_profiles\n`, Part: `^(status|text)$`, Real: `^500`},
-			{Request: `^POST [^\n]*/device_profiles\n`, Part: `^text$`, Real: `^400`, Ours: `^400 .* is not a text`},
-			{Request: `^POST [^\n]*/device_profiles\n.*"(name|description)":(true|-?\d|\[|\{|null)`, Part: `^(status|text|body.*)$`},
-		}},
-		{"amounts of a profile", "Python's int accepts 1_0 and digits of other scripts, and there is no limit. Ours takes at most 1,024 accelerators.", []Pattern{
-			{Request: `^POST [^\n]*/device_profiles\n`, Part: `^(status|text)$`, Ours: `^400 (Resources number|Device profile asks for)`},
-		}},
-		{"values of another type in device_profile_name", "A number is looked up, and a list is 500.", []Pattern{
-			{Request: `^POST [^\n]*/accelerator_requests\n`, Part: `^(status|text)$`, Real: `^(404|500)`, Ours: `^(201|400|404|500)`},
-		}},
-		{"malformed PATCH of requests", "500 with Python's text, or another text. Ours names the fault.", []Pattern{
-			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^(status|text)$`, Real: `^500`, Ours: `^(400|404|409|500)`},
-			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^(status|text)$`, Real: `^400`, Ours: `^(400|500)`},
-			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^status$`, Real: `^404 ExtArq not found`, Ours: `^400 `},
-		}},
-		{"the uuid of an attribute", "It may be chosen by the caller. Ours generates it.", []Pattern{
-			{Request: `/attributes`, Part: `^body .*(uuid|href)$`},
-		}},
-		{"malformed attributes", "500 with Python's text, or another text.", []Pattern{
-			{Request: `^POST [^\n]*/attributes\n`, Part: `^(status|text)$`, Real: `^500`, Ours: `^(400|500)`},
-			{Request: `^POST [^\n]*/attributes\n`, Part: `^(text)$`, Real: `^400`, Ours: `^400`},
-		}},
-		{"malformed programs", "500 with Python's text, or another text.", []Pattern{{Request: `^PATCH [^\n]*/deployables/`, Part: `^(status|text)$`, Real: `^(400|404|500)`, Ours: `^(400|404|500)`}}},
-		{"text of 405", "The real service names the method.", []Pattern{{Part: `^text$`, Real: `^405 `, Ours: `^405 `}}},
 	}
 }
 
 // cyborgDefault are the differences that ours has on purpose. docs/cyborg-api.md has the reasons.
 func cyborgDefault() []Class {
+	// Whoever is not an administrator, and has the token of a service.
+	tenant := `/accelerator_requests.*\nX-Auth-Token: TOKEN-OF-(DEMO|NOVA|READER|MANAGER|ALICE)\n?`
+	service := tenant + `.*X-Service-Token: TOKEN-OF-NOVA`
 	return []Class{
-		{"the caller's mistake, by default", "The real service answers 500 for bad input. Ours answers 400, 404 or 409.", []Pattern{
-			{Part: `^status$`, Real: `^500 `, Ours: `^(400|404|405|409) `},
+		{"the caller's mistake, by default", "The real service answers 500 for bad input. Ours answers 400 with the same text, or 404.", []Pattern{
+			{Part: `^status$`, Real: `^500 ([^BD]|Bad state: \w* for ARQ: None|DeviceProfile n)`, Ours: `^400 `, Mark: SameText},
+			{Part: `^status$`, Real: `^500 \(pymysql.*Data too long for column`, Ours: `^400 Data too long for column '\w+' at row 1$`},
+			{Part: `^status$`, Real: `^500 \(pymysql.*Column '\w+' cannot be null`, Ours: `^400 Column '\w+' cannot be null$`},
+			{Request: `^POST [^\n]*/accelerator_requests`, Part: `^status$`, Real: `^500 \(pymysql`, Ours: `^400 device_profile_name: .* is not a text$`},
+			{Request: `^POST [^\n]*/attributes`, Part: `^status$`, Real: `^500 \(pymysql.*foreign key`, Ours: `^404 FOREIGN KEY constraint failed: there is no deployable`},
+		}},
+		{"conflicts, by default", "The real service answers 500 for a request in a wrong state, a uuid that is taken and a profile in use. Ours answers 409.", []Pattern{
+			{Part: `^status$`, Real: `^500 (Bad state: \w+ for ARQ: [\w-]+\.|DeviceProfile with uuid)`, Ours: `^409 `, Mark: SameText},
+			{Request: `^DELETE [^\n]*/device_profiles`, Part: `^status$`, Real: `^500 \(pymysql.*foreign key`, Ours: `^409 Cannot delete device profile \S+: \d+ accelerator requests use it$`},
+			{Request: `^POST [^\n]*/attributes`, Part: `^status$`, Real: `^500 \(pymysql.*Duplicate entry`, Ours: `^409 `},
 		}},
 		{"profiles for nothing, by default", "The real service accepts a profile that no accelerator request can follow. Ours answers 400.", []Pattern{
-			{Request: `^POST [^\n]*/device_profiles\n`, Part: `^status$`, Real: `^201`, Ours: `^400`},
+			{Request: `^POST [^\n]*/device_profiles`, Part: `^(status|text)$`, Real: `^(201 $|409 A device_profile with name|400 Expected a uuid|500 DeviceProfile with uuid|500 \(pymysql.*Data too long)`,
+				Ours: `^400 (Device profile group (\d+|must contain)|Device profile name must|Expected a uuid)`},
+		}},
+		{"binds that cannot be shown, by default", "The real service stores a host, provider or instance that makes the request impossible to show. Ours answers 400.", []Pattern{
+			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^(status|text)$`,
+				Real: `^(202 $|404 (ExtArq|Deployable) not found|400 (Bad API response from Nova|Couldn't apply patch. Reason: Instance)|500 (\(pymysql.*Data too long|Bad state))`,
+				Ours: `^400 Couldn't apply patch\. Reason: (hostname has \d+ characters|(device_rp_uuid|instance_uuid): Expected a uuid|project_id has more)`},
+		}},
+		{"binds to an unknown provider, by default", "The request stays BindStarted. Ours is BindFailed.", []Pattern{
+			{Part: `^body \.(arqs\[\]\.)?state$`, Real: `^"BindStarted"$`, Ours: `^"BindFailed"$`},
+			{Request: `^PATCH `, Part: `^status$`, Real: `^500 Bad state: BindStarted for ARQ`, Ours: `^409 Bad state: BindFailed for ARQ`},
+			{Request: `^GET [^\n]*bind_state=resolved`, Part: `^status$`, Real: `^423 `, Ours: `^200 $`},
+			{Request: `^GET [^\n]*bind_state=resolved`, Part: `^body \.arqs$`, Ours: `"state":"BindFailed"`},
+		}},
+		{"a request deleted twice in one DELETE, by default", "The second deletion is 404. Ours answers 204.", []Pattern{
+			{Request: `^DELETE [^\n]*[?]arqs=[^&\n]+,`, Part: `^status$`, Real: `^404 ARQ not found with uuids \['[^',]+'\]$`, Ours: `^204 $`},
+		}},
+		{"long attributes, by default", "The real service takes keys and values of up to 65,535 bytes. Ours takes 255, as traits have.", []Pattern{
+			{Request: `^POST [^\n]*/attributes\n.*x{256}`, Part: `^status$`, Real: `^(201 $|500 \(pymysql)`, Ours: `^400 Data too long for column '(key|value)' at row 1$`},
+		}},
+		{"the owner after a bind, by default", "A bind without project_id by an administrator moves the request to the administrator's project. Ours keeps its owner, who goes on to see it.", []Pattern{
+			{Request: `^GET [^\n]*` + tenant, Part: `^body \.arqs$`, Real: `^\d+ items`, Ours: `^\d+ items`},
+			{Request: `^GET [^\n]*` + tenant, Part: `^status$`, Real: `^404 ExtArq not found`, Ours: `^200 $`},
+			{Request: `^DELETE [^\n]*` + tenant, Part: `^status$`, Real: `^404 (ExtArq|ARQ) not found`, Ours: `^(204 $|403 This operation requires a service token)`},
 		}},
 		{"a service user's token, by default", "A caller whose only token has the role service sees the requests of its own project. Ours shows it all projects.", []Pattern{
-			{Request: `/accelerator_requests`, Part: `^status$`, Real: `^404 (ExtArq|ARQ) not found`, Ours: `^(202|204|400|409)`},
-			{Request: `/accelerator_requests`, Part: `^(status|body .*)$`, Real: `^(404 ExtArq not found|\d+ items)`, Ours: `^(200|\d+ items)`},
-			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^status$`, Real: `^202`, Ours: `^(404 ExtArq not found|400 .*already has accelerator requests)`},
+			{Request: `^(PATCH|DELETE) [^\n]*` + service, Part: `^(status|text)$`, Real: `^404 (ExtArq|ARQ) not found`, Ours: `^(20[24] $|404 (ExtArq|ARQ|Deployable|AttachHandle) not found|409 Bad state|400 (Couldn't apply patch|Bad API))`},
+			{Request: `^PATCH [^\n]*` + service, Part: `^status$`, Real: `^202 $`, Ours: `^400 Couldn't apply patch\. Reason: Instance [\w-]+ already has accelerator requests`},
+			{Request: `^GET [^\n?]*[?]instance=[^\n]*\n.*X-Service-Token: TOKEN-OF-NOVA`, Part: `^body \.arqs$`, Real: `^\d+ items`, Ours: `^\d+ items`},
+			{Request: `^GET [^\n?]*[?]instance=[^\n]*\n.*X-Service-Token: TOKEN-OF-NOVA`, Part: `^status$`, Real: `^200 $`, Ours: `^423 `},
 		}},
 	}
 }
 
 // cyborgQuirks are the differences that remain with UpstreamQuirks.
-func cyborgQuirks() []Class { return nil }
+func cyborgQuirks() []Class {
+	return []Class{
+		{"texts of the database", "The text quotes the database, also for a profile in use. Ours says what is wrong.", []Pattern{
+			{Request: `^DELETE [^\n]*/device_profiles`, Part: `^text$`, Real: `^500 \(pymysql.*foreign key`, Ours: `^500 Cannot delete device profile \S+: \d+ accelerator requests use it$`},
+			{Part: `^text$`, Real: `^500 \(pymysql.*Data too long for column`, Ours: `^500 Data too long for column '\w+' at row 1$`},
+			{Part: `^text$`, Real: `^500 \(pymysql.*Column '\w+' cannot be null`, Ours: `^500 Column '\w+' cannot be null$`},
+			{Request: `^POST [^\n]*/attributes`, Part: `^text$`, Real: `^500 \(pymysql.*foreign key`, Ours: `^500 FOREIGN KEY constraint failed: there is no deployable`},
+			{Request: `^POST [^\n]*/attributes`, Part: `^text$`, Real: `^500 \(pymysql.*Duplicate entry`, Ours: `^500 `},
+			{Request: `^POST [^\n]*/accelerator_requests`, Part: `^text$`, Real: `^500 \(pymysql`, Ours: `^500 device_profile_name: .* is not a text$`},
+		}},
+	}
+}

@@ -110,7 +110,7 @@ func (w *cyborgWorld) group() map[string]any {
 		group["trait:CUSTOM_"+pick(w.draws, "GPU_NVIDIA", "FPGA_INTEL", "FPGA_XILINX", "OTHER")] = pick(w.draws, "required", "required", "forbidden")
 	}
 	if w.chance(10) {
-		group["accel:"+pick(w.draws, "function_id", "bitstream_id", "other")] = pick(w.draws, "3AFB", strangeUUID)
+		group["accel:"+pick(w.draws, "other", "note")] = pick(w.draws, "3AFB", strangeUUID)
 	}
 	return group
 }
@@ -144,7 +144,7 @@ func (w *cyborgWorld) createOddProfile() request {
 	profile := w.goodProfile()
 	group := profile["groups"].([]any)[0].(map[string]any)
 	var body any = []any{profile}
-	switch w.IntN(14) {
+	switch w.IntN(15) {
 	case 0:
 		delete(profile, pick(w.draws, "name", "groups"))
 	case 1:
@@ -161,7 +161,9 @@ func (w *cyborgWorld) createOddProfile() request {
 	case 8:
 		profile["uuid"] = pick[any](w.draws, w.anyValue(), "bad", strings.ToUpper(strangeUUID), strings.ReplaceAll(strangeUUID, "-", ""), "{"+strangeUUID+"}")
 	case 9:
-		profile[pick(w.draws, "other", "id", "created_at", "updated_at", "profile_json", "links")] = w.anyValue()
+		profile[pick(w.draws, "other", "created_at", "updated_at", "profile_json", "links")] = w.anyValue()
+	case 14: // any number would be stored, and change the order
+		profile["id"] = pick[any](w.draws, nil, "", "x", []any{}, map[string]any{"x": 1})
 	case 10:
 		profile["description"] = pick[any](w.draws, w.anyValue(), strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("x", 70000))
 	case 11:
@@ -366,7 +368,7 @@ func (w *cyborgWorld) attribute() request {
 	text := strings.Replace(asJSON(body), `"deployable_id":0`, `"deployable_id":`+deployableIDLabel(w.IntN(hardware)), 1)
 	switch w.IntN(10) {
 	case 0:
-		body["deployable_id"] = pick[any](w.draws, w.anyValue(), 999)
+		body["deployable_id"] = pick[any](w.draws, nil, 0, -1, 999, "", "x", []any{}, map[string]any{"x": 1}) // the numbers of deployables are the service's
 		text = asJSON(body)
 	case 1:
 		text = pick(w.draws, "[]", "null", "{", "5", `"x"`, "{}")

@@ -203,7 +203,7 @@ func (w *keystoneWorld) credential() request {
 func (w *keystoneWorld) list() request {
 	project, user, role := w.ids.project["demo"], w.ids.user["demo"], w.ids.role["member"]
 	return w.build(pick(w.draws, "GET", "GET", "GET", "GET", "GET", "GET", "GET", "GET", "HEAD"), "/v3/"+pick(w.draws,
-		"auth/catalog", "auth/projects", "auth/domains", "auth/system", "projects", "projects/"+project, "projects?name=demo", "projects?name=nope", "projects?enabled=true", "projects?domain_id=default",
+		"auth/catalog", "auth/projects", "auth/domains", "auth/system", "projects", "projects/"+project, "projects?name=demo", "projects?name=nope", "projects?name=DEMO", "users?name=DEMO", "services?name=PLACEMENT", "services?type=PLACEMENT", "roles?name=ADMIN", "projects?enabled=true", "projects?domain_id=default",
 		"projects/nope", "users", "users/"+user, "users?name=demo", "users/nope", "roles", "roles?name=admin", "roles/"+role, "role_assignments", "role_assignments?user.id="+user,
 		"role_assignments?include_names=1&user.id="+user, "role_assignments?scope.project.id="+project, "services", "services?type=placement", "endpoints", "endpoints?interface=public", "regions",
 		"regions/RegionOne", "domains", "domains/default", "domains?name=Default", "users/"+user+"/projects", "projects/"+project+"/users/"+user+"/roles", "projects/"+project+"/users/"+user+"/roles/"+role,

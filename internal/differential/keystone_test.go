@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/differential"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -30,10 +31,10 @@ func TestKeystoneDiffersAsListed(t *testing.T) {
 	}, differential.Keystone())
 }
 
-// keystoneOfCloud is the Keystone of a new cloud.
+// keystoneOfCloud is the Keystone of a new cloud, which compares names as SQLite does.
 func keystoneOfCloud(t *testing.T) (*side, func()) {
 	t.Helper()
-	cloud, err := simcloud.New(t.Context(), simcloud.Model{TokenLifetime: 24 * time.Hour})
+	cloud, err := simcloud.New(t.Context(), simcloud.Model{TokenLifetime: 24 * time.Hour, Collation: sim.CollationBinary})
 	if err != nil {
 		t.Fatal(err)
 	}
