@@ -36,7 +36,7 @@ func cyborgBoth() []Class {
 		{"0 as the name of a profile", "MariaDB compares names with a number as numbers: 500 for several.", []Pattern{
 			{Request: `^POST [^\n]*/accelerator_requests.*"device_profile_name":0`, Part: `^status$`, Real: `^500 Multiple rows were found`, Ours: `^404 Device Profile not found with name=0$`},
 		}},
-		{"projects that are not UUIDs", "A request whose project is one cannot be shown any more. Ours shows it.", []Pattern{
+		{"projects that are not UUIDs", "A request with such a project cannot be shown. Ours shows it.", []Pattern{
 			{Request: `^GET [^\n]*/accelerator_requests`, Part: `^status$`, Real: `^400 Expected a uuid but received x\.$`, Ours: `^200 $`},
 		}},
 		{"texts of refused events", "The text has the events and Nova's body. Ours has Nova's status.", []Pattern{
