@@ -135,10 +135,7 @@ func setArgs(args *store.BindArgs, values map[string]json.RawMessage, needsProje
 			continue
 		}
 		var err error
-		if *field.to = str(raw); field.name == fieldHost || field.name == fieldProject { // upstream's UUIDs may be anything
-			*field.to, err = textField(member{field.name, raw})
-		}
-		if err != nil {
+		if *field.to, err = textField(member{field.name, raw}); err != nil {
 			return err
 		}
 	}

@@ -363,6 +363,8 @@ var arqScenarios = []scenario{
 			{`[{"op":"add","value":"h"}]`, uncoded, "'path'"},
 			{`[{"path":5,"op":"add","value":"h"}]`, uncoded, "'int' object has no attribute 'lstrip'"},
 			{`[{"path":"/hostname","op":"add","value":[]},{"path":"/device_rp_uuid","op":"add","value":"r"},{"path":"/instance_uuid","op":"add","value":"i"}]`, uncoded, "A string is required in field hostname, not a list"},
+			{`[{"path":"/hostname","op":"add","value":"h"},{"path":"/device_rp_uuid","op":"add","value":{}},{"path":"/instance_uuid","op":"add","value":"i"}]`, uncoded, "A string is required in field device_rp_uuid, not a dict"},
+			{`[{"path":"/hostname","op":"add","value":"h"},{"path":"/device_rp_uuid","op":"add","value":"r"},{"path":"/instance_uuid","op":"add","value":[]}]`, uncoded, "A string is required in field instance_uuid, not a list"},
 		} {
 			w.want(w.patch(fmt.Sprintf(`{%q:%s}`, arq, tt.ops)), tt.status, tt.fault)
 		}

@@ -25,7 +25,7 @@ func cyborgBoth() []Class {
 			{Part: `^text$`, Real: `^400 Invalid input for field/attribute (field|op)\. Value: '[^']*'\. Value should be one of: `, Ours: `^400 Invalid input for field/attribute (field|op)\. Value: '[^']*'\. Value should be one of: `},
 		}},
 		{"amounts of a profile", "There is no limit. Ours takes at most 1,024 accelerators.", []Pattern{
-			{Request: `^POST [^\n]*/device_profiles`, Part: `^status$`, Real: `^(201 $|409 A device_profile with name)`, Ours: `^400 Device profile asks for more than 1024 accelerators$`},
+			{Request: `^POST [^\n]*/device_profiles`, Part: `^status$`, Real: `^(201 $|409 A device_profile with name|500 DeviceProfile with uuid)`, Ours: `^400 Device profile asks for more than 1024 accelerators$`},
 		}},
 		{"NaN", "It is a number. Ours refuses it, as it is not JSON.", []Pattern{
 			{Request: `\n\[NaN\]$`, Part: `^status$`, Real: `^500 'float' object has no attribute 'get'$`, Ours: `^400 Request is not in valid JSON format$`},
@@ -95,7 +95,7 @@ func cyborgDefault() []Class {
 		}},
 		{"a service user's token, by default", "A caller whose only token has the role service sees the requests of its own project. Ours shows it all projects.", []Pattern{
 			{Request: `^(PATCH|DELETE) [^\n]*` + service, Part: `^(status|text)$`, Real: `^404 (ExtArq|ARQ) not found`, Ours: `^(20[24] $|404 (ExtArq|ARQ|Deployable|AttachHandle) not found|409 Bad state|400 (Couldn't apply patch|Bad API))`},
-			{Request: `^PATCH [^\n]*` + service, Part: `^status$`, Real: `^202 $`, Ours: `^400 Couldn't apply patch\. Reason: Instance [\w-]+ already has accelerator requests`},
+			{Request: `^PATCH [^\n]*` + service, Part: `^status$`, Real: `^(202 $|404 (Deployable|AttachHandle) not found|400 Bad API response from Nova)`, Ours: `^400 Couldn't apply patch\. Reason: Instance [\w-]+ already has accelerator requests`},
 			{Request: `^GET [^\n?]*[?]instance=[^\n]*\n.*X-Service-Token: TOKEN-OF-NOVA`, Part: `^body \.arqs$`, Real: `^\d+ items`, Ours: `^\d+ items`},
 			{Request: `^GET [^\n?]*[?]instance=[^\n]*\n.*X-Service-Token: TOKEN-OF-NOVA`, Part: `^status$`, Real: `^200 $`, Ours: `^423 `},
 		}},

@@ -261,7 +261,7 @@ func (w *cyborgWorld) oddPatch() request {
 	var body any = map[string]any{arq: &list}
 	switch w.IntN(10) {
 	case 0:
-		list = list[1:]
+		list = list[pick(w.draws, 1, 2):]
 	case 1:
 		item[pick(w.draws, "path", "op", "value")] = pick[any](w.draws, w.anyValue(), "replace", "/other", "remove", "hostname", "//hostname", "/hostname/")
 	case 2:
