@@ -39,6 +39,10 @@ func cyborgBoth() []Class {
 		{"projects that are not UUIDs", "A request with such a project cannot be shown. Ours shows it.", []Pattern{
 			{Request: `^GET [^\n]*/accelerator_requests`, Part: `^status$`, Real: `^400 Expected a uuid but received x\.$`, Ours: `^200 $`},
 		}},
+		{"values of a bind that are a list or an object", "The real service looks for the request first. Ours checks all values before.", []Pattern{
+			{Request: `^PATCH [^\n]*/accelerator_requests`, Part: `^(status|text)$`, Real: `^(404 ExtArq not found|500 Bad state|400 Couldn't apply patch\. Reason: Instance)`,
+				Ours: `^(400|500) A string is required in field \w+, not a (dict|list)$`},
+		}},
 		{"texts of refused events", "The text has the events and Nova's body. Ours has Nova's status.", []Pattern{
 			{Request: `^PATCH `, Part: `^text$`, Real: `^400 Bad API response from Nova for os-server-external-events API\. Details: Failed to send events`,
 				Ours: `^400 Bad API response from Nova for os-server-external-events API\. Details: status 400$`},
