@@ -187,12 +187,14 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 	var err error
 	for range 4 {
 		err = a.flow.setAllocation(ctx, a.Request.Instance, want)
-		again := placement.ConcurrentUpdate(err) && !placement.ConsumerConflict(err) ||
-			placement.RecordChanged(err) && a.unchanged(ctx, want.Generation)
 		if placement.EmptyConsumer(err) {
-			want.Generation, again = new(int), true
+			want.Generation = new(int)
+			continue
 		}
-		if !again {
+		if placement.RecordChanged(err) && a.unchanged(ctx, want.Generation) {
+			continue
+		}
+		if !placement.ConcurrentUpdate(err) || placement.ConsumerConflict(err) {
 			break
 		}
 	}
