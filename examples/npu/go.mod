@@ -12,6 +12,7 @@ require (
 	github.com/tidwall/btree v1.8.1 // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.22.0 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	libvirt.org/go/libvirtxml v1.12005.0 // indirect
 )
