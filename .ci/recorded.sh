@@ -130,7 +130,7 @@ start "$world" --upstream-quirks=false
 play recorded-default cyborg-master.json >/dev/null
 grep -E '^[^|]* \| status ' "$out/recorded-default.txt" |
   sed -E 's/^(.*) \| status ([0-9]+) vs ([0-9]+):.*/\1|\2|\3/' | sort >"$out/recorded-differs.txt"
-sed -nE 's/^\| (.*) \| ([0-9]{3}) \| ([0-9]{3}) \| .* \|$/\1|\2|\3/p' "$here/../docs/cyborg-api.md" | sort >"$out/recorded-documented.txt"
+sed -nE 's/^\| ([^|]*) \| ([0-9]{3}) \| ([0-9]{3}) \| .* \|$/\1|\2|\3/p' "$here/../docs/cyborg-api.md" | sort >"$out/recorded-documented.txt"
 if ! diff "$out/recorded-documented.txt" "$out/recorded-differs.txt"; then
   echo "docs/cyborg-api.md (<) and the default (>) differ about where the default differs"
   exit 1

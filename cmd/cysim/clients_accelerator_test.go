@@ -248,7 +248,7 @@ func TestOpenStackClientApplicationCredential(t *testing.T) {
 	if _, stderr, status := c.try(t, "openstack", "--os-cloud", "sim-demo", "application", "credential", "delete", id); status != 0 {
 		t.Fatalf("delete: %d, %s", status, stderr)
 	}
-	if _, stderr, status := tryWith(t, env, "openstack", "token", "issue"); status == 0 || !strings.Contains(stderr, "HTTP 401") {
+	if _, stderr, status := tryWith(t, env, "openstack", "token", "issue"); status == 0 || !strings.Contains(stderr, "HTTP 404") {
 		t.Errorf("with the deleted credential: %d, %s", status, stderr)
 	}
 }
