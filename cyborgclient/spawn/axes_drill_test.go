@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -194,6 +195,20 @@ func (l *life) owned(at *site) error {
 	return nil
 }
 
+// showsFunction reports that Cyborg has found a region anew, whose card was away, with the function of an image. Its driver reads
+// the function, and not the image.
+func (l *life) showsFunction(region fakecyborg.StoredDeployable, image string) bool {
+	if region.BitstreamID != "" {
+		return false
+	}
+	return slices.ContainsFunc(l.model().Images, func(i simcloud.Image) bool {
+		id := strings.ToUpper(strings.ReplaceAll(i.Properties["accel:function_id"], "-", ""))
+		return i.ID == image && slices.ContainsFunc(region.Attributes, func(a driver.Attribute) bool {
+			return a.Value == "CUSTOM_FPGA_FUNCTION_ID_INTEL_"+id
+		})
+	})
+}
+
 // loaded checks that the regions of the instance have an image, unless a fault has rebooted their host.
 func (l *life) loaded(at *site, image string) error {
 	rebooted := slices.ContainsFunc(at.cloud.Faults().Rules(), func(s fault.State) bool { return s.Rule.Action == fault.Reboot })
@@ -202,7 +217,7 @@ func (l *life) loaded(at *site, image string) error {
 	}
 	for _, arq := range bound(at) {
 		for _, region := range at.cloud.Cyborg.Deployables() {
-			if region.ProviderUUID == arq.DeviceRPUUID && region.BitstreamID != image {
+			if region.ProviderUUID == arq.DeviceRPUUID && region.BitstreamID != image && !l.showsFunction(region, image) {
 				return fmt.Errorf("region %s has image %q, want %s", region.Name, region.BitstreamID, image)
 			}
 		}
