@@ -15,6 +15,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 
 # start MODEL FLAG... starts the simulator and reads where it is.
 start() {
+  : >"$out/recorded.env" # not that of the simulator before
   "$cysim" serve --model "$@" >"$out/recorded.env" 2>"$out/recorded-serve.log" &
   server=$!
   for _ in $(seq 100); do
