@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/internal/collation"
@@ -253,9 +254,7 @@ func nameless(r engine.Request) engine.Request {
 }
 
 // cmpEmpty makes nil and empty slices equal.
-func cmpEmpty() cmp.Option {
-	return cmp.FilterValues(func(a, b []string) bool { return len(a) == 0 && len(b) == 0 }, cmp.Comparer(func(_, _ []string) bool { return true }))
-}
+func cmpEmpty() cmp.Option { return cmpopts.EquateEmpty() }
 
 // checkSummaries compares the providers of an answer with what its requests
 // need.
