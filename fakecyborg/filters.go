@@ -29,11 +29,9 @@ var sortDirs = []string{"asc", "desc", "asc-nullsfirst", "asc-nullslast", "desc-
 // filter is one of the filters argument; nil for a half that is not given.
 type filter struct{ field, value *string }
 
-// listing is how a list is to be cut and sorted.
-type listing struct {
-	filtered bool               // any filter or argument was given
-	fields   map[string]*string // values of the filters by their fields, nil for one without a value
-}
+// listing is how a list is to be cut and sorted: the values of the filters by their fields, nil for one without a value. A request
+// without a filter and without an argument has none, and gets all rows in their order.
+type listing map[string]*string
 
 // listArguments reads the filters of a list, and the other arguments of the route.
 func (s *Server) listArguments(c *simhttp.Call) (args arguments, l listing, err error) {
@@ -52,14 +50,15 @@ func (s *Server) listArguments(c *simhttp.Call) (args arguments, l listing, err 
 	if err := args.check(c.Route.Query); err != nil {
 		return nil, l, err
 	}
-	l = listing{len(filters) > 0, make(map[string]*string)}
+	isGiven := func(name string) bool { return args.last(name) != "" }
+	if len(filters) == 0 && !slices.ContainsFunc(slices.Collect(maps.Keys(args)), isGiven) {
+		return args, nil, nil
+	}
+	l = make(listing)
 	for _, f := range filters {
 		if f.field != nil {
-			l.fields[*f.field] = f.value
+			l[*f.field] = f.value
 		}
-	}
-	for name := range args {
-		l.filtered = l.filtered || args.last(name) != ""
 	}
 	return args, l, nil
 }
@@ -100,7 +99,7 @@ func takeFilters(query arguments) []filter {
 
 // ascending reports whether the oldest row comes first. A filter that upstream does not check ends in an exception of Python.
 func (l listing) ascending() (bool, error) {
-	switch dir, given := l.fields["sort_dir"]; {
+	switch dir, given := l["sort_dir"]; {
 	case !given:
 		return false, nil
 	case dir == nil:
@@ -114,7 +113,7 @@ func (l listing) ascending() (bool, error) {
 
 // most is how many of so many rows are listed.
 func (l listing) most(rows int) (int, error) {
-	limit, given := l.fields["limit"]
+	limit, given := l["limit"]
 	switch {
 	case !given:
 		return rows, nil
@@ -131,7 +130,7 @@ func (l listing) most(rows int) (int, error) {
 // arrange sorts and cuts the rows: without a filter the oldest comes first, with one the
 // newest. Text is the text of a row by which to sort, false for an unknown key.
 func arrange[R any](l listing, rows []R, text func(row R, key string) (string, bool)) ([]R, error) {
-	if !l.filtered {
+	if l == nil {
 		return rows, nil
 	}
 	type sorted struct {
@@ -139,7 +138,7 @@ func arrange[R any](l listing, rows []R, text func(row R, key string) (string, b
 		key, id string
 	}
 	sortKey, list := "created_at", make([]sorted, 0, len(rows))
-	if key := l.fields["sort_key"]; key != nil && *key != "" {
+	if key := l["sort_key"]; key != nil && *key != "" {
 		sortKey = *key
 	}
 	for _, row := range rows {

@@ -16,7 +16,7 @@ func TestSortingReadsEachRowOnce(t *testing.T) {
 		return number(row % 10 * len(key)), true
 	}
 	key, ascending := "hostname", "asc"
-	rows, err := arrange(listing{true, map[string]*string{"sort_key": &key, "sort_dir": &ascending}}, rand.New(rand.NewPCG(1, 2)).Perm(n), text)
+	rows, err := arrange(listing{"sort_key": &key, "sort_dir": &ascending}, rand.New(rand.NewPCG(1, 2)).Perm(n), text)
 	if err != nil {
 		t.Fatal(err)
 	}

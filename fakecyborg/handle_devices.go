@@ -78,7 +78,7 @@ func (s *Server) listDeployables(c *simhttp.Call) error {
 	s.db.View(func(tx store.Tx) {
 		var rows []store.Deployable
 		for d := range tx.Deployables() {
-			if name := l.fields["name"]; name == nil || s.equal(d.Name, *name) {
+			if name := l["name"]; name == nil || s.equal(d.Name, *name) {
 				rows = append(rows, d)
 			}
 		}

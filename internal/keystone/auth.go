@@ -215,7 +215,7 @@ const (
 	methodCredential = "application_credential"
 )
 
-// supportedMethods are those of the option [auth] methods by default. Of them only three are simulated.
+// supportedMethods is the default of the option [auth] methods. Three are simulated.
 var supportedMethods = []string{"external", methodPassword, methodToken, "oauth1", "mapped", methodCredential, "ec2credential"}
 
 // checkMethods removes repeated methods, and refuses those without a payload and unknown ones.

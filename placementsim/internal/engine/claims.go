@@ -276,7 +276,7 @@ func (pl *plan) checkProviders(over overlay) error {
 	var classes []*class
 	for _, claim := range pl.claims {
 		wanted := claim.allocs
-		if len(wanted) == 0 { // those of a consumer that is emptied are written with an amount of zero
+		if len(wanted) == 0 { // emptying a consumer writes its allocations with an amount of zero
 			wanted = claim.old
 		}
 		for _, a := range wanted {
