@@ -4,7 +4,6 @@ package placementsim
 
 import (
 	"bufio"
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -17,10 +16,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/differential"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -35,29 +34,7 @@ var realLauncher string
 type realPlacement struct {
 	url    string
 	client *http.Client
-	log    *lockedBuffer
-}
-
-// lockedBuffer keeps what the service logs.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// tail is the end of the log.
-func (b *lockedBuffer) tail() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	const most = 4000
-	data := b.buf.Bytes()
-	return string(data[max(0, len(data)-most):])
+	log    *differential.Log
 }
 
 func startRealPlacement(t *testing.T) *realPlacement {
@@ -81,7 +58,7 @@ func startRealPlacement(t *testing.T) *realPlacement {
 	}
 	service := &realPlacement{
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, Timeout: time.Minute},
-		log:    new(lockedBuffer),
+		log:    new(differential.Log),
 	}
 	cmd := run("-W", "ignore", "-B", "-c", realLauncher, dir)
 	cmd.Stderr = service.log
@@ -103,7 +80,7 @@ func startRealPlacement(t *testing.T) *realPlacement {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	port, notNumber := strconv.Atoi(strings.TrimSpace(line))
 	if err := errors.Join(err, notNumber); err != nil {
-		t.Fatalf("start the real Placement: %v: %s", err, service.log.tail())
+		t.Fatalf("start the real Placement: %v: %s", err, service.log.Tail())
 	}
 	service.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 	return service
@@ -114,11 +91,11 @@ func (r *realPlacement) reset(t *testing.T) {
 	t.Helper()
 	resp, err := r.client.Post(r.url+"/reset-for-oracle", "", nil)
 	if err != nil {
-		t.Fatalf("reset the real Placement: %v: %s", err, r.log.tail())
+		t.Fatalf("reset the real Placement: %v: %s", err, r.log.Tail())
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusNoContent {
-		t.Fatalf("reset the real Placement: got status %d: %s", resp.StatusCode, r.log.tail())
+		t.Fatalf("reset the real Placement: got status %d: %s", resp.StatusCode, r.log.Tail())
 	}
 }
 
@@ -174,7 +151,7 @@ func (p *oraclePair) ask(t *testing.T, req oracleRequest) (answer, string) {
 		difference = compareLimited(req, theirs, allReal, ours, allOurs)
 	}
 	if difference != "" && theirs.status == http.StatusInternalServerError {
-		difference += "\n" + p.theirs.log.tail()
+		difference += "\n" + p.theirs.log.Tail()
 	}
 	return ours, difference
 }

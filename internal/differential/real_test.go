@@ -4,7 +4,6 @@ package differential_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/internal/differential"
@@ -24,28 +22,6 @@ import (
 //
 // The stage differential of .ci/run makes the chroot. docs/testing.md has more.
 var run = differential.Flags()
-
-// lockedBuffer keeps what a service logs.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// tail is the end of the log.
-func (b *lockedBuffer) tail() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	const most = 4000
-	data := b.buf.Bytes()
-	return string(data[max(0, len(data)-most):])
-}
 
 // stateDirectory makes a directory in the chroot, and returns its path here and there.
 func stateDirectory(t *testing.T) (here, there string) {
@@ -77,7 +53,7 @@ func startRealProcess(t *testing.T, launcher string, args ...string) (url string
 		t.Fatal(err)
 	}
 	name := filepath.Base(launcher)
-	log := new(lockedBuffer)
+	log := new(differential.Log)
 	cmd := exec.Command("chroot", append([]string{run.Chroot, "/usr/bin/python3", "-W", "ignore", "-B", "-c", string(script)}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "no_proxy=127.0.0.1"}
 	cmd.Stderr = log
@@ -90,7 +66,7 @@ func startRealProcess(t *testing.T, launcher string, args ...string) (url string
 		_ = stdin.Close()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("%s logged at the end: %s", name, log.tail())
+			t.Logf("%s logged at the end: %s", name, log.Tail())
 		}
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
