@@ -44,7 +44,7 @@ func readProfile(t *testing.T, client *cyborgclient.Client) (*spawn.Attempt, err
 	if err != nil {
 		t.Fatal(err)
 	}
-	attempt, err := flow.Begin(spawn.Request{Instance: server1, ProjectID: project1, UserID: project1, Flavor: requestspec.Flavor{
+	attempt, err := flow.Begin(t.Context(), spawn.Request{Instance: server1, ProjectID: project1, UserID: project1, Flavor: requestspec.Flavor{
 		Name: "f", VCPUs: 1, MemoryMB: 1, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "mydp"},
 	}})
 	if err != nil {

@@ -159,13 +159,14 @@ func TestARescheduleAsksForMoreHosts(t *testing.T) {
 	w := newWorld(t, worldOpts{model: model, config: spawn.Config{MaxAttempts: 2}})
 	everything := request("gpu")
 	everything.Options.Limit = -1
-	all, err := w.flow.Begin(everything)
+	all, err := w.flow.Begin(t.Context(), everything)
 	if err == nil {
 		err = walk(t.Context(), all.ReadProfile, all.BuildRequest, all.FindCandidates)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	all.Unwind(t.Context())
 	a := w.beforeClaim(t, "gpu")
 	first := a.Chosen.Root
 	w.rival(t, all, first, 0)
@@ -246,7 +247,7 @@ func TestTheComputeSideAsksForNoCandidates(t *testing.T) {
 	}
 	w.rival(t, listed, handover.Alternates[0].Root, 0)
 	w.restart(t)
-	a, err := w.flow.Resume(handover, nil)
+	a, err := w.flow.Resume(t.Context(), handover, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

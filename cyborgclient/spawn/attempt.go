@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/matching"
@@ -129,89 +129,69 @@ type Attempt struct {
 
 	flow    *Flow
 	record  *recorder
-	avoided []string // providers of hosts that are not chosen
-	down    []string // names of hosts, which may be short, that are not chosen
-	stuck   stuckARQs
-	spares  []cyborgclient.ARQ   // to bind beside them
-	mdevs   []cyborgclient.ARQ   // with mediated devices of Hooks.Mdevs
-	before  placement.Allocation // that of the instance before, with Request.Running
-	claim   claimState
-	create  createState
+	journal *ledger.Journal
+	avoided []string             // providers of hosts that are not chosen
+	down    []string             // names of hosts, which may be short, that are not chosen
+	before  placement.Allocation // that of the instance before the claim, with Request.Running
 	waiter  *externalevent.Waiter
 	bound   time.Time // when the bind request ended
-	ended   bool
 
-	claimed  bool            // on Host
-	bindLost bool            // the outcome of the bind is unknown
-	resumed  bool            // from a handover
-	ours     map[string]bool // the ARQs that it has created, or that Cyborg has shown to be the instance's or no instance's
-
-	mayAsk     bool            // the candidates are Placement's answer to Request, not those of a handover
-	asked      int             // how many candidates the last query asked for; 0 before it, and for all
-	cut        bool            // there may be more candidates
-	tried      map[string]bool // roots of the hosts that were claimed on
-	passed     map[string]bool // roots of the hosts that refused the candidates of the last answer
-	tree       hostTree        // of Host
-	guestMade  bool            // a hook may have made a guest
-	guestStays bool            // it could not be destroyed
-	cleanup    cleanup         // of all unwindings so far
+	mayAsk bool            // the candidates are Placement's answer to Request, not those of a handover
+	asked  int             // how many candidates the last query asked for; 0 before it, and for all
+	cut    bool            // there may be more candidates
+	tried  map[string]bool // roots of the hosts that were claimed on
+	passed map[string]bool // roots of the hosts that refused the candidates of the last answer
+	tree   hostTree        // of Host
 }
 
-type claimState struct {
-	wanted  placement.Allocation
-	sent    bool // the claim may have been applied
-	certain bool // it was
-}
-
-// createState is that of the last create of ARQs.
-type createState struct {
-	ticket  int  // of the tracker
-	lost    bool // it was sent and its outcome is unknown
-	sought  bool // what it may have made was looked for
-	began   time.Time
-	since   time.Time // began by the server's clock, or earlier
-	missing int       // how many ARQs it may still have made
-	from    source    // the profile of the create
-	project string    // of the ARQs that it made; empty for a Cyborg that does not tell
-}
-
-// Begin returns an attempt at its first step. The error matches ErrRequest.
-func (f *Flow) Begin(request Request) (*Attempt, error) {
-	if err := checkUUID("instance", request.Instance); err != nil {
+// Begin returns an attempt at its first step. It waits while another operation on the instance is running. The error matches
+// ErrRequest, or ErrBusy if the context ends before that operation, or belongs to one of its hooks.
+func (f *Flow) Begin(ctx context.Context, request Request) (*Attempt, error) {
+	request, err := f.checkRequest(request)
+	if err != nil {
 		return nil, err
+	}
+	journal, err := f.book.Open(ctx, request.Instance)
+	if err != nil {
+		return nil, err
+	}
+	return f.newAttempt(request, journal), nil
+}
+
+func (f *Flow) newAttempt(request Request, journal *ledger.Journal) *Attempt {
+	return &Attempt{
+		Request: request, PortOf: map[string]string{}, flow: f, journal: journal, record: f.newRecorder(request.Instance, ""),
+		tried: map[string]bool{}, passed: map[string]bool{},
+	}
+}
+
+// checkRequest returns a valid request with project and user.
+func (f *Flow) checkRequest(request Request) (Request, error) {
+	if err := checkUUID("instance", request.Instance); err != nil {
+		return request, err
 	}
 	if request.Image != "" {
 		if err := checkUUID("image", request.Image); err != nil {
-			return nil, err
+			return request, err
 		}
 	}
 	if err := checkPorts(request.Ports); err != nil {
-		return nil, err
+		return request, err
 	}
 	owner := f.cyborg.owner()
 	request.ProjectID, request.UserID = cmp.Or(request.ProjectID, owner.ProjectID), cmp.Or(request.UserID, owner.UserID)
 	switch {
 	case request.ProjectID == "" || request.UserID == "":
-		return nil, fmt.Errorf("%w: neither request nor token names a project and a user", ErrRequest)
+		return request, fmt.Errorf("%w: neither request nor token names a project and a user", ErrRequest)
 	case owner.ProjectID != "" && request.ProjectID != owner.ProjectID && !owner.IsAdmin():
-		return nil, fmt.Errorf("%w: project %s is not the token's project %s, and the token has no role admin", ErrRequest, request.ProjectID, owner.ProjectID)
+		return request, fmt.Errorf("%w: project %s is not the token's project %s, and the token has no role admin", ErrRequest, request.ProjectID, owner.ProjectID)
 	}
 	if len(request.Domain) > 0 {
 		if _, err := domainxml.Read(request.Domain); err != nil { // refuse before anything is claimed
-			return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+			return request, fmt.Errorf("%w: %w", ErrRequest, err)
 		}
 	}
-	f.instances.add(request.Instance)
-	return &Attempt{Request: request, PortOf: map[string]string{}, ours: map[string]bool{}, flow: f, record: f.newRecorder(request.Instance, ""), tried: map[string]bool{}, passed: map[string]bool{}}, nil
-}
-
-// end marks the attempt as no longer running.
-func (a *Attempt) end() {
-	a.flow.arqs.remove(uuidsOf(a.ARQs)...)
-	if !a.ended {
-		a.ended = true
-		a.flow.instances.remove(a.Request.Instance)
-	}
+	return request, nil
 }
 
 // Trace returns the record so far.
@@ -219,30 +199,11 @@ func (a *Attempt) Trace() []StepTrace { return a.record.trace() }
 
 // Result returns what the instance has got; it is complete after Compose.
 func (a *Attempt) Result() *Result {
-	return &Result{
+	result := &Result{
 		Instance: a.Request.Instance, Host: a.Host, Flavor: a.Request.Flavor, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
-		Ports: a.Ports, Domain: a.Domain, Suspects: slices.Clone(a.cleanup.suspects), Leftovers: a.setAside(), Trace: a.Trace(),
+		Ports: a.Ports, Domain: a.Domain, Trace: a.Trace(),
 	}
-}
-
-// setAside are the leftovers of other hosts; none is certain before a look.
-func (a *Attempt) setAside() []Leftover {
-	var c cleanup
-	a.leaveStuck(&c)
-	return c.leftovers()
-}
-
-// lookedAt returns the result with its leftovers as Cyborg shows them now.
-func (a *Attempt) lookedAt(ctx context.Context) *Result {
-	result := a.Result()
-	if len(result.Leftovers) > 0 {
-		ctx, cancel := a.flow.detached(ctx)
-		defer cancel()
-		var c cleanup
-		a.leaveStuck(&c)
-		a.record.look(ctx, &c)
-		result.Leftovers = c.leftovers()
-	}
+	result.Leftovers, result.Suspects = remaining(a.journal)
 	return result
 }
 
@@ -277,10 +238,10 @@ func (a *Attempt) deviceStep(ctx context.Context, name Step, ready bool, after S
 // fail unwinds and returns the error of the attempt.
 func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 	a.record.failed(step, cause)
-	a.Unwind(ctx)
+	_, leftovers := a.Unwind(ctx)
 	return &Error{
 		Instance: a.Request.Instance, Step: step, Err: cause, Hosts: a.record.tried,
-		Undone: a.cleanup.undone, Leftovers: a.cleanup.leftovers(), Trace: a.Trace(),
+		Undone: namesOf(a.journal.Removed()), Leftovers: leftovers, Trace: a.Trace(),
 	}
 }
 

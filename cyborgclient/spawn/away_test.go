@@ -22,7 +22,7 @@ func TestAMomentWithoutKeystoneDoesNotEndTheWait(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
-			a, err := w.flow.Begin(request("gpu"))
+			a, err := w.flow.Begin(t.Context(), request("gpu"))
 			settled(t, err)
 			for _, step := range []func(context.Context) error{
 				a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind,

@@ -243,7 +243,7 @@ func handedOver(ctx context.Context, s *stage, conductor *world, req spawn.Reque
 
 // handOver lets the flow of a second process go on after the bind, and on other hosts. The first unwinds what it cannot hand over.
 func handOver(ctx context.Context, conductor *spawn.Flow, compute func(context.Context) (*spawn.Flow, error), req spawn.Request) (*spawn.Result, error) {
-	a, err := conductor.Begin(req)
+	a, err := conductor.Begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func handed(ctx context.Context, a *spawn.Attempt, compute func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	return flow.Resume(read, nil)
+	return flow.Resume(ctx, read, nil)
 }
 
 type computeStep struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/matching"
 )
 
@@ -17,18 +18,22 @@ import (
 // POST is never repeated; when its reply is lost, the unwinding looks for the ARQs
 // that it created. ARQs that a reschedule kept are used again.
 func (a *Attempt) CreateARQs(ctx context.Context) error {
-	return a.deviceStep(ctx, StepCreate, a.claimed, StepClaim, func(ctx context.Context) (string, error) {
-		switch {
-		case len(a.ARQs) > 0:
+	return a.deviceStep(ctx, StepCreate, a.hasClaim(), StepClaim, func(ctx context.Context) (string, error) {
+		if len(a.ARQs) > 0 {
 			return count(len(a.ARQs), "ARQ") + " kept", nil
-		case a.create.lost && !a.create.sought:
-			return "", fmt.Errorf("%w: the reply of the create was lost; Unwind looks for its ARQs", ErrOrder)
+		}
+		for _, lost := range a.journal.Effects(ledger.Create) {
+			if lost.State == ledger.Unknown && errors.Is(lost.Err, cyborgclient.ErrReplyLost) {
+				return "", fmt.Errorf("%w: the reply of the create was lost; Unwind looks for its ARQs", ErrOrder)
+			}
 		}
 		if err := a.createSpares(ctx); err != nil {
 			return "", err
 		}
 		for _, from := range a.sources() {
-			if err := a.createOf(ctx, from); err != nil {
+			arqs, err := a.createOf(ctx, from)
+			a.addARQs(arqs, from)
+			if err != nil {
 				return "", err
 			}
 		}
@@ -37,46 +42,87 @@ func (a *Attempt) CreateARQs(ctx context.Context) error {
 }
 
 // createOf creates the ARQs of one profile.
-func (a *Attempt) createOf(ctx context.Context, from source) error {
-	ticket := a.flow.arqs.beginCreate()
-	defer a.flow.arqs.endCreate(ticket)
-	a.create = createState{ // also if the client panics
-		ticket: ticket, lost: true, began: time.Now(), from: from, missing: max(1, arqCount(from.profile)),
-	}
+func (a *Attempt) createOf(ctx context.Context, from source) (arqs []cyborgclient.ARQ, err error) {
+	create := &ledger.Effect{Kind: ledger.Create, ID: from.profile.Name, Origin: &ledger.Origin{
+		Project: a.flow.cyborg.owner().ProjectID, Missing: max(1, arqCount(from.profile)), Began: time.Now(),
+	}}
 	opts := cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name}
 	if hasRegions(from.profile) {
 		opts.ImageUUID = a.Request.Image
 	}
-	arqs, err := a.flow.cyborg.CreateARQs(ctx, opts)
-	a.create.lost = errors.Is(err, cyborgclient.ErrReplyLost)
-	if err != nil {
+	err = a.journal.Do(ctx, create, func(ctx context.Context) error {
+		arqs, err = a.flow.cyborg.CreateARQs(ctx, opts)
+		for _, arq := range arqs {
+			a.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
+		}
 		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	a.holdARQs(arqs, from)
-	if len(arqs) > 0 {
-		a.create.project = arqs[0].ProjectID
-	}
+	a.journal.Settle(create, ledger.Undone, nil) // its ARQs are known
 	switch {
 	case len(arqs) == 0:
-		return fmt.Errorf("device profile %s: no accelerator requests were created", from.profile.Name)
+		return nil, fmt.Errorf("device profile %s: no accelerator requests were created", from.profile.Name)
 	case len(arqs) > 1 && from.ofPort():
-		return fmt.Errorf("port %s: the port does not support multiple devices", from.port.UUID)
+		return arqs, fmt.Errorf("port %s: the port does not support multiple devices", from.port.UUID)
 	}
-	return nil
-}
-
-// holdARQs adds the ARQs of an answer to those of the attempt.
-func (a *Attempt) holdARQs(arqs []cyborgclient.ARQ, from source) {
-	a.addARQs(arqs, from)
-	a.flow.arqs.add(uuidsOf(arqs)...)
+	return arqs, nil
 }
 
 func (a *Attempt) addARQs(arqs []cyborgclient.ARQ, from source) {
 	a.ARQs = append(slices.Clip(a.ARQs), arqs...)
 	for _, arq := range arqs {
-		a.ours[arq.UUID] = true
 		if from.ofPort() {
 			a.PortOf[arq.UUID] = from.port.UUID
+		}
+	}
+}
+
+// spares are the ARQs that the PATCH of a bind begins with, if it has to bind next to ARQs that Cyborg cannot delete: those that are
+// not the instance's.
+func (a *Attempt) spares() []*ledger.Effect {
+	return slices.DeleteFunc(a.journal.Effects(ledger.ARQ), func(e *ledger.Effect) bool {
+		return e.State != ledger.Done || slices.Contains(uuidsOf(a.ARQs), e.ID)
+	})
+}
+
+// createSpares creates spares, if the bind needs them.
+func (a *Attempt) createSpares(ctx context.Context) (err error) {
+	if len(a.stuck()) > 0 && len(a.spares()) == 0 {
+		_, err = a.createOf(ctx, a.sources()[0])
+	}
+	return err
+}
+
+// deleteSpares deletes the spares of a bind that Cyborg has accepted.
+func (a *Attempt) deleteSpares(ctx context.Context) {
+	spares := a.spares()
+	if len(spares) == 0 {
+		return
+	}
+	ctx, cancel := a.flow.detached(ctx)
+	defer cancel()
+	r := a.remover()
+	r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return slices.Contains(spares, e) })
+}
+
+// readHanded adds the ARQs that the caller has set, and asks which of the instance's are not part of a handover.
+func (a *Attempt) readHanded(ctx context.Context) {
+	a.adoptHanded()
+	if !slices.ContainsFunc(a.journal.Effects(ledger.ARQ), func(e *ledger.Effect) bool { return e.Guard == ledger.Handed }) {
+		return
+	}
+	listed, _ := a.flow.instanceARQs(ctx, a.Request.Instance) // with a service token Cyborg may show them by instance only
+	a.remover().see(listed)
+	a.nameForgotten(listed)
+}
+
+// adoptHanded adds the ARQs that the caller has set to the journal: another client has created them.
+func (a *Attempt) adoptHanded() {
+	for _, arq := range a.ARQs {
+		if a.journal.Find(ledger.ARQ, arq.UUID) == nil {
+			a.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq, Guard: ledger.Handed})
 		}
 	}
 }
@@ -123,7 +169,6 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		}
 		err := a.sendBindings(ctx)
 		a.bound = time.Now()
-		a.bindLost = errors.Is(err, cyborgclient.ErrReplyLost) && !a.bindHasEnded(ctx)
 		decision := count(len(a.Bindings), "ARQ") + " to host " + a.Host
 		if errors.Is(err, cyborgclient.ErrEventRefused) {
 			decision += "; Nova refused the event, Cyborg shows all Bound"
@@ -141,37 +186,15 @@ func (a *Attempt) Bind(ctx context.Context) error {
 	})
 }
 
-// bindHasEnded reports, for a bind whose outcome its reply does not tell, that Cyborg shows an ARQ BindFailed, where it ends, or
-// all of them Bound. It is needed only to bind the ARQs again.
-func (a *Attempt) bindHasEnded(ctx context.Context) bool {
-	if !a.flow.config.Compat.Rebind {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
-	defer cancel()
-	arqs, err := a.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
-	if err != nil {
-		return false
-	}
-	own, _ := inOrder(arqs, uuidsOf(a.ARQs))
-	bound := 0
-	for _, arq := range own {
-		switch arq.State {
-		case cyborgclient.StateBindFailed:
-			return true
-		case cyborgclient.StateBound:
-			bound++
-		}
-	}
-	return bound == len(own)
-}
-
 // sendBindings sends the PATCH. Cyborg gives the ARQs to the project of its token; an admin's token moves
 // them to the project of the instance. Only then a project is named, which needs microversion 2.1: a Cyborg
 // since 2025 refuses it of a member, also his own. Of a token whose project and role are unknown,
 // because the caller has set it, the ARQs tell the project.
 func (a *Attempt) sendBindings(ctx context.Context) error {
-	made := cmp.Or(a.create.project, a.flow.cyborg.owner().ProjectID)
+	made := a.flow.cyborg.owner().ProjectID
+	for _, arq := range a.ARQs {
+		made = cmp.Or(arq.ProjectID, made)
+	}
 	bindings := make([]cyborgclient.Binding, len(a.Bindings))
 	for i, b := range a.Bindings {
 		bindings[i] = cyborgclient.Binding{ARQ: b.ARQ, Host: a.Host, DeviceRP: b.DeviceRP, Instance: a.Request.Instance}
@@ -179,7 +202,26 @@ func (a *Attempt) sendBindings(ctx context.Context) error {
 			bindings[i].Project = a.Request.ProjectID
 		}
 	}
-	return a.bind(ctx, bindings)
+	a.adoptHanded()
+	if err := a.createSpares(ctx); err != nil { // the agent has created the ARQs itself
+		return err
+	}
+	return a.journal.Do(ctx, &ledger.Effect{Kind: ledger.Binding, ID: a.Request.Instance}, func(ctx context.Context) error {
+		return a.bind(ctx, bindings)
+	})
+}
+
+// bind sends the bindings, also for an instance that still has ARQs which Cyborg cannot delete.
+func (a *Attempt) bind(ctx context.Context, bindings []cyborgclient.Binding) error {
+	stuck := a.stuck()
+	if len(stuck) == 0 {
+		return a.flow.cyborg.BindARQs(ctx, bindings)
+	}
+	err := a.flow.cyborg.BindAdditionalARQs(ctx, bindings, a.spares()[0].ID)
+	if err != nil {
+		err = fmt.Errorf("beside ARQ %s on host %s, which could not be deleted: %w", stuck[0].ID, stuck[0].ARQ.Hostname, err)
+	}
+	return err
 }
 
 // prepareEvents registers the events before the PATCH, because Cyborg sends them

@@ -111,7 +111,7 @@ func TestTheARQOfADeadHostGoesWithTheHandover(t *testing.T) {
 	for _, creates := range []string{"the flow", "the agent"} {
 		bubble(t, creates+" creates", func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
-			a, err := w.flow.Begin(request("vgpu"))
+			a, err := w.flow.Begin(t.Context(), request("vgpu"))
 			settled(t, err)
 			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match))
 			host := a.Host
@@ -132,7 +132,7 @@ func TestTheARQOfADeadHostGoesWithTheHandover(t *testing.T) {
 			settled(t, err)
 			var read spawn.Handover
 			settled(t, json.Unmarshal(text, &read))
-			compute, err := w.flow.Resume(read, nil)
+			compute, err := w.flow.Resume(t.Context(), read, nil)
 			settled(t, err)
 			settled(t, walk(t.Context(), compute.WaitBound, compute.Compose))
 			left := compute.Result().Leftovers

@@ -90,3 +90,17 @@ func (a *Attempt) checkBound() error {
 	}
 	return nil
 }
+
+// onHost leaves out ARQs of other hosts that are not expected: those of an instance that
+// was evacuated, which Cyborg could not delete. One that is newer than those of the host is kept, because
+// the instance was moved there. If there is no other, all are kept, so that the error names their host.
+func onHost(arqs []cyborgclient.ARQ, host string, expected []string) []cyborgclient.ARQ {
+	newest := newestOn(host, arqs)
+	here := slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool {
+		return arq.Hostname != "" && host != "" && !sameHost(arq.Hostname, host) && !slices.Contains(expected, arq.UUID) && !arq.CreatedAt.After(newest.Time)
+	})
+	if len(here) == 0 {
+		return arqs
+	}
+	return here
+}

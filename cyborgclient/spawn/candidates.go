@@ -188,7 +188,9 @@ func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
 // since: this one replaces it. To an administrator the instance is of the project of its allocation.
 func (a *Attempt) readBefore(ctx context.Context) (err error) {
 	if a.before, err = a.flow.placement.Allocation(ctx, a.Request.Instance); err == nil {
-		a.before.Resources = a.flow.suspects.withoutClaim(a.Request.Instance, a.before.Resources)
+		if before, isLost := a.flow.book.LostClaim(a.Request.Instance, a.before.Resources); isLost && len(before) > 0 {
+			a.before.Resources = before
+		}
 		owner := a.flow.cyborg.owner()
 		switch {
 		case owner.IsAdmin():

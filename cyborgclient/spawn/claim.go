@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -142,6 +143,22 @@ func (a *Attempt) deviceProviders(candidate Candidate) []string {
 	return providers
 }
 
+// claimed is what was claimed for the instance; nil before it is.
+func (a *Attempt) claimed() *ledger.Effect {
+	for _, e := range a.journal.Effects(ledger.Claim) {
+		if e.State != ledger.Foreign {
+			return e
+		}
+	}
+	return nil
+}
+
+// hasClaim reports whether the chosen candidate is claimed.
+func (a *Attempt) hasClaim() bool {
+	e := a.claimed()
+	return e != nil && e.State == ledger.Done && (a.Chosen == nil || placement.Contains(e.Amount.Added, a.Chosen.Allocations))
+}
+
 // consumerGeneration reads what the instance holds already. An allocation other than
 // the claim on an earlier host, or of an earlier attempt that arrived late, is an error
 // unless Request.Running is set, because the claim would overwrite it. So is that of an instance
@@ -151,17 +168,18 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case a.flow.suspects.claimed(a.Request.Instance, held.Resources):
+	if e := a.claimed(); e != nil {
+		if shown, _ := e.In(held); shown != ledger.Present || (amountUndoer{a.remover()}).othersHaveIt(ctx, e) {
+			return nil, fmt.Errorf("%w: %w", ErrClaim, errOthersClaim)
+		}
 		return held.Generation, nil
-	case len(held.Resources) == 0 && len(a.before.Resources) == 0 && !a.claim.certain:
+	}
+	_, isLost := a.flow.book.LostClaim(a.Request.Instance, held.Resources)
+	switch {
+	case isLost, len(held.Resources) == 0 && len(a.before.Resources) == 0:
 		return held.Generation, nil
 	case len(held.Resources) == 0, len(a.before.Resources) > 0 && !sameNodes(held.Resources, a.before.Resources):
 		return nil, fmt.Errorf("%w: the instance was deleted or moved meanwhile", ErrClaim)
-	case a.claim.certain && (!a.hasClaim(held) || a.othersHaveIt(ctx)):
-		return nil, fmt.Errorf("%w: %w", ErrClaim, errOthersClaim)
-	case a.claim.certain:
-		return held.Generation, nil
 	case len(a.before.Resources) == 0:
 		return nil, fmt.Errorf("%w: the instance already has an allocation", ErrClaim)
 	}
@@ -174,44 +192,69 @@ func sameNodes(held, before placement.Resources) bool {
 	return slices.Equal(placement.NodeProviders(held), placement.NodeProviders(before))
 }
 
-// put writes the candidate beside what the instance held before. A conflict of provider
+// put writes the candidate next to what the instance held before. A conflict of provider
 // generations, or of rows in the database, is not a refusal of the claim and is retried.
 func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int) error {
-	want := placement.Allocation{
-		Resources: placement.Add(a.before.Resources, candidate.Allocations), Mappings: candidate.Mappings,
-		Project: cmp.Or(a.before.Project, a.Request.ProjectID), User: cmp.Or(a.before.User, a.Request.UserID),
-		Generation: generation,
+	claim := a.claimed()
+	if claim == nil {
+		claim = &ledger.Effect{Kind: ledger.Claim, ID: a.Request.Instance, Amount: &ledger.Amount{
+			Before: a.before.Resources, Project: cmp.Or(a.before.Project, a.Request.ProjectID), User: cmp.Or(a.before.User, a.Request.UserID),
+		}}
 	}
-	earlier := a.claim
-	a.claim = claimState{wanted: want, sent: true}
 	var err error
 	for range 4 {
-		err = a.flow.setAllocation(ctx, a.Request.Instance, want)
+		err = a.send(ctx, claim, candidate, generation)
 		if placement.EmptyConsumer(err) {
-			want.Generation = new(int)
+			generation = new(int)
 			continue
 		}
-		if placement.RecordChanged(err) && a.unchanged(ctx, want.Generation) {
+		if placement.RecordChanged(err) && a.unchanged(ctx, generation) {
 			continue
 		}
 		if !placement.ConcurrentUpdate(err) || placement.ConsumerConflict(err) {
 			break
 		}
 	}
-	if a.claim.certain = err == nil; placement.Refused(err) {
-		a.claim = earlier
-	}
 	if placement.ConsumerConflict(err) {
-		a.suspectRepeated(ctx, want, err)
+		a.suspectRepeated(ctx, placement.Add(a.before.Resources, candidate.Allocations), err)
 	}
-	if err == nil {
-		a.flow.suspects.remove(func(l Leftover) bool { // it has arrived
-			return generation != nil && l.Kind == LeftoverAllocation && l.ID == a.Request.Instance
+	if err != nil {
+		return err
+	}
+	if generation != nil { // an earlier claim with a lost reply has arrived
+		a.flow.book.Forget(func(e ledger.Effect) bool { return e.Kind == ledger.Claim && e.Instance == a.Request.Instance })
+	}
+	return a.outdate(ctx, claim, candidate)
+}
+
+// send sends a claim.
+func (a *Attempt) send(ctx context.Context, claim *ledger.Effect, candidate Candidate, generation *int) error {
+	return a.journal.Claim(ctx, claim, candidate.Allocations, generation, func(ctx context.Context) error {
+		return a.flow.placement.SetAllocation(ctx, a.Request.Instance, placement.Allocation{
+			Resources: placement.Add(claim.Amount.Before, candidate.Allocations), Mappings: candidate.Mappings,
+			Project: claim.Amount.Project, User: claim.Amount.User, Generation: generation,
 		})
-		err = a.flow.outdate(ctx, a.Request.Instance, want)
+	})
+}
+
+// outdate writes a claim again until its generation is beyond those of all changes of the
+// instance that may still arrive. The consumers of one instance begin with the same
+// generation, so that a change of an earlier one would fit this one, too.
+func (a *Attempt) outdate(ctx context.Context, claim *ledger.Effect, candidate Candidate) error {
+	late := a.flow.book.LateChange(a.Request.Instance)
+	for late != nil {
+		held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
+		if err != nil {
+			return err
+		}
+		if held.Generation != nil && *held.Generation > *late && placement.Equal(held.Resources, claim.Amount.Wanted()) {
+			break
+		}
+		if err := a.send(ctx, claim, candidate, held.Generation); err != nil {
+			return err
+		}
 	}
-	a.claimed = err == nil
-	return err
+	return nil
 }
 
 // unchanged reports that the instance's allocation has the generation still that a claim was sent with.
@@ -227,14 +270,14 @@ func (a *Attempt) unchanged(ctx context.Context, generation *int) bool {
 // was claimed. A proxy that sends a claim again when its upstream dies, as nginx does, returns
 // the answer to the second one, which the first has made outdated. It may as well be another
 // agent's, which spawns the same instance, and is left.
-func (a *Attempt) suspectRepeated(ctx context.Context, want placement.Allocation, conflict error) {
+func (a *Attempt) suspectRepeated(ctx context.Context, wanted placement.Resources, conflict error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
 	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
-	if err == nil && !placement.Equal(held.Resources, want.Resources) {
+	if err == nil && !placement.Equal(held.Resources, wanted) {
 		return
 	}
-	a.cleanup.suspect(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: conflict})
+	a.journal.Note(&ledger.Effect{Kind: ledger.Claim, ID: a.Request.Instance, Amount: &ledger.Amount{}}, conflict)
 }
 
 // mapGroups finds the provider of each group of the device profiles before any ARQ

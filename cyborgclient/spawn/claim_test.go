@@ -23,7 +23,7 @@ func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := w.flow.Begin(request("gpu"))
+	first, err := w.flow.Begin(t.Context(), request("gpu"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestACandidateHasTheNameOfItsHostOnceItIsKnown(t *testing.T) {
 		names = append(names, hosts)
 		return all
 	}
-	a, err := w.flow.Begin(req)
+	a, err := w.flow.Begin(t.Context(), req)
 	settled(t, err)
 	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select))
 	if a.Chosen.Host != "cn0" || a.Host != "cn0" {
@@ -271,7 +271,7 @@ func TestASecondDeviceIsNotClaimedBesideOneOfAnInterruptedAttempt(t *testing.T) 
 			settled(t, err)
 			req := request("gpu")
 			req.Running = true
-			a, err := s.flow.Begin(req)
+			a, err := s.flow.Begin(t.Context(), req)
 			settled(t, err)
 			for _, step := range []func(context.Context) error{a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim} {
 				settled(t, step(t.Context()))

@@ -24,7 +24,7 @@ func (a *Attempt) Compose(ctx context.Context) error {
 			return "", err
 		}
 		if a.Request.Hooks.Start == nil {
-			a.end()
+			a.journal.End()
 		}
 		decision := count(len(a.Devices), "hostdev") + ", " + count(len(a.Skipped), "handle") + " without hardware"
 		if len(a.Ports) > 0 {

@@ -447,7 +447,7 @@ func provisionGroups(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	req := request("mixed")
 	req.Flavor.ExtraSpecs["resources_net:SRIOV_NET_VF"] = "1"
-	a, err := s.flow.Begin(req)
+	a, err := s.flow.Begin(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func provisionGroups(t *testing.T) {
 func provisionWithoutProfile(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	s.cloud.ForgetRequests()
-	a, err := s.flow.Begin(spawn.Request{Instance: instance, Flavor: plainFlavor()})
+	a, err := s.flow.Begin(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
 	if err != nil {
 		t.Fatal(err)
 	}

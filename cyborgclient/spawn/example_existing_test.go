@@ -30,7 +30,7 @@ func ExampleAttempt_createdARQs() {
 		panic(err)
 	}
 
-	a, err := flow.Begin(spawn.Request{Instance: instance, Flavor: flavor("gpu")})
+	a, err := flow.Begin(ctx, spawn.Request{Instance: instance, Flavor: flavor("gpu")})
 	if err != nil {
 		panic(err)
 	}

@@ -35,7 +35,7 @@ func ExampleAttempt_Handover() {
 		fmt.Println(err)
 		return
 	}
-	attempt, err := flow.Resume(handover, nil)
+	attempt, err := flow.Resume(ctx, handover, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -60,7 +60,7 @@ func conductor(ctx context.Context, cloud *simcloud.Cloud) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := flow.Begin(spawn.Request{Instance: instance, Flavor: flavor("gpu")})
+	a, err := flow.Begin(ctx, spawn.Request{Instance: instance, Flavor: flavor("gpu")})
 	if err != nil {
 		return nil, err
 	}

@@ -223,7 +223,7 @@ func rowBuildRequestDeleted(t *testing.T) {
 		defer cancel()
 		w.intercept(t, &interceptor{n: 5, after: func(*http.Request) { cancel() }}, spawn.Config{})
 		result, err := w.flow.Run(ctx, request("gpu"))
-		w.failed(t, result, err, spawn.StepClaim, context.Canceled)
+		w.failed(t, result, err, spawn.StepCreate, context.Canceled)
 		w.checkWrites(t, claimed, unclaimed)
 	})
 }

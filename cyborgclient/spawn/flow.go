@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
@@ -32,11 +34,7 @@ type process struct {
 	novaPCI   []novaSpec
 	cloud     cloudOpts // until there are clients
 
-	arqs       tracker // of running attempts
-	deleted    deletedARQs
-	instances  tracker // of running attempts and operations
-	suspects   suspectList
-	unanswered suspectList // changes of allocations that may still arrive
+	book *ledger.Book // of what running operations have made, and of what those that have ended do not know
 }
 
 // Option configures a [Flow].
@@ -81,6 +79,7 @@ func (f *Flow) start(cyborg *cyborgclient.Client, placementClient *gophercloud.S
 	}
 	f.own = &access{Client: cyborg}
 	f.cyborg = f.own
+	f.book = ledger.NewBook(map[ledger.Kind]time.Duration{ledger.Binding: max(f.config.ARQBindingTimeout, writeTimeout)})
 	var err error
 	if f.novaPCI, err = readNovaSpecs(f.config.PCIDeviceSpec); err != nil {
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)
@@ -114,36 +113,32 @@ func (f *Flow) asOwn() *Flow { return &Flow{process: f.process, cyborg: f.own} }
 // next host is tried, up to Config.MaxAttempts hosts. A failure is an [*Error]; by
 // then everything that the attempt made has been given back or is named in it.
 func (f *Flow) Run(ctx context.Context, request Request) (*Result, error) {
-	a, err := f.attempt(ctx, request, func(a *Attempt) (Step, error) { return a.run(ctx) })
-	if err != nil {
-		return nil, err
-	}
-	return a.lookedAt(ctx), nil
-}
-
-// attempt begins an attempt and runs it. When run fails, panics or ends the
-// goroutine, as a hook of the caller may, everything is given back. The error is an
-// [*Error].
-func (f *Flow) attempt(ctx context.Context, request Request, run func(*Attempt) (Step, error)) (*Attempt, error) {
-	a, err := f.Begin(request)
+	a, err := f.Begin(ctx, request)
 	if err != nil {
 		return nil, &Error{Instance: request.Instance, Step: StepProfile, Err: err}
 	}
+	if err := a.finish(ctx, func() (Step, error) { return a.run(ctx) }); err != nil {
+		return nil, err
+	}
+	return a.Result(), nil
+}
+
+// finish runs the steps of an attempt. When run fails, panics or ends the
+// goroutine, as a hook of the caller may, everything is given back. The error is an
+// [*Error].
+func (a *Attempt) finish(ctx context.Context, run func() (Step, error)) error {
 	finished := false
 	defer func() {
 		if !finished {
 			a.Unwind(ctx)
 		}
 	}()
-	step, err := run(a)
+	step, err := run()
 	if err != nil {
 		err = a.fail(ctx, step, err)
 	}
 	finished = true
-	if err != nil {
-		return nil, err
-	}
-	return a, nil
+	return err
 }
 
 // walk runs the steps from first to last, each after the function before, if any.

@@ -46,7 +46,7 @@ func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 			own := h.ARQs[0].ARQ
 			h.ARQs[0].ARQ = victim.ARQs[0]
 			s.connect(t, s.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: tt.compat}))
-			a, err := s.flow.Resume(h, nil)
+			a, err := s.flow.Resume(t.Context(), h, nil)
 			settled(t, err)
 			if tt.waits {
 				if err := a.WaitBound(t.Context()); !errors.Is(err, spawn.ErrNotBound) {
@@ -128,7 +128,7 @@ func TestAHandoverThatContradictsItselfIsRefused(t *testing.T) {
 			if _, err := parseHandover(text); !errors.Is(err, spawn.ErrRequest) {
 				t.Errorf("got error %v, want ErrRequest", err)
 			}
-			if _, err := w.flow.Resume(h, nil); !errors.Is(err, spawn.ErrRequest) {
+			if _, err := w.flow.Resume(t.Context(), h, nil); !errors.Is(err, spawn.ErrRequest) {
 				t.Errorf("resume: got error %v, want ErrRequest", err)
 			}
 		})
@@ -154,7 +154,7 @@ func TestAnARQThatAHandoverForgetsIsNoSuccess(t *testing.T) {
 			h, err = parseHandover(text)
 			settled(t, err)
 			s.connect(t, s.cloud.Provider(t))
-			a, err := s.flow.Resume(h, nil)
+			a, err := s.flow.Resume(t.Context(), h, nil)
 			settled(t, err)
 			err = walk(t.Context(), a.WaitBound, a.Compose)
 			if !lacks {
@@ -194,7 +194,7 @@ func TestARQsThatAnotherClientCreated(t *testing.T) {
 			for _, arq := range arqs[tt.take:] {
 				settled(t, w.cyborg.DeleteARQs(t.Context(), []string{arq.UUID}))
 			}
-			a, err := w.flow.Begin(request("mixed"))
+			a, err := w.flow.Begin(t.Context(), request("mixed"))
 			settled(t, err)
 			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
 			a.ARQs = arqs[:tt.take]
@@ -235,7 +235,7 @@ func TestTheARQOfAnotherInstanceIsNotGivenBack(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			victim := s.spawn(t, "gpu")
-			a, err := s.flow.Begin(secondInstanceRequest("gpu"))
+			a, err := s.flow.Begin(t.Context(), secondInstanceRequest("gpu"))
 			settled(t, err)
 			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
 			a.ARQs = s.arqs(t, victim)

@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/matching"
@@ -64,13 +66,14 @@ type KeptARQ struct {
 // Unwind still works, in case the other side cannot be reached. The error matches
 // ErrOrder before Bind.
 func (a *Attempt) Handover() (Handover, error) {
-	if err := a.needs(a.claimed && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
+	if err := a.needs(a.hasClaim() && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
 		return Handover{}, err
 	}
+	claim := a.claimed().Amount
 	h := Handover{
 		Instance: a.Request.Instance, Host: a.Host, ARQs: slices.Clone(a.Bindings), PortOf: maps.Clone(a.PortOf),
-		Flavor: a.Request.Flavor, Ports: a.Request.Ports, Claimed: a.claim.wanted.Resources, Before: a.before.Resources, Generation: a.claim.wanted.Generation,
-		ProjectID: a.claim.wanted.Project, UserID: a.claim.wanted.User, Image: a.Request.Image,
+		Flavor: a.Request.Flavor, Ports: a.Request.Ports, Claimed: claim.Wanted(), Before: claim.Before, Generation: claim.Replaced(),
+		ProjectID: claim.Project, UserID: claim.User, Image: a.Request.Image,
 	}
 	if a.Profile != nil {
 		h.DeviceProfile = a.Profile.Name
@@ -81,8 +84,8 @@ func (a *Attempt) Handover() (Handover, error) {
 			h.Alternates = append(h.Alternates, candidate)
 		}
 	}
-	for _, arq := range a.stuck.arqs {
-		h.Kept = append(h.Kept, KeptARQ{arq.UUID, arq.Hostname, a.stuck.errs[arq.UUID].Error()})
+	for _, e := range a.stuck() {
+		h.Kept = append(h.Kept, KeptARQ{e.ID, e.ARQ.Hostname, e.Err.Error()})
 	}
 	for _, from := range a.sources() {
 		if !slices.ContainsFunc(h.Profiles, func(p requestspec.Profile) bool { return p.Name == from.profile.Name }) {
@@ -90,7 +93,7 @@ func (a *Attempt) Handover() (Handover, error) {
 		}
 	}
 	a.closeWaiter()
-	a.end()
+	a.journal.End()
 	return h, nil
 }
 
@@ -298,7 +301,7 @@ func (h Handover) profile(name string) (requestspec.Profile, error) {
 // that are not shown as left. An ARQ of the instance that the handover does not name is a suspect, too. The binding timeout starts here, as in
 // nova-compute. An empty domain is made from the flavor. After an error, which
 // matches ErrRequest, nothing is given back, because the handover is unusable.
-func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
+func (f *Flow) Resume(ctx context.Context, h Handover, domain []byte) (*Attempt, error) {
 	if err := h.check(); err != nil {
 		return nil, err
 	}
@@ -307,21 +310,34 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 			return nil, fmt.Errorf("%w: instance %s: %w", ErrRequest, h.Instance, err)
 		}
 	}
-	a := &Attempt{
-		Request: Request{
-			Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
-			Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
-		},
-		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.Profile{}, tried: map[string]bool{}, passed: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
-		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(), resumed: true, ours: map[string]bool{},
-		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
-		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed, Generation: h.Generation}, sent: true, certain: true},
+	journal, err := f.book.Open(ctx, h.Instance)
+	if err != nil {
+		return nil, err
 	}
+	a, err := f.resume(h, domain, journal)
+	if err != nil {
+		journal.End()
+	}
+	return a, err
+}
+
+func (f *Flow) resume(h Handover, domain []byte, journal *ledger.Journal) (*Attempt, error) {
+	a := f.newAttempt(Request{
+		Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
+		Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
+	}, journal)
+	a.record = f.newRecorder(h.Instance, h.Host)
+	a.Host, a.Candidates, a.Bindings, a.bound, a.PortProfiles = h.Host, h.Alternates, h.ARQs, time.Now(), map[string]requestspec.Profile{}
+	a.before = placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID}
+	journal.Adopt(&ledger.Effect{Kind: ledger.Claim, ID: h.Instance, Amount: ledger.Replacing(h.Generation, &ledger.Amount{
+		Before: h.Before, Added: placement.Subtract(h.Claimed, h.Before), Project: h.ProjectID, User: h.UserID,
+	})})
 	for _, bound := range h.ARQs {
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group, DeviceProfileName: h.DeviceProfile})
 	}
 	for _, kept := range h.Kept {
-		a.stuck.add(cyborgclient.ARQ{UUID: kept.ARQ, Hostname: kept.Host}, errors.New(kept.Reason))
+		e := journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: kept.ARQ, ARQ: &cyborgclient.ARQ{UUID: kept.ARQ, Hostname: kept.Host}})
+		journal.Settle(e, ledger.Left, errors.New(kept.Reason))
 	}
 	maps.Copy(a.PortOf, h.PortOf)
 	ports := a.portARQs()
@@ -333,7 +349,10 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 	if err := a.resumeProfiles(h); err != nil {
 		return nil, err
 	}
-	f.instances.add(h.Instance)
+	a.adoptHanded()
+	if len(h.ARQs) > 0 {
+		journal.Adopt(&ledger.Effect{Kind: ledger.Binding, ID: h.Instance})
+	}
 	return a, nil
 }
 

@@ -21,7 +21,7 @@ import (
 // conduct walks the conductor's side and returns the JSON that it passes on.
 func (w *world) conduct(t *testing.T, req spawn.Request) []byte {
 	t.Helper()
-	a, err := w.flow.Begin(req)
+	a, err := w.flow.Begin(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestAHandoverOfSharedMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := w.flow.Resume(h, nil)
+		a, err := w.flow.Resume(t.Context(), h, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestAHandoverOfSharedMemory(t *testing.T) {
 			delete(classes, sharedMemory)
 		}
 		maps.DeleteFunc(h.Claimed, func(_ string, classes map[string]int) bool { return len(classes) == 0 })
-		if _, err := w.flow.Resume(h, nil); !errors.Is(err, spawn.ErrRequest) || !errors.Is(err, matching.ErrNoMapping) {
+		if _, err := w.flow.Resume(t.Context(), h, nil); !errors.Is(err, spawn.ErrRequest) || !errors.Is(err, matching.ErrNoMapping) {
 			t.Errorf("without the memory in the claim: got error %v, want ErrRequest and ErrNoMapping", err)
 		}
 	})
@@ -108,7 +108,7 @@ func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a, err := w.flow.Resume(handover, nil)
+				a, err := w.flow.Resume(t.Context(), handover, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +150,7 @@ func TestTheComputeSideKeepsTheAllocationOfARunningInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := w.flow.Resume(handover, nil)
+	a, err := w.flow.Resume(t.Context(), handover, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,10 +207,10 @@ func TestABadHandoverIsRefused(t *testing.T) {
 	}
 	nameless := handover
 	nameless.Profiles = nil
-	if _, err := w.flow.Resume(nameless, nil); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), `device profile "gpu"`) {
+	if _, err := w.flow.Resume(t.Context(), nameless, nil); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), `device profile "gpu"`) {
 		t.Errorf("alternates without profiles: got error %v, want ErrRequest", err)
 	}
-	if _, err := w.flow.Resume(handover, []byte("<network/>")); !errors.Is(err, spawn.ErrRequest) {
+	if _, err := w.flow.Resume(t.Context(), handover, []byte("<network/>")); !errors.Is(err, spawn.ErrRequest) {
 		t.Errorf("bad domain: got error %v, want ErrRequest", err)
 	}
 }
@@ -232,7 +232,7 @@ func goToAlternate(t *testing.T, conductor, compute spawn.Compat) {
 		t.Fatal(err)
 	}
 	w.connect(t, w.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: compute})) // another process
-	a, err := w.flow.Resume(handover, nil)
+	a, err := w.flow.Resume(t.Context(), handover, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

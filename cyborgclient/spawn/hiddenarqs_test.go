@@ -226,7 +226,7 @@ func TestTheARQsOfAHandoverAreDeletedOrNamed(t *testing.T) {
 				provider = withSetToken(t, provider)
 			}
 			s.connect(t, provider)
-			a, err := s.flow.Resume(h, nil)
+			a, err := s.flow.Resume(t.Context(), h, nil)
 			settled(t, err)
 			if tt.waits {
 				_ = a.WaitBound(t.Context())
@@ -254,7 +254,7 @@ func TestAnARQOfAHandoverThatWasShownIsNotHidden(t *testing.T) {
 		h, err := parseHandover(s.conduct(t, request("gpu")))
 		settled(t, err)
 		s.connect(t, withSetToken(t, s.cloud.Provider(t)))
-		a, err := s.flow.Resume(h, nil)
+		a, err := s.flow.Resume(t.Context(), h, nil)
 		settled(t, err)
 		s.fail(t, fault.Rule{Operation: fault.ARQDelete, Times: -1, Action: fault.Drop, When: fault.After})
 		_, left := a.Unwind(t.Context())

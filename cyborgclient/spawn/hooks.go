@@ -3,9 +3,9 @@ package spawn
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
 // Hooks are the caller's steps of a build, which nova-compute runs between and after
@@ -53,7 +53,7 @@ func (a *Attempt) hook(ctx context.Context, name Step, hook func(context.Context
 		return nil
 	}
 	return a.record.step(ctx, name, func(ctx context.Context) (string, error) {
-		if err := hook(ctx, a); err != nil {
+		if err := hook(a.journal.Inside(ctx), a); err != nil {
 			return "", fmt.Errorf("host %s: %w", a.Host, err)
 		}
 		return "done on host " + a.Host, nil
@@ -70,21 +70,19 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 		if err := a.needs(len(a.Domain) > 0, StepCompose); err != nil {
 			return "", err
 		}
-		a.guestMade = true
-		if err := start(ctx, a.Result()); err != nil {
+		guest := &ledger.Effect{Kind: ledger.Guest, ID: a.Request.Instance, Holds: a.journal.Numbers()}
+		err := a.journal.Do(ctx, guest, func(ctx context.Context) error { return start(a.journal.Inside(ctx), a.Result()) })
+		if err != nil {
 			return "", fmt.Errorf("host %s: %w", a.Host, err)
 		}
-		a.end()
+		a.journal.End()
 		return "started on host " + a.Host, nil
 	})
 }
 
 // createMdevs runs [Hooks.Mdevs] for each mediated device.
 func (a *Attempt) createMdevs(ctx context.Context, arqs []cyborgclient.ARQ) error {
-	if a.Request.Hooks.Mdevs != nil {
-		a.mdevs = slices.Concat(a.mdevs, arqs)
-	}
-	return createMdevs(ctx, a.Request.Hooks.Mdevs, a.instance(), arqs)
+	return createMdevs(ctx, a.journal, a.Request.Hooks.Mdevs, a.instance(), arqs)
 }
 
 // instance is the instance of the attempt as hooks get it.

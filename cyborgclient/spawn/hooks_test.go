@@ -186,7 +186,7 @@ func TestPortsPassWithTheHandover(t *testing.T) {
 	if diff := cmp.Diff(handover, parsed, cmpopts.IgnoreUnexported(spawn.Candidate{})); diff != "" {
 		t.Errorf("handover after JSON (-want +got):\n%s", diff)
 	}
-	b, err := w.flow.Resume(parsed, nil)
+	b, err := w.flow.Resume(t.Context(), parsed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestPortsPassWithTheHandover(t *testing.T) {
 	w.checkPromise(t, b.Result(), nil)
 
 	parsed.Ports = nil
-	if _, err := w.flow.Resume(parsed, nil); !errors.Is(err, spawn.ErrRequest) {
+	if _, err := w.flow.Resume(t.Context(), parsed, nil); !errors.Is(err, spawn.ErrRequest) {
 		t.Errorf("an ARQ of a port that is not given: %v, want ErrRequest", err)
 	}
 }

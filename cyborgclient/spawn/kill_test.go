@@ -181,7 +181,7 @@ func TestUnwindAfterEachStepLeavesNothing(t *testing.T) {
 		t.Run(fmt.Sprintf("%d steps", n), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, worldOpts{})
-			attempt, err := w.flow.Begin(request("mixed"))
+			attempt, err := w.flow.Begin(t.Context(), request("mixed"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +211,7 @@ func TestStepsCalledTooEarlyAreRefused(t *testing.T) {
 		t.Error("a guest without a domain was started")
 		return nil
 	}
-	attempt, err := w.flow.Begin(req)
+	attempt, err := w.flow.Begin(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}

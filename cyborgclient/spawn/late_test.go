@@ -473,17 +473,15 @@ func TestAnExclusiveProjectFreesPartOfACreate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		const create = 6 // profile, candidates, provider, allocations, PUT, POST
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
 		w.intercept(t, &interceptor{n: create, after: func(*http.Request) {
 			arqs := w.cloud.Cyborg.ARQs()
 			if err := w.neighbour(t, spawn.Config{}).cyborg.DeleteARQs(t.Context(), []string{arqs[1].UUID}); err != nil {
 				t.Error(err)
 			}
-			cancel()
-		}}, alone)
+		}}, spawn.Config{ExclusiveProject: true, MaxAttempts: 1})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
 		began := time.Now()
-		_, err := w.flow.Run(ctx, request("mixed"))
+		_, err := w.flow.Run(t.Context(), request("mixed"))
 		var failure *spawn.Error
 		if !errors.As(err, &failure) || len(failure.Leftovers) != 1 || failure.Leftovers[0].Count != 1 || failure.Leftovers[0].Certain {
 			t.Fatalf("got error %v, want up to 1 ARQ as a suspect", err)

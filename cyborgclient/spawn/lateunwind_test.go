@@ -15,17 +15,19 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-// handOver walks an attempt up to its handover, and returns both sides of it.
+// handOver walks an attempt up to its handover, and returns both sides of it, of two processes.
 func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *spawn.Attempt) {
 	t.Helper()
-	conductor, err := w.flow.Begin(req)
+	conductor, err := w.flow.Begin(t.Context(), req)
 	settled(t, err)
 	settled(t, walk(t.Context(), conductor.ReadProfile, conductor.BuildRequest, conductor.FindCandidates, conductor.Select,
 		conductor.Claim, conductor.CreateARQs, conductor.Match, conductor.Bind))
 	handover, err := conductor.Handover()
 	settled(t, err)
-	compute, err = w.flow.Resume(handover, nil)
+	w.restart(t)
+	compute, err = w.flow.Resume(t.Context(), handover, nil)
 	settled(t, err)
+	w.restart(t)
 	return conductor, compute
 }
 
@@ -213,11 +215,11 @@ func TestARefusedAttachmentLeavesThatOfAnotherAgent(t *testing.T) {
 		settled(t, err)
 		req := request("gpu")
 		req.Running = true
-		a, err := w.flow.Begin(req)
+		a, err := w.flow.Begin(t.Context(), req)
 		settled(t, err)
 		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select))
 		w.restart(t)
-		b, err := w.flow.Begin(req)
+		b, err := w.flow.Begin(t.Context(), req)
 		settled(t, err)
 		settled(t, walk(t.Context(), b.ReadProfile, b.BuildRequest, b.FindCandidates, b.Select))
 		settled(t, walk(t.Context(), a.Claim, a.CreateARQs, a.Match))

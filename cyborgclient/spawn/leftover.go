@@ -1,15 +1,12 @@
 package spawn
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
 // LeftoverKind says what a [Leftover] is.
@@ -95,161 +92,95 @@ func (l Leftover) same(other Leftover) bool {
 	return l.Kind == other.Kind && l.ID == other.ID && l.Instance == other.Instance && l.Seq == other.Seq
 }
 
-const (
-	suspectLifetime = time.Hour
-	maxSuspects     = 4096
-)
-
-// suspectList holds the suspects of the last hour, the oldest first.
-type suspectList struct {
-	mu   sync.Mutex
-	list []suspect
+// leftoverKinds are the kinds of what remains of effects, in the order in which they are named. A binding remains with its ARQs, the
+// definition of a mediated device with its ARQ.
+var leftoverKinds = []struct {
+	effect ledger.Kind
+	kind   LeftoverKind
+}{
+	{ledger.Guest, LeftoverGuest}, {ledger.ARQ, LeftoverARQ}, {ledger.Listed, LeftoverARQs}, {ledger.Claim, LeftoverAllocation},
+	{ledger.Part, LeftoverAllocation}, {ledger.Consumer, LeftoverAllocation}, {ledger.NovaMdev, LeftoverMdev}, {ledger.Create, LeftoverCreate},
 }
 
-type suspect struct {
-	Leftover
-	until         time.Time
-	claim, before placement.Resources // of a claim, and what the instance held before
-
-	generation int // that a change needs
-}
-
-func (s *suspectList) add(leftovers []Leftover) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	for _, l := range leftovers {
-		if !slices.ContainsFunc(s.list, func(known suspect) bool { return known.same(l) }) {
-			s.list = append(s.list, suspect{Leftover: l, until: time.Now().Add(suspectLifetime)})
+// leftoverKindOf returns the kind of what remains of an effect.
+func leftoverKindOf(kind ledger.Kind) LeftoverKind {
+	for _, k := range leftoverKinds {
+		if k.effect == kind {
+			return k.kind
 		}
 	}
-	s.list = s.list[max(0, len(s.list)-maxSuspects):]
+	return LeftoverMdev
 }
 
-// addClaim adds a claim that may still arrive.
-func (s *suspectList) addClaim(l Leftover, claim, before placement.Resources) {
-	s.add([]Leftover{l})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, known := range s.list {
-		if known.same(l) {
-			s.list[i].claim, s.list[i].before = placement.Clone(claim), placement.Clone(before)
+// leftoverOf describes an effect that remains.
+func leftoverOf(e ledger.Effect) Leftover {
+	l := Leftover{Kind: leftoverKindOf(e.Kind), ID: e.ID, Instance: e.Instance, Certain: e.State == ledger.Left, Err: e.Err}
+	if e.Origin != nil {
+		l.Seq, l.Count, l.ProjectID, l.Since = e.Seq, e.Origin.Missing, e.Origin.Project, e.Origin.Since
+		if l.Since.IsZero() {
+			l.Since = e.Origin.Began.Add(-clockSkew)
 		}
 	}
+	if l.Err == nil {
+		l.Err = errReplyLost
+	}
+	return l
 }
 
-// addChange adds a change of what an instance holds, with the generation that it needs.
-func (s *suspectList) addChange(instance string, generation int) {
-	l := Leftover{Kind: LeftoverAllocation, ID: instance}
-	s.add([]Leftover{l})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, known := range s.list {
-		if known.same(l) {
-			s.list[i].generation, s.list[i].until = max(known.generation, generation), time.Now().Add(suspectLifetime)
+// leftoversOf returns what remains of the effects of a journal, and the suspects.
+func leftoversOf(j *ledger.Journal) []Leftover {
+	left, suspects := remaining(j)
+	return append(left, suspects...)
+}
+
+// remaining returns what could not be removed of the effects of a journal, and what is not known: guests, ARQs, allocations.
+func remaining(j *ledger.Journal) (left, suspects []Leftover) {
+	for _, k := range leftoverKinds {
+		for _, e := range j.Effects(k.effect) {
+			switch {
+			case e.Kind == ledger.Listed && len(j.Effects(ledger.ARQ)) > 0: // they are named
+			case isSuspect(*e):
+				suspects = append(suspects, leftoverOf(*e))
+			case e.State == ledger.Left, e.State == ledger.Unknown, e.State == ledger.Undoing:
+				left = append(left, leftoverOf(*e))
+			}
 		}
 	}
+	return left, suspects
 }
 
-// newestChange returns the highest generation that a change of what an instance holds
-// needs.
-func (s *suspectList) newestChange(instance string) (generation int, found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	i := slices.IndexFunc(s.list, func(known suspect) bool { return known.Kind == LeftoverAllocation && known.ID == instance })
-	if i < 0 {
-		return 0, false
+// isSuspect reports whether an effect is another client's, perhaps, or may still appear.
+func isSuspect(e ledger.Effect) bool {
+	return e.State == ledger.Foreign || e.State == ledger.Unknown && (e.Kind == ledger.Create || e.Kind == ledger.Claim && e.Amount.Added == nil)
+}
+
+// namesOf returns what was removed as the texts of [Error.Undone].
+func namesOf(removed []*ledger.Effect) []string {
+	var names []string
+	for _, e := range removed {
+		switch e.Kind {
+		case ledger.Mdev:
+		case ledger.Part:
+			names = append(names, "part of allocation "+e.ID)
+		case ledger.Binding:
+			names = append(names, "bindings of instance "+e.ID)
+		default:
+			l := leftoverOf(*e)
+			names = append(names, string(l.Kind)+" "+l.ID)
+		}
 	}
-	return s.list[i].generation, true
-}
-
-// claimed reports whether what an instance holds is such a claim.
-func (s *suspectList) claimed(instance string, held placement.Resources) bool {
-	_, found := s.findClaim(instance, held)
-	return found
-}
-
-// withoutClaim returns what an instance held before such a claim, if it held something, or what it
-// holds.
-func (s *suspectList) withoutClaim(instance string, held placement.Resources) placement.Resources {
-	if claim, found := s.findClaim(instance, held); found && len(claim.before) > 0 {
-		return claim.before
-	}
-	return held
-}
-
-func (s *suspectList) findClaim(instance string, held placement.Resources) (claim suspect, found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	i := slices.IndexFunc(s.list, func(known suspect) bool {
-		return known.Kind == LeftoverAllocation && known.ID == instance && len(held) > 0 && placement.Equal(known.claim, held)
-	})
-	if i < 0 {
-		return suspect{}, false
-	}
-	return s.list[i], true
-}
-
-// remove removes what a function reports as settled.
-func (s *suspectList) remove(settled func(Leftover) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.list = slices.DeleteFunc(s.list, func(known suspect) bool { return settled(known.Leftover) })
-}
-
-func (s *suspectList) all() []Leftover {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	all := make([]Leftover, len(s.list))
-	for i, known := range s.list {
-		all[i] = known.Leftover
-	}
-	return all
-}
-
-func (s *suspectList) expire() {
-	now := time.Now()
-	s.list = slices.DeleteFunc(s.list, func(known suspect) bool { return !now.Before(known.until) })
+	return names
 }
 
 // Suspects lists, the oldest first, what requests of the last hour with an unknown outcome may have
 // made, in [Error.Leftovers] or [Result.Suspects] of an attempt, and what no one has seen since.
 // [Flow.Reconcile] finds it once it exists.
-func (f *Flow) Suspects() []Leftover { return f.suspects.all() }
-
-// look reads once whether the leftovers to try again exist; no other code sets their Certain. After a failed read the others
-// of the same kind are not certain, either.
-func (f *Flow) look(ctx context.Context, c *cleanup) {
-	unread := map[LeftoverKind]bool{}
-	for i, l := range c.left {
-		c.left[i].Certain = false
-		if unread[l.Kind] {
-			continue
+func (f *Flow) Suspects() []Leftover {
+	var suspects []Leftover
+	for _, e := range f.book.Uncertain() {
+		if isSuspect(e) && !slices.ContainsFunc(suspects, leftoverOf(e).same) {
+			suspects = append(suspects, leftoverOf(e))
 		}
-		exists, err := f.exists(ctx, l)
-		c.left[i].Certain, unread[l.Kind] = exists && err == nil, err != nil
 	}
-}
-
-// exists reads whether a leftover exists.
-func (f *Flow) exists(ctx context.Context, l left) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/unwindStages/3)
-	defer cancel()
-	switch {
-	case l.look != nil:
-		return l.look(ctx)
-	case l.Kind == LeftoverARQ:
-		arq, err := f.findARQ(ctx, l.ID)
-		return arq != nil, err
-	case l.Kind == LeftoverARQs:
-		arqs, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: l.ID})
-		return len(arqs) > 0, err
-	case l.Kind == LeftoverAllocation:
-		held, err := f.placement.Allocation(ctx, l.ID)
-		return len(held.Resources) > 0, err
-	}
-	return false, nil
+	return suspects
 }

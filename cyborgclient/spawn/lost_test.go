@@ -113,7 +113,7 @@ func (w *world) beginCreate(t *testing.T, instance string) *spawn.Attempt {
 	t.Helper()
 	req := request("gpu")
 	req.Instance = instance
-	a, err := w.flow.Begin(req)
+	a, err := w.flow.Begin(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}

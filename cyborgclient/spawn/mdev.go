@@ -2,11 +2,10 @@ package spawn
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
 // MdevCreator creates the mediated devices of ARQs, in place of Cyborg's agent. It is [Hooks].Mdevs of a
@@ -41,12 +40,20 @@ type MdevRemover interface {
 }
 
 // createMdevs creates the mediated devices of ARQs of an instance; a nil creator creates none.
-func createMdevs(ctx context.Context, creator MdevCreator, i Instance, arqs []cyborgclient.ARQ) error {
+func createMdevs(ctx context.Context, journal *ledger.Journal, creator MdevCreator, i Instance, arqs []cyborgclient.ARQ) error {
 	if creator == nil {
 		return nil
 	}
 	for _, arq := range arqs {
-		if err := creator.CreateMdev(ctx, i.where(arq), arq); err != nil {
+		mdev := journal.Find(ledger.Mdev, arq.UUID)
+		if mdev == nil || !mdev.Pending() {
+			mdev = &ledger.Effect{Kind: ledger.Mdev, ID: arq.UUID, ARQ: &arq}
+			if e := journal.Find(ledger.ARQ, arq.UUID); e != nil {
+				mdev.Holds = []int{e.Seq}
+			}
+		}
+		err := journal.Do(ctx, mdev, func(ctx context.Context) error { return creator.CreateMdev(journal.Inside(ctx), i.where(arq), arq) })
+		if err != nil {
 			return fmt.Errorf("mediated device of ARQ %s: %w", arq.UUID, err)
 		}
 	}
@@ -60,28 +67,4 @@ func (i Instance) where(arq cyborgclient.ARQ) Instance {
 		i.Host = arq.Hostname
 	}
 	return i
-}
-
-// removeMdevs removes what a creator has made of mediated devices besides the devices, if it can. It adds the ARQs whose
-// devices it could not to those that are kept, with the reason, also when the hook panics or ends the goroutine.
-func (f *Flow) removeMdevs(ctx context.Context, creator MdevCreator, i Instance, arqs []cyborgclient.ARQ, kept map[string]error) {
-	remover, ok := creator.(MdevRemover)
-	if !ok {
-		return
-	}
-	defined := slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool {
-		return arq.AttachHandleType != cyborgclient.HandleMDEV || arq.AttachHandleUUID == ""
-	})
-	for _, arq := range defined {
-		kept[arq.UUID] = errors.New("RemoveMdev did not return")
-	}
-	for _, arq := range defined {
-		there := i.where(arq)
-		err := f.tryDelete(ctx, func(ctx context.Context) error { return remover.RemoveMdev(ctx, there, arq) })
-		if err == nil {
-			delete(kept, arq.UUID)
-			continue
-		}
-		kept[arq.UUID] = fmt.Errorf("remove the definition of its mediated device %s on host %s: %w", arq.AttachHandleUUID, there.Host, err)
-	}
 }

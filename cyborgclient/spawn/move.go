@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -72,7 +73,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		return nil, o.powerOn(ctx, OpUnshelve, i, o.start)
 	}
 	var result *Result
-	err := o.do(OpUnshelve, i, func() error {
+	err := o.do(ctx, OpUnshelve, i, func(ctx context.Context, r *remover) error {
 		if i.hasPort() { // Nova blocks the shelving of such an instance
 			return &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: http.StatusBadRequest, Text: portsBlocked}
 		}
@@ -80,12 +81,11 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if err != nil {
 			return err
 		}
-		stuck, err := o.freeLeftovers(ctx, i, opts.Down)
-		if err != nil {
+		if err := o.freeLeftovers(ctx, r, i, opts.Down); err != nil {
 			return err
 		}
-		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) {
-			a.stuck, a.down = stuck, opts.Down
+		a, err := o.attempt(ctx, r, o.request(i, opts), func(a *Attempt) (Step, error) {
+			a.down = opts.Down
 			if err := a.avoid(ctx, opts.Down, nil); err != nil {
 				return StepCandidates, err
 			}
@@ -94,57 +94,78 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if err != nil {
 			return err
 		}
-		if len(a.stuck.arqs) > 0 {
-			err = a.record.cleanUp(ctx, "not everything of an earlier host could be given up", func(_ context.Context, c *cleanup) { a.leaveStuck(c) })
-		}
 		result = a.Result()
-		result.Leftovers = leftoversIn(err)
-		return err
+		return a.remains("not everything of an earlier host could be given up")
 	})
 	return result, err
 }
 
+// attempt runs an attempt as a part of an operation. The error is an [*Error].
+func (o *Operations) attempt(ctx context.Context, r *remover, request Request, run func(*Attempt) (Step, error)) (*Attempt, error) {
+	request, err := o.flow.checkRequest(request)
+	if err != nil {
+		return nil, &Error{Instance: request.Instance, Step: StepProfile, Err: err}
+	}
+	a := o.flow.newAttempt(request, r.journal)
+	a.record, r.record.host = r.record, "" // until one is chosen
+	return a, a.finish(ctx, func() (Step, error) { return run(a) })
+}
+
+// remains is the error of an attempt that has succeeded, and names what remains of another host.
+func (a *Attempt) remains(cause string) error {
+	leftovers, _ := remaining(a.journal)
+	if len(leftovers) == 0 {
+		return nil
+	}
+	return &Error{
+		Instance: a.Request.Instance, Step: StepUnwind, Err: errors.New(cause), Undone: namesOf(a.journal.Removed()), Leftovers: leftovers, Trace: a.Trace(),
+	}
+}
+
 // freeLeftovers deletes the ARQs and the allocation that an offloaded instance still has,
 // after a failure that named them: Cyborg would refuse to bind others. The claim may have
-// come true since. It returns the ARQs that need the agent of a host that is down.
-func (o *Operations) freeLeftovers(ctx context.Context, i Instance, down []string) (stuck stuckARQs, err error) {
+// come true since. ARQs that need the agent of a host that is down remain.
+func (o *Operations) freeLeftovers(ctx context.Context, r *remover, i Instance, down []string) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	var refused error
-	err = o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
-		arqs, err := o.flow.instanceARQs(ctx, i.UUID)
-		if err != nil {
-			c.addAll(i.UUID, err)
-			return
+	const cause = "what it held on an earlier host could not be freed"
+	arqs, unlisted := o.flow.instanceARQs(ctx, i.UUID)
+	if unlisted == nil {
+		if _, err := o.oldGuests(ctx, i, arqs, down); err != nil {
+			return err
 		}
-		if _, refused = o.oldGuests(ctx, i, arqs, down); refused != nil {
-			return
+	}
+	held, unread := o.flow.allocation(ctx, i.UUID)
+	if err := errors.Join(unlisted, unread); err != nil {
+		r.journal.Settle(r.journal.Adopt(&ledger.Effect{Kind: ledger.Listed, ID: i.UUID}), ledger.Unknown, err)
+		r.journal.Settle(r.journal.Adopt(&ledger.Effect{Kind: ledger.Consumer, ID: i.UUID, Amount: &ledger.Amount{}}), ledger.Unknown, err)
+		return r.cleanUp(ctx, cause, func(*ledger.Effect) bool { return false })
+	}
+	if err := o.refuseGuests(ctx, i, held.Resources, down); err != nil {
+		return err
+	}
+	if err := o.flow.checkShown(ctx, held, arqs); err != nil {
+		return err
+	}
+	r.impatient = true
+	consumer := r.adoptConsumer(held)
+	mayStay := func(arq cyborgclient.ARQ) bool { return mayBeMediated(arq) && isAmong(down, arq.Hostname) }
+	for _, arq := range arqs {
+		e := r.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
+		switch {
+		case !mayStay(arq):
+			r.journal.Change(func() { e.Holds = consumer })
+			r.adoptMdev(e)
+		case !isAmong(down, arq.Hostname):
+			r.adoptMdev(e)
 		}
-		held, err := o.flow.allocation(ctx, i.UUID)
-		if err != nil {
-			c.addAll(i.UUID, err)
-			return
-		}
-		if refused = o.refuseGuests(ctx, i, held.Resources, down); refused == nil {
-			refused = o.flow.checkShown(ctx, held, arqs)
-		}
-		if refused != nil {
-			return
-		}
-		isDown := func(arq cyborgclient.ARQ) bool { return isAmong(down, arq.Hostname) }
-		kept := map[string]error{}
-		o.flow.removeMdevs(ctx, o.mdevCreator(), i, slices.DeleteFunc(slices.Clone(arqs), isDown), kept)
-		stuck.arqs, stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true}, kept)
-		if slices.ContainsFunc(stuck.arqs, func(arq cyborgclient.ARQ) bool { return !mayBeMediated(arq) || !isAmong(down, arq.Hostname) }) {
-			c.addARQs(uuidsOf(stuck.arqs), stuck.errs)
-			if len(held.Resources) > 0 {
-				c.add(LeftoverAllocation, i.UUID, errARQsStay)
-			}
-			return
-		}
-		o.flow.deleteAllocation(ctx, i.UUID, &held, c)
-	})
-	return stuck, cmp.Or(refused, err)
+	}
+	err := r.cleanUp(ctx, cause, nil)
+	isHarmless := func(e *ledger.Effect) bool { return e.Kind == ledger.ARQ && mayStay(*e.ARQ) }
+	if len(slices.DeleteFunc(r.journal.Effects(), isHarmless)) == 0 {
+		return nil
+	}
+	return err
 }
 
 // oldGuests asks the other hosts on which an instance has ARQs, but for those that are down, for
@@ -255,11 +276,11 @@ func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 // that up; without one its error matches ErrNoCandidates and names the host, which Reconcile frees.
 func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	var result *Result
-	err := o.do(OpEvacuate, i, func() (err error) {
+	err := o.do(ctx, OpEvacuate, i, func(ctx context.Context, r *remover) (err error) {
 		if i, err = o.withKnownProfile(ctx, i); err != nil {
 			return err
 		}
-		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) {
+		a, err := o.attempt(ctx, r, o.request(i, opts), func(a *Attempt) (Step, error) {
 			a.down = opts.Down
 			return o.evacuate(ctx, a, i)
 		})
@@ -268,24 +289,14 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		}
 		ctx, cancel := o.flow.detached(ctx)
 		defer cancel()
-		err = a.record.cleanUp(ctx, "not everything of the old host could be given up", func(ctx context.Context, c *cleanup) {
-			a.leaveStuck(c)
-			o.flow.reduceAllocation(ctx, i.UUID, c, a.withoutOldHost)
-		})
+		r.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: i.UUID, Amount: &ledger.Amount{
+			Before: a.Chosen.Allocations, Added: placement.Subtract(a.claimed().Amount.Wanted(), a.Chosen.Allocations),
+		}})
+		err = r.cleanUp(ctx, "not everything of the old host could be given up", func(e *ledger.Effect) bool { return e.Kind == ledger.Part })
 		result = a.Result()
-		result.Leftovers = leftoversIn(err)
 		return err
 	})
 	return result, err
-}
-
-// leftoversIn returns the leftovers that the error of an operation names.
-func leftoversIn(err error) []Leftover {
-	var failure *Error
-	if errors.As(err, &failure) {
-		return failure.Leftovers
-	}
-	return nil
 }
 
 // withKnownProfile refuses an instance that has ARQs and whose flavor names no device
@@ -313,15 +324,6 @@ func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance
 func (o *Operations) givesProfile(i Instance) bool {
 	_, named := i.Flavor.DeviceProfile()
 	return named || o.flow.config.RockyFlavors.Convert && i.hasProfile()
-}
-
-// withoutOldHost is what the instance holds, which others may have changed meanwhile, without
-// what it held before the claim on the new host.
-func (a *Attempt) withoutOldHost(held placement.Resources) placement.Resources {
-	if placement.Equal(held, a.Chosen.Allocations) {
-		return held
-	}
-	return placement.Subtract(held, placement.Subtract(a.claim.wanted.Resources, a.Chosen.Allocations))
 }
 
 // evacuate runs the steps on the new host.
@@ -418,15 +420,27 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	if err != nil {
 		return err
 	}
-	a.stuck.arqs, a.stuck.errs = o.flow.deleteKnown(ctx, arqs, deletion{deadHost: true, old: old}, nil)
-	for _, arq := range a.stuck.arqs {
-		delete(devices, arq.DeviceRPUUID) // the instance still has it
-		if !mayBeMediated(arq) {
-			err = fmt.Errorf("delete ARQ %s on host %s: %w", arq.UUID, arq.Hostname, a.stuck.errs[arq.UUID])
+	r := a.remover()
+	r.impatient, r.mdevs = true, nil // the definitions are removed with the guest when the host is back
+	r.adoptARQs(arqs)
+	for arq, host := range old {
+		r.journal.Settle(r.journal.Find(ledger.ARQ, arq), ledger.Left, fmt.Errorf("the guest on host %s may use it", host))
+	}
+	r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return e.Kind == ledger.ARQ && e.ARQ.InstanceUUID == i.UUID && old[e.ID] == "" })
+	for _, e := range r.journal.Effects(ledger.ARQ) {
+		delete(devices, e.ARQ.DeviceRPUUID) // the instance still has it
+		if !mayBeMediated(*e.ARQ) {
+			err = fmt.Errorf("delete ARQ %s on host %s: %w", e.ID, e.ARQ.Hostname, e.Err)
 		}
 	}
-	if a.before.Resources = placement.Without(a.before.Resources, devices); len(a.stuck.arqs) == 0 {
-		a.before.Resources = placement.WithoutMemory(a.before.Resources)
+	rest := placement.Without(a.before.Resources, devices)
+	if len(r.journal.Effects(ledger.ARQ)) == 0 {
+		rest = placement.WithoutMemory(rest)
 	}
+	a.before.Resources = rest
+	r.journal.Change(func() {
+		claim := a.claimed().Amount
+		claim.Added, claim.Before = placement.Subtract(claim.Wanted(), rest), rest
+	})
 	return err
 }

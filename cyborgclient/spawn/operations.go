@@ -60,19 +60,20 @@ func (f *Flow) Operations(hypervisor Hypervisor) (*Operations, error) {
 	return &Operations{flow: f, hypervisor: hypervisor}, nil
 }
 
-// do checks the instance, applies Nova's rule, and runs the operation. Meanwhile
-// the instance is busy, so that a reconciliation leaves it alone. The error names
+// do checks the instance, applies Nova's rule, and runs the operation, alone. The error names
 // operation and instance.
-func (o *Operations) do(op Operation, i Instance, run func() error) error {
+func (o *Operations) do(ctx context.Context, op Operation, i Instance, run func(ctx context.Context, r *remover) error) error {
 	if err := i.check(); err != nil {
 		return err
 	}
 	if err := Permit(op, i); err != nil {
 		return err
 	}
-	o.flow.instances.add(i.UUID)
-	defer o.flow.instances.remove(i.UUID)
-	switch err := run().(type) { //nolint:errorlint // only an error that names the instance itself
+	err := o.flow.operate(ctx, i, func(ctx context.Context, r *remover) error {
+		r.mdevs = o.mdevCreator()
+		return run(r.journal.Inside(ctx), r)
+	})
+	switch err := err.(type) { //nolint:errorlint // only an error that names the instance itself
 	case nil:
 		return nil
 	case *BlockedError:
@@ -88,19 +89,19 @@ func (o *Operations) do(op Operation, i Instance, run func() error) error {
 // Stop powers the guest of an instance off: by shutdown, or else by force. The
 // accelerators stay bound.
 func (o *Operations) Stop(ctx context.Context, i Instance) error {
-	return o.do(OpStop, i, func() error { return o.powerOff(ctx, i) })
+	return o.do(ctx, OpStop, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, i) })
 }
 
 // SoftDelete powers the guest off. The accelerators stay bound until
 // [Operations.Delete] reclaims the instance or [Operations.Restore] restores it.
 func (o *Operations) SoftDelete(ctx context.Context, i Instance) error {
-	return o.do(OpSoftDelete, i, func() error { return o.powerOff(ctx, i) })
+	return o.do(ctx, OpSoftDelete, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, i) })
 }
 
 // Shelve powers the guest off. The accelerators stay bound until
 // [Operations.ShelveOffload] frees them. The caller makes the snapshot.
 func (o *Operations) Shelve(ctx context.Context, i Instance) error {
-	return o.do(OpShelve, i, func() error { return o.powerOff(ctx, i) })
+	return o.do(ctx, OpShelve, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, i) })
 }
 
 // powerOff shuts the guest down, or destroys it when that fails.
@@ -144,20 +145,20 @@ func (o *Operations) ResumeAfterHostReboot(ctx context.Context, i Instance) erro
 }
 
 // powerOn runs start unless the guest runs already.
-func (o *Operations) powerOn(ctx context.Context, op Operation, i Instance, start func(context.Context, Instance) error) error {
-	return o.do(op, i, func() error {
+func (o *Operations) powerOn(ctx context.Context, op Operation, i Instance, start func(context.Context, *remover, Instance) error) error {
+	return o.do(ctx, op, i, func(ctx context.Context, r *remover) error {
 		if _, running, err := o.domain(ctx, i); err != nil || running {
 			return err
 		}
-		return start(ctx, i)
+		return start(ctx, r, i)
 	})
 }
 
-func (o *Operations) start(ctx context.Context, i Instance) error { return o.startDomain(ctx, i, nil) }
+func (o *Operations) start(ctx context.Context, r *remover, i Instance) error { return o.startDomain(ctx, r, i, nil) }
 
 // startWhenMediated starts the guest, again and again while its mediated devices
 // may be missing.
-func (o *Operations) startWhenMediated(ctx context.Context, i Instance) error {
+func (o *Operations) startWhenMediated(ctx context.Context, r *remover, i Instance) error {
 	var last error
 	deadline := o.deadline()
 	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
@@ -165,7 +166,7 @@ func (o *Operations) startWhenMediated(ctx context.Context, i Instance) error {
 		if err != nil {
 			return errors.Join(err, last)
 		}
-		last = o.startWith(ctx, i, accel, nil)
+		last = o.startWith(ctx, r, i, accel, nil)
 		if !errors.Is(last, errStart) || len(accel.mdevs) == 0 || time.Until(deadline) < pause {
 			return last
 		}
@@ -183,7 +184,7 @@ var errStart = errors.New("the guest did not start")
 // is not destroyed before every ARQ is Bound. When it does not start with the new
 // domain it stays off with the old one.
 func (o *Operations) HardReboot(ctx context.Context, i Instance, domain []byte) error {
-	return o.do(OpHardReboot, i, func() error { return o.startDomain(ctx, i, domain) })
+	return o.do(ctx, OpHardReboot, i, func(ctx context.Context, r *remover) error { return o.startDomain(ctx, r, i, domain) })
 }
 
 // Rebuild shuts the guest down and starts it with the domain of another image on the
@@ -192,7 +193,7 @@ func (o *Operations) HardReboot(ctx context.Context, i Instance, domain []byte) 
 // domain, and runs if it ran; an error that matches ErrLeftover says that it could not be
 // restored: start it after the next Rebuild.
 func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) error {
-	return o.do(OpRebuild, i, func() error {
+	return o.do(ctx, OpRebuild, i, func(ctx context.Context, r *remover) error {
 		accel, err := o.accelerators(ctx, i)
 		if err != nil {
 			return err
@@ -201,7 +202,7 @@ func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) err
 		if err != nil {
 			return err
 		}
-		return o.swap(ctx, i, accel.mdevs, saved, complete, running)
+		return o.swap(ctx, r, i, accel.mdevs, saved, complete, running)
 	})
 }
 
@@ -209,11 +210,11 @@ func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) err
 // with missing devices added. Without it the error matches ErrRequest: the hypervisor has
 // only the rescue domain.
 func (o *Operations) Unrescue(ctx context.Context, i Instance, saved []byte) error {
-	return o.do(OpUnrescue, i, func() error {
+	return o.do(ctx, OpUnrescue, i, func(ctx context.Context, r *remover) error {
 		if len(saved) == 0 {
 			return fmt.Errorf("%w: no saved domain", ErrRequest)
 		}
-		return o.startDomain(ctx, i, saved)
+		return o.startDomain(ctx, r, i, saved)
 	})
 }
 
@@ -222,7 +223,7 @@ func (o *Operations) Unrescue(ctx context.Context, i Instance, saved []byte) err
 // shut down, or does not start again, is rebooted hard. One that lacks only aliases (see
 // [domainxml.Complete]) is not: it gets them at the next start or hard reboot.
 func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
-	return o.do(OpSoftReboot, i, func() error {
+	return o.do(ctx, OpSoftReboot, i, func(ctx context.Context, r *remover) error {
 		accel, err := o.accelerators(ctx, i)
 		if err != nil {
 			return err
@@ -240,7 +241,7 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 				return nil
 			}
 		}
-		return o.startWith(ctx, i, accel, nil)
+		return o.startWith(ctx, r, i, accel, nil)
 	})
 }
 
@@ -252,7 +253,7 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 //
 // Cyborg is asked for the devices only if the rescue domain has any host device.
 func (o *Operations) Rescue(ctx context.Context, i Instance, domain []byte) (saved []byte, err error) {
-	err = o.do(OpRescue, i, func() error {
+	err = o.do(ctx, OpRescue, i, func(ctx context.Context, r *remover) error {
 		bare, err := o.withoutDevices(ctx, i, domain)
 		if err != nil {
 			return err
@@ -260,7 +261,7 @@ func (o *Operations) Rescue(ctx context.Context, i Instance, domain []byte) (sav
 		if saved, _, err = o.domain(ctx, i); err != nil {
 			return err
 		}
-		return o.exchange(ctx, i, nil, saved, bare)
+		return o.exchange(ctx, r, i, nil, saved, bare)
 	})
 	return saved, err
 }
@@ -295,22 +296,22 @@ func (o *Operations) domain(ctx context.Context, i Instance) (domain []byte, run
 }
 
 // startDomain waits for the accelerators and starts the guest with them.
-func (o *Operations) startDomain(ctx context.Context, i Instance, domain []byte) error {
+func (o *Operations) startDomain(ctx context.Context, r *remover, i Instance, domain []byte) error {
 	accel, err := o.accelerators(ctx, i)
 	if err != nil {
 		return err
 	}
-	return o.startWith(ctx, i, accel, domain)
+	return o.startWith(ctx, r, i, accel, domain)
 }
 
 // startWith adds the devices that are missing to a domain, or to the saved one, and
 // starts the guest with it.
-func (o *Operations) startWith(ctx context.Context, i Instance, accel accelerators, domain []byte) error {
+func (o *Operations) startWith(ctx context.Context, r *remover, i Instance, accel accelerators, domain []byte) error {
 	saved, complete, _, err := o.complete(ctx, i, accel, domain)
 	if err != nil {
 		return err
 	}
-	return o.exchange(ctx, i, accel.mdevs, saved, complete)
+	return o.exchange(ctx, r, i, accel.mdevs, saved, complete)
 }
 
 // complete returns the saved domain, and the given one or else the saved one with the
@@ -329,11 +330,11 @@ func (o *Operations) complete(ctx context.Context, i Instance, accel accelerator
 
 // exchange destroys the guest and starts it with the new XML. After a failure the guest
 // is off, and the old XML is saved.
-func (o *Operations) exchange(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte) error {
+func (o *Operations) exchange(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte) error {
 	if err := o.hypervisor.Destroy(ctx, i); err != nil {
 		return fmt.Errorf("power off: %w", err)
 	}
-	return o.orRestore(ctx, i, old, fresh, false, func() error { return o.boot(ctx, i, mdevs, old, fresh, true) })
+	return o.orRestore(ctx, i, old, fresh, false, func() error { return o.boot(ctx, r, i, mdevs, old, fresh, true) })
 }
 
 // orRestore restores the guest when change fails, panics or ends the goroutine, also after
@@ -352,7 +353,7 @@ func (o *Operations) orRestore(ctx context.Context, i Instance, old, fresh []byt
 
 // boot saves the new XML of a guest that is off, and starts it with its mediated
 // devices.
-func (o *Operations) boot(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, start bool) error {
+func (o *Operations) boot(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, start bool) error {
 	if !bytes.Equal(old, fresh) {
 		if err := o.hypervisor.Define(ctx, i, fresh); err != nil {
 			return fmt.Errorf("define: %w", err)
@@ -361,7 +362,7 @@ func (o *Operations) boot(ctx context.Context, i Instance, mdevs []cyborgclient.
 	if !start {
 		return nil
 	}
-	if err := createMdevs(ctx, o.mdevCreator(), i, mdevs); err != nil {
+	if err := createMdevs(ctx, r.journal, o.mdevCreator(), i, mdevs); err != nil {
 		return fmt.Errorf("%w: %w", errStart, err)
 	}
 	if err := o.hypervisor.Start(ctx, i); err != nil {

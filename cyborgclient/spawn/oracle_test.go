@@ -225,7 +225,7 @@ func TestRealPlacementRefusesATakenDevice(t *testing.T) {
 		}
 		return slices.DeleteFunc(all, func(c spawn.Candidate) bool { return !cmp.Equal(c.Allocations, wanted[0].Allocations) })
 	}
-	other, err := w.flow.Begin(fpga)
+	other, err := w.flow.Begin(t.Context(), fpga)
 	if err != nil {
 		t.Fatal(err)
 	}

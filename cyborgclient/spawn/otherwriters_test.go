@@ -199,7 +199,7 @@ func TestAHandoverHasTheClaimOfItsARQs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		a, err := w.flow.Begin(request("gpu"))
+		a, err := w.flow.Begin(t.Context(), request("gpu"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestAHandoverHasTheClaimOfItsARQs(t *testing.T) {
 		if json.Unmarshal(text, &h) != nil {
 			return
 		}
-		b, err := w.flow.Resume(h, nil)
+		b, err := w.flow.Resume(t.Context(), h, nil)
 		if err != nil {
 			return
 		}
@@ -232,7 +232,7 @@ func TestCreateARQsIsNotRepeatedBeforeUnwind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: alone})
 		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
-		a, err := w.flow.Begin(request("gpu"))
+		a, err := w.flow.Begin(t.Context(), request("gpu"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -140,7 +140,7 @@ func TestCandidatesAreSpread(t *testing.T) {
 	for i := range 16 {
 		req := request("gpu")
 		req.Instance = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
-		a, err := w.flow.Begin(req)
+		a, err := w.flow.Begin(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,14 +149,14 @@ func TestCandidatesAreSpread(t *testing.T) {
 		}
 		provider := a.Candidates[0].Mappings["device_profile_0"][0]
 		first[provider] = true
-		again, err := w.flow.Begin(req)
+		a.Unwind(context.Background())
+		again, err := w.flow.Begin(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := walk(t.Context(), again.ReadProfile, again.BuildRequest, again.FindCandidates); err != nil || again.Candidates[0].Mappings["device_profile_0"][0] != provider {
 			t.Errorf("the same instance begins elsewhere: %v", err)
 		}
-		a.Unwind(context.Background())
 		again.Unwind(context.Background())
 	}
 	if len(first) < 3 {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
 // ProgressEvent says what a [Progress] reports.
@@ -14,7 +16,7 @@ type ProgressEvent string
 const (
 	ProgressBegin  ProgressEvent = "begin"  // the step begins
 	ProgressEnd    ProgressEvent = "end"    // it has ended, with Err or the decision in Text
-	ProgressStage  ProgressEvent = "stage"  // the unwinding begins the stage in Text
+	ProgressStage  ProgressEvent = "stage"  // the unwinding begins with what is of the [LeftoverKind] in Text
 	ProgressRetry  ProgressEvent = "retry"  // after Duration a request is sent again, because of Err, or to look for a late effect
 	ProgressUndone ProgressEvent = "undone" // what Text names was given back
 	ProgressLeft   ProgressEvent = "left"   // Leftover, which Text names, could not be given back
@@ -119,20 +121,21 @@ func reportRetry(ctx context.Context, pause time.Duration, err error) {
 	}
 }
 
-// reportUndone reports what was undone since the last call.
-func (r *recorder) reportUndone(ctx context.Context, c *cleanup) {
-	for _, undone := range c.undone[c.reported:] {
+// reportUndone reports what was removed since the last call.
+func (r *recorder) reportUndone(ctx context.Context, j *ledger.Journal) {
+	removed := j.Removed()
+	for _, undone := range namesOf(removed[r.undone:]) {
 		r.report(ctx, Progress{Step: StepUnwind, Event: ProgressUndone, Text: undone})
 	}
-	c.reported = len(c.undone)
+	r.undone = len(removed)
 }
 
 // reportLeft reports the leftovers that are new since the last call.
-func (r *recorder) reportLeft(ctx context.Context, c *cleanup) {
-	for _, l := range c.leftovers() {
+func (r *recorder) reportLeft(ctx context.Context, j *ledger.Journal) {
+	for _, l := range leftoversOf(j) {
 		text := l.String()
-		if !slices.ContainsFunc(c.told, func(known Leftover) bool { return known.same(l) && known.String() == text }) {
-			c.told = append(c.told, l)
+		if !slices.ContainsFunc(r.left, func(known Leftover) bool { return known.same(l) && known.String() == text }) {
+			r.left = append(r.left, l)
 			r.report(ctx, Progress{Step: StepUnwind, Event: ProgressLeft, Text: text, Leftover: &l})
 		}
 	}

@@ -34,7 +34,7 @@ func raceModel(hosts, gpus int) *simcloud.Model {
 // beforeClaim is a spawn that has chosen a candidate.
 func (w *world) beforeClaim(t *testing.T, profile string) *spawn.Attempt {
 	t.Helper()
-	a, err := w.flow.Begin(request(profile))
+	a, err := w.flow.Begin(t.Context(), request(profile))
 	if err == nil {
 		err = walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select)
 	}
@@ -244,7 +244,7 @@ func TestARemovedDeviceOrHostMovesOnToTheNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, worldOpts{model: tt.model})
-			a, err := w.flow.Begin(request("gpu"))
+			a, err := w.flow.Begin(t.Context(), request("gpu"))
 			settled(t, err)
 			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates))
 			steps := []func(context.Context) error{a.Select, a.Claim}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
@@ -168,7 +169,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 	}
 	var unbound []Leftover
 	for _, arq := range all {
-		if reason := r.oldReason(arq, now); reason != "" && arq.InstanceUUID == "" && !r.flow.arqs.has(arq.UUID) {
+		if reason := r.oldReason(arq, now); reason != "" && arq.InstanceUUID == "" && !r.flow.book.InUse(arq.UUID) {
 			r.arqs[arq.UUID] = arq
 			unbound = append(unbound, Leftover{Kind: LeftoverARQ, ID: arq.UUID, Certain: true, Reason: reason})
 		}
@@ -179,7 +180,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 // boundARQs returns those of ARQs that are bound to the hosts for instances that are gone.
 func (r *reconciliation) boundARQs(ctx context.Context, arqs []cyborgclient.ARQ) (bound []Leftover, err error) {
 	for _, arq := range arqs {
-		if arq.InstanceUUID == "" || r.flow.arqs.has(arq.UUID) {
+		if arq.InstanceUUID == "" || r.flow.book.InUse(arq.UUID) {
 			continue
 		}
 		if !r.hosts[arq.Hostname] {
@@ -223,9 +224,14 @@ func (r *reconciliation) oldReason(arq cyborgclient.ARQ, now time.Time) string {
 // gone reports whether an instance is neither living nor in a running attempt of
 // this flow.
 func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error) {
-	if r.flow.instances.has(instance) {
+	if r.flow.book.Busy(instance) {
 		return false, nil
 	}
+	return r.isDead(ctx, instance)
+}
+
+// isDead reports whether an instance is not living.
+func (r *reconciliation) isDead(ctx context.Context, instance string) (bool, error) {
 	living, known := r.living[instance]
 	if !known {
 		var err error
@@ -372,24 +378,24 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 // free frees each orphan, also after one could not be freed, and returns those that are
 // orphans still.
 func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftover {
-	var waiting, done []Leftover
+	var unbound, done []Leftover
 	for _, orphan := range orphans {
+		arq := r.arqs[orphan.ID]
 		gone := true
 		switch {
 		case orphan.Kind != LeftoverARQ:
-			gone, orphan.Err = r.freeAllocation(ctx, orphan.ID)
-		case r.arqs[orphan.ID].InstanceUUID == "":
-			waiting = append(waiting, orphan)
+			gone = r.freeAllocation(ctx, &orphan)
+		case arq.InstanceUUID == "":
+			unbound = append(unbound, orphan)
 			continue
 		default:
-			gone, orphan.Err = r.deleteBound(ctx, r.arqs[orphan.ID])
+			gone = r.deleteBound(ctx, arq, &orphan)
 		}
 		if gone || orphan.Err != nil {
 			done = append(done, orphan)
 		}
 	}
-	done = slices.Concat(done, r.freeUnchanged(ctx, waiting))
-	r.lookAgain(ctx, done)
+	done = slices.Concat(done, r.freeUnchanged(ctx, unbound))
 	type subject struct {
 		kind LeftoverKind
 		id   string
@@ -398,62 +404,70 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 	for _, l := range done {
 		freed[subject{l.Kind, l.ID}] = l.Err == nil
 	}
-	r.flow.suspects.remove(func(l Leftover) bool { return freed[subject{l.Kind, l.ID}] })
+	r.flow.book.Forget(func(e ledger.Effect) bool {
+		l := leftoverOf(e)
+		return freed[subject{l.Kind, l.ID}]
+	})
 	return done
 }
 
-// lookAgain reads what could not be freed once more: only what still exists is certain.
-func (r *reconciliation) lookAgain(ctx context.Context, orphans []Leftover) {
-	var c cleanup
-	for _, orphan := range orphans {
-		if orphan.Err == nil {
-			continue
-		}
-		var at look
-		if orphan.Kind == LeftoverAllocation {
-			at = func(ctx context.Context) (bool, error) {
-				held, err := r.flow.placement.Allocation(ctx, orphan.ID)
-				if err != nil {
-					return false, err
-				}
-				rest, err := r.elsewhere(ctx, held.Resources)
-				return !placement.Equal(held.Resources, rest), err
-			}
-		}
-		c.keep(orphan, at)
+// remove takes away an effect that an orphan is, with those that are added, alone among the operations on the instance. It reports
+// whether it was there.
+func (r *reconciliation) remove(ctx context.Context, instance, host string, orphan *Leftover, adopt func(m *remover) *ledger.Effect) bool {
+	i := Instance{UUID: instance, Host: host}
+	journal, err := r.flow.book.Open(ctx, instance)
+	if err != nil {
+		orphan.Err = err
+		return true
 	}
-	r.flow.look(ctx, &c)
-	for _, l := range c.left {
-		orphans[slices.IndexFunc(orphans, l.same)].Certain = l.Certain
+	defer journal.End()
+	m := &remover{flow: r.flow, journal: journal, record: r.flow.newRecorder(instance, host), instance: i, impatient: true}
+	if r.opts.Mdevs != nil {
+		m.mdevs = r.opts.Mdevs
 	}
+	e := adopt(m)
+	m.undo(ctx, m.undoers(), nil)
+	switch e.State {
+	case ledger.Undone:
+		return slices.Contains(journal.Removed(), e)
+	case ledger.Foreign:
+		journal.Settle(e, ledger.Undone, nil) // there is nothing to name
+		return false
+	}
+	orphan.Err, orphan.Certain = e.Err, e.State == ledger.Left
+	return true
 }
 
 // deleteBound deletes an ARQ of an instance that is still gone, unless another agent has moved or unbound it meanwhile. Of
 // an agent that has not answered no other deletion waits.
-func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ) (gone bool, err error) {
-	if gone, err = r.stillGone(ctx, arq.InstanceUUID); err != nil || !gone {
-		return gone, err
+func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ, orphan *Leftover) (gone bool) {
+	gone, err := r.stillGone(ctx, arq.InstanceUUID)
+	var present []cyborgclient.ARQ
+	if gone && err == nil {
+		present, err = r.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: arq.InstanceUUID})
 	}
-	present, err := r.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: arq.InstanceUUID})
+	isSilent := false
+	if err == nil && mayBeMediated(arq) {
+		err = r.silent[arq.Hostname]
+		isSilent = err != nil
+	}
 	if err != nil {
-		return true, err
+		found, readErr := r.flow.findARQ(ctx, arq.UUID)
+		orphan.Err, orphan.Certain = err, found != nil && readErr == nil
+		return gone || isSilent
 	}
-	if !slices.ContainsFunc(present, func(other cyborgclient.ARQ) bool { return other.UUID == arq.UUID && other.Hostname == arq.Hostname }) {
-		return false, nil
+	isThere := slices.ContainsFunc(present, func(other cyborgclient.ARQ) bool { return other.UUID == arq.UUID && other.Hostname == arq.Hostname })
+	if !gone || !isThere {
+		return false
 	}
-	kept := map[string]error{}
-	r.flow.removeMdevs(ctx, r.opts.Mdevs, Instance{UUID: arq.InstanceUUID, Host: arq.Hostname}, []cyborgclient.ARQ{arq}, kept)
-	if err := kept[arq.UUID]; err != nil {
-		return true, err
+	gone = r.remove(ctx, arq.InstanceUUID, arq.Hostname, orphan, func(m *remover) *ledger.Effect {
+		m.adoptARQs([]cyborgclient.ARQ{arq})
+		return m.journal.Find(ledger.ARQ, arq.UUID)
+	})
+	if errors.Is(orphan.Err, context.DeadlineExceeded) && ctx.Err() == nil && mayBeMediated(arq) {
+		r.silent[arq.Hostname] = fmt.Errorf("skipped: the agent did not respond while deleting ARQ %s: %w", arq.UUID, orphan.Err)
 	}
-	if err := r.silent[arq.Hostname]; err != nil && mayBeMediated(arq) {
-		return true, err
-	}
-	err = r.flow.deleteEach(ctx, []cyborgclient.ARQ{arq}, false)[arq.UUID]
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && mayBeMediated(arq) {
-		r.silent[arq.Hostname] = fmt.Errorf("skipped: the agent did not respond while deleting ARQ %s: %w", arq.UUID, err)
-	}
-	return true, err
+	return gone
 }
 
 // stillGone asks for an instance again: since the orphans were read, it may have been built again, by this flow
@@ -465,31 +479,41 @@ func (r *reconciliation) stillGone(ctx context.Context, instance string) (bool, 
 
 // freeAllocation takes the hosts' resources from a consumer that is still gone. It asks for it once the allocation has been
 // read, each time: another process may claim for it meanwhile, and then the change of what was read is refused.
-func (r *reconciliation) freeAllocation(ctx context.Context, consumer string) (gone bool, err error) {
-	if gone, err = r.stillGone(ctx, consumer); err != nil || !gone {
-		return gone, err
+func (r *reconciliation) freeAllocation(ctx context.Context, orphan *Leftover) (gone bool) {
+	consumer := orphan.ID
+	if gone, orphan.Err = r.stillGone(ctx, consumer); orphan.Err != nil || !gone {
+		return gone
 	}
-	if arq, ok := r.renamed[consumer]; ok {
-		return true, fmt.Errorf("ARQ %s (provider %s) is on host %s, which is not in ReconcileOpts.Hosts", arq.UUID, arq.DeviceRPUUID, arq.Hostname)
+	held, err := r.flow.allocation(ctx, consumer)
+	rest := held.Resources
+	if err == nil {
+		rest, err = r.elsewhere(ctx, held.Resources)
 	}
-	if !r.onHosts[consumer] {
-		if err = r.flow.refuseHidden(ctx, Instance{UUID: consumer}); err != nil {
-			return true, err
-		}
+	if err != nil {
+		orphan.Err, orphan.Certain = err, false
+		return true
 	}
-	var unread error
-	_, _, err = r.flow.changeAllocation(ctx, consumer, func(held placement.Allocation) (placement.Allocation, verdict) {
-		if gone, unread = r.stillGone(ctx, consumer); unread != nil || !gone {
-			return held, leave
+	return r.remove(ctx, consumer, "", orphan, func(m *remover) *ledger.Effect {
+		m.confirm = func(ctx context.Context) (bool, error) {
+			delete(r.living, consumer)
+			if dead, err := r.isDead(m.journal.Inside(ctx), consumer); err != nil || !dead {
+				return false, err
+			}
+			return true, r.refuse(ctx, consumer)
 		}
-		next := held
-		next.Resources, unread = r.elsewhere(ctx, held.Resources)
-		if gone = !r.flow.instances.has(consumer); unread != nil || !gone || placement.Equal(held.Resources, next.Resources) {
-			return held, leave
-		}
-		return next, replace
+		return m.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: consumer, Amount: &ledger.Amount{Added: placement.Subtract(held.Resources, rest)}})
 	})
-	return gone, errors.Join(err, unread)
+}
+
+// refuse is why the allocation of a consumer is left alone, although the instance is gone.
+func (r *reconciliation) refuse(ctx context.Context, consumer string) error {
+	if arq, ok := r.renamed[consumer]; ok {
+		return fmt.Errorf("ARQ %s (provider %s) is on host %s, which is not in ReconcileOpts.Hosts", arq.UUID, arq.DeviceRPUUID, arq.Hostname)
+	}
+	if r.onHosts[consumer] {
+		return nil
+	}
+	return r.flow.refuseHidden(ctx, Instance{UUID: consumer})
 }
 
 // elsewhere returns what a consumer holds on other hosts than those of the caller. Resources of
@@ -524,12 +548,14 @@ func (r *reconciliation) freeUnchanged(ctx context.Context, orphans []Leftover) 
 	unchanged := make(map[string]bool, len(all))
 	for _, arq := range all {
 		before := r.arqs[arq.UUID]
-		unchanged[arq.UUID] = arq.InstanceUUID == "" && arq.UpdatedAt.Equal(before.UpdatedAt.Time) && !r.flow.arqs.has(arq.UUID)
+		unchanged[arq.UUID] = arq.InstanceUUID == "" && arq.UpdatedAt.Equal(before.UpdatedAt.Time) && !r.flow.book.InUse(arq.UUID)
 	}
 	orphans = slices.DeleteFunc(orphans, func(orphan Leftover) bool { return !unchanged[orphan.ID] })
-	without := cyborgclient.WithoutServiceToken(ctx)
 	for i := range orphans {
-		orphans[i].Err = r.flow.deleteARQs(without, []string{orphans[i].ID})[orphans[i].ID]
+		r.remove(ctx, "", "", &orphans[i], func(m *remover) *ledger.Effect {
+			arq := r.arqs[orphans[i].ID]
+			return m.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq, Guard: ledger.Unbound})
+		})
 	}
 	return slices.DeleteFunc(orphans, func(orphan Leftover) bool { return errors.Is(orphan.Err, cyborgclient.ErrServiceToken) })
 }

@@ -52,7 +52,7 @@ func (w *world) crash(t *testing.T, instance string, n int) {
 	t.Helper()
 	req := request("mixed")
 	req.Instance = instance
-	a, err := w.flow.Begin(req)
+	a, err := w.flow.Begin(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestReconcileNamesAHostThatNobodyKnows(t *testing.T) {
 // bindOn binds an ARQ with another name of its host, and forgets the attempt.
 func (w *world) bindOn(t *testing.T, host string) *spawn.Attempt {
 	t.Helper()
-	a, err := w.flow.Begin(request("gpu"))
+	a, err := w.flow.Begin(t.Context(), request("gpu"))
 	settled(t, err)
 	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match))
 	a.Host = host
@@ -582,11 +582,13 @@ func TestReconcileLeavesWhatIsBuiltMeanwhile(t *testing.T) {
 				s.crash(t, instance, 10)
 				built := make(chan error, 1)
 				began := false
+				other := *s.world
+				other.connect(t, s.cloud.Provider(t))
 				s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
 					return roundTripper(func(req *http.Request) (*http.Response, error) {
 						if !began && arqCall(t, req) == "delete" { // the first that is freed
 							began = true
-							settled(t, s.flow.Release(t.Context(), instance))
+							settled(t, other.flow.Release(t.Context(), instance))
 							go func() { built <- again(t, s) }()
 							time.Sleep(30 * time.Second)
 						}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -21,49 +22,46 @@ import (
 // that matches ErrLeftover, as that of Release. The token must be one that may see the
 // ARQs of the instance's project (ErrRequest).
 func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
-	if err := checkUUID("instance", instance); err != nil {
-		return err
-	}
-	if err := f.refuseHidden(ctx, Instance{UUID: instance}); err != nil {
-		return &Error{Instance: instance, Err: err}
-	}
-	return f.newRecorder(instance, "").cleanUp(ctx, "not every accelerator could be released", func(ctx context.Context, c *cleanup) {
-		held, devices, err := f.heldDevices(ctx, instance)
+	i := Instance{UUID: instance}
+	return f.operate(ctx, i, func(ctx context.Context, r *remover) error {
+		if err := f.refuseHidden(ctx, i); err != nil {
+			return &Error{Instance: instance, Err: err}
+		}
+		const cause = "not every accelerator could be released"
+		held, arqs, devices, err := f.heldDevices(ctx, instance)
 		if err != nil {
-			c.addAll(instance, fmt.Errorf("find the device providers: %w", err))
-			return
+			err = fmt.Errorf("find the device providers: %w", err)
+			r.journal.Settle(r.journal.Adopt(&ledger.Effect{Kind: ledger.Listed, ID: instance}), ledger.Unknown, err)
+			r.journal.Settle(r.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: instance, Amount: &ledger.Amount{}}), ledger.Unknown, err)
+			return r.cleanUp(ctx, cause, func(*ledger.Effect) bool { return false })
 		}
-		without := func(held placement.Resources) placement.Resources {
-			return placement.WithoutMemory(placement.Without(held, devices))
-		}
-		f.releaseARQs(ctx, Instance{UUID: instance}, deletion{}, c)
-		switch {
-		case len(c.leftovers()) == 0:
-			f.reduceAllocation(ctx, instance, c, without)
-		case !placement.Equal(held, without(held)):
-			c.keep(Leftover{Kind: LeftoverAllocation, ID: instance, Err: errARQsStay}, wasSeen)
-		}
+		rest := placement.WithoutMemory(placement.Without(held, devices))
+		part := r.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: instance, Amount: &ledger.Amount{Added: placement.Subtract(held, rest)}})
+		r.adoptARQs(arqs)
+		r.journal.Change(func() {
+			for _, e := range r.journal.Effects(ledger.ARQ) {
+				e.Holds = []int{part.Seq}
+			}
+		})
+		return r.cleanUp(ctx, cause, nil)
 	})
 }
 
-// errARQsStay is why the allocation is kept with ARQs that could not be deleted.
-var errARQsStay = errors.New("the ARQs of its devices could not be deleted")
-
-// heldDevices returns what an instance holds, and what of it its devices may hold. Those without an ARQ are left
+// heldDevices returns what an instance holds, its ARQs, and what of it its devices may hold. Those without an ARQ are left
 // from a release that failed half-way.
-func (f *Flow) heldDevices(ctx context.Context, instance string) (all placement.Resources, devices placement.Devices, err error) {
+func (f *Flow) heldDevices(ctx context.Context, instance string) (all placement.Resources, arqs []cyborgclient.ARQ, devices placement.Devices, err error) {
 	held, err := f.allocation(ctx, instance)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	err = f.retry(ctx, func(ctx context.Context) error {
-		arqs, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+		arqs, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 		if err == nil {
 			devices, err = f.devices(ctx, held.Resources, arqs)
 		}
 		return err
 	})
-	return held.Resources, devices, err
+	return held.Resources, arqs, devices, err
 }
 
 // attributeClass is the attribute of a deployable that has its resource class.

@@ -101,7 +101,7 @@ func TestADeviceThatACrashLeftARunningInstanceIsNotForgotten(t *testing.T) {
 		plain := s.held(i.UUID)
 		req := request("gpu")
 		req.Running, req.Domain = true, []byte(s.guests.saved[placeOf(i)])
-		a, err := s.flow.Begin(req)
+		a, err := s.flow.Begin(t.Context(), req)
 		settled(t, err)
 		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
 		s.restart(t)

@@ -25,7 +25,7 @@ func TestARunningInstanceHasNoSubtreeOfOtherGroups(t *testing.T) {
 			req := request("mixed")
 			req.Running, req.Options.SameSubtree = true, tt.given
 			req.Flavor.ExtraSpecs["resources_net:SRIOV_NET_VF"] = "1"
-			a, err := w.flow.Begin(req)
+			a, err := w.flow.Begin(t.Context(), req)
 			settled(t, err)
 			defer a.Unwind(t.Context())
 			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest))
@@ -53,7 +53,7 @@ func TestARunningInstanceHasNoPolicyForOneGroup(t *testing.T) {
 	req := request("gpu")
 	req.Running = true
 	req.Flavor.ExtraSpecs["group_policy"] = "isolate"
-	a, err := w.flow.Begin(req)
+	a, err := w.flow.Begin(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}

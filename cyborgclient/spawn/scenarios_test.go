@@ -452,7 +452,7 @@ func portRows() map[string]func(*testing.T) {
 // arqsFor makes the attempt of a request up to its bind.
 func (w *world) arqsFor(t *testing.T, req spawn.Request) *spawn.Attempt {
 	t.Helper()
-	a, err := w.flow.Begin(req)
+	a, err := w.flow.Begin(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}

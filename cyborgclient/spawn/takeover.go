@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -64,7 +65,7 @@ func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Res
 	i := change.Instance
 	change.Mdev = strings.ToLower(change.Mdev)
 	var result *Result
-	err := o.do(OpTakeOver, i, func() error {
+	err := o.do(ctx, OpTakeOver, i, func(ctx context.Context, r *remover) error {
 		saved, running, err := o.domain(ctx, i)
 		if err != nil {
 			return err
@@ -73,11 +74,11 @@ func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Res
 			return err
 		}
 		if result == nil {
-			if result, err = o.takeOverNow(ctx, &change, saved, running); err != nil {
+			if result, err = o.takeOverNow(ctx, r, &change, saved, running); err != nil {
 				return err
 			}
 		}
-		return o.releaseNova(ctx, result, change)
+		return o.releaseNova(ctx, r, result, change)
 	})
 	return result, err
 }
@@ -119,7 +120,7 @@ func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, sav
 }
 
 // takeOverNow gives the guest a device of Cyborg's.
-func (o *Operations) takeOverNow(ctx context.Context, change *OwnershipChange, saved []byte, running bool) (_ *Result, err error) {
+func (o *Operations) takeOverNow(ctx context.Context, r *remover, change *OwnershipChange, saved []byte, running bool) (_ *Result, err error) {
 	if change.Mdev, err = novaMdev(saved, change.Mdev); err != nil {
 		return nil, err
 	}
@@ -127,11 +128,10 @@ func (o *Operations) takeOverNow(ctx context.Context, change *OwnershipChange, s
 	request := Request{
 		Instance: i.UUID, Flavor: change.Flavor, Image: i.Image, ProjectID: i.ProjectID, UserID: i.UserID, Options: change.Options, Running: true,
 	}
-	a, err := o.flow.attempt(ctx, request, func(a *Attempt) (Step, error) { return o.takeOver(ctx, a, change, saved, running) })
+	a, err := o.attempt(ctx, r, request, func(a *Attempt) (Step, error) { return o.takeOver(ctx, r, a, change, saved, running) })
 	if err != nil {
 		return nil, err
 	}
-	a.end()
 	return a.Result(), nil
 }
 
@@ -163,7 +163,7 @@ func mdevsOf(domain []byte) (mdevs []string, err error) {
 }
 
 // takeOver claims, binds and replaces.
-func (o *Operations) takeOver(ctx context.Context, a *Attempt, change *OwnershipChange, saved []byte, running bool) (Step, error) {
+func (o *Operations) takeOver(ctx context.Context, r *remover, a *Attempt, change *OwnershipChange, saved []byte, running bool) (Step, error) {
 	step, err := a.walk(ctx, StepProfile, StepPrepare, func(next Step) (err error) {
 		switch {
 		case next == StepSelect:
@@ -180,12 +180,18 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change *Ownership
 	if err != nil {
 		return StepCompose, err
 	}
-	a.guestMade = true // with Cyborg's device; the unwinding restores the old one before it is freed
-	a.Request.Hooks.Mdevs, a.mdevs = o.mdevCreator(), a.ARQs
-	a.Request.Hooks.Destroy = func(ctx context.Context, _ *Result) error {
+	a.Request.Hooks.Mdevs = o.mdevCreator()
+	a.Request.Hooks.Destroy = func(ctx context.Context, _ *Result) error { // restores the old domain before Cyborg's device is freed
 		return o.restore(ctx, change.Instance, saved, fresh, running)
 	}
-	if err := o.change(ctx, change.Instance, a.ARQs, saved, fresh, running); err != nil {
+	for _, e := range r.journal.Effects(ledger.ARQ) {
+		r.adoptMdev(e)
+	}
+	guest := &ledger.Effect{Kind: ledger.Guest, ID: change.Instance.UUID, Holds: r.journal.Numbers()}
+	err = r.journal.Do(ctx, guest, func(ctx context.Context) error {
+		return o.change(ctx, r, change.Instance, a.ARQs, saved, fresh, running)
+	})
+	if err != nil {
 		return StepStart, err
 	}
 	return 0, nil
@@ -241,51 +247,41 @@ func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 
 // swap gives the guest its new domain. After a failure the guest has the old one,
 // and runs if it ran.
-func (o *Operations) swap(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
-	return o.orRestore(ctx, i, old, fresh, running, func() error { return o.change(ctx, i, mdevs, old, fresh, running) })
+func (o *Operations) swap(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
+	return o.orRestore(ctx, i, old, fresh, running, func() error { return o.change(ctx, r, i, mdevs, old, fresh, running) })
 }
 
 // change powers the guest off if it runs, and starts it with its new domain.
-func (o *Operations) change(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
+func (o *Operations) change(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
 	if running {
 		if err := o.powerOff(ctx, i); err != nil {
 			return err
 		}
 	}
-	return o.boot(ctx, i, mdevs, old, fresh, running)
+	return o.boot(ctx, r, i, mdevs, old, fresh, running)
 }
 
-// releaseNova releases Nova's vGPU in Placement and on the host.
-func (o *Operations) releaseNova(ctx context.Context, result *Result, change OwnershipChange) error {
+// releaseNova releases Nova's vGPU in Placement and on the host. If Nova's provider is Cyborg's, too, the vGPU of Cyborg's is kept.
+func (o *Operations) releaseNova(ctx context.Context, r *remover, result *Result, change OwnershipChange) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	record := o.flow.newRecorder(result.Instance, result.Host)
-	return record.cleanUp(ctx, "Nova's vGPU could not be released", func(ctx context.Context, c *cleanup) {
-		o.flow.reduceAllocation(ctx, result.Instance, c, func(held placement.Resources) placement.Resources {
-			return withoutNovas(held, change.Provider, result.ARQs[0].DeviceRPUUID)
-		})
-		if change.Release != nil {
-			c.add(LeftoverMdev, change.Mdev, o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) }))
-		}
+	held, err := o.flow.allocation(ctx, result.Instance)
+	novas := held.Resources[change.Provider][classVGPU]
+	if change.Provider == result.ARQs[0].DeviceRPUUID {
+		novas--
+	}
+	part := &ledger.Effect{Kind: ledger.Part, ID: result.Instance, Amount: &ledger.Amount{Added: placement.Resources{change.Provider: {classVGPU: novas}}}}
+	switch {
+	case err != nil:
+		r.journal.Settle(r.journal.Adopt(part), ledger.Unknown, err)
+	case novas > 0:
+		r.journal.Adopt(part)
+	}
+	if change.Release != nil {
+		r.removeNovaMdev = change.Release
+		r.journal.Adopt(&ledger.Effect{Kind: ledger.NovaMdev, ID: change.Mdev})
+	}
+	return r.cleanUp(ctx, "Nova's vGPU could not be released", func(e *ledger.Effect) bool {
+		return e.Kind == ledger.NovaMdev || e.Kind == ledger.Part && err == nil
 	})
-}
-
-// withoutNovas removes Nova's vGPU from what the instance holds, and keeps the one of Cyborg's
-// provider if that is the same.
-func withoutNovas(held placement.Resources, novas, cyborgs string) placement.Resources {
-	kept := 0
-	if novas == cyborgs {
-		kept = 1
-	}
-	if held[novas][classVGPU] <= kept {
-		return held // released already
-	}
-	next := placement.Add(held, nil) // a copy
-	if next[novas][classVGPU] = kept; kept == 0 {
-		delete(next[novas], classVGPU)
-	}
-	if len(next[novas]) == 0 {
-		delete(next, novas)
-	}
-	return next
 }

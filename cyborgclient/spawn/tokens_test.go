@@ -91,7 +91,7 @@ func TestATokenWithoutAProject(t *testing.T) {
 		req := request("gpu")
 		req.ProjectID, req.UserID = owner[0], owner[1]
 		whole := owner[0] != "" && owner[1] != ""
-		a, err := w.flow.Begin(req)
+		a, err := w.flow.Begin(t.Context(), req)
 		if whole != (err == nil) || !whole && !errors.Is(err, spawn.ErrRequest) {
 			t.Errorf("project %q and user %q: got error %v", owner[0], owner[1], err)
 		}

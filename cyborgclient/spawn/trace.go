@@ -74,15 +74,16 @@ type recorder struct {
 	observers []func(context.Context, Progress)
 	instance  string
 	host      string
-	tried     []TriedHost                     // the hosts that were chosen, each once
-	look      func(context.Context, *cleanup) // reads which leftovers exist
+	tried     []TriedHost // the hosts that were chosen, each once
+	undone    int         // how many of the journal's removals the observers know
+	left      []Leftover  // those that they know
 
 	mu    sync.Mutex // a hook may send requests from several goroutines
 	steps []*StepTrace
 }
 
 func (f *Flow) newRecorder(instance, host string) *recorder {
-	return &recorder{observers: f.observers, instance: instance, host: host, look: f.look}
+	return &recorder{observers: f.observers, instance: instance, host: host}
 }
 
 // choose notes that a host is tried, perhaps once more.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
 // Reschedulable reports whether the failure of a step may not occur on another
@@ -62,9 +62,14 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.giveBack(ctx, true)
-	a.setStuckAside(ctx)
-	if len(a.cleanup.left) > 0 {
+	a.giveBack(ctx, func(ctx context.Context, r *remover) {
+		if a.flow.config.Compat.Rebind && a.unbind(ctx, r) {
+			return
+		}
+		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return e.Kind != ledger.Claim && !a.isElsewhere(e) })
+		a.ARQs = nil
+	})
+	if left := a.notElsewhere(ctx); len(left) > 0 {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	return a.record.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
@@ -86,225 +91,120 @@ func (a *Attempt) alternate(ctx context.Context) (Candidate, error) {
 	return Candidate{}, fmt.Errorf("%w after %s", ErrNoAlternate, count(len(a.tried), "host"))
 }
 
-// The unwinding has three stages. Each ends after its third of
-// Config.UnwindTimeout, and one request has a third of that, so that a request
-// without an answer leaves time for the rest.
-const (
-	unwindStages  = 3
-	retryPause    = 200 * time.Millisecond
-	maxRetryPause = 2 * time.Second
-)
-
-var stageNames = [unwindStages]string{"guest and lost ARQs", "ARQs", "allocation"}
-
-// LateWindow is how long the unwinding looks for the effect of a request whose
-// outcome is unknown: bytes may have been sent, and neither success nor refusal was
-// read. What appears later is a suspect, see [Leftover.Certain]. A shorter third of
-// Config.UnwindTimeout ends the window.
-const LateWindow = 10 * time.Second
-
-// detached returns a context for cleaning up: it does not end with the caller's,
-// but after Config.UnwindTimeout.
-func (f *Flow) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), f.config.UnwindTimeout)
-}
-
-// retry calls try until it succeeds or is forbidden, the context ends, or the time
-// of a stage is over. It returns the last error of try.
-func (f *Flow) retry(ctx context.Context, try func(ctx context.Context) error) error {
-	_, err := f.settle(ctx, func(ctx context.Context) (bool, error) {
-		err := try(ctx)
-		return err == nil, err
-	})
-	return err
-}
-
-// settle calls look until it reports that an outcome is settled. It gives up when
-// LateWindow is over, or with an error that the time of a stage can mend, when that is
-// over.
-func (f *Flow) settle(ctx context.Context, look func(ctx context.Context) (settled bool, err error)) (bool, error) {
-	stage := f.config.UnwindTimeout / unwindStages
-	ctx, cancel := context.WithTimeout(ctx, stage)
-	defer cancel()
-	began := time.Now()
-	for pause := retryPause; ; pause = min(2*pause, maxRetryPause) {
-		limited, cancel := context.WithTimeout(ctx, stage/3)
-		settled, err := look(limited)
-		cancel()
-		left := LateWindow - time.Since(began)
-		switch {
-		case settled, err == nil && left <= 0, errors.Is(err, cyborgclient.ErrForbidden),
-			errors.Is(err, cyborgclient.ErrUnauthorized) && left <= 0: // a token may be renewed by then
-			return settled, err
-		case err != nil:
-			left = stage
-		}
-		reportRetry(ctx, min(pause, left), err)
-		if sleep(ctx, min(pause, left)) != nil {
-			return false, err
-		}
-	}
-}
-
 // Unwind gives back everything that the attempt made, in reverse: guest, events,
 // ARQs (which frees handles and mediated devices), allocation. It does not end with
 // the caller's context, but after Config.UnwindTimeout; failures are retried. It
 // may be called after any step, more than once, and returns what it has undone and all
 // that is left behind.
 func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Leftover) {
-	defer a.end()
-	earlier := len(a.cleanup.undone)
-	a.giveBack(ctx, false)
-	return a.cleanup.undone[earlier:], a.cleanup.leftovers()
+	waiting, cancel := a.flow.detached(ctx)
+	defer cancel()
+	if err := a.journal.Reopen(waiting); err != nil { // the attempt had ended, and a later operation is running
+		for _, e := range a.journal.Effects() {
+			l := leftoverOf(*e)
+			l.Err = err
+			leftovers = append(leftovers, l)
+		}
+		return nil, leftovers
+	}
+	defer a.journal.End()
+	earlier := len(a.journal.Removed())
+	a.giveBack(ctx, func(ctx context.Context, r *remover) {
+		defer func() { // also after a hook that panics or ends the goroutine
+			if a.ARQs = nil; len(a.before.Resources) > 0 && len(a.stuck()) > 0 { // what their devices hold is left to them
+				a.journal.Note(&ledger.Effect{Kind: ledger.Part, ID: a.Request.Instance, Amount: &ledger.Amount{}}, ledger.ErrARQsStay)
+			}
+		}()
+		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return !a.isElsewhere(e) })
+	})
+	return namesOf(a.journal.Removed()[earlier:]), leftoversOf(a.journal)
 }
 
-// giveBack gives back what was made on one host. Before a move to another host
-// Compat.Rebind keeps the ARQs.
-func (a *Attempt) giveBack(ctx context.Context, moving bool) {
-	began := time.Now()
-	c := &a.cleanup
-	earlier := len(c.undone)
+// giveBack gives back what was made on one host, as one step.
+func (a *Attempt) giveBack(ctx context.Context, undo func(context.Context, *remover)) {
+	earlier := len(a.journal.Removed())
 	ctx, end := a.record.open(context.WithoutCancel(ctx), StepUnwind)
 	a.closeWaiter()
-	kept := map[string]error{} // ARQs with mediated devices whose definitions remain
-	stages := [unwindStages]func(context.Context){
-		func(ctx context.Context) {
-			defer a.findLostARQs(ctx)
-			defer a.removeMdevs(ctx, kept)
-			a.destroyGuest(ctx)
-		},
-		func(ctx context.Context) {
-			if a.guestStays {
-				a.keepForGuest()
-			} else {
-				a.giveBackARQs(ctx, moving && a.flow.config.Compat.Rebind && !a.bindLost, kept)
-			}
-			if !moving {
-				a.nameStuck(c)
-			}
-		},
-		func(ctx context.Context) {
-			if moving || a.guestStays {
-				return
-			}
-			a.releaseClaim(ctx)
-			if len(a.stuck.arqs) > 0 && len(a.before.Resources) > 0 { // what their devices hold was left to them
-				c.suspect(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Err: errARQsStay})
-			}
-		},
-	}
+	a.readHanded(ctx)
+	ctx, cancel := context.WithTimeout(ctx, a.flow.config.UnwindTimeout)
+	defer cancel()
 	defer func() {
-		a.flow.suspects.add(c.suspects)
-		end(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.left)+len(c.suspects)), nil)
-		a.claimed, a.bindLost = false, false
 		a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
+		end(fmt.Sprintf("%d undone, %d left behind", len(a.journal.Removed())-earlier, len(leftoversOf(a.journal))), nil)
 	}()
-	defer a.record.reportLeft(ctx, c)
-	defer func() {
-		limited, cancel := context.WithDeadline(ctx, began.Add(a.flow.config.UnwindTimeout))
-		defer cancel()
-		a.record.look(limited, c)
-	}()
-	for i, stage := range slices.Backward(stages[:]) {
-		defer func() { // also after a hook that panics or ends the goroutine
-			limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
-			defer cancel()
-			defer a.record.reportUndone(ctx, c)
-			defer stage(limited) // also after an observer that panics
-			a.record.report(ctx, Progress{Step: StepUnwind, Event: ProgressStage, Text: stageNames[i]})
-		}()
-	}
+	undo(ctx, a.remover())
 }
 
-// destroyGuest calls the Destroy hook after a hook that may have made a guest. It
-// runs before the ARQs are deleted: a guest must not run with a device that is free.
-func (a *Attempt) destroyGuest(ctx context.Context) {
-	destroy := a.Request.Hooks.Destroy
-	if !a.guestMade || destroy == nil {
-		return
+// remover takes away what the attempt has made.
+func (a *Attempt) remover() *remover {
+	r := &remover{flow: a.flow, journal: a.journal, record: a.record, instance: a.instance(), mdevs: a.Request.Hooks.Mdevs}
+	if destroy := a.Request.Hooks.Destroy; destroy != nil {
+		r.destroy = func(ctx context.Context) error { return destroy(ctx, a.Result()) }
 	}
-	err := errors.New("the hook Destroy did not return")
-	defer func() {
-		a.guestMade, a.guestStays = err != nil, err != nil
-		a.cleanup.add(LeftoverGuest, a.Request.Instance, err)
-	}()
-	for pause := retryPause; ; pause = min(2*pause, maxRetryPause) {
-		if err = destroy(ctx, a.Result()); err == nil || sleep(ctx, pause) != nil {
-			return
-		}
-	}
+	return r
 }
 
-// removeMdevs removes the definitions of the mediated devices, unless a guest may use them. The next unwinding tries those
-// again that could not be removed.
-func (a *Attempt) removeMdevs(ctx context.Context, kept map[string]error) {
-	if a.guestStays {
-		return
-	}
-	defer func() {
-		a.mdevs = slices.DeleteFunc(slices.Clone(a.mdevs), func(arq cyborgclient.ARQ) bool { return kept[arq.UUID] == nil })
-	}()
-	a.flow.removeMdevs(ctx, a.Request.Hooks.Mdevs, a.instance(), a.mdevs, kept)
-}
-
-// errGuestStays is why ARQs and allocation of a guest that could not be destroyed are kept.
-var errGuestStays = errors.New("the guest, which could not be destroyed, may use it")
-
-// keepForGuest names what the guest may still use: the next Unwind, or the caller once the
-// guest is gone, gives it back.
-func (a *Attempt) keepForGuest() {
-	for _, uuid := range uuidsOf(a.ARQs) {
-		a.cleanup.add(LeftoverARQ, uuid, errGuestStays)
-	}
-	if a.claim.sent {
-		a.cleanup.keep(Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Err: errGuestStays}, a.lookAtClaim)
-	}
-}
-
-// giveBackARQs unbinds the ARQs, or deletes them, but for those that are kept. What another client handed over may be another
-// instance's.
-func (a *Attempt) giveBackARQs(ctx context.Context, rebind bool, kept map[string]error) {
-	maps.Copy(kept, a.readHanded(ctx))
-	if !rebind || len(kept) > 0 || !a.unbindARQs(ctx) {
-		a.deleteARQs(ctx, kept)
-	}
-}
-
-// unbindARQs unbinds the ARQs and keeps them for the next host. It reports false
-// when they are to be deleted instead: also when not all were created.
-func (a *Attempt) unbindARQs(ctx context.Context) bool {
-	uuids := uuidsOf(a.ARQs)
+// unbind destroys the guest and unbinds the ARQs, which are kept for the next host. It reports false when they are to be deleted
+// instead: when not all were created, when their bind may still arrive, or when the unbinding was not answered.
+func (a *Attempt) unbind(ctx context.Context, r *remover) bool {
 	isPart := slices.ContainsFunc(a.sources(), func(from source) bool { return len(a.matchingARQs(from)) < arqCount(from.profile) })
-	areSpares := len(a.stuck.arqs) > 0 && len(a.spares) == 0 // of a lost create
-	if len(uuids) == 0 || isPart || areSpares {
+	isHanded := slices.ContainsFunc(a.journal.Effects(ledger.ARQ), func(e *ledger.Effect) bool { return e.Guard == ledger.Handed })
+	if len(a.ARQs) == 0 || isPart || isHanded || len(a.stuck()) > 0 && len(a.spares()) == 0 || !a.bindHasEnded(ctx) {
 		return false
 	}
-	tries := 0
-	err := a.flow.retry(ctx, func(ctx context.Context) error {
-		tries++
-		return a.flow.cyborg.UnbindARQs(ctx, uuids)
+	undoers := r.undoers()
+	undoers[ledger.Binding] = unbindUndoer{r}
+	r.undo(ctx, undoers, func(e *ledger.Effect) bool {
+		return e.Kind == ledger.Guest || e.Kind == ledger.Mdev || e.Kind == ledger.Binding
 	})
-	if err != nil || tries > 1 { // one that failed may arrive when they are bound again
+	return len(a.journal.Effects(ledger.Guest, ledger.Mdev, ledger.Binding)) == 0
+}
+
+// bindHasEnded reports whether the bind was answered, or Cyborg shows an ARQ BindFailed, where a bind ends, or all of them Bound.
+func (a *Attempt) bindHasEnded(ctx context.Context) bool {
+	lost := slices.DeleteFunc(a.journal.Effects(ledger.Binding), func(e *ledger.Effect) bool { return e.State != ledger.Unknown })
+	if len(lost) == 0 {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	arqs, err := a.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
+	own, _ := inOrder(arqs, uuidsOf(a.ARQs))
+	hasFailed := slices.ContainsFunc(own, func(arq cyborgclient.ARQ) bool { return arq.State == cyborgclient.StateBindFailed })
+	isPart := slices.ContainsFunc(own, func(arq cyborgclient.ARQ) bool { return arq.State != cyborgclient.StateBound })
+	if err != nil || isPart && !hasFailed {
 		return false
 	}
-	for _, uuid := range uuids {
-		a.cleanup.add("binding of arq", uuid, nil)
+	for _, e := range lost {
+		a.journal.Settle(e, ledger.Done, nil)
 	}
 	return true
 }
 
-// deleteARQs deletes the ARQs by their UUIDs, never by instance: an instance that
-// had ARQs before keeps them. Those that are kept are named with their errors.
-func (a *Attempt) deleteARQs(ctx context.Context, kept map[string]error) {
-	uuids := slices.Concat(uuidsOf(a.ARQs), uuidsOf(a.spares))
-	earlier := slices.DeleteFunc(a.cleanup.arqs(), func(uuid string) bool { return slices.Contains(uuids, uuid) }) // of an earlier unwinding
-	uuids = slices.Concat(earlier, uuids)
-	if len(uuids) == 0 {
-		return
+// stuck are the ARQs of other hosts that Cyborg keeps until the agent of their host answers.
+func (a *Attempt) stuck() []*ledger.Effect {
+	return slices.DeleteFunc(a.journal.Effects(ledger.ARQ), func(e *ledger.Effect) bool { return !a.isElsewhere(e) })
+}
+
+// isElsewhere reports whether an effect is an ARQ that could not be deleted on another host.
+func (a *Attempt) isElsewhere(e *ledger.Effect) bool {
+	return e.Kind == ledger.ARQ && (e.State == ledger.Left || e.State == ledger.Unknown) && e.ARQ.Hostname != "" && !sameHost(e.ARQ.Hostname, a.Host)
+}
+
+// notElsewhere returns what an unwinding could not remove, except the ARQs that Cyborg keeps until the agent of their host answers:
+// those are set aside when the attempt moves on to another host.
+func (a *Attempt) notElsewhere(ctx context.Context) []*ledger.Effect {
+	left := slices.DeleteFunc(a.journal.Effects(), func(e *ledger.Effect) bool {
+		return e.Kind == ledger.Claim || e.State != ledger.Left && e.State != ledger.Unknown || e.Kind == ledger.Create || a.isElsewhere(e)
+	})
+	if len(left) == 0 || len(a.journal.Effects(ledger.Guest)) > 0 {
+		return left
 	}
-	failed := a.flow.deleteARQs(ctx, slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return kept[uuid] != nil }))
-	maps.Copy(failed, kept)
-	a.cleanup.addARQs(uuids, failed)
-	a.ARQs, a.spares = nil, nil
-	a.flow.arqs.remove(uuids...)
+	ctx, cancel := a.flow.detached(ctx)
+	defer cancel()
+	arqs, _ := a.flow.instanceARQs(ctx, a.Request.Instance) // without an answer nothing is set aside
+	a.remover().see(arqs)
+	return slices.DeleteFunc(left, func(e *ledger.Effect) bool {
+		return e.Kind == ledger.Mdev || e.Kind == ledger.ARQ && mayBeMediated(*e.ARQ)
+	})
 }

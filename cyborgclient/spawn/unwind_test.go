@@ -46,7 +46,7 @@ func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
 			}
 			return nil
 		}
-		a, err := w.flow.Begin(req)
+		a, err := w.flow.Begin(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestALostClaimOfARunningInstanceLeavesTheChangesOfOthers(t *testing.T) {
 		hold(1)
 		req := request("gpu")
 		req.Running, req.Flavor.VCPUs = true, 0
-		a, err := w.flow.Begin(req)
+		a, err := w.flow.Begin(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestTheTraceTellsTheRequest(t *testing.T) {
 	for _, tt := range tests {
 		req := request(tt.profile)
 		req.Ports = tt.ports
-		a, err := w.flow.Begin(req)
+		a, err := w.flow.Begin(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +291,7 @@ func TestTheTraceTellsTheRequest(t *testing.T) {
 		}
 		a.Unwind(t.Context())
 	}
-	a, err := w.flow.Begin(spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "bad", MemoryMB: -1}})
+	a, err := w.flow.Begin(t.Context(), spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "bad", MemoryMB: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (a *Attempt) await(ctx context.Context, timeout time.Duration) (decision st
 	}
 	err = w.run(ctx)
 	a.ARQs = w.arqs
-	a.see(a.ARQs)
+	a.remover().see(a.ARQs)
 	a.nameForgotten(w.others)
 	decision = fmt.Sprintf("%s Bound, %d before the wait", count(len(w.arqs), "ARQ"), w.early)
 	switch {

@@ -76,7 +76,7 @@ func TestTheBindingTimeoutIncludesASilentCyborg(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: slowModel(time.Hour), config: spawn.Config{ARQBindingTimeout: 20 * time.Second}})
 		var bound time.Time
-		a, err := w.flow.Begin(request("gpu"))
+		a, err := w.flow.Begin(t.Context(), request("gpu"))
 		if err != nil {
 			t.Fatal(err)
 		}

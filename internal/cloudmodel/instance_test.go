@@ -493,7 +493,7 @@ func (a *agent) handOver(ctx context.Context, req spawn.Request) (result *spawn.
 			err = &spawn.Error{Instance: req.Instance, Err: err, Leftovers: named}
 		}
 	}()
-	conductor, err := a.flow.Begin(spawn.Request{Instance: req.Instance, Flavor: req.Flavor, Ports: req.Ports, ProjectID: req.ProjectID, Order: req.Order})
+	conductor, err := a.flow.Begin(ctx, spawn.Request{Instance: req.Instance, Flavor: req.Flavor, Ports: req.Ports, ProjectID: req.ProjectID, Order: req.Order})
 	if err != nil {
 		return nil, err
 	}
@@ -517,7 +517,7 @@ func (a *agent) handOver(ctx context.Context, req spawn.Request) (result *spawn.
 	if err := json.Unmarshal(data, &passed); err != nil {
 		return nil, err
 	}
-	compute, err := a.compute.Resume(passed, nil)
+	compute, err := a.compute.Resume(ctx, passed, nil)
 	if err != nil {
 		return nil, err
 	}

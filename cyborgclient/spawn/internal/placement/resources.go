@@ -60,6 +60,9 @@ func Equal(a, b Resources) bool {
 	return maps.EqualFunc(a, b, func(x, y map[string]int) bool { return maps.Equal(x, y) })
 }
 
+// Contains reports whether resources have all of another set.
+func Contains(held, part Resources) bool { return len(Subtract(part, held)) == 0 }
+
 // Devices are the resource classes of devices by their provider.
 type Devices map[string]map[string]bool
 

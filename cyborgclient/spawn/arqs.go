@@ -1,0 +1,381 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// Why something is a suspect.
+var (
+	errReplyLost   = errors.New("the reply was lost")
+	errLostCreate  = errors.New("another client may have created it")
+	errChanged     = errors.New("another agent has changed it meanwhile")
+	errOthersClaim = errors.New("the instance was claimed by another client, or still has an ARQ from a failed attempt")
+)
+
+// clockSkew is by how much the clocks of a cloud's services may differ: the Date of an
+// answer and the creation time of an ARQ are those of two hosts.
+const clockSkew = 5*time.Minute + 2*time.Second
+
+// createUndoer looks for the ARQs of a create whose reply was lost. An ARQ does not
+// name its creator, so that with those of other clients in the project none can be
+// deleted: what is there is named. With Config.ExclusiveProject those that no operation
+// of the flow has are the lost ones. They become the journal's, until they are as many
+// as a create makes; they may be fewer, because a create makes one after the other.
+type createUndoer struct {
+	*remover
+	seen map[string]int // ARQ -> the newest effect when it was first seen
+}
+
+// Undo implements [ledger.Undoer].
+func (u *createUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
+	for _, e := range effects {
+		found, err := u.candidates(ctx, e)
+		isExclusive := u.flow.config.ExclusiveProject && u.flow.cyborg.owner().ProjectID != ""
+		switch {
+		case err != nil:
+			u.journal.Settle(e, ledger.Unknown, err)
+		case !isExclusive:
+			u.name(found)
+			u.journal.Settle(e, ledger.Foreign, errReplyLost)
+		case u.adopt(e, found):
+			u.journal.Settle(e, ledger.Undone, nil)
+		default:
+			u.journal.Settle(e, ledger.Unknown, nil)
+		}
+	}
+}
+
+// Look implements [ledger.Undoer].
+func (u *createUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
+
+// candidates lists the ARQs that the create may have made: in the project of the
+// token, whatever that of the instance is.
+func (u *createUndoer) candidates(ctx context.Context, e *ledger.Effect) ([]cyborgclient.ARQ, error) {
+	all, now, err := u.flow.listAllARQs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	origin := e.Origin
+	if origin.Since.IsZero() {
+		u.journal.Change(func() { origin.Since = now.Add(-time.Since(origin.Began) - clockSkew).Truncate(time.Second) })
+	}
+	return slices.DeleteFunc(all, func(arq cyborgclient.ARQ) bool {
+		return arq.State != cyborgclient.StateInitial || arq.InstanceUUID != "" || arq.DeviceProfileName != e.ID ||
+			arq.ProjectID != "" && arq.ProjectID != origin.Project ||
+			!arq.CreatedAt.IsZero() && arq.CreatedAt.Before(origin.Since) || u.flow.book.Knows(arq.UUID)
+	}), nil
+}
+
+// adopt adds the ARQs that are no other operation's to the journal, and reports whether all were found. One
+// that another create of the process may just have made is left for the next look.
+func (u *createUndoer) adopt(e *ledger.Effect, found []cyborgclient.ARQ) bool {
+	newest := u.flow.book.Newest() // after the list, which may show what this one made
+	for _, arq := range found {
+		if _, known := u.seen[arq.UUID]; !known {
+			u.seen[arq.UUID] = newest
+		}
+		if e.Origin.Missing > 0 && arq.ProjectID != "" && !u.flow.book.Creating(u.seen[arq.UUID]) {
+			u.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
+			u.journal.Change(func() { e.Origin.Missing-- })
+		}
+	}
+	return e.Origin.Missing <= 0
+}
+
+// maxNamed bounds the ARQs that are named beside their create: on a cloud with many
+// agents most are others'.
+const maxNamed = 16
+
+// name names the newest ARQs that the create may have made.
+func (u *createUndoer) name(found []cyborgclient.ARQ) {
+	for _, arq := range found[max(0, len(found)-maxNamed):] { // oldest first
+		if u.journal.Find(ledger.ARQ, arq.UUID) == nil {
+			u.journal.Note(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq}, errLostCreate)
+		}
+	}
+}
+
+// arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.
+func arqCount(profile requestspec.Profile) int {
+	total := 0
+	for _, group := range profile.Groups {
+		n, err := requestspec.ARQCount(group)
+		if err != nil {
+			return -1
+		}
+		total += n
+	}
+	return total
+}
+
+// arqUndoer deletes ARQs by their UUIDs, never by instance: a request by instance that arrives late would delete those that the
+// instance has got since. What could not be deleted together is deleted one by one, because Cyborg may wait for the agent of one of
+// them, and does not come to the next.
+//
+// Only its agent can remove a mediated device. While the agent is down Cyborg keeps the ARQ Bound, however often it is asked. An
+// impatient remover asks for each ARQ that may have one alone, after the others, and only a few times. Once an agent has not answered,
+// the others of its host are not asked for.
+type arqUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u arqUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
+	effects = u.allowed(ctx, effects)
+	var together, alone []*ledger.Effect
+	for _, e := range effects {
+		if e.Err != nil || e.Guard == ledger.Unbound || u.impatient && mayBeMediated(*e.ARQ) {
+			alone = append(alone, e)
+		} else {
+			together = append(together, e)
+		}
+	}
+	u.delete(ctx, together)
+	silent := map[string]error{} // by host
+	for n, e := range alone {
+		if err := silent[e.ARQ.Hostname]; err != nil && mayBeMediated(*e.ARQ) {
+			u.journal.Settle(e, ledger.Left, u.explained(e, err))
+			continue
+		}
+		u.deleteAlone(ctx, e, len(alone)-n)
+		if errors.Is(e.Err, context.DeadlineExceeded) && mayBeMediated(*e.ARQ) {
+			silent[e.ARQ.Hostname] = fmt.Errorf("skipped: the agent did not respond while deleting ARQ %s: %w", e.ID, e.Err)
+		}
+	}
+}
+
+// deleteAlone deletes one of a number of ARQs, in its part of the time.
+func (u arqUndoer) deleteAlone(ctx context.Context, e *ledger.Effect, of int) {
+	if u.impatient && mayBeMediated(*e.ARQ) {
+		u.remove(ctx, []*ledger.Effect{e}, func(ctx context.Context, uuids []string) error {
+			err := u.flow.tryFew(ctx, func(ctx context.Context) error { return u.flow.sendDelete(ctx, uuids) })
+			if err != nil {
+				err = &ledger.Final{Err: err}
+			}
+			return err
+		})
+		return
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(of))
+		defer cancel()
+	}
+	u.delete(ctx, []*ledger.Effect{e})
+}
+
+func (u arqUndoer) delete(ctx context.Context, effects []*ledger.Effect) {
+	if len(effects) > 0 {
+		u.remove(ctx, effects, u.flow.sendDelete)
+	}
+}
+
+func (u arqUndoer) remove(ctx context.Context, effects []*ledger.Effect, send func(ctx context.Context, uuids []string) error) {
+	u.journal.Remove(ctx, effects, func(ctx context.Context) map[*ledger.Effect]error {
+		if effects[0].Guard == ledger.Unbound {
+			ctx = cyborgclient.WithoutServiceToken(ctx)
+		}
+		if u.flow.config.Compat.UnbindFirst {
+			_ = u.flow.cyborg.UnbindARQs(ctx, idsOf(effects)) // if it fails, the deletion unbinds
+		}
+		err := send(ctx, idsOf(effects))
+		var partial *cyborgclient.DeleteError
+		var final *ledger.Final
+		errors.As(err, &partial)
+		failed := map[*ledger.Effect]error{}
+		for _, e := range effects {
+			reason := err
+			if partial != nil {
+				reason = partial.Failed[e.ID]
+			}
+			switch {
+			case reason == nil:
+			case errors.As(err, &final), errors.Is(reason, cyborgclient.ErrServiceToken):
+				failed[e] = &ledger.Final{Err: u.explained(e, reason)}
+			default:
+				failed[e] = u.explained(e, reason)
+			}
+		}
+		return failed
+	})
+}
+
+// explained adds why the ARQ of a mediated device remains.
+func (u arqUndoer) explained(e *ledger.Effect, err error) error {
+	if !mayBeMediated(*e.ARQ) {
+		return err
+	}
+	return fmt.Errorf("its mediated device cannot be removed before Cyborg's agent of host %s is back: %w", e.ARQ.Hostname, err)
+}
+
+// Look implements [ledger.Undoer].
+func (u arqUndoer) Look(ctx context.Context, e *ledger.Effect) (bool, error) {
+	arq, err := u.flow.findARQ(ctx, e.ID)
+	return arq != nil, err
+}
+
+// allowed leaves out the ARQs that another client has handed to this one, unless Cyborg shows that they are the instance's or no
+// instance's. Those of other instances are left alone. That Cyborg does not know an ARQ does not prove that it is deleted, if
+// Cyborg may hide it.
+func (u arqUndoer) allowed(ctx context.Context, effects []*ledger.Effect) []*ledger.Effect {
+	isHanded := func(e *ledger.Effect) bool { return e.Guard == ledger.Handed }
+	if !slices.ContainsFunc(effects, isHanded) {
+		return effects
+	}
+	var allowed, absent []*ledger.Effect
+	for _, e := range effects {
+		if !isHanded(e) {
+			allowed = append(allowed, e)
+			continue
+		}
+		arq, err := u.flow.findARQ(ctx, e.ID)
+		switch {
+		case err != nil:
+			u.journal.Settle(e, ledger.Left, err)
+		case arq == nil:
+			absent = append(absent, e)
+		case mayOwn(u.instance.UUID, *arq):
+			u.see([]cyborgclient.ARQ{*arq})
+			allowed = append(allowed, e)
+		default:
+			u.journal.Settle(e, ledger.Foreign, fmt.Errorf("is left alone: it belongs to instance %s", arq.InstanceUUID))
+		}
+	}
+	if len(absent) == 0 {
+		return allowed
+	}
+	hidden := u.flow.mayHide(ctx, u.instance)
+	for _, e := range absent {
+		if hidden != nil {
+			u.journal.Settle(e, ledger.Left, &ledger.Final{Err: hidden})
+		} else { // a replica of Cyborg's database may lag behind
+			allowed = append(allowed, e)
+		}
+	}
+	return allowed
+}
+
+// see notes how Cyborg shows ARQs of the journal. One that is shown as the instance's, or as no instance's, may be deleted.
+func (r *remover) see(arqs []cyborgclient.ARQ) {
+	for _, arq := range arqs {
+		e := r.journal.Find(ledger.ARQ, arq.UUID)
+		if e == nil || arq.State == "" || !mayOwn(r.instance.UUID, arq) {
+			continue
+		}
+		r.journal.Change(func() {
+			e.ARQ = &arq
+			if e.Guard == ledger.Handed {
+				e.Guard = ledger.Own
+			}
+		})
+	}
+}
+
+// mayOwn reports whether an ARQ is the instance's, or no instance's yet.
+func mayOwn(instance string, arq cyborgclient.ARQ) bool {
+	return arq.InstanceUUID == "" || arq.InstanceUUID == instance
+}
+
+// fewTries is how often something is tried that needs the host of an ARQ.
+const fewTries = 3
+
+// tryFew tries again after an answer, and not after none: Cyborg waits a minute for an agent that is down.
+func (f *Flow) tryFew(ctx context.Context, try func(context.Context) error) error {
+	for n := 1; ; n++ {
+		limited, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/patience/3)
+		err := try(limited)
+		answered := limited.Err() == nil
+		cancel()
+		if err == nil || !answered || n == fewTries || sleep(ctx, ledger.FirstPause<<n) != nil {
+			return err
+		}
+	}
+}
+
+// mayBeMediated reports whether the deletion of an ARQ needs the agent of its host: only
+// a Bound one shows what it holds.
+func mayBeMediated(arq cyborgclient.ARQ) bool {
+	switch arq.State {
+	case cyborgclient.StateInitial, cyborgclient.StateUnbound:
+		return false
+	case cyborgclient.StateBound:
+		return arq.AttachHandleType == cyborgclient.HandleMDEV || arq.AttachHandleInfo["asked_type"] != nil
+	}
+	return arq.Hostname != ""
+}
+
+// sendDelete sends one deletion.
+func (f *Flow) sendDelete(ctx context.Context, uuids []string) error {
+	err := f.cyborg.DeleteARQs(ctx, uuids)
+	if errors.Is(err, cyborgclient.ErrUnauthorized) && f.cyborg != f.own {
+		err = f.asOwn().deleteShown(ctx, uuids, err)
+	}
+	return err
+}
+
+// deleteShown deletes ARQs that a user's token, which has ended, could not, if Cyborg shows them to the flow's own. That it
+// does not know one may only mean that it hides it.
+func (f *Flow) deleteShown(ctx context.Context, uuids []string, ended error) error {
+	for _, uuid := range uuids {
+		if arq, err := f.findARQ(ctx, uuid); arq == nil || err != nil {
+			return ended
+		}
+	}
+	return f.cyborg.DeleteARQs(ctx, uuids)
+}
+
+// findARQ reads one ARQ; it is nil if Cyborg shows none.
+func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, error) {
+	arq, err := f.cyborg.GetARQ(ctx, uuid)
+	if cyborgclient.IsMissing(err) {
+		return nil, nil
+	}
+	return arq, err
+}
+
+// instanceARQs lists the ARQs of an instance.
+func (f *Flow) instanceARQs(ctx context.Context, instance string) (arqs []cyborgclient.ARQ, err error) {
+	err = f.retry(ctx, func(ctx context.Context) (err error) {
+		arqs, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+		return err
+	})
+	return arqs, err
+}
+
+// listAllARQs lists the ARQs of all instances, and the time of the server's clock.
+func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now time.Time, err error) {
+	var call cyborgclient.Call
+	ctx = cyborgclient.Observe(ctx, func(c cyborgclient.Call) { call = c })
+	arqs, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
+	if now = call.Date; now.IsZero() {
+		now = time.Now()
+	}
+	return arqs, now, err
+}
+
+// retry repeats a read until it succeeds or is forbidden, the context ends, or its patience does. It returns the last error.
+func (f *Flow) retry(ctx context.Context, read func(ctx context.Context) error) error {
+	limit := f.config.UnwindTimeout / patience
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	began := time.Now()
+	for pause := ledger.FirstPause; ; pause = min(2*pause, ledger.MaxPause) {
+		limited, cancel := context.WithTimeout(ctx, limit/3)
+		err := read(limited)
+		cancel()
+		isLate := time.Since(began) >= LateWindow
+		if err == nil || errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, cyborgclient.ErrUnauthorized) && isLate {
+			return err
+		}
+		reportRetry(ctx, pause, err)
+		if sleep(ctx, pause) != nil {
+			return err
+		}
+	}
+}

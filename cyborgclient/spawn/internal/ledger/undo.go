@@ -1,0 +1,209 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// The pauses between two tries, and how long an effect is looked for whose request has an unknown outcome.
+const (
+	FirstPause = 200 * time.Millisecond
+	MaxPause   = 2 * time.Second
+	LateWindow = 10 * time.Second
+)
+
+// Final is an error after which the removal is not tried again before the next Undo.
+type Final struct{ Err error }
+
+// Error returns the text of the error.
+func (f *Final) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error.
+func (f *Final) Unwrap() error { return f.Err }
+
+// Why an effect remains that another one holds.
+var (
+	ErrGuestStays = errors.New("the guest, which could not be destroyed, may use it")
+	ErrARQsStay   = errors.New("the ARQs of its devices could not be deleted")
+)
+
+// Undoer takes away the effects of one kind. An undoer is the only code that does.
+type Undoer interface {
+	// Undo tries once: it removes effects with Journal.Remove, and settles what a read has shown. An effect that stays Unknown
+	// is looked for until LateWindow is over.
+	Undo(ctx context.Context, effects []*Effect)
+	// Look reads whether an effect exists.
+	Look(ctx context.Context, e *Effect) (exists bool, err error)
+}
+
+// Unwinding is one run of Journal.Undo.
+type Unwinding struct {
+	// Undoers are those of the kinds that may occur.
+	Undoers map[Kind]Undoer
+	// Chosen selects the effects; nil selects all.
+	Chosen func(*Effect) bool
+	// Patience is how long a removal that fails is tried again.
+	Patience time.Duration
+	// Begin is called when the effects of a kind are tried for the first time, and Pause before a pause with the last error.
+	Begin func(Kind)
+	Pause func(time.Duration, error)
+
+	journal *Journal
+	began   time.Time
+	tried   map[*Effect]bool // in this pass
+	kinds   map[Kind]bool    // of all passes
+}
+
+// Undo takes away the chosen effects, the newest first, but no effect before those that hold it. What fails is tried again.
+// When an undoer panics or ends the goroutine, the others are still run.
+func (j *Journal) Undo(ctx context.Context, u Unwinding) {
+	u.journal, u.began, u.kinds = j, time.Now(), map[Kind]bool{}
+	for _, e := range u.chosen() {
+		j.set(e, e.State, nil)
+	}
+	u.run(ctx)
+	u.look(ctx)
+}
+
+func (u *Unwinding) run(ctx context.Context) {
+	ended := false
+	defer func() {
+		if !ended {
+			u.run(ctx)
+		}
+	}()
+	for pause := FirstPause; ; pause = min(2*pause, MaxPause) {
+		u.pass(ctx)
+		left, err := u.left()
+		if pause = min(pause, left); pause <= 0 || ctx.Err() != nil {
+			break
+		}
+		u.Pause(pause, err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	ended = true
+}
+
+// pass tries each effect once.
+func (u *Unwinding) pass(ctx context.Context) {
+	u.tried = map[*Effect]bool{}
+	for group := u.next(); len(group) > 0; group = u.next() {
+		kind := group[0].Kind
+		if !u.kinds[kind] {
+			u.kinds[kind] = true
+			u.Begin(kind)
+		}
+		patience := u.Patience - time.Since(u.began)
+		if kind != Guest {
+			patience = min(patience, u.Patience/3)
+		}
+		limited, cancel := context.WithTimeout(ctx, max(patience, FirstPause))
+		u.Undoers[kind].Undo(limited, group)
+		cancel()
+	}
+}
+
+// next returns the newest effects of one kind that were not tried in this pass.
+func (u *Unwinding) next() (group []*Effect) {
+	for _, e := range slices.Backward(u.chosen()) {
+		if u.tried[e] || isFinal(e.Err) {
+			continue
+		}
+		if len(group) > 0 && group[0].Kind != e.Kind {
+			break
+		}
+		u.tried[e] = true
+		if err := u.holder(e); err != nil {
+			u.journal.set(e, Left, err)
+			continue
+		}
+		group = append(group, e)
+	}
+	slices.Reverse(group)
+	return group
+}
+
+func (u *Unwinding) chosen() []*Effect {
+	effects := u.journal.Effects()
+	return slices.DeleteFunc(effects, func(e *Effect) bool {
+		return e.State == Foreign || u.Undoers[e.Kind] == nil || u.Chosen != nil && !u.Chosen(e)
+	})
+}
+
+// holder is why an effect has to remain: another one that holds it does.
+func (u *Unwinding) holder(e *Effect) error {
+	for _, h := range u.journal.Effects() {
+		if !slices.Contains(h.Holds, e.Seq) {
+			continue
+		}
+		switch {
+		case h.Kind == Guest && h.Host != "":
+			return fmt.Errorf("the guest on host %s may use it", h.Host)
+		case h.Kind == Guest:
+			return ErrGuestStays
+		case h.Kind == ARQ:
+			return ErrARQsStay
+		default:
+			return h.Err
+		}
+	}
+	return nil
+}
+
+// left is for how long the effects may be tried again, and the last error.
+func (u *Unwinding) left() (left time.Duration, last error) {
+	elapsed := time.Since(u.began)
+	for _, e := range u.chosen() {
+		limit := u.Patience
+		switch {
+		case isFinal(e.Err), u.holder(e) != nil:
+			continue
+		case e.State == Unknown && e.Err == nil, errors.Is(e.Err, cyborgclient.ErrUnauthorized): // a token may be renewed by then
+			limit = min(limit, LateWindow)
+		}
+		if e.Err != nil {
+			last = e.Err
+		}
+		left = max(left, limit-elapsed)
+	}
+	return left, last
+}
+
+func isFinal(err error) bool {
+	var final *Final
+	return errors.As(err, &final) || errors.Is(err, cyborgclient.ErrForbidden)
+}
+
+// look reads which of the effects that could not be removed exist: the others become Unknown. After a failed read those of the
+// same kind are not known, either.
+func (u *Unwinding) look(ctx context.Context) {
+	unread := map[Kind]bool{}
+	for _, e := range u.chosen() {
+		if e.State == Unknown {
+			continue
+		}
+		exists := false
+		if !unread[e.Kind] {
+			limited, cancel := context.WithTimeout(ctx, u.Patience/3)
+			found, err := u.Undoers[e.Kind].Look(limited, e)
+			cancel()
+			unread[e.Kind] = err != nil
+			exists = found && err == nil
+		}
+		state := Unknown
+		if exists {
+			state = Left
+		}
+		u.journal.set(e, state, e.Err)
+	}
+}

@@ -1,0 +1,337 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+)
+
+// LateWindow is how long the unwinding looks for the effect of a request whose outcome is unknown: bytes may have been sent, and
+// neither success nor refusal was read. What appears later is a suspect, see [Leftover.Certain]. A shorter third of
+// Config.UnwindTimeout ends the window.
+const LateWindow = ledger.LateWindow
+
+// patience is the part of Config.UnwindTimeout in which the removal of what an operation has made is tried again. One request has
+// a part of it, so that a request without an answer leaves time for others.
+const patience = 3
+
+// writeTimeout is how long a request that changes something may take. It is not canceled with the caller's context.
+const writeTimeout = time.Minute
+
+// detached returns a context for cleaning up: it does not end with the caller's, but after Config.UnwindTimeout.
+func (f *Flow) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), f.config.UnwindTimeout)
+}
+
+// remover takes away what an operation has made, or what the instance has. It has the undoer of each kind of effect.
+type remover struct {
+	flow     *Flow // with the token of the operation
+	journal  *ledger.Journal
+	record   *recorder
+	instance Instance
+	// destroy destroys the guest; nil: the operation has no guest. isThere reports whether it exists; nil: it is not known.
+	destroy func(ctx context.Context) error
+	isThere func(ctx context.Context) (bool, error)
+	mdevs   MdevCreator
+	// removeNovaMdev removes a mediated device of Nova's.
+	removeNovaMdev func(ctx context.Context, mdev string) error
+	// confirm reports whether an allocation that was read is still to be changed; nil: it is.
+	confirm func(ctx context.Context) (bool, error)
+	// impatient is for the ARQs of a host that is down: see arqUndoer.
+	impatient bool
+}
+
+func (r *remover) undoers() map[ledger.Kind]ledger.Undoer {
+	amounts := amountUndoer{r}
+	return map[ledger.Kind]ledger.Undoer{
+		ledger.Claim: amounts, ledger.Part: amounts, ledger.Consumer: amounts,
+		ledger.Create: &createUndoer{remover: r, seen: map[string]int{}}, ledger.Listed: listedUndoer{r}, ledger.ARQ: arqUndoer{r},
+		ledger.Binding: bindingUndoer{r}, ledger.Mdev: mdevUndoer{r}, ledger.NovaMdev: novaMdevUndoer{r}, ledger.Guest: guestUndoer{r},
+	}
+}
+
+// undo takes away the chosen effects, all without a choice, and reports them.
+func (r *remover) undo(ctx context.Context, undoers map[ledger.Kind]ledger.Undoer, chosen func(*ledger.Effect) bool) {
+	defer r.record.reportLeft(ctx, r.journal)
+	defer r.record.reportUndone(ctx, r.journal)
+	r.journal.Undo(ctx, ledger.Unwinding{
+		Undoers: undoers, Chosen: chosen, Patience: r.flow.config.UnwindTimeout / patience,
+		Begin: func(kind ledger.Kind) {
+			r.record.reportUndone(ctx, r.journal)
+			if kind != ledger.Binding {
+				r.record.report(ctx, Progress{Step: StepUnwind, Event: ProgressStage, Text: string(leftoverKindOf(kind))})
+			}
+		},
+		Pause: func(pause time.Duration, err error) { reportRetry(ctx, pause, err) },
+	})
+}
+
+// cleanUp takes away the chosen effects of an operation as one step. If something remains, the error is an [*Error] with the given
+// cause.
+func (r *remover) cleanUp(ctx context.Context, cause string, chosen func(*ledger.Effect) bool) error {
+	ctx, end := r.record.open(ctx, StepUnwind)
+	earlier := len(r.journal.Removed())
+	r.undo(ctx, r.undoers(), chosen)
+	leftovers, suspects := remaining(r.journal)
+	undone := namesOf(r.journal.Removed())
+	for _, e := range r.journal.Effects() {
+		if isSuspect(*e) && (chosen == nil || chosen(e)) {
+			leftovers = append(leftovers, suspects...)
+			break
+		}
+	}
+	end(fmt.Sprintf("%d undone, %d left behind", len(undone)-earlier, len(leftovers)), nil)
+	if len(leftovers) == 0 {
+		return nil
+	}
+	return &Error{
+		Instance: r.instance.UUID, Step: StepUnwind, Err: errors.New(cause), Undone: undone, Leftovers: leftovers, Trace: r.record.trace(),
+	}
+}
+
+// guestUndoer destroys the guest. It is tried before its devices are released, and they stay as long as it does.
+type guestUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u guestUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
+	for _, e := range effects {
+		if u.destroy == nil {
+			u.journal.Settle(e, ledger.Undone, nil)
+			continue
+		}
+		u.journal.Remove(ctx, []*ledger.Effect{e}, func(ctx context.Context) map[*ledger.Effect]error {
+			return map[*ledger.Effect]error{e: u.destroy(u.journal.Inside(ctx))}
+		})
+	}
+}
+
+// Look implements [ledger.Undoer].
+func (u guestUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
+	if u.isThere == nil {
+		return false, nil
+	}
+	return u.isThere(ctx)
+}
+
+// novaMdevUndoer removes a mediated device of Nova's.
+type novaMdevUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u novaMdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
+	for _, e := range effects {
+		u.journal.Remove(ctx, []*ledger.Effect{e}, func(ctx context.Context) map[*ledger.Effect]error {
+			return map[*ledger.Effect]error{e: u.removeNovaMdev(u.journal.Inside(ctx), e.ID)}
+		})
+	}
+}
+
+// Look implements [ledger.Undoer]: no read shows a mediated device.
+func (u novaMdevUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
+
+// mdevUndoer removes the definitions of mediated devices, if the hypervisor has any. Cyborg's agent removes the devices with their ARQs.
+type mdevUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u mdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
+	remover, ok := u.mdevs.(MdevRemover)
+	for _, e := range effects {
+		if !ok {
+			u.journal.Settle(e, ledger.Undone, nil)
+			continue
+		}
+		there := u.instance.where(*e.ARQ)
+		u.journal.Remove(ctx, []*ledger.Effect{e}, func(ctx context.Context) map[*ledger.Effect]error {
+			err := u.flow.tryFew(ctx, func(ctx context.Context) error { return remover.RemoveMdev(u.journal.Inside(ctx), there, *e.ARQ) })
+			if err != nil {
+				err = &ledger.Final{Err: fmt.Errorf("remove the definition of its mediated device %s on host %s: %w", e.ARQ.AttachHandleUUID, there.Host, err)}
+			}
+			return map[*ledger.Effect]error{e: err}
+		})
+	}
+}
+
+// Look implements [ledger.Undoer]: no read shows a definition.
+func (u mdevUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
+
+// adoptARQs adds the ARQs that the instance has, with the definitions of their mediated devices.
+func (r *remover) adoptARQs(arqs []cyborgclient.ARQ) {
+	for _, arq := range arqs {
+		e := r.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
+		r.adoptMdev(e)
+	}
+}
+
+// adoptMdev adds the definition of the mediated device of an ARQ, if it may have one.
+func (r *remover) adoptMdev(e *ledger.Effect) {
+	_, removes := r.mdevs.(MdevRemover)
+	if removes && e.ARQ.AttachHandleType == cyborgclient.HandleMDEV && e.ARQ.AttachHandleUUID != "" {
+		r.journal.Adopt(&ledger.Effect{Kind: ledger.Mdev, ID: e.ID, ARQ: e.ARQ, Holds: []int{e.Seq}})
+	}
+}
+
+// bindingUndoer leaves the bindings to the deletion of the ARQs, which unbinds them.
+type bindingUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u bindingUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
+	for _, e := range effects {
+		u.journal.Settle(e, ledger.Undone, nil)
+	}
+}
+
+// Look implements [ledger.Undoer].
+func (u bindingUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
+
+// unbindUndoer unbinds the ARQs of an instance, which are bound on another host next. It is tried once: an unbinding with an unknown
+// outcome might arrive after the next bind.
+type unbindUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u unbindUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
+	u.journal.Remove(ctx, effects, func(ctx context.Context) map[*ledger.Effect]error {
+		if err := u.flow.cyborg.UnbindARQs(ctx, idsOf(u.journal.Effects(ledger.ARQ))); err != nil {
+			return map[*ledger.Effect]error{effects[0]: &ledger.Final{Err: err}}
+		}
+		return nil
+	})
+}
+
+// Look implements [ledger.Undoer].
+func (u unbindUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
+
+// listedUndoer adds the ARQs that Cyborg lists of the instance, once it does.
+type listedUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u listedUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
+	for _, e := range effects {
+		arqs, err := u.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: u.instance.UUID})
+		if err != nil {
+			u.journal.Settle(e, ledger.Left, err)
+			continue
+		}
+		u.journal.Settle(e, ledger.Undone, nil)
+		u.adoptARQs(slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return u.journal.Find(ledger.ARQ, arq.UUID) != nil }))
+	}
+}
+
+// Look implements [ledger.Undoer].
+func (u listedUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
+	arqs, err := u.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: u.instance.UUID})
+	return len(arqs) > 0, err
+}
+
+// amountUndoer releases claims and parts of allocations. A change is sent with the generation that was read, so that one that arrives
+// late changes nothing.
+type amountUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u amountUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
+	for _, e := range effects {
+		u.release(ctx, e)
+	}
+}
+
+func (u amountUndoer) release(ctx context.Context, e *ledger.Effect) {
+	if e.Kind == ledger.Claim && u.othersHaveIt(ctx, e) {
+		u.journal.Settle(e, ledger.Foreign, errOthersClaim)
+		return
+	}
+	held, err := u.flow.placement.Allocation(ctx, u.instance.UUID)
+	if err != nil {
+		u.journal.Settle(e, e.State, err)
+		return
+	}
+	shown, rest := e.In(held)
+	if shown == ledger.Present {
+		u.journal.Seen(e, held)
+	}
+	next := ledger.Undone
+	switch {
+	case shown == ledger.Absent:
+		u.journal.Settle(e, ledger.Undone, nil)
+		return
+	case shown == ledger.Others:
+		u.journal.Settle(e, ledger.Foreign, othersError(e.Kind))
+		return
+	case shown == ledger.Awaited && len(held.Resources) == 0:
+		u.journal.Settle(e, ledger.Unknown, nil)
+		return
+	case shown == ledger.Awaited && len(rest) == 0: // a consumer that is created again may get the generation of the claim
+		next = ledger.Unknown
+	case e.State == ledger.Undoing && time.Since(e.Changed()) < LateWindow: // it may still arrive
+		return
+	}
+	if u.confirm != nil {
+		switch still, err := u.confirm(ctx); {
+		case err != nil:
+			u.journal.Settle(e, ledger.Left, &ledger.Final{Err: err})
+			return
+		case !still:
+			u.journal.Settle(e, ledger.Foreign, errChanged)
+			return
+		}
+	}
+	change := placement.Allocation{Resources: rest, Generation: held.Generation, Project: held.Project, User: held.User}
+	if change.Project == "" {
+		change.Project, change.User = e.Amount.Project, e.Amount.User
+	}
+	u.journal.Release(ctx, e, held.Generation, next, func(ctx context.Context) error {
+		return u.flow.placement.SetAllocation(ctx, u.instance.UUID, change)
+	})
+}
+
+func othersError(kind ledger.Kind) error {
+	if kind == ledger.Claim {
+		return errOthersClaim
+	}
+	return errChanged
+}
+
+// othersHaveIt reports whether the instance has ARQs that are not the journal's, of providers that were claimed and of which it held
+// nothing before: then another agent has spawned it, and the allocation is that agent's. Those of other providers an earlier failure
+// has left. If Cyborg does not answer, the claim is released, also while Cyborg is down.
+func (u amountUndoer) othersHaveIt(ctx context.Context, e *ledger.Effect) bool {
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	arqs, err := u.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: u.instance.UUID})
+	claimed := placement.Subtract(e.Amount.Wanted(), e.Amount.Before)
+	return err == nil && slices.ContainsFunc(arqs, func(arq cyborgclient.ARQ) bool {
+		isLater := len(e.Amount.Before[arq.DeviceRPUUID]) == 0 && len(claimed[arq.DeviceRPUUID]) > 0
+		own := u.journal.Find(ledger.ARQ, arq.UUID)
+		return isLater && (own == nil || own.State == ledger.Foreign) && !u.flow.book.Removed(arq.UUID)
+	})
+}
+
+// Look implements [ledger.Undoer].
+func (u amountUndoer) Look(ctx context.Context, e *ledger.Effect) (bool, error) {
+	held, err := u.flow.placement.Allocation(ctx, u.instance.UUID)
+	if err != nil {
+		return false, err
+	}
+	shown, _ := e.In(held)
+	return shown == ledger.Present, nil
+}
+
+func idsOf(effects []*ledger.Effect) []string {
+	ids := make([]string, len(effects))
+	for i, e := range effects {
+		ids[i] = e.ID
+	}
+	return ids
+}
+
+// allocation reads what an instance holds.
+func (f *Flow) allocation(ctx context.Context, instance string) (held placement.Allocation, err error) {
+	err = f.retry(ctx, func(ctx context.Context) (err error) {
+		held, err = f.placement.Allocation(ctx, instance)
+		return err
+	})
+	return held, err
+}
