@@ -54,6 +54,8 @@ func novaHalf() []Package {
 			Others:  []string{gophercloud, libvirtxml},
 		},
 		{Pattern: "cyborgclient/spawn/internal/ledger", Ours: []string{"cyborgclient", "cyborgclient/spawn/internal/placement"}},
+		{Pattern: "cyborgclient/spawn/journal", Others: []string{bbolt}},
+		{Pattern: "cyborgclient/spawn/journal/journaltest", Ours: []string{"cyborgclient/spawn/journal"}},
 		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/httpbounds", "internal/jsonread", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
 		{Pattern: "internal/session", Ours: []string{"internal/httpbounds", "internal/uuids"}, Others: []string{gophercloud, retryable}},
 	}
