@@ -1,0 +1,65 @@
+package journal_test
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
+)
+
+// limitFiles limits the length of what this process writes, until the function that it returns is called.
+func limitFiles(t *testing.T, length uint64) (unlimit func()) {
+	t.Helper()
+	var old syscall.Rlimit
+	check(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
+	signal.Ignore(syscall.SIGXFSZ)
+	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: length, Max: old.Max}))
+	unlimit = func() { check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)) }
+	t.Cleanup(unlimit)
+	return unlimit
+}
+
+// TestFull appends to a file that cannot grow, and again once it can.
+func TestFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	f := open(t, path)
+	j := lock(t, f, "i")
+	add(t, j, "a")
+	info, err := os.Stat(path)
+	check(t, err)
+	unlimit := limitFiles(t, uint64(info.Size()))
+	for range 3 {
+		err := j.Append(t.Context(), make([]byte, 2*info.Size()))
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), syscall.EFBIG.Error()) {
+			t.Errorf("got %v, want EFBIG and the path", err) // bbolt has its text alone
+		}
+	}
+	add(t, j, "b") // has room
+	unlimit()
+	add(t, j, "c")
+	j.Release()
+	closeFile(t, f)
+	if diff := cmp.Diff(map[string][]string{"i": {"a", "b", "c"}}, contents(t, open(t, path))); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// TestFullAtFirst creates a file without room, and again with it.
+func TestFullAtFirst(t *testing.T) {
+	for _, length := range []uint64{0, 4096, 16384} {
+		path := filepath.Join(t.TempDir(), "journal")
+		unlimit := limitFiles(t, length)
+		if _, err := journal.Open(path); err == nil || errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), syscall.EFBIG.Error()) {
+			t.Errorf("%d bytes: %v, want EFBIG", length, err)
+		}
+		unlimit()
+		open(t, path)
+	}
+}
