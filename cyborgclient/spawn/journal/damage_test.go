@@ -93,6 +93,16 @@ func TestDamaged(t *testing.T) {
 			copy(at, []byte{byte(r.IntN(pages)), 0, 0, 0})
 			return d
 		}},
+		{"an element", func(r *rand.Rand, d []byte) []byte {
+			for {
+				p := page(r, d)
+				if kind, count := p[8], int(p[10]); (kind == 1 || kind == 2) && count > 0 {
+					at := 16 + 16*r.IntN(count) + 4*r.IntN(4)
+					p[at] ^= 1 << r.IntN(8)
+					return d
+				}
+			}
+		}},
 		{"bytes", func(r *rand.Rand, d []byte) []byte { fill(r, page(r, d)[r.IntN(pageSize-16):][:16]); return d }},
 		{"a sector", func(r *rand.Rand, d []byte) []byte { fill(r, page(r, d)[512*r.IntN(8):][:512]); return d }},
 		{"a page", func(r *rand.Rand, d []byte) []byte { fill(r, page(r, d)); return d }},

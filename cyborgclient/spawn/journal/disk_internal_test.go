@@ -323,6 +323,37 @@ func TestAppendContext(t *testing.T) {
 	})
 }
 
+// TestBatch writes several changes of one journal in one transaction.
+func TestBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, blocked := heldDisk(t)
+		appendInBackground(t, f, "another")
+		synctest.Wait()
+		j := lockTest(t, f, "i")
+		for _, r := range []string{"a", "b", "", "c", "d"} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			var err error
+			if r == "" {
+				err = j.Clear(ctx)
+			} else {
+				err = j.Append(ctx, []byte(r))
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%q: %v, want the error of the context", r, err)
+			}
+		}
+		close(blocked)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string][]string{"another": {"another"}, "i": {"c", "d"}}
+		if diff := cmp.Diff(want, contentsOf(openTest(t, f.path))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestClose waits for what is queued, ends what waits for a right, and refuses the rest.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -387,6 +418,11 @@ func TestNothingKept(t *testing.T) {
 			}
 			if err := j.Clear(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := c.store.Lock(ended, instance); err == nil {
+				t.Fatal("locked twice")
 			}
 			j.Release()
 		}

@@ -42,10 +42,24 @@ func TestOpenOddFiles(t *testing.T) {
 		}, journal.ErrDamaged},
 		{"a journal and another bucket", func(t *testing.T, path string) {
 			closeFile(t, open(t, path))
-			foreign(t, path, func(tx *bbolt.Tx) error {
+			db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true})
+			check(t, err)
+			check(t, db.Update(func(tx *bbolt.Tx) error {
 				_, err := tx.CreateBucket([]byte("theirs"))
 				return err
-			})
+			}))
+			check(t, db.Close())
+		}, journal.ErrDamaged},
+		{"a journal that another program has written", func(t *testing.T, path string) {
+			closeFile(t, open(t, path))
+			foreign(t, path, func(*bbolt.Tx) error { return nil })
+		}, journal.ErrDamaged},
+		{"a new file with a broken list of free pages", func(t *testing.T, path string) {
+			foreign(t, path, nil)
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			check(t, err)
+			_, err = f.WriteAt([]byte{1, 0, 0, 0, 0, 0, 3}, 2*4096+10) // one free page, which is in use
+			check(t, errors.Join(err, f.Close()))
 		}, journal.ErrDamaged},
 		{"an empty database of another program", func(t *testing.T, path string) {
 			foreign(t, path, func(tx *bbolt.Tx) error {
@@ -82,12 +96,14 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// foreign writes a file as another program does.
+// foreign writes a file as another program does, with a transaction or none.
 func foreign(t *testing.T, path string, do func(*bbolt.Tx) error) {
 	t.Helper()
-	db, err := bbolt.Open(path, 0o600, nil)
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: 4096})
 	check(t, err)
-	check(t, db.Update(do))
+	if do != nil {
+		check(t, db.Update(do))
+	}
 	check(t, db.Close())
 }
 
@@ -97,9 +113,7 @@ func TestOpenBegun(t *testing.T) {
 		"no file":       func(*testing.T, string) {},
 		"an empty file": func(t *testing.T, path string) { check(t, os.WriteFile(path, nil, 0o600)) },
 		"a file without a transaction": func(t *testing.T, path string) {
-			db, err := bbolt.Open(path, 0o600, nil)
-			check(t, err)
-			check(t, db.Close())
+			foreign(t, path, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,6 +247,11 @@ func TestEndedContext(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, store := range map[string]journal.Store{"memory": journal.NewMemory(), "file": open(t, filepath.Join(t.TempDir(), "journal"))} {
+		for range 20 { // each would succeed half of the times
+			if _, err := store.Lock(ended, "i"); !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s: Lock: %v", name, err)
+			}
+		}
 		j := lock(t, store, "i")
 		add(t, j, "a")
 		for call, err := range map[string]error{"Append": j.Append(ended, []byte("b")), "Clear": j.Clear(ended)} {

@@ -87,9 +87,6 @@ func readMetas(file *os.File) (newest meta, err error) {
 		if err != nil {
 			return meta{}, fmt.Errorf("page %d: %w", i, err)
 		}
-		if i > 0 && m.PageSize != newest.PageSize {
-			return meta{}, fmt.Errorf("page %d: %w", i, errPage)
-		}
 		if m.Transaction >= newest.Transaction {
 			newest = m
 		}

@@ -176,7 +176,7 @@ func testCopies(t *testing.T, s Subject) {
 	store := s.Open(t)
 	j := lock(t, store, "i")
 	record := []byte("one")
-	for _, text := range []string{"one", "two"} {
+	for _, text := range []string{"one", "two", "six"} {
 		copy(record, text)
 		if err := j.Append(t.Context(), record); err != nil {
 			t.Fatalf("Append: %v", err)
@@ -184,9 +184,16 @@ func testCopies(t *testing.T, s Subject) {
 	}
 	copy(record, "xxx")
 	j.Release()
-	again := lock(t, store, "i")
-	defer again.Release()
-	checkRecords(t, again, "one", "two")
+	second := lock(t, store, "i")
+	mine := append(second.Records(), []byte("mine")) // must not reach the store
+	add(t, second, "seven")
+	if got := string(mine[3]); got != "mine" {
+		t.Errorf("an element behind the records became %q", got)
+	}
+	second.Release()
+	third := lock(t, store, "i")
+	defer third.Release()
+	checkRecords(t, third, "one", "two", "six", "seven")
 }
 
 func testLarge(t *testing.T, s Subject) {

@@ -26,6 +26,15 @@ func limitFiles(t *testing.T, length uint64) (unlimit func()) {
 	return unlimit
 }
 
+// TestOpenFIFO does not wait for another process to open the other end.
+func TestOpenFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	check(t, syscall.Mkfifo(path, 0o600))
+	if _, err := journal.Open(path); err == nil || !strings.HasSuffix(err.Error(), path+": not a regular file") {
+		t.Errorf("got %v, want an error with the path and the reason", err)
+	}
+}
+
 // TestFull appends to a file that cannot grow, and again once it can.
 func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
