@@ -121,7 +121,7 @@ func TestDamaged(t *testing.T) {
 	for _, damage := range damages {
 		t.Run(damage.name, func(t *testing.T) {
 			opened := 0
-			for seed := range testrun.Of(100, 25) {
+			for seed := range testrun.Of(60, 25) {
 				data := damage.do(rand.New(rand.NewPCG(uint64(seed), 7)), slices.Clone(whole))
 				if openDamaged(t, filepath.Join(t.TempDir(), "journal"), data, want) {
 					opened++

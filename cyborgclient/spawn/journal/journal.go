@@ -15,7 +15,8 @@ var (
 	// ErrInUse is matched by the error of [Open] about a file that another process has open.
 	ErrInUse = errors.New("another process has it open")
 	// ErrDamaged is matched by the error of [Open] about a file that is not as it was written, or is no journal
-	// file. The file is not changed.
+	// file. The file is not changed. It is also matched by the errors of a file that cannot be read after it was
+	// opened, for example because another program truncated it.
 	ErrDamaged = errors.New("not a journal file, or damaged")
 )
 

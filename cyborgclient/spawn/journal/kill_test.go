@@ -83,9 +83,9 @@ func childRecord(n, k int) []byte {
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	random := rand.New(rand.NewPCG(1, 2))
-	for range testrun.Of(20, 8) {
+	for range testrun.Of(60, 20) {
 		possible := readAll(t, path)
-		for n, records := range killChild(t, path, 1+random.IntN(150)) {
+		for n, records := range killChild(t, path, 1+random.IntN(300)) {
 			possible[n] = records.after(possible[n][0])
 		}
 		got := readAll(t, path)
