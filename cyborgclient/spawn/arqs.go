@@ -65,7 +65,7 @@ func (u *createUndoer) candidates(ctx context.Context, e *ledger.Effect) ([]cybo
 	}
 	origin := e.Origin
 	if origin.Since.IsZero() {
-		u.journal.Change(func() { origin.Since = now.Add(-time.Since(origin.Began) - clockSkew).Truncate(time.Second) })
+		u.journal.Change(e, func() { origin.Since = now.Add(-time.Since(origin.Began) - clockSkew).Truncate(time.Second) })
 	}
 	return slices.DeleteFunc(all, func(arq cyborgclient.ARQ) bool {
 		return arq.State != cyborgclient.StateInitial || arq.InstanceUUID != "" || arq.DeviceProfileName != e.ID ||
@@ -84,7 +84,7 @@ func (u *createUndoer) adopt(e *ledger.Effect, found []cyborgclient.ARQ) bool {
 		}
 		if e.Origin.Missing > 0 && arq.ProjectID != "" && !u.flow.book.Creating(u.seen[arq.UUID]) {
 			u.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
-			u.journal.Change(func() { e.Origin.Missing-- })
+			u.journal.Change(e, func() { e.Origin.Missing-- })
 		}
 	}
 	return e.Origin.Missing <= 0
@@ -268,7 +268,7 @@ func (r *remover) see(arqs []cyborgclient.ARQ) {
 		if e == nil || arq.State == "" || !mayOwn(r.instance.UUID, arq) {
 			continue
 		}
-		r.journal.Change(func() {
+		r.journal.Change(e, func() {
 			e.ARQ = &arq
 			if e.Guard == ledger.Handed {
 				e.Guard = ledger.Own

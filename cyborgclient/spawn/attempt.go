@@ -135,6 +135,7 @@ type Attempt struct {
 	before  placement.Allocation // that of the instance before the claim, with Request.Running
 	waiter  *externalevent.Waiter
 	bound   time.Time // when the bind request ended
+	isPart  bool      // of an operation, which ends it
 
 	mayAsk bool            // the candidates are Placement's answer to Request, not those of a handover
 	asked  int             // how many candidates the last query asked for; 0 before it, and for all
@@ -151,7 +152,7 @@ func (f *Flow) Begin(ctx context.Context, request Request) (*Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	journal, err := f.book.Open(ctx, request.Instance)
+	journal, err := f.open(ctx, request.Instance)
 	if err != nil {
 		return nil, err
 	}
@@ -243,6 +244,15 @@ func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 		Instance: a.Request.Instance, Step: step, Err: cause, Hosts: a.record.tried,
 		Undone: namesOf(a.journal.Removed()), Leftovers: leftovers, Trace: a.Trace(),
 	}
+}
+
+// end ends the attempt: what it has made is the instance's.
+func (a *Attempt) end(ctx context.Context) error {
+	err := a.journal.Commit(ctx)
+	if err == nil && !a.isPart {
+		a.journal.End()
+	}
+	return err
 }
 
 // needs returns an ErrOrder unless the given step was done.

@@ -274,7 +274,7 @@ func handed(ctx context.Context, a *spawn.Attempt, compute func(context.Context)
 	if err := walk(ctx, a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind); err != nil {
 		return nil, err
 	}
-	handover, err := a.Handover()
+	handover, err := a.Handover(ctx)
 	if err != nil {
 		return nil, err
 	}

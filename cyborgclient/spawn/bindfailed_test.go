@@ -126,7 +126,7 @@ func TestTheARQOfADeadHostGoesWithTheHandover(t *testing.T) {
 				settled(t, err)
 			}
 			settled(t, walk(t.Context(), a.CreateARQs, a.Match, a.Bind))
-			handover, err := a.Handover()
+			handover, err := a.Handover(t.Context())
 			settled(t, err)
 			text, err := json.Marshal(handover)
 			settled(t, err)

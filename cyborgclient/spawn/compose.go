@@ -24,7 +24,9 @@ func (a *Attempt) Compose(ctx context.Context) error {
 			return "", err
 		}
 		if a.Request.Hooks.Start == nil {
-			a.journal.End()
+			if err := a.end(ctx); err != nil {
+				return "", err
+			}
 		}
 		decision := count(len(a.Devices), "hostdev") + ", " + count(len(a.Skipped), "handle") + " without hardware"
 		if len(a.Ports) > 0 {

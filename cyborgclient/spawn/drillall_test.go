@@ -26,3 +26,9 @@ const (
 	axesSingles = 100
 	axesPairs   = 60
 )
+
+// Crashes: each call, and so many pairs.
+const (
+	crashStep  = 1
+	crashPairs = 2000
+)

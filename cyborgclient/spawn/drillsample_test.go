@@ -18,3 +18,9 @@ const (
 	axesSingles = 2
 	axesPairs   = 1
 )
+
+// Crashes: one of so many calls, and so many pairs.
+const (
+	crashStep  = 3
+	crashPairs = 60
+)

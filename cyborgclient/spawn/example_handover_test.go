@@ -71,7 +71,7 @@ func conductor(ctx context.Context, cloud *simcloud.Cloud) ([]byte, error) {
 			return nil, err
 		}
 	}
-	handover, err := a.Handover()
+	handover, err := a.Handover(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 )
 
 // Flow gives accelerators to instances. It is safe for parallel use, one attempt
@@ -34,7 +35,10 @@ type process struct {
 	novaPCI   []novaSpec
 	cloud     cloudOpts // until there are clients
 
-	book *ledger.Book // of what running operations have made, and of what those that have ended do not know
+	hypervisor Hypervisor // for Recover; nil: guests stay
+
+	store journal.Store // of journals; nil: they are in memory only
+	book  *ledger.Book  // of what running operations have made, and of what those that have ended do not know
 }
 
 // Option configures a [Flow].
@@ -48,6 +52,17 @@ func WithConfig(config Config) Option { return func(f *Flow) { f.config = config
 // registry the flow polls Cyborg more often.
 func WithEvents(registry *externalevent.Registry) Option {
 	return func(f *Flow) { f.events = registry }
+}
+
+// WithJournal records every effect in a store before its request is sent, so that an agent that was killed finds what it had
+// begun: see [Flow.Recover]. Without a store, or with a nil one, the effects are recorded in memory only.
+func WithJournal(store journal.Store) Option {
+	return func(f *Flow) { f.store = store }
+}
+
+// WithHypervisor sets the hypervisor with which [Flow.Recover] removes the guests of operations that were not ended.
+func WithHypervisor(h Hypervisor) Option {
+	return func(f *Flow) { f.hypervisor = h }
 }
 
 // New returns a flow with the given clients, for those that need other options than
@@ -79,7 +94,7 @@ func (f *Flow) start(cyborg *cyborgclient.Client, placementClient *gophercloud.S
 	}
 	f.own = &access{Client: cyborg}
 	f.cyborg = f.own
-	f.book = ledger.NewBook(map[ledger.Kind]time.Duration{ledger.Binding: max(f.config.ARQBindingTimeout, writeTimeout)})
+	f.book = ledger.NewBook(map[ledger.Kind]time.Duration{ledger.Binding: max(f.config.ARQBindingTimeout, writeTimeout)}, f.store)
 	var err error
 	if f.novaPCI, err = readNovaSpecs(f.config.PCIDeviceSpec); err != nil {
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)

@@ -63,9 +63,10 @@ type KeptARQ struct {
 }
 
 // Handover ends the attempt on this side after Bind and unregisters its events.
-// Unwind still works, in case the other side cannot be reached. The error matches
+// Unwind still works, in case the other side cannot be reached. That the attempt was handed over is
+// recorded before the handover is returned: see [Flow.Recover]. The error matches
 // ErrOrder before Bind.
-func (a *Attempt) Handover() (Handover, error) {
+func (a *Attempt) Handover(ctx context.Context) (Handover, error) {
 	if err := a.needs(a.hasClaim() && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
 		return Handover{}, err
 	}
@@ -93,7 +94,9 @@ func (a *Attempt) Handover() (Handover, error) {
 		}
 	}
 	a.closeWaiter()
-	a.journal.End()
+	if err := a.journal.HandOver(ctx); err != nil {
+		return Handover{}, err
+	}
 	return h, nil
 }
 
@@ -310,15 +313,19 @@ func (f *Flow) Resume(ctx context.Context, h Handover, domain []byte) (*Attempt,
 			return nil, fmt.Errorf("%w: instance %s: %w", ErrRequest, h.Instance, err)
 		}
 	}
-	journal, err := f.book.Open(ctx, h.Instance)
+	journal, err := f.open(ctx, h.Instance)
 	if err != nil {
 		return nil, err
 	}
 	a, err := f.resume(h, domain, journal)
+	if err == nil {
+		err = journal.Record(ctx)
+	}
 	if err != nil {
 		journal.End()
+		return nil, err
 	}
-	return a, err
+	return a, nil
 }
 
 func (f *Flow) resume(h Handover, domain []byte, journal *ledger.Journal) (*Attempt, error) {

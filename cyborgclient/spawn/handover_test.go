@@ -25,7 +25,7 @@ func (w *world) conduct(t *testing.T, req spawn.Request) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Handover(); !errors.Is(err, spawn.ErrOrder) {
+	if _, err := a.Handover(t.Context()); !errors.Is(err, spawn.ErrOrder) {
 		t.Errorf("handover before the bind: got error %v, want ErrOrder", err)
 	}
 	for _, step := range []func(context.Context) error{
@@ -35,7 +35,7 @@ func (w *world) conduct(t *testing.T, req spawn.Request) []byte {
 			t.Fatal(err)
 		}
 	}
-	handover, err := a.Handover()
+	handover, err := a.Handover(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

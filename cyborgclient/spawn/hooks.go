@@ -70,12 +70,14 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 		if err := a.needs(len(a.Domain) > 0, StepCompose); err != nil {
 			return "", err
 		}
-		guest := &ledger.Effect{Kind: ledger.Guest, ID: a.Request.Instance, Holds: a.journal.Numbers()}
+		guest := &ledger.Effect{Kind: ledger.Guest, ID: a.Request.Instance, Host: a.Host, Holds: a.journal.Numbers()}
 		err := a.journal.Do(ctx, guest, func(ctx context.Context) error { return start(a.journal.Inside(ctx), a.Result()) })
 		if err != nil {
 			return "", fmt.Errorf("host %s: %w", a.Host, err)
 		}
-		a.journal.End()
+		if err := a.end(ctx); err != nil {
+			return "", err
+		}
 		return "started on host " + a.Host, nil
 	})
 }

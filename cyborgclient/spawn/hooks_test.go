@@ -171,7 +171,7 @@ func TestPortsPassWithTheHandover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: portModel()})
 	a := w.arqsFor(t, portRequest())
-	handover, err := a.Handover()
+	handover, err := a.Handover(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

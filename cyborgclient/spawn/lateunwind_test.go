@@ -22,7 +22,7 @@ func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *s
 	settled(t, err)
 	settled(t, walk(t.Context(), conductor.ReadProfile, conductor.BuildRequest, conductor.FindCandidates, conductor.Select,
 		conductor.Claim, conductor.CreateARQs, conductor.Match, conductor.Bind))
-	handover, err := conductor.Handover()
+	handover, err := conductor.Handover(t.Context())
 	settled(t, err)
 	w.restart(t)
 	compute, err = w.flow.Resume(t.Context(), handover, nil)

@@ -107,7 +107,7 @@ func (o *Operations) attempt(ctx context.Context, r *remover, request Request, r
 		return nil, &Error{Instance: request.Instance, Step: StepProfile, Err: err}
 	}
 	a := o.flow.newAttempt(request, r.journal)
-	a.record, r.record.host = r.record, "" // until one is chosen
+	a.isPart, a.record, r.record.host = true, r.record, "" // until a host is chosen
 	return a, a.finish(ctx, func() (Step, error) { return run(a) })
 }
 
@@ -137,8 +137,8 @@ func (o *Operations) freeLeftovers(ctx context.Context, r *remover, i Instance, 
 	}
 	held, unread := o.flow.allocation(ctx, i.UUID)
 	if err := errors.Join(unlisted, unread); err != nil {
-		r.journal.Settle(r.journal.Adopt(&ledger.Effect{Kind: ledger.Listed, ID: i.UUID}), ledger.Unknown, err)
-		r.journal.Settle(r.journal.Adopt(&ledger.Effect{Kind: ledger.Consumer, ID: i.UUID, Amount: &ledger.Amount{}}), ledger.Unknown, err)
+		r.journal.Settle(r.journal.Take(&ledger.Effect{Kind: ledger.Listed, ID: i.UUID}), ledger.Unknown, err)
+		r.journal.Settle(r.journal.Take(&ledger.Effect{Kind: ledger.Consumer, ID: i.UUID, Amount: &ledger.Amount{}}), ledger.Unknown, err)
 		return r.cleanUp(ctx, cause, func(*ledger.Effect) bool { return false })
 	}
 	if err := o.refuseGuests(ctx, i, held.Resources, down); err != nil {
@@ -148,16 +148,16 @@ func (o *Operations) freeLeftovers(ctx context.Context, r *remover, i Instance, 
 		return err
 	}
 	r.impatient = true
-	consumer := r.adoptConsumer(held)
+	consumer := r.takeConsumer(held)
 	mayStay := func(arq cyborgclient.ARQ) bool { return mayBeMediated(arq) && isAmong(down, arq.Hostname) }
 	for _, arq := range arqs {
-		e := r.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
+		e := r.journal.Take(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
 		switch {
 		case !mayStay(arq):
-			r.journal.Change(func() { e.Holds = consumer })
-			r.adoptMdev(e)
+			r.journal.Change(e, func() { e.Holds = consumer })
+			r.takeMdev(e)
 		case !isAmong(down, arq.Hostname):
-			r.adoptMdev(e)
+			r.takeMdev(e)
 		}
 	}
 	err := r.cleanUp(ctx, cause, nil)
@@ -289,9 +289,6 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		}
 		ctx, cancel := o.flow.detached(ctx)
 		defer cancel()
-		r.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: i.UUID, Amount: &ledger.Amount{
-			Before: a.Chosen.Allocations, Added: placement.Subtract(a.claimed().Amount.Wanted(), a.Chosen.Allocations),
-		}})
 		err = r.cleanUp(ctx, "not everything of the old host could be given up", func(e *ledger.Effect) bool { return e.Kind == ledger.Part })
 		result = a.Result()
 		return err
@@ -340,6 +337,8 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 			}
 		case StepCreate:
 			err = o.freeOld(a.record.reopen(ctx), a, i)
+		case StepStart: // which commits
+			a.takeOldHost()
 		}
 		return err
 	})
@@ -347,6 +346,16 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		err = o.ownCandidates(a.record.reopen(ctx), a, i, err)
 	}
 	return step, err
+}
+
+// takeOldHost adds what the instance held before, which is released once it runs on the new host.
+func (a *Attempt) takeOldHost() {
+	for _, e := range a.journal.Effects(ledger.Part) { // of an earlier host that was tried
+		a.journal.Settle(e, ledger.Refused, nil)
+	}
+	a.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: a.Request.Instance, Amount: &ledger.Amount{
+		Before: a.Chosen.Allocations, Added: placement.Subtract(a.claimed().Amount.Wanted(), a.Chosen.Allocations),
+	}})
 }
 
 // ownCandidates completes the error of an evacuation without candidates, which may be because the instance
@@ -422,25 +431,33 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	r := a.remover()
 	r.impatient, r.mdevs = true, nil // the definitions are removed with the guest when the host is back
-	r.adoptARQs(arqs)
+	r.takeARQs(arqs)
+	a.dropDevices(devices, true) // before their deletion is sent
 	for arq, host := range old {
 		r.journal.Settle(r.journal.Find(ledger.ARQ, arq), ledger.Left, fmt.Errorf("the guest on host %s may use it", host))
 	}
-	r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return e.Kind == ledger.ARQ && e.ARQ.InstanceUUID == i.UUID && old[e.ID] == "" })
-	for _, e := range r.journal.Effects(ledger.ARQ) {
+	r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool {
+		return e.Kind == ledger.ARQ && e.ARQ.InstanceUUID == i.UUID && old[e.ID] == ""
+	})
+	stuck := r.journal.Effects(ledger.ARQ)
+	for _, e := range stuck {
 		delete(devices, e.ARQ.DeviceRPUUID) // the instance still has it
 		if !mayBeMediated(*e.ARQ) {
 			err = fmt.Errorf("delete ARQ %s on host %s: %w", e.ID, e.ARQ.Hostname, e.Err)
 		}
 	}
-	rest := placement.Without(a.before.Resources, devices)
-	if len(r.journal.Effects(ledger.ARQ)) == 0 {
+	a.dropDevices(devices, len(stuck) == 0)
+	return err
+}
+
+// dropDevices makes devices of the old host, and device memory, a part of what is released with the claim.
+func (a *Attempt) dropDevices(devices placement.Devices, memory bool) {
+	claim := a.claimed()
+	whole := claim.Amount.Wanted()
+	rest := placement.Without(placement.Subtract(whole, a.Chosen.Allocations), devices)
+	if memory {
 		rest = placement.WithoutMemory(rest)
 	}
 	a.before.Resources = rest
-	r.journal.Change(func() {
-		claim := a.claimed().Amount
-		claim.Added, claim.Before = placement.Subtract(claim.Wanted(), rest), rest
-	})
-	return err
+	a.journal.Change(claim, func() { claim.Amount.Added, claim.Amount.Before = placement.Subtract(whole, rest), rest })
 }

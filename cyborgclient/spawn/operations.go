@@ -154,7 +154,9 @@ func (o *Operations) powerOn(ctx context.Context, op Operation, i Instance, star
 	})
 }
 
-func (o *Operations) start(ctx context.Context, r *remover, i Instance) error { return o.startDomain(ctx, r, i, nil) }
+func (o *Operations) start(ctx context.Context, r *remover, i Instance) error {
+	return o.startDomain(ctx, r, i, nil)
+}
 
 // startWhenMediated starts the guest, again and again while its mediated devices
 // may be missing.
@@ -377,19 +379,27 @@ func (o *Operations) mdevCreator() MdevCreator {
 	return creator
 }
 
+// restoreOnce destroys a guest, saves the old XML if there is one, and starts the guest if it is to run.
+func (o *Operations) restoreOnce(ctx context.Context, i Instance, old []byte, start bool) error {
+	err := o.hypervisor.Destroy(ctx, i)
+	if err == nil && old != nil {
+		err = o.hypervisor.Define(ctx, i, old)
+	}
+	if err == nil && start {
+		err = o.hypervisor.Start(ctx, i)
+	}
+	return err
+}
+
 // restore saves the old XML again if it was another one, and starts the guest if it is to
 // run. The guest may run although its start returned an error, so it is destroyed before each.
 func (o *Operations) restore(ctx context.Context, i Instance, old, fresh []byte, start bool) error {
 	err := o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
 		return "the guest is restored", o.flow.retry(ctx, func(ctx context.Context) error {
-			err := o.hypervisor.Destroy(ctx, i)
-			if err == nil && !bytes.Equal(old, fresh) {
-				err = o.hypervisor.Define(ctx, i, old)
+			if bytes.Equal(old, fresh) {
+				old = nil
 			}
-			if err == nil && start {
-				err = o.hypervisor.Start(ctx, i)
-			}
-			return err
+			return o.restoreOnce(ctx, i, old, start)
 		})
 	})
 	if err != nil {

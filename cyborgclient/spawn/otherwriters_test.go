@@ -206,7 +206,7 @@ func TestAHandoverHasTheClaimOfItsARQs(t *testing.T) {
 		if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind); err != nil {
 			t.Fatal(err)
 		}
-		h, err := a.Handover()
+		h, err := a.Handover(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -175,7 +175,7 @@ func TestAHandedOverInstanceIsNoRunningAttempt(t *testing.T) {
 		if running, err := w.flow.Reconcile(t.Context(), w.scope()); err != nil || len(running) > 0 {
 			t.Errorf("before the handover: %v, error %v", running, err)
 		}
-		if _, err := a.Handover(); err != nil {
+		if _, err := a.Handover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		orphans, err := w.flow.Reconcile(t.Context(), w.freeing())

@@ -461,7 +461,7 @@ func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ, 
 		return false
 	}
 	gone = r.remove(ctx, arq.InstanceUUID, arq.Hostname, orphan, func(m *remover) *ledger.Effect {
-		m.adoptARQs([]cyborgclient.ARQ{arq})
+		m.takeARQs([]cyborgclient.ARQ{arq})
 		return m.journal.Find(ledger.ARQ, arq.UUID)
 	})
 	if errors.Is(orphan.Err, context.DeadlineExceeded) && ctx.Err() == nil && mayBeMediated(arq) {
@@ -501,7 +501,7 @@ func (r *reconciliation) freeAllocation(ctx context.Context, orphan *Leftover) (
 			}
 			return true, r.refuse(ctx, consumer)
 		}
-		return m.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: consumer, Amount: &ledger.Amount{Added: placement.Subtract(held.Resources, rest)}})
+		return m.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: consumer, Amount: &ledger.Amount{Added: placement.Subtract(held.Resources, rest)}})
 	})
 }
 
@@ -552,9 +552,9 @@ func (r *reconciliation) freeUnchanged(ctx context.Context, orphans []Leftover) 
 	}
 	orphans = slices.DeleteFunc(orphans, func(orphan Leftover) bool { return !unchanged[orphan.ID] })
 	for i := range orphans {
-		r.remove(ctx, "", "", &orphans[i], func(m *remover) *ledger.Effect {
-			arq := r.arqs[orphans[i].ID]
-			return m.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq, Guard: ledger.Unbound})
+		arq := r.arqs[orphans[i].ID]
+		r.remove(ctx, arq.UUID, "", &orphans[i], func(m *remover) *ledger.Effect { // of no instance
+			return m.journal.Take(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq, Guard: ledger.Unbound})
 		})
 	}
 	return slices.DeleteFunc(orphans, func(orphan Leftover) bool { return errors.Is(orphan.Err, cyborgclient.ErrServiceToken) })

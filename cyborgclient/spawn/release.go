@@ -30,8 +30,8 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 		if err := f.refuseHidden(ctx, i); err != nil {
 			return &Error{Instance: instance, Err: err}
 		}
-		r.journal.Adopt(&ledger.Effect{Kind: ledger.Consumer, ID: instance, Amount: &ledger.Amount{}})
-		r.journal.Adopt(&ledger.Effect{Kind: ledger.Listed, ID: instance})
+		r.journal.Take(&ledger.Effect{Kind: ledger.Consumer, ID: instance, Amount: &ledger.Amount{}})
+		r.journal.Take(&ledger.Effect{Kind: ledger.Listed, ID: instance})
 		return r.cleanUp(ctx, notReleased, nil)
 	})
 }
@@ -43,7 +43,7 @@ func (f *Flow) operate(ctx context.Context, i Instance, run func(ctx context.Con
 	if err := checkUUID("instance", i.UUID); err != nil {
 		return err
 	}
-	journal, err := f.book.Open(ctx, i.UUID)
+	journal, err := f.open(ctx, i.UUID)
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 		ctx, cancel := o.flow.detached(ctx)
 		defer cancel()
 		r.impatient = true
-		r.adopt(p)
-		return r.cleanUp(ctx, notReleased, isOwn)
+		r.take(p)
+		return r.cleanUp(ctx, notReleased, r.isOwn)
 	})
 }
 
@@ -117,11 +117,11 @@ func (o *Operations) remove(ctx context.Context, r *remover) error {
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	r.adopt(p)
-	guest := r.journal.Adopt(&ledger.Effect{Kind: ledger.Guest, ID: i.UUID, Holds: r.journal.Numbers()})
-	r.destroy = func(ctx context.Context) error { return o.removeGuest(ctx, i) }
+	r.take(p)
+	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: i.UUID, Host: i.Host, Holds: r.journal.Numbers()})
+	r.destroy = func(ctx context.Context, _ *ledger.Effect) error { return o.removeGuest(ctx, i) }
 	r.isThere = func(ctx context.Context) (bool, error) { return o.guestOn(ctx, i, i.Host) == nil, nil }
-	err = r.cleanUp(ctx, notReleased, isOwn)
+	err = r.cleanUp(ctx, notReleased, r.isOwn)
 	var failure *Error
 	if guest.Pending() && errors.As(err, &failure) {
 		failure.Err = errors.New("nothing is freed before the guest is removed")
@@ -130,7 +130,9 @@ func (o *Operations) remove(ctx context.Context, r *remover) error {
 }
 
 // isOwn leaves out the guests on other hosts.
-func isOwn(e *ledger.Effect) bool { return e.Kind != ledger.Guest || e.Host == "" }
+func (r *remover) isOwn(e *ledger.Effect) bool {
+	return e.Kind != ledger.Guest || e.Host == r.instance.Host
+}
 
 // possessions are what an instance has, as it was read before a deletion.
 type possessions struct {
@@ -143,39 +145,39 @@ type possessions struct {
 	unused   placement.Resources   // what these cannot use
 }
 
-// adopt adds what an instance has to the journal: its known ARQs and those
+// take adds what an instance has to the journal: its known ARQs and those
 // of its ports, too. Nova deletes by instance only those of a flavor
 // (nova/accelerator/cyborg.py, delete_arqs_if_needed), and leaks the ARQ of a port whose
 // binding profile Neutron has cleared.
-func (r *remover) adopt(p possessions) {
+func (r *remover) take(p possessions) {
 	uuid := r.instance.UUID
 	var used []int // of the allocation, by guests on other hosts
 	switch {
 	case len(p.guests) > 0:
 		part := &ledger.Effect{Kind: ledger.Part, ID: uuid, Amount: &ledger.Amount{Added: placement.Subtract(p.held.Resources, p.unused)}}
-		used = []int{r.journal.Adopt(part).Seq}
-		r.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: uuid, Amount: &ledger.Amount{Added: p.unused}})
+		used = []int{r.journal.Take(part).Seq}
+		r.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: uuid, Amount: &ledger.Amount{Added: p.unused}})
 	case p.held != nil:
-		r.adoptConsumer(*p.held)
+		r.takeConsumer(*p.held)
 	default:
-		r.journal.Adopt(&ledger.Effect{Kind: ledger.Consumer, ID: uuid, Amount: &ledger.Amount{}})
+		r.journal.Take(&ledger.Effect{Kind: ledger.Consumer, ID: uuid, Amount: &ledger.Amount{}})
 	}
 	if p.nowhere != nil {
 		r.confirm = func(context.Context) (bool, error) { return false, p.nowhere }
 	}
 	if p.unlisted != nil {
-		r.journal.Adopt(&ledger.Effect{Kind: ledger.Listed, ID: uuid})
+		r.journal.Take(&ledger.Effect{Kind: ledger.Listed, ID: uuid})
 	}
-	r.adoptARQs(p.arqs)
+	r.takeARQs(p.arqs)
 	known := slices.AppendSeq(slices.Clone(r.instance.ARQs), maps.Keys(r.instance.portARQs()))
 	slices.Sort(known)
 	for _, arq := range slices.Compact(known) {
 		if r.journal.Find(ledger.ARQ, arq) == nil {
-			r.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq, ARQ: &cyborgclient.ARQ{UUID: arq}, Guard: ledger.Handed})
+			r.journal.Take(&ledger.Effect{Kind: ledger.ARQ, ID: arq, ARQ: &cyborgclient.ARQ{UUID: arq}, Guard: ledger.Handed})
 		}
 	}
 	for _, host := range p.guests {
-		r.adoptGuest(host, fmt.Errorf("on host %s; the instance was evacuated from there, or is there", host), used...)
+		r.takeGuest(host, fmt.Errorf("on host %s; the instance was evacuated from there, or is there", host), used...)
 	}
 	for _, host := range slices.Compact(slices.Sorted(maps.Values(p.old))) {
 		var arqs []int
@@ -184,22 +186,22 @@ func (r *remover) adopt(p possessions) {
 				arqs = append(arqs, r.journal.Find(ledger.ARQ, arq).Seq)
 			}
 		}
-		r.adoptGuest(host, fmt.Errorf("on host %s, from before an evacuation", host), arqs...)
+		r.takeGuest(host, fmt.Errorf("on host %s, from before an evacuation", host), arqs...)
 	}
 }
 
-// adoptConsumer adds the allocation that was read, if there is one, and returns its numbers.
-func (r *remover) adoptConsumer(held placement.Allocation) []int {
+// takeConsumer adds the allocation that was read, if there is one, and returns its numbers.
+func (r *remover) takeConsumer(held placement.Allocation) []int {
 	if len(held.Resources) == 0 {
 		return nil
 	}
-	e := r.journal.Adopt(&ledger.Effect{Kind: ledger.Consumer, ID: r.instance.UUID, Amount: &ledger.Amount{Added: held.Resources, Generation: held.Generation}})
+	e := r.journal.Take(&ledger.Effect{Kind: ledger.Consumer, ID: r.instance.UUID, Amount: &ledger.Amount{Added: held.Resources, Generation: held.Generation}})
 	return []int{e.Seq}
 }
 
-// adoptGuest adds a guest on another host, which stays with what it uses.
-func (r *remover) adoptGuest(host string, why error, uses ...int) {
-	guest := r.journal.Adopt(&ledger.Effect{Kind: ledger.Guest, ID: r.instance.UUID, Host: host, Holds: uses})
+// takeGuest adds a guest on another host, which stays with what it uses.
+func (r *remover) takeGuest(host string, why error, uses ...int) {
+	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: r.instance.UUID, Host: host, Holds: uses})
 	r.journal.Settle(guest, ledger.Left, why)
 }
 

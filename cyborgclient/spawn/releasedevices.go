@@ -31,18 +31,16 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 		held, arqs, devices, err := f.heldDevices(ctx, instance)
 		if err != nil {
 			err = fmt.Errorf("find the device providers: %w", err)
-			r.journal.Settle(r.journal.Adopt(&ledger.Effect{Kind: ledger.Listed, ID: instance}), ledger.Unknown, err)
-			r.journal.Settle(r.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: instance, Amount: &ledger.Amount{}}), ledger.Unknown, err)
+			r.journal.Settle(r.journal.Take(&ledger.Effect{Kind: ledger.Listed, ID: instance}), ledger.Unknown, err)
+			r.journal.Settle(r.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: instance, Amount: &ledger.Amount{}}), ledger.Unknown, err)
 			return r.cleanUp(ctx, cause, func(*ledger.Effect) bool { return false })
 		}
 		rest := placement.WithoutMemory(placement.Without(held, devices))
-		part := r.journal.Adopt(&ledger.Effect{Kind: ledger.Part, ID: instance, Amount: &ledger.Amount{Added: placement.Subtract(held, rest)}})
-		r.adoptARQs(arqs)
-		r.journal.Change(func() {
-			for _, e := range r.journal.Effects(ledger.ARQ) {
-				e.Holds = []int{part.Seq}
-			}
-		})
+		part := r.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: instance, Amount: &ledger.Amount{Added: placement.Subtract(held, rest)}})
+		r.takeARQs(arqs)
+		for _, e := range r.journal.Effects(ledger.ARQ) {
+			r.journal.Change(e, func() { e.Holds = []int{part.Seq} })
+		}
 		return r.cleanUp(ctx, cause, nil)
 	})
 }

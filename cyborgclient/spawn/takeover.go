@@ -74,11 +74,14 @@ func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Res
 			return err
 		}
 		if result == nil {
-			if result, err = o.takeOverNow(ctx, r, &change, saved, running); err != nil {
-				return err
-			}
+			result, err = o.takeOverNow(ctx, r, &change, saved, running)
+		} else {
+			err = o.takeNova(ctx, r, result.ARQs[0].DeviceRPUUID, change)
 		}
-		return o.releaseNova(ctx, r, result, change)
+		if err != nil {
+			return err
+		}
+		return o.releaseNova(ctx, r, change)
 	})
 	return result, err
 }
@@ -184,13 +187,19 @@ func (o *Operations) takeOver(ctx context.Context, r *remover, a *Attempt, chang
 	a.Request.Hooks.Destroy = func(ctx context.Context, _ *Result) error { // restores the old domain before Cyborg's device is freed
 		return o.restore(ctx, change.Instance, saved, fresh, running)
 	}
-	for _, e := range r.journal.Effects(ledger.ARQ) {
-		r.adoptMdev(e)
+	if err := o.takeNova(ctx, r, a.Bindings[0].DeviceRP, *change); err != nil {
+		return StepStart, err
 	}
-	guest := &ledger.Effect{Kind: ledger.Guest, ID: change.Instance.UUID, Holds: r.journal.Numbers()}
+	guest := &ledger.Effect{
+		Kind: ledger.Guest, ID: change.Instance.UUID, Host: a.Host, Holds: r.journal.Numbers(ledger.ARQ, ledger.Claim),
+		Saved: &ledger.Saved{Domain: saved, Running: running},
+	}
 	err = r.journal.Do(ctx, guest, func(ctx context.Context) error {
 		return o.change(ctx, r, change.Instance, a.ARQs, saved, fresh, running)
 	})
+	if err == nil {
+		err = r.journal.Commit(ctx)
+	}
 	if err != nil {
 		return StepStart, err
 	}
@@ -261,27 +270,31 @@ func (o *Operations) change(ctx context.Context, r *remover, i Instance, mdevs [
 	return o.boot(ctx, r, i, mdevs, old, fresh, running)
 }
 
-// releaseNova releases Nova's vGPU in Placement and on the host. If Nova's provider is Cyborg's, too, the vGPU of Cyborg's is kept.
-func (o *Operations) releaseNova(ctx context.Context, r *remover, result *Result, change OwnershipChange) error {
-	ctx, cancel := o.flow.detached(ctx)
-	defer cancel()
-	held, err := o.flow.allocation(ctx, result.Instance)
+// takeNova adds Nova's vGPU, which is released in Placement and on the host. If Nova's provider is Cyborg's, too, the vGPU of Cyborg's
+// is kept.
+func (o *Operations) takeNova(ctx context.Context, r *remover, cyborgs string, change OwnershipChange) error {
+	held, err := o.flow.allocation(ctx, change.Instance.UUID)
 	novas := held.Resources[change.Provider][classVGPU]
-	if change.Provider == result.ARQs[0].DeviceRPUUID {
+	if change.Provider == cyborgs {
 		novas--
 	}
-	part := &ledger.Effect{Kind: ledger.Part, ID: result.Instance, Amount: &ledger.Amount{Added: placement.Resources{change.Provider: {classVGPU: novas}}}}
-	switch {
-	case err != nil:
-		r.journal.Settle(r.journal.Adopt(part), ledger.Unknown, err)
-	case novas > 0:
-		r.journal.Adopt(part)
+	if err == nil && novas > 0 {
+		r.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: change.Instance.UUID, Amount: &ledger.Amount{
+			Added: placement.Resources{change.Provider: {classVGPU: novas}},
+		}})
 	}
 	if change.Release != nil {
-		r.removeNovaMdev = change.Release
-		r.journal.Adopt(&ledger.Effect{Kind: ledger.NovaMdev, ID: change.Mdev})
+		r.journal.Take(&ledger.Effect{Kind: ledger.NovaMdev, ID: change.Mdev})
 	}
+	return err
+}
+
+// releaseNova releases Nova's vGPU.
+func (o *Operations) releaseNova(ctx context.Context, r *remover, change OwnershipChange) error {
+	ctx, cancel := o.flow.detached(ctx)
+	defer cancel()
+	r.removeNovaMdev = change.Release
 	return r.cleanUp(ctx, "Nova's vGPU could not be released", func(e *ledger.Effect) bool {
-		return e.Kind == ledger.NovaMdev || e.Kind == ledger.Part && err == nil
+		return e.Kind == ledger.NovaMdev || e.Kind == ledger.Part
 	})
 }

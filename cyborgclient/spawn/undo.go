@@ -35,8 +35,8 @@ type remover struct {
 	journal  *ledger.Journal
 	record   *recorder
 	instance Instance
-	// destroy destroys the guest; nil: the operation has no guest. isThere reports whether it exists; nil: it is not known.
-	destroy func(ctx context.Context) error
+	// destroy destroys or restores the guest; nil: the operation has no guest. isThere reports whether it exists; nil: it is not known.
+	destroy func(ctx context.Context, e *ledger.Effect) error
 	isThere func(ctx context.Context) (bool, error)
 	mdevs   MdevCreator
 	// removeNovaMdev removes a mediated device of Nova's.
@@ -58,10 +58,17 @@ func (r *remover) undoers() map[ledger.Kind]ledger.Undoer {
 
 // undo takes away the chosen effects, all without a choice, and reports them.
 func (r *remover) undo(ctx context.Context, undoers map[ledger.Kind]ledger.Undoer, chosen func(*ledger.Effect) bool) {
+	r.undoFor(ctx, r.patience(), undoers, chosen)
+}
+
+// patience is how long a removal that fails is tried again.
+func (r *remover) patience() time.Duration { return r.flow.config.UnwindTimeout / patience }
+
+func (r *remover) undoFor(ctx context.Context, patience time.Duration, undoers map[ledger.Kind]ledger.Undoer, chosen func(*ledger.Effect) bool) {
 	defer r.record.reportLeft(ctx, r.journal)
 	defer r.record.reportUndone(ctx, r.journal)
 	r.journal.Undo(ctx, ledger.Unwinding{
-		Undoers: undoers, Chosen: chosen, Patience: r.flow.config.UnwindTimeout / patience,
+		Undoers: undoers, Chosen: chosen, Patience: patience, Limit: r.patience() / 3,
 		Begin: func(kind ledger.Kind) {
 			r.record.reportUndone(ctx, r.journal)
 			if kind != ledger.Binding {
@@ -86,7 +93,7 @@ func (r *remover) cleanUp(ctx context.Context, cause string, chosen func(*ledger
 			break
 		}
 	}
-	end(fmt.Sprintf("%d undone, %d left behind", len(undone)-earlier, len(leftovers)), nil)
+	end(decision(len(undone)-earlier, len(leftovers)), nil)
 	if len(leftovers) == 0 {
 		return nil
 	}
@@ -94,6 +101,9 @@ func (r *remover) cleanUp(ctx context.Context, cause string, chosen func(*ledger
 		Instance: r.instance.UUID, Step: StepUnwind, Err: errors.New(cause), Undone: undone, Leftovers: leftovers, Trace: r.record.trace(),
 	}
 }
+
+// decision is the result of an unwinding in a few words.
+func decision(undone, left int) string { return fmt.Sprintf("%d undone, %d left behind", undone, left) }
 
 // guestUndoer destroys the guest. It is tried before its devices are released, and they stay as long as it does.
 type guestUndoer struct{ *remover }
@@ -106,7 +116,7 @@ func (u guestUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 			continue
 		}
 		u.journal.Remove(ctx, []*ledger.Effect{e}, func(ctx context.Context) map[*ledger.Effect]error {
-			return map[*ledger.Effect]error{e: u.destroy(u.journal.Inside(ctx))}
+			return map[*ledger.Effect]error{e: u.destroy(u.journal.Inside(ctx), e)}
 		})
 	}
 }
@@ -159,19 +169,18 @@ func (u mdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 // Look implements [ledger.Undoer]: no read shows a definition.
 func (u mdevUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// adoptARQs adds the ARQs that the instance has, with the definitions of their mediated devices.
-func (r *remover) adoptARQs(arqs []cyborgclient.ARQ) {
+// takeARQs adds the ARQs that the instance has, with the definitions of their mediated devices.
+func (r *remover) takeARQs(arqs []cyborgclient.ARQ) {
 	for _, arq := range arqs {
-		e := r.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
-		r.adoptMdev(e)
+		r.takeMdev(r.journal.Take(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq}))
 	}
 }
 
-// adoptMdev adds the definition of the mediated device of an ARQ, if it may have one.
-func (r *remover) adoptMdev(e *ledger.Effect) {
+// takeMdev adds the definition of the mediated device of an ARQ, if it may have one.
+func (r *remover) takeMdev(e *ledger.Effect) {
 	_, removes := r.mdevs.(MdevRemover)
 	if removes && e.ARQ.AttachHandleType == cyborgclient.HandleMDEV && e.ARQ.AttachHandleUUID != "" {
-		r.journal.Adopt(&ledger.Effect{Kind: ledger.Mdev, ID: e.ID, ARQ: e.ARQ, Holds: []int{e.Seq}})
+		r.journal.Take(&ledger.Effect{Kind: ledger.Mdev, ID: e.ID, ARQ: e.ARQ, Holds: []int{e.Seq}})
 	}
 }
 
@@ -217,7 +226,7 @@ func (u listedUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 			continue
 		}
 		u.journal.Settle(e, ledger.Undone, nil)
-		u.adoptARQs(slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return u.journal.Find(ledger.ARQ, arq.UUID) != nil }))
+		u.takeARQs(slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return u.journal.Find(ledger.ARQ, arq.UUID) != nil }))
 	}
 }
 

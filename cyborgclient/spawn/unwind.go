@@ -66,7 +66,9 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 		if a.flow.config.Compat.Rebind && a.unbind(ctx, r) {
 			return
 		}
-		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return e.Kind != ledger.Claim && !a.isElsewhere(e) })
+		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool {
+			return e.Kind != ledger.Claim && e.State != ledger.Found && !a.isElsewhere(e)
+		})
 		a.ARQs = nil
 	})
 	if left := a.notElsewhere(ctx); len(left) > 0 {
@@ -107,7 +109,9 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 		}
 		return nil, leftovers
 	}
-	defer a.journal.End()
+	if !a.isPart {
+		defer a.journal.End()
+	}
 	earlier := len(a.journal.Removed())
 	a.giveBack(ctx, func(ctx context.Context, r *remover) {
 		defer func() { // also after a hook that panics or ends the goroutine
@@ -115,6 +119,11 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 				a.journal.Note(&ledger.Effect{Kind: ledger.Part, ID: a.Request.Instance, Amount: &ledger.Amount{}}, ledger.ErrARQsStay)
 			}
 		}()
+		for _, e := range a.journal.Effects() {
+			if e.State == ledger.Found { // the instance keeps it
+				a.journal.Settle(e, ledger.Refused, nil)
+			}
+		}
 		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return !a.isElsewhere(e) })
 	})
 	return namesOf(a.journal.Removed()[earlier:]), leftoversOf(a.journal)
@@ -130,7 +139,7 @@ func (a *Attempt) giveBack(ctx context.Context, undo func(context.Context, *remo
 	defer cancel()
 	defer func() {
 		a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
-		end(fmt.Sprintf("%d undone, %d left behind", len(a.journal.Removed())-earlier, len(leftoversOf(a.journal))), nil)
+		end(decision(len(a.journal.Removed())-earlier, len(leftoversOf(a.journal))), nil)
 	}()
 	undo(ctx, a.remover())
 }
@@ -139,7 +148,7 @@ func (a *Attempt) giveBack(ctx context.Context, undo func(context.Context, *remo
 func (a *Attempt) remover() *remover {
 	r := &remover{flow: a.flow, journal: a.journal, record: a.record, instance: a.instance(), mdevs: a.Request.Hooks.Mdevs}
 	if destroy := a.Request.Hooks.Destroy; destroy != nil {
-		r.destroy = func(ctx context.Context) error { return destroy(ctx, a.Result()) }
+		r.destroy = func(ctx context.Context, _ *ledger.Effect) error { return destroy(ctx, a.Result()) }
 	}
 	return r
 }

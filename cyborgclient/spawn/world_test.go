@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -83,6 +84,7 @@ func (w *world) connect(t testing.TB, provider *gophercloud.ProviderClient, opts
 	t.Helper()
 	opts = append([]spawn.Option{
 		spawn.WithServiceProvider(w.cloud.ServiceProvider(t)), spawn.WithEvents(w.events), spawn.WithConfig(spawn.Config{PlacementOrder: true}),
+		spawn.WithJournal(journal.NewMemory()),
 	}, opts...)
 	flow, err := spawn.NewFromProvider(provider, opts...)
 	if err != nil {

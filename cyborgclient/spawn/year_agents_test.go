@@ -37,13 +37,23 @@ type mortalLine struct {
 	left   atomic.Int64 // calls until the process dies; 0: it lives on
 	before atomic.Bool  // the last call is not made
 	dead   atomic.Bool
+	died   func() // called when the process dies; nil: nothing
 }
 
 var errDead = errors.New("the process is dead")
 
 // call counts a call, which may be the last one. A dead process makes none.
 func (l *mortalLine) call() error {
-	if l.dead.Load() || l.left.Load() > 0 && l.left.Add(-1) == 0 && !l.dead.Swap(true) && l.before.Load() {
+	switch {
+	case l.dead.Load():
+		return errDead
+	case l.left.Load() == 0 || l.left.Add(-1) != 0 || l.dead.Swap(true):
+		return nil
+	}
+	if l.died != nil {
+		l.died()
+	}
+	if l.before.Load() {
 		return errDead
 	}
 	return nil

@@ -50,10 +50,10 @@ func novaHalf() []Package {
 		{Pattern: "cyborgclient/externalevent", Ours: []string{"internal/session"}, Others: []string{gophercloud}},
 		{
 			Pattern: "cyborgclient/spawn",
-			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec", "internal/osloconf", "internal/session", "internal/terminal"},
+			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "cyborgclient/spawn/journal", "internal/devicespec", "internal/osloconf", "internal/session", "internal/terminal"},
 			Others:  []string{gophercloud, libvirtxml},
 		},
-		{Pattern: "cyborgclient/spawn/internal/ledger", Ours: []string{"cyborgclient", "cyborgclient/spawn/internal/placement"}},
+		{Pattern: "cyborgclient/spawn/internal/ledger", Ours: []string{"cyborgclient", "cyborgclient/spawn/internal/placement", "cyborgclient/spawn/journal"}},
 		{Pattern: "cyborgclient/spawn/journal", Others: []string{bbolt}},
 		{Pattern: "cyborgclient/spawn/journal/journaltest", Ours: []string{"cyborgclient/spawn/journal"}},
 		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/httpbounds", "internal/jsonread", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},

@@ -505,7 +505,7 @@ func (a *agent) handOver(ctx context.Context, req spawn.Request) (result *spawn.
 			return nil, err
 		}
 	}
-	handover, err := conductor.Handover()
+	handover, err := conductor.Handover(ctx)
 	if err != nil {
 		return nil, err
 	}

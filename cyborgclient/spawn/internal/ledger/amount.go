@@ -5,16 +5,17 @@ import "github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 // Amount is the effect on the allocation of an instance. A claim is one effect however often it is changed.
 type Amount struct {
 	// Before is what the instance held before the first claim, or is to hold without a part.
-	Before placement.Resources
+	Before placement.Resources `json:"before,omitempty"`
 	// Added is what was accepted. It is released by subtraction, because other clients may change the rest.
-	Added placement.Resources
+	Added placement.Resources `json:"added,omitempty"`
 	// Sent is what was sent last, while its outcome is not known, or nil.
-	Sent placement.Resources
+	Sent placement.Resources `json:"sent,omitempty"`
 	// Generation is the consumer's: that with which Sent was sent, or else that which the last change has made or a read has
 	// shown. It is nil for a consumer that does not exist.
-	Generation *int
+	Generation *int `json:"generation,omitempty"`
 	// Project and User own the allocation.
-	Project, User string
+	Project string `json:"project,omitempty"`
+	User    string `json:"user,omitempty"`
 
 	// late is the newest generation of a change that may still arrive.
 	late *int

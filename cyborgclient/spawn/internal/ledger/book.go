@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 )
 
 const (
@@ -23,6 +24,7 @@ const (
 // Book has the journals of a process, and remembers for an hour what those that have ended do not know.
 type Book struct {
 	limits map[Kind]time.Duration
+	store  journal.Store // nil: the journals are in memory only
 
 	mu    sync.Mutex
 	last  int                 // Seq of the newest effect
@@ -37,9 +39,10 @@ type endedARQ struct {
 	at time.Time
 }
 
-// NewBook returns a book without journals. Limits bound the requests of Do, in place of a minute.
-func NewBook(limits map[Kind]time.Duration) *Book {
-	return &Book{limits: limits, open: map[string]*Journal{}, arqs: map[string]*Effect{}}
+// NewBook returns a book without journals. Limits bound the requests of Do, in place of a minute. With a store the journals survive
+// the process.
+func NewBook(limits map[Kind]time.Duration, store journal.Store) *Book {
+	return &Book{limits: limits, store: store, open: map[string]*Journal{}, arqs: map[string]*Effect{}}
 }
 
 // limit returns the context of a request. Hooks have the caller's.
@@ -82,7 +85,8 @@ func isInside(ctx context.Context, j *Journal) bool {
 }
 
 // Open begins the journal of an operation. It waits while another operation on the instance is running, until the context ends.
-// The error matches ErrBusy: at once inside that operation, or when the context ends.
+// The error matches ErrBusy: at once inside that operation, or when the context ends; or ErrStore. If Journal.Unfinished, it is the
+// journal of an operation that another process did not end.
 func (b *Book) Open(ctx context.Context, instance string) (*Journal, error) {
 	j := &Journal{Instance: instance, book: b}
 	return j, j.Reopen(ctx)
@@ -94,9 +98,12 @@ func (j *Journal) Reopen(ctx context.Context) error {
 		other := j.book.begin(j)
 		switch {
 		case other == j:
-			return nil
+			return j.lock(ctx)
 		case isInside(ctx, other):
 			return fmt.Errorf("instance %s: %w", j.Instance, ErrBusy)
+		}
+		if other.yield != nil {
+			other.yield()
 		}
 		select {
 		case <-other.ended:
@@ -106,7 +113,80 @@ func (j *Journal) Reopen(ctx context.Context) error {
 	}
 }
 
-// begin makes a journal that of its instance, unless another one is, and returns it.
+// lock gets the right to the stored journal. A running operation has it.
+func (j *Journal) lock(ctx context.Context) error {
+	if j.book.store == nil || j.stored != nil {
+		return nil
+	}
+	stored, err := j.book.store.Lock(ctx, j.Instance)
+	if err != nil {
+		j.book.end(j)
+		return fmt.Errorf("%w: instance %s: %w", ErrStore, j.Instance, err)
+	}
+	j.stored, j.written = stored, len(stored.Records())
+	if len(j.effects) == 0 { // it is not continued
+		if err := j.read(stored); err != nil {
+			j.Leave()
+			return err
+		}
+		j.book.loaded(j)
+	}
+	if !stored.Until().IsZero() {
+		go renew(stored, j.ended)
+	}
+	return nil
+}
+
+// Yield sets a function that is called when another operation on the instance waits.
+func (j *Journal) Yield(yield func()) {
+	j.book.mu.Lock()
+	defer j.book.mu.Unlock()
+	j.yield = yield
+}
+
+// renew extends a right until the operation ends, so that it is not lost during a wait.
+func renew(stored journal.Journal, ended <-chan struct{}) {
+	for {
+		timer := time.NewTimer(max(time.Until(stored.Until())/3, FirstPause))
+		select {
+		case <-ended:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		ctx, cancel := context.WithDeadline(context.Background(), stored.Until())
+		err := stored.Renew(ctx)
+		cancel()
+		if errors.Is(err, journal.ErrLost) {
+			return
+		}
+	}
+}
+
+// loaded adds what a stored journal says of an operation that has ended to what the book remembers.
+func (b *Book) loaded(j *Journal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range j.effects {
+		b.last = max(b.last, e.Seq)
+	}
+	if j.mark == Ended {
+		for _, e := range j.effects {
+			isKnown := slices.ContainsFunc(b.past, func(known *Effect) bool { return known.Instance == e.Instance && known.Seq == e.Seq })
+			if !isKnown && e.isUncertain() {
+				b.past = append(b.past, e)
+			}
+		}
+	}
+	if j.mark == Ended || j.mark == HandedOver {
+		j.ofOthers, j.effects = j.effects, nil
+	}
+}
+
+// Continue makes the effects of an operation that was handed over, or that remained at its end, those of this one.
+func (j *Journal) Continue() { j.effects, j.ofOthers = j.ofOthers, nil }
+
+// begin opens a journal, unless another one of the instance is open, and returns the open one.
 func (b *Book) begin(j *Journal) *Journal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,11 +198,12 @@ func (b *Book) begin(j *Journal) *Journal {
 	return j
 }
 
-func (b *Book) end(j *Journal) {
+// end ends an operation and returns what is to stay in the stored journal.
+func (b *Book) end(j *Journal) (remaining []*Effect) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open[j.Instance] != j {
-		return
+		return nil
 	}
 	delete(b.open, j.Instance)
 	close(j.ended)
@@ -131,11 +212,20 @@ func (b *Book) end(j *Journal) {
 		if e.isUncertain() {
 			b.past = append(b.past, e)
 		}
+		if e.State == Left {
+			remaining = append(remaining, e)
+		}
 		if e.Kind == ARQ {
 			b.ended = append(b.ended, endedARQ{e, now})
 		}
 	}
 	b.expire()
+	for _, e := range b.past {
+		if e.Instance == j.Instance {
+			remaining = append(remaining, e)
+		}
+	}
+	return remaining
 }
 
 // isUncertain reports whether the book has to remember an effect.

@@ -30,12 +30,13 @@ const (
 // State says how far an effect is.
 type State uint8
 
-// The states. An effect begins as Sent, or as Done if it was read.
+// The states. An effect begins as Sent, or as Done or Found if it exists.
 const (
 	none    State = iota
 	Sent          // its request was recorded, and has no answer yet
-	Done          // it exists
-	Refused       // it was not applied
+	Done          // it was made
+	Found         // it was read, and the operation is to remove it
+	Refused       // it was not applied, or is not to be removed
 	Unknown       // no answer says whether it exists
 	Undoing       // its removal was recorded
 	Left          // it exists, and its removal failed
@@ -45,14 +46,15 @@ const (
 
 // String returns the name of the state.
 func (s State) String() string {
-	return [...]string{"none", "sent", "done", "refused", "unknown", "undoing", "left", "foreign", "undone"}[s]
+	return [...]string{"none", "sent", "done", "found", "refused", "unknown", "undoing", "left", "foreign", "undone"}[s]
 }
 
 // transitions are the states that may follow each one. A change of an allocation is sent again and again.
 var transitions = map[State][]State{
-	none:    {Sent, Done},
+	none:    {Sent, Done, Found, Foreign},
 	Sent:    {Done, Refused, Unknown},
 	Done:    {Sent, Unknown, Undoing, Left, Foreign, Undone},
+	Found:   {Sent, Refused, Unknown, Undoing, Left, Foreign, Undone},
 	Refused: {Sent},
 	Unknown: {Sent, Done, Undoing, Left, Foreign, Undone},
 	Undoing: {Unknown, Left, Foreign, Undone},
@@ -76,34 +78,40 @@ const (
 
 // Effect is one change outside. Its fields are read under the lock of the book, and written by this package.
 type Effect struct {
-	Seq      int // its number among those of all journals of the book
-	Kind     Kind
-	ID       string
-	Instance string
-	Host     string // of a guest
-	State    State
+	Seq      int    `json:"seq"` // its number among those of all journals of the book
+	Kind     Kind   `json:"kind"`
+	ID       string `json:"id"`
+	Instance string `json:"-"`
+	Host     string `json:"host,omitempty"` // of a guest
+	State    State  `json:"state"`
 	// Err is why its state is not known, or why it was not removed.
-	Err error
+	Err error `json:"-"`
 
 	// Holds are the numbers of the effects that remain as long as this one does: the guest's devices, the ARQ of a mediated device.
-	Holds []int
+	Holds []int `json:"holds,omitempty"`
 
-	Guard  Guard             // of an ARQ
-	ARQ    *cyborgclient.ARQ // of ARQ and Mdev, as last shown
-	Amount *Amount           // of Claim, Part and Consumer
-	Origin *Origin           // of Create
+	Guard  Guard             `json:"guard,omitempty"`  // of an ARQ
+	ARQ    *cyborgclient.ARQ `json:"arq,omitempty"`    // of ARQ and Mdev, as last shown
+	Amount *Amount           `json:"amount,omitempty"` // of Claim, Part and Consumer
+	Origin *Origin           `json:"origin,omitempty"` // of Create
+	Saved  *Saved            `json:"saved,omitempty"`  // of a Guest that is to be restored, and not to be removed
 
 	journal *Journal
 	changed time.Time // of the state
 }
 
+// Saved is a guest before it was changed.
+type Saved struct {
+	Domain  []byte `json:"domain"`
+	Running bool   `json:"running"`
+}
+
 // Origin describes a create whose ARQs are not known.
 type Origin struct {
-	Project string
-	Port    string    // the port that the ARQs are for
-	Missing int       // how many it may have made that were not found
-	Began   time.Time // by the clock of this host
-	Since   time.Time // by the clock of the server, or earlier
+	Project string    `json:"project"`
+	Missing int       `json:"missing"`        // how many it may have made that were not found
+	Began   time.Time `json:"began"`          // by the clock of this host
+	Since   time.Time `json:"since,omitzero"` // by the clock of the server, or earlier
 }
 
 // Pending reports that the effect exists or may exist.
@@ -119,7 +127,10 @@ func (e *Effect) to(next State, err error) {
 	if !slices.Contains(transitions[e.State], next) && e.State != next {
 		panic(fmt.Sprintf("ledger: %s %s cannot become %s: it is %s", e.Kind, e.ID, next, e.State))
 	}
-	e.State, e.Err, e.changed = next, err, time.Now()
+	if e.State != next {
+		e.changed = time.Now()
+	}
+	e.State, e.Err = next, err
 }
 
 // outcome is what the answer to a request says about its effect.

@@ -3,10 +3,12 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 )
 
 // Journal has the effects of one operation on an instance. Its methods are called from one goroutine.
@@ -17,6 +19,14 @@ type Journal struct {
 	effects []*Effect
 	removed []*Effect     // in the order of their removal
 	ended   chan struct{} // closed when the operation ends
+
+	stored  journal.Journal // nil: it is in memory only
+	written int             // how many records it has
+	changed []*Effect       // since it was last written
+	mark    Mark            // of what was stored by another process
+
+	ofOthers []*Effect // of an operation that has ended or was handed over
+	yield    func()
 }
 
 // errNoReturn is the outcome of a request whose function panicked or ended the goroutine.
@@ -30,7 +40,12 @@ func (j *Journal) Do(ctx context.Context, e *Effect, send func(ctx context.Conte
 		return err
 	}
 	j.add(e)
+	earlier := e.State
 	j.set(e, Sent, nil)
+	if err := j.write(ctx, ""); err != nil {
+		j.revert(e, earlier)
+		return err
+	}
 	state, result := Unknown, errNoReturn
 	defer func() { j.answered(e, state, result) }()
 	limited, cancel := j.book.limit(ctx, e.Kind)
@@ -42,7 +57,8 @@ func (j *Journal) Do(ctx context.Context, e *Effect, send func(ctx context.Conte
 
 // Claim is Do for a claim that is to add resources to what the instance held before, sent with the generation of the consumer.
 func (j *Journal) Claim(ctx context.Context, e *Effect, added placement.Resources, generation *int, send func(ctx context.Context) error) error {
-	j.Change(func() { e.Amount.send(added, generation) })
+	j.add(e)
+	j.change(func() { e.Amount.send(added, generation) })
 	return j.Do(ctx, e, send)
 }
 
@@ -52,13 +68,30 @@ func (j *Journal) answered(e *Effect, state State, err error) {
 	if e.Amount != nil {
 		state = e.Amount.answered(state)
 	}
-	e.to(state, err)
+	j.note(e, state, err)
 }
 
-// Adopt adds an effect that exists: an answer has shown it, or another process has made it.
+// revert takes back an effect that was not sent.
+func (j *Journal) revert(e *Effect, earlier State) {
+	j.answered(e, Refused, nil)
+	if earlier == none {
+		j.book.mu.Lock()
+		defer j.book.mu.Unlock()
+		j.effects = slices.DeleteFunc(j.effects, func(other *Effect) bool { return other == e })
+	}
+}
+
+// Adopt adds an effect that an operation has made: an answer has shown it, or another process has made it.
 func (j *Journal) Adopt(e *Effect) *Effect {
 	j.add(e)
 	j.set(e, Done, nil)
+	return e
+}
+
+// Take adds what the instance has and the operation is to remove.
+func (j *Journal) Take(e *Effect) *Effect {
+	j.add(e)
+	j.set(e, Found, nil)
 	return e
 }
 
@@ -69,6 +102,12 @@ func (j *Journal) Remove(ctx context.Context, effects []*Effect, send func(ctx c
 	for _, e := range effects {
 		j.set(e, Undoing, nil)
 		failed[e] = &Final{errNoReturn}
+	}
+	if err := j.write(ctx, ""); errors.Is(err, journal.ErrLost) { // without the right nothing is sent; without a record these are removed
+		for _, e := range effects {
+			j.set(e, Left, &Final{err})
+		}
+		return
 	}
 	defer func() {
 		for _, e := range effects {
@@ -86,6 +125,11 @@ func (j *Journal) Remove(ctx context.Context, effects []*Effect, send func(ctx c
 // generation that was read. Next is the state after an answer that it was applied. Without an answer the effect stays Undoing.
 func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next State, send func(ctx context.Context) error) {
 	j.set(e, Undoing, nil)
+	j.change(func() { e.changed = time.Now() })
+	if err := j.write(ctx, ""); err != nil { // a change that arrives late could fit the next consumer of the instance
+		j.set(e, Left, &Final{err})
+		return
+	}
 	err := send(ctx)
 	switch outcome(e.Kind, err) {
 	case Done:
@@ -93,14 +137,14 @@ func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next 
 	case Refused:
 		j.set(e, Left, err)
 	default:
-		j.Change(func() { e.Amount.mayArrive(generation) })
+		j.change(func() { e.Amount.mayArrive(generation) })
 		j.set(e, Undoing, err)
 	}
 }
 
 // Seen notes that a read of the allocation has shown a claim: the one that was sent last, or else the one before.
 func (j *Journal) Seen(e *Effect, held placement.Allocation) {
-	j.Change(func() {
+	j.Change(e, func() {
 		m := e.Amount
 		if m.Sent != nil && placement.Equal(held.Resources, m.Wanted()) {
 			m.Added = m.Sent
@@ -112,7 +156,7 @@ func (j *Journal) Seen(e *Effect, held placement.Allocation) {
 // Note adds an effect of another client, which is only named.
 func (j *Journal) Note(e *Effect, err error) {
 	j.add(e)
-	j.Change(func() { e.State, e.Err, e.changed = Foreign, err, time.Now() })
+	j.set(e, Foreign, err)
 }
 
 // Settle changes the state of an effect to what a read has shown.
@@ -151,8 +195,73 @@ func (j *Journal) Find(kind Kind, id string) *Effect {
 	return nil
 }
 
-// End ends the operation. What exists now belongs to the instance; the book remembers what is not known.
-func (j *Journal) End() { j.book.end(j) }
+// Commit records that what was made belongs to the instance: a later process does not undo it. After an error it would.
+func (j *Journal) Commit(ctx context.Context) error {
+	isMade := func(e *Effect) bool { return e.State == Done || e.State == Foreign }
+	if len(slices.DeleteFunc(j.Effects(), isMade)) > 0 {
+		return j.write(ctx, Committed)
+	}
+	return j.clear(ctx)
+}
+
+// clear removes the stored records.
+func (j *Journal) clear(ctx context.Context) error {
+	if j.stored == nil || j.written == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultLimit)
+	defer cancel()
+	if err := j.stored.Clear(ctx); err != nil {
+		return fmt.Errorf("%w: instance %s: %w", ErrStore, j.Instance, err)
+	}
+	j.written, j.changed = 0, nil
+	return nil
+}
+
+// Record writes what has changed.
+func (j *Journal) Record(ctx context.Context) error { return j.write(ctx, "") }
+
+// HandOver records that another process continues the operation, and ends it here.
+func (j *Journal) HandOver(ctx context.Context) error {
+	if err := j.write(ctx, HandedOver); err != nil {
+		return err
+	}
+	j.Leave()
+	return nil
+}
+
+// End ends the operation. The book remembers what is not known. A store that does not answer is not waited for: a later process finds
+// what was recorded, and that it was removed.
+func (j *Journal) End() {
+	remaining := j.book.end(j)
+	if j.changed = remaining; len(remaining) == 0 {
+		_ = j.clear(context.Background())
+	} else {
+		_ = j.write(context.Background(), Ended)
+	}
+	j.release()
+}
+
+// Leave ends the operation and leaves the stored journal as it is.
+func (j *Journal) Leave() {
+	j.book.end(j)
+	j.release()
+}
+
+func (j *Journal) release() {
+	if j.stored != nil {
+		j.stored.Release()
+		j.stored = nil
+	}
+}
+
+// Mark returns the point that the stored operation of another process has reached.
+func (j *Journal) Mark() Mark { return j.mark }
+
+// Unfinished reports whether the journal is that of an operation of another process, which did not end it.
+func (j *Journal) Unfinished() bool {
+	return len(j.effects) > 0 && j.mark != Ended && j.mark != HandedOver
+}
 
 func (j *Journal) add(e *Effect) {
 	j.book.mu.Lock()
@@ -172,15 +281,29 @@ func (j *Journal) set(e *Effect, state State, err error) {
 	if e.State == Undoing && state == Undone && isSeen {
 		j.removed = append(j.removed, e)
 	}
-	e.to(state, err)
-	if e.Kind == ARQ && state == Done {
+	j.note(e, state, err)
+	if e.Kind == ARQ && (state == Done || state == Found) {
 		j.book.arqs[e.ID] = e
 	}
 }
 
-// Change changes the content of an effect.
-func (j *Journal) Change(change func()) {
+func (j *Journal) note(e *Effect, state State, err error) {
+	e.to(state, err)
+	if j.stored != nil && !slices.Contains(j.changed, e) {
+		j.changed = append(j.changed, e)
+	}
+}
+
+func (j *Journal) change(change func()) {
 	j.book.mu.Lock()
 	defer j.book.mu.Unlock()
 	change()
+}
+
+// Change changes the content of an effect. It is recorded with the next request.
+func (j *Journal) Change(e *Effect, change func()) {
+	j.book.mu.Lock()
+	defer j.book.mu.Unlock()
+	change()
+	j.note(e, e.State, e.Err)
 }

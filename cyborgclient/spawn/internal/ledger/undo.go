@@ -47,8 +47,8 @@ type Unwinding struct {
 	Undoers map[Kind]Undoer
 	// Chosen selects the effects; nil selects all.
 	Chosen func(*Effect) bool
-	// Patience is how long a removal that fails is tried again.
-	Patience time.Duration
+	// Patience is how long a removal that fails is tried again; 0: once. Limit bounds one try.
+	Patience, Limit time.Duration
 	// Begin is called when the effects of a kind are tried for the first time, and Pause before a pause with the last error.
 	Begin func(Kind)
 	Pause func(time.Duration, error)
@@ -103,11 +103,11 @@ func (u *Unwinding) pass(ctx context.Context) {
 			u.kinds[kind] = true
 			u.Begin(kind)
 		}
-		patience := u.Patience - time.Since(u.began)
-		if kind != Guest {
-			patience = min(patience, u.Patience/3)
+		limit := u.Limit
+		if kind == Guest { // its hook may wait
+			limit = max(limit, u.Patience-time.Since(u.began))
 		}
-		limited, cancel := context.WithTimeout(ctx, max(patience, FirstPause))
+		limited, cancel := context.WithTimeout(ctx, limit)
 		u.Undoers[kind].Undo(limited, group)
 		cancel()
 	}
@@ -133,24 +133,37 @@ func (u *Unwinding) next() (group []*Effect) {
 	return group
 }
 
+// chosen returns the effects that are to be removed, guests last, which use the others.
 func (u *Unwinding) chosen() []*Effect {
-	effects := u.journal.Effects()
-	return slices.DeleteFunc(effects, func(e *Effect) bool {
-		return e.State == Foreign || u.Undoers[e.Kind] == nil || u.Chosen != nil && !u.Chosen(e)
-	})
+	effects := slices.DeleteFunc(u.journal.Effects(), func(e *Effect) bool { return !u.isChosen(e) })
+	slices.SortStableFunc(effects, func(x, y *Effect) int { return rank(x) - rank(y) })
+	return effects
+}
+
+func rank(e *Effect) int {
+	if e.Kind == Guest {
+		return 1
+	}
+	return 0
+}
+
+func (u *Unwinding) isChosen(e *Effect) bool {
+	return e.State != Foreign && u.Undoers[e.Kind] != nil && (u.Chosen == nil || u.Chosen(e))
 }
 
 // holder is why an effect has to remain: another one that holds it does.
 func (u *Unwinding) holder(e *Effect) error {
 	for _, h := range u.journal.Effects() {
-		if !slices.Contains(h.Holds, e.Seq) {
+		isGuests := h.Kind == Guest && e.Kind != Guest && e.Seq > h.Seq // made while it existed
+		if !slices.Contains(h.Holds, e.Seq) && !isGuests || h.State == Done && !u.isChosen(h) {
 			continue
 		}
 		switch {
-		case h.Kind == Guest && h.Host != "":
+		case h.Kind == Guest && u.isChosen(h):
+			return ErrGuestStays
+		case h.Kind == Guest && slices.Contains(h.Holds, e.Seq):
 			return fmt.Errorf("the guest on host %s may use it", h.Host)
 		case h.Kind == Guest:
-			return ErrGuestStays
 		case h.Kind == ARQ:
 			return ErrARQsStay
 		default:
@@ -194,7 +207,7 @@ func (u *Unwinding) look(ctx context.Context) {
 		}
 		exists := false
 		if !unread[e.Kind] {
-			limited, cancel := context.WithTimeout(ctx, u.Patience/3)
+			limited, cancel := context.WithTimeout(ctx, u.Limit)
 			found, err := u.Undoers[e.Kind].Look(limited, e)
 			cancel()
 			unread[e.Kind] = err != nil

@@ -1,0 +1,179 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
+)
+
+// ErrStore is matched by errors of the store of journals. Nothing new is begun then.
+var ErrStore = errors.New("the journal could not be written")
+
+// record is what one entry of a stored journal says. Effects that changed since the last one are in it.
+type record struct {
+	Effects []*Effect `json:"effects,omitempty"`
+	Mark    Mark      `json:"mark,omitempty"`
+}
+
+// Mark is a point that an operation has reached.
+type Mark string
+
+// The marks.
+const (
+	Committed  Mark = "committed"   // what it has made belongs to the instance
+	HandedOver Mark = "handed over" // another process continues it
+	Ended      Mark = "ended"       // the effects of this record remain, or may appear
+)
+
+// MarshalText returns the name of the state.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the name of a state.
+func (s *State) UnmarshalText(text []byte) error {
+	for state := Sent; state <= Undone; state++ {
+		if state.String() == string(text) {
+			*s = state
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown state %q", text)
+}
+
+// storedEffect is an effect in JSON.
+type storedEffect struct {
+	plainEffect
+	Err     string    `json:"error,omitempty"`
+	Changed time.Time `json:"changed"`
+	Late    *int      `json:"late,omitempty"`
+}
+
+type plainEffect Effect // without methods
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (e *Effect) MarshalJSON() ([]byte, error) {
+	stored := storedEffect{plainEffect: plainEffect(*e), Changed: e.changed}
+	if e.Err != nil {
+		stored.Err = e.Err.Error()
+	}
+	if e.Amount != nil {
+		stored.Late = e.Amount.late
+	}
+	return json.Marshal(stored)
+}
+
+// UnmarshalJSON reads an effect of an earlier process.
+func (e *Effect) UnmarshalJSON(data []byte) error {
+	var stored storedEffect
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return err
+	}
+	*e = Effect(stored.plainEffect)
+	e.changed = stored.Changed
+	if stored.Err != "" {
+		e.Err = errors.New(stored.Err)
+	}
+	if e.Amount != nil {
+		e.Amount.late = stored.Late
+	}
+	return e.check()
+}
+
+// check refuses an effect that no operation has recorded.
+func (e *Effect) check() error {
+	isAmount := e.Kind == Claim || e.Kind == Part || e.Kind == Consumer
+	isARQ := e.Kind == ARQ || e.Kind == Mdev
+	switch {
+	case e.Seq < 1, e.State == none, isAmount != (e.Amount != nil), isARQ != (e.ARQ != nil), (e.Kind == Create) != (e.Origin != nil):
+		return fmt.Errorf("effect %d of kind %q in state %q is incomplete", e.Seq, e.Kind, e.State)
+	}
+	return nil
+}
+
+// write appends what has changed to the stored journal. Cancellation of the caller does not interrupt it.
+func (j *Journal) write(ctx context.Context, mark Mark) error {
+	if j.stored == nil {
+		return nil
+	}
+	data, err := json.Marshal(record{Effects: j.takeChanged(), Mark: mark})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultLimit)
+	defer cancel()
+	if until := j.stored.Until(); !until.IsZero() && time.Until(until) < 2*defaultLimit {
+		err = j.stored.Renew(ctx)
+	}
+	if err == nil {
+		err = j.stored.Append(ctx, data)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: instance %s: %w", ErrStore, j.Instance, err)
+	}
+	j.written++
+	return nil
+}
+
+// takeChanged returns the effects that have changed since it was last called.
+func (j *Journal) takeChanged() []*Effect {
+	changed := j.changed
+	j.changed = nil
+	return changed
+}
+
+// read applies the records of an earlier process, or of another one that lost its right. What was under way then is Unknown.
+func (j *Journal) read(stored journal.Journal) error {
+	effects := map[int]*Effect{}
+	var mark Mark
+	for n, data := range stored.Records() {
+		var r record
+		if err := json.Unmarshal(data, &r); err != nil {
+			return fmt.Errorf("%w: instance %s: record %d: %w", ErrStore, j.Instance, n+1, err)
+		}
+		if mark == HandedOver || r.Mark == Ended {
+			clear(effects)
+		}
+		for _, e := range r.Effects {
+			effects[e.Seq] = e
+		}
+		if mark = r.Mark; mark == Committed {
+			for seq, e := range effects {
+				if e.State == Done {
+					delete(effects, seq)
+				}
+			}
+		}
+	}
+	j.mark = mark
+	for _, e := range effects {
+		if e.Instance = j.Instance; e.Pending() {
+			e.journal = j
+			j.effects = append(j.effects, e)
+		}
+	}
+	slices.SortFunc(j.effects, func(x, y *Effect) int { return x.Seq - y.Seq })
+	if mark == HandedOver || mark == Ended {
+		return nil
+	}
+	for _, e := range j.effects {
+		e.interrupt(stored.Abandoned())
+	}
+	return nil
+}
+
+// interrupt notes that the process that sent a request has ended. The request may still arrive.
+func (e *Effect) interrupt(at time.Time) {
+	if !at.IsZero() && (e.State == Sent || e.State == Undoing) {
+		e.changed = at
+	}
+	if e.State != Sent {
+		return
+	}
+	if e.State = Unknown; e.Amount != nil {
+		e.Amount.answered(Unknown)
+	}
+}

@@ -1,0 +1,239 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal/journaltest"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// leaseTime is how long the right of a process that died lasts.
+const leaseTime = 20 * time.Second
+
+// agentProcess is a process of an agent that shares a store of journals with others. It dies at one of its calls.
+func (s *site) agentProcess(t *testing.T, shared *journaltest.Shared, name string, exclusive bool, calls int, before bool) *mortalLine {
+	t.Helper()
+	line := &mortalLine{next: s.cloud.Transport(), died: func() { shared.Kill(name) }}
+	line.left.Store(int64(calls))
+	line.before.Store(before)
+	s.guests.line = line
+	admin, nova := s.cloud.Provider(t), s.cloud.ServiceProvider(t)
+	admin.HTTPClient.Transport, nova.HTTPClient.Transport = line, line
+	s.connect(t, admin, spawn.WithServiceProvider(nova), spawn.WithJournal(shared.Agent(name)), spawn.WithHypervisor(s.guests.spawns()),
+		spawn.WithConfig(spawn.Config{PlacementOrder: true, ExclusiveProject: exclusive}))
+	s.renew(t)
+	return line
+}
+
+// recoverable are the operations that are recorded.
+func recoverable() []exercise {
+	recorded := []string{"delete", "delete with a port", "local delete", "shelve offload", "unshelve", "evacuate", "take over of a vGPU"}
+	list := slices.DeleteFunc(exercises(), func(e exercise) bool { return !slices.Contains(recorded, e.name) })
+	started := func(s *site, req spawn.Request) spawn.Request {
+		req.Hooks.Mdevs = s.guests.creator()
+		req.Hooks.Start = func(ctx context.Context, r *spawn.Result) error {
+			i := spawn.InstanceOf(req, r)
+			if err := s.guests.Define(ctx, i, r.Domain); err != nil {
+				return err
+			}
+			return s.guests.Start(ctx, i)
+		}
+		req.Hooks.Destroy = func(ctx context.Context, r *spawn.Result) error {
+			i := spawn.InstanceOf(req, r)
+			return errors.Join(s.guests.Destroy(ctx, i), s.guests.Undefine(ctx, i))
+		}
+		return req
+	}
+	deleted := func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Delete(ctx, *i) }
+	return append(list,
+		exercise{name: "spawn", launch: anInstance("mixed"), happened: deleted, done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			req := started(s, request("mixed"))
+			result, err := s.flow.Run(ctx, req)
+			if err == nil {
+				*i = spawn.InstanceOf(req, result)
+			}
+			return err
+		}},
+		exercise{name: "handover", launch: anInstance("mixed"), happened: deleted, done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			req := started(s, request("mixed"))
+			result, err := handOver(ctx, s.flow, func(context.Context) (*spawn.Flow, error) { return s.flow, nil }, req)
+			if err == nil {
+				*i = spawn.InstanceOf(req, result)
+			}
+			return err
+		}},
+		exercise{name: "add devices", launch: anInstance(""), odd: true, done: func(*site, spawn.Instance) error { return nil },
+			run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+				req := request("gpu")
+				req.Running = true
+				_, err := s.flow.Run(ctx, req)
+				return err
+			}},
+		exercise{name: "release devices", launch: anInstance("gpu"), odd: true, done: func(*site, spawn.Instance) error { return nil },
+			run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+				return s.flow.ReleaseDevices(ctx, i.UUID)
+			}},
+	)
+}
+
+// death is where a process dies.
+type death struct {
+	calls  int
+	before bool
+}
+
+func (d death) String() string {
+	return fmt.Sprintf("%d calls, the last is made: %t", d.calls, !d.before)
+}
+
+// dies runs the operation in a process that dies, and lets another agent recover it as soon as its right has run out. The second
+// process may die as well. It reports whether the first died.
+func (e exercise) dies(t *testing.T, first, second death, taker string, rules ...fault.Rule) bool {
+	opts := worldOpts{}
+	if e.model != nil {
+		opts.model = e.model()
+	}
+	s := newSite(t, opts)
+	i, err := e.prepare(t.Context(), s)
+	settled(t, err)
+	s.cloud.CheckNoLeaks(t)
+	shared := journaltest.NewShared(leaseTime)
+	line := s.agentProcess(t, shared, "first", true, first.calls, first.before)
+	died := make(chan struct{})
+	kill := line.died
+	line.died = func() { kill(); close(died) }
+	s.fail(t, rules...)
+	ended := make(chan error, 1)
+	mortal := *s
+	go func() { ended <- e.run(t.Context(), &mortal, &i) }()
+	select {
+	case <-died:
+	case err := <-ended:
+		if err != nil && len(rules) == 0 {
+			t.Errorf("without a death: %v", err)
+		}
+		return false
+	}
+	defer func() { <-ended }()
+	var named []spawn.Leftover
+	for n, d := range []death{second, {}} {
+		if n == 0 && d.calls == 0 {
+			continue
+		}
+		s.agentProcess(t, shared, fmt.Sprintf("%s %d", taker, n), true, d.calls, d.before)
+		time.Sleep(leaseTime + time.Second)
+		named = s.recovered(t, d.calls == 0)
+	}
+	s.cloud.Faults().Clear()
+	e.judged(t, s, i, named)
+	return true
+}
+
+// recovered recovers what a process has left, and returns what is named.
+func (s *site) recovered(t *testing.T, lives bool) (named []spawn.Leftover) {
+	t.Helper()
+	recovery, err := s.flow.Recover(t.Context())
+	if err != nil && lives {
+		t.Errorf("recover: %v", err)
+	}
+	operations, err := recovery.Wait(t.Context())
+	if err != nil && lives {
+		t.Errorf("wait: %v", err)
+	}
+	for _, o := range operations {
+		if o.HandedOver {
+			settled(t, s.flow.TakeBack(t.Context(), o.Instance))
+		}
+		if o.Err != nil && lives {
+			t.Errorf("recover: %v", o.Err)
+		}
+		named = append(named, o.Leftovers...)
+	}
+	return named
+}
+
+// judged checks that nothing leaks that is not named, and that the operation works.
+func (e exercise) judged(t *testing.T, s *site, i spawn.Instance, named []spawn.Leftover) {
+	t.Helper()
+	unnamed := func() []simcloud.Leak {
+		return slices.DeleteFunc(s.cloud.Leaks(), func(leak simcloud.Leak) bool {
+			return e.odd || slices.ContainsFunc(named, func(l spawn.Leftover) bool { return isLeft(s.cloud, l, leak) })
+		})
+	}
+	leaks := unnamed()
+	if len(leaks) > 0 && e.settle != nil { // what became of the guest
+		settled(t, e.settle(s, i))
+		leaks = unnamed()
+	}
+	for _, leak := range leaks {
+		t.Errorf("not named: %v", leak)
+	}
+	if t.Failed() || e.odd || e.done(s, i) == nil {
+		return
+	}
+	again := e.run(t.Context(), s, &i)
+	if _, at, found := strings.Cut(fmt.Sprint(again), "the instance has a guest on host "); found && errors.Is(again, spawn.ErrRequest) {
+		i.Host, _, _ = strings.Cut(at, ",")
+		again = nil
+	}
+	if again != nil {
+		t.Errorf("again: %v", again)
+		return
+	}
+	if wrong := e.done(s, i); wrong != nil {
+		t.Error(wrong)
+	}
+}
+
+// TestRecoverAfterACrash lets the process of each operation die before and after each of its calls to the services and the hypervisor.
+// Another process that opens the same store undoes or finishes what was begun.
+func TestRecoverAfterACrash(t *testing.T) {
+	t.Parallel()
+	for _, e := range recoverable() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			for _, before := range []bool{true, false} {
+				for calls, died := 1, true; died && !t.Failed(); calls += crashStep {
+					first := death{calls, before}
+					t.Run(first.String(), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { died = e.dies(t, first, death{}, "other") })
+					})
+				}
+			}
+		})
+	}
+}
+
+// TestRecoverAfterTwoCrashes lets the process that recovers die as well, and requests of the first get lost.
+func TestRecoverAfterTwoCrashes(t *testing.T) {
+	t.Parallel()
+	list := recoverable()
+	for n := range crashPairs {
+		r := rand.New(rand.NewPCG(uint64(n), 52))
+		e := list[n%len(list)]
+		first, second := death{1 + r.IntN(30), r.IntN(2) == 0}, death{1 + r.IntN(12), r.IntN(2) == 0}
+		var rules []fault.Rule
+		if r.IntN(3) == 0 {
+			second = death{}
+			rules = []fault.Rule{{
+				Operation: []sim.OperationName{fault.AllocationsPut, fault.ARQCreate, fault.ARQBind, fault.ARQDelete}[r.IntN(4)],
+				Action:    []fault.Action{fault.Drop, fault.Delay}[r.IntN(2)], When: []fault.When{fault.Before, fault.After}[r.IntN(2)], Delay: 25 * time.Second,
+			}}
+		}
+		t.Run(fmt.Sprintf("%d %s, %s, %s, %v", n, e.name, first, second, rules), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { e.dies(t, first, second, "other", rules...) })
+		})
+	}
+}
