@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
@@ -40,6 +41,12 @@ var (
 	ErrReconcileScope = errors.New("bad scope of a reconciliation")
 	// ErrOrder: a step of an [Attempt] was called before the one that it needs.
 	ErrOrder = errors.New("step called too early")
+
+	// ErrBusy: another operation on the instance is running. It is returned at once to a call from inside a hook of that operation,
+	// and to another call when its context ends.
+	ErrBusy = ledger.ErrBusy
+	// ErrJournal: the store of journals failed, or another agent has taken the instance over. Nothing new was begun.
+	ErrJournal = ledger.ErrStore
 
 	// ErrBlocked: Nova does not allow the operation; see [BlockedError].
 	ErrBlocked = errors.New("operation blocked")

@@ -15,10 +15,13 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 )
 
-// Flow gives accelerators to instances. It is safe for parallel use, one attempt
-// per instance. Create one Flow per process: it knows which ARQs its running
-// attempts hold, and so which ones a create with a lost reply may have left. [Flow.As]
-// is the same flow with the token of a user.
+// Flow gives accelerators to instances. It is safe for parallel use. Operations on one instance run one after the other: a call waits
+// for the operation that is running, and one from inside a hook of that operation is an ErrBusy. A request that changes something is
+// not canceled with the caller's context, because its outcome would be unknown, so that a call returns at most a minute after its
+// context has ended, or Config.ARQBindingTimeout if that is longer.
+//
+// Create one Flow per process: it knows which ARQs its operations have made, and so which ones a create with a lost reply may have
+// left. [WithJournal] keeps that for the next process. [Flow.As] is the same flow with the token of a user.
 type Flow struct {
 	*process
 	cyborg *access
