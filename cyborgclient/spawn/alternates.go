@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
@@ -47,6 +48,44 @@ func (a *Attempt) alternates(refused *refusals) iter.Seq[Candidate] {
 // passed by.
 func (a *Attempt) nextHost() (Candidate, bool) {
 	i := slices.IndexFunc(a.Candidates, func(c Candidate) bool { return !a.tried[c.Root] && !a.passed[c.Root] })
+	if i < 0 {
+		return Candidate{}, false
+	}
+	return a.Candidates[i], true
+}
+
+// noteBroken notes the devices that could not be bound: those of the ARQs that are BindFailed, or all of a bind that was refused because
+// of one, which the refusal does not name.
+func (a *Attempt) noteBroken(err error) {
+	var notBound *NotBoundError
+	isRefused := errors.Is(err, cyborgclient.ErrNoFreeHandle) || errors.Is(err, cyborgclient.ErrRegionRefused)
+	errors.As(err, &notBound)
+	for _, b := range a.Bindings {
+		hasFailed := notBound != nil && slices.ContainsFunc(notBound.ARQs, func(arq cyborgclient.ARQ) bool {
+			return arq.UUID == b.ARQ && arq.State == cyborgclient.StateBindFailed
+		})
+		if (hasFailed || isRefused) && a.Chosen != nil {
+			a.broken[b.DeviceRP] = a.Chosen.Root
+		}
+	}
+}
+
+// nextDevice returns a candidate of the same host without the devices that could not be bound there, if there were any. As many
+// devices of one host are tried as hosts.
+func (a *Attempt) nextDevice() (Candidate, bool) {
+	tries := 0
+	for _, root := range a.broken {
+		if root == a.Chosen.Root {
+			tries++
+		}
+	}
+	if tries == 0 || tries >= a.flow.config.MaxAttempts*len(a.deviceGroups()) {
+		return Candidate{}, false
+	}
+	i := slices.IndexFunc(a.Candidates, func(c Candidate) bool {
+		isBroken := func(provider string) bool { return a.broken[provider] != "" }
+		return c.Root == a.Chosen.Root && !slices.ContainsFunc(a.deviceProviders(c), isBroken)
+	})
 	if i < 0 {
 		return Candidate{}, false
 	}

@@ -137,12 +137,13 @@ type Attempt struct {
 	bound   time.Time // when the bind request ended
 	isPart  bool      // of an operation, which ends it
 
-	mayAsk bool            // the candidates are Placement's answer to Request, not those of a handover
-	asked  int             // how many candidates the last query asked for; 0 before it, and for all
-	cut    bool            // there may be more candidates
-	tried  map[string]bool // roots of the hosts that were claimed on
-	passed map[string]bool // roots of the hosts that refused the candidates of the last answer
-	tree   hostTree        // of Host
+	mayAsk bool              // the candidates are Placement's answer to Request, not those of a handover
+	asked  int               // how many candidates the last query asked for; 0 before it, and for all
+	cut    bool              // there may be more candidates
+	tried  map[string]bool   // roots of the hosts that were claimed on
+	passed map[string]bool   // roots of the hosts that refused the candidates of the last answer
+	broken map[string]string // providers of devices that could not be bound, with the roots of their hosts
+	tree   hostTree          // of Host
 }
 
 // Begin returns an attempt at its first step. It waits while another operation on the instance is running. The error matches
@@ -162,7 +163,7 @@ func (f *Flow) Begin(ctx context.Context, request Request) (*Attempt, error) {
 func (f *Flow) newAttempt(request Request, journal *ledger.Journal) *Attempt {
 	return &Attempt{
 		Request: request, PortOf: map[string]string{}, flow: f, journal: journal, record: f.newRecorder(request.Instance, ""),
-		tried: map[string]bool{}, passed: map[string]bool{},
+		tried: map[string]bool{}, passed: map[string]bool{}, broken: map[string]string{},
 	}
 }
 

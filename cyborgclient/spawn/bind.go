@@ -179,6 +179,7 @@ func (a *Attempt) Bind(ctx context.Context) error {
 			}
 		}
 		if err != nil {
+			a.noteBroken(err)
 			return "", fmt.Errorf("host %s: %w", a.Host, a.withOverclaim(ctx, a.withOwnersOfBind(ctx, err)))
 		}
 		a.deleteSpares(ctx)

@@ -168,7 +168,7 @@ func TestClaimsThatOverlapGiveEachDeviceToOneInstance(t *testing.T) {
 		"the last device":            {1, 1, 4, false, 1},
 		"two hosts":                  {2, 1, 5, false, 2},
 		"binds in the background":    {1, 1, 3, true, 1},
-		"the same device of several": {2, 2, 4, false, 2},
+		"the same device of several": {2, 2, 4, false, 4}, // the others get the next device
 	} {
 		bubble(t, name, func(t *testing.T) {
 			model := raceModel(tt.hosts, tt.gpus)

@@ -42,8 +42,9 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 	return false
 }
 
-// Reschedule moves on to the next host after a step failed: it gives back the guest
-// and the ARQs of the failed one, and chooses the first candidate of the next host.
+// Reschedule moves on after a step failed: it gives back the guest
+// and the ARQs of the failed try, and chooses the next device of the same host, if a bind failed because of a device, or else the
+// first candidate of the next host.
 // Continue with Claim, which replaces the allocation: one that was deleted in between
 // could be deleted once more by a request that arrives late. With Compat.Rebind the
 // ARQs are unbound and kept, unless the outcome of their bind is unknown.
@@ -74,14 +75,28 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	if left := a.notElsewhere(ctx); len(left) > 0 {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
+	isLeft := func(e *ledger.Effect) bool { return e.State == ledger.Left || e.State == ledger.Unknown }
+	if a.Chosen != nil && next.Root == a.Chosen.Root && slices.ContainsFunc(a.journal.Effects(ledger.ARQ), isLeft) { // the agent does not answer
+		if next, err = a.otherHost(ctx); err != nil {
+			return err
+		}
+	}
 	return a.record.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
 		return a.chooseFrom(ctx, next)
 	})
 }
 
-// alternate returns a candidate of a host that was not tried yet. When those that are
-// known are exhausted, it asks for more.
+// alternate returns the next device of the same host, or else a candidate of another one.
 func (a *Attempt) alternate(ctx context.Context) (Candidate, error) {
+	if next, ok := a.nextDevice(); ok {
+		return next, nil
+	}
+	return a.otherHost(ctx)
+}
+
+// otherHost returns a candidate of a host that was not tried yet. When those that are
+// known are exhausted, it asks for more.
+func (a *Attempt) otherHost(ctx context.Context) (Candidate, error) {
 	for len(a.tried) < a.flow.config.MaxAttempts {
 		if next, ok := a.nextHost(); ok {
 			return next, nil

@@ -44,6 +44,7 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 			return "", err
 		}
 		decision, err := a.await(ctx, a.flow.config.ARQBindingTimeout)
+		a.noteBroken(err)
 		return decision, a.withOwnersOfBind(ctx, err)
 	})
 }
