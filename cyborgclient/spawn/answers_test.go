@@ -93,8 +93,7 @@ func TestARunningInstanceAsksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := request("gpu")
-	req.Running = true
-	result, err := w.flow.Run(t.Context(), req)
+	result, err := w.flow.AddDevices(t.Context(), req)
 	if diff := cmp.Diff([]string{"10", "10"}, w.limits(t)); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}

@@ -30,17 +30,11 @@ type Request struct {
 	// minimal domain of the flavor's size, whose name is "instance-" and the UUID.
 	Domain []byte
 	// ProjectID and UserID own the allocation, and ProjectID the ARQs. Empty means
-	// those of the token, or, with Running and the role admin, the project of the allocation. Another
+	// those of the token, or, with [Flow.AddDevices] and the role admin, the project of the allocation. Another
 	// project than the token's needs a token with the role admin.
 	ProjectID, UserID string
 	// Options shape the request to Placement.
 	Options requestspec.Options
-	// Running is for an existing instance: its allocation is kept, and only the
-	// device groups are requested, on its host; Options.SameSubtree does not apply to the
-	// others. ErrRequest is returned if the instance has no allocation, or already has a Cyborg device
-	// (for example after an interrupted attempt). ReleaseDevices releases what it gets; to change the
-	// devices, release them and request all that the instance is to have.
-	Running bool
 	// Order, if set, reorders or filters the candidates before one is chosen, as
 	// Nova's weighers do. The first candidate of each host is tried first, another one of
 	// the host only when a device of it was taken meanwhile. One without allocations is an
@@ -52,6 +46,8 @@ type Request struct {
 	Ports []Port
 	// Hooks are the caller's steps of the build.
 	Hooks Hooks
+
+	running bool // the instance exists: see AddDevices
 }
 
 // Candidate is one allocation candidate of Placement. The candidates of one answer share maps
@@ -132,7 +128,7 @@ type Attempt struct {
 	journal *ledger.Journal
 	avoided []string             // providers of hosts that are not chosen
 	down    []string             // names of hosts, which may be short, that are not chosen
-	before  placement.Allocation // that of the instance before the claim, with Request.Running
+	before  placement.Allocation // that of the instance before the claim, with [Flow.AddDevices]
 	waiter  *externalevent.Waiter
 	bound   time.Time // when the bind request ended
 	isPart  bool      // of an operation, which ends it

@@ -76,7 +76,7 @@ func (a *Attempt) nextLimit() int {
 // that there are.
 func (a *Attempt) askCandidates(ctx context.Context) error {
 	wanted := a.flow.config.MaxAttempts
-	if a.Request.Running {
+	if a.Request.running {
 		wanted = 1
 	}
 	for {
@@ -134,7 +134,7 @@ func (a *Attempt) sendQuery(ctx context.Context, spec *requestspec.RequestSpec) 
 // tree of its host. An instance without an allocation does not run: its UUID is
 // mistyped, and a device would be reserved for nobody.
 func (a *Attempt) narrowToHost(ctx context.Context) error {
-	if !a.Request.Running {
+	if !a.Request.running {
 		return nil
 	}
 	if err := a.readBefore(ctx); err != nil {

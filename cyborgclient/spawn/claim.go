@@ -161,7 +161,7 @@ func (a *Attempt) hasClaim() bool {
 
 // consumerGeneration reads what the instance holds already. An allocation other than
 // the claim on an earlier host, or of an earlier attempt that arrived late, is an error
-// unless Request.Running is set, because the claim would overwrite it. So is that of an instance
+// unless devices are added to a running instance, because the claim would overwrite it. So is that of an instance
 // that was deleted or moved since the candidates were requested for its host.
 func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)

@@ -94,11 +94,10 @@ func runningKeeps(t *testing.T, profile string) {
 	held := w.cloud.Placement.Allocations()
 
 	req := request(profile)
-	req.Running = true
 	if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.flow.Run(t.Context(), req); err == nil {
+	if _, err := w.flow.AddDevices(t.Context(), req); err == nil {
 		t.Fatal("no error")
 	}
 	if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {
@@ -106,7 +105,7 @@ func runningKeeps(t *testing.T, profile string) {
 	}
 	w.cloud.Faults().Clear()
 
-	result, err := w.flow.Run(t.Context(), req)
+	result, err := w.flow.AddDevices(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,15 +269,14 @@ func TestASecondDeviceIsNotClaimedBesideOneOfAnInterruptedAttempt(t *testing.T) 
 			_, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
 			settled(t, err)
 			req := request("gpu")
-			req.Running = true
-			a, err := s.flow.Begin(t.Context(), req)
+			a, err := s.flow.BeginAdding(t.Context(), req)
 			settled(t, err)
 			for _, step := range []func(context.Context) error{a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim} {
 				settled(t, step(t.Context()))
 			}
 			held := s.held(instance)
 			s.connect(t, s.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: name == "flat"}}))
-			if _, err = s.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !slices.Equal(held, s.held(instance)) {
+			if _, err = s.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !slices.Equal(held, s.held(instance)) {
 				t.Errorf("got error %v, want ErrRequest; the instance held %v, now %v", err, held, s.held(instance))
 			}
 		})

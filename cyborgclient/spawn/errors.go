@@ -27,7 +27,7 @@ var (
 	ErrNoAlternate = errors.New("no further host to try")
 	// ErrClaim: Placement refused the claim on every host that was tried, because other
 	// instances were faster, or the devices have two owners (also an ErrOwnerConflict), or
-	// the instance already has an allocation and Request.Running is not set, or another agent
+	// the instance already has an allocation and no devices are added to it, or another agent
 	// has claimed for it, or has deleted or moved it since.
 	ErrClaim = errors.New("claim refused")
 	// ErrNotBound: at least one ARQ is not Bound with a handle; see [NotBoundError].

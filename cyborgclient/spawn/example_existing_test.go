@@ -66,8 +66,8 @@ func ExampleFlow_ReleaseDevices() {
 		panic(err)
 	}
 
-	request := spawn.Request{Instance: instance, Flavor: flavor("gpu"), Domain: server.Domain, Running: true}
-	result, err := flow.Run(ctx, request)
+	request := spawn.Request{Instance: instance, Flavor: flavor("gpu"), Domain: server.Domain}
+	result, err := flow.AddDevices(ctx, request)
 	if err != nil {
 		panic(err)
 	}
@@ -76,7 +76,7 @@ func ExampleFlow_ReleaseDevices() {
 		panic(err)
 	}
 	fmt.Println(result.Devices[0], "on", result.Host, "for libvirt:", len(attach) > 0)
-	_, err = flow.Run(ctx, request)
+	_, err = flow.AddDevices(ctx, request)
 	fmt.Println("a second one is refused:", errors.Is(err, spawn.ErrRequest))
 
 	err = flow.ReleaseDevices(ctx, instance) // after libvirt's detach-device

@@ -331,7 +331,7 @@ func (f *Flow) Resume(ctx context.Context, h Handover, domain []byte) (*Attempt,
 func (f *Flow) resume(h Handover, domain []byte, journal *ledger.Journal) (*Attempt, error) {
 	a := f.newAttempt(Request{
 		Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
-		Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
+		running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
 	}, journal)
 	a.record = f.newRecorder(h.Instance, h.Host)
 	a.Host, a.Candidates, a.Bindings, a.bound, a.PortProfiles = h.Host, h.Alternates, h.ARQs, time.Now(), map[string]requestspec.Profile{}

@@ -136,8 +136,8 @@ func TestAnAgentOfAnotherProjectAddsNoDevice(t *testing.T) {
 	for name, add := range map[string]func(*testing.T, *site, spawn.Instance) error{
 		"running": func(t *testing.T, s *site, i spawn.Instance) error {
 			req := request("gpu")
-			req.Running, req.Domain = true, []byte(s.guests.saved[placeOf(i)])
-			_, err := s.flow.Run(t.Context(), req)
+			req.Domain = []byte(s.guests.saved[placeOf(i)])
+			_, err := s.flow.AddDevices(t.Context(), req)
 			return err
 		},
 		"evacuate": func(t *testing.T, s *site, i spawn.Instance) error {

@@ -25,7 +25,7 @@ type Instance struct {
 	// whose profile no longer names its ARQ has the only one of its device profile.
 	Ports []Port
 	// ARQs are the UUIDs of all its ARQs, those of ports included, and those that it got while
-	// it ran ([Request].Running). Empty means those that Cyborg lists, of an instance
+	// it ran ([Flow.AddDevices]). Empty means those that Cyborg lists, of an instance
 	// whose flavor or port has a device profile.
 	ARQs []string
 	// ServiceVersion is the version of the nova-compute service and RPC the minor

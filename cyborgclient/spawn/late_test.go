@@ -167,12 +167,11 @@ func TestALateClaimOfARunningInstanceIsReplaced(t *testing.T) {
 		w := newWorld(t, worldOpts{model: raceModel(1, 3)})
 		w.spawned(t, spawn.Request{Instance: instance, Flavor: plainFlavor()})
 		req := request("gpu")
-		req.Running = true
 		unsettled(t, w, func() error {
-			_, err := w.flow.Run(t.Context(), req)
+			_, err := w.flow.AddDevices(t.Context(), req)
 			return err
 		})
-		result, err := w.flow.Run(t.Context(), req)
+		result, err := w.flow.AddDevices(t.Context(), req)
 		w.checkPromise(t, result, err)
 		if suspects := w.flow.Suspects(); len(suspects) > 0 {
 			t.Errorf("suspected: %v", suspects)

@@ -20,6 +20,12 @@ func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *s
 	t.Helper()
 	conductor, err := w.flow.Begin(t.Context(), req)
 	settled(t, err)
+	return conductor, w.handedOver(t, conductor)
+}
+
+// handedOver walks an attempt up to its handover, and returns the other side.
+func (w *world) handedOver(t *testing.T, conductor *spawn.Attempt) (compute *spawn.Attempt) {
+	t.Helper()
 	settled(t, walk(t.Context(), conductor.ReadProfile, conductor.BuildRequest, conductor.FindCandidates, conductor.Select,
 		conductor.Claim, conductor.CreateARQs, conductor.Match, conductor.Bind))
 	handover, err := conductor.Handover(t.Context())
@@ -28,7 +34,7 @@ func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *s
 	compute, err = w.flow.Resume(t.Context(), handover, nil)
 	settled(t, err)
 	w.restart(t)
-	return conductor, compute
+	return compute
 }
 
 // notTaken checks that an unwinding left the allocation of a later attempt, and names it. A handover names the later ARQs, too.
@@ -106,9 +112,9 @@ func TestALateUnwindTakesOnlyWhatIsLikeItsClaim(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
 		settled(t, err)
-		req := request("gpu")
-		req.Running = true
-		conductor, compute := w.handOver(t, req)
+		conductor, err := w.flow.BeginAdding(t.Context(), request("gpu"))
+		settled(t, err)
+		compute := w.handedOver(t, conductor)
 		same := w.cloud.Placement.Allocations()
 		if _, left := conductor.Unwind(t.Context()); len(left) > 0 {
 			t.Error(left)
@@ -214,12 +220,11 @@ func TestARefusedAttachmentLeavesThatOfAnotherAgent(t *testing.T) {
 		_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
 		settled(t, err)
 		req := request("gpu")
-		req.Running = true
-		a, err := w.flow.Begin(t.Context(), req)
+		a, err := w.flow.BeginAdding(t.Context(), req)
 		settled(t, err)
 		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select))
 		w.restart(t)
-		b, err := w.flow.Begin(t.Context(), req)
+		b, err := w.flow.BeginAdding(t.Context(), req)
 		settled(t, err)
 		settled(t, walk(t.Context(), b.ReadProfile, b.BuildRequest, b.FindCandidates, b.Select))
 		settled(t, walk(t.Context(), a.Claim, a.CreateARQs, a.Match))

@@ -420,7 +420,6 @@ func TestAFailureLeavesTheChangesOfOthersToARunningInstance(t *testing.T) {
 			}
 		}
 		req := request("gpu")
-		req.Running = true
 		req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error {
 			held := w.cloud.Placement.Allocations()
 			for n := range held {
@@ -431,7 +430,7 @@ func TestAFailureLeavesTheChangesOfOthersToARunningInstance(t *testing.T) {
 			settled(t, w.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: w.cloud.ProjectID("admin"), User: "u", Allocations: held}))
 			return errHook
 		}
-		if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, errHook) {
+		if _, err := w.flow.AddDevices(t.Context(), req); !errors.Is(err, errHook) {
 			t.Fatalf("got %v", err)
 		}
 		used := func(list []placementsim.Allocation) map[string]int {

@@ -69,8 +69,7 @@ func TestADeviceIsAttachedOnlyWhereTheInstanceRuns(t *testing.T) {
 		s.alsoOn(t, "cn0")
 		s.loseHost(t, "cn0")
 		req := request("gpu")
-		req.Running = true
-		if got, err := s.flow.Run(t.Context(), req); err == nil && got.Host != result.Host {
+		if got, err := s.flow.AddDevices(t.Context(), req); err == nil && got.Host != result.Host {
 			t.Errorf("the guest is on %s; its device is one of %s, which is down", result.Host, got.Host)
 		}
 	})
@@ -88,13 +87,12 @@ func TestUnwindLeavesAnAllocationThatWasReplaced(t *testing.T) {
 		}
 		var migrated []string
 		req := request("gpu")
-		req.Running = true
 		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { // meanwhile Nova migrates it
 			w.moveTo(t, "cn0", "cn1")
 			migrated = w.held(instance)
 			return fmt.Errorf("%w: it migrates", spawn.ErrAbort)
 		}
-		_, err = w.flow.Run(t.Context(), req)
+		_, err = w.flow.AddDevices(t.Context(), req)
 		if now := w.held(instance); !slices.Equal(migrated, now) {
 			t.Errorf("%v; Nova wrote %v, now it holds %v", err, migrated, now)
 		}
@@ -129,13 +127,12 @@ func TestADeviceIsNotClaimedForAnInstanceThatIsDeletedOrMovedMeanwhile(t *testin
 			settled(t, err)
 			var held []string
 			req := request("gpu")
-			req.Running = true
 			req.Order = func(c []spawn.Candidate) []spawn.Candidate {
 				change(t, w)
 				held = w.held(instance)
 				return c
 			}
-			if _, err = w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrClaim) || errors.Is(err, spawn.ErrLeftover) {
+			if _, err = w.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrClaim) || errors.Is(err, spawn.ErrLeftover) {
 				t.Errorf("got %v, want ErrClaim", err)
 			}
 			if diff := cmp.Diff(held, w.held(instance)); diff != "" {

@@ -164,7 +164,7 @@ func TestAClaimThatAProxyRepeatedIsNamed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
 			req := request("gpu")
-			if req.Running = running; running {
+			if running {
 				if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()}); err != nil {
 					t.Fatal(err)
 				}
@@ -189,7 +189,11 @@ func TestAClaimThatAProxyRepeatedIsNamed(t *testing.T) {
 					return nil, errors.New("the second PUT is accepted")
 				})
 			})
-			_, err := w.flow.Run(t.Context(), req)
+			run := w.flow.Run
+			if running {
+				run = w.flow.AddDevices
+			}
+			_, err := run(t.Context(), req)
 			var failure *spawn.Error
 			if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrClaim) || len(failure.Leftovers) != 1 ||
 				failure.Leftovers[0].Kind != spawn.LeftoverAllocation || failure.Leftovers[0].Certain {

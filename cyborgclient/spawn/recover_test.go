@@ -76,8 +76,7 @@ func recoverable() []exercise {
 		exercise{name: "add devices", launch: anInstance(""), odd: true, done: func(*site, spawn.Instance) error { return nil },
 			run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 				req := request("gpu")
-				req.Running = true
-				_, err := s.flow.Run(ctx, req)
+				_, err := s.flow.AddDevices(ctx, req)
 				return err
 			}},
 		exercise{name: "release devices", launch: anInstance("gpu"), odd: true, done: func(*site, spawn.Instance) error { return nil },

@@ -13,8 +13,26 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
+// AddDevices gives accelerators to an instance that exists and has none: its allocation is kept, and only
+// the device groups of the flavor are requested, on its host; Options.SameSubtree does not apply to the
+// others. Request.Domain is its present domain. Merge the result's devices into the guest, or give Hooks that restart it.
+//
+// The error matches ErrRequest if the instance has no allocation, or already has a device of Cyborg's,
+// for example after an interrupted attempt: Cyborg binds the ARQs of an instance once, and a flavor names one device profile, from which the
+// operations restore the devices. To change the devices, call [Flow.ReleaseDevices] and request all that the instance is to have.
+func (f *Flow) AddDevices(ctx context.Context, request Request) (*Result, error) {
+	request.running = true
+	return f.Run(ctx, request)
+}
+
+// BeginAdding is [Flow.Begin] for the steps of AddDevices.
+func (f *Flow) BeginAdding(ctx context.Context, request Request) (*Attempt, error) {
+	request.running = true
+	return f.Begin(ctx, request)
+}
+
 // ReleaseDevices gives back the accelerators of an instance that goes on, as one that
-// got them with Request.Running: its ARQs, and then in its allocation the resources of
+// got them from [Flow.AddDevices]: its ARQs, and then in its allocation the resources of
 // their providers and of others that Cyborg lists: of a flat host (Compat.FlatProviders) only
 // those of the classes of Cyborg's devices. Device memory goes with them, also that which the
 // regions of a card share. The rest of the allocation is kept.

@@ -82,8 +82,7 @@ func TestARunningInstanceGivesItsDevicesBackAndGoesOn(t *testing.T) {
 				settled(t, err)
 				held := w.held(instance)
 				req := request(tt.profile)
-				req.Running = true
-				_, err = w.flow.Run(t.Context(), req)
+				_, err = w.flow.AddDevices(t.Context(), req)
 				settled(t, err)
 				if tt.unlisted {
 					w.through(t, tt.config, func(next http.RoundTripper) http.RoundTripper {
@@ -238,8 +237,7 @@ func TestARunningInstanceThatHoldsNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	req := request("gpu")
-	req.Running = true
-	_, err := w.flow.Run(t.Context(), req)
+	_, err := w.flow.AddDevices(t.Context(), req)
 	if !errors.Is(err, spawn.ErrRequest) || len(w.cloud.Placement.Allocations()) > 0 {
 		t.Errorf("err = %v, allocations %v", err, w.cloud.Placement.Allocations())
 	}
@@ -318,8 +316,7 @@ func TestADeviceWhoseProviderWasRenamedIsKnown(t *testing.T) {
 		},
 		"a second device": func(s *site, _ spawn.Instance) error {
 			req := request("gpu")
-			req.Running = true
-			if _, err := s.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) {
+			if _, err := s.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrRequest) {
 				return fmt.Errorf("error %w, want ErrRequest", err)
 			}
 			return nil

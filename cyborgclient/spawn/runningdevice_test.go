@@ -18,8 +18,8 @@ func (s *site) attached(t *testing.T) spawn.Instance {
 	t.Helper()
 	i := s.spawn(t, "")
 	req := request("gpu")
-	req.Running, req.Domain = true, []byte(s.guests.saved[placeOf(i)])
-	result, err := s.flow.Run(t.Context(), req)
+	req.Domain = []byte(s.guests.saved[placeOf(i)])
+	result, err := s.flow.AddDevices(t.Context(), req)
 	settled(t, err)
 	settled(t, s.guests.Destroy(t.Context(), i))
 	settled(t, s.guests.Define(t.Context(), i, result.Domain))
@@ -100,13 +100,13 @@ func TestADeviceThatACrashLeftARunningInstanceIsNotForgotten(t *testing.T) {
 		i := s.spawn(t, "")
 		plain := s.held(i.UUID)
 		req := request("gpu")
-		req.Running, req.Domain = true, []byte(s.guests.saved[placeOf(i)])
-		a, err := s.flow.Begin(t.Context(), req)
+		req.Domain = []byte(s.guests.saved[placeOf(i)])
+		a, err := s.flow.BeginAdding(t.Context(), req)
 		settled(t, err)
 		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
 		s.restart(t)
 		claimed := s.held(i.UUID)
-		if _, err := s.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "ReleaseDevices") {
+		if _, err := s.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "ReleaseDevices") {
 			t.Errorf("got %v, want ErrRequest that names ReleaseDevices", err)
 		}
 		if diff := cmp.Diff(claimed, s.held(i.UUID)); diff != "" {
@@ -116,7 +116,7 @@ func TestADeviceThatACrashLeftARunningInstanceIsNotForgotten(t *testing.T) {
 		if diff := cmp.Diff(plain, s.held(i.UUID)); diff != "" {
 			t.Errorf("held after the release (-want +got):\n%s", diff)
 		}
-		result, err := s.flow.Run(t.Context(), req)
+		result, err := s.flow.AddDevices(t.Context(), req)
 		settled(t, err)
 		if held := s.held(i.UUID); len(held) != len(plain)+1 || len(result.ARQs) != 1 {
 			t.Errorf("held %v with %d ARQs", held, len(result.ARQs))

@@ -23,9 +23,9 @@ func TestARunningInstanceHasNoSubtreeOfOtherGroups(t *testing.T) {
 			_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
 			settled(t, err)
 			req := request("mixed")
-			req.Running, req.Options.SameSubtree = true, tt.given
+			req.Options.SameSubtree = tt.given
 			req.Flavor.ExtraSpecs["resources_net:SRIOV_NET_VF"] = "1"
-			a, err := w.flow.Begin(t.Context(), req)
+			a, err := w.flow.BeginAdding(t.Context(), req)
 			settled(t, err)
 			defer a.Unwind(t.Context())
 			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest))
@@ -51,9 +51,8 @@ func TestARunningInstanceHasNoPolicyForOneGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := request("gpu")
-	req.Running = true
 	req.Flavor.ExtraSpecs["group_policy"] = "isolate"
-	a, err := w.flow.Begin(t.Context(), req)
+	a, err := w.flow.BeginAdding(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (o *Operations) takeOverNow(ctx context.Context, r *remover, change *Owners
 	}
 	i := change.Instance
 	request := Request{
-		Instance: i.UUID, Flavor: change.Flavor, Image: i.Image, ProjectID: i.ProjectID, UserID: i.UserID, Options: change.Options, Running: true,
+		Instance: i.UUID, Flavor: change.Flavor, Image: i.Image, ProjectID: i.ProjectID, UserID: i.UserID, Options: change.Options, running: true,
 	}
 	a, err := o.attempt(ctx, r, request, func(a *Attempt) (Step, error) { return o.takeOver(ctx, r, a, change, saved, running) })
 	if err != nil {

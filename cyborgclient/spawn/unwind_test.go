@@ -226,8 +226,8 @@ func TestALostClaimOfARunningInstanceLeavesTheChangesOfOthers(t *testing.T) {
 		}
 		hold(1)
 		req := request("gpu")
-		req.Running, req.Flavor.VCPUs = true, 0
-		a, err := w.flow.Begin(t.Context(), req)
+		req.Flavor.VCPUs = 0
+		a, err := w.flow.BeginAdding(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,8 +48,7 @@ func rights() map[string]func(*testing.T, *site, string) error {
 			i, err := s.launch(t.Context(), "")
 			settled(t, err) // for it no token is asked what it may do
 			req := request(profile)
-			req.Running = true
-			result, err := s.flow.Run(t.Context(), req)
+			result, err := s.flow.AddDevices(t.Context(), req)
 			if err == nil {
 				i.ARQs = uuidsOf(result.ARQs)
 				settled(t, s.guests.Destroy(t.Context(), i))

@@ -236,11 +236,10 @@ func TestAMemberWhoMayNotReadDevicesAddsThem(t *testing.T) {
 		i := s.spawn(t, "")
 		before := s.held(instance)
 		req := request("gpu")
-		req.Running = true
 		for _, name := range []string{"added", "added again"} {
-			result, err := s.flow.Run(t.Context(), req)
+			result, err := s.flow.AddDevices(t.Context(), req)
 			settled(t, err)
-			if _, err := s.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) {
+			if _, err := s.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrRequest) {
 				t.Errorf("%s: a second device: got %v, want ErrRequest", name, err)
 			}
 			settled(t, s.flow.ReleaseDevices(t.Context(), result.Instance))

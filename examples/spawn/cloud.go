@@ -116,9 +116,8 @@ func (c *cloud) request(ctx context.Context, opts options) (request spawn.Reques
 	switch {
 	case c.sim != nil:
 		request.Hooks = c.guests.hooks()
-	case opts.Instance != uuid.Nil: // a server of the cloud
-		request.Running = true
-	default:
+	case opts.Instance == uuid.Nil: // or else it is a server of the cloud
+
 		request.Hooks = registered(c.flow)
 	}
 	switch {

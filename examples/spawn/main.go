@@ -94,7 +94,10 @@ func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Re
 		return nil, err
 	}
 	out.begin(target.title, request)
-	if target.sim == nil {
+	switch {
+	case target.sim == nil && opts.Instance != uuid.Nil:
+		return target.flow.AddDevices(ctx, request)
+	case target.sim == nil:
 		return target.flow.Run(ctx, request)
 	}
 	if err := opts.Fail.inject(target.sim); err != nil {

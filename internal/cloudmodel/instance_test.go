@@ -397,14 +397,14 @@ func (a *agent) add(ctx context.Context, i *instance, profile string) error {
 	if err != nil {
 		return err
 	}
-	req := spawn.Request{Instance: i.UUID, Flavor: flavor(profile), Running: true, Domain: domain}
+	req := spawn.Request{Instance: i.UUID, Flavor: flavor(profile), Domain: domain}
 	req.Hooks = a.hooks(
 		func(ctx context.Context, result *spawn.Result) error {
 			return libvirt.restart(ctx, i.Instance, result.Domain)
 		},
 		func(ctx context.Context, _ *spawn.Result) error { return libvirt.restart(ctx, i.Instance, domain) },
 	)
-	result, err := a.flow.Run(ctx, req)
+	result, err := a.flow.AddDevices(ctx, req)
 	if err != nil {
 		return err
 	}
