@@ -7,11 +7,15 @@
 // It also counts what may fall and not grow ([Counts]) and compares the counts with the
 // bounds of testdata/ratchet.txt ([Bounds]).
 //
-// The plan is in plan_test.go, the exceptions from its rules are in exceptions_plan_test.go.
+// A third check holds the flow of a spawn to one way to change something outside ([Writes]): requests are recorded in a
+// ledger before they are sent. It follows calls and function values through the types of the source.
+//
+// The plan is in plan_test.go, the exceptions from its rules are in exceptions_plan_test.go, both for writes in
+// writes_plan_test.go.
 // The package has test files only: nothing imports it.
 //
-// It reads source text only. It deliberately does not
-// compile or list packages, so a build tag hides nothing from it and it needs no tool beside
-// the standard library. Test files are outside the plan. What source text cannot show, such
+// All but that check read source text only. They deliberately do not
+// compile or list packages, so a build tag hides nothing from them and they need no tool beside
+// the standard library. The check of writes lists packages with the go command, for the system that runs it. Test files are outside the plan. What source text cannot show, such
 // as a table that is changed through a function it was passed to, is not found.
 package archtest

@@ -5,7 +5,7 @@ import "fmt"
 // Exception lets one finding of one rule stand, with the reason.
 type Exception struct {
 	// Rule is the name of the rule: mutex, unlock, row, context, error, receiver
-	// or twice.
+	// or twice; of Writes recorded, once, state or outcome.
 	Rule string
 	// Subject is what the finding is about, as its text begins.
 	Subject string
