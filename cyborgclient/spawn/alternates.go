@@ -54,7 +54,7 @@ func (a *Attempt) nextHost() (Candidate, bool) {
 	return a.Candidates[i], true
 }
 
-// noteBroken notes the devices that could not be bound: those of the ARQs that are BindFailed, or all of a bind that was refused because
+// noteBroken notes the devices that could not be bound: of the ARQs that are BindFailed, or all of a bind that was refused because
 // of one, which the refusal does not name.
 func (a *Attempt) noteBroken(err error) {
 	var notBound *NotBoundError

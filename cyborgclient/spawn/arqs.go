@@ -310,24 +310,22 @@ func mayBeMediated(arq cyborgclient.ARQ) bool {
 	return arq.Hostname != ""
 }
 
-// sendDelete sends one deletion.
+// sendDelete sends one deletion. What a user's token, which has ended, could not delete is deleted with the flow's own.
 func (f *Flow) sendDelete(ctx context.Context, uuids []string) error {
-	err := f.cyborg.DeleteARQs(ctx, uuids)
-	if errors.Is(err, cyborgclient.ErrUnauthorized) && f.cyborg != f.own {
-		err = f.asOwn().deleteShown(ctx, uuids, err)
-	}
-	return err
-}
-
-// deleteShown deletes ARQs that a user's token, which has ended, could not, if Cyborg shows them to the flow's own. That it
-// does not know one may only mean that it hides it.
-func (f *Flow) deleteShown(ctx context.Context, uuids []string, ended error) error {
-	for _, uuid := range uuids {
-		if arq, err := f.findARQ(ctx, uuid); arq == nil || err != nil {
-			return ended
+	for sender := f; ; sender = f.asOwn() {
+		err := sender.cyborg.DeleteARQs(ctx, uuids)
+		if !errors.Is(err, cyborgclient.ErrUnauthorized) || sender.cyborg == f.own || !f.asOwn().shows(ctx, uuids) {
+			return err
 		}
 	}
-	return f.cyborg.DeleteARQs(ctx, uuids)
+}
+
+// shows reports whether Cyborg shows ARQs to the flow. That it does not know one may only mean that it hides it.
+func (f *Flow) shows(ctx context.Context, uuids []string) bool {
+	return !slices.ContainsFunc(uuids, func(uuid string) bool {
+		arq, err := f.findARQ(ctx, uuid)
+		return arq == nil || err != nil
+	})
 }
 
 // findARQ reads one ARQ; it is nil if Cyborg shows none.

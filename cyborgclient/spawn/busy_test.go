@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// An operation on an instance waits for the one that is running. From inside one of its hooks it would wait for ever.
+// An operation on an instance waits for a running one. From inside one of its hooks it would wait for ever.
 func TestOneOperationAtATime(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(context.Context, *site, spawn.Instance) error{

@@ -230,7 +230,7 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 // send sends a claim.
 func (a *Attempt) send(ctx context.Context, claim *ledger.Effect, candidate Candidate, generation *int) error {
 	return a.journal.Claim(ctx, claim, candidate.Allocations, generation, func(ctx context.Context) error {
-		return a.flow.placement.SetAllocation(ctx, a.Request.Instance, placement.Allocation{
+		return a.flow.setAllocation(ctx, a.Request.Instance, placement.Allocation{
 			Resources: placement.Add(claim.Amount.Before, candidate.Allocations), Mappings: candidate.Mappings,
 			Project: claim.Amount.Project, User: claim.Amount.User, Generation: generation,
 		})

@@ -44,9 +44,9 @@ var (
 
 	// ErrBusy: another operation on the instance is running. It is returned at once to a call from inside a hook of that operation,
 	// and to another call when its context ends.
-	ErrBusy = ledger.ErrBusy
+	ErrBusy error = ledger.ErrBusy
 	// ErrJournal: the store of journals failed, or another agent has taken the instance over. Nothing new was begun.
-	ErrJournal = ledger.ErrStore
+	ErrJournal error = ledger.ErrStore
 
 	// ErrBlocked: Nova does not allow the operation; see [BlockedError].
 	ErrBlocked = errors.New("operation blocked")

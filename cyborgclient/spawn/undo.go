@@ -292,7 +292,7 @@ func (u amountUndoer) release(ctx context.Context, e *ledger.Effect) {
 		change.Project, change.User = e.Amount.Project, e.Amount.User
 	}
 	u.journal.Release(ctx, e, held.Generation, next, func(ctx context.Context) error {
-		return u.flow.placement.SetAllocation(ctx, u.instance.UUID, change)
+		return u.flow.setAllocation(ctx, u.instance.UUID, change)
 	})
 }
 
@@ -301,6 +301,11 @@ func othersError(kind ledger.Kind) error {
 		return errOthersClaim
 	}
 	return errChanged
+}
+
+// setAllocation sends what an instance is to hold.
+func (f *Flow) setAllocation(ctx context.Context, instance string, want placement.Allocation) error {
+	return f.placement.SetAllocation(ctx, instance, want)
 }
 
 // othersHaveIt reports whether the instance has ARQs that are not the journal's, of providers that were claimed and of which it held

@@ -42,8 +42,6 @@ func unrecorded() []Exception {
 		{"recorded", "spawn.Operations.restoreOnce: spawn.Hypervisor.Start", operation},
 
 		{"once", "spawn.Flow.Check: cyborgclient.Client.DeleteARQs", probe},
-		{"once", "spawn.Flow.deleteShown: cyborgclient.Client.DeleteARQs", "it repeats a deletion with the flow's own token"},
-		{"once", "spawn.Attempt.send: placement.Client.SetAllocation", "claims and releases have one function each"},
 
 		{"state", "ledger.Effect.UnmarshalJSON", "it reads a state that was set before it was stored"},
 		{"state", "ledger.Effect.interrupt", "a request of a process that has ended has no answer; the change keeps that process's time"},
