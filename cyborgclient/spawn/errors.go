@@ -79,7 +79,8 @@ type Error struct {
 	// Err, or what Err joins. Errors.Is and errors.As see Err only.
 	Hosts []TriedHost
 	// Undone lists in order what was given back, on all hosts that were tried:
-	// "guest <instance uuid>", "arq <uuid>", "arqs of instance <uuid>", "allocation <instance uuid>".
+	// "guest <instance uuid>", "change of guest <instance uuid>", "arq <uuid>", "bindings of instance <uuid>",
+	// "allocation <instance uuid>", "part of allocation <instance uuid>".
 	Undone []string
 	// Leftovers lists what could not be given back. If there are any, the error
 	// matches ErrLeftover.

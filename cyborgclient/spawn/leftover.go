@@ -20,6 +20,7 @@ const (
 	LeftoverGuest      LeftoverKind = "guest"            // a guest of the hypervisor (the instance)
 	LeftoverMdev       LeftoverKind = "mdev"             // a mediated device of Nova's (its UUID)
 	LeftoverCreate     LeftoverKind = "arq create"       // ARQs of a create whose reply was lost (the device profile's name)
+	LeftoverRegion     LeftoverKind = "region"           // a region of an FPGA whose content is not known (the deployable)
 )
 
 // Leftover is something that may still hold an accelerator.
@@ -99,7 +100,7 @@ var leftoverKinds = []struct {
 	kind   LeftoverKind
 }{
 	{ledger.Guest, LeftoverGuest}, {ledger.ARQ, LeftoverARQ}, {ledger.Listed, LeftoverARQs}, {ledger.Claim, LeftoverAllocation},
-	{ledger.Part, LeftoverAllocation}, {ledger.Consumer, LeftoverAllocation}, {ledger.NovaMdev, LeftoverMdev}, {ledger.Create, LeftoverCreate},
+	{ledger.Part, LeftoverAllocation}, {ledger.Consumer, LeftoverAllocation}, {ledger.NovaMdev, LeftoverMdev}, {ledger.Program, LeftoverRegion}, {ledger.Create, LeftoverCreate},
 }
 
 // leftoverKindOf returns the kind of what remains of an effect.
@@ -158,11 +159,13 @@ func isSuspect(e ledger.Effect) bool {
 func namesOf(removed []*ledger.Effect) []string {
 	var names []string
 	for _, e := range removed {
-		switch e.Kind {
-		case ledger.Mdev:
-		case ledger.Part:
+		switch {
+		case e.Kind == ledger.Mdev:
+		case e.Saved != nil:
+			names = append(names, "change of guest "+e.ID)
+		case e.Kind == ledger.Part:
 			names = append(names, "part of allocation "+e.ID)
-		case ledger.Binding:
+		case e.Kind == ledger.Binding:
 			names = append(names, "bindings of instance "+e.ID)
 		default:
 			l := leftoverOf(*e)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
@@ -89,34 +90,44 @@ func (o *Operations) do(ctx context.Context, op Operation, i Instance, run func(
 // Stop powers the guest of an instance off: by shutdown, or else by force. The
 // accelerators stay bound.
 func (o *Operations) Stop(ctx context.Context, i Instance) error {
-	return o.do(ctx, OpStop, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, i) })
+	return o.do(ctx, OpStop, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, r) })
 }
 
 // SoftDelete powers the guest off. The accelerators stay bound until
 // [Operations.Delete] reclaims the instance or [Operations.Restore] restores it.
 func (o *Operations) SoftDelete(ctx context.Context, i Instance) error {
-	return o.do(ctx, OpSoftDelete, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, i) })
+	return o.do(ctx, OpSoftDelete, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, r) })
 }
 
 // Shelve powers the guest off. The accelerators stay bound until
 // [Operations.ShelveOffload] frees them. The caller makes the snapshot.
 func (o *Operations) Shelve(ctx context.Context, i Instance) error {
-	return o.do(ctx, OpShelve, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, i) })
+	return o.do(ctx, OpShelve, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, r) })
 }
 
 // powerOff shuts the guest down, or destroys it when that fails.
-func (o *Operations) powerOff(ctx context.Context, i Instance) error {
-	shutdownErr := o.hypervisor.Shutdown(ctx, i)
+func (o *Operations) powerOff(ctx context.Context, r *remover) error {
+	shutdownErr := r.power(ctx, o.hypervisor.Shutdown)
 	if shutdownErr == nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := o.hypervisor.Destroy(ctx, i); err != nil {
+	if err := r.power(ctx, o.hypervisor.Destroy); err != nil {
 		return fmt.Errorf("power off: %w", errors.Join(shutdownErr, err))
 	}
 	return nil
+}
+
+// power runs a call of the hypervisor that is not undone: the guest keeps its domain.
+func (r *remover) power(ctx context.Context, call func(context.Context, Instance) error) error {
+	e := &ledger.Effect{Kind: ledger.Power, ID: r.instance.UUID}
+	err := r.journal.Do(ctx, e, func(ctx context.Context) error { return call(ctx, r.instance) })
+	if e.Pending() { // it was sent
+		r.journal.Settle(e, ledger.Undone, nil)
+	}
+	return err
 }
 
 // Start powers an instance on: it waits until every ARQ is Bound, adds missing
@@ -235,9 +246,9 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 			return err
 		}
 		if running && accel.in(saved) {
-			err := o.hypervisor.Shutdown(ctx, i)
+			err := r.power(ctx, o.hypervisor.Shutdown)
 			if err == nil {
-				err = o.hypervisor.Start(ctx, i)
+				err = r.power(ctx, o.hypervisor.Start)
 			}
 			if err == nil {
 				return nil
@@ -333,24 +344,34 @@ func (o *Operations) complete(ctx context.Context, i Instance, accel accelerator
 // exchange destroys the guest and starts it with the new XML. After a failure the guest
 // is off, and the old XML is saved.
 func (o *Operations) exchange(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte) error {
-	if err := o.hypervisor.Destroy(ctx, i); err != nil {
+	if err := r.power(ctx, o.hypervisor.Destroy); err != nil {
 		return fmt.Errorf("power off: %w", err)
 	}
-	return o.orRestore(ctx, i, old, fresh, false, func() error { return o.boot(ctx, r, i, mdevs, old, fresh, true) })
+	return o.change(ctx, r, saved(old, fresh, false), func(ctx context.Context) error { return o.boot(ctx, r, i, mdevs, old, fresh, true) })
 }
 
-// orRestore restores the guest when change fails, panics or ends the goroutine, also after
-// the caller's context ended.
-func (o *Operations) orRestore(ctx context.Context, i Instance, old, fresh []byte, start bool, change func() error) (err error) {
+// saved is a guest before it gets a new domain.
+func saved(old, fresh []byte, running bool) *ledger.Saved {
+	if bytes.Equal(old, fresh) {
+		old = nil
+	}
+	return &ledger.Saved{Domain: old, Running: running}
+}
+
+// change gives a guest a new domain. When that fails, panics or ends the goroutine, the guest gets its saved domain again, and runs if
+// it ran; also after the caller's context ended.
+func (o *Operations) change(ctx context.Context, r *remover, saved *ledger.Saved, work func(context.Context) error) (err error) {
+	guest := &ledger.Effect{Kind: ledger.Guest, ID: r.instance.UUID, Host: r.instance.Host, Saved: saved}
 	err = errors.New("the hypervisor hook panicked or called Goexit")
 	defer func() {
-		if err != nil {
-			ctx, cancel := o.flow.detached(ctx)
-			defer cancel()
-			err = errors.Join(err, o.restore(ctx, i, old, fresh, start))
+		if err != nil && guest.Pending() {
+			err = errors.Join(err, o.restore(ctx, r, guest))
 		}
 	}()
-	return change()
+	if err = r.journal.Do(ctx, guest, work); err == nil {
+		err = r.journal.Commit(ctx)
+	}
+	return err
 }
 
 // boot saves the new XML of a guest that is off, and starts it with its mediated
@@ -379,31 +400,30 @@ func (o *Operations) mdevCreator() MdevCreator {
 	return creator
 }
 
-// restoreOnce destroys a guest, saves the old XML if there is one, and starts the guest if it is to run.
-func (o *Operations) restoreOnce(ctx context.Context, i Instance, old []byte, start bool) error {
+// restored destroys a guest, saves its old XML if it was another one, and starts it if it ran. The guest may run although its start
+// returned an error, so it is destroyed before each try.
+func (o *Operations) restored(ctx context.Context, i Instance, saved *ledger.Saved) error {
 	err := o.hypervisor.Destroy(ctx, i)
-	if err == nil && old != nil {
-		err = o.hypervisor.Define(ctx, i, old)
+	if err == nil && saved.Domain != nil {
+		err = o.hypervisor.Define(ctx, i, saved.Domain)
 	}
-	if err == nil && start {
+	if err == nil && saved.Running {
 		err = o.hypervisor.Start(ctx, i)
 	}
 	return err
 }
 
-// restore saves the old XML again if it was another one, and starts the guest if it is to
-// run. The guest may run although its start returned an error, so it is destroyed before each.
-func (o *Operations) restore(ctx context.Context, i Instance, old, fresh []byte, start bool) error {
-	err := o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
-		return "the guest is restored", o.flow.retry(ctx, func(ctx context.Context) error {
-			if bytes.Equal(old, fresh) {
-				old = nil
-			}
-			return o.restoreOnce(ctx, i, old, start)
-		})
+// restore undoes a change of a guest.
+func (o *Operations) restore(ctx context.Context, r *remover, guest *ledger.Effect) error {
+	ctx, cancel := o.flow.detached(ctx)
+	defer cancel()
+	r.destroy = func(ctx context.Context, e *ledger.Effect) error { return o.restored(ctx, r.instance, e.Saved) }
+	_ = r.record.step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
+		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return e == guest })
+		return "the guest is restored", guest.Err
 	})
-	if err != nil {
-		return fmt.Errorf("%w: the guest could not be restored: %w", ErrLeftover, err)
+	if guest.Pending() {
+		return fmt.Errorf("%w: the guest could not be restored: %w", ErrLeftover, guest.Err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -49,6 +50,15 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 	if err := request.check(); err != nil {
 		return Programmed{}, err
 	}
+	var done Programmed
+	err := f.operate(ctx, Instance{UUID: request.Instance}, func(ctx context.Context, r *remover) (err error) {
+		done, err = f.program(ctx, r.journal, request)
+		return err
+	})
+	return done, err
+}
+
+func (f *Flow) program(ctx context.Context, journal *ledger.Journal, request ProgramRequest) (Programmed, error) {
 	image, err := f.imageOf(ctx, request)
 	if err != nil {
 		return Programmed{}, err
@@ -58,7 +68,14 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 		return Programmed{}, err
 	}
 	done := Programmed{Image: image, Before: *region}
-	_, err = f.cyborg.ProgramDeployable(ctx, region.UUID, image)
+	content := &ledger.Effect{Kind: ledger.Program, ID: region.UUID}
+	err = journal.Do(ctx, content, func(ctx context.Context) error {
+		_, err := f.cyborg.ProgramDeployable(ctx, region.UUID, image)
+		return err
+	})
+	if content.Pending() { // the answer, or what is read now, is returned
+		journal.Settle(content, ledger.Undone, nil)
+	}
 	present := "could not be read"
 	after, readErr := f.readRegion(ctx, region.UUID)
 	if readErr == nil {

@@ -48,7 +48,7 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 				}
 			},
 			run:     func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.HardReboot(ctx, i, nil) },
-			want:    []string{"begin", "end the guest is restored"},
+			want:    []string{"begin", "undone change of guest INSTANCE", "end the guest is restored"},
 			retries: 2,
 		},
 		"an evacuation": {

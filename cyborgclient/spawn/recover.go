@@ -61,6 +61,7 @@ func (r *Recovery) Wait(ctx context.Context) ([]Recovered, error) {
 //     unless the operation had committed it.
 //   - A deletion, a release: it is finished, if it had begun. After an evacuation was undone the instance lacks the ARQs whose
 //     deletion had begun.
+//   - Of a region that was programmed the content is not known: it is named, and not changed.
 //   - What was handed over is not touched: the other process has it.
 //
 // It returns at once what is certain, already undone or finished. The rest is looked for in the background: see [Recovery.Wait]. Call
@@ -176,7 +177,7 @@ func (f *Flow) recovering(journal *ledger.Journal) *remover {
 	m.destroy = func(ctx context.Context, e *ledger.Effect) error {
 		there := i
 		if there.Host = e.Host; e.Saved != nil {
-			return o.restoreOnce(ctx, there, e.Saved.Domain, e.Saved.Running)
+			return o.restored(ctx, there, e.Saved)
 		}
 		return o.removeGuest(ctx, there)
 	}
@@ -185,6 +186,7 @@ func (f *Flow) recovering(journal *ledger.Journal) *remover {
 
 // Why a recovery leaves something.
 var (
+	errRegion       = errors.New("what was programmed is not known: program the region again")
 	errNoRelease    = errors.New("it is released by a TakeOver that is called again with OwnershipChange.Mdev")
 	errNoHypervisor = errors.New("the flow has no hypervisor: see WithHypervisor")
 )

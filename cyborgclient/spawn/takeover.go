@@ -185,7 +185,7 @@ func (o *Operations) takeOver(ctx context.Context, r *remover, a *Attempt, chang
 	}
 	a.Request.Hooks.Mdevs = o.mdevCreator()
 	a.Request.Hooks.Destroy = func(ctx context.Context, _ *Result) error { // restores the old domain before Cyborg's device is freed
-		return o.restore(ctx, change.Instance, saved, fresh, running)
+		return o.restored(ctx, change.Instance, &ledger.Saved{Domain: saved, Running: running})
 	}
 	if err := o.takeNova(ctx, r, a.Bindings[0].DeviceRP, *change); err != nil {
 		return StepStart, err
@@ -195,7 +195,7 @@ func (o *Operations) takeOver(ctx context.Context, r *remover, a *Attempt, chang
 		Saved: &ledger.Saved{Domain: saved, Running: running},
 	}
 	err = r.journal.Do(ctx, guest, func(ctx context.Context) error {
-		return o.change(ctx, r, change.Instance, a.ARQs, saved, fresh, running)
+		return o.replace(ctx, r, change.Instance, a.ARQs, saved, fresh, running)
 	})
 	if err == nil {
 		err = r.journal.Commit(ctx)
@@ -257,13 +257,15 @@ func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 // swap gives the guest its new domain. After a failure the guest has the old one,
 // and runs if it ran.
 func (o *Operations) swap(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
-	return o.orRestore(ctx, i, old, fresh, running, func() error { return o.change(ctx, r, i, mdevs, old, fresh, running) })
+	return o.change(ctx, r, saved(old, fresh, running), func(ctx context.Context) error {
+		return o.replace(ctx, r, i, mdevs, old, fresh, running)
+	})
 }
 
-// change powers the guest off if it runs, and starts it with its new domain.
-func (o *Operations) change(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
+// replace powers the guest off if it runs, and starts it with its new domain.
+func (o *Operations) replace(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
 	if running {
-		if err := o.powerOff(ctx, i); err != nil {
+		if err := o.powerOff(ctx, r); err != nil {
 			return err
 		}
 	}

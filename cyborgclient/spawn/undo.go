@@ -53,6 +53,7 @@ func (r *remover) undoers() map[ledger.Kind]ledger.Undoer {
 		ledger.Claim: amounts, ledger.Part: amounts, ledger.Consumer: amounts,
 		ledger.Create: &createUndoer{remover: r, seen: map[string]int{}}, ledger.Listed: listedUndoer{r}, ledger.ARQ: arqUndoer{r},
 		ledger.Binding: bindingUndoer{r}, ledger.Mdev: mdevUndoer{r}, ledger.NovaMdev: novaMdevUndoer{r}, ledger.Guest: guestUndoer{r},
+		ledger.Program: regionUndoer{r},
 	}
 }
 
@@ -213,6 +214,19 @@ func (u unbindUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 
 // Look implements [ledger.Undoer].
 func (u unbindUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
+
+// regionUndoer names the region of an FPGA whose programming was not answered: nothing tells what it has now.
+type regionUndoer struct{ *remover }
+
+// Undo implements [ledger.Undoer].
+func (u regionUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
+	for _, e := range effects {
+		u.journal.Settle(e, ledger.Unknown, &ledger.Final{Err: errRegion})
+	}
+}
+
+// Look implements [ledger.Undoer].
+func (u regionUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
 // listedUndoer adds the ARQs that Cyborg lists of the instance, once it does.
 type listedUndoer struct{ *remover }

@@ -18,28 +18,16 @@ func writes() Writes {
 // is a finding.
 func unrecorded() []Exception {
 	const (
-		probe     = "a probe names what does not exist: nothing changes"
-		program   = "what a program with an unknown outcome has written is read afterwards: no journal can undo it"
-		profile   = "a device profile is created for all spawns of a Rocky flavor and remains"
-		operation = "the guests of the operations are not recorded yet"
+		probe   = "a probe names what does not exist: nothing changes"
+		program = "what a program with an unknown outcome has written is read afterwards: no journal can undo it"
+		profile = "a device profile is created for all spawns of a Rocky flavor and remains"
 	)
 	return []Exception{
 		{"recorded", "spawn.Flow.Check: cyborgclient.Client.CreateARQs", probe},
 		{"recorded", "spawn.Flow.Check: cyborgclient.Client.UnbindARQs", probe},
 		{"recorded", "spawn.Flow.Check: cyborgclient.Client.DeleteARQs", probe},
 		{"recorded", "spawn.Flow.Check: cyborgclient.Client.ProgramDeployable", probe},
-		{"recorded", "spawn.Flow.Program: cyborgclient.Client.ProgramDeployable", program},
 		{"recorded", "spawn.Flow.ensureProfile: cyborgclient.Client.CreateDeviceProfile", profile},
-		{"recorded", "spawn.Operations.powerOff: spawn.Hypervisor.Shutdown", operation},
-		{"recorded", "spawn.Operations.powerOff: spawn.Hypervisor.Destroy", operation},
-		{"recorded", "spawn.Operations.SoftReboot: spawn.Hypervisor.Shutdown", operation},
-		{"recorded", "spawn.Operations.SoftReboot: spawn.Hypervisor.Start", operation},
-		{"recorded", "spawn.Operations.exchange: spawn.Hypervisor.Destroy", operation},
-		{"recorded", "spawn.Operations.boot: spawn.Hypervisor.Define", operation},
-		{"recorded", "spawn.Operations.boot: spawn.Hypervisor.Start", operation},
-		{"recorded", "spawn.Operations.restoreOnce: spawn.Hypervisor.Destroy", operation},
-		{"recorded", "spawn.Operations.restoreOnce: spawn.Hypervisor.Define", operation},
-		{"recorded", "spawn.Operations.restoreOnce: spawn.Hypervisor.Start", operation},
 
 		{"once", "spawn.Flow.Check: cyborgclient.Client.DeleteARQs", probe},
 

@@ -47,7 +47,7 @@ func NewBook(limits map[Kind]time.Duration, store journal.Store) *Book {
 
 // limit returns the context of a request. Hooks have the caller's.
 func (b *Book) limit(ctx context.Context, kind Kind) (context.Context, context.CancelFunc) {
-	if kind == Guest || kind == Mdev {
+	if kind == Guest || kind == Mdev || kind == Power {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(b.limits[kind], defaultLimit))

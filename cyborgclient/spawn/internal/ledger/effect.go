@@ -24,7 +24,9 @@ const (
 	Binding  Kind = "binding"   // the PATCH that binds the ARQs of an instance: the instance
 	Mdev     Kind = "mdev"      // the definition of a mediated device: its ARQ
 	NovaMdev Kind = "nova mdev" // a mediated device of Nova's: its UUID
-	Guest    Kind = "guest"     // the guest of the instance on a host: the instance
+	Guest    Kind = "guest"     // the guest of the instance on a host, or its domain: the instance
+	Program  Kind = "program"   // the content of a region of an FPGA: the deployable
+	Power    Kind = "power"     // the power state of a guest, which is not restored: the instance
 )
 
 // State says how far an effect is.
@@ -116,7 +118,7 @@ type Origin struct {
 
 // Pending reports that the effect exists or may exist.
 func (e *Effect) Pending() bool {
-	return e.State != Refused && e.State != Undone
+	return e.State != none && e.State != Refused && e.State != Undone
 }
 
 // Changed is when the state last changed.
@@ -139,7 +141,7 @@ func outcome(kind Kind, err error) State {
 	switch kind {
 	case Claim, Part, Consumer:
 		isRefused = placement.Refused(err)
-	case Create, Binding:
+	case Create, Binding, Program:
 		isRefused = !errors.Is(err, cyborgclient.ErrReplyLost)
 	}
 	switch {
