@@ -215,7 +215,7 @@ func (u unbindUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 // Look implements [ledger.Undoer].
 func (u unbindUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// regionUndoer names the region of an FPGA whose programming was not answered: nothing tells what it has now.
+// regionUndoer names the region of an FPGA whose programming was not answered: its content cannot be read back.
 type regionUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
