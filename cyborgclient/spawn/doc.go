@@ -37,7 +37,8 @@
 // The steps are methods of [Attempt], so that an agent may replace one of them, for example to bind
 // ARQs that another client created: call
 // [Flow.Begin], then the steps in order, and [Attempt.Unwind] when one fails. Run
-// uses nothing else. [Flow.Release] gives back the accelerators and the allocation of
+// uses nothing else. With [WithJournal] an agent that was killed undoes or finishes what it had begun: [Flow.Recover].
+// [Flow.Release] gives back the accelerators and the allocation of
 // a deleted instance, [Flow.ReleaseDevices] the accelerators of an instance that continues to exist, and
 // [Flow.Reconcile] finds and frees what earlier crashes of an agent left on its hosts.
 //
@@ -58,11 +59,9 @@
 // [Flow.Resume] continues from it.
 //
 // Flows, and processes, may work on one cloud at the same time, each on its own instances. What is done
-// to one instance has to be done one after the other, as Nova does under its lock of the
-// instance: after a deletion between the claim and the bind of a spawn, both succeed, and the
-// spawn's ARQs are Bound without an allocation, until the instance is deleted again or
-// [Flow.Reconcile] finds it gone. The same applies to TakeOver, which may restart
-// a guest that was already deleted.
+// to one instance is done one after the other, as Nova does under its lock of the instance: by one flow, and by flows that share a
+// store of journals. Without one, after a deletion by another process between the claim and the bind of a spawn, both succeed, and the
+// spawn's ARQs are Bound without an allocation, until the instance is deleted again or [Flow.Reconcile] finds it gone.
 //
 // What this package does not do: it does not run guests (see [Hooks] and
 // [Hypervisor]), set up networks and volumes, or create mediated devices, which

@@ -58,7 +58,7 @@ func ExampleFlow_Run() {
 }
 
 // exampleFlow wires a flow to a cloud.
-func exampleFlow(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error) {
+func exampleFlow(ctx context.Context, cloud *simcloud.Cloud, opts ...spawn.Option) (*spawn.Flow, error) {
 	provider, err := cloud.ProviderClient(ctx, "admin")
 	if err != nil {
 		return nil, err
@@ -69,5 +69,6 @@ func exampleFlow(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	return spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithEvents(events), spawn.WithConfig(spawn.Config{PlacementOrder: true}))
+	opts = append(opts, spawn.WithServiceProvider(service), spawn.WithEvents(events), spawn.WithConfig(spawn.Config{PlacementOrder: true}))
+	return spawn.NewFromProvider(provider, opts...)
 }
