@@ -79,7 +79,7 @@ func (w *world) spawnAndRelease(b *testing.B, id string) {
 func scaleWorld(b *testing.B, hosts int, config spawn.Config) *world {
 	w := &world{cloud: simcloud.Run(b, simcloud.ScaleModel(hosts, scale.Devices)), events: externalevent.NewRegistry()}
 	w.cloud.HandleEvents(w.events.Handler())
-	w.connect(b, w.cloud.Provider(b), spawn.WithConfig(config))
+	w.connect(b, w.cloud.Provider(b), spawn.WithConfig(config), spawn.WithJournal(nil)) // the default
 	return w
 }
 
