@@ -49,6 +49,17 @@ func (m *Amount) answered(state State) State {
 	return state
 }
 
+// state is that of a claim with this amount, when no request is under way.
+func (m *Amount) state() State {
+	switch {
+	case m.Sent != nil:
+		return Unknown
+	case m.Added != nil:
+		return Done
+	}
+	return Refused
+}
+
 // next is the generation of a consumer after a change.
 func next(generation *int) *int {
 	n := 1

@@ -35,12 +35,25 @@ var errNoReturn = errors.New("the call did not return")
 // Do records an effect as Sent and runs the function that sends its request. The state of the effect is afterwards what the
 // answer proves. A request is not canceled with the context, because its outcome would be unknown: it has Book.Limit for the
 // kind. If the context has ended before, nothing is sent.
-func (j *Journal) Do(ctx context.Context, e *Effect, send func(ctx context.Context) error) (err error) {
+func (j *Journal) Do(ctx context.Context, e *Effect, send func(ctx context.Context) error) error {
+	return j.do(ctx, e, e.Amount, send)
+}
+
+// Claim is Do for a claim that is to add resources to what the instance held before, sent with the generation of the consumer.
+func (j *Journal) Claim(ctx context.Context, e *Effect, added placement.Resources, generation *int, send func(ctx context.Context) error) error {
+	claimed := *e.Amount
+	claimed.send(added, generation)
+	return j.do(ctx, e, &claimed, send)
+}
+
+// do is Do for an effect with the given amount.
+func (j *Journal) do(ctx context.Context, e *Effect, amount *Amount, send func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	j.add(e)
-	earlier := e.State
+	earlier := *e
+	j.change(func() { e.Amount = amount })
 	j.set(e, Sent, nil)
 	if err := j.write(ctx, ""); err != nil {
 		j.revert(e, earlier)
@@ -55,13 +68,6 @@ func (j *Journal) Do(ctx context.Context, e *Effect, send func(ctx context.Conte
 	return result
 }
 
-// Claim is Do for a claim that is to add resources to what the instance held before, sent with the generation of the consumer.
-func (j *Journal) Claim(ctx context.Context, e *Effect, added placement.Resources, generation *int, send func(ctx context.Context) error) error {
-	j.add(e)
-	j.change(func() { e.Amount.send(added, generation) })
-	return j.Do(ctx, e, send)
-}
-
 func (j *Journal) answered(e *Effect, state State, err error) {
 	j.book.mu.Lock()
 	defer j.book.mu.Unlock()
@@ -71,12 +77,16 @@ func (j *Journal) answered(e *Effect, state State, err error) {
 	j.note(e, state, err)
 }
 
-// revert takes back an effect that was not sent.
-func (j *Journal) revert(e *Effect, earlier State) {
-	j.answered(e, Refused, nil)
-	if earlier == none {
-		j.book.mu.Lock()
-		defer j.book.mu.Unlock()
+// revert takes back what was not sent.
+func (j *Journal) revert(e *Effect, earlier Effect) {
+	j.book.mu.Lock()
+	defer j.book.mu.Unlock()
+	state := Refused
+	if e.Amount = earlier.Amount; e.Amount != nil {
+		state = e.Amount.state()
+	}
+	j.note(e, state, earlier.Err)
+	if earlier.State == none {
 		j.effects = slices.DeleteFunc(j.effects, func(other *Effect) bool { return other == e })
 	}
 }

@@ -1,0 +1,63 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal/journaltest"
+)
+
+// A claim whose context has ended is no effect: nothing of it is sent, and there is nothing to undo.
+func TestAClaimAfterTheEndOfItsContextIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	j := open(t, ledger.NewBook(nil, nil), "i")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	e := newClaim()
+	if err := j.Claim(ended, e, on("a", 1), nil, answers(nil)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	check(t, "effects", rows(j.Effects()), nil)
+	if err := j.Claim(t.Context(), e, on("a", 1), nil, answers(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Claim(ended, e, on("b", 1), at(1), answers(nil)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	check(t, "amount", *e.Amount, ledger.Amount{Added: on("a", 1), Generation: at(1), Project: "p", User: "u"}, ignoreLate)
+}
+
+// A claim that the store prevents leaves the claim before as it was.
+func TestAClaimThatIsNotRecordedChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		answer error
+		state  ledger.State
+		want   ledger.Amount
+	}{
+		{"accepted", nil, ledger.Done, ledger.Amount{Added: on("a", 1), Generation: at(1)}},
+		{"refused", refused(), ledger.Refused, ledger.Amount{Generation: nil}},
+		{"lost", lost(), ledger.Unknown, ledger.Amount{Sent: on("a", 1)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			store := journaltest.NewShared(time.Hour)
+			j := open(t, ledger.NewBook(nil, store.Agent("a")), "i")
+			e := newClaim()
+			_ = j.Claim(t.Context(), e, on("a", 1), nil, answers(c.answer))
+			store.Fail(errStore)
+			sent := false
+			err := j.Claim(t.Context(), e, on("b", 1), at(7), func(context.Context) error { sent = true; return nil })
+			if !errors.Is(err, ledger.ErrStore) || !errors.Is(err, errStore) || sent {
+				t.Errorf("sent %t, error %v", sent, err)
+			}
+			c.want.Project, c.want.User = "p", "u"
+			check(t, "amount", *e.Amount, c.want, ignoreLate)
+			check(t, "state", e.State, c.state)
+		})
+	}
+}
