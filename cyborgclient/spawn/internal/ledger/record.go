@@ -99,7 +99,7 @@ func (j *Journal) write(ctx context.Context, mark Mark) error {
 	if j.stored == nil {
 		return nil
 	}
-	data, err := json.Marshal(record{Effects: j.takeChanged(), Mark: mark})
+	data, err := j.encode(mark)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
@@ -114,15 +114,15 @@ func (j *Journal) write(ctx context.Context, mark Mark) error {
 	if err != nil {
 		return fmt.Errorf("%w: instance %s: %w", ErrStore, j.Instance, err)
 	}
-	j.written++
+	j.written, j.changed = j.written+1, nil
 	return nil
 }
 
-// takeChanged returns the effects that have changed since it was last called.
-func (j *Journal) takeChanged() []*Effect {
-	changed := j.changed
-	j.changed = nil
-	return changed
+// encode returns the record of what has changed.
+func (j *Journal) encode(mark Mark) ([]byte, error) {
+	j.book.mu.Lock()
+	defer j.book.mu.Unlock()
+	return json.Marshal(record{Effects: j.changed, Mark: mark})
 }
 
 // read applies the records of an earlier process, or of another one that lost its right. What was under way then is Unknown.

@@ -61,3 +61,22 @@ func TestAClaimThatIsNotRecordedChangesNothing(t *testing.T) {
 		})
 	}
 }
+
+// What a record that failed was to say is in the next one.
+func TestAFailedRecordIsWrittenWithTheNextOne(t *testing.T) {
+	t.Parallel()
+	store := journaltest.NewShared(time.Hour)
+	j := open(t, ledger.NewBook(nil, store.Agent("a")), "i")
+	guest, arq := j.Take(newGuest()), j.Take(newARQ("1"))
+	j.Take(&ledger.Effect{Kind: ledger.Consumer, ID: "i", Amount: &ledger.Amount{Added: on("a", 1), Generation: at(3)}})
+	store.Fail(errStore)
+	j.Remove(t.Context(), []*ledger.Effect{guest}, removes(nil))
+	store.Fail(nil)
+	j.Remove(t.Context(), []*ledger.Effect{arq}, func(context.Context) map[*ledger.Effect]error {
+		store.Kill("a")
+		return nil
+	})
+	store.Lose("i")
+	_, next := restart(t, store.Agent("b"))
+	check(t, "effects", rows(next.Effects()), []row{{ledger.ARQ, "1", ledger.Undoing}, {ledger.Consumer, "i", ledger.Found}})
+}
