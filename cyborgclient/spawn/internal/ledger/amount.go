@@ -112,10 +112,10 @@ func (e *Effect) In(held placement.Allocation) (shown Shown, rest placement.Reso
 	case len(held.Resources) == 0:
 		return Absent, nil
 	case placement.Equal(held.Resources, m.Before), e.Kind == Part && placement.Equal(held.Resources, rest):
-		return Absent, rest
+		return Absent, held.Resources
 	case e.Kind == Part:
 		return Present, rest
-	case !reaches(held.Generation, m.Generation), !placement.Contains(held.Resources, m.Added):
+	case !reaches(held.Generation, m.Generation), !placement.Contains(held.Resources, m.least()):
 		return Others, held.Resources
 	case e.Kind == Consumer && m.isOutdated(held):
 		return Others, held.Resources
@@ -125,7 +125,7 @@ func (e *Effect) In(held placement.Allocation) (shown Shown, rest placement.Reso
 	return Present, rest
 }
 
-// sentIn is In for a claim whose outcome is not known.
+// sentIn is In for a claim whose outcome is not known. If another client has written since, the claim may be part of what is held.
 func (m *Amount) sentIn(held placement.Allocation, rest placement.Resources) (Shown, placement.Resources) {
 	isUnderWay := m.Generation != nil && held.Generation != nil && *m.Generation == *held.Generation
 	switch {
@@ -133,10 +133,30 @@ func (m *Amount) sentIn(held placement.Allocation, rest placement.Resources) (Sh
 		return Awaited, rest
 	case placement.Equal(held.Resources, m.Wanted()):
 		return Present, placement.Subtract(held.Resources, m.Sent)
-	case len(m.Added) > 0 && placement.Contains(held.Resources, m.Added):
+	case m.mayBePart(held):
+		return Others, held.Resources
+	case len(m.Added) > 0 && placement.Contains(held.Resources, m.least()):
 		return Present, rest
 	}
 	return Absent, held.Resources
+}
+
+// least is what is held as long as the claim is: of the classes that were claimed also what was held before.
+func (m *Amount) least() placement.Resources {
+	least := placement.Clone(m.Added)
+	for provider, resources := range least {
+		for class := range resources {
+			resources[class] += m.Before[provider][class]
+		}
+	}
+	return least
+}
+
+// mayBePart reports whether what was sent last, and is not what was accepted before, may be part of what is held: another client has
+// written after it.
+func (m *Amount) mayBePart(held placement.Allocation) bool {
+	isFollowed := held.Generation != nil && *held.Generation > *next(m.Generation)
+	return isFollowed && !placement.Equal(m.Sent, m.Added) && placement.Contains(held.Resources, m.Wanted())
 }
 
 // isOutdated reports whether another client has written an allocation since it was read.

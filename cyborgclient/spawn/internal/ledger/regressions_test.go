@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal/journaltest"
 )
 
@@ -79,4 +80,27 @@ func TestAFailedRecordIsWrittenWithTheNextOne(t *testing.T) {
 	store.Lose("i")
 	_, next := restart(t, store.Agent("b"))
 	check(t, "effects", rows(next.Effects()), []row{{ledger.ARQ, "1", ledger.Undoing}, {ledger.Consumer, "i", ledger.Found}})
+}
+
+// A lost claim that another client has changed since is named: it is not taken for an absent one.
+func TestALostClaimInAChangedAllocationIsNotAbsent(t *testing.T) {
+	t.Parallel()
+	port := placement.Resources{"nic": {"NET_BW_EGR_KILOBIT_PER_SEC": 5}}
+	for _, c := range []struct {
+		name       string
+		generation *int
+		held       int
+		want       ledger.Shown
+	}{
+		{"the first write of the consumer is another client's", nil, 1, ledger.Absent},
+		{"the second one may follow the claim", nil, 2, ledger.Others},
+		{"the next write is another client's", at(5), 6, ledger.Absent},
+		{"the one after it may follow the claim", at(5), 7, ledger.Others},
+	} {
+		e := &ledger.Effect{Kind: ledger.Claim, Amount: &ledger.Amount{Sent: on("a", 1), Generation: c.generation}}
+		held := placement.Add(on("a", 1), port)
+		shown, rest := e.In(placement.Allocation{Resources: held, Generation: at(c.held)})
+		check(t, c.name, shown, c.want)
+		check(t, c.name+": rest", rest, held)
+	}
 }
