@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
@@ -80,6 +81,47 @@ func TestAFailedRecordIsWrittenWithTheNextOne(t *testing.T) {
 	store.Lose("i")
 	_, next := restart(t, store.Agent("b"))
 	check(t, "effects", rows(next.Effects()), []row{{ledger.ARQ, "1", ledger.Undoing}, {ledger.Consumer, "i", ledger.Found}})
+}
+
+// The others are undone, and the unwinding ends, also if an undoer or a callback never returns.
+func TestAnUnwindingEndsWithCallsThatNeverReturn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		set  func(u *unwinding, leave func())
+	}{
+		{"an undoer", func(u *unwinding, leave func()) {
+			u.Undoers[ledger.ARQ] = fakeUndoer{undo: func(context.Context, []*ledger.Effect) { leave() }}
+		}},
+		{"Pause", func(u *unwinding, leave func()) { u.Pause = func(time.Duration, error) { leave() } }},
+		{"Begin", func(u *unwinding, leave func()) { u.Begin = func(ledger.Kind) { leave() } }},
+	} {
+		for way, leave := range departures() {
+			t.Run(c.name+" "+way, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					j := open(t, ledger.NewBook(nil, nil), "i")
+					claim := newClaim()
+					_ = j.Claim(t.Context(), claim, on("a", 1), nil, answers(nil))
+					arq := j.Adopt(newARQ("1"))
+					fails := c.name == "Pause"
+					u := newUnwinding(j, func(e *ledger.Effect) error {
+						if e == arq && fails {
+							return errRemote
+						}
+						return nil
+					})
+					c.set(u, leave)
+					began := time.Now()
+					depart(t, way, func() { j.Undo(t.Context(), u.Unwinding) })
+					if elapsed := time.Since(began); elapsed > u.Patience {
+						t.Errorf("it took %v", elapsed)
+					}
+					check(t, "state of the claim", claim.State, ledger.Undone)
+				})
+			})
+		}
+	}
 }
 
 // A lost claim that another client has changed since is named: it is not taken for an absent one.

@@ -83,15 +83,22 @@ func (u *Unwinding) run(ctx context.Context) {
 		if pause = min(pause, left); pause <= 0 || ctx.Err() != nil {
 			break
 		}
-		u.Pause(pause, err)
+		u.pause(ctx, pause, err)
+	}
+	ended = true
+}
+
+// pause waits, also when Pause does not return.
+func (u *Unwinding) pause(ctx context.Context, pause time.Duration, err error) {
+	defer func() {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 		}
-	}
-	ended = true
+	}()
+	u.Pause(pause, err)
 }
 
 // pass tries each effect once.
@@ -108,9 +115,24 @@ func (u *Unwinding) pass(ctx context.Context) {
 			limit = max(limit, u.Patience-time.Since(u.began))
 		}
 		limited, cancel := context.WithTimeout(ctx, limit)
-		u.Undoers[kind].Undo(limited, group)
+		u.try(limited, group)
 		cancel()
 	}
+}
+
+// try runs an undoer. If it does not return, an effect is not tried again: that of Remove, or else the first that remains.
+func (u *Unwinding) try(ctx context.Context, group []*Effect) {
+	ended := false
+	defer func() {
+		if ended || slices.ContainsFunc(group, func(e *Effect) bool { return isFinal(e.Err) }) {
+			return
+		}
+		if i := slices.IndexFunc(group, (*Effect).Pending); i >= 0 {
+			u.journal.set(group[i], group[i].State, &Final{errNoReturn})
+		}
+	}()
+	u.Undoers[group[0].Kind].Undo(ctx, group)
+	ended = true
 }
 
 // next returns the newest effects of one kind that were not tried in this pass.
