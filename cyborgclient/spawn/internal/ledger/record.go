@@ -85,11 +85,36 @@ func (e *Effect) UnmarshalJSON(data []byte) error {
 
 // check refuses an effect that no operation has recorded.
 func (e *Effect) check() error {
-	isAmount := e.Kind == Claim || e.Kind == Part || e.Kind == Consumer
-	isARQ := e.Kind == ARQ || e.Kind == Mdev
+	var isAmount, isARQ, isCreate bool
+	switch e.Kind {
+	case Claim, Part, Consumer:
+		isAmount = true
+	case ARQ, Mdev:
+		isARQ = true
+	case Create:
+		isCreate = true
+	case Listed, Binding, NovaMdev, Guest:
+	default:
+		return fmt.Errorf("effect %d is of the unknown kind %q", e.Seq, e.Kind)
+	}
 	switch {
-	case e.Seq < 1, e.State == none, isAmount != (e.Amount != nil), isARQ != (e.ARQ != nil), (e.Kind == Create) != (e.Origin != nil):
+	case e.Seq < 1, e.State == none, isAmount != (e.Amount != nil), isARQ != (e.ARQ != nil), isCreate != (e.Origin != nil):
 		return fmt.Errorf("effect %d of kind %q in state %q is incomplete", e.Seq, e.Kind, e.State)
+	case e.Guard > Unbound:
+		return fmt.Errorf("effect %d has the unknown guard %d", e.Seq, e.Guard)
+	}
+	return nil
+}
+
+// check refuses a record that no operation has written.
+func (r *record) check() error {
+	switch r.Mark {
+	case "", Committed, HandedOver, Ended:
+	default:
+		return fmt.Errorf("unknown mark %q", r.Mark)
+	}
+	if slices.Contains(r.Effects, nil) {
+		return errors.New("an effect is null")
 	}
 	return nil
 }
@@ -131,7 +156,11 @@ func (j *Journal) read(stored journal.Journal) error {
 	var mark Mark
 	for n, data := range stored.Records() {
 		var r record
-		if err := json.Unmarshal(data, &r); err != nil {
+		err := json.Unmarshal(data, &r)
+		if err == nil {
+			err = r.check()
+		}
+		if err != nil {
 			return fmt.Errorf("%w: instance %s: record %d: %w", ErrStore, j.Instance, n+1, err)
 		}
 		if mark == HandedOver || r.Mark == Ended {
