@@ -102,14 +102,29 @@ func (j *Journal) Reopen(ctx context.Context) error {
 		case isInside(ctx, other):
 			return fmt.Errorf("instance %s: %w", j.Instance, ErrBusy)
 		}
-		if other.yield != nil {
-			other.yield()
+		if err := other.wait(ctx); err != nil {
+			return fmt.Errorf("instance %s: %w: %w", j.Instance, ErrBusy, err)
 		}
-		select {
-		case <-other.ended:
-		case <-ctx.Done():
-			return fmt.Errorf("instance %s: %w: %w", j.Instance, ErrBusy, context.Cause(ctx))
-		}
+	}
+}
+
+// wait waits until an operation ends. One that can yield is asked to.
+func (j *Journal) wait(ctx context.Context) error {
+	var yield func()
+	var ended chan struct{}
+	j.change(func() {
+		j.waiting++
+		yield, ended = j.yield, j.ended
+	})
+	defer j.change(func() { j.waiting-- })
+	if yield != nil {
+		yield()
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -125,11 +140,12 @@ func (j *Journal) lock(ctx context.Context) error {
 	}
 	j.stored, j.written = stored, len(stored.Records())
 	if len(j.effects) == 0 { // it is not continued
-		if err := j.read(stored); err != nil {
+		found, err := j.read(stored)
+		if err != nil {
 			j.Leave()
 			return err
 		}
-		j.book.loaded(j)
+		j.book.loaded(j, found)
 	}
 	if !stored.Until().IsZero() {
 		go renew(stored, j.ended)
@@ -137,11 +153,13 @@ func (j *Journal) lock(ctx context.Context) error {
 	return nil
 }
 
-// Yield sets a function that is called when another operation on the instance waits.
+// Yield sets a function that is called when another operation on the instance waits, at once if one does.
 func (j *Journal) Yield(yield func()) {
-	j.book.mu.Lock()
-	defer j.book.mu.Unlock()
-	j.yield = yield
+	isAwaited := false
+	j.change(func() { j.yield, isAwaited = yield, j.waiting > 0 })
+	if isAwaited {
+		yield()
+	}
 }
 
 // renew extends a right until the operation ends, so that it is not lost during a wait.
@@ -164,14 +182,14 @@ func renew(stored journal.Journal, ended <-chan struct{}) {
 }
 
 // loaded adds what a stored journal says of an operation that has ended to what the book remembers.
-func (b *Book) loaded(j *Journal) {
+func (b *Book) loaded(j *Journal, found []*Effect) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range j.effects {
+	for _, e := range found {
 		b.last = max(b.last, e.Seq)
 	}
 	if j.mark == Ended {
-		for _, e := range j.effects {
+		for _, e := range found {
 			isKnown := slices.ContainsFunc(b.past, func(known *Effect) bool { return known.Instance == e.Instance && known.Seq == e.Seq })
 			if !isKnown && e.isUncertain() {
 				b.past = append(b.past, e)
@@ -179,12 +197,22 @@ func (b *Book) loaded(j *Journal) {
 		}
 	}
 	if j.mark == Ended || j.mark == HandedOver {
-		j.ofOthers, j.effects = j.effects, nil
+		j.ofOthers = found
+	} else {
+		j.effects = found
 	}
 }
 
 // Continue makes the effects of an operation that was handed over, or that remained at its end, those of this one.
-func (j *Journal) Continue() { j.effects, j.ofOthers = j.ofOthers, nil }
+func (j *Journal) Continue() {
+	j.book.mu.Lock()
+	defer j.book.mu.Unlock()
+	isContinued := func(e *Effect) bool {
+		return e.Instance == j.Instance && slices.ContainsFunc(j.ofOthers, func(other *Effect) bool { return other.Seq == e.Seq })
+	}
+	j.book.past = slices.DeleteFunc(j.book.past, isContinued)
+	j.effects, j.ofOthers = j.ofOthers, nil
+}
 
 // begin opens a journal, unless another one of the instance is open, and returns the open one.
 func (b *Book) begin(j *Journal) *Journal {

@@ -27,6 +27,7 @@ type Journal struct {
 
 	ofOthers []*Effect // of an operation that has ended or was handed over
 	yield    func()
+	waiting  int // operations
 }
 
 // errNoReturn is the outcome of a request whose function panicked or ended the goroutine.

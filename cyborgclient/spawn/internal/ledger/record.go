@@ -151,7 +151,7 @@ func (j *Journal) encode(mark Mark) ([]byte, error) {
 }
 
 // read applies the records of an earlier process, or of another one that lost its right. What was under way then is Unknown.
-func (j *Journal) read(stored journal.Journal) error {
+func (j *Journal) read(stored journal.Journal) (found []*Effect, err error) {
 	effects := map[int]*Effect{}
 	var mark Mark
 	for n, data := range stored.Records() {
@@ -161,7 +161,7 @@ func (j *Journal) read(stored journal.Journal) error {
 			err = r.check()
 		}
 		if err != nil {
-			return fmt.Errorf("%w: instance %s: record %d: %w", ErrStore, j.Instance, n+1, err)
+			return nil, fmt.Errorf("%w: instance %s: record %d: %w", ErrStore, j.Instance, n+1, err)
 		}
 		if mark == HandedOver || r.Mark == Ended {
 			clear(effects)
@@ -181,17 +181,16 @@ func (j *Journal) read(stored journal.Journal) error {
 	for _, e := range effects {
 		if e.Instance = j.Instance; e.Pending() {
 			e.journal = j
-			j.effects = append(j.effects, e)
+			found = append(found, e)
 		}
 	}
-	slices.SortFunc(j.effects, func(x, y *Effect) int { return x.Seq - y.Seq })
-	if mark == HandedOver || mark == Ended {
-		return nil
+	slices.SortFunc(found, func(x, y *Effect) int { return x.Seq - y.Seq })
+	if mark != HandedOver && mark != Ended {
+		for _, e := range found {
+			e.interrupt(stored.Abandoned())
+		}
 	}
-	for _, e := range j.effects {
-		e.interrupt(stored.Abandoned())
-	}
-	return nil
+	return found, nil
 }
 
 // interrupt notes that the process that sent a request has ended. The request may still arrive.

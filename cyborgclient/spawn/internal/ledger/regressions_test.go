@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal/journaltest"
 )
 
@@ -81,6 +82,76 @@ func TestAFailedRecordIsWrittenWithTheNextOne(t *testing.T) {
 	store.Lose("i")
 	_, next := restart(t, store.Agent("b"))
 	check(t, "effects", rows(next.Effects()), []row{{ledger.ARQ, "1", ledger.Undoing}, {ledger.Consumer, "i", ledger.Found}})
+}
+
+// An operation that can yield does so for one that waits already, and for one that comes.
+func TestAnOperationYields(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string][]string{"before": {"yield", "open"}, "after": {"open", "yield"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := ledger.NewBook(nil, nil)
+				j := open(t, b, "i")
+				yields := 0
+				for _, step := range order {
+					if step == "yield" {
+						j.Yield(func() { yields++ })
+						continue
+					}
+					go func() {
+						if next, err := b.Open(t.Context(), "i"); err == nil {
+							next.End()
+						}
+					}()
+					synctest.Wait()
+				}
+				check(t, "yields", yields, 1)
+				j.End()
+			})
+		})
+	}
+}
+
+// A caller that has given up is not yielded to.
+func TestAnOperationDoesNotYieldToACallerThatGaveUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := ledger.NewBook(nil, nil)
+		j := open(t, b, "i")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := b.Open(ctx, "i"); !errors.Is(err, ledger.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		j.Yield(func() { t.Error("yields") })
+	})
+}
+
+// What an operation continues is its own: it is no longer settled by others, and is not named twice.
+func TestContinuedEffectsAreOfOneOperation(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"in a new process": true, "in the same process": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := journal.NewMemory()
+			b := ledger.NewBook(nil, store)
+			j := open(t, b, "i")
+			_ = j.Claim(t.Context(), newClaim(), on("a", 1), nil, answers(lost()))
+			j.End()
+			if again {
+				b = ledger.NewBook(nil, store)
+			}
+			j = open(t, b, "i")
+			j.Continue()
+			b.Forget(func(ledger.Effect) bool { return true })
+			check(t, "effects", rows(j.Effects()), []row{{ledger.Claim, "i", ledger.Unknown}})
+			check(t, "uncertain", len(b.Uncertain()), 1)
+			j.Settle(j.Effects()[0], ledger.Undone, nil)
+			j.End()
+			check(t, "uncertain at the end", len(b.Uncertain()), 0)
+		})
+	}
 }
 
 // The others are undone, and the unwinding ends, also if an undoer or a callback never returns.
