@@ -133,22 +133,30 @@ func (j *Journal) Remove(ctx context.Context, effects []*Effect, send func(ctx c
 }
 
 // Release records a claim or a part of an allocation as Undoing and runs the function that sends the allocation without it, with the
-// generation that was read. Next is the state after an answer that it was applied. Without an answer the effect stays Undoing.
+// generation that was read. Next is the state after an answer that it was applied. Without an answer the effect stays Undoing, and the
+// change may still arrive, as that of a process that was killed.
 func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next State, send func(ctx context.Context) error) {
 	j.set(e, Undoing, nil)
-	j.change(func() { e.changed = time.Now() })
+	late := e.Amount.late
+	j.change(func() {
+		e.changed = time.Now()
+		e.Amount.mayArrive(generation)
+	})
+	settle := func(state State, err error) {
+		j.change(func() { e.Amount.late = late })
+		j.set(e, state, err)
+	}
 	if err := j.write(ctx, ""); err != nil { // a change that arrives late could fit the next consumer of the instance
-		j.set(e, Left, &Final{err})
+		settle(Left, &Final{err})
 		return
 	}
 	err := send(ctx)
 	switch outcome(e.Kind, err) {
 	case Done:
-		j.set(e, next, nil)
+		settle(next, nil)
 	case Refused:
-		j.set(e, Left, err)
+		settle(Left, err)
 	default:
-		j.change(func() { e.Amount.mayArrive(generation) })
 		j.set(e, Undoing, err)
 	}
 }

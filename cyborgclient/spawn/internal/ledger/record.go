@@ -179,7 +179,7 @@ func (j *Journal) read(stored journal.Journal) (found []*Effect, err error) {
 	}
 	j.mark = mark
 	for _, e := range effects {
-		if e.Instance = j.Instance; e.Pending() {
+		if e.Instance = j.Instance; e.Pending() || e.isUncertain() {
 			e.journal = j
 			found = append(found, e)
 		}

@@ -84,6 +84,53 @@ func TestAFailedRecordIsWrittenWithTheNextOne(t *testing.T) {
 	check(t, "effects", rows(next.Effects()), []row{{ledger.ARQ, "1", ledger.Undoing}, {ledger.Consumer, "i", ledger.Found}})
 }
 
+// A change of an allocation that may still arrive is remembered by the next process, also if its effect is known by now.
+func TestALateChangeIsRememberedAfterARestart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		run  func(ctx context.Context, s *journaltest.Shared, j *ledger.Journal, e *ledger.Effect)
+	}{
+		{"the reply was lost", func(ctx context.Context, _ *journaltest.Shared, j *ledger.Journal, e *ledger.Effect) {
+			j.Release(ctx, e, at(4), ledger.Undone, answers(lost()))
+			j.Settle(e, ledger.Undone, nil)
+			j.End()
+		}},
+		{"the process was killed", func(ctx context.Context, s *journaltest.Shared, j *ledger.Journal, e *ledger.Effect) {
+			j.Release(ctx, e, at(4), ledger.Undone, func(context.Context) error {
+				s.Kill("a")
+				s.Lose("i")
+				return nil
+			})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			store := journaltest.NewShared(time.Hour)
+			j := open(t, ledger.NewBook(nil, store.Agent("a")), "i")
+			e := newClaim()
+			_ = j.Claim(t.Context(), e, on("a", 1), at(3), answers(nil))
+			c.run(t.Context(), store, j, e)
+			b, next := restart(t, store.Agent("b"))
+			check(t, "late change", b.LateChange("i"), at(4))
+			next.End()
+			check(t, "late change after the next operation", b.LateChange("i"), at(4))
+		})
+	}
+	t.Run("the reply came", func(t *testing.T) {
+		t.Parallel()
+		store := journaltest.NewShared(time.Hour)
+		b := ledger.NewBook(nil, store.Agent("a"))
+		j := open(t, b, "i")
+		for _, answer := range []error{refused(), nil} {
+			e := newClaim()
+			_ = j.Claim(t.Context(), e, on("a", 1), at(3), answers(nil))
+			j.Release(t.Context(), e, at(4), ledger.Undone, answers(answer))
+		}
+		check(t, "late change", b.LateChange("i"), nil)
+	})
+}
+
 // An operation that can yield does so for one that waits already, and for one that comes.
 func TestAnOperationYields(t *testing.T) {
 	t.Parallel()
