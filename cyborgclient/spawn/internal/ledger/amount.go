@@ -49,7 +49,7 @@ func (m *Amount) answered(state State) State {
 	return state
 }
 
-// state is that of a claim with this amount, when no request is under way.
+// state is the state of a claim with this amount when no request is under way.
 func (m *Amount) state() State {
 	switch {
 	case m.Sent != nil:

@@ -332,8 +332,8 @@ func TestTheBookForgetsAfterAnHour(t *testing.T) {
 		check(t, "before an hour", len(b.Uncertain()), 2)
 		check(t, "late change before an hour", b.LateChange("i"), at(3))
 		time.Sleep(1)
-		check(t, "after an hour", len(b.Uncertain()), 1)
 		check(t, "late change after an hour", b.LateChange("i"), nil)
+		check(t, "after an hour", len(b.Uncertain()), 1)
 		time.Sleep(10 * time.Minute)
 		check(t, "at last", len(b.Uncertain()), 0)
 	})
@@ -453,4 +453,23 @@ func TestContinuedEffectsAreOfOneInstance(t *testing.T) {
 	check(t, "uncertain after Continue", len(b.Uncertain()), 2)
 	j.Settle(j.Effects()[0], ledger.Undone, nil)
 	check(t, "uncertain of the other instance", b.Uncertain()[0].Instance, "k")
+}
+
+// What is older than an hour is no longer stored.
+func TestTheStoreForgetsAfterAnHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := journal.NewMemory()
+		b := ledger.NewBook(nil, store)
+		j := open(t, b, "i")
+		j.Note(newARQ("foreign"), nil)
+		j.End()
+		for _, want := range [][]string{{"i"}, nil} {
+			time.Sleep(time.Hour - 1)
+			open(t, b, "i").End()
+			unfinished, err := store.Unfinished(t.Context())
+			check(t, "error", err, nil)
+			check(t, "unfinished", unfinished, want)
+		}
+	})
 }

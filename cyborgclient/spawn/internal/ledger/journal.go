@@ -134,7 +134,7 @@ func (j *Journal) Remove(ctx context.Context, effects []*Effect, send func(ctx c
 
 // Release records a claim or a part of an allocation as Undoing and runs the function that sends the allocation without it, with the
 // generation that was read. Next is the state after an answer that it was applied. Without an answer the effect stays Undoing, and the
-// change may still arrive, as that of a process that was killed.
+// change may still arrive, also if the process is killed before the answer.
 func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next State, send func(ctx context.Context) error) {
 	j.set(e, Undoing, nil)
 	late := e.Amount.late

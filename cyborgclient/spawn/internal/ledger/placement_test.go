@@ -22,7 +22,7 @@ type world struct {
 	late       []placement.Allocation // requests of ours that will arrive
 }
 
-// put replaces the allocation, as Placement does: the generation has to be that of the consumer, and a consumer without resources is deleted.
+// put replaces the allocation, as Placement does: it compares the generations, and a consumer without resources is deleted.
 func (w *world) put(change placement.Allocation) error {
 	if (w.generation == nil) != (change.Generation == nil) || w.generation != nil && *w.generation != *change.Generation {
 		return refused()

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal/journaltest"
 )
 
-// A claim whose context has ended is no effect: nothing of it is sent, and there is nothing to undo.
+// A claim whose context has ended is not an effect: it is not sent, and there is nothing to undo.
 func TestAClaimAfterTheEndOfItsContextIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	j := open(t, ledger.NewBook(nil, nil), "i")
