@@ -50,8 +50,11 @@ func (b *Book) limit(ctx context.Context, kind Kind) (context.Context, context.C
 	if kind == Guest || kind == Mdev || kind == Power {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(b.limits[kind], defaultLimit))
+	return context.WithTimeout(context.WithoutCancel(ctx), b.limitOf(kind))
 }
+
+// limitOf is how long a request of Do may take.
+func (b *Book) limitOf(kind Kind) time.Duration { return cmp.Or(b.limits[kind], defaultLimit) }
 
 // ErrBusy is the error of a call for an instance from inside a hook of another operation on it.
 var ErrBusy = errors.New("another operation on the instance is running")

@@ -56,7 +56,7 @@ func (j *Journal) do(ctx context.Context, e *Effect, amount *Amount, send func(c
 	earlier := *e
 	j.change(func() { e.Amount = amount })
 	j.set(e, Sent, nil)
-	if err := j.write(ctx, ""); err != nil {
+	if err := j.writeBefore(ctx, "", j.book.limitOf(e.Kind)); err != nil {
 		j.revert(e, earlier)
 		return err
 	}

@@ -121,6 +121,11 @@ func (r *record) check() error {
 
 // write appends what has changed to the stored journal. Cancellation of the caller does not interrupt it.
 func (j *Journal) write(ctx context.Context, mark Mark) error {
+	return j.writeBefore(ctx, mark, defaultLimit)
+}
+
+// writeBefore is write before a request that takes up to limit. A right that could end during the request is renewed first.
+func (j *Journal) writeBefore(ctx context.Context, mark Mark, limit time.Duration) error {
 	if j.stored == nil {
 		return nil
 	}
@@ -130,7 +135,7 @@ func (j *Journal) write(ctx context.Context, mark Mark) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultLimit)
 	defer cancel()
-	if until := j.stored.Until(); !until.IsZero() && time.Until(until) < 2*defaultLimit {
+	if until := j.stored.Until(); !until.IsZero() && time.Until(until) < defaultLimit+limit {
 		err = j.stored.Renew(ctx)
 	}
 	if err == nil {

@@ -531,6 +531,26 @@ func TestARightIsRenewedBeforeARequest(t *testing.T) {
 	}
 }
 
+// A request that may take longer than the others needs a right that lasts longer.
+func TestARightIsRenewedBeforeALongRequest(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[ledger.Kind]int32{ledger.Binding: 1, ledger.Create: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &countingStore{Store: journaltest.NewShared(359 * time.Second).Agent("a")}
+			j := open(t, ledger.NewBook(map[ledger.Kind]time.Duration{ledger.Binding: 5 * time.Minute}, store), "i")
+			defer j.End()
+			e := newCreate()
+			if e.Kind = kind; kind == ledger.Binding {
+				e.Origin = nil
+			}
+			check(t, "error", j.Do(t.Context(), e, func(context.Context) error {
+				check(t, "renewals before a "+string(kind), store.renewals.Load(), want)
+				return nil
+			}), nil)
+		})
+	}
+}
+
 // countingStore counts renewals, and fails them with an error.
 type countingStore struct {
 	journal.Store
