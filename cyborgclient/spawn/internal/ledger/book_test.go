@@ -473,3 +473,16 @@ func TestTheStoreForgetsAfterAnHour(t *testing.T) {
 		}
 	})
 }
+
+func TestRemovedARQsAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := ledger.NewBook(nil, nil)
+		j := open(t, b, "i")
+		j.Settle(j.Adopt(newARQ("1")), ledger.Undone, nil)
+		j.End()
+		check(t, "removed", b.Removed("1"), true)
+		time.Sleep(10 * time.Minute)
+		check(t, "removed ten minutes ago", b.Removed("1"), false)
+	})
+}

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -74,6 +75,8 @@ func TestADamagedRecordIsAnError(t *testing.T) {
 			j, err := b.Open(t.Context(), "i")
 			if !errors.Is(err, ledger.ErrStore) {
 				t.Errorf("%s: %v", damaged, err)
+				j.Leave()
+				continue
 			}
 			check(t, "effects", rows(j.Effects()), nil)
 			if b.Busy("i") {
@@ -642,4 +645,43 @@ func (silentJournal) Append(ctx context.Context, _ []byte) error {
 func (silentJournal) Clear(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// A change of the content of an effect is in the next record, and a record has each effect once.
+func TestChangesAreRecordedOnce(t *testing.T) {
+	t.Parallel()
+	store := journal.NewMemory()
+	j := open(t, ledger.NewBook(nil, store), "i")
+	e := newCreate()
+	_ = j.Do(t.Context(), e, answers(cyborgclient.ErrReplyLost))
+	check(t, "error", j.Record(t.Context()), nil)
+	for _, missing := range []int{5, 7} {
+		j.Change(e, func() { e.Origin.Missing = missing })
+	}
+	check(t, "error", j.Record(t.Context()), nil)
+	j.Leave()
+	held, err := store.Lock(t.Context(), "i")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last struct{ Effects []ledger.Effect }
+	check(t, "error", json.Unmarshal(held.Records()[2], &last), nil)
+	check(t, "effects of the last record", len(last.Effects), 1)
+	check(t, "missing", last.Effects[0].Origin.Missing, 7)
+	check(t, "records", len(held.Records()), 3)
+}
+
+func TestAHandoverEndsTheOperation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := journaltest.NewShared(time.Hour)
+		b := ledger.NewBook(nil, store.Agent("a"))
+		j := open(t, b, "i")
+		check(t, "error", j.HandOver(t.Context()), nil)
+		check(t, "busy", b.Busy("i"), false)
+		check(t, "time until another process has the right", elapsed(func() {
+			_, next := restart(t, store.Agent("b"))
+			next.End()
+		}), 0)
+	})
 }
