@@ -685,3 +685,52 @@ func TestAHandoverEndsTheOperation(t *testing.T) {
 		}), 0)
 	})
 }
+
+// The hour for which a late change is remembered does not begin again when a process that has read it is killed.
+func TestTheHourOfALateChangeEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := journaltest.NewShared(time.Hour)
+		j := open(t, ledger.NewBook(nil, store.Agent("a")), "i")
+		e := newClaim()
+		_ = j.Claim(t.Context(), e, on("a", 1), nil, answers(nil))
+		j.Release(t.Context(), e, at(1), ledger.Undone, answers(lost()))
+		j.End()
+		for _, want := range []*int{at(1), nil} {
+			time.Sleep(31 * time.Minute)
+			b, j := restart(t, store.Agent("b"))
+			check(t, "late change", b.LateChange("i"), want)
+			kill(store, "b")
+			j.End()
+		}
+	})
+}
+
+// An operation that goes on with a stored journal clears it at its end, and its ARQs are in use.
+func TestAStoredJournalIsContinued(t *testing.T) {
+	t.Parallel()
+	store := journal.NewMemory()
+	j := open(t, ledger.NewBook(nil, store), "i")
+	j.Adopt(newARQ("1"))
+	check(t, "error", j.Record(t.Context()), nil)
+	j.Leave()
+	b, next := restart(t, store)
+	u := newUnwinding(next, func(*ledger.Effect) error {
+		check(t, "in use", b.InUse("1"), true)
+		return nil
+	})
+	next.Undo(t.Context(), u.Unwinding)
+	check(t, "calls", u.calls, [][]string{{"arq 1"}})
+	next.End()
+	unfinished, err := store.Unfinished(t.Context())
+	check(t, "error", err, nil)
+	check(t, "unfinished", unfinished, nil)
+}
+
+func TestTheErrorOfARecordSaysWhichOne(t *testing.T) {
+	t.Parallel()
+	_, err := ledger.NewBook(nil, stored(t, intact, `{"mark":"later"}`)).Open(t.Context(), "i")
+	if got, want := fmt.Sprint(err), `the journal could not be written: instance i: record 2: unknown mark "later"`; got != want {
+		t.Errorf("got %s", got)
+	}
+}
