@@ -375,10 +375,10 @@ func TestUndoEndsWithItsContext(t *testing.T) {
 
 func TestUndoLooks(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *ledger.Journal) {
-		there, gone := j.Adopt(newARQ("there")), j.Adopt(newARQ("gone"))
-		mdevs := []*ledger.Effect{j.Adopt(newMdev("1")), j.Adopt(newMdev("2")), j.Adopt(newMdev("3"))}
 		lostClaim := newClaim()
 		_ = j.Claim(t.Context(), lostClaim, on("a", 1), nil, answers(lost()))
+		there, gone := j.Adopt(newARQ("there")), j.Adopt(newARQ("gone"))
+		mdevs := []*ledger.Effect{j.Adopt(newMdev("1")), j.Adopt(newMdev("2")), j.Adopt(newMdev("3"))}
 		u := newUnwinding(j, fails(errRemote, there, gone, mdevs[0], mdevs[1], mdevs[2]))
 		u.Undoers[ledger.Claim] = fakeUndoer{undo: func(context.Context, []*ledger.Effect) {}}
 		u.Patience = 0
@@ -393,9 +393,9 @@ func TestUndoLooks(t *testing.T) {
 		j.Undo(t.Context(), u.Unwinding)
 		check(t, "looked for", looked, []string{"there", "gone", "1", "2"})
 		check(t, "effects", rows(j.Effects()), []row{
+			{ledger.Claim, "i", ledger.Unknown},
 			{ledger.ARQ, "there", ledger.Left}, {ledger.ARQ, "gone", ledger.Unknown},
 			{ledger.Mdev, "1", ledger.Left}, {ledger.Mdev, "2", ledger.Unknown}, {ledger.Mdev, "3", ledger.Unknown},
-			{ledger.Claim, "i", ledger.Unknown},
 		})
 		for _, e := range j.Effects(ledger.ARQ, ledger.Mdev) {
 			check(t, "error", e.Err, errRemote)
