@@ -17,7 +17,10 @@ import (
 func TestOneOperationAtATime(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(context.Context, *site, spawn.Instance) error{
-		"run":             func(ctx context.Context, s *site, _ spawn.Instance) error { _, err := s.flow.Run(ctx, request("gpu")); return err },
+		"run": func(ctx context.Context, s *site, _ spawn.Instance) error {
+			_, err := s.flow.Run(ctx, request("gpu"))
+			return err
+		},
 		"release":         func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.Release(ctx, i.UUID) },
 		"release devices": func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
 		"delete":          func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.Delete(ctx, i) },
@@ -113,7 +116,6 @@ func TestTheStoreOfJournalsFails(t *testing.T) {
 		})
 	}
 }
-
 
 // count is how many requests of an operation the cloud has got.
 func (w *world) count(operation sim.OperationName) (n int) {

@@ -52,8 +52,8 @@ func (r *remover) undoers() map[ledger.Kind]ledger.Undoer {
 	return map[ledger.Kind]ledger.Undoer{
 		ledger.Claim: amounts, ledger.Part: amounts, ledger.Consumer: amounts,
 		ledger.Create: &createUndoer{remover: r, seen: map[string]int{}}, ledger.Listed: listedUndoer{r}, ledger.ARQ: arqUndoer{r},
-		ledger.Binding: bindingUndoer{r}, ledger.Mdev: mdevUndoer{r}, ledger.NovaMdev: novaMdevUndoer{r}, ledger.Guest: guestUndoer{r},
-		ledger.Program: regionUndoer{r},
+		ledger.Binding: noUndoer{r}, ledger.Mdev: mdevUndoer{r}, ledger.NovaMdev: novaMdevUndoer{r}, ledger.Guest: guestUndoer{r},
+		ledger.Program: regionUndoer{r}, ledger.Power: noUndoer{r},
 	}
 }
 
@@ -185,18 +185,18 @@ func (r *remover) takeMdev(e *ledger.Effect) {
 	}
 }
 
-// bindingUndoer leaves the bindings to the deletion of the ARQs, which unbinds them.
-type bindingUndoer struct{ *remover }
+// noUndoer is for what needs no request: bindings, which end with their ARQs, and the power state of a guest.
+type noUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
-func (u bindingUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
+func (u noUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
 	for _, e := range effects {
 		u.journal.Settle(e, ledger.Undone, nil)
 	}
 }
 
 // Look implements [ledger.Undoer].
-func (u bindingUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
+func (u noUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
 // unbindUndoer unbinds the ARQs of an instance, which are bound on another host next. It is tried once: an unbinding with an unknown
 // outcome might arrive after the next bind.

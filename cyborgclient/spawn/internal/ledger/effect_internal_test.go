@@ -67,7 +67,7 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("%s -> %s: panics %t, is %s since %v", from, to, panics, state, e.Changed())
 			}
 		}
-		if got, want := (&Effect{State: from}).Pending(), from != Refused && from != Undone; got != want {
+		if got, want := (&Effect{State: from}).Pending(), from != none && from != Refused && from != Undone; got != want {
 			t.Errorf("%s: Pending is %t", from, got)
 		}
 	}
@@ -126,7 +126,7 @@ func TestOutcome(t *testing.T) {
 	t.Parallel()
 	answer := func(status int) error { return fmt.Errorf("claim: %w", &placement.Error{Status: status}) }
 	const amounts, creates, bindings, others = 0, 1, 2, 3
-	groups := [][]Kind{amounts: {Claim, Part, Consumer}, creates: {Create}, bindings: {Binding}, others: {ARQ, Listed, Mdev, NovaMdev, Guest}}
+	groups := [][]Kind{amounts: {Claim, Part, Consumer}, creates: {Create, Program}, bindings: {Binding}, others: {ARQ, Listed, Mdev, NovaMdev, Guest, Power}}
 	for _, c := range []struct {
 		name string
 		err  error

@@ -93,7 +93,7 @@ func (e *Effect) check() error {
 		isARQ = true
 	case Create:
 		isCreate = true
-	case Listed, Binding, NovaMdev, Guest:
+	case Listed, Binding, NovaMdev, Guest, Program, Power:
 	default:
 		return fmt.Errorf("effect %d is of the unknown kind %q", e.Seq, e.Kind)
 	}

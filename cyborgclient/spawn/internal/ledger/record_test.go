@@ -135,7 +135,7 @@ func drawEffect(t *rapid.T) *ledger.Effect {
 	text := rapid.SampledFrom([]string{"i", "1", "é \"x\"\n", "世"})
 	e := &ledger.Effect{
 		Kind: rapid.SampledFrom([]ledger.Kind{
-			ledger.Claim, ledger.Part, ledger.Consumer, ledger.Create, ledger.ARQ, ledger.Listed, ledger.Binding, ledger.Mdev, ledger.NovaMdev, ledger.Guest,
+			ledger.Claim, ledger.Part, ledger.Consumer, ledger.Create, ledger.ARQ, ledger.Listed, ledger.Binding, ledger.Mdev, ledger.NovaMdev, ledger.Guest, ledger.Program, ledger.Power,
 		}).Draw(t, "kind"),
 		ID:    text.Draw(t, "id"),
 		Host:  rapid.SampledFrom([]string{"", "h"}).Draw(t, "host"),

@@ -151,7 +151,7 @@ func newUnwinding(j *ledger.Journal, answer func(e *ledger.Effect) error) *unwin
 		})
 	}
 	for _, kind := range []ledger.Kind{
-		ledger.Claim, ledger.Part, ledger.Consumer, ledger.Create, ledger.ARQ, ledger.Listed, ledger.Binding, ledger.Mdev, ledger.NovaMdev, ledger.Guest,
+		ledger.Claim, ledger.Part, ledger.Consumer, ledger.Create, ledger.ARQ, ledger.Listed, ledger.Binding, ledger.Mdev, ledger.NovaMdev, ledger.Guest, ledger.Program, ledger.Power,
 	} {
 		u.Undoers[kind] = u.fake
 	}
