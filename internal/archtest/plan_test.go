@@ -54,7 +54,7 @@ func novaHalf() []Package {
 			Others:  []string{gophercloud, libvirtxml},
 		},
 		{Pattern: "cyborgclient/spawn/internal/ledger", Ours: []string{"cyborgclient", "cyborgclient/spawn/internal/placement", "cyborgclient/spawn/journal"}},
-		{Pattern: "cyborgclient/spawn/journal", Others: []string{bbolt}},
+		{Pattern: "cyborgclient/spawn/journal", Ours: []string{"internal/boltfile"}, Others: []string{bbolt}},
 		{Pattern: "cyborgclient/spawn/journal/journaltest", Ours: []string{"cyborgclient/spawn/journal"}},
 		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/httpbounds", "internal/jsonread", "internal/session", "internal/terminal"}, Others: []string{gophercloud}},
 		{Pattern: "internal/session", Ours: []string{"internal/httpbounds", "internal/uuids"}, Others: []string{gophercloud, retryable}},
@@ -72,6 +72,7 @@ func foundations() []Package {
 	return []Package{
 		{Pattern: "sim", Ours: []string{"internal/strictjson"}},
 		{Pattern: "fault", Ours: []string{"internal/spelling", "internal/strictjson", "sim"}},
+		{Pattern: "internal/boltfile"}, // also the library's
 		{Pattern: "internal/collation", Ours: []string{"sim"}, Others: []string{xtext}, Never: inputOutput()},
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
 		{Pattern: "internal/osloconf", Never: inputOutput()},
@@ -88,7 +89,7 @@ func foundations() []Package {
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/pythonjson"},
 		{Pattern: "internal/schema"},
-		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
+		{Pattern: "internal/tables", Ours: []string{"internal/boltfile", "sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables", "internal/uuids"}},
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/collation", "internal/schema", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"fault", "internal/httpbounds", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},

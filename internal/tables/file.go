@@ -63,7 +63,7 @@ func OpenFile(path string, readOnly bool) (f *File, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s is not a state file: %w", sim.ErrRecords, path, err)
 	}
-	if err := checkMetas(path, db.Info().PageSize); err != nil {
+	if err := checkMetas(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("state file %s: %w", path, err), db.Close())
 	}
 	return &File{db}, nil

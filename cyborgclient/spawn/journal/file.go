@@ -15,6 +15,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/gocyborg/gocyborg/internal/boltfile"
 )
 
 // lockTimeout is how long Open waits, twice, for another process.
@@ -64,7 +66,7 @@ func open(path string) (*File, error) {
 	// The list of free pages is not stored: a damaged one would make bbolt write over pages in use.
 	db, err := openBolt(path, &bbolt.Options{NoFreelistSync: true})
 	if err != nil {
-		if found.transaction == firstTransaction && !errors.Is(err, ErrInUse) {
+		if found.transaction == boltfile.FirstTransaction && !errors.Is(err, ErrInUse) {
 			os.Truncate(path, 0) // what the full disk has of a new file would be taken for damage
 		}
 		return nil, err
@@ -83,13 +85,13 @@ func read(path string) (content, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return content{transaction: firstTransaction}, nil
+		return content{transaction: boltfile.FirstTransaction}, nil
 	case err != nil:
 		return content{}, err
 	case !info.Mode().IsRegular(): // opening one could wait for ever
 		return content{}, errors.New("not a regular file")
 	case info.Size() == 0:
-		return content{transaction: firstTransaction}, nil
+		return content{transaction: boltfile.FirstTransaction}, nil
 	}
 	var file *os.File
 	db, err := openBolt(path, &bbolt.Options{ReadOnly: true, OpenFile: func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
@@ -142,7 +144,7 @@ func (f *File) begin(transaction uint64) error {
 	if err == nil {
 		f.info, err = os.Stat(f.path)
 	}
-	if err != nil || now != firstTransaction {
+	if err != nil || now != boltfile.FirstTransaction {
 		return err
 	}
 	if err := syncDirectory(filepath.Dir(f.path)); err != nil {
