@@ -44,6 +44,8 @@ type hypervisor struct {
 	old   []byte            // the domain of a guest in rescue
 	named map[string]string // hosts by another name
 	line  *mortalLine       // of the process that calls; nil: it lives on
+
+	elsewhere spawn.Hypervisor // has the guests, in another process; nil: they are here
 }
 
 func newHypervisor(cloud *simcloud.Cloud) *hypervisor {

@@ -64,6 +64,10 @@ func (h definingHypervisor) RemoveMdev(ctx context.Context, i spawn.Instance, ar
 
 // creator is what creates the mediated devices of a spawn, nil where Cyborg's agent does.
 func (h *hypervisor) creator() spawn.MdevCreator {
+	if h.elsewhere != nil {
+		creator, _ := h.elsewhere.(spawn.MdevCreator)
+		return creator
+	}
 	if h.cloud.Model().Cyborg.MdevCreation == fakecyborg.MdevsByNova {
 		return definingHypervisor{mdevHypervisor{h}}
 	}
@@ -72,6 +76,9 @@ func (h *hypervisor) creator() spawn.MdevCreator {
 
 // spawns is the hypervisor of the operations.
 func (h *hypervisor) spawns() spawn.Hypervisor {
+	if h.elsewhere != nil {
+		return h.elsewhere
+	}
 	if h.creator() != nil {
 		return definingHypervisor{mdevHypervisor{h}}
 	}

@@ -36,25 +36,27 @@ func (s *site) agentProcess(t *testing.T, shared *journaltest.Shared, name strin
 	return line
 }
 
+// started returns a request with the hooks that start and destroy the guest.
+func started(s *site, req spawn.Request) spawn.Request {
+	req.Hooks.Mdevs = s.guests.creator()
+	req.Hooks.Start = func(ctx context.Context, r *spawn.Result) error {
+		i, guests := spawn.InstanceOf(req, r), s.guests.spawns()
+		if err := guests.Define(ctx, i, r.Domain); err != nil {
+			return err
+		}
+		return guests.Start(ctx, i)
+	}
+	req.Hooks.Destroy = func(ctx context.Context, r *spawn.Result) error {
+		i, guests := spawn.InstanceOf(req, r), s.guests.spawns()
+		return errors.Join(guests.Destroy(ctx, i), guests.Undefine(ctx, i))
+	}
+	return req
+}
+
 // recoverable are the operations that are recorded.
 func recoverable() []exercise {
 	recorded := []string{"delete", "delete with a port", "local delete", "shelve offload", "unshelve", "evacuate", "take over of a vGPU"}
 	list := slices.DeleteFunc(exercises(), func(e exercise) bool { return !slices.Contains(recorded, e.name) })
-	started := func(s *site, req spawn.Request) spawn.Request {
-		req.Hooks.Mdevs = s.guests.creator()
-		req.Hooks.Start = func(ctx context.Context, r *spawn.Result) error {
-			i := spawn.InstanceOf(req, r)
-			if err := s.guests.Define(ctx, i, r.Domain); err != nil {
-				return err
-			}
-			return s.guests.Start(ctx, i)
-		}
-		req.Hooks.Destroy = func(ctx context.Context, r *spawn.Result) error {
-			i := spawn.InstanceOf(req, r)
-			return errors.Join(s.guests.Destroy(ctx, i), s.guests.Undefine(ctx, i))
-		}
-		return req
-	}
 	deleted := func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Delete(ctx, *i) }
 	return append(list,
 		exercise{name: "spawn", launch: anInstance("mixed"), happened: deleted, done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
@@ -135,7 +137,7 @@ func (e exercise) dies(t *testing.T, first, second death, taker string, rules ..
 		named = s.recovered(t, d.calls == 0)
 	}
 	s.cloud.Faults().Clear()
-	e.judged(t, s, i, named)
+	e.judged(t, s, &i, named, func() error { return e.run(t.Context(), s, &i) })
 	return true
 }
 
@@ -162,8 +164,8 @@ func (s *site) recovered(t *testing.T, lives bool) (named []spawn.Leftover) {
 	return named
 }
 
-// judged checks that nothing leaks that is not named, and that the operation works.
-func (e exercise) judged(t *testing.T, s *site, i spawn.Instance, named []spawn.Leftover) {
+// judged checks that nothing leaks that is not named, and that the operation works when it is done again.
+func (e exercise) judged(t *testing.T, s *site, i *spawn.Instance, named []spawn.Leftover, do func() error) {
 	t.Helper()
 	unnamed := func() []simcloud.Leak {
 		return slices.DeleteFunc(s.cloud.Leaks(), func(leak simcloud.Leak) bool {
@@ -172,16 +174,16 @@ func (e exercise) judged(t *testing.T, s *site, i spawn.Instance, named []spawn.
 	}
 	leaks := unnamed()
 	if len(leaks) > 0 && e.settle != nil { // what became of the guest
-		settled(t, e.settle(s, i))
+		settled(t, e.settle(s, *i))
 		leaks = unnamed()
 	}
 	for _, leak := range leaks {
 		t.Errorf("not named: %v", leak)
 	}
-	if t.Failed() || e.odd || e.done(s, i) == nil {
+	if t.Failed() || e.odd || e.done(s, *i) == nil {
 		return
 	}
-	again := e.run(t.Context(), s, &i)
+	again := do()
 	if _, at, found := strings.Cut(fmt.Sprint(again), "the instance has a guest on host "); found && errors.Is(again, spawn.ErrRequest) {
 		i.Host, _, _ = strings.Cut(at, ",")
 		again = nil
@@ -190,7 +192,7 @@ func (e exercise) judged(t *testing.T, s *site, i spawn.Instance, named []spawn.
 		t.Errorf("again: %v", again)
 		return
 	}
-	if wrong := e.done(s, i); wrong != nil {
+	if wrong := e.done(s, *i); wrong != nil {
 		t.Error(wrong)
 	}
 }
