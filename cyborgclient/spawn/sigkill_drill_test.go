@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,11 +44,13 @@ const agentVariable = "GOCYBORG_TEST_AGENT"
 type agentTask struct {
 	Exercise string
 	Recovers bool
-	Instance spawn.Instance
-	Socket   string // of the cloud, its guests and this protocol
-	Dir      string // of the journal files
-	Endpoint string
-	Now      time.Time
+	// CreatesMdevs says that the hypervisor defines mediated devices.
+	CreatesMdevs bool
+	Instance     spawn.Instance
+	Socket       string // of the cloud, its guests and this protocol
+	Dir          string // of the journal files
+	Endpoint     string
+	Now          time.Time
 }
 
 // agentReport is how an operation or a recovery has ended.
@@ -75,7 +78,7 @@ type guestAnswer struct {
 
 // The paths of the protocol. Other ones are the cloud's.
 const (
-	beginPath  = "/agent/begin"  // the calls that follow count
+	beginPath  = "/agent/begin"  // the calls that follow count, until a report
 	reportPath = "/agent/report" // the answer is whether to run the operation again
 	guestsPath = "/agent/guests/"
 )
@@ -103,6 +106,7 @@ func (task agentTask) run(t *testing.T) {
 	another := sync.OnceValue(func() *site { return task.site(t, line, "journal of the compute side") })
 	list := killable(func(context.Context) (*spawn.Flow, error) { return another().flow, nil })
 	e := list[slices.IndexFunc(list, func(e exercise) bool { return e.name == task.Exercise })]
+	line.post(t, beginPath, nil, nil)
 	if task.Recovers {
 		var named []spawn.Leftover
 		if e.name == handoverToAnother {
@@ -112,8 +116,6 @@ func (task agentTask) run(t *testing.T) {
 		if !line.report(t, agentReport{Instance: task.Instance, Named: named}) {
 			return
 		}
-	} else {
-		line.post(t, beginPath, nil, nil)
 	}
 	i := task.Instance
 	report := agentReport{Instance: i}
@@ -134,7 +136,10 @@ func (task agentTask) site(t *testing.T, line socketLine, name string) *site {
 	}
 	settled(t, err)
 	t.Cleanup(func() { store.Close() })
-	guests := &remoteGuests{line}
+	var guests spawn.Hypervisor = &remoteGuests{line}
+	if task.CreatesMdevs {
+		guests = &remoteMdevs{&remoteGuests{line}}
+	}
 	flow, err := spawn.NewFromProvider(task.provider(t, line, "admin", "admin"),
 		spawn.WithServiceProvider(task.provider(t, line, "nova", "service")), spawn.WithJournal(store), spawn.WithHypervisor(guests),
 		spawn.WithConfig(spawn.Config{PlacementOrder: true, ExclusiveProject: true}))
@@ -212,7 +217,7 @@ func (l socketLine) report(t *testing.T, r agentReport) (again bool) {
 type remoteGuests struct{ line socketLine }
 
 func (r *remoteGuests) call(name string, call guestCall) (answer guestAnswer, err error) {
-	if err := r.line.send(guestsPath+name, call, &answer); err != nil {
+	if err := r.line.send(guestsPath+url.PathEscape(name), call, &answer); err != nil {
 		return answer, err
 	}
 	switch {
@@ -257,6 +262,21 @@ func (r *remoteGuests) Undefine(_ context.Context, i spawn.Instance) error {
 	return r.do("undefine", i)
 }
 
+// remoteMdevs is a hypervisor that defines mediated devices, too.
+type remoteMdevs struct{ *remoteGuests }
+
+// CreateMdev implements spawn.MdevCreator.
+func (r remoteMdevs) CreateMdev(_ context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	_, err := r.call("create mdev", guestCall{Instance: i, ARQ: arq})
+	return err
+}
+
+// RemoveMdev implements spawn.MdevRemover.
+func (r remoteMdevs) RemoveMdev(_ context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
+	_, err := r.call("remove mdev", guestCall{Instance: i, ARQ: arq})
+	return err
+}
+
 const handoverToAnother = "handover to another process"
 
 // killable are the operations that are recorded, as a process of an agent runs them. The compute side of a handover has a journal of
@@ -265,6 +285,10 @@ func killable(compute func(context.Context) (*spawn.Flow, error)) []exercise {
 	list := recoverable()
 	for n, e := range list {
 		switch e.name {
+		case "spawn", "delete", "shelve offload", "unshelve": // and with mediated devices that the hypervisor defines
+			defined := e
+			defined.name, defined.model = e.name+" of a vGPU that Nova creates", novaMdevModel
+			list = append(list, defined)
 		case "local delete": // the process that has the guests removes its guest
 			list[n].run = func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.LocalDelete(ctx, *i) }
 			list[n].done = func(s *site, i spawn.Instance) error {
@@ -328,6 +352,9 @@ func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
 			report.Err = "report: " + err.Error()
 		}
+		f.mu.Lock()
+		f.armed = false
+		f.mu.Unlock()
 		f.reports <- report
 		json.NewEncoder(w).Encode(<-f.again)
 	case strings.HasPrefix(r.URL.Path, guestsPath):
@@ -353,6 +380,10 @@ func (f *fleet) guest(ctx context.Context, name string, call guestCall) (answer 
 		answer.Domain, answer.IsRunning, err = guests.Domain(ctx, i)
 	case "define":
 		err = guests.Define(ctx, i, call.Domain)
+	case "create mdev":
+		err = guests.creator().CreateMdev(ctx, i, call.ARQ)
+	case "remove mdev":
+		err = guests.creator().(spawn.MdevRemover).RemoveMdev(ctx, i, call.ARQ)
 	default:
 		err = map[string]func(context.Context, spawn.Instance) error{
 			"start": guests.Start, "shutdown": guests.Shutdown, "destroy": guests.Destroy, "undefine": guests.Undefine,
@@ -410,7 +441,7 @@ func (f *fleet) run(t *testing.T, task agentTask, at death) (report agentReport,
 			f.mu.Lock()
 			isKilled := f.isDead
 			f.mu.Unlock()
-			if !isKilled {
+			if !isKilled || err == nil || err.Error() != "signal: killed" {
 				t.Fatalf("the process: %v\n%s", err, out.String())
 			}
 			return agentReport{}, true
@@ -435,7 +466,19 @@ func (f *fleet) run(t *testing.T, task agentTask, at death) (report agentReport,
 type ordeal struct {
 	exercise
 	at     death
+	then   death // of the process that recovers; none: it ends
 	damage func(t *testing.T, path string, random *rand.Rand) (isDamaged bool)
+}
+
+func (o ordeal) String() string {
+	name := fmt.Sprintf("%s/%s", o.name, o.at)
+	if o.damage != nil {
+		name += ", the file is changed"
+	}
+	if o.then.calls > 0 {
+		name += fmt.Sprintf(", then %s", o.then)
+	}
+	return name
 }
 
 // killed runs the operation in a process that is killed, and lets another one recover it from the file. It returns the number of calls
@@ -451,7 +494,7 @@ func (o ordeal) killed(t *testing.T) (calls int) {
 	s.cloud.CheckNoLeaks(t)
 	dir := t.TempDir()
 	f := newFleet(t, s, dir)
-	task := agentTask{Exercise: o.name, Instance: i, Socket: f.socket, Dir: dir, Endpoint: s.cloud.URL(), Now: time.Now()}
+	task := agentTask{Exercise: o.name, Instance: i, Socket: f.socket, Dir: dir, Endpoint: s.cloud.URL(), Now: time.Now(), CreatesMdevs: s.guests.creator() != nil}
 	report, isKilled, end := f.run(t, task, o.at)
 	if !isKilled {
 		end(false)
@@ -467,7 +510,14 @@ func (o ordeal) killed(t *testing.T) (calls int) {
 	if o.damage != nil {
 		o.damaged(t, f, task)
 	}
-	report, _, end = f.run(t, task, death{})
+	isKilled = false
+	if o.then.calls > 0 {
+		report, isKilled, end = f.run(t, task, o.then)
+	}
+	if o.then.calls == 0 || isKilled {
+		task.Now = task.Now.Add(10 * time.Minute)
+		report, _, end = f.run(t, task, death{})
+	}
 	if report.IsDamaged {
 		t.Error(report.Err)
 		end(false)
@@ -628,9 +678,12 @@ func usedPages(t *testing.T, file []byte) map[int]bool {
 // killWorkers is how many processes are killed side by side: they wait for each other and for the disk.
 const killWorkers = 4
 
+// killPairs is how many processes that recover are killed, too.
+const killPairs = 500
+
 // TestDrillSIGKILL kills the process of an agent with a journal file before and after each request and each call of the hypervisor of
 // each recorded operation. The next process opens the file, and undoes or finishes what was begun. Ten files are torn in between as an
-// interrupted transaction does, and ten have a page that is damaged.
+// interrupted transaction does, and ten have a page that is damaged. Of some the process that recovers is killed, too.
 func TestDrillSIGKILL(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
@@ -642,12 +695,19 @@ func TestDrillSIGKILL(t *testing.T) {
 			ordeals = append(ordeals, ordeal{exercise: e, at: death{n + 1, true}}, ordeal{exercise: e, at: death{n + 1, false}})
 		}
 	}
+	single := ordeals
 	for n := range 20 {
-		o := ordeals[n*len(ordeals)/20]
+		o := single[n*len(single)/20]
 		o.damage = torn
 		if n%2 == 1 {
 			o.damage = garbage
 		}
+		ordeals = append(ordeals, o)
+	}
+	for n := range killPairs {
+		random := rand.New(rand.NewPCG(uint64(n), 52))
+		o := single[random.IntN(len(single))]
+		o.then = death{1 + random.IntN(12), random.IntN(2) == 0}
 		ordeals = append(ordeals, o)
 	}
 	work := make(chan ordeal)
@@ -655,8 +715,7 @@ func TestDrillSIGKILL(t *testing.T) {
 	for range killWorkers {
 		workers.Go(func() {
 			for o := range work {
-				name := map[bool]string{true: "with a changed file/"}[o.damage != nil]
-				t.Run(fmt.Sprintf("%s/%s%s", o.name, name, o.at), func(t *testing.T) {
+				t.Run(o.String(), func(t *testing.T) {
 					if calls := o.killed(t); calls > 0 {
 						t.Errorf("it ended after %d calls", calls)
 					}
