@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -320,9 +321,10 @@ type fleet struct {
 	mu      sync.Mutex
 	process *exec.Cmd
 	isDead  bool // the process was killed
-	at      death
+	at      moment
 	armed   bool
-	calls   int // since the operation began
+	calls   int    // since the operation began
+	late    func() // serves the request that the process was killed before
 	reports chan agentReport
 	again   chan bool
 }
@@ -367,7 +369,16 @@ func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			json.NewEncoder(w).Encode(f.guest(r.Context(), strings.TrimPrefix(r.URL.Path, guestsPath), call))
 		})
 	default:
-		f.call(func() { f.site.cloud.Handler().ServeHTTP(w, r) })
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		serve := func(w http.ResponseWriter) {
+			sent := r.Clone(context.Background())
+			sent.Body = io.NopCloser(bytes.NewReader(body))
+			f.site.cloud.Handler().ServeHTTP(w, sent)
+		}
+		f.callOr(func() { serve(w) }, func() { serve(httptest.NewRecorder()) })
 	}
 }
 
@@ -396,7 +407,10 @@ func (f *fleet) guest(ctx context.Context, name string, call guestCall) (answer 
 }
 
 // call serves a request or a call of the hypervisor, one at a time. The process is killed before or after it, and gets no answer.
-func (f *fleet) call(serve func()) {
+func (f *fleet) call(serve func()) { f.callOr(serve, nil) }
+
+// callOr is call for a request that may arrive late, after the process that sent it was killed.
+func (f *fleet) callOr(serve, late func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.isDead {
@@ -406,19 +420,31 @@ func (f *fleet) call(serve func()) {
 	if f.armed {
 		f.calls++
 		isLast = f.calls == f.at.calls
+		if f.calls == f.at.late && f.late != nil {
+			f.late()
+		}
 	}
 	if !isLast || !f.at.before {
 		serve()
 	}
 	if isLast {
+		if f.late = nil; f.at.before {
+			f.late = late
+		}
 		f.isDead = true
 		f.process.Process.Signal(syscall.SIGKILL)
 		panic(http.ErrAbortHandler)
 	}
 }
 
+// moment is when a process is killed, and when a late request arrives.
+type moment struct {
+	death
+	late int // before this call; 0: never
+}
+
 // run runs a process until its next report, or until it is killed. End ends it.
-func (f *fleet) run(t *testing.T, task agentTask, at death) (report agentReport, isKilled bool, end func(again bool) agentReport) {
+func (f *fleet) run(t *testing.T, task agentTask, at moment) (report agentReport, isKilled bool, end func(again bool) agentReport) {
 	t.Helper()
 	data, err := json.Marshal(task)
 	settled(t, err)
@@ -467,6 +493,7 @@ type ordeal struct {
 	exercise
 	at     death
 	then   death // of the process that recovers; none: it ends
+	late   int   // the call of the process that recovers before which the request arrives that the first one was killed before; 0: it is lost
 	damage func(t *testing.T, path string, random *rand.Rand) (isDamaged bool)
 }
 
@@ -474,6 +501,9 @@ func (o ordeal) String() string {
 	name := fmt.Sprintf("%s/%s", o.name, o.at)
 	if o.damage != nil {
 		name += ", the file is changed"
+	}
+	if o.late > 0 {
+		name += fmt.Sprintf(", it arrives before call %d", o.late)
 	}
 	if o.then.calls > 0 {
 		name += fmt.Sprintf(", then %s", o.then)
@@ -495,7 +525,7 @@ func (o ordeal) killed(t *testing.T) (calls int) {
 	dir := t.TempDir()
 	f := newFleet(t, s, dir)
 	task := agentTask{Exercise: o.name, Instance: i, Socket: f.socket, Dir: dir, Endpoint: s.cloud.URL(), Now: time.Now(), CreatesMdevs: s.guests.creator() != nil}
-	report, isKilled, end := f.run(t, task, o.at)
+	report, isKilled, end := f.run(t, task, moment{death: o.at})
 	if !isKilled {
 		end(false)
 		if report.Err != "" {
@@ -512,11 +542,11 @@ func (o ordeal) killed(t *testing.T) (calls int) {
 	}
 	isKilled = false
 	if o.then.calls > 0 {
-		report, isKilled, end = f.run(t, task, o.then)
+		report, isKilled, end = f.run(t, task, moment{death: o.then})
 	}
 	if o.then.calls == 0 || isKilled {
 		task.Now = task.Now.Add(10 * time.Minute)
-		report, _, end = f.run(t, task, death{})
+		report, _, end = f.run(t, task, moment{late: o.late})
 	}
 	if report.IsDamaged {
 		t.Error(report.Err)
@@ -573,7 +603,7 @@ func (o ordeal) damaged(t *testing.T, f *fleet, task agentTask) {
 	before, err := os.ReadFile(path)
 	settled(t, err)
 	f.site.cloud.ForgetRequests()
-	report, _, end := f.run(t, task, death{})
+	report, _, end := f.run(t, task, moment{})
 	end(false)
 	if !report.IsDamaged {
 		t.Errorf("a damaged file was recovered: %+v", report)
@@ -683,7 +713,8 @@ const killPairs = 500
 
 // TestDrillSIGKILL kills the process of an agent with a journal file before and after each request and each call of the hypervisor of
 // each recorded operation. The next process opens the file, and undoes or finishes what was begun. Ten files are torn in between as an
-// interrupted transaction does, and ten have a page that is damaged. Of some the process that recovers is killed, too.
+// interrupted transaction does, and ten have a page that is damaged. Of some the request arrives
+// after the death, or the process that recovers is killed, too.
 func TestDrillSIGKILL(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
@@ -703,6 +734,12 @@ func TestDrillSIGKILL(t *testing.T) {
 			o.damage = garbage
 		}
 		ordeals = append(ordeals, o)
+	}
+	for n, o := range single {
+		if o.at.before {
+			o.late = 1 + n/2%5
+			ordeals = append(ordeals, o)
+		}
 	}
 	for n := range killPairs {
 		random := rand.New(rand.NewPCG(uint64(n), 52))
