@@ -124,7 +124,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestMetas damages each of the meta pages, one of which has the last change.
+// TestMetas damages each of the two meta pages: the newer one has the last change.
 func TestMetas(t *testing.T) {
 	file, _ := write(t, rand.New(rand.NewPCG(3, 4)))
 	page := func(data []byte, i int) []byte { return data[i*pageSize : (i+1)*pageSize] }
