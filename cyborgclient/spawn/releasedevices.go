@@ -54,7 +54,7 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 			return r.cleanUp(ctx, cause, func(*ledger.Effect) bool { return false })
 		}
 		rest := placement.WithoutMemory(placement.Without(held, devices))
-		part := r.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: instance, Amount: &ledger.Amount{Added: placement.Subtract(held, rest)}})
+		part := r.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: instance, Amount: &ledger.Amount{Before: rest, Added: placement.Subtract(held, rest)}})
 		r.takeARQs(arqs)
 		for _, e := range r.journal.Effects(ledger.ARQ) {
 			r.journal.Change(e, func() { e.Holds = []int{part.Seq} })
