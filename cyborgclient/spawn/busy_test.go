@@ -1,13 +1,20 @@
 package spawn_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal/journaltest"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
@@ -125,4 +132,54 @@ func (w *world) count(operation sim.OperationName) (n int) {
 		}
 	}
 	return n
+}
+
+// recordedStore keeps what is appended.
+type recordedStore struct {
+	journal.Store
+	records *bytes.Buffer
+}
+
+// Lock implements journal.Store.
+func (s recordedStore) Lock(ctx context.Context, instance string) (journal.Journal, error) {
+	j, err := s.Store.Lock(ctx, instance)
+	return recordedJournal{j, s.records}, err
+}
+
+type recordedJournal struct {
+	journal.Journal
+	records *bytes.Buffer
+}
+
+// Append implements journal.Journal.
+func (j recordedJournal) Append(ctx context.Context, record []byte) error {
+	j.records.Write(record)
+	return j.Journal.Append(ctx, record)
+}
+
+// A journal is a file that stays: errors in it quote no token.
+func TestTheJournalHasNoToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		var text bytes.Buffer
+		service, err := w.cloud.ServiceToken(t.Context())
+		settled(t, err)
+		provider := w.cloud.Provider(t)
+		next := provider.HTTPClient.Transport
+		provider.HTTPClient.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodGet || !strings.Contains(req.URL.Path, "/accelerator/") {
+				return next.RoundTrip(req)
+			}
+			return answer(req, http.StatusInternalServerError, fmt.Sprint(req.Header)), nil // as a debugging proxy
+		})
+		w.connect(t, provider, spawn.WithJournal(recordedStore{journal.NewMemory(), &text}))
+		_, err = w.flow.Run(t.Context(), request("gpu"))
+		if !errors.Is(err, cyborgclient.ErrReplyLost) {
+			t.Errorf("got %v, want ErrReplyLost", err)
+		}
+		if text.Len() == 0 || strings.Contains(text.String(), service) || strings.Contains(text.String(), provider.Token()) {
+			t.Errorf("the journal quotes a token, or nothing:\n%s", text.String())
+		}
+	})
 }
