@@ -170,7 +170,7 @@ func (u mdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 // Look implements [ledger.Undoer]: no read shows a definition.
 func (u mdevUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// takeARQs adds the ARQs that the instance has, with the definitions of their mediated devices. Those of an earlier try stand already.
+// takeARQs adds the ARQs that the instance has, with the definitions of their mediated devices, except ARQs that an earlier try has added.
 func (r *remover) takeARQs(arqs []cyborgclient.ARQ) {
 	for _, arq := range arqs {
 		if known := r.journal.Find(ledger.ARQ, arq.UUID); known != nil && known.Pending() {

@@ -101,13 +101,6 @@ func restart(t testing.TB, store journal.Store) (*ledger.Book, *ledger.Journal) 
 	return b, open(t, b, "i")
 }
 
-// isPanic reports whether a function panics.
-func isPanic(f func()) (panics bool) {
-	defer func() { panics = recover() != nil }()
-	f()
-	return false
-}
-
 // fakeUndoer removes effects as its functions say; without them at once.
 type fakeUndoer struct {
 	undo func(ctx context.Context, effects []*ledger.Effect)
