@@ -223,6 +223,7 @@ func TestALostCreateLeavesBoundARQs(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{})
+				first := w.spawned(t, request("gpu")) // by another agent
 				w.through(t, alone, func(next http.RoundTripper) http.RoundTripper {
 					ofAll := &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
 						return bytes.ReplaceAll(body, []byte(`"state":"Bound"`), []byte(`"state":"`+state+`"`))
@@ -234,7 +235,6 @@ func TestALostCreateLeavesBoundARQs(t *testing.T) {
 						return ofAll.RoundTrip(req)
 					})
 				})
-				first := w.spawned(t, request("gpu"))
 				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop})
 				req := request("gpu")
 				req.Instance = secondInstance
