@@ -124,6 +124,27 @@ func TestTheStoreOfJournalsFails(t *testing.T) {
 	}
 }
 
+// A spawn whose end could not be recorded is no success: the next process would undo it.
+func TestTheEndOfASpawnIsRecorded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		shared := journaltest.NewShared(leaseTime)
+		w.connect(t, w.cloud.Provider(t), spawn.WithJournal(shared.Agent("agent")))
+		a := w.begin(t, instance)
+		settled(t, walk(t.Context(), a.Match, a.Bind, a.WaitBound))
+		shared.Fail(errors.New("no space left on device"))
+		if err := a.Compose(t.Context()); !errors.Is(err, spawn.ErrJournal) {
+			t.Errorf("got %v, want ErrJournal", err)
+		}
+		shared.Fail(nil)
+		if _, left := a.Unwind(t.Context()); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
 // count is how many requests of an operation the cloud has got.
 func (w *world) count(operation sim.OperationName) (n int) {
 	for _, r := range w.cloud.Requests() {

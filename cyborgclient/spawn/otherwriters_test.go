@@ -99,6 +99,28 @@ func TestUnwindLeavesAnAllocationThatWasReplaced(t *testing.T) {
 	})
 }
 
+// An allocation to which another client has added since it was read is not deleted.
+func TestADeletionLeavesAnAllocationThatHasGrown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.launchOn(t, "cn0", spawn.Request{Instance: instance, Flavor: plainFlavor()})
+		var held []string
+		s.guests.hook = func(int) {
+			if held == nil && s.guests.calls[len(s.guests.calls)-1] == "destroy" {
+				more := placementsim.Allocation{Consumer: instance, Provider: s.cloud.ProviderUUID("cn1"), Class: "VCPU", Used: 1}
+				s.write(t, append(s.cloud.Placement.Allocations(), more))
+				held = s.held(instance)
+			}
+		}
+		err := s.ops.Delete(t.Context(), i)
+		wantKinds(t, leftovers(err), spawn.LeftoverAllocation)
+		if now := s.held(instance); len(certainlyLeft(err)) > 0 || len(now) == 0 || !slices.Equal(held, now) {
+			t.Errorf("%v; it held %v, now %v", err, held, now)
+		}
+	})
+}
+
 // moveTo writes the resources of a host that the instance holds as those of another one, as a
 // migration does.
 func (w *world) moveTo(t *testing.T, from, to string) {

@@ -238,3 +238,60 @@ func TestRecoverAfterTwoCrashes(t *testing.T) {
 		})
 	}
 }
+
+// diesAtStart runs an operation in a process that dies at the given call after the guest was defined: the first is its start. What
+// the process does afterwards reaches nobody.
+func (s *site) diesAtStart(t *testing.T, shared *journaltest.Shared, calls int64, run func(context.Context, *site) error) {
+	t.Helper()
+	line := s.agentProcess(t, shared, "first", false, 0, false)
+	s.guests.hook = func(int) {
+		if s.guests.calls[len(s.guests.calls)-1] == "start" && !line.dead.Load() {
+			line.left.Store(calls)
+		}
+	}
+	if err := run(t.Context(), s); err == nil || !line.dead.Load() {
+		t.Errorf("got %v of a process that died", err)
+	}
+	s.guests.hook, s.guests.line = nil, nil
+}
+
+// A process dies before it has given up the host from which it has evacuated an instance. The guest stays on the new one.
+func TestRecoverFinishesWhatWasCommitted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.launchOn(t, "cn0", request("gpu"))
+		s.loseHost(t, i.Host)
+		shared := journaltest.NewShared(leaseTime)
+		s.diesAtStart(t, shared, 2, func(ctx context.Context, s *site) error {
+			_, err := s.ops.Evacuate(ctx, i, spawn.MoveOpts{Order: onHost(s.world, "cn1")})
+			return err
+		})
+		s.agentProcess(t, shared, "second", false, 0, false)
+		time.Sleep(leaseTime + time.Second)
+		if named := s.recovered(t, true); len(named) > 0 {
+			t.Errorf("named: %v", named)
+		}
+		delete(s.guests.saved, placeOf(i)) // as nova-compute removes an evacuated guest
+		s.checkMoved(t, i, &spawn.Result{Host: "cn1"}, "cn1")
+	})
+}
+
+// Without a hypervisor the guest of a spawn that was not committed stays, with its devices.
+func TestRecoverLeavesAGuestItsDevices(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		shared := journaltest.NewShared(leaseTime)
+		list := recoverable()
+		e := list[slices.IndexFunc(list, func(e exercise) bool { return e.name == "spawn" })]
+		i := spawn.Instance{UUID: instance}
+		s.diesAtStart(t, shared, 1, func(ctx context.Context, s *site) error { return e.run(ctx, s, &i) })
+		s.connect(t, s.cloud.Provider(t), spawn.WithJournal(shared.Agent("second")))
+		time.Sleep(leaseTime + time.Second)
+		kinds := kindsOf(s.recovered(t, true))
+		if arqs := len(s.arqs(t, i)); arqs == 0 || kinds[spawn.LeftoverGuest] != 1 || kinds[spawn.LeftoverARQ] != arqs || kinds[spawn.LeftoverAllocation] != 1 {
+			t.Errorf("named %v, want the guest, the allocation and %d ARQs", kinds, arqs)
+		}
+	})
+}
