@@ -139,7 +139,7 @@ func TestTheEndOfASpawnIsRecorded(t *testing.T) {
 		}
 		shared.Fail(nil)
 		if _, left := a.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("remains: %v", left)
 		}
 		w.cloud.CheckNoLeaks(t)
 	})
