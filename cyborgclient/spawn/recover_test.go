@@ -240,7 +240,7 @@ func TestRecoverAfterTwoCrashes(t *testing.T) {
 }
 
 // diesAtStart runs an operation in a process that dies at the given call after the guest was defined: the first is its start. What
-// the process does afterwards reaches nobody.
+// the process does afterwards has no effect.
 func (s *site) diesAtStart(t *testing.T, shared *journaltest.Shared, calls int64, run func(context.Context, *site) error) {
 	t.Helper()
 	line := s.agentProcess(t, shared, "first", false, 0, false)
