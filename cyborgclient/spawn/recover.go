@@ -79,37 +79,46 @@ func (f *Flow) Recover(ctx context.Context) (*Recovery, error) {
 	if err != nil {
 		return r, fmt.Errorf("spawn: recover: %w", err)
 	}
-	for _, instance := range instances {
-		journal, err := f.book.Open(ctx, instance)
-		if err != nil {
-			r.add(Recovered{Instance: instance, Err: err})
-			continue
-		}
-		f.recoverOne(ctx, r, journal)
+	r.operations = make([]Recovered, len(instances))
+	slots := make(chan struct{}, recoveredAtOnce)
+	var first sync.WaitGroup
+	for n, instance := range instances {
+		slots <- struct{}{}
+		first.Go(func() {
+			defer func() { <-slots }()
+			f.recoverOne(ctx, r, n, instance)
+		})
 	}
+	first.Wait()
 	return r, nil
 }
 
-func (r *Recovery) add(o Recovered) (n int) {
+// recoveredAtOnce is how many operations are recovered at the same time: a service that is down takes long to answer for each.
+const recoveredAtOnce = 16
+
+func (r *Recovery) set(n int, o Recovered) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.operations = append(r.operations, o)
-	return len(r.operations) - 1
+	r.operations[n] = o
 }
 
 // recoverOne undoes or finishes an operation once, and goes on in the background.
-func (f *Flow) recoverOne(ctx context.Context, r *Recovery, journal *ledger.Journal) {
-	switch journal.Mark() {
-	case ledger.HandedOver:
-		r.add(Recovered{Instance: journal.Instance, HandedOver: true})
+func (f *Flow) recoverOne(ctx context.Context, r *Recovery, n int, instance string) {
+	journal, err := f.book.Open(ctx, instance)
+	switch {
+	case err != nil:
+		r.set(n, Recovered{Instance: instance, Err: err})
+		return
+	case journal.Mark() == ledger.HandedOver:
+		r.set(n, Recovered{Instance: instance, HandedOver: true})
 		journal.Leave()
 		return
-	case ledger.Ended:
+	case journal.Mark() == ledger.Ended:
 		journal.Continue()
 	}
 	m := f.recovering(journal)
 	m.recover(ctx, 0)
-	n := r.add(m.recovered())
+	r.set(n, m.recovered())
 	if len(leftoversOf(journal)) == 0 {
 		journal.End()
 		return
@@ -119,9 +128,7 @@ func (f *Flow) recoverOne(ctx context.Context, r *Recovery, journal *ledger.Jour
 	r.running.Go(func() {
 		defer cancel()
 		m.recover(ctx, m.patience())
-		r.mu.Lock()
-		r.operations[n] = m.recovered()
-		r.mu.Unlock()
+		r.set(n, m.recovered())
 		journal.End()
 	})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrStore is matched by errors of the store of journals. Nothing new is begun then.
-var ErrStore = errors.New("the journal could not be written")
+var ErrStore = errors.New("the journal of the operation failed")
 
 // record is what one entry of a stored journal says. Effects that changed since the last one are in it.
 type record struct {

@@ -730,7 +730,7 @@ func TestAStoredJournalIsContinued(t *testing.T) {
 func TestTheErrorOfARecordSaysWhichOne(t *testing.T) {
 	t.Parallel()
 	_, err := ledger.NewBook(nil, stored(t, intact, `{"mark":"later"}`)).Open(t.Context(), "i")
-	if got, want := fmt.Sprint(err), `the journal could not be written: instance i: record 2: unknown mark "later"`; got != want {
+	if got, want := fmt.Sprint(err), `the journal of the operation failed: instance i: record 2: unknown mark "later"`; got != want {
 		t.Errorf("got %s", got)
 	}
 }
