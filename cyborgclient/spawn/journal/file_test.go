@@ -133,12 +133,14 @@ func TestOpenBegun(t *testing.T) {
 	}
 }
 
-func TestOpenWithoutPermission(t *testing.T) {
-	if os.Getuid() <= 0 {
-		t.Skip("permissions do not bind root")
-	}
+func TestOpenPermissionDenied(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	closeFile(t, open(t, path))
+	check(t, os.Chmod(path, 0))
+	if f, err := os.Open(path); err == nil {
+		check(t, f.Close())
+		t.Skip("the superuser may read everything")
+	}
 	for _, mode := range []os.FileMode{0o000, 0o400} {
 		check(t, os.Chmod(path, mode))
 		if _, err := journal.Open(path); !errors.Is(err, os.ErrPermission) || strings.Count(err.Error(), path) != 1 {

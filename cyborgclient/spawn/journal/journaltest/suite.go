@@ -478,9 +478,9 @@ func testLease(t *testing.T, s Subject) {
 	stores := s.stores(t)
 	store, other := stores[0], stores[len(stores)-1]
 	old := lock(t, store, "i")
-	if old.Until().IsZero() {
+	if old.Until().IsZero() { // the store has no leases
 		old.Release()
-		t.Skip("the store has no leases")
+		return
 	}
 	add(t, old, "a")
 	if err := old.Renew(t.Context()); err != nil {
