@@ -29,7 +29,7 @@ func placeOf(i spawn.Instance) place { return place{i.UUID, i.Host} }
 // libvirt's requirement that a mediated device exists when its guest starts.
 // It registers the guest in the cloud with the domain of its present host.
 type hypervisor struct {
-	mu    sync.Mutex
+	mu    *sync.Mutex // of all processes that call
 	cloud *simcloud.Cloud
 	saved map[place]string
 	runs  map[place]string  // the domain that a guest was started with
@@ -50,7 +50,7 @@ type hypervisor struct {
 
 func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
 	return &hypervisor{
-		cloud: cloud, saved: map[place]string{}, runs: map[place]string{}, home: map[string]string{},
+		mu: new(sync.Mutex), cloud: cloud, saved: map[place]string{}, runs: map[place]string{}, home: map[string]string{},
 		down: map[string]bool{}, own: map[string]bool{}, fail: map[string]int{},
 	}
 }

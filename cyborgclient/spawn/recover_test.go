@@ -27,7 +27,10 @@ func (s *site) agentProcess(t *testing.T, shared *journaltest.Shared, name strin
 	line := &mortalLine{next: s.cloud.Transport(), died: func() { shared.Kill(name) }}
 	line.left.Store(int64(calls))
 	line.before.Store(before)
-	s.guests.line = line
+	s.guests.mu.Lock()
+	guests := *s.guests // as this process calls it: one that died calls it no longer
+	s.guests.mu.Unlock()
+	guests.line, s.guests = line, &guests
 	admin, nova := s.cloud.Provider(t), s.cloud.ServiceProvider(t)
 	admin.HTTPClient.Transport, nova.HTTPClient.Transport = line, line
 	s.connect(t, admin, spawn.WithServiceProvider(nova), spawn.WithJournal(shared.Agent(name)), spawn.WithHypervisor(s.guests.spawns()),
