@@ -2,9 +2,9 @@ package spawn
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 )
 
 // inOrder returns the expected ARQs in their order, with an ARQ without a state for
@@ -36,24 +36,12 @@ func problemOf(arq cyborgclient.ARQ, host, provider string) string {
 		return "not Bound"
 	case arq.AttachHandleType == "" || len(arq.AttachHandleInfo) == 0:
 		return "no attach handle"
-	case host != "" && !sameHost(arq.Hostname, host):
+	case host != "" && !holding.SameHost(arq.Hostname, host):
 		return "bound to host " + arq.Hostname + ", not " + host
 	case provider != "" && arq.DeviceRPUUID != provider:
 		return "bound to provider " + arq.DeviceRPUUID
 	}
 	return ""
-}
-
-// sameHost reports whether two names are one host's: equal, or one is the short name of
-// the other. Nova's host is often short where its compute node, which Cyborg has, is a
-// fully qualified name.
-func sameHost(a, b string) bool {
-	if a == b {
-		return true
-	}
-	shortA, domainA, wholeA := strings.Cut(a, ".")
-	shortB, domainB, wholeB := strings.Cut(b, ".")
-	return shortA == shortB && wholeA != wholeB && domainA+domainB != ""
 }
 
 // problemsOf says by ARQ why a guest cannot be started with the expected ones; no other
@@ -67,7 +55,7 @@ func problemsOf(expected, others []cyborgclient.ARQ, host string, providers map[
 	}
 	for _, arq := range others {
 		problems[arq.UUID] = "not among those that the instance was given"
-		if arq.Hostname != "" && host != "" && !sameHost(arq.Hostname, host) {
+		if arq.Hostname != "" && host != "" && !holding.SameHost(arq.Hostname, host) {
 			problems[arq.UUID] += ", on host " + arq.Hostname
 		}
 	}
@@ -95,9 +83,9 @@ func (a *Attempt) checkBound() error {
 // was evacuated, which Cyborg could not delete. One that is newer than those of the host is kept, because
 // the instance was moved there. If there is no other, all are kept, so that the error names their host.
 func onHost(arqs []cyborgclient.ARQ, host string, expected []string) []cyborgclient.ARQ {
-	newest := newestOn(host, arqs)
+	newest := holding.Newest(host, arqs)
 	here := slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool {
-		return arq.Hostname != "" && host != "" && !sameHost(arq.Hostname, host) && !slices.Contains(expected, arq.UUID) && !arq.CreatedAt.After(newest.Time)
+		return arq.Hostname != "" && host != "" && !holding.SameHost(arq.Hostname, host) && !slices.Contains(expected, arq.UUID) && !arq.CreatedAt.After(newest.Time)
 	})
 	if len(here) == 0 {
 		return arqs

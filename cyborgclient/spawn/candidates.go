@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -408,7 +409,7 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 	switch {
 	case err != nil:
 		return "", err
-	case isAmong(a.down, host): // of a short name
+	case holding.Among(a.down, host): // of a short name
 		return "", fmt.Errorf("host %s: %w", host, errDown)
 	}
 	candidate.Host = host

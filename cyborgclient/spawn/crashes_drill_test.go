@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,8 +88,8 @@ func (r row) isRepeatedAfterACrash(t *testing.T, c cell, calls int, before bool)
 	s.reconciled(t)
 	s.createMdevs(t) // a released Cyborg creates none again
 	again := r.run(t.Context(), s, &i)
-	if _, at, found := strings.Cut(fmt.Sprint(again), "the instance has a guest on host "); found && errors.Is(again, spawn.ErrRequest) {
-		i.Host, _, _ = strings.Cut(at, ",")
+	if moved := (*spawn.MovedError)(nil); errors.As(again, &moved) {
+		i.Host = moved.Host
 		i.ARQs = nil // the new ones
 		again = s.ops.HardReboot(t.Context(), i, nil)
 	}

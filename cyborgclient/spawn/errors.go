@@ -18,6 +18,12 @@ var (
 	ErrConfig = errors.New("spawn: bad configuration")
 	// ErrRequest: the caller's request is invalid; nothing was sent.
 	ErrRequest = errors.New("bad spawn request")
+	// ErrMoved: the instance is on another host than the caller says; nothing was done. See [MovedError].
+	ErrMoved = errors.New("the instance has moved")
+	// ErrHidden: Cyborg may hide ARQs of the instance from the token, and they would stay bound; nothing was done. A token of the
+	// instance's project, or one with the role admin, sees them; without any, [Flow.ReleaseDevices] with such a token releases
+	// the devices.
+	ErrHidden = errors.New("the ARQs of the instance are hidden from the token")
 	// ErrProfile: the flavor names a device profile that does not exist or cannot be
 	// scheduled, or is one of the Rocky specification, which names none; see [RockyFlavors].
 	ErrProfile = errors.New("unusable device profile")
@@ -65,6 +71,23 @@ var (
 	// ErrNoGuest is what a [Hypervisor] returns for an unknown guest.
 	ErrNoGuest = errors.New("no such guest")
 )
+
+// MovedError is the error of an operation on an instance that is on another host than the caller says: an evacuation or an unshelve
+// whose end the caller does not know has moved it. [Operations.Inspect] returns where it is. It matches ErrMoved.
+type MovedError struct {
+	// Host is where the instance is.
+	Host string
+	// Why is what it has there.
+	Why string
+}
+
+// Error names the host.
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("%v: it is on host %s, where it has %s", ErrMoved, e.Host, e.Why)
+}
+
+// Unwrap returns ErrMoved.
+func (e *MovedError) Unwrap() error { return ErrMoved }
 
 // Error is a spawn, a release or an operation that failed: the step, the cause, and
 // what the unwinding did.

@@ -9,15 +9,19 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// refuseHidden returns an error for an instance of another project if its ARQs may be hidden: Cyborg shows a token
-// without the role admin those of its own project. Of a token that the caller has set neither is known.
+// Cyborg shows a token without the role admin the ARQs of its own project only, unless the release shows all. It answers that others do
+// not exist, so that an ARQ that is not shown is either deleted or hidden. What an instance holds tells: there is an ARQ of each of its
+// devices.
+
+// refuseHidden returns an error that matches ErrHidden if Cyborg shows no ARQ of an instance that may have some.
 func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	owner := f.cyborg.owner()
-	if owner.ProjectID == "" || owner.IsAdmin() {
+	if owner.ProjectID == "" || owner.IsAdmin() { // of a token that the caller has set neither is known
 		return nil
 	}
 	ctx = withRequestID(ctx, i.UUID)
@@ -27,66 +31,64 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 		return nil
 	}
 	arqs, err := f.instanceARQs(ctx, i.UUID)
-	if err != nil || len(arqs) > 0 {
+	switch {
+	case err != nil || len(arqs) > 0:
 		return err
-	}
-	if unread != nil && (project == "" || !i.accelerated()) {
+	case unread != nil && (project == "" || !i.accelerated()):
 		return fmt.Errorf("find the project of the instance, whose ARQs Cyborg may hide: %w", unread)
+	case !i.accelerated():
+		return f.refuseUnshown(ctx, held, nil)
 	}
-	isHidden := false
-	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		isHidden, err = f.hides(ctx, i, held.Resources, project)
+	return f.hidden(ctx, project)
+}
+
+// refuseUnshown returns an error that matches ErrHidden if an instance holds a device without one of its ARQs, and Cyborg may hide
+// that.
+func (f *Flow) refuseUnshown(ctx context.Context, held placement.Allocation, arqs []cyborgclient.ARQ) error {
+	if len(held.Resources) == 0 || f.cyborg.shows(held.Project) {
+		return nil
+	}
+	var device string
+	err := f.retry(ctx, func(ctx context.Context) (err error) {
+		device, err = f.deviceWithout(ctx, held.Resources, arqs)
 		return err
 	})
-	if isHidden {
-		err = fmt.Errorf("%w: the instance has accelerators and is of project %s, whose ARQs Cyborg does not show to the token: it is of project %s, and has no role admin",
-			ErrRequest, project, owner.ProjectID)
+	if err != nil || device == "" {
+		return err
+	}
+	if err = f.hidden(ctx, held.Project); errors.Is(err, ErrHidden) {
+		err = fmt.Errorf("%w; the ARQ of the device of provider %s is not shown", err, device)
 	}
 	return err
 }
 
-// hides reports whether an instance has accelerators, and Cyborg shows the token no ARQ of another project.
-func (f *Flow) hides(ctx context.Context, i Instance, held placement.Resources, project string) (bool, error) {
-	if !i.accelerated() {
-		if device, err := f.deviceWithout(ctx, held, nil); err != nil || device == "" {
-			return false, err
-		}
+// hidden returns an error that matches ErrHidden if Cyborg may hide ARQs of a project from the token. The list of all may show that it
+// hides none.
+func (f *Flow) hidden(ctx context.Context, project string) error {
+	if f.cyborg.shows(project) {
+		return nil
 	}
-	_, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
-	return err == nil && !f.cyborg.shows(project), err
+	err := f.retry(ctx, func(ctx context.Context) error {
+		_, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
+		return err
+	})
+	if err != nil || f.cyborg.shows(project) {
+		return err
+	}
+	return fmt.Errorf("%w: the instance is of project %s, the token of project %s without the role admin", ErrHidden,
+		cmp.Or(project, "unknown (Instance.ProjectID)"), cmp.Or(f.cyborg.owner().ProjectID, "unknown"))
 }
 
-// mayHide returns an error if Cyborg may have ARQs of an instance that it answers not to know: the instance may be of
-// another project than the token.
+// mayHide returns an error if Cyborg may have an ARQ of an instance that it answers not to know.
 func (f *Flow) mayHide(ctx context.Context, i Instance) error {
-	owner := f.cyborg.owner()
 	if f.cyborg.shows("") {
 		return nil
 	}
 	held, err := f.placement.Allocation(ctx, i.UUID)
-	project := cmp.Or(held.Project, i.ProjectID)
-	if err != nil || f.cyborg.shows(project) {
+	if err != nil {
 		return err
 	}
-	if _, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{}); err != nil || f.cyborg.shows(project) { // some may be visible after all
-		return err
-	}
-	return fmt.Errorf("the ARQ may exist but is not visible to project %s without the admin role: the project of the instance is %s",
-		owner.ProjectID, cmp.Or(project, "not known (Instance.ProjectID)"))
-}
-
-// checkShown refuses an instance that holds a device without an ARQ that Cyborg shows, if the token may be one to
-// which it does not show all: the ARQ would stay bound.
-func (f *Flow) checkShown(ctx context.Context, held placement.Allocation, arqs []cyborgclient.ARQ) error {
-	if len(held.Resources) == 0 || f.cyborg.shows(held.Project) {
-		return nil
-	}
-	provider, err := f.deviceWithout(ctx, held.Resources, arqs)
-	if err != nil || provider == "" {
-		return err
-	}
-	return fmt.Errorf("%w: the instance holds a device of provider %s, and Cyborg shows the token no ARQ of it: use one of project %s or with the role admin; if there is no ARQ, ReleaseDevices with such a token gives the device back",
-		ErrRequest, provider, held.Project)
+	return f.hidden(ctx, cmp.Or(held.Project, i.ProjectID))
 }
 
 // deviceWithout returns a provider of Cyborg's of which an instance holds a device without one of its ARQs; "" if there
@@ -119,7 +121,7 @@ var errForgotten = errors.New("the ARQ belongs to the instance but is not part o
 // provider of which the instance held resources before may be older, and one on another host is of an earlier try.
 func (a *Attempt) isForgotten(arq cyborgclient.ARQ) bool {
 	isNew := len(a.before.Resources[arq.DeviceRPUUID]) == 0 && a.journal.Find(ledger.ARQ, arq.UUID) == nil
-	return isNew && arq.State == cyborgclient.StateBound && sameHost(arq.Hostname, a.Host)
+	return isNew && arq.State == cyborgclient.StateBound && holding.SameHost(arq.Hostname, a.Host)
 }
 
 // nameForgotten names such ARQs: they may be those of a later attempt, and are not deleted.

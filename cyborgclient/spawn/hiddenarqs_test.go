@@ -45,8 +45,8 @@ func TestHiddenARQsOfAFlatHostAreNoSuccess(t *testing.T) {
 			provider, err := s.cloud.ProviderClient(t.Context(), "agent")
 			settled(t, err)
 			s.connect(t, provider, config)
-			if err := free(t.Context(), s.flow); !errors.Is(err, spawn.ErrRequest) {
-				t.Errorf("got %v, held %v, want ErrRequest", err, s.held(instance))
+			if err := free(t.Context(), s.flow); !errors.Is(err, spawn.ErrHidden) {
+				t.Errorf("got %v, held %v, want ErrHidden", err, s.held(instance))
 			}
 		})
 	}
@@ -276,8 +276,8 @@ func TestThatCyborgHidesNothingIsForgotten(t *testing.T) {
 		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
 		wantKinds(t, certainlyLeft(s.flow.Release(t.Context(), i.UUID)), spawn.LeftoverAllocation)
 		time.Sleep(time.Hour)
-		if err := s.flow.Release(t.Context(), i.UUID); !errors.Is(err, spawn.ErrRequest) {
-			t.Errorf("got %v, want ErrRequest", err)
+		if err := s.flow.Release(t.Context(), i.UUID); !errors.Is(err, spawn.ErrHidden) {
+			t.Errorf("got %v, want ErrHidden", err)
 		}
 	})
 }

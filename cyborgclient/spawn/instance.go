@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -84,7 +85,7 @@ func (i Instance) hasDevice() bool {
 func (i Instance) accelerated() bool { return i.hasDevice() || i.hasPort() }
 
 // isOn reports whether a host is that of the instance.
-func (i Instance) isOn(host string) bool { return i.Host != "" && sameHost(host, i.Host) }
+func (i Instance) isOn(host string) bool { return i.Host != "" && holding.SameHost(host, i.Host) }
 
 // portARQs returns the accelerated ports by their ARQ.
 func (i Instance) portARQs() map[string]Port {

@@ -184,7 +184,7 @@ func TestAnEvacuationWithoutAnAllocationGivesItsClaimBack(t *testing.T) {
 		there := i
 		i.Host = "lost"
 		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{Order: onHost(s.world, "cn1")})
-		if !errors.Is(err, spawn.ErrRequest) || errors.Is(err, spawn.ErrLeftover) || len(s.held(instance)) > 0 {
+		if !errors.Is(err, spawn.ErrMoved) || errors.Is(err, spawn.ErrLeftover) || len(s.held(instance)) > 0 {
 			t.Errorf("got %v, held %v, want a refusal that leaves nothing", err, s.held(instance))
 		}
 		s.running(t, there, true)

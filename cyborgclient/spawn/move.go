@@ -1,7 +1,6 @@
 package spawn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -58,7 +58,7 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // Unshelve works; ARQs that could not be deleted then are deleted first. Nova leaves the
 // ARQs bound, and Cyborg refuses the next bind. If they, or the resources that the instance
 // holds, belong to a guest, that of an earlier Unshelve whose end the caller does not know, nothing
-// is done, and the error matches ErrRequest and names the host. An allocation that another agent
+// is done, and the error is a [*MovedError]. An allocation that another agent
 // writes meanwhile is left, and the error matches ErrLeftover and names it as not certain.
 //
 // After an evacuation Cyborg may still not be able to delete the ARQ of a mediated device, because
@@ -129,34 +129,28 @@ func (o *Operations) freeLeftovers(ctx context.Context, r *remover, i Instance, 
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	const cause = "what it held on an earlier host could not be freed"
-	arqs, unlisted := o.flow.instanceARQs(ctx, i.UUID)
-	if unlisted == nil {
-		if _, err := o.oldGuests(ctx, i, arqs, down); err != nil {
-			return err
-		}
+	s := o.look(ctx, i, down, nil)
+	if err := s.moved(); err != nil {
+		return err
 	}
-	held, unread := o.flow.allocation(ctx, i.UUID)
-	if err := errors.Join(unlisted, unread); err != nil {
+	if err := errors.Join(s.unlisted, s.unread); err != nil {
 		r.journal.Settle(r.journal.Take(&ledger.Effect{Kind: ledger.Listed, ID: i.UUID}), ledger.Unknown, err)
 		r.journal.Settle(r.journal.Take(&ledger.Effect{Kind: ledger.Consumer, ID: i.UUID, Amount: &ledger.Amount{}}), ledger.Unknown, err)
 		return r.cleanUp(ctx, cause, func(*ledger.Effect) bool { return false })
 	}
-	if err := o.refuseGuests(ctx, i, held.Resources, down); err != nil {
-		return err
-	}
-	if err := o.flow.checkShown(ctx, held, arqs); err != nil {
+	if err := o.flow.refuseUnshown(ctx, s.allocation, s.ARQs); err != nil {
 		return err
 	}
 	r.impatient = true
-	consumer := r.takeConsumer(held)
-	mayStay := func(arq cyborgclient.ARQ) bool { return mayBeMediated(arq) && isAmong(down, arq.Hostname) }
-	for _, arq := range arqs {
+	consumer := r.takeConsumer(s.allocation)
+	mayStay := func(arq cyborgclient.ARQ) bool { return mayBeMediated(arq) && holding.Among(down, arq.Hostname) }
+	for _, arq := range s.ARQs {
 		e := r.journal.Take(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq})
 		switch {
 		case !mayStay(arq):
 			r.journal.Change(e, func() { e.Holds = consumer })
 			r.takeMdev(e)
-		case !isAmong(down, arq.Hostname):
+		case !holding.Among(down, arq.Hostname):
 			r.takeMdev(e)
 		}
 	}
@@ -166,83 +160,6 @@ func (o *Operations) freeLeftovers(ctx context.Context, r *remover, i Instance, 
 		return nil
 	}
 	return err
-}
-
-// oldGuests asks the other hosts on which an instance has ARQs, but for those that are down, for
-// its guest. ARQs that were created before the last one on its own host were left by an evacuation:
-// it returns the host of those whose guest is still there. With a guest, or no answer, of the host
-// of another ARQ it returns an error: an operation whose end the caller does not know has moved the
-// instance there.
-func (o *Operations) oldGuests(ctx context.Context, i Instance, arqs []cyborgclient.ARQ, down []string) (old map[string]string, err error) {
-	moved := newestOn(i.Host, arqs)
-	old = map[string]string{}
-	answers := map[string]error{}
-	for _, arq := range arqs {
-		if !mayHaveGuest(arq.State) || i.isOn(arq.Hostname) || isAmong(down, arq.Hostname) {
-			continue
-		}
-		answer, asked := answers[arq.Hostname]
-		if !asked {
-			there := i
-			there.Host = arq.Hostname
-			_, _, answer = o.hypervisor.Domain(ctx, there)
-			answers[arq.Hostname] = answer
-		}
-		isOld := !arq.CreatedAt.IsZero() && arq.CreatedAt.Before(moved.Time)
-		switch {
-		case errors.Is(answer, ErrNoGuest), isOld && answer != nil:
-		case isOld:
-			old[arq.UUID] = arq.Hostname
-		case answer == nil:
-			return nil, fmt.Errorf("%w: the instance has a guest on host %s, with ARQ %s", ErrRequest, arq.Hostname, arq.UUID)
-		default:
-			return nil, fmt.Errorf("ask for the guest on host %s, which has ARQ %s: %w", arq.Hostname, arq.UUID, answer)
-		}
-	}
-	return old, nil
-}
-
-// refuseGuests asks the other hosts of which an instance holds resources, but for those that are down, for its
-// guest. With one, or no answer, it returns an error: an operation whose end the caller does not know has moved
-// the instance there. Without accelerators nothing else tells.
-func (o *Operations) refuseGuests(ctx context.Context, i Instance, held placement.Resources, down []string) error {
-	hosts, err := o.flow.hostsOf(ctx, held)
-	if err != nil {
-		return err
-	}
-	for _, host := range slices.Compact(slices.Sorted(maps.Values(hosts))) {
-		if i.isOn(host) || isAmong(down, host) {
-			continue
-		}
-		switch err := o.guestOn(ctx, i, host); {
-		case err == nil:
-			return fmt.Errorf("%w: the instance has a guest on host %s, of which it holds resources", ErrRequest, host)
-		case !errors.Is(err, ErrNoGuest):
-			return fmt.Errorf("ask for the guest on host %s, of which the instance holds resources: %w", host, err)
-		}
-	}
-	return nil
-}
-
-// mayHaveGuest reports whether a guest may use the device of an ARQ. The states of the Wallaby
-// specification, such as unknown, tell of the agent only.
-func mayHaveGuest(state cyborgclient.State) bool {
-	return state == cyborgclient.StateBound || !state.Known()
-}
-
-// isAmong reports whether a host is one of a list.
-func isAmong(hosts []string, host string) bool {
-	return slices.ContainsFunc(hosts, func(other string) bool { return sameHost(host, other) })
-}
-
-// newestOn is the creation time of the last ARQ on a host; zero without one.
-func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
-	for _, arq := range arqs {
-		if host != "" && sameHost(arq.Hostname, host) && arq.CreatedAt.After(last.Time) {
-			last = arq.CreatedAt
-		}
-	}
-	return last
 }
 
 // Evacuate moves an instance from a host that is down: it claims another host, of which
@@ -262,15 +179,12 @@ func newestOn(host string, arqs []cyborgclient.ARQ) (last cyborgclient.Time) {
 // Reconcile that host.
 //
 // An instance with ARQs whose flavor names no device profile is refused (ErrRequest) before
-// anything is changed: it would lose them. After a TakeOver give its new flavor. So is one that holds
-// a device without an ARQ that Cyborg shows, unless the token, which is of its project or has the role
+// anything is changed: it would lose them. After a TakeOver give its new flavor. One that holds
+// a device without an ARQ that Cyborg shows is refused, too (ErrHidden), unless the token, which is of its project or has the role
 // admin, would show it: it would stay bound.
 //
-// An instance that has been evacuated already, which the caller may not know, has a guest
-// with its ARQs, or, without accelerators, with its resources, on another host: it is left
-// alone, and the error matches ErrRequest and names that host. An ARQ that is older than those on the
-// instance's host is of a host from which it was evacuated before; with a guest there it is bound
-// beside, too.
+// An instance that has been evacuated already, which the caller may not know, is left alone: see [Operations.Delete]. The ARQs of a guest
+// of before an earlier evacuation are left to it, and the new ones are bound beside them.
 //
 // A process that ends on the way may leave a claim on another host. Evacuate claims a third one and gives
 // that up; without one its error matches ErrNoCandidates and names the host, which Reconcile frees.
@@ -325,18 +239,16 @@ func (o *Operations) givesProfile(i Instance) bool {
 
 // evacuate runs the steps on the new host.
 func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step, error) {
+	var s *sight
 	step, err := a.walk(ctx, StepProfile, StepStart, func(next Step) (err error) {
 		switch next {
 		case StepCandidates:
 			ctx := a.record.reopen(ctx)
-			if err = a.readBefore(ctx); err == nil && !i.hasProfile() {
-				err = o.refuseGuests(ctx, i, a.before.Resources, a.down)
-			}
-			if err == nil {
+			if s, err = o.lookAtOld(ctx, a, i); err == nil {
 				err = a.avoid(ctx, append(slices.Clip(a.down), i.Host), slices.Collect(maps.Keys(a.before.Resources)))
 			}
 		case StepCreate:
-			err = o.freeOld(a.record.reopen(ctx), a, i)
+			err = o.freeOld(a.record.reopen(ctx), a, i, s)
 		case StepStart: // which commits
 			a.takeOldHost()
 		}
@@ -358,21 +270,35 @@ func (a *Attempt) takeOldHost() {
 	}})
 }
 
-// ownCandidates completes the error of an evacuation without candidates, which may be because the instance
-// itself holds them: an operation whose end the caller does not know has moved it, or has claimed them.
+// lookAtOld looks at an instance before anything is claimed for it: it is an error if it is on another host already, or if Cyborg
+// may hide ARQs, which would stay bound.
+func (o *Operations) lookAtOld(ctx context.Context, a *Attempt, i Instance) (*sight, error) {
+	if err := a.readBefore(ctx); err != nil {
+		return nil, err
+	}
+	s := o.look(ctx, i, append(slices.Clip(a.down), i.Host), &a.before)
+	switch {
+	case s.unlisted != nil:
+		return nil, fmt.Errorf("list the ARQs on host %s: %w", i.Host, s.unlisted)
+	case s.unread != nil:
+		return nil, s.unread
+	}
+	if err := s.moved(); err != nil {
+		return nil, err
+	}
+	return s, o.flow.refuseUnshown(ctx, a.before, s.ARQs)
+}
+
+// ownCandidates completes the error of an evacuation without candidates, which may be because the instance itself holds them: an
+// operation whose end the caller does not know has claimed them.
 func (o *Operations) ownCandidates(ctx context.Context, a *Attempt, i Instance, full error) error {
-	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
-	if err == nil {
-		_, err = o.oldGuests(ctx, i, arqs, a.down)
+	hosts, err := o.flow.hostsOf(ctx, a.before.Resources)
+	if err != nil {
+		return fmt.Errorf("%w; where else the instance holds resources is not known: %w", full, err)
 	}
-	if errors.Is(err, ErrRequest) {
-		return err
-	}
-	hosts, unknown := o.flow.hostsOf(ctx, a.before.Resources)
-	if err = cmp.Or(err, unknown); err != nil {
-		return fmt.Errorf("%w; where else the instance is, is not known: %w", full, err)
-	}
-	others := slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(hosts))), func(host string) bool { return i.isOn(host) || isAmong(a.down, host) })
+	others := slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(hosts))), func(host string) bool {
+		return i.isOn(host) || holding.Among(a.down, host)
+	})
 	if len(others) == 0 {
 		return full
 	}
@@ -402,21 +328,14 @@ func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
 // freeOld deletes the ARQs on the old host. From then on the instance does not
 // hold their devices either, whatever follows. The deletion is not interrupted
 // once it has begun, because it must be known which ARQs are gone.
-func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error {
+func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance, s *sight) error {
 	if i.isOn(a.Host) { // of a short name, without an allocation there
 		return fmt.Errorf("%w: the instance's allocation is on another host than %s", ErrRequest, i.Host)
 	}
 	if !i.hasProfile() {
-		return o.flow.checkShown(ctx, a.before, nil)
+		return nil
 	}
-	arqs, err := o.flow.instanceARQs(ctx, i.UUID)
-	if err != nil {
-		return fmt.Errorf("list the ARQs on host %s: %w", i.Host, err)
-	}
-	if err = o.flow.checkShown(ctx, a.before, arqs); err != nil {
-		return err
-	}
-	devices, err := o.flow.devices(ctx, a.before.Resources, arqs)
+	devices, err := o.flow.devices(ctx, a.before.Resources, s.ARQs)
 	if err != nil {
 		return err
 	}
@@ -425,19 +344,19 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	old, err := o.oldGuests(ctx, i, arqs, a.down)
-	if err != nil {
-		return err
-	}
 	r := a.remover()
 	r.impatient, r.mdevs = true, nil // the definitions are removed with the guest when the host is back
-	r.takeARQs(arqs)
+	r.takeARQs(s.ARQs)
 	a.dropDevices(devices, true) // before their deletion is sent
-	for arq, host := range old {
-		r.journal.Settle(r.journal.Find(ledger.ARQ, arq), ledger.Left, fmt.Errorf("the guest on host %s may use it", host))
+	kept := map[string]bool{}
+	for _, host := range s.Judged(holding.Kept) {
+		for _, arq := range s.In(host) {
+			kept[arq.UUID] = true
+			r.journal.Settle(r.journal.Find(ledger.ARQ, arq.UUID), ledger.Left, fmt.Errorf("the guest on host %s may use it", host))
+		}
 	}
 	r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool {
-		return e.Kind == ledger.ARQ && e.ARQ.InstanceUUID == i.UUID && old[e.ID] == ""
+		return e.Kind == ledger.ARQ && e.ARQ.InstanceUUID == i.UUID && !kept[e.ID]
 	})
 	stuck := r.journal.Effects(ledger.ARQ)
 	for _, e := range stuck {

@@ -374,7 +374,7 @@ func TestAnOldARQDoesNotTellWhereAnInstanceIs(t *testing.T) {
 				s.guests.down = map[string]bool{moved.Host: !answers}
 				usage := s.usage(t, before)
 				err := run(s, t.Context(), before)
-				if err == nil || errors.Is(err, spawn.ErrRequest) != answers || !strings.Contains(err.Error(), moved.Host) {
+				if err == nil || errors.Is(err, spawn.ErrMoved) != answers || !strings.Contains(err.Error(), moved.Host) {
 					t.Errorf("%s: got %v, want a refusal that names host %s", name, err, moved.Host)
 				}
 				if diff := cmp.Diff(usage, s.usage(t, before)); diff != "" || slices.Contains(s.guests.calls, "destroy") {
@@ -452,7 +452,7 @@ func TestASilentAgentDoesNotTellThatItsGuestIsGone(t *testing.T) {
 			if usage.ARQs[0].State != "unknown" {
 				t.Fatalf("the ARQ is %s", usage.ARQs[0].State)
 			}
-			if err := run(s, t.Context(), before); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), moved.Host) {
+			if err := run(s, t.Context(), before); !errors.Is(err, spawn.ErrMoved) || !strings.Contains(err.Error(), moved.Host) {
 				t.Errorf("%s: got %v, want a refusal that names host %s", name, err, moved.Host)
 			}
 			if diff := cmp.Diff(usage, s.usage(t, moved)); diff != "" {

@@ -36,7 +36,7 @@ func (s *site) silence(t *testing.T) {
 func (s *site) refused(t *testing.T, there spawn.Instance, run func() error) {
 	t.Helper()
 	before := s.held(there.UUID)
-	if err := run(); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "host "+there.Host) {
+	if err := run(); !errors.Is(err, spawn.ErrMoved) || !strings.Contains(err.Error(), "host "+there.Host) {
 		t.Errorf("got %v, want a refusal that names host %s", err, there.Host)
 	}
 	settled(t, s.cloud.Faults().Set())
@@ -319,7 +319,7 @@ func TestAnEvacuationOnAFullCloudSaysWhatTheInstanceHolds(t *testing.T) {
 	bubble(t, "a claim", func(t *testing.T) {
 		s, i := newFull(t)
 		s.loseHost(t, i.Host)
-		s.fail(t, fault.Rule{Operation: fault.ARQList, Times: -1, Action: fault.Drop},
+		s.fail(t, fault.Rule{Operation: fault.DeployableList, Times: -1, Action: fault.Drop},
 			fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Times: -1, Action: fault.Drop})
 		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 		wantKinds(t, certainlyLeft(err), spawn.LeftoverAllocation)

@@ -120,7 +120,7 @@ func TestHiddenARQsOfAnotherProjectAreNoSuccess(t *testing.T) {
 				}
 				err := free(s, t.Context(), i)
 				isNamed := err != nil && strings.Contains(err.Error(), s.cloud.ProjectID("admin"))
-				if err == nil || !down && (!errors.Is(err, spawn.ErrRequest) || !isNamed) {
+				if err == nil || !down && (!errors.Is(err, spawn.ErrHidden) || !isNamed) {
 					t.Errorf("got %v, want a refusal that names the project", err)
 				}
 				settled(t, s.cloud.Faults().Set())
@@ -148,7 +148,7 @@ func TestHiddenARQsAreNoSuccessWithoutAnAllocation(t *testing.T) {
 			i.ProjectID = s.cloud.ProjectID("admin")
 			settled(t, s.cloud.Placement.Release(i.UUID))
 			s.logIn(t, "agent")
-			if err := free(s.ops, t.Context(), i); !errors.Is(err, spawn.ErrRequest) || len(s.guests.calls) > 0 {
+			if err := free(s.ops, t.Context(), i); !errors.Is(err, spawn.ErrHidden) || len(s.guests.calls) > 0 {
 				t.Errorf("got %v after %v, want a refusal", err, s.guests.calls)
 			}
 		})
@@ -206,7 +206,7 @@ func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
 		before := s.held(instance)
 		s.logIn(t, "agent")
 		orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
-		if len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation || !errors.Is(orphans[0].Err, spawn.ErrRequest) || !errors.Is(err, spawn.ErrLeftover) {
+		if len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation || !errors.Is(orphans[0].Err, spawn.ErrHidden) || !errors.Is(err, spawn.ErrLeftover) {
 			t.Errorf("got %v, error %v; want the allocation, which is left", orphans, err)
 		}
 		if diff := cmp.Diff(before, s.held(instance)); diff != "" {
@@ -249,11 +249,14 @@ func withSetToken(t *testing.T, known *gophercloud.ProviderClient) *gophercloud.
 func TestATokenThatShowsNoARQsOfAnInstanceChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		set bool // the token, whose project is unknown
-		run func(*testing.T, *site, spawn.Instance) error
+		set  bool // the token, whose project is unknown
+		want error
+		run  func(*testing.T, *site, spawn.Instance) error
 	}{
-		"evacuate": {false, evacuateBy(flavor("gpu"))}, "evacuate, set token": {true, evacuateBy(flavor("gpu"))}, "evacuate, plain flavor": {false, evacuateBy(plainFlavor())},
-		"unshelve": {false, func(t *testing.T, s *site, i spawn.Instance) error {
+		"evacuate":               {false, spawn.ErrRequest, evacuateBy(flavor("gpu"))},
+		"evacuate, set token":    {true, spawn.ErrHidden, evacuateBy(flavor("gpu"))},
+		"evacuate, plain flavor": {false, spawn.ErrRequest, evacuateBy(plainFlavor())},
+		"unshelve": {false, spawn.ErrHidden, func(t *testing.T, s *site, i spawn.Instance) error {
 			settled(t, errors.Join(s.guests.Destroy(t.Context(), i), s.guests.Undefine(t.Context(), i))) // as after one that could not be undone
 			i.Host, i.ARQs = "", nil
 			_, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
@@ -271,8 +274,8 @@ func TestATokenThatShowsNoARQsOfAnInstanceChangesNothing(t *testing.T) {
 			s.connect(t, provider)
 			s.renew(t)
 			held, arqs := s.held(instance), s.cloud.Cyborg.ARQs()
-			if err := tt.run(t, s, i); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), s.cloud.ProjectID("admin")) {
-				t.Errorf("%s: got %v, want ErrRequest", name, err)
+			if err := tt.run(t, s, i); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), s.cloud.ProjectID("admin")) {
+				t.Errorf("%s: got %v, want %v", name, err, tt.want)
 			}
 			if diff := cmp.Diff(held, s.held(instance)); diff != "" {
 				t.Errorf("%s: allocation (-before +after):\n%s", name, diff)

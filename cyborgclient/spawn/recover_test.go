@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,8 +186,8 @@ func (e exercise) judged(t *testing.T, s *site, i *spawn.Instance, named []spawn
 		return
 	}
 	again := do()
-	if _, at, found := strings.Cut(fmt.Sprint(again), "the instance has a guest on host "); found && errors.Is(again, spawn.ErrRequest) {
-		i.Host, _, _ = strings.Cut(at, ",")
+	if moved := (*spawn.MovedError)(nil); errors.As(again, &moved) {
+		i.Host = moved.Host
 		again = nil
 	}
 	if again != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
@@ -20,7 +21,7 @@ import (
 //
 // A failure is an [*Error] that matches ErrLeftover; its Leftovers name every ARQ
 // that may still exist, or the instance if Cyborg does not list them, so that the caller
-// can try again. Nothing is given back, and the error matches ErrRequest, if the instance has
+// can try again. Nothing is given back, and the error matches ErrHidden, if the instance has
 // accelerators and is of another project than the token, which has no role admin: Cyborg hides its ARQs.
 // An ARQ of another project than the instance's, as Nova's evacuation by an administrator makes, is found with
 // the role admin only.
@@ -59,12 +60,10 @@ func (f *Flow) operate(ctx context.Context, i Instance, run func(ctx context.Con
 // destroy the guest; what could not be freed is named in the [*Error], and Delete may be
 // called again.
 //
-// An instance that was moved since, which the caller may not know, has a guest with its ARQs, or its
-// resources, on another host: nothing is done, and the error matches ErrRequest and names that host. A guest
-// on a host from which it was evacuated, with an ARQ that is older than those on its own host,
-// is left with that ARQ, and the error, which matches ErrLeftover, names both. So is a guest on another host of
-// an instance without ARQs that holds resources of both hosts, as after an evacuation that could not give up the
-// old one, with its part of the allocation. Delete with that host removes them. Where the allocation tells where the
+// Of an instance that was moved since, which the caller may not know, nothing is done: the error is a [*MovedError]. Each other host on
+// which it has ARQs or resources is asked for its guest. One of before an evacuation, whose ARQs are older than those on the instance's own
+// host, or, without ARQs, that has a part of the allocation beside the own host's, is left with these, and the error, which
+// matches ErrLeftover, names all. Delete with that host removes them. Where the allocation tells where the
 // instance is, one that another agent has written since is left, and named as not certain. So is an ARQ that another
 // agent has bound on another host since.
 //
@@ -93,14 +92,14 @@ func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
 // the ARQ; call it again, or Reconcile, when the host is back. Nova forgets it.
 func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 	return o.do(ctx, OpLocalDelete, i, func(ctx context.Context, r *remover) error {
-		p, err := o.notMoved(ctx, i)
+		s, err := o.whole(ctx, i)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := o.flow.detached(ctx)
 		defer cancel()
 		r.impatient = true
-		r.take(p)
+		r.take(s)
 		return r.cleanUp(ctx, notReleased, r.isOwn)
 	})
 }
@@ -108,7 +107,7 @@ func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 // remove removes the guest, and then what it has used.
 func (o *Operations) remove(ctx context.Context, r *remover) error {
 	i := r.instance
-	p, err := o.notMoved(ctx, i)
+	s, err := o.whole(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -117,7 +116,7 @@ func (o *Operations) remove(ctx context.Context, r *remover) error {
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	r.take(p)
+	r.take(s)
 	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: i.UUID, Host: i.Host, Holds: r.journal.Numbers()})
 	r.destroy = func(ctx context.Context, _ *ledger.Effect) error { return o.removeGuest(ctx, i) }
 	r.isThere = func(ctx context.Context) (bool, error) { return o.guestOn(ctx, i, i.Host) == nil, nil }
@@ -134,41 +133,30 @@ func (r *remover) isOwn(e *ledger.Effect) bool {
 	return e.Kind != ledger.Guest || e.Host == r.instance.Host
 }
 
-// possessions are what an instance has, as it was read before a deletion.
-type possessions struct {
-	arqs     []cyborgclient.ARQ
-	unlisted error                 // Cyborg does not list the ARQs
-	old      map[string]string     // ARQs that are left to a guest of before an evacuation: its host
-	held     *placement.Allocation // where the instance is according to Placement; nil: its ARQs show it, or Placement was not asked
-	nowhere  error                 // Placement did not answer: the allocation may be a guest's on another host
-	guests   []string              // other hosts with a guest, which may use the allocation
-	unused   placement.Resources   // what these cannot use
-}
-
 // take adds what an instance has to the journal: its known ARQs and those
 // of its ports, too. Nova deletes by instance only those of a flavor
 // (nova/accelerator/cyborg.py, delete_arqs_if_needed), and leaks the ARQ of a port whose
 // binding profile Neutron has cleared.
-func (r *remover) take(p possessions) {
+func (r *remover) take(s *sight) {
 	uuid := r.instance.UUID
-	var used []int // of the allocation, by guests on other hosts
-	switch {
-	case len(p.guests) > 0:
-		part := &ledger.Effect{Kind: ledger.Part, ID: uuid, Amount: &ledger.Amount{Added: placement.Subtract(p.held.Resources, p.unused)}}
-		used = []int{r.journal.Take(part).Seq}
-		r.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: uuid, Amount: &ledger.Amount{Added: p.unused}})
-	case p.held != nil:
-		r.takeConsumer(*p.held)
-	default:
+	var used []int // the part of the allocation that guests of before an evacuation use
+	switch unused := s.Unused(); {
+	case s.Held == nil:
 		r.journal.Take(&ledger.Effect{Kind: ledger.Consumer, ID: uuid, Amount: &ledger.Amount{}})
+	case len(s.Judged(holding.Kept)) > 0 && !placement.Equal(unused, s.Held):
+		part := &ledger.Effect{Kind: ledger.Part, ID: uuid, Amount: &ledger.Amount{Added: placement.Subtract(s.Held, unused)}}
+		used = []int{r.journal.Take(part).Seq}
+		r.journal.Take(&ledger.Effect{Kind: ledger.Part, ID: uuid, Amount: &ledger.Amount{Added: unused}})
+	default:
+		r.takeConsumer(s.allocation)
 	}
-	if p.nowhere != nil {
-		r.confirm = func(context.Context) (bool, error) { return false, p.nowhere }
+	if !s.Told() && s.unread != nil {
+		r.confirm = func(context.Context) (bool, error) { return false, s.unread }
 	}
-	if p.unlisted != nil {
+	if s.unlisted != nil {
 		r.journal.Take(&ledger.Effect{Kind: ledger.Listed, ID: uuid})
 	}
-	r.takeARQs(p.arqs)
+	r.takeARQs(s.ARQs)
 	known := slices.AppendSeq(slices.Clone(r.instance.ARQs), maps.Keys(r.instance.portARQs()))
 	slices.Sort(known)
 	for _, arq := range slices.Compact(known) {
@@ -176,18 +164,18 @@ func (r *remover) take(p possessions) {
 			r.journal.Take(&ledger.Effect{Kind: ledger.ARQ, ID: arq, ARQ: &cyborgclient.ARQ{UUID: arq}, Guard: ledger.Handed})
 		}
 	}
-	for _, host := range p.guests {
-		r.takeGuest(host, fmt.Errorf("on host %s; the instance was evacuated from there, or is there", host), used...)
+	for _, host := range s.Judged(holding.Kept) {
+		r.takeGuest(host, append(r.numbers(s.In(host)), used...))
 	}
-	for _, host := range slices.Compact(slices.Sorted(maps.Values(p.old))) {
-		var arqs []int
-		for arq, of := range p.old {
-			if of == host {
-				arqs = append(arqs, r.journal.Find(ledger.ARQ, arq).Seq)
-			}
-		}
-		r.takeGuest(host, fmt.Errorf("on host %s, from before an evacuation", host), arqs...)
+}
+
+// numbers returns the numbers of the effects that ARQs have in the journal.
+func (r *remover) numbers(arqs []cyborgclient.ARQ) []int {
+	numbers := make([]int, len(arqs))
+	for n, arq := range arqs {
+		numbers[n] = r.journal.Find(ledger.ARQ, arq.UUID).Seq
 	}
+	return numbers
 }
 
 // takeConsumer adds the allocation that was read, if there is one, and returns its numbers.
@@ -199,91 +187,25 @@ func (r *remover) takeConsumer(held placement.Allocation) []int {
 	return []int{e.Seq}
 }
 
-// takeGuest adds a guest on another host, which stays with what it uses.
-func (r *remover) takeGuest(host string, why error, uses ...int) {
+// takeGuest adds the guest of before an evacuation, which stays with what it uses.
+func (r *remover) takeGuest(host string, uses []int) {
 	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: r.instance.UUID, Host: host, Holds: uses})
-	r.journal.Settle(guest, ledger.Left, why)
+	r.journal.Settle(guest, ledger.Left, fmt.Errorf("on host %s, from before an evacuation", host))
 }
 
-// notMoved returns an error if an instance has ARQs on another host than its own, and a guest
-// there: the deletion would free the devices of that guest. It returns what the instance has. Without such ARQs Placement tells where
-// the instance is, and of an instance without a host whether one that does not answer may be that from which it
-// was evacuated. Nor may ARQs be hidden from the token.
-func (o *Operations) notMoved(ctx context.Context, i Instance) (p possessions, moved error) {
+// whole looks at an instance that is to be removed. It is an error if it is not where the caller has it, or if Cyborg may hide ARQs.
+func (o *Operations) whole(ctx context.Context, i Instance) (*sight, error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	p.arqs, p.unlisted = o.flow.instanceARQs(ctx, i.UUID)
-	p.old, moved = o.oldGuests(ctx, i, p.arqs, nil)
-	isSilent := i.Host == "" && moved != nil && !errors.Is(moved, ErrRequest)
-	isTold := slices.ContainsFunc(p.arqs, func(arq cyborgclient.ARQ) bool { return mayHaveGuest(arq.State) })
-	if isSilent || moved == nil && !isTold {
-		moved = o.heldElsewhere(ctx, i, &p)
+	s := o.look(ctx, i, nil, nil)
+	if host, moved := s.Elsewhere(); moved { // or is moved just now
+		return nil, &MovedError{Host: host, Why: "all that it holds in Placement"}
 	}
-	if moved == nil && len(p.arqs) == 0 {
-		moved = o.flow.refuseHidden(ctx, i)
+	err := s.moved()
+	if err == nil && len(s.ARQs) == 0 {
+		err = o.flow.refuseHidden(ctx, i)
 	}
-	return p, moved
-}
-
-// heldElsewhere returns an error if an instance holds resources of other hosts, and none of its own: it was
-// moved, or is moved just now. Of one without a host the guests there tell. One that holds resources of several hosts,
-// as after an evacuation that could not give up the old one, may be on any with a guest: those on others than its own
-// are left, with what they may use, unless its own does not answer. Without an answer of Placement that is not known.
-func (o *Operations) heldElsewhere(ctx context.Context, i Instance, p *possessions) (moved error) {
-	allocation, held, err := o.flow.heldHosts(ctx, i.UUID)
-	if p.nowhere = err; err != nil {
-		return nil
-	}
-	if p.held = &allocation; len(held) == 0 {
-		return nil
-	}
-	hosts := slices.Compact(slices.Sorted(maps.Values(held)))
-	isHere := slices.ContainsFunc(hosts, i.isOn)
-	if i.Host != "" && !isHere {
-		return fmt.Errorf("%w: the instance is not on host %s: its allocation is on host %s", ErrRequest, i.Host, hosts[0])
-	}
-	for _, host := range slices.DeleteFunc(hosts, i.isOn) {
-		answer := o.guestOn(ctx, i, host)
-		switch {
-		case answer == nil && isHere && o.answers(ctx, i):
-			p.guests = append(p.guests, host)
-		case answer == nil:
-			return fmt.Errorf("%w: the instance has a guest on host %s", ErrRequest, host)
-		case !isHere && !errors.Is(answer, ErrNoGuest):
-			return fmt.Errorf("ask for the guest on host %s, of which the instance holds resources: %w", host, answer)
-		}
-	}
-	p.unused = placement.Resources{}
-	for provider, host := range held {
-		if !slices.Contains(p.guests, host) {
-			p.unused[provider] = allocation.Resources[provider]
-		}
-	}
-	return nil
-}
-
-// answers reports whether the host of an instance tells if its guest is there.
-func (o *Operations) answers(ctx context.Context, i Instance) bool {
-	err := o.guestOn(ctx, i, i.Host)
-	return err == nil || errors.Is(err, ErrNoGuest)
-}
-
-// guestOn returns no error if an instance has a guest on a host.
-func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error {
-	i.Host = host
-	_, _, err := o.hypervisor.Domain(ctx, i)
-	return err
-}
-
-// heldHosts returns what an instance holds, and the names of the compute nodes of that, by provider.
-func (f *Flow) heldHosts(ctx context.Context, instance string) (held placement.Allocation, hosts map[string]string, err error) {
-	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		if held, err = f.placement.Allocation(ctx, instance); err == nil {
-			hosts, err = f.hostsOf(ctx, held.Resources)
-		}
-		return err
-	})
-	return held, hosts, err
+	return s, err
 }
 
 // hostsOf returns the names of the compute nodes of resources by provider. Those of a flavor may be devices only. A

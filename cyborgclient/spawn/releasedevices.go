@@ -38,7 +38,7 @@ func (f *Flow) BeginAdding(ctx context.Context, request Request) (*Attempt, erro
 // regions of a card share. The rest of the allocation is kept.
 // Take the devices out of the domain before. It is idempotent; a failure is an [*Error]
 // that matches ErrLeftover, as that of Release. The token must be one that may see the
-// ARQs of the instance's project (ErrRequest).
+// ARQs of the instance's project (ErrHidden).
 func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	i := Instance{UUID: instance}
 	return f.operate(ctx, i, func(ctx context.Context, r *remover) error {

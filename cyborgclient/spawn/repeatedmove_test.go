@@ -54,7 +54,7 @@ func TestAMoveWithoutAcceleratorsThatIsRepeatedLeavesTheGuestAlone(t *testing.T)
 			s.guests.down[first.Host] = !tt.answers
 			runs, held := maps.Clone(s.guests.runs), s.held(instance)
 			again, err := tt.move(s.ops, t.Context(), i)
-			if again != nil || err == nil || errors.Is(err, spawn.ErrRequest) != tt.answers || !strings.Contains(err.Error(), "host "+first.Host) {
+			if again != nil || err == nil || errors.Is(err, spawn.ErrMoved) != tt.answers || !strings.Contains(err.Error(), "host "+first.Host) {
 				t.Errorf("%s: got %v, %v; want a refusal that names host %s", name, again, err, first.Host)
 			}
 			if diff := cmp.Diff(runs, s.guests.runs); diff != "" {

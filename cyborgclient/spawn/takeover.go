@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
@@ -171,7 +172,7 @@ func (o *Operations) takeOver(ctx context.Context, r *remover, a *Attempt, chang
 		switch {
 		case next == StepSelect:
 			change.Provider, err = novaProvider(a.before.Resources, change.Provider)
-		case next == StepClaim && change.Instance.Host != "" && !sameHost(a.Host, change.Instance.Host):
+		case next == StepClaim && change.Instance.Host != "" && !holding.SameHost(a.Host, change.Instance.Host):
 			err = fmt.Errorf("%w: the instance is on host %s, its allocation on %s", ErrRequest, change.Instance.Host, a.Host)
 		}
 		return err

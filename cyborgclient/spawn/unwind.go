@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
@@ -212,7 +213,7 @@ func (a *Attempt) stuck() []*ledger.Effect {
 
 // isElsewhere reports whether an effect is an ARQ that could not be deleted on another host.
 func (a *Attempt) isElsewhere(e *ledger.Effect) bool {
-	return e.Kind == ledger.ARQ && (e.State == ledger.Left || e.State == ledger.Unknown) && e.ARQ.Hostname != "" && !sameHost(e.ARQ.Hostname, a.Host)
+	return e.Kind == ledger.ARQ && (e.State == ledger.Left || e.State == ledger.Unknown) && e.ARQ.Hostname != "" && !holding.SameHost(e.ARQ.Hostname, a.Host)
 }
 
 // notElsewhere returns what an unwinding could not remove, except the ARQs that Cyborg keeps until the agent of their host answers:

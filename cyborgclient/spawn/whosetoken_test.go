@@ -92,8 +92,8 @@ func TestAnInstanceThatCyborgHidesIsNotReleasedWithPlacementsToken(t *testing.T)
 			i := s.spawn(t, "gpu") // of the project admin
 			before := s.usage(t, i)
 			s.asUsers(t, "demo", "admin")
-			if err := free(s, t.Context(), i); !errors.Is(err, spawn.ErrRequest) {
-				t.Errorf("got %v, want ErrRequest", err)
+			if err := free(s, t.Context(), i); !errors.Is(err, spawn.ErrHidden) {
+				t.Errorf("got %v, want ErrHidden", err)
 			}
 			s.logIn(t, "admin")
 			if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {

@@ -514,7 +514,7 @@ func (w *world) mend(ctx context.Context, i *instance) {
 		return
 	}
 	for _, at := range w.guests.places() {
-		if at.instance == i.UUID && at.host != i.Host && !w.guests.isDown(at.host) && errors.Is(err, spawn.ErrRequest) {
+		if at.instance == i.UUID && at.host != i.Host && !w.guests.isDown(at.host) && errors.Is(err, spawn.ErrMoved) {
 			i.Host, i.ARQs, err = at.host, nil, spawn.ErrNoAlternate // it was moved by a process that died
 			break
 		}

@@ -1,0 +1,71 @@
+package spawn_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+)
+
+// A caller with the host of before an evacuation asks where the instance is, and deletes it there.
+func TestInspectShowsWhereAnInstanceIs(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"gpu", ""} {
+		bubble(t, "profile "+profile, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			old := s.spawn(t, profile)
+			s.loseHost(t, old.Host)
+			result, err := s.ops.Evacuate(t.Context(), old, spawn.MoveOpts{})
+			settled(t, err)
+			s.guests.down = nil
+			var moved *spawn.MovedError
+			if err := s.ops.Delete(t.Context(), old); !errors.As(err, &moved) || moved.Host != result.Host {
+				t.Errorf("got %v, want a MovedError with host %s", err, result.Host)
+			}
+			now, err := s.ops.Inspect(t.Context(), spawn.Instance{UUID: old.UUID, Flavor: old.Flavor})
+			settled(t, err)
+			want := spawn.Instance{UUID: old.UUID, Flavor: old.Flavor, Host: result.Host, ProjectID: s.cloud.ProjectID("admin")}
+			for _, arq := range result.ARQs {
+				want.ARQs = append(want.ARQs, arq.UUID)
+			}
+			if diff := cmp.Diff(want, now); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			settled(t, s.ops.Delete(t.Context(), now))
+			settled(t, s.guests.Undefine(t.Context(), old)) // as nova-compute does when its host is back
+			s.cloud.CheckNoLeaks(t)
+		})
+	}
+}
+
+func TestInspectOfAnInstanceWithoutAHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		settled(t, s.ops.ShelveOffload(t.Context(), i))
+		i, err := s.ops.Inspect(t.Context(), i)
+		if err != nil || i.Host != "" || len(i.ARQs) > 0 {
+			t.Errorf("got %v, error %v", i, err)
+		}
+	})
+}
+
+// Two hosts have a guest, and either may be the instance's.
+func TestInspectNamesTheHostsOfTwoGuests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		old := s.spawn(t, "")
+		s.halfEvacuated(t, old)
+		s.guests.down = nil
+		_, err := s.ops.Inspect(t.Context(), old)
+		const want = "spawn: instance " + instance + ": the instance may be on each of hosts [cn0 cn1]"
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package spawn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+)
+
+// sight is what an operation decides on: one look at an instance.
+type sight struct {
+	holding.Snapshot
+	allocation placement.Allocation
+	unlisted   error            // Cyborg does not list the ARQs
+	unread     error            // Placement does not show where the instance is
+	silences   map[string]error // of hosts that do not answer
+}
+
+// look reads what an instance has, and asks the hosts on which it may be for its guest. ARQs that are all on its host show where it is.
+// Else Placement is asked, too, unless its allocation is given.
+func (o *Operations) look(ctx context.Context, i Instance, down []string, held *placement.Allocation) *sight {
+	s := &sight{Snapshot: holding.Snapshot{Host: i.Host, Down: down, Guests: map[string]holding.Guest{}}, silences: map[string]error{}}
+	s.ARQs, s.unlisted = o.flow.instanceARQs(ctx, i.UUID)
+	o.ask(ctx, s, i, s.Others())
+	if s.Told() && s.Host != "" && len(s.Judged(holding.Unknown)) == 0 {
+		return s
+	}
+	s.unread = o.flow.retry(ctx, func(ctx context.Context) (err error) {
+		if s.allocation, err = o.flow.heldUnless(ctx, held, i.UUID); err == nil {
+			s.Nodes, err = o.flow.hostsOf(ctx, s.allocation.Resources)
+		}
+		return err
+	})
+	if s.unread != nil {
+		return s
+	}
+	s.Held = s.allocation.Resources
+	others := s.Others()
+	o.ask(ctx, s, i, others)
+	isAbsent := func(host string) bool { return s.Guests[host] == holding.Absent }
+	if !s.Told() && s.Host != "" && slices.ContainsFunc(others, func(host string) bool { return !isAbsent(host) }) {
+		o.ask(ctx, s, i, []string{s.Host}) // which is where the instance is, if it answers
+	}
+	return s
+}
+
+// heldUnless reads an allocation that is not known.
+func (f *Flow) heldUnless(ctx context.Context, known *placement.Allocation, instance string) (placement.Allocation, error) {
+	if known != nil {
+		return *known, nil
+	}
+	return f.placement.Allocation(ctx, instance)
+}
+
+// ask asks hosts for the guest of an instance, each once, but for those that are down.
+func (o *Operations) ask(ctx context.Context, s *sight, i Instance, hosts []string) {
+	for _, host := range hosts {
+		if _, asked := s.Guests[host]; asked || holding.Among(s.Down, host) {
+			continue
+		}
+		switch err := o.guestOn(ctx, i, host); {
+		case err == nil:
+			s.Guests[host] = holding.Present
+		case errors.Is(err, ErrNoGuest):
+			s.Guests[host] = holding.Absent
+		default:
+			s.Guests[host], s.silences[host] = holding.Silent, err
+		}
+	}
+}
+
+// guestOn returns no error if an instance has a guest on a host.
+func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error {
+	i.Host = host
+	_, _, err := o.hypervisor.Domain(ctx, i)
+	return err
+}
+
+// moved returns an error if the instance is, or may be, on another host than the caller's.
+func (s *sight) moved() error {
+	for _, host := range s.Judged(holding.Moved) {
+		return &MovedError{Host: host, Why: "a guest"}
+	}
+	for _, host := range s.Judged(holding.Unknown) {
+		return fmt.Errorf("ask for the guest on host %s, where the instance has ARQs or resources: %w", host, s.silences[host])
+	}
+	return nil
+}
+
+// Inspect returns an instance as it is now, also for a caller that does not know where it is, as after a [MovedError]: with
+// the host, its ARQs there, and its project. The newest ARQ that a guest may use gives the host, unless that host has no guest; without
+// ARQs the only guest does, or the allocation. An instance on no host has an empty one. The error names the hosts if it may be on several.
+// Flavor, image, ports and versions are the caller's.
+func (o *Operations) Inspect(ctx context.Context, i Instance) (Instance, error) {
+	err := o.flow.operate(ctx, i, func(ctx context.Context, _ *remover) error {
+		i.Host, i.ARQs = "", nil
+		s := o.look(ctx, i, nil, nil)
+		if err := errors.Join(s.unlisted, s.unread); err != nil {
+			return &Error{Instance: i.UUID, Err: err}
+		}
+		hosts := s.Hosts()
+		if len(hosts) > 1 {
+			return &Error{Instance: i.UUID, Err: fmt.Errorf("the instance may be on each of hosts %s", hosts)}
+		}
+		i.ProjectID = cmp.Or(i.ProjectID, s.allocation.Project)
+		for _, host := range hosts {
+			i.Host = host
+		}
+		for _, arq := range s.ARQs {
+			if i.isOn(arq.Hostname) || i.Host == "" {
+				i.ARQs, i.ProjectID = append(i.ARQs, arq.UUID), cmp.Or(i.ProjectID, arq.ProjectID)
+			}
+		}
+		return nil
+	})
+	return i, err
+}
