@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/choose"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
@@ -126,20 +127,12 @@ type Attempt struct {
 	flow    *Flow
 	record  *recorder
 	journal *ledger.Journal
-	avoided []string             // providers of hosts that are not chosen
-	down    []string             // names of hosts, which may be short, that are not chosen
+	queue   *choose.Queue
 	before  placement.Allocation // that of the instance before the claim, with [Flow.AddDevices]
 	waiter  *externalevent.Waiter
 	bound   time.Time // when the bind request ended
 	isPart  bool      // of an operation, which ends it
-
-	mayAsk bool              // the candidates are Placement's answer to Request, not those of a handover
-	asked  int               // how many candidates the last query asked for; 0 before it, and for all
-	cut    bool              // there may be more candidates
-	tried  map[string]bool   // roots of the hosts that were claimed on
-	passed map[string]bool   // roots of the hosts that refused the candidates of the last answer
-	broken map[string]string // providers of devices that could not be bound, with the roots of their hosts
-	tree   hostTree          // of Host
+	tree    hostTree  // of Host
 }
 
 // Begin returns an attempt at its first step. It waits while another operation on the instance is running. The error matches
@@ -159,7 +152,7 @@ func (f *Flow) Begin(ctx context.Context, request Request) (*Attempt, error) {
 func (f *Flow) newAttempt(request Request, journal *ledger.Journal) *Attempt {
 	return &Attempt{
 		Request: request, PortOf: map[string]string{}, flow: f, journal: journal, record: f.newRecorder(request.Instance, ""),
-		tried: map[string]bool{}, passed: map[string]bool{}, broken: map[string]string{},
+		queue: choose.New(f.config.MaxAttempts),
 	}
 }
 

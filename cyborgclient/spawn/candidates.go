@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/choose"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
@@ -39,50 +40,36 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 		if err := a.narrowToHost(ctx); err != nil {
 			return "", err
 		}
-		a.mayAsk, a.asked, a.cut = true, 0, false
+		a.queue.Begin(a.limits())
 		if err := a.askCandidates(ctx); err != nil {
 			return "", err
 		}
-		return count(len(a.Candidates), "candidate") + " on " + count(hostsOf(a.Candidates), "host"), nil
+		return count(len(a.Candidates), "candidate") + " on " + count(choose.Hosts(inQueue(a.Candidates)), "host"), nil
 	})
 }
 
-const (
-	askedPerHost = 2  // how many candidates are asked for, for each host: a limit spreads over the hosts
-	maxAsked     = 64 // how many times Spec.Limit are asked for at most
-)
-
-// nextLimit returns how many candidates to ask for; 0 for all.
-func (a *Attempt) nextLimit() int {
-	all := a.Spec.Limit
+// limits are how many candidates are asked for. A running instance needs those of its host only.
+func (a *Attempt) limits() choose.Limits {
+	all, attempts := a.Spec.Limit, a.flow.config.MaxAttempts
+	hosts := attempts
+	if a.Request.running {
+		hosts = 1
+	}
 	switch {
 	case all == 0, a.Request.Options.Limit != 0:
-		return all
-	case len(a.Candidates) == 0 && a.asked >= all: // all were excluded or of hosts that are avoided
-		return min(4*a.asked, maxAsked*all)
-	case a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.avoided) > 0, a.flow.config.MaxAttempts > all:
-		return all
-	case a.asked == 0:
-		alternates := a.flow.config.MaxAttempts - 1
-		first := min(askedPerHost*(alternates+a.flow.config.MaxAttempts), all)
-		for n := range a.deviceGroups() { // Placement lists the orders of the same devices one after the other
-			first = min(first*(n+1), all)
-		}
-		return first
+		return choose.Fixed(all, hosts)
+	case a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.queue.Avoided) > 0:
+		return choose.Whole(all, hosts)
 	}
-	return min(4*a.asked, all)
+	return choose.Few(all, attempts, len(a.deviceGroups()), hosts)
 }
 
 // askCandidates asks until the candidates are of as many hosts as may be tried, or are all
 // that there are.
 func (a *Attempt) askCandidates(ctx context.Context) error {
-	wanted := a.flow.config.MaxAttempts
-	if a.Request.running {
-		wanted = 1
-	}
-	for {
+	for limit, again := a.queue.Ask(), true; again; {
 		spec := a.Spec
-		spec.Limit = a.nextLimit()
+		spec.Limit = limit
 		answer, err := a.sendQuery(ctx, &spec)
 		if err != nil {
 			return err
@@ -92,22 +79,28 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 			return err
 		}
 		a.dropAvoided()
-		a.asked, a.passed = spec.Limit, map[string]bool{}
-		a.cut = spec.Limit > 0 && len(answer.Requests) >= spec.Limit && a.nextLimit() > spec.Limit
-		switch {
-		case a.cut && hostsOf(a.Candidates) < wanted:
-			continue
-		case len(a.Candidates) == 0:
+		limit, again = a.queue.Answered(limit, len(answer.Requests), inQueue(a.Candidates))
+		if len(a.Candidates) == 0 && !again {
 			err := &NoCandidatesError{Query: spec.Query(), Groups: groupsText(spec.Groups), Excluded: excluded}
-			if len(a.avoided) > 0 {
+			if len(a.queue.Avoided) > 0 {
 				return fmt.Errorf("%w; hosts that are avoided do not count", err)
 			}
 			return err
-		case !a.flow.config.PlacementOrder:
-			spread(a.Candidates, a.Request.Instance)
 		}
-		return nil
 	}
+	if !a.flow.config.PlacementOrder {
+		spread(a.Candidates, a.Request.Instance)
+	}
+	return nil
+}
+
+// inQueue are candidates as the queue reads them.
+func inQueue(candidates []Candidate) []choose.Candidate {
+	list := make([]choose.Candidate, len(candidates))
+	for i, c := range candidates {
+		list[i] = choose.Candidate{Root: c.Root, Allocations: c.Allocations}
+	}
+	return list
 }
 
 // sendQuery sends a query. A Placement that does not support the microversion of Nova's
@@ -325,7 +318,7 @@ func (s *summaries) providers() map[string]matching.Provider {
 // dropAvoided leaves out the candidates on the hosts that are avoided.
 func (a *Attempt) dropAvoided() {
 	a.Candidates = slices.DeleteFunc(a.Candidates, func(c Candidate) bool {
-		return slices.ContainsFunc(a.avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
+		return slices.ContainsFunc(a.queue.Avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
 	})
 }
 
@@ -337,27 +330,6 @@ func spread(candidates []Candidate, instance string) {
 	rand.New(rand.NewPCG(seed.Sum64(), 0)).Shuffle(len(candidates), func(i, j int) {
 		candidates[i], candidates[j] = candidates[j], candidates[i]
 	})
-}
-
-// hostsOf counts the hosts of candidates.
-func hostsOf(candidates []Candidate) int {
-	roots := map[string]bool{}
-	for _, c := range candidates {
-		roots[c.Root] = true
-	}
-	return len(roots)
-}
-
-func firstOfEachHost(candidates []Candidate) []Candidate {
-	seen := map[string]bool{}
-	var first []Candidate
-	for _, c := range candidates {
-		if !seen[c.Root] {
-			seen[c.Root] = true
-			first = append(first, c)
-		}
-	}
-	return first
 }
 
 // Select is step 4: it chooses the first candidate, after Request.Order or else
@@ -386,15 +358,15 @@ func (a *Attempt) chooseFrom(ctx context.Context, candidate Candidate) (decision
 		if !passesBy(err) {
 			return decision, err
 		}
-		a.passed[candidate.Root] = true
-		next, more := a.nextHost()
+		_, next, noneLeft := a.next(ctx)
 		switch {
-		case !more && passed > 1:
+		case noneLeft == nil:
+			candidate = next
+		case passed > 1:
 			return "", fmt.Errorf("%w: none of %d hosts can be chosen, the last because: %w", ErrNoCandidates, passed, err)
-		case !more:
+		default:
 			return "", fmt.Errorf("%w: %w", ErrNoCandidates, err)
 		}
-		candidate = next
 	}
 }
 
@@ -404,14 +376,19 @@ var errDown = errors.New("the host is down")
 // passesBy reports whether a host cannot be chosen, and the next one may.
 func passesBy(err error) bool { return placement.UnknownProvider(err) || errors.Is(err, errDown) }
 
+// choose chooses the host of a candidate.
 func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {
 	host, err := a.readHost(ctx, candidate)
-	switch {
-	case err != nil:
-		return "", err
-	case holding.Among(a.down, host): // of a short name
-		return "", fmt.Errorf("host %s: %w", host, errDown)
+	if err == nil && holding.Among(a.queue.Down, host) { // of a short name
+		err = fmt.Errorf("host %s: %w", host, errDown)
 	}
+	if passesBy(err) {
+		a.queue.Close(candidate.Root)
+	}
+	if err != nil {
+		return "", err
+	}
+	a.queue.Choose(candidate.Root)
 	candidate.Host = host
 	for i, c := range a.Candidates {
 		if c.Root == candidate.Root {

@@ -8,14 +8,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/choose"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
-
-// maxAnswers is how many answers of Placement the claim of one instance uses up.
-const maxAnswers = 8
 
 // Claim is step 5: it writes the allocation and finds the provider of each group of
 // the device profiles. When a device was taken or removed meanwhile, the next candidate of
@@ -36,76 +34,52 @@ func (a *Attempt) Claim(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		return a.claimAny(ctx, generation)
+		return a.claimNext(ctx, generation)
 	})
 }
 
-// claimAny claims a candidate of the answers that Placement gives.
-func (a *Attempt) claimAny(ctx context.Context, generation *int) (decision string, err error) {
-	refused := newRefusals()
-	for answers := 1; ; answers++ {
-		claimed, decision, err := a.claimOneOf(ctx, refused, generation)
-		switch {
-		case err != nil:
-			return "", err
-		case claimed != nil:
-			return decision + refused.text(), a.mapGroups(ctx, *claimed)
-		case answers == maxAnswers, !a.mayAsk, !refused.outdated && !a.cut:
-			return "", a.refusedBy(ctx, refused)
-		}
-		more, err := a.askAgain(ctx, refused)
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("%w; second request: %w", a.refusedBy(ctx, refused), err)
-		case !more:
+// claimNext claims the chosen candidate, or else the next one that Placement does not refuse.
+func (a *Attempt) claimNext(ctx context.Context, generation *int) (decision string, err error) {
+	refused := new(refusals)
+	candidates := append([]Candidate{*a.Chosen}, a.Candidates...)
+	a.queue.Choose(a.Chosen.Root)
+	for {
+		move, i := a.queue.Next(inQueue(candidates))
+		switch move {
+		case choose.Same:
+			decision, err = a.claimOf(ctx, candidates[i], generation)
+			if err == nil {
+				a.queue.Claimed()
+				return decision + refused.text(), a.mapGroups(ctx, candidates[i])
+			}
+			a.record.failed(StepClaim, err)
+			refused.add(a.Host, candidates[i], err)
+			reason, others := refusalOf(err)
+			if !others {
+				return "", refused.cause()
+			}
+			a.queue.Refused(inQueue(candidates)[i], reason)
+		case choose.Other: // no candidate of this host remains
+			if _, err = a.choose(ctx, candidates[i]); err != nil && !passesBy(err) {
+				return "", err
+			}
+		case choose.Query: // no host of this answer remains
+			if err = a.askAgain(ctx); err != nil {
+				return "", fmt.Errorf("%w; second request: %w", a.refusedBy(ctx, refused), err)
+			}
+			candidates = a.Candidates
+		case choose.None:
 			return "", a.refusedBy(ctx, refused)
 		}
 	}
 }
 
-// claimOneOf claims the first of the candidates that Placement does not refuse. The error is
-// one that all would meet.
-func (a *Attempt) claimOneOf(ctx context.Context, refused *refusals, generation *int) (claimed *Candidate, decision string, err error) {
-	for candidate := range a.alternates(refused) {
-		if candidate.Root != a.Chosen.Root {
-			_, err := a.choose(ctx, candidate)
-			if passesBy(err) {
-				refused.hosts[candidate.Root] = true
-				continue
-			}
-			if err != nil {
-				return nil, "", err
-			}
-		}
-		decision, err := a.claimOf(ctx, candidate, generation)
-		if err == nil {
-			a.tried[candidate.Root] = true
-			return &candidate, decision, nil
-		}
-		a.record.failed(StepClaim, err)
-		if !refused.add(a.Host, candidate, err) {
-			return nil, "", refused.cause()
-		}
+// askAgain replaces the candidates by another answer.
+func (a *Attempt) askAgain(ctx context.Context) error {
+	if err := a.askCandidates(ctx); err != nil {
+		return err
 	}
-	return nil, "", nil
-}
-
-// askAgain replaces the candidates, all of which were refused, by those of another answer.
-// More reports that there are some that may not be refused. The first one is chosen.
-func (a *Attempt) askAgain(ctx context.Context, refused *refusals) (more bool, err error) {
-	if err = a.askCandidates(ctx); err == nil {
-		err = a.order(ctx)
-	}
-	if err != nil {
-		return false, err
-	}
-	refused.forget()
-	i := slices.IndexFunc(a.Candidates, func(c Candidate) bool { return !a.tried[c.Root] && !refused.ruleOut(c) })
-	if i < 0 {
-		return false, nil
-	}
-	_, err = a.chooseFrom(ctx, a.Candidates[i])
-	return err == nil, err
+	return a.order(ctx)
 }
 
 // claimOf claims one candidate, unless Nova has a card of it, too.
@@ -291,6 +265,7 @@ func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
 		}
 		candidate.Mappings = found
 	}
+	candidate.Host = a.Host
 	a.Chosen = &candidate
 	if _, err := matching.Providers(groups, candidate.Mappings); err != nil {
 		return fmt.Errorf("host %s: %w", a.Host, err)

@@ -79,11 +79,10 @@ func (a *Attempt) Handover(ctx context.Context) (Handover, error) {
 	if a.Profile != nil {
 		h.DeviceProfile = a.Profile.Name
 	}
-	for _, candidate := range firstOfEachHost(a.Candidates) {
-		if !a.tried[candidate.Root] && !a.passed[candidate.Root] && len(a.tried)+len(h.Alternates) < a.flow.config.MaxAttempts {
-			candidate.summaries = nil // of the whole answer of Placement
-			h.Alternates = append(h.Alternates, candidate)
-		}
+	for _, i := range a.queue.Others(inQueue(a.Candidates)) {
+		candidate := a.Candidates[i]
+		candidate.summaries = nil // of the whole answer of Placement
+		h.Alternates = append(h.Alternates, candidate)
 	}
 	for _, e := range a.stuck() {
 		h.Kept = append(h.Kept, KeptARQ{e.ID, e.ARQ.Hostname, e.Err.Error()})

@@ -85,7 +85,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 			return err
 		}
 		a, err := o.attempt(ctx, r, o.request(i, opts), func(a *Attempt) (Step, error) {
-			a.down = opts.Down
+			a.queue.Down = opts.Down
 			if err := a.avoid(ctx, opts.Down, nil); err != nil {
 				return StepCandidates, err
 			}
@@ -195,7 +195,7 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 			return err
 		}
 		a, err := o.attempt(ctx, r, o.request(i, opts), func(a *Attempt) (Step, error) {
-			a.down = opts.Down
+			a.queue.Down = opts.Down
 			return o.evacuate(ctx, a, i)
 		})
 		if err != nil {
@@ -245,7 +245,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		case StepCandidates:
 			ctx := a.record.reopen(ctx)
 			if s, err = o.lookAtOld(ctx, a, i); err == nil {
-				err = a.avoid(ctx, append(slices.Clip(a.down), i.Host), slices.Collect(maps.Keys(a.before.Resources)))
+				err = a.avoid(ctx, append(slices.Clip(a.queue.Down), i.Host), slices.Collect(maps.Keys(a.before.Resources)))
 			}
 		case StepCreate:
 			err = o.freeOld(a.record.reopen(ctx), a, i, s)
@@ -276,7 +276,7 @@ func (o *Operations) lookAtOld(ctx context.Context, a *Attempt, i Instance) (*si
 	if err := a.readBefore(ctx); err != nil {
 		return nil, err
 	}
-	s := o.look(ctx, i, append(slices.Clip(a.down), i.Host), &a.before)
+	s := o.look(ctx, i, append(slices.Clip(a.queue.Down), i.Host), &a.before)
 	switch {
 	case s.unlisted != nil:
 		return nil, fmt.Errorf("list the ARQs on host %s: %w", i.Host, s.unlisted)
@@ -297,7 +297,7 @@ func (o *Operations) ownCandidates(ctx context.Context, a *Attempt, i Instance, 
 		return fmt.Errorf("%w; where else the instance holds resources is not known: %w", full, err)
 	}
 	others := slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(hosts))), func(host string) bool {
-		return i.isOn(host) || holding.Among(a.down, host)
+		return i.isOn(host) || holding.Among(a.queue.Down, host)
 	})
 	if len(others) == 0 {
 		return full
@@ -309,7 +309,7 @@ func (o *Operations) ownCandidates(ctx context.Context, a *Attempt, i Instance, 
 // Placement, as short ones, or by providers there: after an evacuation whose source is not given up an instance
 // holds resources of several.
 func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
-	a.avoided = providers
+	a.queue.Avoided = providers
 	for _, host := range hosts {
 		if host == "" {
 			continue
@@ -319,7 +319,7 @@ func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
 			return err
 		}
 		if root != "" {
-			a.avoided = append(a.avoided, root)
+			a.queue.Avoided = append(a.queue.Avoided, root)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/choose"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
@@ -57,7 +58,7 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 // given back, and ErrLeftover when anything else could not be given back: Cyborg would
 // refuse a second bind, so unwind the attempt.
 func (a *Attempt) Reschedule(ctx context.Context) error {
-	next, err := a.alternate(ctx)
+	move, next, err := a.next(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,8 +78,9 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	isLeft := func(e *ledger.Effect) bool { return e.State == ledger.Left || e.State == ledger.Unknown }
-	if a.Chosen != nil && next.Root == a.Chosen.Root && slices.ContainsFunc(a.journal.Effects(ledger.ARQ), isLeft) { // the agent does not answer
-		if next, err = a.otherHost(ctx); err != nil {
+	if move == choose.Same && slices.ContainsFunc(a.journal.Effects(ledger.ARQ), isLeft) { // the agent does not answer
+		a.queue.GiveUp()
+		if _, next, err = a.next(ctx); err != nil {
 			return err
 		}
 	}
@@ -87,26 +89,18 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	})
 }
 
-// alternate returns the next device of the same host, or else a candidate of another one.
-func (a *Attempt) alternate(ctx context.Context) (Candidate, error) {
-	if next, ok := a.nextDevice(); ok {
-		return next, nil
-	}
-	return a.otherHost(ctx)
-}
-
-// otherHost returns a candidate of a host that was not tried yet. When those that are
+// next returns the candidate that comes next: the next device of the same host, or else one of another host. When those that are
 // known are exhausted, it asks for more.
-func (a *Attempt) otherHost(ctx context.Context) (Candidate, error) {
-	for len(a.tried) < a.flow.config.MaxAttempts {
-		if next, ok := a.nextHost(); ok {
-			return next, nil
-		}
-		if !a.cut || a.askCandidates(a.record.reopen(ctx)) != nil {
-			break
+func (a *Attempt) next(ctx context.Context) (choose.Move, Candidate, error) {
+	for {
+		move, i := a.queue.Next(inQueue(a.Candidates))
+		switch {
+		case move == choose.Same, move == choose.Other:
+			return move, a.Candidates[i], nil
+		case move == choose.None, a.askAgain(a.record.reopen(ctx)) != nil:
+			return choose.None, Candidate{}, fmt.Errorf("%w after %s", ErrNoAlternate, count(a.queue.Claims(), "host"))
 		}
 	}
-	return Candidate{}, fmt.Errorf("%w after %s", ErrNoAlternate, count(len(a.tried), "host"))
 }
 
 // Unwind gives back everything that the attempt made, in reverse: guest, events,

@@ -54,6 +54,7 @@ func novaHalf() []Package {
 			Others:  []string{gophercloud, libvirtxml},
 		},
 		{Pattern: "cyborgclient/spawn/internal/holding", Ours: []string{"cyborgclient", "cyborgclient/spawn/internal/placement"}, Never: inputOutput()},
+		{Pattern: "cyborgclient/spawn/internal/choose", Never: inputOutput()},
 		{Pattern: "cyborgclient/spawn/internal/ledger", Ours: []string{"cyborgclient", "cyborgclient/spawn/internal/placement", "cyborgclient/spawn/journal"}},
 		{Pattern: "cyborgclient/spawn/journal", Ours: []string{"internal/boltfile"}, Others: []string{bbolt}},
 		{Pattern: "cyborgclient/spawn/journal/journaltest", Ours: []string{"cyborgclient/spawn/journal"}},
