@@ -104,7 +104,7 @@ type Result struct {
 // agent that does a step itself sets them. ARQs that another client created may be set in place of
 // CreateARQs: one POST for each device profile, unbound, in a project that the token sees. After a failure
 // Unwind deletes them, except ARQs that belong to another instance. The attempt ends when Compose
-// succeeds (with [Hooks.Start], when StartGuest does) or Unwind is called.
+// succeeds (with a hypervisor, when StartGuest does) or Unwind is called.
 type Attempt struct {
 	Request    Request
 	Profile    *requestspec.Profile    // step 1; nil without a device profile

@@ -123,7 +123,7 @@ func (l *life) stage() *stage {
 // rivals reports whether two agents prefer the same host, whose last device both may claim.
 func (l *life) rivals() bool { return len(l.rules) > 0 && l.operation == "spawn" }
 
-// request asks for the instance. Its hooks run the guest.
+// request asks for the instance.
 func (l *life) request(guests *hypervisor) spawn.Request {
 	req := spawn.Request{Instance: instance, Flavor: plainFlavor()}
 	if profile := l.profile(); profile != "" {
@@ -137,23 +137,6 @@ func (l *life) request(guests *hypervisor) spawn.Request {
 	}
 	if l.tokens.project != "" {
 		req.ProjectID = guests.cloud.ProjectID(l.tokens.project)
-	}
-	req.Hooks = spawn.Hooks{
-		Mdevs: guests.creator(),
-		Start: func(ctx context.Context, result *spawn.Result) error {
-			i := l.instance(req, result)
-			if err := guests.Define(ctx, i, result.Domain); err != nil {
-				return err
-			}
-			return guests.Start(ctx, i)
-		},
-		Destroy: func(ctx context.Context, result *spawn.Result) error {
-			i := l.instance(req, result)
-			if err := guests.Destroy(ctx, i); err != nil {
-				return err
-			}
-			return guests.Undefine(ctx, i)
-		},
 	}
 	return req
 }
@@ -237,7 +220,9 @@ func handedOver(ctx context.Context, s *stage, conductor *world, req spawn.Reque
 		if err != nil {
 			return nil, err
 		}
-		return compute.flow, nil
+		var guests *hypervisor
+		s.on(conductor.cloud, func(set *set) { guests = set.guests })
+		return compute.flow.On(guests.spawns()), nil
 	}, req)
 }
 

@@ -53,11 +53,7 @@ func TestWhatIsCertainWasRead(t *testing.T) {
 		"a spawn that fails": func(s *site, ctx context.Context, i spawn.Instance) error {
 			req := request("gpu")
 			req.Instance = secondInstance
-			req.Hooks = spawn.Hooks{
-				Start:   func(context.Context, *spawn.Result) error { return spawn.ErrAbort },
-				Destroy: func(context.Context, *spawn.Result) error { return nil },
-			}
-			_, err := s.flow.Run(ctx, req)
+			_, err := s.flow.On(failsToStart(spawn.ErrAbort)).Run(ctx, req)
 			return err
 		},
 	}

@@ -23,7 +23,7 @@ func (a *Attempt) Compose(ctx context.Context) error {
 		if err := a.compose(ctx); err != nil {
 			return "", err
 		}
-		if a.Request.Hooks.Start == nil {
+		if !a.startsGuest() {
 			if err := a.end(ctx); err != nil {
 				return "", err
 			}
@@ -52,7 +52,7 @@ func (a *Attempt) compose(ctx context.Context) error {
 	if composed := len(accel.hostdevs) + len(accel.skipped) + len(bound); composed != len(a.ARQs) {
 		return fmt.Errorf("%w: %d ARQs but %d devices, ports and handles without hardware", ErrNotBound, len(a.ARQs), composed)
 	}
-	if err := a.createMdevs(ctx, accel.mdevs); err != nil {
+	if err := a.flow.createMdevs(ctx, a.journal, a.instance(), accel.mdevs); err != nil {
 		return err
 	}
 	domain, err := domainxml.Merge(a.baseDomain(), accel.devices())

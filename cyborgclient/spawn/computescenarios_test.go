@@ -1,7 +1,6 @@
 package spawn_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -223,8 +222,7 @@ func failingStart(t *testing.T, req spawn.Request) *site {
 	t.Helper()
 	s := newSite(t, worldOpts{})
 	s.cloud.ForgetRequests()
-	req.Hooks.Start = func(context.Context, *spawn.Result) error { return errors.Join(spawn.ErrAbort, errHypervisor) }
-	result, err := s.flow.Run(t.Context(), req)
+	result, err := s.flow.On(failsToStart(errors.Join(spawn.ErrAbort, errHypervisor))).Run(t.Context(), req)
 	if !errors.Is(err, errHypervisor) {
 		t.Errorf("error %v, want the hypervisor's", err)
 	}

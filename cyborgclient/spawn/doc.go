@@ -25,14 +25,14 @@
 //	...
 //	result, err := flow.As(user).Run(ctx, request)
 //
-// If a hook starts the guest, a failure destroys the guest as well:
+// With a [Hypervisor], the option [WithHypervisor], the flow starts the guest as well, and destroys it after a failure:
 //
-//	result, err := flow.Run(ctx, spawn.Request{
-//		Instance: id, Flavor: flavor, Domain: domainXML,
-//		Hooks: spawn.Hooks{Start: defineAndStart, Destroy: destroy},
-//	})
+//	request := spawn.Request{Instance: id, Flavor: flavor, Domain: domainXML}
+//	result, err := flow.Run(ctx, request)
 //	...
-//	err = flow.Release(ctx, id) // after the guest was deleted
+//	operations, err := flow.Operations()
+//	...
+//	err = operations.Delete(ctx, spawn.InstanceOf(request, result))
 //
 // The steps are methods of [Attempt], so that an agent may replace one of them, for example to bind
 // ARQs that another client created: call
@@ -63,9 +63,8 @@
 // store of journals. Without one, after a deletion by another process between the claim and the bind of a spawn, both succeed, and the
 // spawn's ARQs are Bound without an allocation, until the instance is deleted again or [Flow.Reconcile] finds it gone.
 //
-// What this package does not do: it does not run guests (see [Hooks] and
-// [Hypervisor]), set up networks and volumes, or create mediated devices, which
-// Cyborg's agent does unless [Hooks].Mdevs is set or the hypervisor is an [MdevCreator].
+// What this package does not do: it does not run guests, which a [Hypervisor] does, set up networks and volumes, which
+// [Hooks].Prepare may do, or create mediated devices, which Cyborg's agent does unless the hypervisor is an [MdevCreator].
 //
 // [WithLogger] and [WithObserver] report the steps of a flow; [Result.Trace] and
 // [Error.Trace] are the record of them.

@@ -153,8 +153,9 @@ func (s *stage) siteOn(ctx context.Context, cloud *simcloud.Cloud, guests *hyper
 	if err != nil {
 		return nil, err
 	}
+	w.flow = w.flow.On(guests.spawns())
 	at := &site{world: w, guests: guests}
-	at.ops, err = w.flow.Operations(guests.spawns())
+	at.ops, err = w.flow.Operations()
 	return at, err
 }
 

@@ -250,15 +250,15 @@ func TestAnErrorHasTheReasonOfEachHost(t *testing.T) {
 	reasons := []string{"NUMA does not fit", "the disk is full"}
 	for name, tt := range map[string]struct {
 		rules []fault.Rule
-		hooks func(fail func() error) spawn.Hooks
+		set   func(w *world, req *spawn.Request, fail func() error)
 		steps []spawn.Step
 		want  []string
 	}{
-		"claims of the hosts": {nil, func(fail func() error) spawn.Hooks {
-			return spawn.Hooks{Claim: func(context.Context, *spawn.Attempt) error { return fail() }}
+		"claims of the hosts": {nil, func(_ *world, req *spawn.Request, fail func() error) {
+			req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { return fail() }
 		}, []spawn.Step{spawn.StepHost, spawn.StepHost}, reasons},
-		"guests": {nil, func(fail func() error) spawn.Hooks {
-			return spawn.Hooks{Start: func(context.Context, *spawn.Result) error { return fail() }}
+		"guests": {nil, func(w *world, _ *spawn.Request, fail func() error) {
+			w.flow = w.flow.On(&guestFuncs{start: func(context.Context, sim.Guest) error { return fail() }})
 		}, []spawn.Step{spawn.StepStart, spawn.StepStart}, reasons},
 		"a create and a bind": {[]fault.Rule{
 			{Operation: fault.ARQCreate, Action: fault.Status, Status: 503},
@@ -273,8 +273,8 @@ func TestAnErrorHasTheReasonOfEachHost(t *testing.T) {
 			w := newWorld(t, worldOpts{model: raceModel(2, 1), poll: true})
 			w.fail(t, tt.rules...)
 			req, n := request("gpu"), 0
-			if tt.hooks != nil {
-				req.Hooks = tt.hooks(func() error { n++; return errors.New(reasons[n-1]) })
+			if tt.set != nil {
+				tt.set(w, &req, func() error { n++; return errors.New(reasons[n-1]) })
 			}
 			_, err := w.flow.Run(t.Context(), req)
 			checkText(t, err)

@@ -108,7 +108,8 @@ func ExampleOperations_TakeOver() {
 		panic(err)
 	}
 	defer cloud.Close()
-	flow, err := exampleFlow(ctx, cloud)
+	guests := &notebook{}
+	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(guests))
 	if err != nil {
 		panic(err)
 	}
@@ -121,12 +122,11 @@ func ExampleOperations_TakeOver() {
 		panic(err)
 	}
 	const novasMdev = "91ac1606-427e-44bb-8233-f4ff4bf3d241"
-	domain, err := domainxml.Merge(server.Domain, []domainxml.Hostdev{{MDEV: novasMdev}})
-	if err != nil {
+	if guests.domain, err = domainxml.Merge(server.Domain, []domainxml.Hostdev{{MDEV: novasMdev}}); err != nil {
 		panic(err)
 	}
 
-	operations, err := flow.Operations(&notebook{domain: domain, running: true})
+	operations, err := flow.Operations()
 	if err != nil {
 		panic(err)
 	}

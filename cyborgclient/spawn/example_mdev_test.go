@@ -12,9 +12,16 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// nodeDevices has the mediated devices of a simulated host. A real one calls libvirt's node device API, by the commands that are
-// printed.
-type nodeDevices struct{ cloud *simcloud.Cloud }
+// nodeDevices is a hypervisor that has the mediated devices of a simulated host, and no memory for guests. A real one calls libvirt's
+// node device API, by the commands that are printed.
+type nodeDevices struct {
+	*notebook
+	cloud *simcloud.Cloud
+}
+
+func (n nodeDevices) Start(context.Context, spawn.Instance) error {
+	return fmt.Errorf("out of memory: %w", spawn.ErrAbort)
+}
 
 func (n nodeDevices) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
 	d, err := domainxml.NodeDeviceOf(spawn.HandleOf(arq), "")
@@ -43,15 +50,12 @@ func ExampleMdevRemover() {
 		return
 	}
 	defer cloud.Close()
-	flow, err := exampleFlow(ctx, cloud)
+	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(nodeDevices{&notebook{}, cloud}))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	_, err = flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor("vgpu"), Hooks: spawn.Hooks{
-		Mdevs: nodeDevices{cloud},
-		Start: func(context.Context, *spawn.Result) error { return fmt.Errorf("out of memory: %w", spawn.ErrAbort) },
-	}})
+	_, err = flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor("vgpu")})
 	fmt.Println(err)
 	fmt.Println("leaks:", len(cloud.Leaks()))
 	// Output:

@@ -46,13 +46,13 @@ func ExampleOperations() {
 		return
 	}
 	defer cloud.Close()
-	flow, err := exampleFlow(ctx, cloud)
+	guests := &notebook{}
+	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(guests))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	guests := &notebook{}
-	operations, err := flow.Operations(guests)
+	operations, err := flow.Operations()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -65,7 +65,6 @@ func ExampleOperations() {
 		return
 	}
 	server := spawn.InstanceOf(request, result)
-	guests.domain, guests.running = result.Domain, true
 
 	// The host restarts: mediated devices are gone, and Cyborg's agent makes them
 	// again. Nova would start the guest without its vGPU.

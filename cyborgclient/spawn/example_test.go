@@ -12,6 +12,25 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
+// oldHost is a hypervisor that cannot start guests on host cn0. It registers those that run with the simulated cloud.
+type oldHost struct {
+	*notebook
+	cloud *simcloud.Cloud
+}
+
+func (h oldHost) Start(_ context.Context, i spawn.Instance) error {
+	fmt.Println("start on", i.Host)
+	if i.Host == "cn0" {
+		return errors.New("no such machine type")
+	}
+	return h.cloud.DefineGuest(sim.Guest{UUID: i.UUID, Host: i.Host, Domain: string(h.domain)})
+}
+
+func (h oldHost) Destroy(_ context.Context, i spawn.Instance) error {
+	fmt.Println("destroy on", i.Host)
+	return nil
+}
+
 // A guest that does not start on the first host is undone there, accelerators
 // and allocation included, and started on the next.
 func ExampleFlow_Run() {
@@ -21,28 +40,14 @@ func ExampleFlow_Run() {
 		panic(err)
 	}
 	defer cloud.Close()
-	flow, err := exampleFlow(ctx, cloud)
+	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(oldHost{&notebook{}, cloud}))
 	if err != nil {
 		panic(err)
 	}
-	broken := errors.New("no such machine type")
 	result, err := flow.Run(ctx, spawn.Request{
 		Instance: "0a1b2c3d-0000-4000-8000-000000000001",
 		Flavor: requestspec.Flavor{Name: "accel.gpu", VCPUs: 4, MemoryMB: 8192, RootGB: 20,
 			ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}},
-		Hooks: spawn.Hooks{
-			Start: func(_ context.Context, r *spawn.Result) error {
-				fmt.Println("start on", r.Host)
-				if r.Host == "cn0" {
-					return broken
-				}
-				return cloud.DefineGuest(sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
-			},
-			Destroy: func(_ context.Context, r *spawn.Result) error {
-				fmt.Println("destroy on", r.Host)
-				return nil
-			},
-		},
 	})
 	if err != nil {
 		panic(err)

@@ -14,39 +14,42 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
-// guestHooks start guests in the cloud. The first failing of them fail.
-type guestHooks struct {
+// startedGuests is a hypervisor with the guests of the cloud. The first failing of them fail to start.
+type startedGuests struct {
+	guestFuncs
 	w       *world
 	failing int
 	err     error
-	destroy error
-	started []string // hosts
+	stays   error    // of each destruction
+	started func()   // called after each start; nil: nothing
+	tried   []string // hosts
 	removed []string
 	held    []bool // whether ARQs were still there at each removal
 }
 
-func (g *guestHooks) hooks() spawn.Hooks {
-	return spawn.Hooks{
-		Start: func(_ context.Context, r *spawn.Result) error {
-			g.started = append(g.started, r.Host)
-			if err := g.w.cloud.DefineGuest(sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)}); err != nil {
-				return err
-			}
-			if len(g.started) <= g.failing {
-				return g.err
-			}
-			return nil
-		},
-		Destroy: func(_ context.Context, r *spawn.Result) error {
-			g.removed = append(g.removed, r.Host)
-			g.held = append(g.held, len(g.w.cloud.Cyborg.ARQs()) > 0)
-			g.w.cloud.RemoveGuest(r.Instance)
-			return g.destroy
-		},
+// Start implements spawn.Hypervisor.
+func (g *startedGuests) Start(_ context.Context, i spawn.Instance) error {
+	g.tried = append(g.tried, i.Host)
+	if err := g.w.cloud.DefineGuest(g.guest(i)); err != nil {
+		return err
 	}
+	if g.started != nil {
+		g.started()
+	}
+	if len(g.tried) <= g.failing {
+		return g.err
+	}
+	return nil
+}
+
+// Destroy implements spawn.Hypervisor.
+func (g *startedGuests) Destroy(_ context.Context, i spawn.Instance) error {
+	g.removed = append(g.removed, i.Host)
+	g.held = append(g.held, len(g.w.cloud.Cyborg.ARQs()) > 0)
+	g.w.cloud.RemoveGuest(i.UUID)
+	return g.stays
 }
 
 var errHook = errors.New("hook failed")
@@ -184,11 +187,9 @@ func rowBlockDeviceFails(t *testing.T) {
 func rowStartFails(t *testing.T) {
 	bubble(t, "on the first host", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		g := &guestHooks{w: w, failing: 1, err: errHook}
-		req := request("mixed")
-		req.Hooks = g.hooks()
-		result, err := w.flow.Run(t.Context(), req)
-		if err != nil || len(g.started) != 2 || len(g.removed) != 1 || g.removed[0] != g.started[0] || !g.held[0] {
+		g := &startedGuests{w: w, failing: 1, err: errHook}
+		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
+		if err != nil || len(g.tried) != 2 || len(g.removed) != 1 || g.removed[0] != g.tried[0] || !g.held[0] {
 			t.Fatalf("got error %v, %+v; want the guest of the first host removed before its ARQs", err, g)
 		}
 		w.checkWrites(t, claimed, created, boundOK, arqDeleted, claimed, created, boundOK) // the claim replaces the one on the first host
@@ -196,10 +197,8 @@ func rowStartFails(t *testing.T) {
 	})
 	bubble(t, "no other host is wanted", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		g := &guestHooks{w: w, failing: 9, err: spawn.ErrAbort}
-		req := request("mixed")
-		req.Hooks = g.hooks()
-		result, err := w.flow.Run(t.Context(), req)
+		g := &startedGuests{w: w, failing: 9, err: spawn.ErrAbort}
+		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
 		w.failed(t, result, err, spawn.StepStart, spawn.ErrAbort)
 		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
 	})
@@ -208,16 +207,14 @@ func rowStartFails(t *testing.T) {
 func rowDestroyFails(t *testing.T) {
 	bubble(t, "the failed guest cannot be destroyed", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		g := &guestHooks{w: w, failing: 9, err: errHook, destroy: errors.New("libvirt is gone")}
-		req := request("mixed")
-		req.Hooks = g.hooks()
-		result, err := w.flow.Run(t.Context(), req)
+		g := &startedGuests{w: w, failing: 9, err: errHook, stays: errors.New("libvirt is gone")}
+		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
 		var failure *spawn.Error
-		if !errors.As(err, &failure) || failure.Step != spawn.StepStart || !errors.Is(err, errHook) || !errors.Is(err, g.destroy) {
+		if !errors.As(err, &failure) || failure.Step != spawn.StepStart || !errors.Is(err, errHook) || !errors.Is(err, g.stays) {
 			t.Fatalf("got error %v, want the failed start with the failed destruction beside it", err)
 		}
-		if len(g.started) != 1 {
-			t.Errorf("%d hosts were tried, want 1", len(g.started))
+		if len(g.tried) != 1 {
+			t.Errorf("%d hosts were tried, want 1", len(g.tried))
 		}
 		arq := spawn.LeftoverARQ
 		wantKinds(t, failure.Leftovers, spawn.LeftoverGuest, arq, arq, arq, arq, spawn.LeftoverAllocation)
@@ -234,30 +231,25 @@ func rowRescheduleExhausted(t *testing.T) {
 	one := []string{claimed, created, boundOK, arqDeleted, unclaimed}
 	bubble(t, "no retries left", func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
-		g := &guestHooks{w: w, failing: 9, err: errHook}
-		req := request("mixed")
-		req.Hooks = g.hooks()
-		result, err := w.flow.Run(t.Context(), req)
+		g := &startedGuests{w: w, failing: 9, err: errHook}
+		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
 		w.failed(t, result, err, spawn.StepStart, errHook)
 		w.checkWrites(t, one...)
 	})
 	bubble(t, "no alternate", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		g := &guestHooks{w: w, failing: 9, err: errHook}
+		g := &startedGuests{w: w, failing: 9, err: errHook}
 		req := request("mixed")
-		req.Hooks = g.hooks()
 		req.Order = func(all []spawn.Candidate) []spawn.Candidate { return all[:1] }
-		result, err := w.flow.Run(t.Context(), req)
+		result, err := w.flow.On(g).Run(t.Context(), req)
 		w.failed(t, result, err, spawn.StepStart, errHook)
 		w.checkWrites(t, one...)
 	})
 	bubble(t, "the claim on the alternate is refused", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Nth: 2})
-		g := &guestHooks{w: w, failing: 9, err: errHook}
-		req := request("mixed")
-		req.Hooks = g.hooks()
-		result, err := w.flow.Run(t.Context(), req)
+		g := &startedGuests{w: w, failing: 9, err: errHook}
+		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
 		w.failed(t, result, err, spawn.StepClaim, spawn.ErrClaim)
 		w.checkWrites(t, claimed, created, boundOK, arqDeleted, "allocations.put Conflict", unclaimed)
 	})
@@ -294,13 +286,11 @@ func rowRescheduleSucceeds(t *testing.T) {
 func rowDeletedWhileBuilding(t *testing.T) {
 	bubble(t, "inside the start", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		g := &guestHooks{w: w, failing: 9, err: spawn.ErrGone}
-		req := request("mixed")
-		req.Hooks = g.hooks()
-		result, err := w.flow.Run(t.Context(), req)
+		g := &startedGuests{w: w, failing: 9, err: spawn.ErrGone}
+		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
 		w.failed(t, result, err, spawn.StepStart, spawn.ErrGone)
-		if len(g.started) != 1 || len(g.removed) != 1 {
-			t.Errorf("started on %v, removed from %v, want one of each", g.started, g.removed)
+		if len(g.tried) != 1 || len(g.removed) != 1 {
+			t.Errorf("started on %v, removed from %v, want one of each", g.tried, g.removed)
 		}
 		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
 	})

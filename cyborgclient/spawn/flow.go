@@ -38,7 +38,7 @@ type process struct {
 	novaPCI   []novaSpec
 	cloud     cloudOpts // until there are clients
 
-	hypervisor Hypervisor // for Recover; nil: guests stay
+	hypervisor Hypervisor // nil: the callers start guests
 
 	store journal.Store // of journals; nil: they are in memory only
 	book  *ledger.Book  // of what running operations have made, and of what those that have ended do not know
@@ -63,7 +63,9 @@ func WithJournal(store journal.Store) Option {
 	return func(f *Flow) { f.store = store }
 }
 
-// WithHypervisor sets the hypervisor with which [Flow.Recover] removes the guests of operations that were not ended.
+// WithHypervisor sets the hypervisor that has the guests. With it Run starts the guest, [Flow.Operations] change it, and [Flow.Recover]
+// removes or restores it. Without one a flow ends with Compose: the caller starts the guest of [Result].Domain, and destroys it before
+// [Flow.Release].
 func WithHypervisor(h Hypervisor) Option {
 	return func(f *Flow) { f.hypervisor = h }
 }
@@ -126,7 +128,7 @@ func (f *Flow) As(user *cyborgclient.Client) *Flow {
 // asOwn returns the flow with its own client of Cyborg.
 func (f *Flow) asOwn() *Flow { return &Flow{process: f.process, cyborg: f.own} }
 
-// Run runs the ten steps and the caller's hooks. After a failure that may not occur
+// Run runs the ten steps and the caller's hooks, and starts the guest if the flow has a hypervisor. After a failure that may not occur
 // on another host (see [Attempt.Reschedulable]) everything is given back and the
 // next host is tried, up to Config.MaxAttempts hosts. A failure is an [*Error]; by
 // then everything that the attempt made has been given back or is named in it.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -38,22 +39,23 @@ func TestHooksRunInTheOrderOfNova(t *testing.T) {
 		}
 	}
 	req := request("mixed")
-	req.Hooks = spawn.Hooks{
-		Claim: call("claim"), Prepare: call("prepare"),
-		Mdevs: mdevHooks{create: func(mdev string) error {
+	req.Hooks = spawn.Hooks{Claim: call("claim"), Prepare: call("prepare")}
+	guests := &guestFuncs{
+		mdevHooks: mdevHooks{create: func(mdev string) error {
 			calls = append(calls, "mdev "+mdev)
 			return nil
 		}},
-		Start: func(_ context.Context, r *spawn.Result) error {
-			calls = append(calls, fmt.Sprintf("start with %d devices", len(r.Devices)))
-			return nil
+		start: func(_ context.Context, g sim.Guest) error {
+			devices, err := domainxml.Read([]byte(g.Domain))
+			calls = append(calls, fmt.Sprintf("start with %d devices", len(devices)))
+			return err
 		},
-		Destroy: func(context.Context, *spawn.Result) error {
+		destroy: func(context.Context, sim.Guest) error {
 			calls = append(calls, "destroy")
 			return nil
 		},
 	}
-	result, err := w.flow.Run(t.Context(), req)
+	result, err := w.flow.On(guests).Run(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,23 +76,14 @@ func TestHooksRunInTheOrderOfNova(t *testing.T) {
 func TestAPanicOfAHookLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	g := &guestHooks{w: w}
-	req := request("mixed")
-	req.Hooks = g.hooks()
-	start := req.Hooks.Start
-	req.Hooks.Start = func(ctx context.Context, r *spawn.Result) error {
-		if err := start(ctx, r); err != nil {
-			return err
-		}
-		panic("hook")
-	}
+	g := &startedGuests{w: w, started: func() { panic("hook") }}
 	func() {
 		defer func() {
 			if recover() == nil {
 				t.Error("the panic was swallowed")
 			}
 		}()
-		_, _ = w.flow.Run(t.Context(), req)
+		_, _ = w.flow.On(g).Run(t.Context(), request("mixed"))
 	}()
 	if len(g.removed) != 1 {
 		t.Errorf("the guest was removed %d times", len(g.removed))
@@ -102,15 +95,11 @@ func TestACancelledStartIsUnwoundAndNotTriedElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	ctx, cancel := context.WithCancel(t.Context())
-	g := &guestHooks{w: w, failing: 9, err: context.Canceled}
-	req := request("mixed")
-	req.Hooks = g.hooks()
-	start := req.Hooks.Start
-	req.Hooks.Start = func(ctx context.Context, r *spawn.Result) error { cancel(); return start(ctx, r) }
-	result, err := w.flow.Run(ctx, req)
+	g := &startedGuests{w: w, failing: 9, err: context.Canceled, started: cancel}
+	result, err := w.flow.On(g).Run(ctx, request("mixed"))
 	w.failed(t, result, err, spawn.StepStart, context.Canceled)
-	if len(g.started) != 1 || len(g.removed) != 1 {
-		t.Errorf("started on %v, removed from %v", g.started, g.removed)
+	if len(g.tried) != 1 || len(g.removed) != 1 {
+		t.Errorf("started on %v, removed from %v", g.tried, g.removed)
 	}
 }
 
@@ -309,9 +298,8 @@ func TestAPanicOfDestroyLeavesTheGuestItsDevices(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(){"panic": func() { panic("destroy") }, "Goexit": runtime.Goexit} {
 		w := newWorld(t, worldOpts{})
-		req := request("mixed")
-		req.Hooks.Start = func(context.Context, *spawn.Result) error { return errHook }
-		req.Hooks.Destroy = func(context.Context, *spawn.Result) error { leave(); return nil }
+		guests := failsToStart(errHook)
+		guests.destroy = func(context.Context, sim.Guest) error { leave(); return nil }
 		done := make(chan any)
 		go func() {
 			returned := false
@@ -322,7 +310,7 @@ func TestAPanicOfDestroyLeavesTheGuestItsDevices(t *testing.T) {
 				}
 				close(done)
 			}()
-			_, _ = w.flow.Run(t.Context(), req)
+			_, _ = w.flow.On(guests).Run(t.Context(), request("mixed"))
 			returned = true
 		}()
 		<-done

@@ -238,6 +238,61 @@ func (h *hypervisor) powerCut(host string) error {
 	return nil
 }
 
+// guestFuncs is a hypervisor of functions, which get the guest with the domain that was saved. A nil one does nothing.
+type guestFuncs struct {
+	start, destroy func(context.Context, sim.Guest) error
+	mdevHooks
+	saved map[place]string
+}
+
+func (g *guestFuncs) guest(i spawn.Instance) sim.Guest {
+	return sim.Guest{UUID: i.UUID, Host: i.Host, Domain: g.saved[placeOf(i)]}
+}
+
+// Domain implements spawn.Hypervisor.
+func (g *guestFuncs) Domain(context.Context, spawn.Instance) ([]byte, bool, error) {
+	return nil, false, spawn.ErrNoGuest
+}
+
+// Define implements spawn.Hypervisor.
+func (g *guestFuncs) Define(_ context.Context, i spawn.Instance, domain []byte) error {
+	if g.saved == nil {
+		g.saved = map[place]string{}
+	}
+	g.saved[placeOf(i)] = string(domain)
+	return nil
+}
+
+// Start implements spawn.Hypervisor.
+func (g *guestFuncs) Start(ctx context.Context, i spawn.Instance) error {
+	if g.start == nil {
+		return nil
+	}
+	return g.start(ctx, g.guest(i))
+}
+
+// Shutdown implements spawn.Hypervisor.
+func (g *guestFuncs) Shutdown(ctx context.Context, i spawn.Instance) error { return g.Destroy(ctx, i) }
+
+// Destroy implements spawn.Hypervisor.
+func (g *guestFuncs) Destroy(ctx context.Context, i spawn.Instance) error {
+	if g.destroy == nil {
+		return nil
+	}
+	return g.destroy(ctx, g.guest(i))
+}
+
+// Undefine implements spawn.Hypervisor.
+func (g *guestFuncs) Undefine(_ context.Context, i spawn.Instance) error {
+	delete(g.saved, placeOf(i))
+	return nil
+}
+
+// failsToStart is a hypervisor whose guests do not start.
+func failsToStart(err error) *guestFuncs {
+	return &guestFuncs{start: func(context.Context, sim.Guest) error { return err }}
+}
+
 // site is a world with guests that run.
 type site struct {
 	*world
@@ -259,10 +314,13 @@ func newSite(t *testing.T, opts worldOpts) *site {
 func (s *site) renew(t *testing.T) {
 	t.Helper()
 	var err error
-	if s.ops, err = s.flow.Operations(s.guests.spawns()); err != nil {
+	if s.ops, err = s.starts().Operations(); err != nil {
 		t.Fatal(err)
 	}
 }
+
+// starts returns the flow that starts the guests of its spawns.
+func (s *site) starts() *spawn.Flow { return s.flow.On(s.guests.spawns()) }
 
 // powerCut stops a host.
 func (s *site) powerCut(t *testing.T, host string) {
@@ -298,16 +356,13 @@ func (s *site) launch(ctx context.Context, profile string, ports ...spawn.Port) 
 	if profile == "" {
 		req.Flavor = plainFlavor()
 	}
-	req.Ports, req.Hooks.Mdevs = ports, s.guests.creator()
-	result, err := s.flow.Run(ctx, req)
+	req.Ports = ports
+	result, err := s.starts().Run(ctx, req)
 	if err != nil {
 		return i, err
 	}
-	i, s.left = spawn.InstanceOf(req, result), result.Leftovers
-	if err := s.guests.Define(ctx, i, result.Domain); err != nil {
-		return i, err
-	}
-	return i, s.guests.Start(ctx, i)
+	s.left = result.Leftovers
+	return spawn.InstanceOf(req, result), nil
 }
 
 // running checks whether the guest runs, and that one that runs has every device

@@ -206,12 +206,11 @@ func TestUnwindAfterEachStepLeavesNothing(t *testing.T) {
 func TestStepsCalledTooEarlyAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	req := request("gpu")
-	req.Hooks.Start = func(context.Context, *spawn.Result) error {
+	guests := &guestFuncs{start: func(context.Context, sim.Guest) error {
 		t.Error("a guest without a domain was started")
 		return nil
-	}
-	attempt, err := w.flow.Begin(t.Context(), req)
+	}}
+	attempt, err := w.flow.On(guests).Begin(t.Context(), request("gpu"))
 	if err != nil {
 		t.Fatal(err)
 	}

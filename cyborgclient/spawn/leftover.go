@@ -31,7 +31,7 @@ type Leftover struct {
 	Instance string `json:"instance,omitempty"`
 	// Certain is true if it was read after the last request that could have changed it, and existed. If not, no
 	// such answer was read, or it did not exist: it may be another client's (an ARQ), or may still
-	// appear (an allocation, a create), see [Flow.Suspects]. A guest that Hooks.Destroy could not remove and a
+	// appear (an allocation, a create), see [Flow.Suspects]. A guest that the hypervisor could not remove and a
 	// mediated device are never certain, because no read shows them.
 	Certain bool `json:"certain"`
 	// Seq, Count, ProjectID and Since describe a [LeftoverCreate]: it may have made up to

@@ -8,8 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
-// MdevCreator creates the mediated devices of ARQs, in place of Cyborg's agent. It is [Hooks].Mdevs of a
-// spawn, and a [Hypervisor] that is one creates them for the operations.
+// MdevCreator is a [Hypervisor] that creates the mediated devices of ARQs, in place of Cyborg's agent: a spawn calls it in
+// Compose, and the operations before each start of a guest.
 //
 // With Nova 34 and the 2026.2 vGPU specification Cyborg's agent creates no mediated device, and no released Cyborg
 // creates one again after a reboot of the host: without this interface such a guest stays off. Cyborg's agent
@@ -28,7 +28,7 @@ type MdevCreator interface {
 // restarts, in a place that Cyborg has given to another instance. Nova leaves it.
 //
 // A spawn that fails, [Operations.Delete], [Operations.LocalDelete], [Operations.ShelveOffload], [Operations.Unshelve] of an
-// instance with remains of an earlier one and [Flow.Reconcile] with ReconcileOpts.Mdevs call RemoveMdev, after the guest was
+// instance with remains of an earlier one, [Flow.Release], [Flow.ReleaseDevices], [Flow.Recover] and [Flow.Reconcile] call RemoveMdev, after the guest was
 // destroyed and before the ARQ is deleted. On a host that is down it fails, and the ARQ stays until the host is back.
 // [Operations.Evacuate] does not call it: remove the definition with the guest when the host is back.
 type MdevRemover interface {
@@ -39,8 +39,15 @@ type MdevRemover interface {
 	RemoveMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
 }
 
-// createMdevs creates the mediated devices of ARQs of an instance; a nil creator creates none.
-func createMdevs(ctx context.Context, journal *ledger.Journal, creator MdevCreator, i Instance, arqs []cyborgclient.ARQ) error {
+// mdevCreator returns the hypervisor if it creates mediated devices, or nil.
+func (f *Flow) mdevCreator() MdevCreator {
+	creator, _ := f.hypervisor.(MdevCreator)
+	return creator
+}
+
+// createMdevs creates the mediated devices of ARQs of an instance, if the hypervisor does.
+func (f *Flow) createMdevs(ctx context.Context, journal *ledger.Journal, i Instance, arqs []cyborgclient.ARQ) error {
+	creator := f.mdevCreator()
 	if creator == nil {
 		return nil
 	}

@@ -109,7 +109,7 @@ func callMdevHook(hook func(string) error, arq cyborgclient.ARQ) error {
 func (s *site) createMdevs(t *testing.T) {
 	t.Helper()
 	var err error
-	if s.ops, err = s.flow.Operations(mdevHypervisor{s.guests}); err != nil {
+	if s.ops, err = s.flow.On(mdevHypervisor{s.guests}).Operations(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -299,11 +299,12 @@ func endings() []ending {
 		{name: "shelve offload", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
 			return named(s.ops.ShelveOffload(ctx, i))
 		}, again: func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.ShelveOffload(ctx, i) }},
-		{name: "spawn that fails at its start", fails: errHook, run: func(ctx context.Context, s *site, _ spawn.Instance) ([]spawn.Leftover, error) {
+		{name: "spawn that fails at its start", fails: errHypervisor, run: func(ctx context.Context, s *site, _ spawn.Instance) ([]spawn.Leftover, error) {
 			req := request("mixed")
 			req.Instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
-			req.Hooks = spawn.Hooks{Mdevs: s.guests.creator(), Start: func(context.Context, *spawn.Result) error { return errHook }}
-			_, err := s.flow.Run(ctx, req)
+			s.guests.fail["start"] = 9
+			_, err := s.starts().Run(ctx, req)
+			s.guests.fail["start"] = 0
 			return named(err)
 		}},
 		{name: "unshelve that fails on every host", fails: errHypervisor, run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
@@ -341,9 +342,7 @@ func endings() []ending {
 		{name: "reconciliation after a crash", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
 			delete(s.guests.saved, placeOf(i))
 			s.cloud.RemoveGuest(i.UUID)
-			opts := s.freeing()
-			opts.Mdevs = definingHypervisor{mdevHypervisor{s.guests}}
-			found, err := s.flow.Reconcile(ctx, opts)
+			found, err := s.starts().Reconcile(ctx, s.freeing())
 			return slices.DeleteFunc(found, func(l spawn.Leftover) bool { return l.Err == nil }), err
 		}},
 	}
@@ -419,10 +418,8 @@ func TestADefinitionThatStaysKeepsItsARQ(t *testing.T) {
 				}
 			}
 			delete(s.guests.fail, "remove mdev")
-			opts := s.freeing()
-			opts.Mdevs = definingHypervisor{mdevHypervisor{s.guests}}
 			if e.again == nil {
-				_, err = s.flow.Reconcile(t.Context(), opts)
+				_, err = s.starts().Reconcile(t.Context(), s.freeing())
 			} else {
 				err = e.again(t.Context(), s, i)
 			}
@@ -439,16 +436,8 @@ func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
 		bubble(t, fmt.Sprint(failures), func(t *testing.T) {
 			s := newSite(t, worldOpts{model: novaMdevModel()})
 			s.guests.fail["remove mdev"] = failures
-			starts := 0
-			req := request("vgpu")
-			req.Hooks = spawn.Hooks{Mdevs: s.guests.creator(), Start: func(ctx context.Context, r *spawn.Result) error {
-				if starts++; starts == 1 {
-					return errHook
-				}
-				i := spawn.Instance{UUID: r.Instance, Host: r.Host}
-				return errors.Join(s.guests.Define(ctx, i, r.Domain), s.guests.Start(ctx, i))
-			}}
-			result, err := s.flow.Run(t.Context(), req)
+			s.guests.fail["start"] = 1
+			result, err := s.starts().Run(t.Context(), request("vgpu"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -460,7 +449,7 @@ func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
 					t.Errorf("leftover %v", l)
 				}
 			}
-			_, err = s.flow.Reconcile(t.Context(), s.backOn(otherThan(result.Host)))
+			_, err = s.starts().Reconcile(t.Context(), s.backOn(otherThan(result.Host)))
 			settled(t, err)
 			s.sound(t)
 		})
@@ -470,7 +459,7 @@ func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
 // backOn are the options of a reconciliation of a host that instances have left.
 func (s *site) backOn(host string) spawn.ReconcileOpts {
 	return spawn.ReconcileOpts{
-		Hosts: []string{host}, Free: true, Mdevs: definingHypervisor{mdevHypervisor{s.guests}},
+		Hosts: []string{host}, Free: true,
 		Living: func(context.Context, string) (bool, error) { return false, nil },
 	}
 }
@@ -503,7 +492,7 @@ func TestAHostThatComesBackUndefinesTheMdevOfAnEvacuatedInstance(t *testing.T) {
 		if mdevs, err := s.cloud.Mdevs(i.Host); len(mdevs) != 1 || err != nil {
 			t.Fatalf("mediated devices %v, %v: the test proves nothing", mdevs, err)
 		}
-		_, err = s.flow.Reconcile(t.Context(), s.backOn(i.Host))
+		_, err = s.starts().Reconcile(t.Context(), s.backOn(i.Host))
 		settled(t, err)
 		s.checkMoved(t, i, result, otherThan(i.Host))
 	})

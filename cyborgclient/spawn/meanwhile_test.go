@@ -56,7 +56,7 @@ func TestAnOperationLeavesWhatAnotherProcessHasClaimedMeanwhile(t *testing.T) {
 					}
 					other := *s.world
 					other.connect(t, s.cloud.Provider(t))
-					ops, err := other.flow.Operations(s.guests)
+					ops, err := other.flow.On(s.guests).Operations()
 					settled(t, err)
 					more = false
 					var first error

@@ -30,25 +30,11 @@ type MoveOpts struct {
 	Down []string
 }
 
-// request is that of a spawn on another host, whose guest the hypervisor starts.
+// request is the request for a spawn on another host.
 func (o *Operations) request(i Instance, opts MoveOpts) Request {
 	return Request{
 		Instance: i.UUID, Flavor: i.Flavor, Image: i.Image, Domain: opts.Domain, ProjectID: i.ProjectID, UserID: i.UserID,
-		Options: opts.Options, Order: opts.Order,
-		Hooks: Hooks{
-			Mdevs: o.mdevCreator(),
-			Start: func(ctx context.Context, result *Result) error {
-				i.Host = result.Host
-				if err := o.hypervisor.Define(ctx, i, result.Domain); err != nil {
-					return fmt.Errorf("define: %w", err)
-				}
-				return o.hypervisor.Start(ctx, i)
-			},
-			Destroy: func(ctx context.Context, result *Result) error {
-				i.Host = result.Host
-				return o.removeGuest(ctx, i)
-			},
-		},
+		Ports: i.Ports, Options: opts.Options, Order: opts.Order,
 	}
 }
 

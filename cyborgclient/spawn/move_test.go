@@ -22,13 +22,10 @@ import (
 // launchOn is launch on a host.
 func (s *site) launchOn(t *testing.T, host string, req spawn.Request) spawn.Instance {
 	t.Helper()
-	req.Order, req.Hooks.Mdevs = onHost(s.world, host), s.guests.creator()
-	result, err := s.flow.Run(t.Context(), req)
+	req.Order = onHost(s.world, host)
+	result, err := s.starts().Run(t.Context(), req)
 	settled(t, err)
-	i := spawn.InstanceOf(req, result)
-	settled(t, s.guests.Define(t.Context(), i, result.Domain))
-	settled(t, s.guests.Start(t.Context(), i))
-	return i
+	return spawn.InstanceOf(req, result)
 }
 
 // checkMoved checks that an instance runs on a host and holds nothing of others.

@@ -13,32 +13,6 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// Hypervisor manages the guests of the hosts; the caller implements it. UUID and Host
-// of the instance name the guest. With libvirt each method is one call of the domain
-// API. Every method may be called again after a failure, even if the failed call had
-// an effect.
-//
-// A hypervisor of guests with mediated devices should also be an [MdevCreator], and an [MdevRemover] if what
-// that creates is persistent.
-type Hypervisor interface {
-	// Domain returns the saved XML of a guest, with which it starts the next time,
-	// and whether it runs. The error matches ErrNoGuest for an unknown guest.
-	Domain(ctx context.Context, i Instance) (domain []byte, running bool, err error)
-	// Define saves the XML of a guest without changing a running guest.
-	Define(ctx context.Context, i Instance, domain []byte) error
-	// Start starts a guest with its saved XML. Starting a running guest is an error.
-	Start(ctx context.Context, i Instance) error
-	// Shutdown asks a guest to power off and waits until it has, or returns an
-	// error; then the guest still runs.
-	Shutdown(ctx context.Context, i Instance) error
-	// Destroy powers a guest off. Destroying a stopped or missing guest is not an
-	// error.
-	Destroy(ctx context.Context, i Instance) error
-	// Undefine deletes the saved XML of a stopped guest. A missing guest is not an
-	// error.
-	Undefine(ctx context.Context, i Instance) error
-}
-
 // Operations are what happens to instances after their spawn: Nova's rules for
 // accelerators without Nova's defects. They are safe for parallel use, one
 // operation per instance; see the package on other processes.
@@ -52,13 +26,13 @@ type Operations struct {
 	hypervisor Hypervisor
 }
 
-// Operations returns the operations of this flow on the guests of a hypervisor.
-// The error matches ErrConfig.
-func (f *Flow) Operations(hypervisor Hypervisor) (*Operations, error) {
-	if hypervisor == nil {
+// Operations returns the operations of this flow on the guests of its hypervisor.
+// The error matches ErrConfig if the flow has no hypervisor: see [WithHypervisor].
+func (f *Flow) Operations() (*Operations, error) {
+	if f.hypervisor == nil {
 		return nil, fmt.Errorf("%w: operations need a hypervisor", ErrConfig)
 	}
-	return &Operations{flow: f, hypervisor: hypervisor}, nil
+	return &Operations{flow: f, hypervisor: f.hypervisor}, nil
 }
 
 // do checks the instance, applies Nova's rule, and runs the operation, alone. The error names
@@ -71,7 +45,6 @@ func (o *Operations) do(ctx context.Context, op Operation, i Instance, run func(
 		return err
 	}
 	err := o.flow.operate(ctx, i, func(ctx context.Context, r *remover) error {
-		r.mdevs = o.mdevCreator()
 		return run(r.journal.Inside(ctx), r)
 	})
 	switch err := err.(type) { //nolint:errorlint // only an error that names the instance itself
@@ -385,7 +358,7 @@ func (o *Operations) boot(ctx context.Context, r *remover, i Instance, mdevs []c
 	if !start {
 		return nil
 	}
-	if err := createMdevs(ctx, r.journal, o.mdevCreator(), i, mdevs); err != nil {
+	if err := o.flow.createMdevs(ctx, r.journal, i, mdevs); err != nil {
 		return fmt.Errorf("%w: %w", errStart, err)
 	}
 	if err := o.hypervisor.Start(ctx, i); err != nil {
@@ -394,30 +367,10 @@ func (o *Operations) boot(ctx context.Context, r *remover, i Instance, mdevs []c
 	return nil
 }
 
-// mdevCreator returns the hypervisor if it creates mediated devices, or nil.
-func (o *Operations) mdevCreator() MdevCreator {
-	creator, _ := o.hypervisor.(MdevCreator)
-	return creator
-}
-
-// restored destroys a guest, saves its old XML if it was another one, and starts it if it ran. The guest may run although its start
-// returned an error, so it is destroyed before each try.
-func (o *Operations) restored(ctx context.Context, i Instance, saved *ledger.Saved) error {
-	err := o.hypervisor.Destroy(ctx, i)
-	if err == nil && saved.Domain != nil {
-		err = o.hypervisor.Define(ctx, i, saved.Domain)
-	}
-	if err == nil && saved.Running {
-		err = o.hypervisor.Start(ctx, i)
-	}
-	return err
-}
-
 // restore undoes a change of a guest.
 func (o *Operations) restore(ctx context.Context, r *remover, guest *ledger.Effect) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	r.destroy = func(ctx context.Context, e *ledger.Effect) error { return o.restored(ctx, r.instance, e.Saved) }
 	_ = r.record.step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
 		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return e == guest })
 		return "the guest is restored", guest.Err

@@ -937,7 +937,7 @@ func TestAnOperationNeedsAnInstance(t *testing.T) {
 	if err := s.ops.Stop(t.Context(), bad); !errors.Is(err, spawn.ErrRequest) || len(s.guests.calls) > 0 {
 		t.Errorf("an ARQ without a UUID: error %v after %v, want ErrRequest before anything", err, s.guests.calls)
 	}
-	if _, err := s.flow.Operations(nil); !errors.Is(err, spawn.ErrConfig) {
+	if _, err := s.flow.Operations(); !errors.Is(err, spawn.ErrConfig) {
 		t.Errorf("without a hypervisor: %v, want ErrConfig", err)
 	}
 	nobody := spawn.Instance{UUID: instance, Host: "cn0", Flavor: plainFlavor()}

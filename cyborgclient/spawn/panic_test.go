@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // departures are the ways in which a callback of the caller's does not return.
@@ -36,24 +37,24 @@ func depart(t *testing.T, way string, run func()) {
 // Each hook of a spawn that does not return unwinds it.
 func TestASpawnIsUnwoundWhenAHookDoesNotReturn(t *testing.T) {
 	t.Parallel()
-	hooks := map[string]func(req *spawn.Request, leave func()){
-		"Order": func(req *spawn.Request, leave func()) {
+	hooks := map[string]func(req *spawn.Request, guests *guestFuncs, leave func()){
+		"Order": func(req *spawn.Request, _ *guestFuncs, leave func()) {
 			req.Order = func([]spawn.Candidate) []spawn.Candidate { leave(); return nil }
 		},
-		"Claim": func(req *spawn.Request, leave func()) {
+		"Claim": func(req *spawn.Request, _ *guestFuncs, leave func()) {
 			req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { leave(); return nil }
 		},
-		"Prepare": func(req *spawn.Request, leave func()) {
+		"Prepare": func(req *spawn.Request, _ *guestFuncs, leave func()) {
 			req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error { leave(); return nil }
 		},
-		"CreateMdev": func(req *spawn.Request, leave func()) {
-			req.Hooks.Mdevs = mdevHooks{create: func(string) error { leave(); return nil }}
+		"CreateMdev": func(_ *spawn.Request, guests *guestFuncs, leave func()) {
+			guests.create = func(string) error { leave(); return nil }
 		},
-		"RemoveMdev": func(req *spawn.Request, leave func()) {
-			req.Hooks.Mdevs = mdevHooks{create: func(string) error { return errHook }, remove: func(string) error { leave(); return nil }}
+		"RemoveMdev": func(_ *spawn.Request, guests *guestFuncs, leave func()) {
+			guests.create, guests.remove = func(string) error { return errHook }, func(string) error { leave(); return nil }
 		},
-		"Start": func(req *spawn.Request, leave func()) {
-			req.Hooks.Start = func(context.Context, *spawn.Result) error { leave(); return nil }
+		"Start": func(_ *spawn.Request, guests *guestFuncs, leave func()) {
+			guests.start = func(context.Context, sim.Guest) error { leave(); return nil }
 		},
 	}
 	for hook, set := range hooks {
@@ -61,9 +62,9 @@ func TestASpawnIsUnwoundWhenAHookDoesNotReturn(t *testing.T) {
 			t.Run(hook+"/"+way, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, worldOpts{})
-				req := request("mixed")
-				set(&req, leave)
-				depart(t, way, func() { _, _ = w.flow.Run(t.Context(), req) })
+				req, guests := request("mixed"), &guestFuncs{}
+				set(&req, guests, leave)
+				depart(t, way, func() { _, _ = w.flow.On(guests).Run(t.Context(), req) })
 				if hook == "RemoveMdev" { // the ARQ stays with the definition, until a reconciliation
 					_, err := w.flow.Reconcile(t.Context(), w.freeing())
 					settled(t, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // progress collects what an observer gets, a line each.
@@ -192,23 +193,19 @@ func TestAnObserverThatPanicsDoesNotSpareTheGuest(t *testing.T) {
 						leave()
 					}
 				}))
-				req := request("gpu")
 				destroyed := 0
-				req.Hooks = spawn.Hooks{
-					Start: func(_ context.Context, result *spawn.Result) error {
-						w.define(t, result)
-						return errHook
-					},
-					Destroy: func(_ context.Context, result *spawn.Result) error {
+				guests := &guestFuncs{
+					start: func(_ context.Context, g sim.Guest) error { return errors.Join(errHook, w.cloud.DefineGuest(g)) },
+					destroy: func(_ context.Context, g sim.Guest) error {
 						destroyed++
 						if bound := len(w.cloud.Cyborg.ARQs()); bound != 1 {
 							t.Errorf("%d ARQs while the guest was destroyed, want 1", bound)
 						}
-						w.cloud.RemoveGuest(result.Instance)
+						w.cloud.RemoveGuest(g.UUID)
 						return nil
 					},
 				}
-				depart(t, way, func() { _, _ = w.flow.Run(t.Context(), req) })
+				depart(t, way, func() { _, _ = w.flow.On(guests).Run(t.Context(), request("gpu")) })
 				if destroyed == 0 {
 					t.Error("the guest was not destroyed")
 				}

@@ -37,9 +37,6 @@ type ReconcileOpts struct {
 	MinAge time.Duration
 	// Free frees the orphans. Without it they are listed.
 	Free bool
-	// Mdevs, if set, removes the definitions of mediated devices of ARQs before they are deleted. The instance that
-	// it gets has UUID and host.
-	Mdevs MdevRemover
 }
 
 // check returns the options with their defaults.
@@ -75,8 +72,8 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 //     and without X-Service-Token: a Cyborg of 2026 and later refuses that if the ARQ
 //     has got an instance meanwhile.
 //
-// Handles and mediated devices are freed with their ARQs, and with Mdevs the definitions of the devices before. Running attempts of this flow
-// are left alone. It finds what its token may list: with that of an admin, the ARQs of
+// Handles and mediated devices are freed with their ARQs. A hypervisor that is an [MdevRemover] removes the definitions of the devices
+// before; the instance that it gets has UUID and host. Running attempts of this flow are left alone. It finds what its token may list: with that of an admin, the ARQs of
 // all projects. An allocation whose ARQs may be hidden from the token is named and left alone: see
 // [Flow.Release]. So is one with an ARQ that has a provider of the hosts and the name of another host, as after a
 // host was renamed in Placement: Hosts needs both names.
@@ -421,10 +418,7 @@ func (r *reconciliation) remove(ctx context.Context, instance, host string, orph
 		return true
 	}
 	defer journal.End()
-	m := &remover{flow: r.flow, journal: journal, record: r.flow.newRecorder(instance, host), instance: i, impatient: true}
-	if r.opts.Mdevs != nil {
-		m.mdevs = r.opts.Mdevs
-	}
+	m := &remover{flow: r.flow, journal: journal, record: r.flow.newRecorder(instance, host), instance: i, mdevs: r.flow.mdevCreator(), impatient: true}
 	e := adopt(m)
 	m.undo(ctx, m.undoers(), nil)
 	switch e.State {

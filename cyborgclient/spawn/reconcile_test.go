@@ -560,13 +560,11 @@ func TestReconcileLeavesWhatIsBuiltMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(*testing.T, *site) error{
 		"by this flow": func(t *testing.T, s *site) error {
-			req := request("mixed")
-			req.Hooks.Start = func(_ context.Context, r *spawn.Result) error {
+			guests := &guestFuncs{start: func(_ context.Context, g sim.Guest) error {
 				time.Sleep(time.Minute) // it is running while the orphans are freed
-				s.define(t, r)
-				return nil
-			}
-			_, err := s.flow.Run(t.Context(), req)
+				return s.cloud.DefineGuest(g)
+			}}
+			_, err := s.flow.On(guests).Run(t.Context(), request("mixed"))
 			return err
 		},
 		"by another process": func(t *testing.T, s *site) error {

@@ -173,29 +173,15 @@ func (f *Flow) recovering(journal *ledger.Journal) *remover {
 			i.ProjectID = e.Amount.Project
 		}
 	}
-	m := &remover{flow: f.asOwn(), journal: journal, record: f.newRecorder(i.UUID, ""), instance: i}
+	m := &remover{flow: f.asOwn(), journal: journal, record: f.newRecorder(i.UUID, ""), instance: i, mdevs: f.mdevCreator()}
 	m.removeNovaMdev = func(context.Context, string) error { return &ledger.Final{Err: errNoRelease} }
-	if f.hypervisor == nil {
-		m.destroy = func(context.Context, *ledger.Effect) error { return &ledger.Final{Err: errNoHypervisor} }
-		return m
-	}
-	o := &Operations{flow: m.flow, hypervisor: f.hypervisor}
-	m.mdevs = o.mdevCreator()
-	m.destroy = func(ctx context.Context, e *ledger.Effect) error {
-		there := i
-		if there.Host = e.Host; e.Saved != nil {
-			return o.restored(ctx, there, e.Saved)
-		}
-		return o.removeGuest(ctx, there)
-	}
 	return m
 }
 
 // Why a recovery leaves something.
 var (
-	errRegion       = errors.New("what was programmed is not known: program the region again")
-	errNoRelease    = errors.New("it is released by a TakeOver that is called again with OwnershipChange.Mdev")
-	errNoHypervisor = errors.New("the flow has no hypervisor: see WithHypervisor")
+	errRegion    = errors.New("what was programmed is not known: program the region again")
+	errNoRelease = errors.New("it is released by a TakeOver that is called again with OwnershipChange.Mdev")
 )
 
 // recover takes away what was made, and what was to be removed: of an evacuation the ARQs on the old host, which were recorded when

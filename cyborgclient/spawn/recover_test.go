@@ -38,23 +38,6 @@ func (s *site) agentProcess(t *testing.T, shared *journaltest.Shared, name strin
 	return line
 }
 
-// started returns a request with the hooks that start and destroy the guest.
-func started(s *site, req spawn.Request) spawn.Request {
-	req.Hooks.Mdevs = s.guests.creator()
-	req.Hooks.Start = func(ctx context.Context, r *spawn.Result) error {
-		i, guests := spawn.InstanceOf(req, r), s.guests.spawns()
-		if err := guests.Define(ctx, i, r.Domain); err != nil {
-			return err
-		}
-		return guests.Start(ctx, i)
-	}
-	req.Hooks.Destroy = func(ctx context.Context, r *spawn.Result) error {
-		i, guests := spawn.InstanceOf(req, r), s.guests.spawns()
-		return errors.Join(guests.Destroy(ctx, i), guests.Undefine(ctx, i))
-	}
-	return req
-}
-
 // recoverable are the operations that are recorded.
 func recoverable() []exercise {
 	recorded := []string{"delete", "delete with a port", "local delete", "shelve offload", "unshelve", "evacuate", "take over of a vGPU"}
@@ -62,7 +45,7 @@ func recoverable() []exercise {
 	deleted := func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Delete(ctx, *i) }
 	return append(list,
 		exercise{name: "spawn", launch: anInstance("mixed"), happened: deleted, done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
-			req := started(s, request("mixed"))
+			req := request("mixed")
 			result, err := s.flow.Run(ctx, req)
 			if err == nil {
 				*i = spawn.InstanceOf(req, result)
@@ -70,7 +53,7 @@ func recoverable() []exercise {
 			return err
 		}},
 		exercise{name: "handover", launch: anInstance("mixed"), happened: deleted, done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
-			req := started(s, request("mixed"))
+			req := request("mixed")
 			result, err := handOver(ctx, s.flow, func(context.Context) (*spawn.Flow, error) { return s.flow, nil }, req)
 			if err == nil {
 				*i = spawn.InstanceOf(req, result)

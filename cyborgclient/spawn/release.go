@@ -49,7 +49,7 @@ func (f *Flow) operate(ctx context.Context, i Instance, run func(ctx context.Con
 		return err
 	}
 	defer journal.End()
-	return run(ctx, &remover{flow: f, journal: journal, record: f.newRecorder(i.UUID, i.Host), instance: i})
+	return run(ctx, &remover{flow: f, journal: journal, record: f.newRecorder(i.UUID, i.Host), instance: i, mdevs: f.mdevCreator()})
 }
 
 // Delete removes an instance: guest, ARQs (which frees handles and mediated
@@ -118,7 +118,6 @@ func (o *Operations) remove(ctx context.Context, r *remover) error {
 	defer cancel()
 	r.take(s)
 	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: i.UUID, Host: i.Host, Holds: r.journal.Numbers()})
-	r.destroy = func(ctx context.Context, _ *ledger.Effect) error { return o.removeGuest(ctx, i) }
 	r.isThere = func(ctx context.Context) (bool, error) { return o.guestOn(ctx, i, i.Host) == nil, nil }
 	err = r.cleanUp(ctx, notReleased, r.isOwn)
 	var failure *Error
@@ -230,14 +229,4 @@ func (f *Flow) hostsOf(ctx context.Context, held placement.Resources) (map[strin
 		hosts[provider] = host
 	}
 	return hosts, nil
-}
-
-func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
-	if err := o.hypervisor.Destroy(ctx, i); err != nil {
-		return fmt.Errorf("destroy the guest: %w", err)
-	}
-	if err := o.hypervisor.Undefine(ctx, i); err != nil {
-		return fmt.Errorf("undefine the guest: %w", err)
-	}
-	return nil
 }

@@ -15,7 +15,8 @@ import (
 
 // AddDevices gives accelerators to an instance that exists and has none: its allocation is kept, and only
 // the device groups of the flavor are requested, on its host; Options.SameSubtree does not apply to the
-// others. Request.Domain is its present domain. Merge the result's devices into the guest, or give Hooks that restart it.
+// others. Request.Domain is its present domain. The guest is not restarted, also with a hypervisor: attach the
+// result's devices to it, or give [Operations.HardReboot] the result's domain.
 //
 // The error matches ErrRequest if the instance has no allocation, or already has a device of Cyborg's,
 // for example after an interrupted attempt: Cyborg binds the ARQs of an instance once, and a flavor names one device profile, from which the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -45,13 +46,12 @@ func TestASpawnThatIsRepeatedBesideAReplicaGivesItsOwnClaimBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: replicaModel(), config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
-		req := request("gpu")
-		req.Hooks.Start = func(context.Context, *spawn.Result) error {
+		flow := w.flow.On(&guestFuncs{start: func(context.Context, sim.Guest) error {
 			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 403})
 			return errors.New("the hypervisor is down")
-		}
+		}})
 		for range 2 {
-			result, err := w.flow.Run(t.Context(), req)
+			result, err := flow.Run(t.Context(), request("gpu"))
 			if result != nil || errors.Is(err, spawn.ErrLeftover) || len(leftoversOf(err)) > 0 {
 				t.Errorf("got %v, want an error without leftovers", err)
 			}

@@ -63,10 +63,9 @@ func serverRows() map[string]func(*testing.T) {
 		},
 		"create_server_with_error": func(t *testing.T) {
 			s := fixtureSite(t, spawn.Config{})
-			g := &guestHooks{w: s.world, failing: 9, err: spawn.ErrAbort}
+			g := &startedGuests{w: s.world, failing: 9, err: spawn.ErrAbort}
 			req := request("fakedev-dp")
-			req.Hooks = g.hooks()
-			_, err := s.flow.Run(t.Context(), req)
+			_, err := s.flow.On(g).Run(t.Context(), req)
 			if !errors.Is(err, spawn.ErrAbort) || s.deletes() != 1 {
 				t.Errorf("got error %v after %d requests to delete ARQs, want the abort after 1", err, s.deletes())
 			}
@@ -99,23 +98,19 @@ func serverRows() map[string]func(*testing.T) {
 		},
 		"resched": func(t *testing.T) {
 			s := fixtureSite(t, spawn.Config{})
-			g := &guestHooks{w: s.world, failing: 1, err: errHook}
-			req := request("fakedev-dp")
-			req.Hooks = g.hooks()
-			result, err := s.flow.Run(t.Context(), req)
-			if err != nil || len(g.started) != 2 || g.started[0] == g.started[1] || s.deletes() != 1 {
-				t.Fatalf("error %v, spawns on %v, %d deletes; want the second host after one delete", err, g.started, s.deletes())
+			g := &startedGuests{w: s.world, failing: 1, err: errHook}
+			result, err := s.flow.On(g).Run(t.Context(), request("fakedev-dp"))
+			if err != nil || len(g.tried) != 2 || g.tried[0] == g.tried[1] || s.deletes() != 1 {
+				t.Fatalf("error %v, spawns on %v, %d deletes; want the second host after one delete", err, g.tried, s.deletes())
 			}
 			s.checkUsage(t, result.Host, 1)
 			s.cloud.CheckNoLeaks(t)
 		},
 		"resched_fails": func(t *testing.T) {
 			s := fixtureSite(t, spawn.Config{})
-			g := &guestHooks{w: s.world, failing: 9, err: errHook}
-			req := request("fakedev-dp")
-			req.Hooks = g.hooks()
+			g := &startedGuests{w: s.world, failing: 9, err: errHook}
 			// Nova deletes three times for two hosts, the last time in vain.
-			if _, err := s.flow.Run(t.Context(), req); !errors.Is(err, errHook) || s.deletes() != 2 {
+			if _, err := s.flow.On(g).Run(t.Context(), request("fakedev-dp")); !errors.Is(err, errHook) || s.deletes() != 2 {
 				t.Errorf("error %v after %d deletes, want 2", err, s.deletes())
 			}
 			s.nothingHeld(t)
@@ -591,11 +586,10 @@ func evacuateBindFails(t *testing.T) {
 
 func cleanupOnReschedule(t *testing.T, req spawn.Request) {
 	w := newWorld(t, worldOpts{model: portModel()})
-	g := &guestHooks{w: w, failing: 9, err: errHook}
-	req.Hooks = g.hooks()
-	result, err := w.flow.Run(t.Context(), req)
+	g := &startedGuests{w: w, failing: 9, err: errHook}
+	result, err := w.flow.On(g).Run(t.Context(), req)
 	w.failed(t, result, err, spawn.StepStart, errHook)
-	if len(g.started) != 2 || w.deletes() != 2 {
-		t.Errorf("started on %v, %d cleanups", g.started, w.deletes())
+	if len(g.tried) != 2 || w.deletes() != 2 {
+		t.Errorf("started on %v, %d cleanups", g.tried, w.deletes())
 	}
 }

@@ -300,7 +300,7 @@ func killable(compute func(context.Context) (*spawn.Flow, error)) []exercise {
 			another := e
 			another.name = handoverToAnother
 			another.run = func(ctx context.Context, s *site, i *spawn.Instance) error {
-				req := started(s, request("mixed"))
+				req := request("mixed")
 				result, err := handOver(ctx, s.flow, compute, req)
 				if err == nil {
 					*i = spawn.InstanceOf(req, result)

@@ -73,9 +73,7 @@ func TestASilentAgentKeepsOnlyItsMediatedDevices(t *testing.T) {
 			var err error
 			switch operation {
 			case "unwind":
-				req := request("mixed")
-				req.Hooks.Start = func(context.Context, *spawn.Result) error { return errors.New("it does not start") }
-				_, err = s.flow.Run(t.Context(), req)
+				_, err = s.flow.On(failsToStart(errHook)).Run(t.Context(), request("mixed"))
 			case "delete":
 				err = s.ops.Delete(t.Context(), s.spawn(t, "mixed"))
 			default:

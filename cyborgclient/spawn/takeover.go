@@ -130,7 +130,8 @@ func (o *Operations) takeOverNow(ctx context.Context, r *remover, change *Owners
 	}
 	i := change.Instance
 	request := Request{
-		Instance: i.UUID, Flavor: change.Flavor, Image: i.Image, ProjectID: i.ProjectID, UserID: i.UserID, Options: change.Options, running: true,
+		Instance: i.UUID, Flavor: change.Flavor, Image: i.Image, ProjectID: i.ProjectID, UserID: i.UserID, Ports: i.Ports, Options: change.Options,
+		running: true,
 	}
 	a, err := o.attempt(ctx, r, request, func(a *Attempt) (Step, error) { return o.takeOver(ctx, r, a, change, saved, running) })
 	if err != nil {
@@ -184,16 +185,12 @@ func (o *Operations) takeOver(ctx context.Context, r *remover, a *Attempt, chang
 	if err != nil {
 		return StepCompose, err
 	}
-	a.Request.Hooks.Mdevs = o.mdevCreator()
-	a.Request.Hooks.Destroy = func(ctx context.Context, _ *Result) error { // restores the old domain before Cyborg's device is freed
-		return o.restored(ctx, change.Instance, &ledger.Saved{Domain: saved, Running: running})
-	}
 	if err := o.takeNova(ctx, r, a.Bindings[0].DeviceRP, *change); err != nil {
 		return StepStart, err
 	}
 	guest := &ledger.Effect{
 		Kind: ledger.Guest, ID: change.Instance.UUID, Host: a.Host, Holds: r.journal.Numbers(ledger.ARQ, ledger.Claim),
-		Saved: &ledger.Saved{Domain: saved, Running: running},
+		Saved: &ledger.Saved{Domain: saved, Running: running}, // it is restored before Cyborg's device is freed
 	}
 	err = r.journal.Do(ctx, guest, func(ctx context.Context) error {
 		return o.replace(ctx, r, change.Instance, a.ARQs, saved, fresh, running)

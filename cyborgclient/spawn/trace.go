@@ -33,7 +33,7 @@ const (
 	StepUnwind                     // give everything back
 	StepHost                       // the compute host's own claim, see Hooks
 	StepPrepare                    // networks and block devices, see Hooks
-	StepStart                      // define and start the guest, see Hooks
+	StepStart                      // define and start the guest, see Hypervisor
 )
 
 // String returns the step's short name: "profile", "claim", ...

@@ -35,10 +35,10 @@ type remover struct {
 	journal  *ledger.Journal
 	record   *recorder
 	instance Instance
-	// destroy destroys or restores the guest; nil: the operation has no guest. isThere reports whether it exists; nil: it is not known.
-	destroy func(ctx context.Context, e *ledger.Effect) error
+	// isThere reports whether the guest exists; nil: it is not known.
 	isThere func(ctx context.Context) (bool, error)
-	mdevs   MdevCreator
+	// mdevs is the hypervisor, if it creates mediated devices; nil: their definitions stay.
+	mdevs MdevCreator
 	// removeNovaMdev removes a mediated device of Nova's.
 	removeNovaMdev func(ctx context.Context, mdev string) error
 	// confirm reports whether an allocation that was read is still to be changed; nil: it is.
@@ -105,30 +105,6 @@ func (r *remover) cleanUp(ctx context.Context, cause string, chosen func(*ledger
 
 // decision is the result of an unwinding in a few words.
 func decision(undone, left int) string { return fmt.Sprintf("%d undone, %d left behind", undone, left) }
-
-// guestUndoer destroys the guest. It is tried before its devices are released, and they stay as long as it does.
-type guestUndoer struct{ *remover }
-
-// Undo implements [ledger.Undoer].
-func (u guestUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
-	for _, e := range effects {
-		if u.destroy == nil {
-			u.journal.Settle(e, ledger.Undone, nil)
-			continue
-		}
-		u.journal.Remove(ctx, []*ledger.Effect{e}, func(ctx context.Context) map[*ledger.Effect]error {
-			return map[*ledger.Effect]error{e: u.destroy(u.journal.Inside(ctx), e)}
-		})
-	}
-}
-
-// Look implements [ledger.Undoer].
-func (u guestUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
-	if u.isThere == nil {
-		return false, nil
-	}
-	return u.isThere(ctx)
-}
 
 // novaMdevUndoer removes a mediated device of Nova's.
 type novaMdevUndoer struct{ *remover }

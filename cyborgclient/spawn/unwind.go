@@ -22,7 +22,7 @@ import (
 //     answer, or because the FPGA region cannot be given what the request needs.
 //     Not when the token lacks a role or the instance already has ARQs.
 //   - the wait, when Cyborg shows an ARQ BindFailed.
-//   - the hooks Claim and Start, unless the error is an ErrAbort or ErrGone.
+//   - the hook Claim and the start of the guest, unless the error is an ErrAbort or ErrGone.
 //
 // Everything else is fatal: a refused claim, because [Attempt.Claim] itself tries
 // the other hosts, and the timeout of the wait, as in Nova.
@@ -156,11 +156,7 @@ func (a *Attempt) giveBack(ctx context.Context, undo func(context.Context, *remo
 
 // remover takes away what the attempt has made.
 func (a *Attempt) remover() *remover {
-	r := &remover{flow: a.flow, journal: a.journal, record: a.record, instance: a.instance(), mdevs: a.Request.Hooks.Mdevs}
-	if destroy := a.Request.Hooks.Destroy; destroy != nil {
-		r.destroy = func(ctx context.Context, _ *ledger.Effect) error { return destroy(ctx, a.Result()) }
-	}
-	return r
+	return &remover{flow: a.flow, journal: a.journal, record: a.record, instance: a.instance(), mdevs: a.flow.mdevCreator()}
 }
 
 // unbind destroys the guest and unbinds the ARQs, which are kept for the next host. It reports false when they are to be deleted

@@ -15,6 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -36,17 +37,16 @@ func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		req := request("gpu")
 		destroyed := 0
-		req.Hooks.Start = func(context.Context, *spawn.Result) error { return errHook }
-		req.Hooks.Destroy = func(ctx context.Context, _ *spawn.Result) error {
+		guests := failsToStart(errHook)
+		guests.destroy = func(ctx context.Context, _ sim.Guest) error {
 			if destroyed++; destroyed == 1 {
 				<-ctx.Done()
 				return errHook
 			}
 			return nil
 		}
-		a, err := w.flow.Begin(t.Context(), req)
+		a, err := w.flow.On(guests).Begin(t.Context(), request("gpu"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,10 +306,11 @@ func TestAGuestThatStaysKeepsItsDevices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: raceModel(1, 1)})
-		req := request("gpu")
-		req.Hooks.Start = func(_ context.Context, r *spawn.Result) error { w.define(t, r); return errHook }
-		req.Hooks.Destroy = func(context.Context, *spawn.Result) error { return errors.New("libvirt is gone") }
-		if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
+		guests := &guestFuncs{
+			start:   func(_ context.Context, g sim.Guest) error { return errors.Join(errHook, w.cloud.DefineGuest(g)) },
+			destroy: func(context.Context, sim.Guest) error { return errors.New("libvirt is gone") },
+		}
+		if _, err := w.flow.On(guests).Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got %v, want ErrLeftover", err)
 		}
 		next := request("gpu")

@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -185,11 +186,11 @@ func TestWhatAnExpiredTokenHasMadeIsDeletedWithTheAgents(t *testing.T) {
 			if tt.project != "" {
 				req.ProjectID = s.cloud.ProjectID(tt.project)
 			}
-			req.Hooks.Start = func(context.Context, *spawn.Result) error {
+			guests := &guestFuncs{start: func(context.Context, sim.Guest) error {
 				revoke(t, user)
 				return spawn.ErrAbort
-			}
-			_, err = s.flow.Run(t.Context(), req)
+			}}
+			_, err = s.flow.On(guests).Run(t.Context(), req)
 			var failure *spawn.Error
 			if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrAbort) {
 				t.Fatalf("got %v, want ErrAbort", err)

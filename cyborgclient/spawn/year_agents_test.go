@@ -86,7 +86,7 @@ func (a *yearAgent) start(ctx context.Context) error {
 		return err
 	}
 	a.line, a.own, a.flow = line, own, flow
-	a.ops, err = flow.Operations(a.guests)
+	a.ops, err = flow.On(a.guests).Operations()
 	return err
 }
 

@@ -2,8 +2,8 @@
 // request for Cyborg, the service user whose token goes with it, and its own for
 // Placement. It reads nova.conf, reports what its users may not do, and serves
 //
-//	PUT    /instances/UUID?profile=NAME   attach the accelerators of a device profile
-//	DELETE /instances/UUID                release them
+//	PUT    /instances/UUID?profile=NAME   start a guest with the accelerators of a device profile
+//	DELETE /instances/UUID                destroy it and release them
 //
 // with the X-Auth-Token of the user.
 package main
@@ -20,23 +20,21 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/examples/libvirt"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
 // agent attaches accelerators for the users of requests.
-type agent struct {
-	flow  *spawn.Flow
-	hooks spawn.Hooks
-}
+type agent struct{ flow *spawn.Flow }
 
 // newAgent makes an agent from a nova.conf, and logs what its own users may not do.
-func newAgent(ctx context.Context, path string, hooks spawn.Hooks) (*agent, error) {
+func newAgent(ctx context.Context, path string, hypervisor spawn.Hypervisor) (*agent, error) {
 	conf, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer conf.Close()
-	flow, err := spawn.NewFromNovaConf(ctx, conf)
+	flow, err := spawn.NewFromNovaConf(ctx, conf, spawn.WithHypervisor(hypervisor))
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +45,7 @@ func newAgent(ctx context.Context, path string, hooks spawn.Hooks) (*agent, erro
 	for _, refusal := range refusals {
 		log.Print("not allowed: ", refusal)
 	}
-	return &agent{flow, hooks}, nil
+	return &agent{flow}, nil
 }
 
 // ServeHTTP implements http.Handler.
@@ -84,7 +82,7 @@ func (a *agent) attach(flow *spawn.Flow, r *http.Request) (string, error) {
 		return "", fmt.Errorf("%w: no device profile is named", spawn.ErrRequest)
 	}
 	result, err := flow.Run(r.Context(), spawn.Request{
-		Instance: r.PathValue("uuid"), Hooks: a.hooks,
+		Instance: r.PathValue("uuid"),
 		Flavor: requestspec.Flavor{
 			Name: "accelerated", VCPUs: 2, MemoryMB: 2048, RootGB: 20,
 			ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: r.FormValue("profile")},
@@ -97,14 +95,22 @@ func (a *agent) attach(flow *spawn.Flow, r *http.Request) (string, error) {
 }
 
 func (a *agent) release(flow *spawn.Flow, r *http.Request) (string, error) {
-	return "released", flow.Release(r.Context(), r.PathValue("uuid"))
+	operations, err := flow.Operations()
+	if err != nil {
+		return "", err
+	}
+	i, err := operations.Inspect(r.Context(), spawn.Instance{UUID: r.PathValue("uuid")})
+	if err != nil {
+		return "", err
+	}
+	return "released", operations.Delete(r.Context(), i)
 }
 
 func main() {
 	config := flag.String("config", "/etc/nova/nova.conf", "nova.conf of this host")
 	listen := flag.String("listen", "127.0.0.1:8775", "address to serve on")
 	flag.Parse()
-	agent, err := newAgent(context.Background(), *config, spawn.Hooks{}) // a real agent starts guests in its hooks
+	agent, err := newAgent(context.Background(), *config, libvirt.Host())
 	if err != nil {
 		log.Fatal(err)
 	}

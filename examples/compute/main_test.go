@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
 const instance = "0a1b2c3d-0000-4000-8000-000000000002"
@@ -38,11 +36,7 @@ func TestTheUserOfARequestGetsTheAccelerators(t *testing.T) {
 	cloud := simcloud.Run(t)
 	server := httptest.NewServer(cloud.Handler())
 	t.Cleanup(server.Close)
-	agent, err := newAgent(t.Context(), novaConf(t, server.URL), spawn.Hooks{
-		Start: func(_ context.Context, r *spawn.Result) error {
-			return cloud.DefineGuest(sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
-		},
-	})
+	agent, err := newAgent(t.Context(), novaConf(t, server.URL), guests.New(cloud))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +58,9 @@ func TestTheUserOfARequestGetsTheAccelerators(t *testing.T) {
 	} {
 		if request.method == "DELETE" {
 			cloud.CheckNoLeaks(t)
-			cloud.RemoveGuest(instance)
+			if len(cloud.Guests()) != 1 {
+				t.Errorf("%d guests", len(cloud.Guests()))
+			}
 		}
 		r := httptest.NewRequestWithContext(t.Context(), request.method, request.path, nil)
 		r.Header.Set("X-Auth-Token", request.token)

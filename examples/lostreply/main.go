@@ -20,19 +20,20 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
 const instance = "0a1b2c3d-0000-4000-8000-000000000001"
 
 // attach attaches a GPU to the instance and starts its guest, with the clients of an
-// administrator and of a user with the role service.
-type attach func(ctx context.Context, admin, service *gophercloud.ProviderClient, start func(sim.Guest) error) error
+// administrator and of a user with the role service. The cloud has the guests.
+type attach func(ctx context.Context, admin, service *gophercloud.ProviderClient, cloud *simcloud.Cloud) error
 
 // attachWithSpawn is the program with package spawn.
-func attachWithSpawn(ctx context.Context, admin, service *gophercloud.ProviderClient, start func(sim.Guest) error) error {
+func attachWithSpawn(ctx context.Context, admin, service *gophercloud.ProviderClient, cloud *simcloud.Cloud) error {
 	// The flow alone creates accelerator requests in its project, so it deletes those whose reply was lost.
 	config := spawn.Config{ExclusiveProject: true}
-	flow, err := spawn.NewFromProvider(admin, spawn.WithServiceProvider(service), spawn.WithConfig(config))
+	flow, err := spawn.NewFromProvider(admin, spawn.WithServiceProvider(service), spawn.WithConfig(config), spawn.WithHypervisor(guests.New(cloud)))
 	if err != nil {
 		return err
 	}
@@ -40,10 +41,7 @@ func attachWithSpawn(ctx context.Context, admin, service *gophercloud.ProviderCl
 		Name: "accel.gpu", VCPUs: 4, MemoryMB: 8192, RootGB: 20,
 		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"},
 	}
-	hooks := spawn.Hooks{Start: func(_ context.Context, r *spawn.Result) error {
-		return start(sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
-	}}
-	_, err = flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor, Hooks: hooks})
+	_, err = flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor})
 	return err
 }
 
@@ -65,7 +63,7 @@ func outcome(ctx context.Context, program attach, lost sim.OperationName) (strin
 	if err := cloud.Faults().Set(fault.Rule{Operation: lost, When: fault.After, Action: fault.Drop}); err != nil {
 		return "", err
 	}
-	got := ending(program(ctx, admin, service, cloud.DefineGuest), cloud.Guests())
+	got := ending(program(ctx, admin, service, cloud), cloud.Guests())
 	leaks := cloud.Leaks()
 	for _, leak := range leaks {
 		got += "; leaked: " + leak.Text

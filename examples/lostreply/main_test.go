@@ -34,7 +34,7 @@ func Example() {
 func TestWithoutAFaultBothAttach(t *testing.T) {
 	for _, program := range programs {
 		cloud := simcloud.Run(t)
-		if err := program.attach(t.Context(), cloud.Provider(t), cloud.ServiceProvider(t), cloud.DefineGuest); err != nil || len(cloud.Guests()) != 1 {
+		if err := program.attach(t.Context(), cloud.Provider(t), cloud.ServiceProvider(t), cloud); err != nil || len(cloud.Guests()) != 1 {
 			t.Errorf("%s: %d guests, %v", program.name, len(cloud.Guests()), err)
 		}
 		cloud.CheckNoLeaks(t)

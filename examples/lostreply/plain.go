@@ -12,11 +12,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // attachPlain is the program with the requests of the API references. It checks every
 // answer. After a failure it undoes what it has done, the last first.
-func attachPlain(ctx context.Context, admin, service *gophercloud.ProviderClient, start func(sim.Guest) error) (err error) {
+func attachPlain(ctx context.Context, admin, service *gophercloud.ProviderClient, cloud *simcloud.Cloud) (err error) {
 	placement, err := openstack.NewPlacementV1(admin, gophercloud.EndpointOpts{})
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func attachPlain(ctx context.Context, admin, service *gophercloud.ProviderClient
 		}
 		devices += fmt.Sprintf(hostdev, arq.PCI.Domain, arq.PCI.Bus, arq.PCI.Device, arq.PCI.Function)
 	}
-	return start(sim.Guest{UUID: instance, Host: host.Name, Domain: "<domain><devices>" + devices + "</devices></domain>"})
+	return cloud.DefineGuest(sim.Guest{UUID: instance, Host: host.Name, Domain: "<domain><devices>" + devices + "</devices></domain>"})
 }
 
 // hostdev is a PCI device of a libvirt domain.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
@@ -23,14 +22,16 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
 // cloud is an embedded or a real cloud, with a flow against it.
 type cloud struct {
 	title  string
 	flow   *spawn.Flow
-	sim    *simcloud.Cloud // nil: a real cloud
-	guests *hypervisor     // of sim
+	sim    *simcloud.Cloud  // nil: a real cloud
+	guests *hypervisor      // of sim
+	served spawn.Hypervisor // of cysim serve; nil: not that cloud
 }
 
 func openCloud(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
@@ -96,9 +97,10 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 	}
 	events := externalevent.NewRegistry()
 	simulated.HandleEvents(events.Handler())
-	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithConfig(config), spawn.WithEvents(events))
+	hosts := &hypervisor{guests.New(simulated), simulated, opts.Fail}
+	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithConfig(config), spawn.WithEvents(events), spawn.WithHypervisor(hosts))
 	return &cloud{
-		sim: simulated, flow: flow, guests: &hypervisor{cloud: simulated, fail: opts.Fail},
+		sim: simulated, flow: flow, guests: hosts,
 		title: "Embedded cloud, hosts " + strings.Join(simulated.HostNames(), ", "),
 	}, err
 }
@@ -106,20 +108,17 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 // openReal logs in to a cloud of clouds.yaml. Nova sends its events to its own agents and
 // not to this program, so the flow polls. Without a service token Cyborg refuses to bind.
 func openReal(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
-	flow, err := spawn.NewFromCloud(ctx, opts.Cloud, spawn.WithServiceCloud(opts.ServiceCloud), spawn.WithConfig(config))
-	return &cloud{flow: flow, title: "Cloud " + opts.Cloud}, err
+	var hypervisor spawn.Hypervisor
+	if auth, _, _, err := clouds.Parse(clouds.WithCloudName(opts.Cloud)); err == nil {
+		hypervisor = registered(auth.IdentityEndpoint)
+	}
+	flow, err := spawn.NewFromCloud(ctx, opts.Cloud, spawn.WithServiceCloud(opts.ServiceCloud), spawn.WithConfig(config), spawn.WithHypervisor(hypervisor))
+	return &cloud{flow: flow, title: "Cloud " + opts.Cloud, served: hypervisor}, err
 }
 
 // request returns the request for the instance, with its flavor.
 func (c *cloud) request(ctx context.Context, opts options) (request spawn.Request, err error) {
 	request = spawn.Request{Instance: opts.instance(), Domain: opts.Domain.Contents}
-	switch {
-	case c.sim != nil:
-		request.Hooks = c.guests.hooks()
-	case opts.Instance == uuid.Nil: // or else it is a server of the cloud
-
-		request.Hooks = registered(c.flow)
-	}
 	switch {
 	case opts.Flavor == "":
 		var profile string
@@ -202,8 +201,8 @@ func (c *cloud) flavor(profile string) requestspec.Flavor {
 
 // remove releases what an instance of an earlier run of this program holds.
 func (c *cloud) remove(ctx context.Context, instance string) error {
-	if destroy := registered(c.flow).Destroy; destroy != nil {
-		if err := destroy(ctx, &spawn.Result{Instance: instance}); err != nil {
+	if c.served != nil {
+		if err := c.served.Undefine(ctx, spawn.Instance{UUID: instance}); err != nil {
 			return err
 		}
 	}

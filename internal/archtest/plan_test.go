@@ -170,6 +170,7 @@ func wholeCloud() []Package {
 			Others:  []string{uuid},
 		},
 		{Pattern: "simcloud/drill", Ours: []string{"simcloud", "fakecyborg", "fault", "internal/plural", "sim"}},
+		{Pattern: "simcloud/guests", Ours: []string{"cyborgclient", "cyborgclient/spawn", "domainxml", "driver", "sim", "simcloud"}},
 	}
 }
 

@@ -102,6 +102,7 @@ type agent struct {
 	line      *line
 	flow      *spawn.Flow // of the user
 	compute   *spawn.Flow // of the user, in the other process
+	bare      *spawn.Flow // of the user, without a hypervisor
 	own       *spawn.Flow
 	ops       *spawn.Operations
 	incarnate int
@@ -116,42 +117,31 @@ func (a *agent) start(ctx context.Context) error {
 		a.cloud.HandleEvents(registry.Handler())
 	}
 	var err error
-	if a.own, a.flow, err = a.process(ctx, registry); err != nil {
+	guests := spawn.WithHypervisor(a.hypervisor())
+	if a.own, a.flow, err = a.process(ctx, registry, guests); err != nil {
 		return err
 	}
-	if _, a.compute, err = a.process(ctx, registry); err != nil {
+	if _, a.compute, err = a.process(ctx, registry, guests); err != nil {
 		return err
 	}
-	a.ops, err = a.flow.Operations(a.hypervisor())
+	if _, a.bare, err = a.process(ctx, registry); err != nil {
+		return err
+	}
+	a.ops, err = a.flow.Operations()
 	return err
 }
 
-// mdevs creates mediated devices where Cyborg's agent does not.
-func (a *agent) mdevs() spawn.MdevRemover {
-	if a.cloud.Model().Cyborg.MdevCreation != fakecyborg.MdevsByNova {
-		return nil
-	}
-	return nodeDevices{libvirt{a.guests, a.line}}
-}
-
+// hypervisor creates mediated devices where Cyborg's agent does not.
 func (a *agent) hypervisor() spawn.Hypervisor {
-	if both, ok := a.mdevs().(nodeDevices); ok {
-		return both
+	guests := libvirt{a.guests, a.line}
+	if a.cloud.Model().Cyborg.MdevCreation == fakecyborg.MdevsByNova {
+		return nodeDevices{guests}
 	}
-	return libvirt{a.guests, a.line}
-}
-
-// hooks are the hooks of a spawn, with the creation of mediated devices where nova-compute does it.
-func (a *agent) hooks(start, destroy func(context.Context, *spawn.Result) error) spawn.Hooks {
-	hooks := spawn.Hooks{Start: start, Destroy: destroy}
-	if mdevs := a.mdevs(); mdevs != nil {
-		hooks.Mdevs = mdevs
-	}
-	return hooks
+	return guests
 }
 
 // process is one process of the agent, with a flow of its own user and one of the requests' user.
-func (a *agent) process(ctx context.Context, registry *externalevent.Registry) (own, user *spawn.Flow, err error) {
+func (a *agent) process(ctx context.Context, registry *externalevent.Registry, options ...spawn.Option) (own, user *spawn.Flow, err error) {
 	client, err := a.cloud.ProviderClient(ctx, a.tokens.own)
 	if err != nil {
 		return nil, nil, err
@@ -165,7 +155,7 @@ func (a *agent) process(ctx context.Context, registry *externalevent.Registry) (
 		return nil, nil, err
 	}
 	client.HTTPClient.Transport, service.HTTPClient.Transport, person.HTTPClient.Transport = a.line, a.line, a.line
-	options := []spawn.Option{spawn.WithServiceProvider(service), spawn.WithPlacementProvider(client)}
+	options = append(options, spawn.WithServiceProvider(service), spawn.WithPlacementProvider(client))
 	if a.tokens.events {
 		options = append(options, spawn.WithEvents(registry))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -271,25 +272,9 @@ func (a *agent) takeOver(ctx context.Context, i *instance) error {
 // undoTakeOver ends a TakeOver that failed: while the domain has Nova's device the instance keeps that.
 func (a *agent) undoTakeOver(ctx context.Context, i *instance) error {
 	if g, _ := a.guests.at(place{i.UUID, i.Host}); strings.Contains(g.saved, i.nova) {
-		return a.giveUpDevices(ctx, i)
+		return a.flow.ReleaseDevices(ctx, i.UUID)
 	}
 	return a.takeOver(ctx, i)
-}
-
-// giveUpDevices releases the devices of an instance, after the definitions of its mediated devices, which ReleaseDevices does not know.
-func (a *agent) giveUpDevices(ctx context.Context, i *instance) error {
-	if mdevs := a.mdevs(); mdevs != nil {
-		arqs, err := a.flow.Cyborg().ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
-		if err != nil {
-			return err
-		}
-		for _, arq := range arqs {
-			if err := mdevs.RemoveMdev(ctx, i.Instance, arq); err != nil {
-				return err
-			}
-		}
-	}
-	return a.flow.ReleaseDevices(ctx, i.UUID)
 }
 
 // releaseDevices takes from an instance what it got while it ran.
@@ -297,7 +282,7 @@ func (a *agent) releaseDevices(ctx context.Context, i *instance) error {
 	if err := (libvirt{a.guests, a.line}).restart(ctx, i.Instance, anotherDomain(i)); err != nil {
 		return err
 	}
-	err := a.giveUpDevices(ctx, i)
+	err := a.flow.ReleaseDevices(ctx, i.UUID)
 	if err == nil {
 		i.added, i.ARQs, i.want = "", nil, map[group]int{}
 	}
@@ -397,20 +382,13 @@ func (a *agent) add(ctx context.Context, i *instance, profile string) error {
 	if err != nil {
 		return err
 	}
-	req := spawn.Request{Instance: i.UUID, Flavor: flavor(profile), Domain: domain}
-	req.Hooks = a.hooks(
-		func(ctx context.Context, result *spawn.Result) error {
-			return libvirt.restart(ctx, i.Instance, result.Domain)
-		},
-		func(ctx context.Context, _ *spawn.Result) error { return libvirt.restart(ctx, i.Instance, domain) },
-	)
-	result, err := a.flow.AddDevices(ctx, req)
+	result, err := a.flow.AddDevices(ctx, spawn.Request{Instance: i.UUID, Flavor: flavor(profile), Domain: domain})
 	if err != nil {
 		return err
 	}
 	a.remember(result, nil)
 	i.added, i.ARQs, i.want = profile, arqsOf(result), a.wants(profile)
-	return nil
+	return a.ops.HardReboot(ctx, i.Instance, result.Domain)
 }
 
 // restart starts a guest with another domain.
@@ -432,34 +410,17 @@ func (a *agent) spawn(ctx context.Context, i *instance, with int) error {
 			MAC:  fmt.Sprintf("52:54:00:00:00:%02x", len(a.order)), BindingProfile: map[string]any{"trusted": true},
 		}}
 	}
-	libvirt := libvirt{a.guests, a.line}
-	placed := func(result *spawn.Result) spawn.Instance { return spawn.InstanceOf(req, result) }
-	start := func(ctx context.Context, result *spawn.Result) error {
-		if err := libvirt.Define(ctx, placed(result), result.Domain); err != nil {
-			return err
-		}
-		return libvirt.Start(ctx, placed(result))
-	}
-	destroy := func(ctx context.Context, result *spawn.Result) error {
-		if err := libvirt.Destroy(ctx, placed(result)); err != nil {
-			return err
-		}
-		return libvirt.Undefine(ctx, placed(result))
-	}
 	var result *spawn.Result
 	var err error
 	switch with % 3 {
-	case 0: // the guest is a hook of the flow
-		req.Hooks = a.hooks(start, destroy)
+	case 0:
 		result, err = a.flow.Run(ctx, req)
 	case 1:
-		req.Hooks = a.hooks(start, destroy)
 		result, err = a.handOver(ctx, req)
-	default: // the guest is started when the flow has ended
-		req.Hooks = a.hooks(nil, nil)
-		if result, err = a.flow.Run(ctx, req); err == nil {
-			if err = start(ctx, result); err != nil {
-				i.Instance = placed(result)
+	default: // the agent starts the guest when the flow has ended
+		if result, err = a.bare.Run(ctx, req); err == nil {
+			if err = a.startGuest(ctx, spawn.InstanceOf(req, result), result); err != nil {
+				i.Instance = spawn.InstanceOf(req, result)
 				i.doing, i.again = "start of a spawn", func(ctx context.Context, a *agent) error {
 					if err := remove(ctx, a, i); err != nil {
 						return err
@@ -479,9 +440,28 @@ func (a *agent) spawn(ctx context.Context, i *instance, with int) error {
 		return err
 	}
 	a.remember(result, nil)
-	i.Instance, i.runs, i.image = placed(result), true, imageOf[i.profile]
+	i.Instance, i.runs, i.image = spawn.InstanceOf(req, result), true, imageOf[i.profile]
 	i.want = a.wantsOf(i)
 	return nil
+}
+
+// startGuest starts the guest of a flow without a hypervisor.
+func (a *agent) startGuest(ctx context.Context, i spawn.Instance, result *spawn.Result) error {
+	guests := a.hypervisor()
+	if mdevs, ok := guests.(spawn.MdevCreator); ok {
+		for _, arq := range result.ARQs {
+			if arq.AttachHandleType != cyborgclient.HandleMDEV {
+				continue
+			}
+			if err := mdevs.CreateMdev(ctx, i, arq); err != nil {
+				return err
+			}
+		}
+	}
+	if err := guests.Define(ctx, i, result.Domain); err != nil {
+		return err
+	}
+	return guests.Start(ctx, i)
 }
 
 // handOver makes an instance in two processes: one chooses and binds, the other waits and starts the guest, and tries the
@@ -521,7 +501,6 @@ func (a *agent) handOver(ctx context.Context, req spawn.Request) (result *spawn.
 	if err != nil {
 		return nil, err
 	}
-	compute.Request.Hooks = req.Hooks
 	rest := []struct {
 		name spawn.Step
 		do   func(context.Context) error
@@ -728,7 +707,7 @@ func (w *world) hostUp(ctx context.Context, host string) error {
 	}
 	w.guests.mu.Unlock()
 	for _, device := range moved {
-		if mdev, is := strings.CutPrefix(device, "mdev "); is && w.agents[0].mdevs() != nil {
+		if mdev, is := strings.CutPrefix(device, "mdev "); is && w.cloud.Model().Cyborg.MdevCreation == fakecyborg.MdevsByNova {
 			if err := w.cloud.RemoveMdev(ctx, host, mdev); err != nil {
 				return err
 			}

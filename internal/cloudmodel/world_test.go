@@ -162,7 +162,7 @@ func (w *world) list() (all []*instance) {
 // evacuated does not live on its old host.
 func (w *world) reconcileHosts(ctx context.Context, a *agent) (found []spawn.Leftover, err error) {
 	for _, host := range w.cloud.HostNames() {
-		of, failed := a.own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: []string{host}, Free: true, Mdevs: a.mdevs(), Living: func(_ context.Context, instance string) (bool, error) {
+		of, failed := a.own.Reconcile(ctx, spawn.ReconcileOpts{Hosts: []string{host}, Free: true, Living: func(_ context.Context, instance string) (bool, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			i := w.instances[instance]
@@ -208,6 +208,7 @@ func (w *world) isNamed(v view, what thing) bool {
 		all = append(all, a.own.Suspects()...)
 		all = append(all, a.flow.Suspects()...)
 		all = append(all, a.compute.Suspects()...)
+		all = append(all, a.bare.Suspects()...)
 	}
 	return slices.ContainsFunc(all, func(l spawn.Leftover) bool { return v.isOf(l, what) })
 }
@@ -469,7 +470,7 @@ func (w *world) reconcile(ctx context.Context, a *agent) error {
 		if i == nil || i.busy || i.again != nil || of.Host == i.Host || w.guests.isDown(of.Host) {
 			continue
 		}
-		if mdevs := a.mdevs(); mdevs != nil {
+		if mdevs, ok := a.hypervisor().(spawn.MdevRemover); ok {
 			if err := mdevs.RemoveMdev(ctx, spawn.Instance{UUID: of.Instance, Host: of.Host}, cyborgclient.ARQ{AttachHandleUUID: of.Handle}); err != nil {
 				return err
 			}
