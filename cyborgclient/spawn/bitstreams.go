@@ -189,3 +189,20 @@ func (a *Attempt) readRegions(ctx context.Context) (profile requestspec.Profile,
 		})
 	}, err
 }
+
+// hasRegions reports whether a profile requests FPGAs.
+func hasRegions(profile requestspec.Profile) bool {
+	return slices.ContainsFunc(profile.Groups, isRegion)
+}
+
+// isRegion reports whether a group requests FPGAs.
+func isRegion(group map[string]string) bool {
+	return group["resources:FPGA"] != "" || group["resources:CUSTOM_ACCELERATOR_FPGA"] != ""
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -78,6 +78,9 @@ func (c Candidate) serving(group requestspec.Group) []string {
 	return providers
 }
 
+// classVGPU is the resource class of Nova's vGPUs, and of Cyborg's.
+const classVGPU = "VGPU"
+
 // nodeServes reports whether the compute node itself serves a class of the group that
 // nothing but Cyborg reports there, as on a flat host: Nova reports VGPU below it, and
 // provider.yaml has custom classes only. What it serves of device profiles is not counted.

@@ -174,16 +174,6 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	return found[0].ID, nil
 }
 
-// hasRegions reports whether a profile requests FPGAs.
-func hasRegions(profile requestspec.Profile) bool {
-	return slices.ContainsFunc(profile.Groups, isRegion)
-}
-
-// isRegion reports whether a group requests FPGAs.
-func isRegion(group map[string]string) bool {
-	return group["resources:FPGA"] != "" || group["resources:CUSTOM_ACCELERATOR_FPGA"] != ""
-}
-
 // readRegion reads a region, also after the caller's context ended, and with the flow's own token if the user's is refused.
 func (f *Flow) readRegion(ctx context.Context, region string) (*cyborgclient.Deployable, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
@@ -209,11 +199,4 @@ func functionText(region cyborgclient.Deployable) string {
 		traits = slices.Insert(traits, 0, "bitstream "+bitstream)
 	}
 	return cmp.Or(strings.Join(traits, ", "), "nothing known")
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -2,15 +2,11 @@ package spawn
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
-	"github.com/gocyborg/gocyborg/requestspec"
 )
 
 // AddDevices gives accelerators to an instance that exists and has none: its allocation is kept, and only
@@ -81,62 +77,6 @@ func (f *Flow) heldDevices(ctx context.Context, instance string) (all placement.
 	return held.Resources, arqs, devices, err
 }
 
-// attributeClass is the attribute of a deployable that has its resource class.
-const attributeClass = "rc"
-
-// devices returns the resource providers of Cyborg's devices that an instance uses, or its ARQs name, with
-// their classes. The trait OWNER_CYBORG does not tell: most drivers do not report it. The classes of an ARQ whose provider
-// Cyborg does not list, because its device is gone or was on a flat host, are those that its
-// profile requests. To a token that may not list deployables, as a member's since 14.1.0, the UUID of the provider tells.
-func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (placement.Devices, error) {
-	listed, list := placement.Devices{}, f.deployables()
-	for _, provider := range f.mayBeDevices(held, arqs) {
-		deployables, err := list.of(ctx, provider)
-		switch {
-		case err == nil:
-			addClasses(listed, deployables)
-		case !errors.Is(err, cyborgclient.ErrForbidden):
-			return nil, err
-		case isCyborgs(provider):
-			for class := range held[provider] {
-				listed.Add(provider, class)
-			}
-		}
-	}
-	devices := maps.Clone(listed)
-	for _, arq := range arqs {
-		if arq.DeviceRPUUID == "" || listed[arq.DeviceRPUUID] != nil {
-			continue
-		}
-		profile, err := f.readProfile(ctx, arq.DeviceProfileName)
-		if err != nil {
-			return nil, fmt.Errorf("the devices of ARQ %s: %w", arq.UUID, err)
-		}
-		groups, err := requestspec.ParseProfile(profile.Name, profile.Groups)
-		if err != nil {
-			return nil, fmt.Errorf("%w: the devices of ARQ %s: %w", ErrProfile, arq.UUID, err)
-		}
-		for _, group := range groups {
-			for class := range group.Resources {
-				devices.Add(arq.DeviceRPUUID, class)
-			}
-		}
-	}
-	return devices, nil
-}
-
-// addClasses adds the resource classes of deployables to those of their providers.
-func addClasses(devices placement.Devices, deployables []cyborgclient.Deployable) {
-	for _, deployable := range deployables {
-		attributes, _ := deployable.Attributes() // without malformed ones
-		for _, a := range attributes {
-			if a.Key == attributeClass {
-				devices.Add(deployable.RPUUID, a.Value)
-			}
-		}
-	}
-}
-
 // useDevices reports whether resources are of deployables: all of a provider of their own, and those of their classes of
 // a compute node, which is the provider on a flat host.
 func useDevices(held placement.Resources, deployables []cyborgclient.Deployable) bool {
@@ -146,17 +86,4 @@ func useDevices(held placement.Resources, deployables []cyborgclient.Deployable)
 	}
 	addClasses(devices, deployables)
 	return !placement.Equal(held, placement.Without(held, devices))
-}
-
-// mayBeDevices returns the providers that may be those of devices. On a host that is not flat the compute node is none.
-func (f *Flow) mayBeDevices(held placement.Resources, arqs []cyborgclient.ARQ) []string {
-	providers := slices.Collect(maps.Keys(held))
-	for _, arq := range arqs {
-		providers = append(providers, arq.DeviceRPUUID)
-	}
-	slices.Sort(providers)
-	nodes := placement.NodeProviders(held)
-	return slices.DeleteFunc(slices.Compact(providers), func(provider string) bool {
-		return provider == "" || !f.config.Compat.FlatProviders && slices.Contains(nodes, provider)
-	})
 }

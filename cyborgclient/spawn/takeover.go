@@ -14,9 +14,6 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// classVGPU is the resource class of Nova's vGPUs, and of Cyborg's.
-const classVGPU = "VGPU"
-
 // OwnershipChange transfers the vGPU of an instance from Nova to Cyborg.
 type OwnershipChange struct {
 	Instance Instance
