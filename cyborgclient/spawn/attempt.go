@@ -130,9 +130,9 @@ type Attempt struct {
 	queue   *choose.Queue
 	before  placement.Allocation // that of the instance before the claim, with [Flow.AddDevices]
 	waiter  *externalevent.Waiter
-	bound   time.Time // when the bind request ended
-	isPart  bool      // of an operation, which ends it
-	tree    hostTree  // of Host
+	bound   time.Time             // when the bind request ended
+	release func(*ledger.Journal) // the instance, for the next operation; nothing in a part of an operation, which does it
+	tree    hostTree              // of Host
 }
 
 // Begin returns an attempt at its first step. It waits while another operation on the instance is running. The error matches
@@ -152,7 +152,7 @@ func (f *Flow) Begin(ctx context.Context, request Request) (*Attempt, error) {
 func (f *Flow) newAttempt(request Request, journal *ledger.Journal) *Attempt {
 	return &Attempt{
 		Request: request, PortOf: map[string]string{}, flow: f, journal: journal, record: f.newRecorder(request.Instance, ""),
-		queue: choose.New(f.config.MaxAttempts),
+		queue: choose.New(f.config.MaxAttempts), release: (*ledger.Journal).End,
 	}
 }
 
@@ -239,8 +239,8 @@ func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 // end ends the attempt: what it has made is the instance's.
 func (a *Attempt) end(ctx context.Context) error {
 	err := a.journal.Commit(ctx)
-	if err == nil && !a.isPart {
-		a.journal.End()
+	if err == nil {
+		a.release(a.journal)
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package spawn
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/choose"
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -92,15 +90,6 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 		spread(a.Candidates, a.Request.Instance)
 	}
 	return nil
-}
-
-// inQueue are candidates as the queue reads them.
-func inQueue(candidates []Candidate) []choose.Candidate {
-	list := make([]choose.Candidate, len(candidates))
-	for i, c := range candidates {
-		list[i] = choose.Candidate{Root: c.Root, Allocations: c.Allocations}
-	}
-	return list
 }
 
 // sendQuery sends a query. A Placement that does not support the microversion of Nova's
@@ -348,56 +337,6 @@ func (a *Attempt) Select(ctx context.Context) error {
 		}
 		return decision, err
 	})
-}
-
-// chooseFrom chooses a candidate or, when its host was removed meanwhile or is down, the first one of
-// the next host.
-func (a *Attempt) chooseFrom(ctx context.Context, candidate Candidate) (decision string, err error) {
-	for passed := 1; ; passed++ {
-		decision, err = a.choose(ctx, candidate)
-		if !passesBy(err) {
-			return decision, err
-		}
-		_, next, noneLeft := a.next(ctx)
-		switch {
-		case noneLeft == nil:
-			candidate = next
-		case passed > 1:
-			return "", fmt.Errorf("%w: none of %d hosts can be chosen, the last because: %w", ErrNoCandidates, passed, err)
-		default:
-			return "", fmt.Errorf("%w: %w", ErrNoCandidates, err)
-		}
-	}
-}
-
-// errDown is the error of a host that the caller names as down.
-var errDown = errors.New("the host is down")
-
-// passesBy reports whether a host cannot be chosen, and the next one may.
-func passesBy(err error) bool { return placement.UnknownProvider(err) || errors.Is(err, errDown) }
-
-// choose chooses the host of a candidate.
-func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {
-	host, err := a.readHost(ctx, candidate)
-	if err == nil && holding.Among(a.queue.Down, host) { // of a short name
-		err = fmt.Errorf("host %s: %w", host, errDown)
-	}
-	if passesBy(err) {
-		a.queue.Close(candidate.Root)
-	}
-	if err != nil {
-		return "", err
-	}
-	a.queue.Choose(candidate.Root)
-	candidate.Host = host
-	for i, c := range a.Candidates {
-		if c.Root == candidate.Root {
-			a.Candidates[i].Host = host
-		}
-	}
-	a.Chosen, a.Host = &candidate, host
-	a.record.choose(host)
-	return "host " + host, nil
 }
 
 // OrderBy returns a Request.Order that ranks the candidates by weighers, best

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/choose"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
@@ -36,50 +35,6 @@ func (a *Attempt) Claim(ctx context.Context) error {
 		}
 		return a.claimNext(ctx, generation)
 	})
-}
-
-// claimNext claims the chosen candidate, or else the next one that Placement does not refuse.
-func (a *Attempt) claimNext(ctx context.Context, generation *int) (decision string, err error) {
-	refused := new(refusals)
-	candidates := append([]Candidate{*a.Chosen}, a.Candidates...)
-	a.queue.Choose(a.Chosen.Root)
-	for {
-		move, i := a.queue.Next(inQueue(candidates))
-		switch move {
-		case choose.Same:
-			decision, err = a.claimOf(ctx, candidates[i], generation)
-			if err == nil {
-				a.queue.Claimed()
-				return decision + refused.text(), a.mapGroups(ctx, candidates[i])
-			}
-			a.record.failed(StepClaim, err)
-			refused.add(a.Host, candidates[i], err)
-			reason, others := refusalOf(err)
-			if !others {
-				return "", refused.cause()
-			}
-			a.queue.Refused(inQueue(candidates)[i], reason)
-		case choose.Other: // no candidate of this host remains
-			if _, err = a.choose(ctx, candidates[i]); err != nil && !passesBy(err) {
-				return "", err
-			}
-		case choose.Query: // no host of this answer remains
-			if err = a.askAgain(ctx); err != nil {
-				return "", fmt.Errorf("%w; second request: %w", a.refusedBy(ctx, refused), err)
-			}
-			candidates = a.Candidates
-		case choose.None:
-			return "", a.refusedBy(ctx, refused)
-		}
-	}
-}
-
-// askAgain replaces the candidates by another answer.
-func (a *Attempt) askAgain(ctx context.Context) error {
-	if err := a.askCandidates(ctx); err != nil {
-		return err
-	}
-	return a.order(ctx)
 }
 
 // claimOf claims one candidate, unless Nova has a card of it, too.

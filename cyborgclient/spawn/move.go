@@ -93,7 +93,7 @@ func (o *Operations) attempt(ctx context.Context, r *remover, request Request, r
 		return nil, &Error{Instance: request.Instance, Step: StepProfile, Err: err}
 	}
 	a := o.flow.newAttempt(request, r.journal)
-	a.isPart, a.record, r.record.host = true, r.record, "" // until a host is chosen
+	a.release, a.record, r.record.host = func(*ledger.Journal) {}, r.record, "" // until a host is chosen
 	return a, a.finish(ctx, func() (Step, error) { return run(a) })
 }
 

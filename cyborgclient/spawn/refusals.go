@@ -8,28 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/choose"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
-
-// noteBroken notes the devices that could not be bound: of the ARQs that are BindFailed, or all of a bind that was refused because
-// of one, which the refusal does not name.
-func (a *Attempt) noteBroken(err error) {
-	var notBound *NotBoundError
-	isRefused := errors.Is(err, cyborgclient.ErrNoFreeHandle) || errors.Is(err, cyborgclient.ErrRegionRefused)
-	errors.As(err, &notBound)
-	var broken []string
-	for _, b := range a.Bindings {
-		hasFailed := notBound != nil && slices.ContainsFunc(notBound.ARQs, func(arq cyborgclient.ARQ) bool {
-			return arq.UUID == b.ARQ && arq.State == cyborgclient.StateBindFailed
-		})
-		if hasFailed || isRefused {
-			broken = append(broken, b.DeviceRP)
-		}
-	}
-	a.queue.BindFailed(broken)
-}
 
 // refusals are the refused claims of one step, for its error.
 type refusals struct {

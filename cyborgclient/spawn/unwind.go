@@ -89,20 +89,6 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	})
 }
 
-// next returns the candidate that comes next: the next device of the same host, or else one of another host. When those that are
-// known are exhausted, it asks for more.
-func (a *Attempt) next(ctx context.Context) (choose.Move, Candidate, error) {
-	for {
-		move, i := a.queue.Next(inQueue(a.Candidates))
-		switch {
-		case move == choose.Same, move == choose.Other:
-			return move, a.Candidates[i], nil
-		case move == choose.None, a.askAgain(a.record.reopen(ctx)) != nil:
-			return choose.None, Candidate{}, fmt.Errorf("%w after %s", ErrNoAlternate, count(a.queue.Claims(), "host"))
-		}
-	}
-}
-
 // Unwind gives back everything that the attempt made, in reverse: guest, events,
 // ARQs (which frees handles and mediated devices), allocation. It does not end with
 // the caller's context, but after Config.UnwindTimeout; failures are retried. It
@@ -119,9 +105,7 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 		}
 		return nil, leftovers
 	}
-	if !a.isPart {
-		defer a.journal.End()
-	}
+	defer a.release(a.journal)
 	earlier := len(a.journal.Removed())
 	a.giveBack(ctx, func(ctx context.Context, r *remover) {
 		defer func() { // also after a hook that panics or ends the goroutine

@@ -22,17 +22,24 @@ const (
 	pass                 // the host has refused enough
 	claim                // a candidate was claimed
 	failure              // a device of the claimed candidate could not be bound
-	closing              // the host is gone, down, or refuses for a reason that it does not name
+	closing              // the host does not exist, is down, or refuses without a reason
 )
 
-// transitions has the state after each event, in the order of the events. A host that was claimed on stays one, because the number
-// of these is limited.
-var transitions = [...][6]state{
-	open:     {answer: open, choice: open, pass: passed, claim: claimed, failure: open, closing: closed},
-	passed:   {answer: open, choice: open, pass: passed, claim: claimed, failure: passed, closing: closed},
-	claimed:  {answer: claimed, choice: reopened, pass: claimed, claim: claimed, failure: reopened, closing: claimed},
-	reopened: {answer: claimed, choice: reopened, pass: claimed, claim: claimed, failure: reopened, closing: claimed},
-	closed:   {answer: closed, choice: open, pass: closed, claim: claimed, failure: closed, closing: closed},
+// transitions has the events that change a state. A host that was claimed on stays one, because the number of these is limited.
+var transitions = map[state]map[event]state{
+	open:     {pass: passed, claim: claimed, closing: closed},
+	passed:   {answer: open, choice: open},
+	claimed:  {choice: reopened, failure: reopened},
+	reopened: {pass: claimed, claim: claimed, closing: claimed},
+	closed:   {choice: open},
+}
+
+// after returns the state after an event.
+func (s state) after(e event) state {
+	if next, changes := transitions[s][e]; changes {
+		return next
+	}
+	return s
 }
 
 // host is what is known of a host.

@@ -19,10 +19,7 @@ func Whole(all, hosts int) Limits { return Limits{all, all, most * all, hosts} }
 // Few asks for few candidates at first: two for each host that may be tried and for each alternate, times the orders of several
 // devices, which Placement lists one after the other.
 func Few(all, attempts, devices, hosts int) Limits {
-	if attempts > all {
-		return Whole(all, hosts)
-	}
-	first := min(perHost*(2*attempts-1), all)
+	first := min(perHost*(2*min(attempts, all)-1), all)
 	for n := range devices {
 		first = min(first*(n+1), all)
 	}

@@ -12,7 +12,7 @@ import (
 
 // entry is an event of an attempt. The reference keeps all of them, and reads them from the first to the last for each question.
 type entry struct {
-	what      string // "choose", "close", "claim", "fail", "give up", "refuse", "answer"
+	what      string // "begin", "answer", "choose", "close", "claim", "fail", "give up", "refuse"
 	root      string
 	candidate choose.Candidate
 	refusal   choose.Refusal
@@ -193,6 +193,8 @@ func (h history) next(list []choose.Candidate) string {
 			last = e
 		case "claim":
 			queries = 1
+		case "begin":
+			queries = 0
 		}
 	}
 	largest := h.limits.All
@@ -234,7 +236,7 @@ func drawRefusal(t *rapid.T, c choose.Candidate) choose.Refusal {
 	}).Draw(t, "reason")}
 	switch r.Reason {
 	case choose.Short, choose.Gone, choose.Owned:
-		r.Provider = rapid.SampledFrom(append(providers, "other")).Draw(t, "provider")
+		r.Provider = rapid.SampledFrom(append(providers, "disk", "other")).Draw(t, "provider")
 		r.Class = rapid.SampledFrom([]string{"VCPU", "PGPU", "PGPU", "DISK_GB"}).Draw(t, "class")
 	}
 	return r
@@ -284,8 +286,11 @@ func TestTheMovesAreThoseOfAReference(t *testing.T) {
 				t.Fatalf("next is %q, want %q after %+v of %+v", got, want, h.entries, list)
 			}
 			switch move {
-			case choose.None:
-				return
+			case choose.None: // the caller begins again
+				q.Begin(h.limits)
+				note(entry{what: "begin"})
+				answer()
+				continue
 			case choose.Query:
 				answer()
 				continue
@@ -312,12 +317,15 @@ func TestTheMovesAreThoseOfAReference(t *testing.T) {
 			if slices.ContainsFunc(refused, func(r choose.Candidate) bool { return fmt.Sprint(r) == fmt.Sprint(c) }) && isFree {
 				t.Fatalf("candidate %v is claimed twice", c)
 			}
-			switch rapid.SampledFrom([]string{"refuse", "refuse", "refuse", "refuse", "claim", "give up"}).Draw(t, "outcome") {
+			switch rapid.SampledFrom([]string{"refuse", "refuse", "refuse", "refuse", "claim", "give up", "close"}).Draw(t, "outcome") {
 			case "refuse":
 				refused = append(refused, c)
 				r := drawRefusal(t, c)
 				q.Refused(c, r)
 				note(entry{what: "refuse", root: c.Root, candidate: c, refusal: r})
+			case "close":
+				q.Close(c.Root)
+				note(entry{what: "close", root: c.Root})
 			case "give up":
 				q.GiveUp()
 				note(entry{what: "give up", root: c.Root})
@@ -327,12 +335,11 @@ func TestTheMovesAreThoseOfAReference(t *testing.T) {
 				if n := len(h.claims()); n != q.Claims() || n > attempts && isFree {
 					t.Fatalf("%d claims, counted as %d, of at most %d", n, q.Claims(), attempts)
 				}
-				if failed := rapid.SliceOfDistinct(rapid.SampledFrom(devices(c)), rapid.ID).Draw(t, "failed"); len(failed) > 0 {
-					q.BindFailed(failed)
-					note(entry{what: "fail", root: c.Root, devices: failed})
-					for _, d := range failed {
-						broken[d] = true
-					}
+				failed := rapid.SliceOfDistinct(rapid.SampledFrom(devices(c)), rapid.ID).Draw(t, "failed")
+				q.BindFailed(failed)
+				note(entry{what: "fail", root: c.Root, devices: failed})
+				for _, d := range failed {
+					broken[d] = true
 				}
 			}
 			if n := len(h.refusing()); n > attempts && isFree {

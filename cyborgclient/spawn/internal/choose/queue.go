@@ -67,12 +67,12 @@ func (q *Queue) Ask() (limit int) {
 // hosts, and there may be more, the next limit is to be asked for at once.
 func (q *Queue) Answered(limit, listed int, usable []Candidate) (next int, again bool) {
 	q.limit, q.origin = q.limits.after(limit, usable), whole
-	if limit > 0 && listed >= limit && q.limit > limit {
+	if listed >= limit && q.limit > limit { // a limit of 0 is not raised
 		q.origin = cut
 	}
 	q.at, q.short = "", map[inventory]int{}
 	for root, h := range q.hosts {
-		q.hosts[root] = host{transitions[h.state][answer], 0, h.failures}
+		q.hosts[root] = host{h.state.after(answer), 0, h.failures}
 	}
 	return q.limit, q.origin == cut && Hosts(usable) < q.limits.Hosts
 }
@@ -143,7 +143,7 @@ func (q *Queue) BindFailed(devices []string) {
 
 func (q *Queue) move(root string, e event) {
 	h := q.hosts[root]
-	h.state = transitions[h.state][e]
+	h.state = h.state.after(e)
 	q.hosts[root] = h
 }
 
@@ -189,12 +189,9 @@ func (q *Queue) first(candidates []Candidate, root string) int {
 // Others returns the index of the first candidate that may be claimed of each host that was not claimed on, of as many as may still be.
 func (q *Queue) Others(candidates []Candidate) []int {
 	var first []int
-	seen := map[string]bool{}
+	seen, most := map[string]bool{}, q.attempts-q.Claims()
 	for i, c := range candidates {
-		if len(first) == q.attempts-q.Claims() {
-			break
-		}
-		if !seen[c.Root] && q.hosts[c.Root].state == open && !q.isRuledOut(c) {
+		if len(first) < most && !seen[c.Root] && q.hosts[c.Root].state == open && !q.isRuledOut(c) {
 			seen[c.Root] = true
 			first = append(first, i)
 		}

@@ -52,6 +52,9 @@ var happens = map[string]func(*choose.Queue, choose.Candidate){
 	"no memory": func(q *choose.Queue, c choose.Candidate) { // which is no part of the candidate
 		q.Refused(c, choose.Refusal{Reason: choose.Short, Provider: c.Root, Class: "MEMORY_MB"})
 	},
+	"no b1": func(q *choose.Queue, c choose.Candidate) { // of another candidate
+		q.Refused(c, choose.Refusal{Reason: choose.Short, Provider: "b1", Class: "PGPU"})
+	},
 	"gone": func(q *choose.Queue, c choose.Candidate) {
 		q.Refused(c, choose.Refusal{Reason: choose.Gone, Provider: device(c)})
 	},
@@ -96,6 +99,7 @@ func TestWhatComesNext(t *testing.T) {
 		"a host without processors": {3, "a1 a2 b1", "", []step{{"other a1", "choose"}, {"a1", "full"}, {"other b1", ""}}},
 		"a disk that all share":     {3, "a1 a2 b1", "", []step{{"other a1", "choose"}, {"a1", "no disk"}, {"none", ""}}},
 		"not a part of it":          {3, "a1 a2 b1", "", []step{{"other a1", "choose"}, {"a1", "no memory"}, {"other b1", ""}}},
+		"a part of another one":     {3, "a1 a2 b1 b2", "", []step{{"other a1", "choose"}, {"a1", "no b1"}, {"other b1", ""}}},
 		"a busy host":               {3, "a1 a2 b1", "", []step{{"other a1", "choose"}, {"a1", "busy"}, {"other b1", ""}}},
 		"without a name":            {3, "a1 a2 b1", "", []step{{"other a1", "choose"}, {"a1", "unnamed"}, {"other b1", ""}}},
 		"a device that was removed": {3, "a1 a2 b1", "", []step{{"other a1", "choose"}, {"a1", "gone"}, {"a2", ""}}},
@@ -122,8 +126,8 @@ func TestWhatComesNext(t *testing.T) {
 		"as many devices as attempts": {2, "a1 a2 a3 b1", "", []step{
 			{"other a1", "choose"}, {"a1", "claim"}, {"", "fail"}, {"a2", "choose"}, {"a2", "claim"}, {"", "fail"}, {"other b1", ""},
 		}},
-		"a failure that is reported twice": {2, "a1 a2 a3 b1", "", []step{
-			{"other a1", "choose"}, {"a1", "claim"}, {"", "fail"}, {"", "fail"}, {"a2", ""},
+		"a failure that is reported twice": {3, "a1 a2 a3 b1", "", []step{
+			{"other a1", "choose"}, {"a1", "claim"}, {"", "fail"}, {"", "fail"}, {"a2", "claim"}, {"", "fail"}, {"a3", ""},
 		}},
 		"a broken device after a refusal": {3, "a1 a2 a3 b1", "", []step{
 			{"other a1", "choose"}, {"a1", "claim"}, {"", "fail"}, {"a2", "choose"}, {"a2", "taken"}, {"a3", ""},
@@ -137,9 +141,15 @@ func TestWhatComesNext(t *testing.T) {
 		"a host without an agent": {3, "a1 a2 b1", "", []step{
 			{"other a1", "choose"}, {"a1", "claim"}, {"", "fail"}, {"a2", "give up"}, {"other b1", ""},
 		}},
+		"a host that is down after a bind": {3, "a1 a2 b1", "", []step{
+			{"other a1", "choose"}, {"a1", "claim"}, {"", "fail"}, {"a2", "close"}, {"other b1", ""},
+		}},
 		"no host after the last": {1, "a1 a2 b1", "cut", []step{{"other a1", "choose"}, {"a1", "claim"}, {"none", ""}}},
 
 		"claimed again by the caller": {3, "a1 a2", "", []step{{"other a1", "choose"}, {"a1", "claim"}, {"", "choose"}, {"a1", ""}}},
+		"and refused": {2, "a1 b1 c1", "", []step{
+			{"other a1", "choose"}, {"a1", "claim"}, {"other b1", "choose"}, {"b1", "claim"}, {"", "choose"}, {"b1", "taken"}, {"none", ""},
+		}},
 
 		"a whole answer":           {3, "a1", "whole", []step{{"other a1", "choose"}, {"a1", "claim"}, {"none", ""}}},
 		"a cut answer":             {3, "a1", "cut", []step{{"other a1", "choose"}, {"a1", "claim"}, {"query", ""}}},
@@ -161,7 +171,10 @@ func TestWhatComesNext(t *testing.T) {
 			slices.Repeat([]step{{"other a1", "choose"}, {"a1", "taken"}, {"query", "answer"}}, 7),
 			[]step{{"other a1", "choose"}, {"a1", "taken"}, {"none", ""}})},
 		"eight queries for each claim": {2, "a1 b1", "whole", slices.Concat(
-			[]step{{"other a1", "choose"}, {"a1", "claim"}, {"other b1", "choose"}, {"b1", "taken"}, {"query", "answer"}},
+			[]step{
+				{"other a1", "choose"}, {"a1", "taken"}, {"other b1", "choose"}, {"b1", "taken"}, {"query", "answer"},
+				{"other a1", "choose"}, {"a1", "claim"}, {"other b1", "choose"}, {"b1", "taken"}, {"query", "answer"},
+			},
 			slices.Repeat([]step{{"other b1", "choose"}, {"b1", "taken"}, {"query", "answer"}}, 6),
 			[]step{{"other b1", "choose"}, {"b1", "taken"}, {"none", ""}})},
 	} {
@@ -200,7 +213,7 @@ func TestWhatComesNext(t *testing.T) {
 // The others are of each host the first one that may be claimed, for a handover.
 func TestTheOthers(t *testing.T) {
 	t.Parallel()
-	q, list := choose.New(3), candidates("a1 a2 b1 b2 c1 d1 e1")
+	q, list := choose.New(4), candidates("a1 a2 b1 b2 c1 d1 d2 e1 f1")
 	q.Choose("b")
 	happens["gone"](q, candidate("b1"))
 	q.Choose("a")
@@ -210,7 +223,7 @@ func TestTheOthers(t *testing.T) {
 	for _, i := range q.Others(list) {
 		got = append(got, device(list[i]))
 	}
-	if want := []string{"b2", "d1"}; !slices.Equal(got, want) || q.Claims() != 1 {
+	if want := []string{"b2", "d1", "e1"}; !slices.Equal(got, want) || q.Claims() != 1 {
 		t.Errorf("others %v after %d claims, want %v after 1", got, q.Claims(), want)
 	}
 }
