@@ -132,13 +132,8 @@ func (a *Attempt) adoptHanded() {
 // and not a guest with too few devices.
 func (a *Attempt) Match(ctx context.Context) error {
 	return a.deviceStep(ctx, StepMatch, len(a.ARQs) > 0, StepCreate, func(context.Context) (string, error) {
-		a.Bindings = nil
-		for _, from := range a.sources() {
-			bindings, err := matching.Matches(from.profile, from.mappings(a.Chosen.Mappings), a.matchingARQs(from))
-			if err != nil {
-				return "", fmt.Errorf("device profile %s: %w", from.profile.Name, err)
-			}
-			a.Bindings = append(a.Bindings, bindings...)
+		if err := a.match(); err != nil {
+			return "", err
 		}
 		providers := map[string]bool{}
 		for _, binding := range a.Bindings {
@@ -146,6 +141,19 @@ func (a *Attempt) Match(ctx context.Context) error {
 		}
 		return count(len(a.Bindings), "ARQ") + " on " + count(len(providers), "provider"), nil
 	})
+}
+
+// match sets the bindings of the ARQs to the providers of the chosen candidate.
+func (a *Attempt) match() error {
+	a.Bindings = nil
+	for _, from := range a.sources() {
+		bindings, err := matching.Matches(from.profile, from.mappings(a.Chosen.Mappings), a.matchingARQs(from))
+		if err != nil {
+			return fmt.Errorf("device profile %s: %w", from.profile.Name, err)
+		}
+		a.Bindings = append(a.Bindings, bindings...)
+	}
+	return nil
 }
 
 // matchingARQs returns the ARQs of one profile.

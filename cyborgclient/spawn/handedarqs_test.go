@@ -3,12 +3,16 @@ package spawn_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -89,88 +93,136 @@ func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What flavor, ports and device profiles ask for, and what was claimed, tell that a handover lacks something.
-func TestAHandoverThatContradictsItselfIsRefused(t *testing.T) {
+// A handover that names the ARQ of another instance as one that was kept takes nothing from that one, whatever its host is said to be.
+func TestTheARQOfAnotherInstanceIsNotKept(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{model: portModel()})
-	req := request("mixed")
-	req.Ports = []spawn.Port{acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}
-	good := w.conduct(t, req)
-	for name, edit := range map[string]func(h *spawn.Handover){
-		"one ARQ less":           func(h *spawn.Handover) { h.ARQs = h.ARQs[1:] },
-		"no ARQ of the port":     func(h *spawn.Handover) { h.ARQs = h.ARQs[:len(h.ARQs)-1] },
-		"nothing of the flavor":  func(h *spawn.Handover) { h.DeviceProfile, h.ARQs = "", h.ARQs[len(h.ARQs)-1:] },
-		"another device profile": func(h *spawn.Handover) { h.DeviceProfile = "nic" },
-		"unknown group":          func(h *spawn.Handover) { h.ARQs[0].Group = 99 },
-		"negative group":         func(h *spawn.Handover) { h.ARQs[0].Group, h.Profiles, h.Alternates = -1, nil, nil },
-		"claimed no class":       func(h *spawn.Handover) { clear(h.Claimed[h.ARQs[0].DeviceRP]) },
-		"claimed another class": func(h *spawn.Handover) {
-			clear(h.Claimed[h.ARQs[0].DeviceRP])
-			h.Claimed[h.ARQs[0].DeviceRP]["VCPU"] = 9
-		},
-		"claimed a negative amount": func(h *spawn.Handover) { h.Claimed[h.ARQs[0].DeviceRP]["VCPU"] = -1 },
-		"held before, not claimed":  func(h *spawn.Handover) { h.Before = map[string]map[string]int{secondInstance: {"VCPU": 1}} },
-		"held by no provider":       func(h *spawn.Handover) { h.Before = map[string]map[string]int{"x": {"VCPU": 1}} },
-		"an alternate of nothing": func(h *spawn.Handover) {
-			h.Alternates = append(h.Alternates, spawn.Candidate{Root: secondInstance, Allocations: map[string]map[string]int{secondInstance: {"y": -5}}})
-		},
-		"an alternate of no provider": func(h *spawn.Handover) {
-			h.Alternates = append(h.Alternates, spawn.Candidate{Root: secondInstance, Allocations: map[string]map[string]int{"x": {"y": 5}}})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h, err := parseHandover(good)
+	for _, host := range []string{"", "cn0", "cn1", "cn9"} {
+		bubble(t, "host "+host, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			victim := s.spawn(t, "gpu")
+			h, err := parseHandover(s.conduct(t, secondInstanceRequest("gpu")))
 			settled(t, err)
-			edit(&h)
-			text, err := json.Marshal(h)
+			h.Kept = append(h.Kept, spawn.KeptARQ{ARQ: victim.ARQs[0], Host: host, Reason: "the agent is down"})
+			s.restart(t)
+			a, err := s.flow.Resume(t.Context(), h, nil)
 			settled(t, err)
-			if _, err := parseHandover(text); !errors.Is(err, spawn.ErrRequest) {
-				t.Errorf("got error %v, want ErrRequest", err)
+			_ = a.Reschedule(t.Context())
+			for range 2 {
+				a.Unwind(t.Context())
 			}
-			if _, err := w.flow.Resume(t.Context(), h, nil); !errors.Is(err, spawn.ErrRequest) {
-				t.Errorf("resume: got error %v, want ErrRequest", err)
-			}
+			s.running(t, victim, true)
+			s.sound(t)
 		})
 	}
 }
 
-// A handover of an earlier version, which passed the device profiles with alternates only, is not refused when it lacks
-// an ARQ: Cyborg tells.
-func TestAnARQThatAHandoverForgetsIsNoSuccess(t *testing.T) {
+// A handover that was damaged in one place is refused, or is as good as before, or fails. In none of these cases another instance loses
+// anything, or the instance gets fewer devices than it is to have.
+func TestADamagedHandoverDoesNoHarm(t *testing.T) {
 	t.Parallel()
-	for name, lacks := range map[string]bool{"whole": false, "lacks one": true} {
-		bubble(t, name, func(t *testing.T) {
-			s := newSite(t, worldOpts{})
-			h, err := parseHandover(s.conduct(t, request("mixed")))
-			settled(t, err)
-			h.Profiles, h.Alternates = nil, nil
-			forgotten := h.ARQs[0].ARQ
-			if lacks {
-				h.ARQs = h.ARQs[1:]
-			}
-			text, err := json.Marshal(h)
-			settled(t, err)
-			h, err = parseHandover(text)
-			settled(t, err)
-			s.connect(t, s.cloud.Provider(t))
-			a, err := s.flow.Resume(t.Context(), h, nil)
-			settled(t, err)
-			err = walk(t.Context(), a.WaitBound, a.Compose)
-			if !lacks {
-				settled(t, err)
-				s.checkPromise(t, a.Result(), nil)
+	var good []byte
+	pool := []any{nil, "", "x", "cn0", "cn1", 0, -1, 1, 1 << 40, 0.5, true, []any{}, map[string]any{}}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		victim := s.spawn(t, "mixed")
+		good = s.conduct(t, secondInstanceRequest("mixed"))
+		pool = append(pool, victim.UUID, s.held(victim.UUID))
+		for _, arq := range victim.ARQs {
+			pool = append(pool, arq)
+		}
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		var h map[string]any
+		if err := json.Unmarshal(good, &h); err != nil {
+			rt.Fatal(err)
+		}
+		damage(rt, h, pool)
+		text, err := json.Marshal(h)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		config := spawn.Config{PlacementOrder: true, Compat: spawn.Compat{
+			Rebind: rapid.Bool().Draw(rt, "rebind"), UnbindFirst: rapid.Bool().Draw(rt, "unbind first"),
+		}}
+		moves := rapid.Bool().Draw(rt, "moves")
+		var problem error
+		synctest.Test(t, func(t *testing.T) { problem = continueDamaged(t, text, config, moves) })
+		if problem != nil {
+			rt.Fatalf("%v with %s", problem, text)
+		}
+	})
+}
+
+// damage changes one value at some depth of a document.
+func damage(rt *rapid.T, in map[string]any, pool []any) {
+	key := rapid.SampledFrom(slices.Sorted(maps.Keys(in))).Draw(rt, "key")
+	isWhole := rapid.IntRange(0, 3).Draw(rt, "whole") == 0
+	switch value := in[key].(type) {
+	case map[string]any:
+		if len(value) > 0 && !isWhole {
+			damage(rt, value, pool)
+			return
+		}
+	case []any:
+		if len(value) > 0 && !isWhole {
+			i := rapid.IntRange(0, len(value)-1).Draw(rt, "element")
+			if inner, ok := value[i].(map[string]any); ok && len(inner) > 0 {
+				damage(rt, inner, pool)
 				return
 			}
-			if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "ARQ "+forgotten+" is Bound (not among those that the instance was given)") {
-				t.Errorf("got error %v, want ErrNotBound with ARQ %s", err, forgotten)
-			}
-			_, left := a.Unwind(t.Context())
-			if !slices.ContainsFunc(left, func(l spawn.Leftover) bool { return l.Kind == spawn.LeftoverARQ && l.ID == forgotten }) {
-				t.Errorf("left behind: %v, want ARQ %s", left, forgotten)
-			}
-		})
+			value[i] = rapid.SampledFrom(pool).Draw(rt, "value")
+			return
+		}
+		if len(value) > 1 && rapid.Bool().Draw(rt, "shorter") {
+			in[key] = value[1:]
+			return
+		}
+		if len(value) > 0 && rapid.Bool().Draw(rt, "longer") {
+			in[key] = append(value, value[0])
+			return
+		}
 	}
+	if delete(in, key); rapid.Bool().Draw(rt, "replaced") {
+		in[key] = rapid.SampledFrom(pool).Draw(rt, "value")
+	}
+}
+
+// continueDamaged continues a damaged handover and returns what harm it does.
+func continueDamaged(t *testing.T, text []byte, config spawn.Config, moves bool) error {
+	s := newSite(t, worldOpts{})
+	victim := s.spawn(t, "mixed")
+	s.conduct(t, secondInstanceRequest("mixed"))
+	held := s.held(victim.UUID)
+	s.connect(t, s.cloud.Provider(t), spawn.WithConfig(config))
+	a, err := s.resume(t, text)
+	if errors.Is(err, spawn.ErrRequest) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if moves && a.Reschedule(t.Context()) == nil {
+		err = walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind)
+	}
+	if err == nil {
+		err = walk(t.Context(), a.WaitBound, a.Compose)
+	}
+	if err != nil {
+		a.Unwind(t.Context())
+		a.Unwind(t.Context())
+	}
+	for _, leak := range s.cloud.Leaks() {
+		if strings.Contains(leak.Text, victim.UUID) {
+			return fmt.Errorf("the other guest: %s", leak.Text)
+		}
+	}
+	if diff := cmp.Diff(held, s.held(victim.UUID)); diff != "" {
+		return fmt.Errorf("the allocation of the other guest (-before +after):\n%s", diff)
+	}
+	if got := a.Result(); err == nil && len(got.Devices)+len(got.Skipped) != len(victim.ARQs) {
+		return fmt.Errorf("success with %d devices, want %d", len(got.Devices)+len(got.Skipped), len(victim.ARQs))
+	}
+	return s.runs(victim, true)
 }
 
 // An external agent creates the ARQs, and the attempt binds them. After a failure they are deleted.

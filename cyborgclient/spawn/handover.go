@@ -14,45 +14,55 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
-	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
+// handoverVersion is the format of a [Handover].
+const handoverVersion = 2
+
 // Handover passes an attempt, as JSON, from the process that schedules and binds
-// (Nova's conductor) to the one that waits and starts the guest (nova-compute). It
-// has all that the second needs to continue and to give everything back.
+// (Nova's conductor) to the process that waits and starts the guest (nova-compute). It is the journal of
+// the attempt: the plan with which the second process continues, and the effects that it takes over and,
+// after a failure, removes.
 type Handover struct {
+	// Version is the format. A handover of another release, with another format, is refused.
+	Version  int    `json:"version"`
 	Instance string `json:"instance"`
 	// Host is the name of the compute node.
 	Host string `json:"host"`
-	// DeviceProfile is that of the flavor; empty for a flavor without one.
-	DeviceProfile string `json:"device_profile,omitempty"`
-	// ARQs are bound; PortOf has the ports, by ARQ, of those that are not of the flavor.
-	ARQs   []matching.Match  `json:"arqs"`
-	PortOf map[string]string `json:"port_of,omitempty"`
-	// Flavor is the size of the domain when none is given.
+
+	// Flavor, Image and Ports are the request's. Flavor is the size of the domain when none is given.
 	Flavor requestspec.Flavor `json:"flavor"`
-	// Claimed is the allocation after the claim, Before the one before it:
-	// provider -> resource class -> amount.
-	Claimed map[string]map[string]int `json:"claimed"`
-	Before  map[string]map[string]int `json:"before,omitempty"`
-	// Generation is that of the consumer which the claim replaced; nil for one that held nothing.
-	Generation *int `json:"generation,omitempty"`
-	// Ports are the instance's ports, as in the request.
-	Ports []Port `json:"ports,omitempty"`
+	Image  string             `json:"image,omitempty"`
+	Ports  []Port             `json:"ports,omitempty"`
+	// Profiles are the device profiles of flavor and ports, each once.
+	Profiles []requestspec.Profile `json:"profiles,omitempty"`
 	// Alternates are the candidates of the hosts that may still be tried, in this order, as
-	// those that Nova's conductor passes to nova-compute. Profiles are the device profiles of
-	// flavor and ports, with which the ARQs are compared, and created there; an earlier version
-	// passed none without alternates. Image is that of the request.
-	Alternates []Candidate           `json:"alternates,omitempty"`
-	Profiles   []requestspec.Profile `json:"profiles,omitempty"`
-	Image      string                `json:"image,omitempty"`
-	// Kept are ARQs of hosts that were tried before, which Cyborg keeps until the agents of
-	// those hosts answer: see [Result.Leftovers].
-	Kept []KeptARQ `json:"kept,omitempty"`
+	// those that Nova's conductor passes to nova-compute.
+	Alternates []Candidate `json:"alternates,omitempty"`
+
+	// Chosen is the candidate whose allocations were added by the claim to Before, which the instance held until then:
+	// provider -> resource class -> amount. Generation is the consumer's after the claim.
+	Chosen     Candidate                 `json:"chosen"`
+	Before     map[string]map[string]int `json:"before,omitempty"`
+	Generation *int                      `json:"generation,omitempty"`
 	// ProjectID and UserID own the allocation.
 	ProjectID string `json:"project_id"`
 	UserID    string `json:"user_id"`
+	// ARQs were bound.
+	ARQs []HandedARQ `json:"arqs"`
+	// Kept are ARQs of hosts that were tried before, which Cyborg keeps until the agents of
+	// those hosts answer: see [Result.Leftovers].
+	Kept []KeptARQ `json:"kept,omitempty"`
+}
+
+// HandedARQ is an ARQ in a [Handover].
+type HandedARQ struct {
+	ARQ string `json:"arq"`
+	// Group is the index of its group in its device profile.
+	Group int `json:"group"`
+	// Port is the UUID of its port; empty for one of the flavor.
+	Port string `json:"port,omitempty"`
 }
 
 // KeptARQ is an ARQ of another host in a [Handover].
@@ -67,17 +77,15 @@ type KeptARQ struct {
 // recorded before the handover is returned: see [Flow.Recover]. The error matches
 // ErrOrder before Bind.
 func (a *Attempt) Handover(ctx context.Context) (Handover, error) {
-	if err := a.needs(a.hasClaim() && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
+	isClaimed := a.Chosen != nil && a.hasClaim()
+	if err := a.needs(isClaimed && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
 		return Handover{}, err
 	}
 	claim := a.claimed().Amount
 	h := Handover{
-		Instance: a.Request.Instance, Host: a.Host, ARQs: slices.Clone(a.Bindings), PortOf: maps.Clone(a.PortOf),
-		Flavor: a.Request.Flavor, Ports: a.Request.Ports, Claimed: claim.Wanted(), Before: claim.Before, Generation: claim.Replaced(),
-		ProjectID: claim.Project, UserID: claim.User, Image: a.Request.Image,
-	}
-	if a.Profile != nil {
-		h.DeviceProfile = a.Profile.Name
+		Version: handoverVersion, Instance: a.Request.Instance, Host: a.Host, Flavor: a.Request.Flavor, Image: a.Request.Image, Ports: a.Request.Ports,
+		Chosen: Candidate{Root: a.Chosen.Root, Host: a.Host, Allocations: claim.Added, Mappings: a.Chosen.Mappings},
+		Before: claim.Before, Generation: claim.Generation, ProjectID: claim.Project, UserID: claim.User,
 	}
 	for _, i := range a.queue.Others(inQueue(a.Candidates)) {
 		candidate := a.Candidates[i]
@@ -88,9 +96,12 @@ func (a *Attempt) Handover(ctx context.Context) (Handover, error) {
 		h.Kept = append(h.Kept, KeptARQ{e.ID, e.ARQ.Hostname, e.Err.Error()})
 	}
 	for _, from := range a.sources() {
-		if !slices.ContainsFunc(h.Profiles, func(p requestspec.Profile) bool { return p.Name == from.profile.Name }) {
+		if _, isKnown := h.profile(from.profile.Name); !isKnown {
 			h.Profiles = append(h.Profiles, from.profile)
 		}
+	}
+	for _, bound := range a.Bindings {
+		h.ARQs = append(h.ARQs, HandedARQ{ARQ: bound.ARQ, Group: bound.Group, Port: a.PortOf[bound.ARQ]})
 	}
 	a.closeWaiter()
 	if err := a.journal.HandOver(ctx); err != nil {
@@ -99,9 +110,27 @@ func (a *Attempt) Handover(ctx context.Context) (Handover, error) {
 	return h, nil
 }
 
-// UnmarshalJSON refuses unknown fields and a handover that cannot be continued; the
+// profile returns the device profile with a name.
+func (h Handover) profile(name string) (profile requestspec.Profile, isKnown bool) {
+	i := slices.IndexFunc(h.Profiles, func(p requestspec.Profile) bool { return p.Name == name })
+	if i < 0 {
+		return profile, false
+	}
+	return h.Profiles[i], true
+}
+
+// UnmarshalJSON refuses another version, unknown fields and values that no attempt writes; the
 // error matches ErrRequest.
 func (h *Handover) UnmarshalJSON(data []byte) error {
+	var format struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &format); err != nil {
+		return fmt.Errorf("%w: handover: %w", ErrRequest, err)
+	}
+	if err := checkVersion(format.Version); err != nil {
+		return err
+	}
 	type fields Handover // without this method
 	var fresh fields
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -113,187 +142,66 @@ func (h *Handover) UnmarshalJSON(data []byte) error {
 	return h.check()
 }
 
+func checkVersion(version int) error {
+	if version != handoverVersion {
+		return fmt.Errorf("%w: handover of version %d, want %d: both processes need the same release", ErrRequest, version, handoverVersion)
+	}
+	return nil
+}
+
+// check refuses values that no attempt writes. Whether the claim and the ARQs belong to another instance needs no check here:
+// they are compared with Placement and Cyborg before a guest starts with them, and before they are removed.
 func (h Handover) check() error {
-	if err := checkUUID("instance", h.Instance); err != nil {
+	if err := checkVersion(h.Version); err != nil {
 		return err
-	}
-	if err := checkPorts(h.Ports); err != nil {
-		return err
-	}
-	if h.Image != "" {
-		if err := checkUUID("image", h.Image); err != nil {
-			return err
-		}
-	}
-	if err := h.checkAllocations(); err != nil {
-		return err
-	}
-	for _, kept := range h.Kept {
-		if err := checkUUID("ARQ", kept.ARQ); err != nil {
-			return err
-		}
 	}
 	if h.Host == "" {
 		return fmt.Errorf("%w: handover of instance %s names no host", ErrRequest, h.Instance)
 	}
-	added := placement.Subtract(h.Claimed, h.Before)
-	ofFlavor := 0
-	seen := make(map[string]bool, len(h.ARQs))
-	for _, bound := range h.ARQs {
-		if err := checkUUID("ARQ", bound.ARQ); err != nil {
+	uuids := [][2]string{{"instance", h.Instance}}
+	if h.Image != "" {
+		uuids = append(uuids, [2]string{"image", h.Image})
+	}
+	for _, handed := range h.ARQs {
+		uuids = append(uuids, [2]string{"ARQ", handed.ARQ})
+	}
+	for _, kept := range h.Kept {
+		uuids = append(uuids, [2]string{"ARQ that was kept", kept.ARQ})
+	}
+	for _, u := range uuids {
+		if err := checkUUID(u[0], u[1]); err != nil {
 			return err
 		}
-		if err := checkUUID("provider of ARQ "+bound.ARQ, bound.DeviceRP); err != nil {
-			return err
-		}
-		port, ofPort := h.PortOf[bound.ARQ]
-		switch {
-		case seen[bound.ARQ]:
-			return fmt.Errorf("%w: handover of instance %s names ARQ %s twice", ErrRequest, h.Instance, bound.ARQ)
-		case bound.Group < 0:
-			return fmt.Errorf("%w: handover of instance %s: ARQ %s is of group %d", ErrRequest, h.Instance, bound.ARQ, bound.Group)
-		case len(added[bound.DeviceRP]) == 0:
-			return fmt.Errorf("%w: handover of instance %s: nothing of provider %s of ARQ %s is claimed", ErrRequest, h.Instance, bound.DeviceRP, bound.ARQ)
-		case !ofPort:
-			ofFlavor++
-		case !slices.ContainsFunc(h.Ports, func(p Port) bool { return p.UUID == port }):
-			return fmt.Errorf("%w: handover of instance %s: ARQ %s is for unknown port %s", ErrRequest, h.Instance, bound.ARQ, port)
-		}
-		seen[bound.ARQ] = true
 	}
-	if (h.DeviceProfile == "") != (ofFlavor == 0) {
-		return fmt.Errorf("%w: handover of instance %s: device profile %q with %s", ErrRequest, h.Instance, h.DeviceProfile, count(ofFlavor, "ARQ"))
+	if err := checkPorts(h.Ports); err != nil {
+		return err
 	}
-	return h.checkProfiles(added)
-}
-
-// checkAllocations refuses what Placement cannot have answered, and a claim that lacks what the instance held before.
-func (h Handover) checkAllocations() error {
-	for _, candidate := range h.Alternates {
-		if err := checkUUID("root of an alternate", candidate.Root); err != nil {
+	for _, candidate := range append([]Candidate{h.Chosen}, h.Alternates...) {
+		if err := checkUUID("root of a candidate", candidate.Root); err != nil {
 			return err
 		}
 		if len(candidate.Allocations) == 0 {
-			return fmt.Errorf("%w: handover of instance %s: the alternate of root %s has no allocations", ErrRequest, h.Instance, candidate.Root)
+			return fmt.Errorf("%w: handover of instance %s: the candidate of root %s has no allocations", ErrRequest, h.Instance, candidate.Root)
 		}
-		if err := h.checkAmounts("the alternate of root "+candidate.Root, candidate.Allocations); err != nil {
+		if err := h.checkAmounts(candidate.Allocations); err != nil {
 			return err
 		}
 	}
-	if err := h.checkAmounts("the claim", h.Claimed); err != nil {
-		return err
-	}
-	if err := h.checkAmounts("the allocation before", h.Before); err != nil {
-		return err
-	}
-	if len(placement.Subtract(h.Before, h.Claimed)) > 0 {
-		return fmt.Errorf("%w: handover of instance %s: the claim lacks what the instance held before", ErrRequest, h.Instance)
-	}
-	return nil
+	return h.checkAmounts(h.Before)
 }
 
-func (h Handover) checkAmounts(what string, resources placement.Resources) error {
+func (h Handover) checkAmounts(resources placement.Resources) error {
 	for _, provider := range slices.Sorted(maps.Keys(resources)) {
-		if err := checkUUID("provider of "+what, provider); err != nil {
+		if err := checkUUID("provider", provider); err != nil {
 			return err
 		}
-		for _, class := range slices.Sorted(maps.Keys(resources[provider])) {
-			if amount := resources[provider][class]; amount < 1 {
-				return fmt.Errorf("%w: handover of instance %s: %s has %s:%d of provider %s", ErrRequest, h.Instance, what, class, amount, provider)
+		for class, amount := range resources[provider] {
+			if amount < 1 {
+				return fmt.Errorf("%w: handover of instance %s: %s:%d of provider %s", ErrRequest, h.Instance, class, amount, provider)
 			}
 		}
 	}
 	return nil
-}
-
-// checkProfiles compares the ARQs, and what was claimed for them, with what flavor and ports ask for.
-func (h Handover) checkProfiles(added placement.Resources) error {
-	if name, ok := h.Flavor.DeviceProfile(); ok && name != h.DeviceProfile {
-		return fmt.Errorf("%w: handover of instance %s: device profile %q, and the flavor names %q", ErrRequest, h.Instance, h.DeviceProfile, name)
-	}
-	names := map[string]string{} // by port; that of the flavor has none
-	if h.DeviceProfile != "" {
-		names[""] = h.DeviceProfile
-	}
-	for _, port := range h.Ports {
-		if port.Accelerated() {
-			names[port.UUID] = port.DeviceProfile
-		}
-	}
-	needed := placement.Resources{}
-	for _, port := range slices.Sorted(maps.Keys(names)) {
-		devices, err := h.devicesOf(port, names[port], added)
-		if err != nil {
-			return fmt.Errorf("%w: handover of instance %s: device profile %s: %w", ErrRequest, h.Instance, names[port], err)
-		}
-		needed = placement.Add(needed, devices)
-	}
-	for provider := range placement.Subtract(needed, added) {
-		return fmt.Errorf("%w: handover of instance %s: less of provider %s is claimed than its ARQs need", ErrRequest, h.Instance, provider)
-	}
-	return nil
-}
-
-// devicesOf compares the ARQs of a port, or of the flavor, with their device profile, and returns what they need. It is
-// not known in a handover of an earlier version without alternates.
-func (h Handover) devicesOf(port, name string, added placement.Resources) (needed placement.Resources, err error) {
-	var arqs []matching.Unmatched
-	providers := map[string][]string{}
-	for _, bound := range h.ARQs {
-		if h.PortOf[bound.ARQ] != port {
-			continue
-		}
-		arqs = append(arqs, matching.Unmatched{UUID: bound.ARQ, Group: bound.Group, DeviceProfileName: name})
-		if id := requestspec.RequesterID(bound.Group); !slices.Contains(providers[id], bound.DeviceRP) {
-			providers[id] = append(providers[id], bound.DeviceRP)
-		}
-	}
-	if len(arqs) == 0 {
-		return nil, fmt.Errorf("no ARQ of port %s", port)
-	}
-	i := slices.IndexFunc(h.Profiles, func(p requestspec.Profile) bool { return p.Name == name })
-	if i < 0 {
-		return nil, nil
-	}
-	groups, err := requestspec.ParseProfile(name, h.Profiles[i].Groups)
-	if err != nil {
-		return nil, err
-	}
-	needed = placement.Resources{}
-	for _, group := range groups {
-		if len(providers[group.RequesterID]) == 0 { // of memory alone, for which there is no ARQ
-			providers[group.RequesterID] = holderOf(group.Resources, added)
-			continue
-		}
-		for _, provider := range providers[group.RequesterID] {
-			needed = placement.Add(needed, placement.Resources{provider: group.Resources})
-		}
-	}
-	_, err = matching.Matches(h.Profiles[i], providers, arqs)
-	return needed, err
-}
-
-// holderOf names a provider of which the resources of a group are claimed, if there is one.
-func holderOf(resources map[string]int, claimed placement.Resources) []string {
-	for _, provider := range slices.Sorted(maps.Keys(claimed)) {
-		group := placement.Resources{provider: resources}
-		if len(placement.Subtract(group, claimed)) == 0 {
-			return []string{provider}
-		}
-	}
-	return nil
-}
-
-// profile returns a device profile; without alternates only its name is known.
-func (h Handover) profile(name string) (requestspec.Profile, error) {
-	i := slices.IndexFunc(h.Profiles, func(p requestspec.Profile) bool { return p.Name == name })
-	switch {
-	case i >= 0:
-		return h.Profiles[i], nil
-	case len(h.Alternates) > 0:
-		return requestspec.Profile{}, fmt.Errorf("%w: handover of instance %s has alternates and no device profile %q", ErrRequest, h.Instance, name)
-	}
-	return requestspec.Profile{Name: name}, nil
 }
 
 // Resume continues the attempt of a handover with WaitBound and Compose, or after a
@@ -301,8 +209,8 @@ func (h Handover) profile(name string) (requestspec.Profile, error) {
 // side made, but for ARQs of another instance, which it leaves alone and names as suspects, and for ARQs that Cyborg hides
 // from this side's token, as from one of another project than the instance's without the role admin: it names those
 // that are not shown as left. An ARQ of the instance that the handover does not name is a suspect, too. The binding timeout starts here, as in
-// nova-compute. An empty domain is made from the flavor. After an error, which
-// matches ErrRequest, nothing is given back, because the handover is unusable.
+// nova-compute. An empty domain is made from the flavor. Resume refuses a handover whose ARQs are more or fewer than its device
+// profiles ask for. After an error, which matches ErrRequest, nothing is removed, because the handover is unusable.
 func (f *Flow) Resume(ctx context.Context, h Handover, domain []byte) (*Attempt, error) {
 	if err := h.check(); err != nil {
 		return nil, err
@@ -312,72 +220,60 @@ func (f *Flow) Resume(ctx context.Context, h Handover, domain []byte) (*Attempt,
 			return nil, fmt.Errorf("%w: instance %s: %w", ErrRequest, h.Instance, err)
 		}
 	}
+	a := f.newAttempt(Request{
+		Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
+		running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
+	}, nil)
+	if err := a.resumePlan(h); err != nil {
+		return nil, fmt.Errorf("%w: handover of instance %s: %w", ErrRequest, h.Instance, err)
+	}
 	journal, err := f.open(ctx, h.Instance)
 	if err != nil {
 		return nil, err
 	}
-	a, err := f.resume(h, domain, journal)
-	if err == nil {
-		err = journal.Record(ctx)
-	}
-	if err != nil {
+	a.journal = journal
+	a.resumeEffects(h)
+	if err := journal.Record(ctx); err != nil {
 		journal.End()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (f *Flow) resume(h Handover, domain []byte, journal *ledger.Journal) (*Attempt, error) {
-	a := f.newAttempt(Request{
-		Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
-		running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
-	}, journal)
-	a.record = f.newRecorder(h.Instance, h.Host)
-	a.Host, a.Candidates, a.Bindings, a.bound, a.PortProfiles = h.Host, h.Alternates, h.ARQs, time.Now(), map[string]requestspec.Profile{}
+// resumePlan continues with the plan of a handover. Its ARQs have to be the ARQs that the plan asks for.
+func (a *Attempt) resumePlan(h Handover) error {
+	a.record = a.flow.newRecorder(h.Instance, h.Host)
+	a.Host, a.Chosen, a.Candidates, a.bound, a.PortProfiles = h.Host, &h.Chosen, h.Alternates, time.Now(), map[string]requestspec.Profile{}
 	a.before = placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID}
-	journal.Adopt(&ledger.Effect{Kind: ledger.Claim, ID: h.Instance, Amount: ledger.Replacing(h.Generation, &ledger.Amount{
-		Before: h.Before, Added: placement.Subtract(h.Claimed, h.Before), Project: h.ProjectID, User: h.UserID,
-	})})
-	for _, bound := range h.ARQs {
-		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group, DeviceProfileName: h.DeviceProfile})
-	}
-	for _, kept := range h.Kept {
-		e := journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: kept.ARQ, ARQ: &cyborgclient.ARQ{UUID: kept.ARQ, Hostname: kept.Host}})
-		journal.Settle(e, ledger.Left, errors.New(kept.Reason))
-	}
-	maps.Copy(a.PortOf, h.PortOf)
-	ports := a.portARQs()
-	for n, arq := range a.ARQs {
-		if port, ofPort := ports[arq.UUID]; ofPort {
-			a.ARQs[n].DeviceProfileName = port.DeviceProfile
-		}
-	}
-	if err := a.resumeProfiles(h); err != nil {
-		return nil, err
-	}
-	a.adoptHanded()
-	if len(h.ARQs) > 0 {
-		journal.Adopt(&ledger.Effect{Kind: ledger.Binding, ID: h.Instance})
-	}
-	return a, nil
-}
-
-// resumeProfiles reads the device profiles of the handover, and makes of them the request
-// groups, by which the ARQs are matched on an alternate.
-func (a *Attempt) resumeProfiles(h Handover) error {
-	if h.DeviceProfile != "" {
-		profile, err := h.profile(h.DeviceProfile)
-		if err != nil {
-			return err
+	if name, ok := h.Flavor.DeviceProfile(); ok {
+		profile, isKnown := h.profile(name)
+		if !isKnown {
+			return fmt.Errorf("device profile %q is missing", name)
 		}
 		a.Profile = &profile
 	}
-	for _, port := range a.portARQs() {
-		profile, err := h.profile(port.DeviceProfile)
-		if err != nil {
-			return err
+	for _, port := range h.Ports {
+		if !port.Accelerated() {
+			continue
+		}
+		profile, isKnown := h.profile(port.DeviceProfile)
+		if !isKnown {
+			return fmt.Errorf("device profile %q of port %s is missing", port.DeviceProfile, port.UUID)
 		}
 		a.PortProfiles[port.UUID] = profile
+	}
+	for _, handed := range h.ARQs {
+		arq := cyborgclient.ARQ{UUID: handed.ARQ, DeviceProfileGroupID: handed.Group}
+		if arq.DeviceProfileName, _ = h.Flavor.DeviceProfile(); handed.Port != "" {
+			arq.DeviceProfileName, a.PortOf[arq.UUID] = a.PortProfiles[handed.Port].Name, handed.Port
+		}
+		a.ARQs = append(a.ARQs, arq)
+	}
+	if err := a.match(); err != nil {
+		return err
+	}
+	if len(a.Bindings) != len(a.ARQs) {
+		return fmt.Errorf("flavor and ports ask for %d of %s", len(a.Bindings), count(len(a.ARQs), "ARQ"))
 	}
 	if len(h.Alternates) == 0 {
 		return nil
@@ -387,4 +283,19 @@ func (a *Attempt) resumeProfiles(h Handover) error {
 	}
 	a.Spec.Numeric = slices.ContainsFunc(h.Alternates, func(c Candidate) bool { return c.Mappings == nil })
 	return nil
+}
+
+// resumeEffects takes over the effects of a handover. What it says about ARQs is not trusted.
+func (a *Attempt) resumeEffects(h Handover) {
+	a.journal.Adopt(&ledger.Effect{Kind: ledger.Claim, ID: h.Instance, Amount: &ledger.Amount{
+		Before: h.Before, Added: h.Chosen.Allocations, Generation: h.Generation, Project: h.ProjectID, User: h.UserID,
+	}})
+	for _, kept := range h.Kept {
+		e := a.journal.Adopt(&ledger.Effect{Kind: ledger.ARQ, ID: kept.ARQ, ARQ: &cyborgclient.ARQ{UUID: kept.ARQ, Hostname: kept.Host}, Guard: ledger.Handed})
+		a.journal.Settle(e, ledger.Left, errors.New(kept.Reason))
+	}
+	a.adoptHanded()
+	if len(a.ARQs) > 0 {
+		a.journal.Adopt(&ledger.Effect{Kind: ledger.Binding, ID: h.Instance})
+	}
 }

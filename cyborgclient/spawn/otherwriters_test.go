@@ -2,7 +2,6 @@ package spawn_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -209,37 +208,6 @@ func TestRescueReturnsTheDomainThatItCouldNotRestore(t *testing.T) {
 		saved, again := s.ops.Rescue(t.Context(), i, rescue)
 		if len(lost) == 0 && string(saved) != original {
 			t.Errorf("first: %q, %v; second: %v, saved %s", lost, err, again, saved)
-		}
-	})
-}
-
-// ---- M6
-func TestAHandoverHasTheClaimOfItsARQs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		a, err := w.flow.Begin(t.Context(), request("gpu"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind); err != nil {
-			t.Fatal(err)
-		}
-		h, err := a.Handover(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Claimed = nil
-		text, _ := json.Marshal(h)
-		if json.Unmarshal(text, &h) != nil {
-			return
-		}
-		b, err := w.flow.Resume(t.Context(), h, nil)
-		if err != nil {
-			return
-		}
-		if undone, left := b.Unwind(t.Context()); len(left) == 0 && len(w.cloud.Leaks()) > 0 {
-			t.Errorf("undone %v, left %v; %v", undone, left, w.cloud.Leaks())
 		}
 	})
 }

@@ -76,21 +76,6 @@ func (m *Amount) mayArrive(generation *int) {
 	}
 }
 
-// Replaced is the generation of the consumer that the last claim replaced; nil if it created the consumer.
-func (m *Amount) Replaced() *int {
-	if m.Generation == nil || *m.Generation <= 1 {
-		return nil
-	}
-	n := *m.Generation - 1
-	return &n
-}
-
-// Replacing sets the generation of the consumer that an accepted claim has replaced.
-func Replacing(generation *int, m *Amount) *Amount {
-	m.Generation = next(generation)
-	return m
-}
-
 // Shown says what a read of an allocation shows of an effect.
 type Shown uint8
 

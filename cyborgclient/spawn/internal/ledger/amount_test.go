@@ -104,13 +104,6 @@ func TestAmount(t *testing.T) {
 	check(t, "wanted", m.Wanted(), placement.Add(on("node", 1), on("a", 1)))
 	m.Sent = on("b", 1)
 	check(t, "wanted of what was sent", m.Wanted(), placement.Add(on("node", 1), on("b", 1)))
-	for _, c := range []struct{ replaced, generation *int }{{nil, at(1)}, {at(1), at(2)}, {at(7), at(8)}} {
-		replacing := ledger.Replacing(c.replaced, &ledger.Amount{})
-		check(t, "generation", replacing.Generation, c.generation)
-		check(t, "replaced", replacing.Replaced(), c.replaced)
-	}
-	check(t, "replaced by nothing", (&ledger.Amount{}).Replaced(), nil)
-	check(t, "an empty consumer", ledger.Replacing(at(0), &ledger.Amount{}).Replaced(), nil)
 }
 
 // The answers to claims, and to claims after them, say what the instance holds.
