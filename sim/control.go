@@ -28,7 +28,7 @@ type Control struct {
 func (c Control) DefineGuest(ctx context.Context, g Guest) error {
 	body, err := json.Marshal(g)
 	if err == nil {
-		_, err = c.send(ctx, http.MethodPut, g.UUID, body)
+		_, _, err = c.send(ctx, http.MethodPut, g.UUID, body)
 	}
 	if err != nil {
 		return fmt.Errorf("sim: define guest %s: %w", g.UUID, err)
@@ -38,37 +38,60 @@ func (c Control) DefineGuest(ctx context.Context, g Guest) error {
 
 // RemoveGuest removes a guest. Removing a missing guest is not an error.
 func (c Control) RemoveGuest(ctx context.Context, uuid string) error {
-	if status, err := c.send(ctx, http.MethodDelete, uuid, nil); err != nil && status != http.StatusNotFound {
+	if status, _, err := c.send(ctx, http.MethodDelete, uuid, nil); err != nil && status != http.StatusNotFound {
 		return fmt.Errorf("sim: remove guest %s: %w", uuid, err)
 	}
 	return nil
 }
 
-// maxRefusal limits the text of an error.
-const maxRefusal = 1 << 12
+// Guest returns a guest, and whether the cloud has it.
+func (c Control) Guest(ctx context.Context, uuid string) (g Guest, ok bool, err error) {
+	status, answer, err := c.send(ctx, http.MethodGet, uuid, nil)
+	if status == http.StatusNotFound {
+		return Guest{}, false, nil
+	}
+	body := struct{ Guest *Guest }{&g}
+	if err == nil {
+		err = json.Unmarshal(answer, &body)
+	}
+	if err != nil {
+		return Guest{}, false, fmt.Errorf("sim: read guest %s: %w", uuid, err)
+	}
+	return g, true, nil
+}
+
+// Limits of what is read of an answer.
+const (
+	maxGuest   = 1 << 26
+	maxRefusal = 1 << 12
+)
 
 // send sends a request about a guest. An answer that is no success is an error.
-func (c Control) send(ctx context.Context, method, uuid string, body []byte) (status int, err error) {
+func (c Control) send(ctx context.Context, method, uuid string, body []byte) (status int, answer []byte, err error) {
 	address := strings.TrimSuffix(c.URL, "/") + "/_sim/guests/" + url.PathEscape(uuid)
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	client := c.Client
 	if client == nil {
 		client = http.DefaultClient
 	}
-	answer, err := client.Do(req)
+	got, err := client.Do(req)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode < 300 {
-		return answer.StatusCode, nil
+	defer got.Body.Close()
+	limit, refused := int64(maxGuest), got.StatusCode >= 300
+	if refused {
+		limit = maxRefusal
 	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-	if err != nil {
-		return 0, err
+	answer, err = io.ReadAll(io.LimitReader(got.Body, limit))
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case refused:
+		return got.StatusCode, nil, fmt.Errorf("%s: %s", got.Status, bytes.TrimSpace(answer))
 	}
-	return answer.StatusCode, fmt.Errorf("%s: %s", answer.Status, bytes.TrimSpace(text))
+	return got.StatusCode, answer, nil
 }

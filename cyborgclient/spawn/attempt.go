@@ -136,7 +136,7 @@ type Attempt struct {
 }
 
 // Begin returns an attempt at its first step. It waits while another operation on the instance is running. The error matches
-// ErrRequest, or ErrBusy if the context ends before that operation, or belongs to one of its hooks.
+// ErrRequest, or ErrBusy if the context ends before that operation, or belongs to a hook or a call of the hypervisor of it.
 func (f *Flow) Begin(ctx context.Context, request Request) (*Attempt, error) {
 	request, err := f.checkRequest(request)
 	if err != nil {

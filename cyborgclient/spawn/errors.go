@@ -48,8 +48,8 @@ var (
 	// ErrOrder: a step of an [Attempt] was called before the one that it needs.
 	ErrOrder = errors.New("step called too early")
 
-	// ErrBusy: another operation on the instance is running. It is returned at once to a call from inside a hook of that operation,
-	// and to another call when its context ends.
+	// ErrBusy: another operation on the instance is running. It is returned at once to a call from inside a hook or the
+	// hypervisor of that operation, and to another call when its context ends.
 	ErrBusy error = ledger.ErrBusy
 	// ErrJournal: the store of journals failed, or another agent has taken the instance over. Nothing new was begun.
 	ErrJournal error = ledger.ErrStore
@@ -62,8 +62,8 @@ var (
 	// ErrProgram: Cyborg could not load a function; the ARQ stays Bound.
 	ErrProgram = errors.New("region not programmed")
 
-	// ErrAbort ends the spawn without trying another host, when a hook wraps it
-	// (Nova's BuildAbortException).
+	// ErrAbort ends the spawn without trying another host, when a hook or the hypervisor
+	// wraps it (Nova's BuildAbortException).
 	ErrAbort = errors.New("build aborted")
 	// ErrGone is like ErrAbort for an instance that was deleted during the build
 	// (Nova's InstanceNotFound).

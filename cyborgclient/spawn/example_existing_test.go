@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
 // Another client creates the accelerator requests before the instance, as a user creates a port. The attempt binds them, and
@@ -108,8 +109,8 @@ func ExampleOperations_TakeOver() {
 		panic(err)
 	}
 	defer cloud.Close()
-	guests := &notebook{}
-	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(guests))
+	hypervisor := guests.New(cloud)
+	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(hypervisor))
 	if err != nil {
 		panic(err)
 	}
@@ -122,7 +123,11 @@ func ExampleOperations_TakeOver() {
 		panic(err)
 	}
 	const novasMdev = "91ac1606-427e-44bb-8233-f4ff4bf3d241"
-	if guests.domain, err = domainxml.Merge(server.Domain, []domainxml.Hostdev{{MDEV: novasMdev}}); err != nil {
+	domain, err := domainxml.Merge(server.Domain, []domainxml.Hostdev{{MDEV: novasMdev}})
+	if err != nil {
+		panic(err)
+	}
+	if err := hypervisor.Define(ctx, spawn.InstanceOf(old, server), domain); err != nil {
 		panic(err)
 	}
 

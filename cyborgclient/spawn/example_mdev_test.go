@@ -7,17 +7,14 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
 // nodeDevices is a hypervisor that has the mediated devices of a simulated host, and no memory for guests. A real one calls libvirt's
 // node device API, by the commands that are printed.
-type nodeDevices struct {
-	*notebook
-	cloud *simcloud.Cloud
-}
+type nodeDevices struct{ guests.Mdevs }
 
 func (n nodeDevices) Start(context.Context, spawn.Instance) error {
 	return fmt.Errorf("out of memory: %w", spawn.ErrAbort)
@@ -30,14 +27,12 @@ func (n nodeDevices) CreateMdev(ctx context.Context, i spawn.Instance, arq cybor
 	}
 	d.Lifetime = domainxml.LifetimeAutostart
 	fmt.Println(i.Host, d.Lifetime.Virsh(), d.Parent, d.Type)
-	info := arq.AttachHandleInfo
-	parent := fmt.Sprintf("%s:%s:%s.%s", info["domain"], info["bus"], info["device"], info["function"])
-	return n.cloud.DefineMdev(ctx, i.Host, driver.Mdev{UUID: d.UUID, Parent: parent, Type: d.Type})
+	return n.Mdevs.CreateMdev(ctx, i, arq)
 }
 
 func (n nodeDevices) RemoveMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
 	fmt.Println(i.Host, "[nodedev-destroy nodedev-undefine]")
-	return n.cloud.RemoveMdev(ctx, i.Host, arq.AttachHandleUUID)
+	return n.Mdevs.RemoveMdev(ctx, i, arq)
 }
 
 // As Nova 34 the agent creates the mediated device of a vGPU itself, and it removes what Nova leaves, here since the guest does not
@@ -50,7 +45,7 @@ func ExampleMdevRemover() {
 		return
 	}
 	defer cloud.Close()
-	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(nodeDevices{&notebook{}, cloud}))
+	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(nodeDevices{guests.WithMdevs(cloud)}))
 	if err != nil {
 		fmt.Println(err)
 		return

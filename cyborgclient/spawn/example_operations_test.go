@@ -7,34 +7,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
-
-// notebook is a hypervisor of one guest that only takes notes; a real one calls
-// libvirt's domain API.
-type notebook struct {
-	domain  []byte
-	running bool
-}
-
-func (n *notebook) Domain(context.Context, spawn.Instance) ([]byte, bool, error) {
-	if n.domain == nil {
-		return nil, false, spawn.ErrNoGuest
-	}
-	return n.domain, n.running, nil
-}
-
-func (n *notebook) Define(_ context.Context, _ spawn.Instance, domain []byte) error {
-	n.domain = domain
-	return nil
-}
-
-func (n *notebook) Start(context.Context, spawn.Instance) error { n.running = true; return nil }
-
-func (n *notebook) Shutdown(context.Context, spawn.Instance) error { n.running = false; return nil }
-
-func (n *notebook) Destroy(context.Context, spawn.Instance) error { n.running = false; return nil }
-
-func (n *notebook) Undefine(context.Context, spawn.Instance) error { n.domain = nil; return nil }
 
 // An agent keeps the instance of a spawn, and does with it what Nova's users ask
 // for.
@@ -46,8 +20,8 @@ func ExampleOperations() {
 		return
 	}
 	defer cloud.Close()
-	guests := &notebook{}
-	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(guests))
+	hypervisor := guests.New(cloud) // a real one calls libvirt
+	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(hypervisor))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -68,19 +42,22 @@ func ExampleOperations() {
 
 	// The host restarts: mediated devices are gone, and Cyborg's agent makes them
 	// again. Nova would start the guest without its vGPU.
-	guests.running = false
+	hypervisor.PowerOff(server.Host)
 	if err := cloud.RebootHost(ctx, server.Host); err != nil {
 		fmt.Println(err)
 		return
 	}
-	err = operations.ResumeAfterHostReboot(ctx, server)
-	devices, _ := domainxml.Read(guests.domain)
-	fmt.Println("runs:", guests.running, "with devices:", len(devices), err)
+	hypervisor.PowerOn(server.Host)
+	fmt.Println("resumed:", operations.ResumeAfterHostReboot(ctx, server))
+	domain, running, _ := hypervisor.Domain(ctx, server)
+	devices, _ := domainxml.Read(domain)
+	fmt.Println("runs:", running, "with devices:", len(devices))
 
 	fmt.Println(spawn.Permit(spawn.OpSuspend, server))
 	fmt.Println("deleted:", operations.Delete(ctx, server), len(cloud.Cyborg.ARQs()))
 	// Output:
-	// runs: true with devices: 1 <nil>
+	// resumed: <nil>
+	// runs: true with devices: 1
 	// spawn: suspend of instance 2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001: operation blocked: Feature not supported with instances that have accelerators.
 	// deleted: <nil> 0
 }

@@ -8,27 +8,24 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
-	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
-// oldHost is a hypervisor that cannot start guests on host cn0. It registers those that run with the simulated cloud.
-type oldHost struct {
-	*notebook
-	cloud *simcloud.Cloud
-}
+// oldHost is a hypervisor that cannot start guests on host cn0.
+type oldHost struct{ *guests.Hypervisor }
 
-func (h oldHost) Start(_ context.Context, i spawn.Instance) error {
+func (h oldHost) Start(ctx context.Context, i spawn.Instance) error {
 	fmt.Println("start on", i.Host)
 	if i.Host == "cn0" {
 		return errors.New("no such machine type")
 	}
-	return h.cloud.DefineGuest(sim.Guest{UUID: i.UUID, Host: i.Host, Domain: string(h.domain)})
+	return h.Hypervisor.Start(ctx, i)
 }
 
-func (h oldHost) Destroy(_ context.Context, i spawn.Instance) error {
+func (h oldHost) Destroy(ctx context.Context, i spawn.Instance) error {
 	fmt.Println("destroy on", i.Host)
-	return nil
+	return h.Hypervisor.Destroy(ctx, i)
 }
 
 // A guest that does not start on the first host is undone there, accelerators
@@ -40,7 +37,7 @@ func ExampleFlow_Run() {
 		panic(err)
 	}
 	defer cloud.Close()
-	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(oldHost{&notebook{}, cloud}))
+	flow, err := exampleFlow(ctx, cloud, spawn.WithHypervisor(oldHost{guests.New(cloud)}))
 	if err != nil {
 		panic(err)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Flow gives accelerators to instances. It is safe for parallel use. Operations on one instance run one after the other: a call waits
-// for the operation that is running, and one from inside a hook of that operation is an ErrBusy. A request that changes something is
+// for the operation that is running, and one from inside a hook or the hypervisor of that operation is an ErrBusy. A request that changes something is
 // not canceled with the caller's context, because its outcome would be unknown, so that a call returns at most a minute after its
 // context has ended, or Config.ARQBindingTimeout if that is longer.
 //

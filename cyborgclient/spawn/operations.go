@@ -335,7 +335,7 @@ func saved(old, fresh []byte, running bool) *ledger.Saved {
 // it ran; also after the caller's context ended.
 func (o *Operations) change(ctx context.Context, r *remover, saved *ledger.Saved, work func(context.Context) error) (err error) {
 	guest := &ledger.Effect{Kind: ledger.Guest, ID: r.instance.UUID, Host: r.instance.Host, Saved: saved}
-	err = errors.New("the hypervisor hook panicked or called Goexit")
+	err = errors.New("the hypervisor panicked or called Goexit")
 	defer func() {
 		if err != nil && guest.Pending() {
 			err = errors.Join(err, o.restore(ctx, r, guest))

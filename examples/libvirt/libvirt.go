@@ -21,8 +21,8 @@ import (
 type Hypervisor struct {
 	// URI returns the connection of a host, such as qemu+ssh://cn0/system.
 	URI func(host string) string
-	// Shutdowns is how long a guest may take to power off; zero means a minute, as Nova waits.
-	Shutdowns time.Duration
+	// ShutdownTimeout is how long a guest may take to power off; zero means a minute, as Nova waits.
+	ShutdownTimeout time.Duration
 	// Command is the program; empty means virsh.
 	Command string
 }
@@ -63,12 +63,7 @@ func (h Hypervisor) Domain(ctx context.Context, i spawn.Instance) (domain []byte
 // runs reports whether a guest is not off. A paused one is not.
 func (h Hypervisor) runs(ctx context.Context, i spawn.Instance) (bool, error) {
 	state, err := h.virsh(ctx, i, nil, "domstate", i.UUID)
-	switch strings.TrimSpace(string(state)) {
-	case "shut off", "crashed", "no state":
-		return false, err
-	default:
-		return true, err
-	}
+	return strings.TrimSpace(string(state)) != "shut off", err
 }
 
 // Define implements [spawn.Hypervisor].
@@ -85,7 +80,7 @@ func (h Hypervisor) Start(ctx context.Context, i spawn.Instance) error {
 
 // Shutdown implements [spawn.Hypervisor].
 func (h Hypervisor) Shutdown(ctx context.Context, i spawn.Instance) error {
-	limit := cmp.Or(h.Shutdowns, time.Minute)
+	limit := cmp.Or(h.ShutdownTimeout, time.Minute)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the guest has not powered off within %s", limit))
 	defer cancel()
 	if _, err := h.virsh(ctx, i, nil, "shutdown", i.UUID); err != nil {
@@ -105,25 +100,26 @@ func (h Hypervisor) Shutdown(ctx context.Context, i spawn.Instance) error {
 
 // Destroy implements [spawn.Hypervisor].
 func (h Hypervisor) Destroy(ctx context.Context, i spawn.Instance) error {
-	switch running, err := h.runs(ctx, i); {
-	case errors.Is(err, spawn.ErrNoGuest):
-		return nil
-	case err != nil || !running:
-		return err
-	}
 	_, err := h.virsh(ctx, i, nil, "destroy", i.UUID)
+	if err == nil {
+		return nil
+	}
+	running, unknown := h.runs(ctx, i)
+	if errors.Is(unknown, spawn.ErrNoGuest) || unknown == nil && !running {
+		return nil
+	}
 	return err
 }
 
 // Undefine implements [spawn.Hypervisor].
 func (h Hypervisor) Undefine(ctx context.Context, i spawn.Instance) error {
-	if _, err := h.virsh(ctx, i, nil, "undefine", "--nvram", i.UUID); !errors.Is(err, spawn.ErrNoGuest) {
+	if _, err := h.virsh(ctx, i, nil, "undefine", "--managed-save", "--nvram", i.UUID); !errors.Is(err, spawn.ErrNoGuest) {
 		return err
 	}
 	return nil
 }
 
-// CreateMdev implements [spawn.MdevCreator]. A definition from before, whose device is gone, is started.
+// CreateMdev implements [spawn.MdevCreator]. A device that was defined before is started: libvirt refuses to define it again.
 func (h Hypervisor) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
 	device, err := domainxml.NodeDeviceOf(spawn.HandleOf(arq), "")
 	if err != nil {
@@ -133,10 +129,17 @@ func (h Hypervisor) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborg
 	if err != nil || active {
 		return err
 	}
-	for n, command := range domainxml.LifetimeAutostart.Virsh() {
+	defined, err := h.hasMdev(ctx, i, device, "--inactive")
+	if err != nil {
+		return err
+	}
+	for _, command := range domainxml.LifetimeAutostart.Virsh() {
 		argument := device.Name
-		if n == 0 { // it replaces an earlier definition of the device
+		if command == "nodedev-define" {
 			argument = "/dev/stdin"
+			if defined {
+				continue
+			}
 		}
 		if _, err := h.virsh(ctx, i, device.XML(), command, argument); err != nil {
 			return err
@@ -145,25 +148,24 @@ func (h Hypervisor) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborg
 	return nil
 }
 
-// RemoveMdev implements [spawn.MdevRemover].
+// RemoveMdev implements [spawn.MdevRemover]. A device that was destroyed is inactive if it has a definition.
 func (h Hypervisor) RemoveMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
 	device, err := domainxml.NodeDeviceOf(spawn.HandleOf(arq), "")
 	if err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		command string
-		listed  []string
-	}{{"nodedev-destroy", nil}, {"nodedev-undefine", []string{"--inactive"}}} {
-		exists, err := h.hasMdev(ctx, i, device, step.listed...)
-		if err == nil && exists {
-			_, err = h.virsh(ctx, i, nil, step.command, device.Name)
-		}
-		if err != nil {
+	if active, err := h.hasMdev(ctx, i, device); err != nil {
+		return err
+	} else if active {
+		if _, err := h.virsh(ctx, i, nil, "nodedev-destroy", device.Name); err != nil {
 			return err
 		}
 	}
-	return nil
+	defined, err := h.hasMdev(ctx, i, device, "--inactive")
+	if err == nil && defined {
+		_, err = h.virsh(ctx, i, nil, "nodedev-undefine", device.Name)
+	}
+	return err
 }
 
 // hasMdev reports whether libvirt lists a mediated device: one that is active, or with --inactive one that is only defined.

@@ -21,6 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/cyborgconf"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
@@ -29,9 +30,9 @@ import (
 type cloud struct {
 	title  string
 	flow   *spawn.Flow
-	sim    *simcloud.Cloud  // nil: a real cloud
-	guests *hypervisor      // of sim
-	served spawn.Hypervisor // of cysim serve; nil: not that cloud
+	sim    *simcloud.Cloud // nil: a real cloud
+	guests *hypervisor     // of sim
+	served *sim.Control    // of cysim serve; nil: not that cloud
 }
 
 func openCloud(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
@@ -108,12 +109,13 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 // openReal logs in to a cloud of clouds.yaml. Nova sends its events to its own agents and
 // not to this program, so the flow polls. Without a service token Cyborg refuses to bind.
 func openReal(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
-	var hypervisor spawn.Hypervisor
-	if auth, _, _, err := clouds.Parse(clouds.WithCloudName(opts.Cloud)); err == nil {
-		hypervisor = registered(auth.IdentityEndpoint)
+	options := []spawn.Option{spawn.WithServiceCloud(opts.ServiceCloud), spawn.WithConfig(config)}
+	served := servedBy(opts.Cloud)
+	if served != nil {
+		options = append(options, spawn.WithHypervisor(guests.Remote(*served)))
 	}
-	flow, err := spawn.NewFromCloud(ctx, opts.Cloud, spawn.WithServiceCloud(opts.ServiceCloud), spawn.WithConfig(config), spawn.WithHypervisor(hypervisor))
-	return &cloud{flow: flow, title: "Cloud " + opts.Cloud, served: hypervisor}, err
+	flow, err := spawn.NewFromCloud(ctx, opts.Cloud, options...)
+	return &cloud{flow: flow, title: "Cloud " + opts.Cloud, served: served}, err
 }
 
 // request returns the request for the instance, with its flavor.
@@ -202,7 +204,7 @@ func (c *cloud) flavor(profile string) requestspec.Flavor {
 // remove releases what an instance of an earlier run of this program holds.
 func (c *cloud) remove(ctx context.Context, instance string) error {
 	if c.served != nil {
-		if err := c.served.Undefine(ctx, spawn.Instance{UUID: instance}); err != nil {
+		if err := c.served.RemoveGuest(ctx, instance); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/sim"
@@ -31,14 +33,15 @@ func (h *hypervisor) Start(ctx context.Context, i spawn.Instance) error {
 	return h.Hypervisor.Start(ctx, i)
 }
 
-// registered returns the hypervisor of cysim serve, if the cloud of a Keystone is the one whose address is in CYSIM_URL: its leak
-// check compares the guests with the accelerators. This program starts no guest in a real cloud, where it returns nil.
-func registered(keystone string) spawn.Hypervisor {
+// servedBy returns the control API of a cloud of clouds.yaml, if cysim serve runs it at the address in CYSIM_URL: its leak
+// check compares the guests with the accelerators. This program starts no guest in another cloud.
+func servedBy(name string) *sim.Control {
 	address := strings.TrimSuffix(os.Getenv("CYSIM_URL"), "/")
-	if address == "" || !strings.HasPrefix(keystone, address+"/") {
+	auth, _, _, err := clouds.Parse(clouds.WithCloudName(name))
+	if err != nil || address == "" || !strings.HasPrefix(auth.IdentityEndpoint, address+"/") {
 		return nil
 	}
-	return guests.Remote(sim.Control{URL: address})
+	return &sim.Control{URL: address}
 }
 
 // reboot reboots the host of an instance and resumes its guest. It returns what happened,

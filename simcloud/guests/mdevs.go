@@ -27,7 +27,7 @@ func (m Mdevs) CreateMdev(ctx context.Context, i spawn.Instance, arq cyborgclien
 	if err != nil {
 		return err
 	}
-	return m.call(ctx, i, func(at place, _ *guest) error {
+	return m.call(ctx, i, func(at place) error {
 		return m.cloud.DefineMdev(ctx, at.host, driver.Mdev{UUID: device.UUID, Parent: parentOf(arq), Type: device.Type})
 	})
 }
@@ -40,5 +40,5 @@ func parentOf(arq cyborgclient.ARQ) string {
 
 // RemoveMdev implements [spawn.MdevRemover].
 func (m Mdevs) RemoveMdev(ctx context.Context, i spawn.Instance, arq cyborgclient.ARQ) error {
-	return m.call(ctx, i, func(at place, _ *guest) error { return m.cloud.RemoveMdev(ctx, at.host, arq.AttachHandleUUID) })
+	return m.call(ctx, i, func(at place) error { return m.cloud.RemoveMdev(ctx, at.host, arq.AttachHandleUUID) })
 }
