@@ -10,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -30,37 +27,17 @@ func missingRows() map[string]func(*testing.T) {
 		"BindFailed_before_the_wait": func(t *testing.T) {
 			notBound(t, fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: 20 * time.Second})
 		},
-		"failed_event_during_the_wait":            func(t *testing.T) { notBound(t) },
-		"event_before_PATCH_returns_422_then_GET": eventTooEarly,
-		"event_for_a_foreign_ARQ":                 foreignEvent,
-		"207_mixed":                               mixedDelivery,
-		"timeout_with_one_of_two_bound":           timeoutWithSomeBound,
-		"Deleting":                                deletingIsNoSuccess,
-		"claim_failure_then_reschedule":           func(t *testing.T) { claimHookThenNextHost(t) },
-		"port_create_failure_after_flavor_create": portCreateFails,
-		"group_id_out_of_range":                   groupOutOfRange,
-		"DELETE_by_uuids_with_one_missing": func(t *testing.T) {
-			if got := oneARQMissing(t, spawn.Config{}); got != "0 ARQs left" {
-				t.Error(got)
-			}
-		},
-		"second_PATCH_for_one_instance": secondPatch,
-		"missing_service_token_403":     missingServiceToken,
-		"423_on_bind_state": func(t *testing.T) {
-			if got := compatResolved(t, spawn.Config{Compat: spawn.Compat{ResolvedByServer: true}}); !strings.Contains(got, "423") {
-				t.Error(got)
-			}
-		},
+		"failed_event_during_the_wait":             func(t *testing.T) { notBound(t) },
+		"event_before_PATCH_returns_422_then_GET":  eventTooEarly,
+		"event_for_a_foreign_ARQ":                  foreignEvent,
+		"timeout_with_one_of_two_bound":            timeoutWithSomeBound,
+		"Deleting":                                 deletingIsNoSuccess,
+		"missing_service_token_403":                missingServiceToken,
 		"profile_changed_between_parse_and_create": profileChanged,
 		"Xilinx_doubling":                          xilinxDoubling,
-		"unshelve_failing_then_retried": func(t *testing.T) {
-			if got := failedUnshelve(t, spawn.Config{}); !strings.HasPrefix(got, "0 ARQs left, then ok") {
-				t.Error(got)
-			}
-		},
-		"mixture_PCI_TEST_PCI_MDEV":  mixture,
-		"hex_with_0x_and_upper_case": hexForms,
-		"mdev_duplicate":             mdevDuplicate,
+		"mixture_PCI_TEST_PCI_MDEV":                mixture,
+		"hex_with_0x_and_upper_case":               hexForms,
+		"mdev_duplicate":                           mdevDuplicate,
 	}
 }
 
@@ -117,38 +94,6 @@ func foreignEvent(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-// mixedDelivery: of two events in one POST Nova knows the instance of one. The
-// other is no reason not to take it.
-func mixedDelivery(t *testing.T) {
-	model := simcloud.DefaultModel()
-	model.StrictInstances = true
-	w := newWorld(t, worldOpts{model: &model})
-	if err := w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: "cn0"}); err != nil {
-		t.Fatal(err)
-	}
-	compute, err := openstack.NewComputeV2(w.cloud.Provider(t), gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiter, err := w.events.Prepare(instance, port1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer waiter.Close()
-	_, err = externalevent.Send(t.Context(), compute, []externalevent.Event{
-		{Name: externalevent.ARQBound, ServerUUID: instance, Tag: port1},
-		{Name: externalevent.ARQBound, ServerUUID: port2, Tag: port2},
-	})
-	var refused *externalevent.DeliveryError
-	if !errors.As(err, &refused) || refused.Status != http.StatusMultiStatus || len(refused.Events) != 2 ||
-		refused.Events[0].Code != http.StatusOK || refused.Events[1].Code != http.StatusNotFound {
-		t.Errorf("got %v, want 207 with 200 and 404", err)
-	}
-	if err := waiter.Wait(t.Context(), time.Second); err != nil {
-		t.Errorf("the event that Nova took: %v", err)
-	}
-}
-
 func timeoutWithSomeBound(t *testing.T) {
 	arqs := knownARQs(t)
 	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
@@ -178,46 +123,6 @@ func deletingIsNoSuccess(t *testing.T) {
 	})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	w.failed(t, result, err, spawn.StepWait, spawn.ErrNotBound)
-}
-
-func claimHookThenNextHost(t *testing.T) {
-	if got := failedHostClaim(t, spawn.Config{}); !strings.HasPrefix(got, "ok") {
-		t.Error(got)
-	}
-}
-
-func portCreateFails(t *testing.T) {
-	w := newWorld(t, worldOpts{model: portModel()})
-	w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Nth: 2})
-	result, err := w.flow.Run(t.Context(), portRequest())
-	w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrInvalid)
-}
-
-func groupOutOfRange(t *testing.T) {
-	w := newWorld(t, worldOpts{})
-	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-		return &rewrite{next: next, method: http.MethodPost, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"device_profile_group_id":0`), []byte(`"device_profile_group_id":1`))
-		}}
-	})
-	result, err := w.flow.Run(t.Context(), request("gpu"))
-	w.failed(t, result, err, spawn.StepMatch, matching.ErrGroupIndex)
-}
-
-func secondPatch(t *testing.T) {
-	w := newWorld(t, worldOpts{})
-	result := w.spawned(t, request("gpu"))
-	more := w.createARQ(t, "gpu")
-	err := w.cyborg.BindARQs(t.Context(), []cyborgclient.Binding{{
-		ARQ: more, Host: result.Host, DeviceRP: result.ARQs[0].DeviceRPUUID, Instance: instance,
-	}})
-	if !errors.Is(err, cyborgclient.ErrConflict) {
-		t.Errorf("a second PATCH: %v, want ErrConflict", err)
-	}
-	if err := w.cyborg.DeleteARQs(t.Context(), []string{more}); err != nil {
-		t.Fatal(err)
-	}
-	w.cloud.CheckNoLeaks(t)
 }
 
 func missingServiceToken(t *testing.T) {
