@@ -274,19 +274,6 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 	}
 }
 
-func TestAFailedEventDuringTheWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{MaxAttempts: 1}})
-		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		if !errors.Is(err, externalevent.ErrFailed) {
-			t.Errorf("got error %v, want ErrFailed", err)
-		}
-		w.checkPromise(t, result, err)
-	})
-}
-
 // The server's own filter, 423 while an ARQ is unresolved, does as well as ours, with
 // events and without.
 func TestResolvedByTheServer(t *testing.T) {

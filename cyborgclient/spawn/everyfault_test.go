@@ -75,7 +75,7 @@ func everyFault(t *testing.T, async bool) []fault.Rule {
 		fault.AgentCall: 2, fault.EventSend: 1, fault.MdevCreate: 1, fault.ExternalEventForward: 2,
 	}
 	for _, r := range w.cloud.Requests() {
-		met[r.Operation] = 1 // TestDrillNothingLeaksWhicheverRequestFails has the others
+		met[r.Operation] = 1 // TestDrillSpawn has the others
 	}
 	var rules []fault.Rule
 	for _, o := range w.cloud.Faults().Describe() {

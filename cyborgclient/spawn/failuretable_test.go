@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -390,6 +391,17 @@ func (r renamed) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	return r.next.RoundTrip(req)
+}
+
+func killName(rule fault.Rule) string {
+	when := rule.When
+	if when == "" {
+		when = fault.Before
+	}
+	if rule.Applied() {
+		when = fault.After
+	}
+	return fmt.Sprintf("%s#%d/%s_%s_%d", rule.Operation, rule.Nth, rule.Action, when, rule.Status)
 }
 
 func rowBindFails(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
-	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -100,30 +99,6 @@ func TestACancelledStartIsUnwoundAndNotTriedElsewhere(t *testing.T) {
 	w.failed(t, result, err, spawn.StepStart, context.Canceled)
 	if len(g.tried) != 1 || len(g.removed) != 1 {
 		t.Errorf("started on %v, removed from %v", g.tried, g.removed)
-	}
-}
-
-// Whichever request of the second host fails, nothing is left of either.
-func TestDrillNothingLeaksWhicheverRequestFailsAfterAReschedule(t *testing.T) {
-	t.Parallel()
-	for i, operation := range []struct {
-		name sim.OperationName
-		nth  int
-	}{
-		{fault.ARQDelete, 1}, {fault.ResourceProviderGet, 1},
-		{fault.AllocationsGet, 2}, {fault.AllocationsPut, 2}, {fault.ARQCreate, 2},
-		{fault.ARQBind, 2}, {fault.ARQList, 1},
-	} {
-		for _, rule := range sampleOf(kinds, i) {
-			rule.Operation, rule.Nth = operation.name, operation.nth
-			t.Run(killName(rule), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					first := fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After}
-					runWithFaults(t, worldOpts{}, "gpu", first, rule)
-				})
-			})
-		}
 	}
 }
 

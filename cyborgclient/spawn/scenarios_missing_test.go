@@ -2,7 +2,6 @@ package spawn_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/matching"
-	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -27,16 +25,12 @@ func missingRows() map[string]func(*testing.T) {
 		"BindFailed_before_the_wait": func(t *testing.T) {
 			notBound(t, fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: 20 * time.Second})
 		},
-		"failed_event_during_the_wait":             func(t *testing.T) { notBound(t) },
-		"event_before_PATCH_returns_422_then_GET":  eventTooEarly,
-		"event_for_a_foreign_ARQ":                  foreignEvent,
 		"timeout_with_one_of_two_bound":            timeoutWithSomeBound,
 		"Deleting":                                 deletingIsNoSuccess,
 		"missing_service_token_403":                missingServiceToken,
 		"profile_changed_between_parse_and_create": profileChanged,
 		"Xilinx_doubling":                          xilinxDoubling,
 		"mixture_PCI_TEST_PCI_MDEV":                mixture,
-		"hex_with_0x_and_upper_case":               hexForms,
 		"mdev_duplicate":                           mdevDuplicate,
 	}
 }
@@ -49,47 +43,6 @@ func notBound(t *testing.T, rules ...fault.Rule) {
 	var failure *spawn.NotBoundError
 	if !errors.As(err, &failure) || !strings.Contains(err.Error(), "BindFailed") {
 		t.Errorf("got %v, want a NotBoundError that tells of BindFailed", err)
-	}
-	w.checkPromise(t, result, err)
-}
-
-// eventTooEarly: the instance has no host yet, so Nova answers 422, which Cyborg
-// ignores; the first look finds the ARQs.
-func eventTooEarly(t *testing.T) {
-	model := simcloud.DefaultModel()
-	model.StrictInstances = true
-	w := newWorld(t, worldOpts{model: &model})
-	if err := w.cloud.DefineGuest(sim.Guest{UUID: instance}); err != nil { // scheduled nowhere
-		t.Fatal(err)
-	}
-	result, err := w.flow.Run(t.Context(), request("mixed"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, event := range w.cloud.ReceivedEvents() {
-		if event.Code != http.StatusUnprocessableEntity {
-			t.Errorf("event %+v, want code 422", event)
-		}
-	}
-	w.checkPromise(t, result, err)
-}
-
-func foreignEvent(t *testing.T) {
-	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
-	req := request("gpu")
-	req.Hooks.Claim = func(_ context.Context, a *spawn.Attempt) error {
-		for _, tag := range []string{"2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ee", a.ARQs[0].UUID} {
-			foreign := externalevent.Event{Name: externalevent.ARQBound, ServerUUID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ef", Tag: tag, Status: externalevent.StatusFailed}
-			if w.events.Deliver(foreign) {
-				t.Errorf("somebody took %+v", foreign)
-			}
-		}
-		return nil
-	}
-	start := time.Now()
-	result, err := w.flow.Run(t.Context(), req)
-	if err != nil || time.Since(start) != 10*time.Second {
-		t.Errorf("got %v after %s, want success after the bind's 10 s", err, time.Since(start))
 	}
 	w.checkPromise(t, result, err)
 }
@@ -185,20 +138,6 @@ func mixture(t *testing.T) {
 	result, err := w.flow.Run(t.Context(), request("all"))
 	if err != nil || len(result.Devices) != 2 || len(result.Skipped) != 1 {
 		t.Fatalf("got %s, want a PCI and a mediated device, and TEST_PCI named", outcome(result, err))
-	}
-	w.checkPromise(t, result, err)
-}
-
-func hexForms(t *testing.T) {
-	w := newWorld(t, worldOpts{})
-	w.through(t, spawn.Config{PlacementOrder: true}, func(next http.RoundTripper) http.RoundTripper {
-		return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"bus":"3b"`), []byte(`"bus":"0X3B"`))
-		}}
-	})
-	result, err := w.flow.Run(t.Context(), request("gpu"))
-	if err != nil || result.Devices[0].PCI == nil || *result.Devices[0].PCI != (domainxml.PCIAddress{Bus: 0x3b}) {
-		t.Fatalf("got %s", outcome(result, err))
 	}
 	w.checkPromise(t, result, err)
 }
