@@ -291,33 +291,6 @@ func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *s
 	})
 }
 
-// TestOperationsDrillPairs fails two requests of each operation, or these and a
-// call of the hypervisor: a sample of at most some forty pairs each.
-func TestOperationsDrillPairs(t *testing.T) {
-	t.Parallel()
-	for _, e := range exercises() {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			requests, calls := e.rehearse(t)
-			for n := 0; n < len(requests); n += step * (1 + len(requests)/40) {
-				first, second := requests[n], requests[(n*7+len(requests)/2)%len(requests)]
-				call := ""
-				if len(calls) > 0 && n%3 == 0 {
-					call = calls[n/3%len(calls)]
-				}
-				name := fmt.Sprintf("%s %d %s %s, %s %d %s %s, %s", first.Operation, first.Nth, first.When, first.Action,
-					second.Operation, second.Nth, second.When, second.Action, call)
-				e.perform(t, name, func(t *testing.T, s *site) {
-					s.fail(t, first, second)
-					if call != "" {
-						s.guests.fail[call], s.guests.after = 1, n%2 == 0
-					}
-				})
-			}
-		})
-	}
-}
-
 // TestDrillCancelledOperations ends the caller's context before and after each request,
 // and at each call of the hypervisor.
 func TestDrillCancelledOperations(t *testing.T) {
