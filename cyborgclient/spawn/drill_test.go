@@ -47,14 +47,14 @@ func TestDrillSpawn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage()
-			drill.Run(t, s.beside(s.spawnGuest(request("mixed"))), s.drilled(drilled(800), isUnkind))
+			drill.Run(t, s.beside(s.spawnGuest(request("mixed"))), s.drilled(drilled(400), isUnkind))
 		})
 	}
 }
 
 func TestDrillDelete(t *testing.T) {
 	s := newStage()
-	config := s.drilled(drilled(500), true)
+	config := s.drilled(drilled(100), true)
 	config.Setup = s.spawnGuest(request("mixed"))
 	drill.Run(t, s.beside(s.deleteGuest), config)
 }
@@ -101,5 +101,5 @@ func TestDrillReschedule(t *testing.T) {
 		}
 	})
 	s := newStage()
-	drill.Run(t, s.beside(s.spawnOnBrokenHost), s.drilled(drilled(700), false))
+	drill.Run(t, s.beside(s.spawnOnBrokenHost), s.drilled(drilled(200), false))
 }
