@@ -57,9 +57,9 @@ type agentTask struct {
 // agentReport is how an operation or a recovery has ended.
 type agentReport struct {
 	Instance  spawn.Instance
-	Err       string // of the operation
-	IsRequest bool   // Err matches spawn.ErrRequest
-	IsDamaged bool   // Err matches journal.ErrDamaged
+	Err       string            // of the operation
+	Moved     *spawn.MovedError // Err is one
+	IsDamaged bool              // Err matches journal.ErrDamaged
 	Named     []spawn.Leftover
 }
 
@@ -121,7 +121,8 @@ func (task agentTask) run(t *testing.T) {
 	i := task.Instance
 	report := agentReport{Instance: i}
 	if err := e.run(t.Context(), s, &i); err != nil {
-		report.Err, report.IsRequest = err.Error(), errors.Is(err, spawn.ErrRequest)
+		report.Err = err.Error()
+		errors.As(err, &report.Moved)
 	}
 	report.Instance = i
 	line.report(t, report)
@@ -561,8 +562,8 @@ func (o ordeal) killed(t *testing.T) (calls int) {
 		switch {
 		case last.Err == "":
 			return nil
-		case last.IsRequest:
-			return fmt.Errorf("%w: %s", spawn.ErrRequest, last.Err)
+		case last.Moved != nil:
+			return last.Moved
 		}
 		return errors.New(last.Err)
 	}
