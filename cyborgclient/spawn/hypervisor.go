@@ -26,7 +26,7 @@ type Hypervisor interface {
 	// Start starts a guest with its saved XML. Starting a running guest is an error.
 	Start(ctx context.Context, i Instance) error
 	// Shutdown asks a guest to power off and waits until it has, or returns an
-	// error; then the guest still runs.
+	// error; then the guest still runs. The error matches ErrNoGuest for an unknown guest.
 	Shutdown(ctx context.Context, i Instance) error
 	// Destroy powers a guest off. Destroying a stopped or missing guest is not an
 	// error.

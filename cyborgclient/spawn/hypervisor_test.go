@@ -78,8 +78,8 @@ func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, wo
 			}
 		}()
 	}
-	if h.down[h.node(i.Host)] {
-		return fmt.Errorf("host %s is down", i.Host)
+	if h.down[h.node(i.Host)] || i.Host == "" {
+		return fmt.Errorf("host %q is down", i.Host)
 	}
 	rule, failing := h.cloud.Faults().Decide(hypervisorWork+sim.OperationName(name), i.UUID)
 	before, after := failing && !rule.Applied(), failing && rule.Applied()
@@ -201,6 +201,9 @@ func (h *hypervisor) devicesExist(i spawn.Instance) error {
 // Shutdown implements spawn.Hypervisor.
 func (h *hypervisor) Shutdown(ctx context.Context, i spawn.Instance) error {
 	return h.call(ctx, "shutdown", i, func() error {
+		if h.saved[h.at(i)] == "" {
+			return spawn.ErrNoGuest
+		}
 		if h.stuck {
 			return errors.New("the guest ignores it")
 		}

@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -67,5 +68,54 @@ func TestInspectNamesTheHostsOfTwoGuests(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	})
+}
+
+// The caller of an operation on the guest has the host of before an evacuation, which has removed its guest.
+func TestOperationsOnAGuestThatHasMoved(t *testing.T) {
+	t.Parallel()
+	for op, run := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
+		"stop": (*spawn.Operations).Stop, "soft delete": (*spawn.Operations).SoftDelete, "shelve": (*spawn.Operations).Shelve,
+		"start": (*spawn.Operations).Start, "restore": (*spawn.Operations).Restore,
+	} {
+		for _, profile := range []string{"gpu", ""} {
+			bubble(t, op+", profile "+profile, func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				old := s.spawn(t, profile)
+				now := s.evacuated(t, old)
+				s.guests.down = nil
+				settled(t, s.guests.Undefine(t.Context(), old))
+				s.refused(t, now, func() error { return run(s.ops, t.Context(), old) })
+			})
+		}
+	}
+}
+
+// An instance on no host has no guest: no hypervisor is asked to remove one.
+func TestADeletionOfAnInstanceOnNoHost(t *testing.T) {
+	t.Parallel()
+	for op, free := range deletions() {
+		bubble(t, op, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "gpu")
+			settled(t, s.ops.ShelveOffload(t.Context(), i))
+			i.Host, i.ARQs, s.guests.calls = "", nil, nil
+			settled(t, free(s.ops, t.Context(), i))
+			if len(s.guests.calls) > 0 {
+				t.Errorf("calls of the hypervisor: %v", s.guests.calls)
+			}
+		})
+	}
+}
+
+// A guest that does not exist anywhere is off.
+func TestAMissingGuestIsOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		settled(t, s.guests.Destroy(t.Context(), i))
+		settled(t, s.guests.Undefine(t.Context(), i))
+		settled(t, s.ops.Stop(t.Context(), i))
 	})
 }

@@ -80,6 +80,14 @@ func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error
 	return err
 }
 
+// elsewhere returns a [*MovedError] if an instance without a guest on its host has one on another host.
+func (o *Operations) elsewhere(ctx context.Context, i Instance) error {
+	if err := o.look(ctx, i, nil, nil).moved(); errors.Is(err, ErrMoved) {
+		return err
+	}
+	return nil
+}
+
 // moved returns an error if the instance is, or may be, on another host than the caller's.
 func (s *sight) moved() error {
 	for _, host := range s.Judged(holding.Moved) {

@@ -84,6 +84,9 @@ func (o *Operations) powerOff(ctx context.Context, r *remover) error {
 	if shutdownErr == nil {
 		return nil
 	}
+	if errors.Is(shutdownErr, ErrNoGuest) {
+		return o.elsewhere(ctx, r.instance)
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -272,6 +275,11 @@ func (o *Operations) withoutDevices(ctx context.Context, i Instance, domain []by
 // domain returns the saved XML and whether the guest runs.
 func (o *Operations) domain(ctx context.Context, i Instance) (domain []byte, running bool, err error) {
 	domain, running, err = o.hypervisor.Domain(ctx, i)
+	if errors.Is(err, ErrNoGuest) {
+		if moved := o.elsewhere(ctx, i); moved != nil {
+			return nil, false, moved
+		}
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("read the guest on host %s: %w", i.Host, err)
 	}

@@ -117,6 +117,9 @@ func (o *Operations) remove(ctx context.Context, r *remover) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	r.take(s)
+	if i.Host == "" { // no host has a guest, or s would name it
+		return r.cleanUp(ctx, notReleased, r.isOwn)
+	}
 	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: i.UUID, Host: i.Host, Holds: r.journal.Numbers()})
 	r.isThere = func(ctx context.Context) (bool, error) { return o.guestOn(ctx, i, i.Host) == nil, nil }
 	err = r.cleanUp(ctx, notReleased, r.isOwn)
