@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -16,18 +15,25 @@ import (
 )
 
 // Hypervisor has the guests of all hosts of a cloud. It implements [spawn.Hypervisor] as libvirt does: a guest starts only if the
-// mediated devices of its domain exist on its host. It is safe for parallel use, and outlives the flows that use it.
+// mediated devices of its domain exist on its host. Of an instance with two guests the cloud shows the one that was defined last. It is
+// safe for parallel use, and outlives the flows that use it.
 type Hypervisor struct {
 	cloud cloud
 	mdevs func(host string) ([]driver.Mdev, error) // nil: unknown
 
-	mu      sync.Mutex
-	domains map[string]map[string][]byte // of guests, by instance and host
-	running map[place]bool
-	off     map[string]bool // hosts
+	mu     sync.Mutex
+	guests map[string][]guest // of an instance, in the order in which they were defined
+	off    map[string]bool    // hosts
 }
 
-// place is where a guest is. After an evacuation an instance has two until the old host has removed its own.
+// guest is a domain that a host has saved. After an evacuation an instance has two until the old host has removed its own.
+type guest struct {
+	host    string
+	domain  []byte
+	running bool
+}
+
+// place is where a guest is.
 type place struct{ instance, host string }
 
 // cloud is what a hypervisor needs of one, in this process or in another.
@@ -45,14 +51,21 @@ func New(c *simcloud.Cloud) *Hypervisor { return newHypervisor(local{c}, c.Mdevs
 func Remote(c sim.Control) *Hypervisor { return newHypervisor(c, nil) }
 
 func newHypervisor(c cloud, mdevs func(string) ([]driver.Mdev, error)) *Hypervisor {
-	return &Hypervisor{cloud: c, mdevs: mdevs, domains: map[string]map[string][]byte{}, running: map[place]bool{}, off: map[string]bool{}}
+	return &Hypervisor{cloud: c, mdevs: mdevs, guests: map[string][]guest{}, off: map[string]bool{}}
 }
 
-// local is a cloud in this process, whose guests only this hypervisor defines.
+// local is a cloud in this process.
 type local struct{ *simcloud.Cloud }
 
 // Guest implements cloud.
-func (local) Guest(context.Context, string) (sim.Guest, bool, error) { return sim.Guest{}, false, nil }
+func (l local) Guest(_ context.Context, uuid string) (sim.Guest, bool, error) {
+	for _, g := range l.Guests() {
+		if g.UUID == uuid {
+			return g, true, nil
+		}
+	}
+	return sim.Guest{}, false, nil
+}
 
 // DefineGuest implements cloud.
 func (l local) DefineGuest(_ context.Context, g sim.Guest) error { return l.Cloud.DefineGuest(g) }
@@ -69,7 +82,11 @@ func (h *Hypervisor) PowerOff(host string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.off[host] = true
-	maps.DeleteFunc(h.running, func(at place, _ bool) bool { return at.host == host })
+	for _, list := range h.guests {
+		for n := range list {
+			list[n].running = list[n].running && list[n].host != host
+		}
+	}
 }
 
 // PowerOn lets a host answer again. Its guests are saved, and off.
@@ -84,9 +101,9 @@ func (h *Hypervisor) Running(host string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	running := []string{}
-	for at := range h.running {
-		if at.host == host {
-			running = append(running, at.instance)
+	for instance, list := range h.guests {
+		if slices.ContainsFunc(list, func(g guest) bool { return g.host == host && g.running }) {
+			running = append(running, instance)
 		}
 	}
 	slices.Sort(running)
@@ -100,13 +117,12 @@ func (h *Hypervisor) call(ctx context.Context, i spawn.Instance, run func(at pla
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if h.off[i.Host] {
-		return fmt.Errorf("guests: host %s does not answer", i.Host)
+	if h.off[i.Host] || i.Host == "" {
+		return fmt.Errorf("guests: host %q does not answer", i.Host)
 	}
-	at := place{i.UUID, i.Host}
-	err := h.adopt(ctx, i.UUID)
+	err := h.read(ctx, i.UUID)
 	if err == nil {
-		err = run(at)
+		err = run(place{i.UUID, i.Host})
 	}
 	if err != nil {
 		return fmt.Errorf("guests: instance %s on host %s: %w", i.UUID, i.Host, err)
@@ -114,37 +130,61 @@ func (h *Hypervisor) call(ctx context.Context, i spawn.Instance, run func(at pla
 	return nil
 }
 
-// adopt reads a guest that another process has defined: it runs.
-func (h *Hypervisor) adopt(ctx context.Context, instance string) error {
-	if len(h.domains[instance]) > 0 {
-		return nil
+// read reads which guest of an instance the cloud shows: another process may have defined it, which then runs, or removed it.
+func (h *Hypervisor) read(ctx context.Context, instance string) error {
+	shown, ok, err := h.cloud.Guest(ctx, instance)
+	if err != nil {
+		return err
 	}
-	g, ok, err := h.cloud.Guest(ctx, instance)
-	if ok {
-		h.domains[instance] = map[string][]byte{g.Host: []byte(g.Domain)}
-		h.running[place{instance, g.Host}] = true
+	list := h.guests[instance]
+	switch last := len(list) - 1; {
+	case !ok:
+		delete(h.guests, instance)
+	case last >= 0 && list[last].host == shown.Host:
+		list[last].domain = []byte(shown.Domain)
+	default:
+		h.set(instance, guest{host: shown.Host, domain: []byte(shown.Domain), running: true})
 	}
-	return err
+	return nil
 }
 
-// register shows the cloud the guest of an instance: of two that on a host that answers.
-func (h *Hypervisor) register(ctx context.Context, instance string) error {
-	hosts := slices.Sorted(maps.Keys(h.domains[instance]))
-	if len(hosts) == 0 {
-		delete(h.domains, instance)
+// set replaces the guest of an instance on a host.
+func (h *Hypervisor) set(instance string, g guest) {
+	h.guests[instance] = append(h.without(place{instance, g.host}), g)
+}
+
+// without returns the guests of an instance on other hosts.
+func (h *Hypervisor) without(at place) []guest {
+	return slices.DeleteFunc(slices.Clone(h.guests[at.instance]), func(g guest) bool { return g.host == at.host })
+}
+
+// guest returns the guest of an instance on a host; nil without one.
+func (h *Hypervisor) guest(at place) *guest {
+	list := h.guests[at.instance]
+	if n := slices.IndexFunc(list, func(g guest) bool { return g.host == at.host }); n >= 0 {
+		return &list[n]
+	}
+	return nil
+}
+
+// show shows the cloud the guest of an instance that was defined last.
+func (h *Hypervisor) show(ctx context.Context, instance string) error {
+	list := h.guests[instance]
+	if len(list) == 0 {
 		return h.cloud.RemoveGuest(ctx, instance)
 	}
-	host := hosts[max(0, slices.IndexFunc(hosts, func(host string) bool { return !h.off[host] }))]
-	return h.cloud.DefineGuest(ctx, sim.Guest{UUID: instance, Host: host, Domain: string(h.domains[instance][host])})
+	last := list[len(list)-1]
+	return h.cloud.DefineGuest(ctx, sim.Guest{UUID: instance, Host: last.host, Domain: string(last.domain)})
 }
 
 // Domain implements [spawn.Hypervisor].
 func (h *Hypervisor) Domain(ctx context.Context, i spawn.Instance) (domain []byte, running bool, err error) {
 	err = h.call(ctx, i, func(at place) error {
-		if h.domains[at.instance][at.host] == nil {
+		g := h.guest(at)
+		if g == nil {
 			return spawn.ErrNoGuest
 		}
-		domain, running = slices.Clone(h.domains[at.instance][at.host]), h.running[at]
+		domain, running = slices.Clone(g.domain), g.running
 		return nil
 	})
 	return domain, running, err
@@ -153,18 +193,14 @@ func (h *Hypervisor) Domain(ctx context.Context, i spawn.Instance) (domain []byt
 // Define implements [spawn.Hypervisor]. The cloud refuses a host that it does not have, and a text that is not the XML of a domain.
 func (h *Hypervisor) Define(ctx context.Context, i spawn.Instance, domain []byte) error {
 	return h.call(ctx, i, func(at place) error {
-		earlier, defined := h.domains[at.instance][at.host]
-		if h.domains[at.instance] == nil {
-			h.domains[at.instance] = map[string][]byte{}
+		earlier, g := h.guests[i.UUID], guest{host: i.Host, domain: slices.Clone(domain)}
+		if defined := h.guest(at); defined != nil {
+			g.running = defined.running
 		}
-		h.domains[at.instance][at.host] = append([]byte{}, domain...)
-		err := h.register(ctx, i.UUID)
-		switch {
-		case err == nil:
-		case defined:
-			h.domains[at.instance][at.host] = earlier
-		default:
-			delete(h.domains[at.instance], at.host)
+		h.set(i.UUID, g)
+		err := h.show(ctx, i.UUID)
+		if err != nil {
+			h.guests[i.UUID] = earlier
 		}
 		return err
 	})
@@ -173,30 +209,31 @@ func (h *Hypervisor) Define(ctx context.Context, i spawn.Instance, domain []byte
 // Start implements [spawn.Hypervisor].
 func (h *Hypervisor) Start(ctx context.Context, i spawn.Instance) error {
 	return h.call(ctx, i, func(at place) error {
+		g := h.guest(at)
 		switch {
-		case h.domains[at.instance][at.host] == nil:
+		case g == nil:
 			return spawn.ErrNoGuest
-		case h.running[at]:
+		case g.running:
 			return errors.New("the guest runs already")
 		}
-		if err := h.checkMdevs(at); err != nil {
+		if err := h.checkMdevs(g); err != nil {
 			return err
 		}
-		h.running[at] = true
+		g.running = true
 		return nil
 	})
 }
 
 // checkMdevs returns an error if a mediated device of a guest does not exist on its host.
-func (h *Hypervisor) checkMdevs(at place) error {
+func (h *Hypervisor) checkMdevs(g *guest) error {
 	if h.mdevs == nil {
 		return nil
 	}
-	devices, err := domainxml.Read(h.domains[at.instance][at.host])
+	devices, err := domainxml.Read(g.domain)
 	if err != nil {
 		return err
 	}
-	mdevs, err := h.mdevs(at.host)
+	mdevs, err := h.mdevs(g.host)
 	if err != nil {
 		return err
 	}
@@ -214,26 +251,31 @@ func (h *Hypervisor) checkMdevs(at place) error {
 
 // Shutdown implements [spawn.Hypervisor]. Every guest obeys.
 func (h *Hypervisor) Shutdown(ctx context.Context, i spawn.Instance) error {
-	return h.call(ctx, i, h.powerOff)
+	return h.call(ctx, i, func(at place) error {
+		g := h.guest(at)
+		if g == nil {
+			return spawn.ErrNoGuest
+		}
+		g.running = false
+		return nil
+	})
 }
 
 // Destroy implements [spawn.Hypervisor].
 func (h *Hypervisor) Destroy(ctx context.Context, i spawn.Instance) error {
-	return h.call(ctx, i, h.powerOff)
-}
-
-func (h *Hypervisor) powerOff(at place) error {
-	delete(h.running, at)
+	if err := h.Shutdown(ctx, i); !errors.Is(err, spawn.ErrNoGuest) {
+		return err
+	}
 	return nil
 }
 
 // Undefine implements [spawn.Hypervisor].
 func (h *Hypervisor) Undefine(ctx context.Context, i spawn.Instance) error {
 	return h.call(ctx, i, func(at place) error {
-		if h.running[at] {
+		if g := h.guest(at); g != nil && g.running {
 			return errors.New("the guest runs")
 		}
-		delete(h.domains[at.instance], at.host)
-		return h.register(ctx, i.UUID)
+		h.guests[i.UUID] = h.without(at)
+		return h.show(ctx, i.UUID)
 	})
 }

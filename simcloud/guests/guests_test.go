@@ -59,7 +59,8 @@ func TestHypervisor(t *testing.T) {
 				shown []sim.Guest      // by the cloud
 			}{
 				{"start a missing guest", func() error { return h.Start(ctx, onFirst) }, true, nil, nil},
-				{"shut a missing guest down", func() error { return h.Shutdown(ctx, onFirst) }, false, nil, nil},
+				{"shut a missing guest down", func() error { return h.Shutdown(ctx, onFirst) }, true, nil, nil},
+				{"destroy a guest on no host", func() error { return h.Destroy(ctx, spawn.Instance{UUID: instance}) }, true, nil, nil},
 				{"destroy a missing guest", func() error { return h.Destroy(ctx, onFirst) }, false, nil, nil},
 				{"undefine a missing guest", func() error { return h.Undefine(ctx, onFirst) }, false, nil, nil},
 				{"define on an unknown host", func() error { return h.Define(ctx, spawn.Instance{UUID: instance, Host: "cn9"}, []byte(first)) }, true, nil, nil},
@@ -79,8 +80,10 @@ func TestHypervisor(t *testing.T) {
 				{"shut down", func() error { return h.Shutdown(ctx, onFirst) }, false,
 					map[string]guest{"cn0": {second, false}}, []sim.Guest{{UUID: instance, Host: "cn0", Domain: second}}},
 				{"define on another host", func() error { return h.Define(ctx, onSecond, []byte(first)) }, false,
-					map[string]guest{"cn0": {second, false}, "cn1": {first, false}}, []sim.Guest{{UUID: instance, Host: "cn0", Domain: second}}},
+					map[string]guest{"cn0": {second, false}, "cn1": {first, false}}, []sim.Guest{{UUID: instance, Host: "cn1", Domain: first}}},
 				{"destroy", func() error { return errors.Join(h.Start(ctx, onFirst), h.Destroy(ctx, onFirst)) }, false,
+					map[string]guest{"cn0": {second, false}, "cn1": {first, false}}, []sim.Guest{{UUID: instance, Host: "cn1", Domain: first}}},
+				{"define again", func() error { return h.Define(ctx, onFirst, []byte(second)) }, false,
 					map[string]guest{"cn0": {second, false}, "cn1": {first, false}}, []sim.Guest{{UUID: instance, Host: "cn0", Domain: second}}},
 				{"undefine", func() error { return h.Undefine(ctx, onFirst) }, false,
 					map[string]guest{"cn1": {first, false}}, []sim.Guest{{UUID: instance, Host: "cn1", Domain: first}}},
@@ -112,7 +115,7 @@ func TestHypervisor(t *testing.T) {
 	}
 }
 
-// A host that is off does not answer, and its guests are off when it is back. Of two guests the cloud shows the one that answers.
+// A host that is off does not answer, and its guests are off when it is back.
 func TestPowerOff(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
@@ -294,6 +297,39 @@ func TestTheGuestOfAnotherProcess(t *testing.T) {
 	control.Client = nil
 	if _, _, err := guests.Remote(control).Domain(ctx, onFirst); err == nil || errors.Is(err, spawn.ErrNoGuest) {
 		t.Errorf("a cloud that does not answer: %v", err)
+	}
+}
+
+// Another process evacuates the instance, and a third one deletes it.
+func TestAnotherProcessMovesTheGuest(t *testing.T) {
+	t.Parallel()
+	for name, of := range hypervisors {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud := simcloud.Run(t)
+			h, other := of(cloud), of(cloud)
+			ctx := t.Context()
+			if err := errors.Join(h.Define(ctx, onFirst, []byte(first)), h.Start(ctx, onFirst), other.Define(ctx, onSecond, []byte(second))); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range []spawn.Instance{onFirst, onSecond} {
+				if _, running, err := h.Domain(ctx, i); err != nil || !running {
+					t.Errorf("on %s: running %t, %v", i.Host, running, err)
+				}
+			}
+			if err := errors.Join(other.Destroy(ctx, onFirst), other.Undefine(ctx, onFirst), other.Define(ctx, onSecond, []byte(first))); err != nil {
+				t.Error(err)
+			}
+			if domain, _, err := h.Domain(ctx, onSecond); err != nil || string(domain) != first {
+				t.Errorf("got %s, %v", domain, err)
+			}
+			cloud.RemoveGuest(instance)
+			for _, i := range []spawn.Instance{onFirst, onSecond} {
+				if _, _, err := h.Domain(ctx, i); !errors.Is(err, spawn.ErrNoGuest) {
+					t.Errorf("on %s, after its removal: %v", i.Host, err)
+				}
+			}
+		})
 	}
 }
 
