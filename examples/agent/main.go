@@ -112,6 +112,9 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if os.Getenv("CYSIM_URL") == "" {
+		return errors.New("CYSIM_URL is not set: cysim serve prints it")
+	}
 	// The guests run in the simulated cloud. A real agent has a hypervisor such as examples/libvirt.
 	hypervisor := guests.Remote(sim.Control{URL: os.Getenv("CYSIM_URL")})
 	// The clouds are those of clouds.yaml, the second with a user of the role service.
