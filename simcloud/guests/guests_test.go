@@ -360,3 +360,46 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		t.Errorf("%v, %d guests", err, len(cloud.Guests()))
 	}
 }
+
+// The agent of another host evacuates an instance from a stopped one, which the test did not power off, and the first agent has the
+// instance as it was.
+func TestAnEvacuationByAnotherAgent(t *testing.T) {
+	t.Parallel()
+	for name, of := range hypervisors {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud := simcloud.Run(t)
+			a, other := newAgent(t, cloud, of(cloud)), newAgent(t, cloud, of(cloud))
+			request := spawn.Request{Instance: instance, Flavor: requestspec.Flavor{
+				Name: "gpu", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"},
+			}}
+			result, err := a.flow.Run(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stale := spawn.InstanceOf(request, result)
+			if err := cloud.StopHost(stale.Host); err != nil {
+				t.Fatal(err)
+			}
+			result, err = other.operations.Evacuate(t.Context(), stale, spawn.MoveOpts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cloud.CheckNoLeaks(t)
+			var moved *spawn.MovedError
+			if err := a.operations.Delete(t.Context(), stale); !errors.As(err, &moved) || moved.Host != result.Host {
+				t.Errorf("got %v, want a MovedError with host %s", err, result.Host)
+			}
+			now, err := a.operations.Inspect(t.Context(), stale)
+			if err != nil || now.Host != result.Host {
+				t.Fatalf("got host %q, %v, want %s", now.Host, err, result.Host)
+			}
+			if err := a.operations.Delete(t.Context(), now); err != nil {
+				t.Error(err)
+			}
+			if leaks := cloud.Leaks(); len(leaks) > 1 { // the guest of the stopped host, until that removes it
+				t.Errorf("leaks: %v", leaks)
+			}
+		})
+	}
+}
