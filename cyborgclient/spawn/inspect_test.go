@@ -3,12 +3,14 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
 )
 
 // A caller with the host of before an evacuation asks where the instance is, and deletes it there.
@@ -118,4 +120,31 @@ func TestAMissingGuestIsOff(t *testing.T) {
 		settled(t, s.guests.Undefine(t.Context(), i))
 		settled(t, s.ops.Stop(t.Context(), i))
 	})
+}
+
+// A guest that is not on its host may run on one that does not answer.
+func TestAStopDoesNotSucceedWhileTheGuestMayRunElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, silence := range map[string]func(*testing.T, *site, string){
+		"the new host is silent": func(_ *testing.T, s *site, host string) { s.guests.down = map[string]bool{host: true} },
+		"Cyborg and Placement are silent": func(t *testing.T, s *site, _ string) {
+			s.guests.down = nil
+			s.fail(t, fault.Rule{Operation: fault.ARQList, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable},
+				fault.Rule{Operation: fault.AllocationsGet, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
+		},
+	} {
+		for _, profile := range []string{"gpu", ""} {
+			bubble(t, name+", profile "+profile, func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				old := s.spawn(t, profile)
+				now := s.evacuated(t, old)
+				s.guests.down = nil
+				settled(t, s.guests.Undefine(t.Context(), old))
+				silence(t, s, now.Host)
+				if err := s.ops.Stop(t.Context(), old); err == nil {
+					t.Errorf("no error, and the guest runs on host %s", now.Host)
+				}
+			})
+		}
+	}
 }

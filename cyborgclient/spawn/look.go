@@ -80,12 +80,13 @@ func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error
 	return err
 }
 
-// elsewhere returns a [*MovedError] if an instance without a guest on its host has one on another host.
+// elsewhere returns an error if an instance without a guest on its host has one on another host, or may have.
 func (o *Operations) elsewhere(ctx context.Context, i Instance) error {
-	if err := o.look(ctx, i, nil, nil).moved(); errors.Is(err, ErrMoved) {
+	s := o.look(ctx, i, nil, nil)
+	if err := s.moved(); err != nil {
 		return err
 	}
-	return nil
+	return s.unread
 }
 
 // moved returns an error if the instance is, or may be, on another host than the caller's.
