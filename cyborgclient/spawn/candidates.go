@@ -46,7 +46,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 	})
 }
 
-// limits are how many candidates are asked for. A running instance needs those of its host only.
+// limits are how many candidates are asked for. A running instance needs candidates of its own host only.
 func (a *Attempt) limits() choose.Limits {
 	all, attempts := a.Spec.Limit, a.flow.config.MaxAttempts
 	hosts := attempts

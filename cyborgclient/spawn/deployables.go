@@ -89,7 +89,7 @@ func providerUUID(name string) string {
 const attributeClass = "rc"
 
 // devices returns the resource providers of Cyborg's devices that an instance uses, or its ARQs name, with
-// their classes. The trait OWNER_CYBORG does not tell: most drivers do not report it. The classes of an ARQ whose provider
+// their classes. The trait OWNER_CYBORG does not show them: most drivers do not report it. The classes of an ARQ whose provider
 // Cyborg does not list, because its device is gone or was on a flat host, are those that its
 // profile requests. To a token that may not list deployables, as a member's since 14.1.0, the UUID of the provider tells.
 func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (placement.Devices, error) {
@@ -129,7 +129,7 @@ func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyb
 	return devices, nil
 }
 
-// addClasses adds the resource classes of deployables to those of their providers.
+// addClasses adds the resource classes of deployables to their providers.
 func addClasses(devices placement.Devices, deployables []cyborgclient.Deployable) {
 	for _, deployable := range deployables {
 		attributes, _ := deployable.Attributes() // without malformed ones
@@ -141,7 +141,7 @@ func addClasses(devices placement.Devices, deployables []cyborgclient.Deployable
 	}
 }
 
-// mayBeDevices returns the providers that may be those of devices. On a host that is not flat the compute node is none.
+// mayBeDevices returns the providers that may have devices. On a host that is not flat the compute node has none of its own.
 func (f *Flow) mayBeDevices(held placement.Resources, arqs []cyborgclient.ARQ) []string {
 	providers := slices.Collect(maps.Keys(held))
 	for _, arq := range arqs {

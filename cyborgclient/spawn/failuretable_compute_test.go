@@ -207,7 +207,7 @@ func rowStartFails(t *testing.T) {
 func rowDestroyFails(t *testing.T) {
 	bubble(t, "the failed guest cannot be destroyed", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		g := &startedGuests{w: w, failing: 9, err: errHook, stays: errors.New("libvirt is gone")}
+		g := &startedGuests{w: w, failing: 9, err: errHook, stays: errors.New("libvirt does not answer")}
 		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
 		var failure *spawn.Error
 		if !errors.As(err, &failure) || failure.Step != spawn.StepStart || !errors.Is(err, errHook) || !errors.Is(err, g.stays) {

@@ -169,8 +169,8 @@ func (o *Operations) freeLeftovers(ctx context.Context, r *remover, i Instance, 
 // a device without an ARQ that Cyborg shows is refused, too (ErrHidden), unless the token, which is of its project or has the role
 // admin, would show it: it would stay bound.
 //
-// An instance that has been evacuated already, which the caller may not know, is left alone: see [Operations.Delete]. The ARQs of a guest
-// of before an earlier evacuation are left to it, and the new ones are bound beside them.
+// An instance that has been evacuated already, which the caller may not know, is left alone: see [Operations.Delete]. A guest
+// from before an earlier evacuation keeps its ARQs, and the new ones are bound next to them.
 //
 // A process that ends on the way may leave a claim on another host. Evacuate claims a third one and gives
 // that up; without one its error matches ErrNoCandidates and names the host, which Reconcile frees.

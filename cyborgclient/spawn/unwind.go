@@ -52,10 +52,11 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 // ARQs are unbound and kept, unless the outcome of their bind is unknown.
 //
 // An ARQ whose mediated device Cyborg cannot remove, because the agent of the host does
-// not answer, stays: those of the next host are bound beside it, and [Result.Leftovers]
+// not answer, stays: the ARQs of the next host are bound next to it, and [Result.Leftovers]
 // names it, as it names one whose mediated device's definition an [MdevRemover] could not
-// remove. The error matches ErrNoAlternate when no host remains, before anything is
-// given back, and ErrLeftover when anything else could not be given back: Cyborg would
+// remove. The error matches ErrNoAlternate when no host remains: before anything is
+// released, or, if the agent of the only remaining host does not answer, after the failed
+// try was. It matches ErrLeftover when anything else could not be released: Cyborg would
 // refuse a second bind, so unwind the attempt.
 func (a *Attempt) Reschedule(ctx context.Context) error {
 	move, next, err := a.next(ctx)

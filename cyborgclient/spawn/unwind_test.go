@@ -308,7 +308,7 @@ func TestAGuestThatStaysKeepsItsDevices(t *testing.T) {
 		w := newWorld(t, worldOpts{model: raceModel(1, 1)})
 		guests := &guestFuncs{
 			start:   func(_ context.Context, g sim.Guest) error { return errors.Join(errHook, w.cloud.DefineGuest(g)) },
-			destroy: func(context.Context, sim.Guest) error { return errors.New("libvirt is gone") },
+			destroy: func(context.Context, sim.Guest) error { return errors.New("libvirt does not answer") },
 		}
 		if _, err := w.flow.On(guests).Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got %v, want ErrLeftover", err)

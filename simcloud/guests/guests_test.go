@@ -175,12 +175,17 @@ func newAgent(t *testing.T, cloud *simcloud.Cloud, h spawn.Hypervisor) agent {
 	return agent{flow, operations}
 }
 
-// spawn spawns the instance with a vGPU.
-func (a agent) spawn(t *testing.T) spawn.Instance {
-	t.Helper()
-	request := spawn.Request{Instance: instance, Flavor: requestspec.Flavor{
-		Name: "vgpu", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "vgpu"},
+// request asks for the instance with the devices of a profile.
+func request(profile string) spawn.Request {
+	return spawn.Request{Instance: instance, Flavor: requestspec.Flavor{
+		Name: profile, VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: profile},
 	}}
+}
+
+// spawn spawns the instance with the devices of a profile.
+func (a agent) spawn(t *testing.T, profile string) spawn.Instance {
+	t.Helper()
+	request := request(profile)
 	result, err := a.flow.Run(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +212,7 @@ func TestTheLifeOfAGuest(t *testing.T) {
 				hypervisor = h
 			}
 			a := newAgent(t, cloud, hypervisor)
-			i := a.spawn(t)
+			i := a.spawn(t, "vgpu")
 			check := func(what string) {
 				t.Helper()
 				if !slices.Equal(h.Running(i.Host), []string{instance}) {
@@ -257,9 +262,7 @@ func TestASpawnWhoseGuestDoesNotStartLeavesNothing(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
 	a := newAgent(t, cloud, refusing{guests.New(cloud)})
-	if _, err := a.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: requestspec.Flavor{
-		Name: "gpu", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"},
-	}}); err == nil {
+	if _, err := a.flow.Run(t.Context(), request("gpu")); err == nil {
 		t.Error("no error")
 	}
 	if len(cloud.Guests()) != 0 {
@@ -370,18 +373,11 @@ func TestAnEvacuationByAnotherAgent(t *testing.T) {
 			t.Parallel()
 			cloud := simcloud.Run(t)
 			a, other := newAgent(t, cloud, of(cloud)), newAgent(t, cloud, of(cloud))
-			request := spawn.Request{Instance: instance, Flavor: requestspec.Flavor{
-				Name: "gpu", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"},
-			}}
-			result, err := a.flow.Run(t.Context(), request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			stale := spawn.InstanceOf(request, result)
+			stale := a.spawn(t, "gpu")
 			if err := cloud.StopHost(stale.Host); err != nil {
 				t.Fatal(err)
 			}
-			result, err = other.operations.Evacuate(t.Context(), stale, spawn.MoveOpts{})
+			result, err := other.operations.Evacuate(t.Context(), stale, spawn.MoveOpts{})
 			if err != nil {
 				t.Fatal(err)
 			}
