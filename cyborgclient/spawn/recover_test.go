@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,7 @@ func (s *site) agentProcess(t *testing.T, shared *journaltest.Shared, name strin
 	guests := *s.guests // as this process calls it: one that died calls it no longer
 	s.guests.mu.Unlock()
 	guests.line, s.guests = line, &guests
+	s.world = new(*s.world) // whose flow is its own
 	admin, nova := s.cloud.Provider(t), s.cloud.ServiceProvider(t)
 	admin.HTTPClient.Transport, nova.HTTPClient.Transport = line, line
 	s.connect(t, admin, spawn.WithServiceProvider(nova), spawn.WithJournal(shared.Agent(name)), spawn.WithHypervisor(s.guests.spawns()),
@@ -83,8 +85,8 @@ func (d death) String() string {
 	return fmt.Sprintf("%d calls, the last is made: %t", d.calls, !d.before)
 }
 
-// dies runs the operation in a process that dies, and lets another agent recover it as soon as its right has run out. The second
-// process may die as well. It reports whether the first died.
+// dies runs the operation in a process that dies, and lets two other agents recover it as soon as its right has run out. One of them
+// may die as well. It reports whether the first died.
 func (e exercise) dies(t *testing.T, first, second death, taker string, rules ...fault.Rule) bool {
 	opts := worldOpts{}
 	if e.model != nil {
@@ -112,18 +114,34 @@ func (e exercise) dies(t *testing.T, first, second death, taker string, rules ..
 		return false
 	}
 	defer func() { <-ended }()
-	var named []spawn.Leftover
-	for n, d := range []death{second, {}} {
-		if n == 0 && d.calls == 0 {
-			continue
-		}
-		s.agentProcess(t, shared, fmt.Sprintf("%s %d", taker, n), true, d.calls, d.before)
-		time.Sleep(leaseTime + time.Second)
-		named = s.recovered(t, d.calls == 0)
-	}
+	named := s.takenOver(t, shared, second, taker)
 	s.cloud.Faults().Clear()
 	e.judged(t, s, &i, named, func() error { return e.run(t.Context(), s, &i) })
 	return true
+}
+
+// takenOver lets two agents recover at the same moment what a third has left, and returns what is named. If one of them dies, the
+// other finds what that one has left.
+func (s *site) takenOver(t *testing.T, shared *journaltest.Shared, second death, taker string) []spawn.Leftover {
+	t.Helper()
+	takers := []*site{new(*s), new(*s)}
+	for n, d := range []death{{}, second} {
+		takers[n].agentProcess(t, shared, fmt.Sprintf("%s %d", taker, n), true, d.calls, d.before)
+	}
+	time.Sleep(leaseTime + time.Second)
+	lives := second.calls == 0
+	named := make([][]spawn.Leftover, len(takers))
+	var both sync.WaitGroup
+	for n, at := range takers {
+		both.Go(func() { named[n] = at.recovered(t, lives) })
+	}
+	both.Wait()
+	*s = *takers[0]
+	if !lives {
+		time.Sleep(leaseTime + time.Second)
+		return s.recovered(t, true)
+	}
+	return slices.Concat(named...)
 }
 
 // recovered recovers what a process has left, and returns what is named.
