@@ -398,7 +398,7 @@ func TestADumpRemembersWhatWasTakenOver(t *testing.T) {
 	second := newReportWorldOn(t, first, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat})
 	second.report()
 	data := dumped(t, second.cyborg)
-	if !strings.Contains(string(data), `"adopted":true`) {
+	if !strings.Contains(string(data), `"applied":{"inventories":[{"resource_class":"PGPU","total":1,"max_unit":1}],"traits":["`+flatTrait+`"]}`) {
 		t.Errorf("nothing was taken over:\n%s", data)
 	}
 	third := newReportWorldOn(t, first, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat})

@@ -72,7 +72,7 @@ func changed(t *testing.T, data []byte, change func(tablesOf)) []byte {
 }
 
 func keyOf(row object) string {
-	for _, field := range []string{"id", "hostname", "name", "uuid"} {
+	for _, field := range []string{"id", "uuid", "hostname", "name"} {
 		switch key := row[field].(type) {
 		case string:
 			return key
@@ -116,20 +116,20 @@ func badTables() map[string]badDump {
 		return func(d tablesOf) { d[table] = append(d[table], d[table][0]) }
 	}
 	return map[string]badDump{
-		"unknown table":      {func(d tablesOf) { d["tenants"] = []object{{"id": 1}} }, "no such table"},
-		"unknown row field":  {put("devices", 0, "colour", "red"), "colour"},
-		"a device twice":     {again("devices"), "two rows"},
-		"an attribute twice": {again("attributes"), "two rows"},
-		"a handle twice":     {again("attach_handles"), "two rows"},
-		"a profile twice":    {again("device_profiles"), "two rows"},
-		"last too low":       {func(d tablesOf) { find(d, "sequences", "name", "attach_handles")["last"] = 1 }, "the sequence attach_handles is at 1 only"},
-		"agent twice":        {again("agents"), "two rows"},
-		"agent of nowhere":   {put("agents", 0, "hostname", ""), "no hostname"},
-		"fell back":          {put("agents", 0, "fell_back", true), "fell back to none"},
-		"beats":              {put("agents", 0, "returns_at", "2020-01-01T00:00:00Z"), "of an agent that runs"},
-		"late":               {put("agents", 0, "started_at", "9999-12-31T23:00:00-10:00"), "years"},
-		"flat share":         {func(d tablesOf) { d["compute_providers"] = []object{{"uuid": unknownID}} }, `placement mode is "tree"`},
-		"regions":            {func(d tablesOf) { d["regions"] = []object{{"name": "a", "device_provider": "b"}} }, `placement mode is "tree"`},
+		"unknown table":       {func(d tablesOf) { d["tenants"] = []object{{"id": 1}} }, "no such table"},
+		"unknown row field":   {put("devices", 0, "colour", "red"), "colour"},
+		"a device twice":      {again("devices"), "two rows"},
+		"an attribute twice":  {again("attributes"), "two rows"},
+		"a handle twice":      {again("attach_handles"), "two rows"},
+		"a profile twice":     {again("device_profiles"), "two rows"},
+		"last too low":        {func(d tablesOf) { find(d, "sequences", "name", "attach_handles")["last"] = 1 }, "the sequence attach_handles is at 1 only"},
+		"agent twice":         {again("agents"), "two rows"},
+		"agent of nowhere":    {put("agents", 0, "hostname", ""), "no hostname"},
+		"fell back":           {put("agents", 0, "fell_back", true), "fell back to none"},
+		"beats":               {put("agents", 0, "returns_at", "2020-01-01T00:00:00Z"), "of an agent that runs"},
+		"late":                {put("agents", 0, "started_at", "9999-12-31T23:00:00-10:00"), "years"},
+		"flat share":          {func(d tablesOf) { d["resource_providers"] = []object{{"uuid": unknownID, "hostname": "a"}} }, `placement mode is "tree"`},
+		"provider of nowhere": {func(d tablesOf) { d["resource_providers"] = []object{{"uuid": unknownID, "name": "a"}} }, "no hostname"},
 	}
 }
 
@@ -298,17 +298,15 @@ func TestADumpMayReachTheLimits(t *testing.T) {
 func TestADumpIsOfOnePlacementMode(t *testing.T) {
 	t.Parallel()
 	share := func(fields string) string {
-		return `{"table": "accelerator.compute_providers", "key": "` + unknownID + `", "row": {"uuid": "` + unknownID + `", ` + fields + `}}`
+		return `{"table": "accelerator.resource_providers", "key": "` + unknownID + `", "row": {"uuid": "` + unknownID + `", "hostname": "a", ` + fields + `}}`
 	}
 	for mode, bad := range map[fakecyborg.PlacementMode][]string{
 		fakecyborg.ModeFlat: {
-			share(`"inventories": {"X": {"total": -1}}`),
-			share(`"inventories": {"": {"total": 1}}`),
-			share(`"deployables": [{"name": "", "resource_class": "X", "total": 1}]`),
-			share(`"deployables": [{"name": "a", "resource_class": "", "total": 1}]`),
-			share(`"deployables": [{"name": "a", "resource_class": "X", "total": -1}]`),
+			share(`"applied": {"inventories": [{"resource_class": "X", "total": -1}]}`),
+			share(`"pending": {"inventories": [{"resource_class": "", "total": 1}]}`),
+			share(`"name": "a"`),
 		},
-		fakecyborg.ModeNested: {`{"table": "accelerator.regions", "key": "a", "row": {"name": "a", "device_provider": ""}}`},
+		fakecyborg.ModeNested: {share(`"applied": {}`)},
 	} {
 		s, err := fakecyborg.New(fakecyborg.Config{PlacementMode: mode})
 		if err != nil {

@@ -242,7 +242,7 @@ func (w *reportWorld) settles(cfg fakecyborg.Config, devices []driver.Device) {
 		}
 	}
 	if n := w.unsettled(); n > 0 {
-		w.t.Errorf("%d deployables are unsettled", n)
+		w.t.Errorf("%d providers are pending", n)
 	}
 }
 
@@ -263,9 +263,9 @@ func functionsOf(traits []string) string {
 	return strings.Join(list, " ")
 }
 
-// unsettled counts the deployables of which Placement may have something else.
+// unsettled counts the providers of which Placement may have something else.
 func (w *reportWorld) unsettled() int {
-	return strings.Count(string(dumped(w.t, w.cyborg)), `"unsettled"`)
+	return strings.Count(string(dumped(w.t, w.cyborg)), `"pending":{`)
 }
 
 // TestReportsSettleAnySequence has changes follow each other while a part of the requests to Placement fails, and processes end

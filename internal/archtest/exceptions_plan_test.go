@@ -5,7 +5,6 @@ package archtest
 func exceptions() []Exception {
 	return []Exception{
 		{"mutex", "fakecyborg/internal/agent.Conductor", "it guards the hosts and their turns, which are not rows"},
-		{"mutex", "fakecyborg/internal/layout.flat", "it guards the totals of reports in progress"},
 		{"mutex", "internal/nova.Server", "it guards the receivers of events"},
 		{"mutex", "internal/nova.deliveries", "it guards goroutines"},
 		{"twice", "simcloud.Flavor", "the simulators share no code with the library"},

@@ -51,7 +51,7 @@ type Config struct {
 type Conductor struct {
 	cfg    Config
 	db     *store.Store
-	layout layout.Layout
+	mirror *layout.Mirror
 	rules  layout.Rules
 	work   simhttp.Background
 
@@ -76,10 +76,11 @@ type host struct {
 // New returns a conductor without hosts.
 func New(cfg Config, db *store.Store) *Conductor {
 	c := &Conductor{
-		cfg: cfg, db: db, layout: layout.New(cfg.Layout, cfg.Placement, db), rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks, StandardTraits: cfg.StandardTraits},
+		cfg: cfg, db: db, rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks, StandardTraits: cfg.StandardTraits},
 		hosts: make(map[string]*host), reported: make(map[string]time.Time), due: make(map[int64]chan struct{}), agentless: make(chan struct{}, 1), resumed: true,
 		reporting: make(chan struct{}, maxReports),
 	}
+	c.mirror = layout.NewMirror(cfg.Placement, db, c.change, c.rules)
 	if cfg.Logger != nil {
 		c.logFailures()
 	}

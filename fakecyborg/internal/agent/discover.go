@@ -256,7 +256,6 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 		}
 	}
 	want := layout.FlatTraits(model.Traits)
-	expected := make(map[string]int)
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
 		for _, deployable := range f.Deployables {
 			if got := layout.FlatTraits(deployable.Traits); !deployable.Hidden && !slices.Equal(got, want) {
@@ -267,15 +266,8 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 				return true
 			}
 		}
-		for _, deployable := range f.Deployables {
-			expected[deployable.Class] += deployable.NumAccelerators
-			for class, mib := range deployable.Resources {
-				expected[class] += mib
-			}
-		}
 		return false
 	})
-	r.c.layout.BeginReport(r.parent, expected)
 }
 
 func isStored(stored []storedDevice, f found) bool {

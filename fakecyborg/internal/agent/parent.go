@@ -100,7 +100,7 @@ func (r *report) returnLost(ctx context.Context, seen discovery, stored []stored
 			return false
 		}
 	}
-	kept, err := r.c.layout.Has(ctx, r.parent)
+	known, err := r.c.mirror.Forget(ctx, r.name, r.parent, r.tree)
 	if err != nil {
 		r.fail("", "read what the provider of the host has", err)
 		return false
@@ -111,15 +111,9 @@ func (r *report) returnLost(ctx context.Context, seen discovery, stored []stored
 			continue
 		}
 		for _, d := range device.deployables {
-			_, there := r.provider(d.Provider)
-			there = there && (kept || d.Provider != r.parent)
-			if there && d.InPlacement {
-				continue
+			if !d.InPlacement || !known[d.Provider] {
+				lost = append(lost, lostDeployable{device, d})
 			}
-			if !there {
-				r.c.layout.Forget(r.c.rules.Want(device.Device, d.Deployable, d.reported, r.parent))
-			}
-			lost = append(lost, lostDeployable{device, d})
 		}
 	}
 	if len(lost) > 0 {
@@ -142,7 +136,7 @@ type lostDeployable struct {
 func (r *report) returnDeployable(ctx context.Context, d lostDeployable) {
 	c := r.c
 	c.db.Update(nil, func(tx store.Tx) { d.Deployable = tx.Displace(d.device.Device, d.Deployable, r.parent) })
-	_, err := r.put(ctx, c.rules.Want(d.device.Device, d.Deployable, d.reported, r.parent))
+	err := r.put(ctx, r.part(d.device.Device, d.Deployable, d.reported))
 	if err == nil {
 		c.db.Update(nil, func(tx store.Tx) { tx.SetInPlacement(d.UUID, true) })
 	}

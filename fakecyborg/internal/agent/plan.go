@@ -90,7 +90,7 @@ type deployableChange struct {
 	stored *storedDeployable // nil for a new one
 	found  driver.Deployable // as the driver reported it
 	spec   driver.Deployable // as it is to be stored
-	change layout.Change
+	part   layout.Part       // as it is to be in Placement
 	// vanished is set for a deployable that is no longer reported.
 	vanished bool
 }
@@ -224,10 +224,9 @@ func planDeployable(rules layout.Rules, was, is store.Device, deployable *stored
 		spec.NumAccelerators = max(spec.NumAccelerators, min(deployable.inUse(), deployable.Total))
 	}
 	row = row.Know(spec)
-	change := rules.Compare(was, is, row, deployable.reported, spec)
-	change.Held = deployable.inUse() > 0
-	same := change.Empty() && !deployable.Vanished && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
-	return deployableChange{stored: deployable, found: found, spec: spec, change: change}, !same
+	part := partOf(is, row, spec)
+	same := !rules.Differs(partOf(was, deployable.Deployable, deployable.reported), part) && !deployable.Vanished && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
+	return deployableChange{stored: deployable, found: found, spec: spec, part: part}, !same
 }
 
 func (d storedDeployable) inUse() int {

@@ -149,7 +149,7 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 	}
 	device := c.deviceOf(d)
 	shown := c.readBack(ctx, device, d.Name)
-	var spec, stored driver.Deployable
+	var spec driver.Deployable
 	var programmed store.Programmed
 	c.db.View(func(tx store.Tx) {
 		row, gone := tx.Deployable(d.UUID)
@@ -157,13 +157,13 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 			err = errors.New("the deployable vanished meanwhile")
 			return
 		}
-		d, stored = row, tx.Reported(row)
+		d = row
 		spec, programmed, err = tx.PlanFunction(row, image, shown)
 	})
 	if err != nil {
 		return c.programFailed(d, image.ID, err)
 	}
-	if err := c.changeFunction(ctx, device, d, stored, spec); err != nil {
+	if err := c.changeFunction(ctx, device, d, spec); err != nil {
 		if c.cfg.Quirks {
 			err = errors.Join(errUnwritten, err)
 		}
@@ -196,13 +196,13 @@ func (c *Conductor) deviceOf(d store.Deployable) store.Device {
 }
 
 // changeFunction changes the provider's traits.
-func (c *Conductor) changeFunction(ctx context.Context, device store.Device, d store.Deployable, stored, spec driver.Deployable) error {
+func (c *Conductor) changeFunction(ctx context.Context, device store.Device, d store.Deployable, spec driver.Deployable) error {
 	if c.cfg.Placement == nil {
 		return nil
 	}
 	_, err := c.cfg.Placement.Parent(ctx, device.Host) // upstream asks
 	if err == nil {
-		err = c.changeInPlacement(ctx, d.UUID, c.rules.Compare(device, device, d, stored, spec))
+		_, err = c.mirror.Put(ctx, partOf(device, d, spec))
 	}
 	if err != nil {
 		return store.Refuse(store.Internal, "FPGA programming: deployable %s: tell Placement the function: %v", d.Name, err)
@@ -276,68 +276,55 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	if c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat { // upstream has no flat hosts, which that would wipe
 		return c.setStatusAsUpstream(ctx, d, status)
 	}
-	c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, true) })
-	if err := c.reserve(ctx, d, status); err != nil {
-		if c.reserve(ctx, d, d.Status) == nil {
-			c.change(ctx, func(tx store.Tx) { tx.SetReserving(uuid, false) })
-		}
+	for _, either := range []string{store.StatusEnabled, store.StatusMaintaining} { // an earlier Cyborg may have disabled it
+		c.mirror.Doubt(ctx, c.partsOf(d, either)...)
+	}
+	if _, err := c.mirror.Put(ctx, c.partsOf(d, status)...); err != nil {
+		_, _ = c.mirror.Put(ctx, c.partsOf(d, d.Status)...) // or the next report does
 		return store.Refuse(store.Internal, "Device %s: set status %s: %v", uuid, status, err)
 	}
-	c.update(ctx, func(tx store.Tx) {
-		tx.SetReserving(uuid, false)
-		tx.SetDeviceStatus(uuid, status, c.now())
-	})
+	c.update(ctx, func(tx store.Tx) { tx.SetDeviceStatus(uuid, status, c.now()) })
 	return nil
 }
 
-// reserve writes the inventories of a device for a status to Placement.
-func (c *Conductor) reserve(ctx context.Context, d store.Device, status string) error {
+// partsOf are the deployables of a device with a status.
+func (c *Conductor) partsOf(d store.Device, status string) (parts []layout.Part) {
 	d.Status = status
-	var wants []layout.Want
 	c.db.View(func(tx store.Tx) {
 		for _, deployable := range tx.DeviceDeployables(d.UUID) {
-			want := c.rules.Want(d, deployable, tx.Reported(deployable), "")
-			if status == store.StatusMaintaining {
-				want.Reserved = want.Total // also with quirks
-			}
-			wants = append(wants, want)
+			parts = append(parts, partOf(d, deployable, tx.Reported(deployable)))
 		}
 	})
-	for _, want := range wants {
-		if err := c.layout.Reserve(ctx, want); err != nil {
-			return err
-		}
-	}
-	return nil
+	return parts
 }
 
 // setStatusAsUpstream imitates three defects: the status is stored before Placement accepts it, the
 // deployable is the one with the device's number, whatever device it is of, and its inventory loses
 // max_unit.
 func (c *Conductor) setStatusAsUpstream(ctx context.Context, d store.Device, status string) error {
-	var want layout.Want
+	var spec driver.Deployable
+	var provider string
 	found := false
 	c.update(ctx, func(tx store.Tx) {
 		tx.SetDeviceStatus(d.UUID, status, c.now())
 		var deployable store.Deployable
 		if deployable, found = tx.DeployableByID(d.ID); found {
-			device, _ := tx.Device(deployable.Device)
-			want = c.rules.Want(device, deployable, tx.Reported(deployable), "")
+			spec, provider = tx.Reported(deployable), deployable.Provider
 		}
 	})
 	switch {
 	case !found:
 		return store.Refuse(store.Internal, "list index out of range")
-	case want.Class == "": // a user deleted the attribute, and the name of upstream's error is wrong
+	case spec.Class == "": // a user deleted the attribute, and the name of upstream's error is wrong
 		return store.Refuse(store.Internal, "module 'cyborg.accelerator.common.exception' has no attribute 'ResourceNotFound'")
 	case c.cfg.Placement == nil:
 		return nil
 	}
-	amount := store.Inventory{Total: want.Total}
+	inventory := store.Inventory{Class: spec.Class, Total: spec.NumAccelerators}
 	if status == store.StatusMaintaining {
-		amount.Reserved = want.Total
+		inventory.Reserved = inventory.Total
 	}
-	if err := c.cfg.Placement.PutInventories(ctx, want.UUID, map[string]store.Inventory{want.Class: amount}, "1.26"); err != nil {
+	if err := c.cfg.Placement.OverwriteInventory(ctx, provider, inventory); err != nil {
 		return store.Refuse(store.Internal, "%v", err)
 	}
 	return nil

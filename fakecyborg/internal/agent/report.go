@@ -193,17 +193,82 @@ func (r *report) begin(ctx context.Context, ahead reading) {
 		stored = r.stored()
 	}
 	r.apply(ctx, planReport(c.rules, stored, seen))
-	r.settleUnread(ctx, stored, seen)
-	if c.cfg.Placement != nil {
-		r.fail("", "put its devices on the provider of the host", c.layout.EndReport(ctx, r.parent))
+	if len(r.added) == 0 {
+		r.settle(ctx)
 	}
+}
+
+// settle makes Placement what is stored of the host, where an earlier call or process was interrupted. Upstream does not know.
+func (r *report) settle(ctx context.Context) {
+	if r.c.cfg.Placement == nil || r.c.cfg.Quirks {
+		return
+	}
+	var parts []layout.Part
+	for _, device := range r.stored() {
+		for _, d := range device.deployables {
+			if d.InPlacement {
+				parts = append(parts, r.part(device.Device, d.Deployable, d.reported))
+			}
+		}
+	}
+	for _, err := range r.c.mirror.Settle(ctx, r.name, parts) {
+		r.fail("", "settle a provider", err)
+	}
+}
+
+// part is a deployable as it is to be in Placement.
+func (r *report) part(device store.Device, d store.Deployable, spec driver.Deployable) layout.Part {
+	return layout.Part{Device: device, Deployable: d, Spec: spec, Root: r.parent}
 }
 
 // addBehind ends the report.
 func (r *report) addBehind(ctx context.Context) {
-	for _, d := range r.added {
-		r.addDevice(ctx, d)
+	if len(r.added) == 0 {
+		return
 	}
+	if r.c.cfg.Layout == store.LayoutFlat {
+		r.addToHost(ctx)
+	} else {
+		for _, d := range r.added {
+			r.addDevice(ctx, d)
+		}
+	}
+	r.settle(ctx)
+}
+
+// addToHost adds the new devices of a flat host to its provider, all at once, so that what an earlier Cyborg has put there for the
+// same devices is known by its amount. Devices with a class that is not Cyborg's are not added.
+func (r *report) addToHost(ctx context.Context) {
+	var parts []layout.Part
+	for _, d := range r.added {
+		if d.err != nil {
+			r.addDevice(ctx, d)
+		}
+		parts = append(parts, d.deployables...)
+	}
+	for len(parts) > 0 {
+		_, err := r.c.mirror.Put(ctx, parts...)
+		refused := func(layout.Part) bool { return true }
+		if taken := (*layout.TakenError)(nil); errors.As(err, &taken) {
+			refused = func(p layout.Part) bool {
+				return slices.ContainsFunc(parts, func(other layout.Part) bool { return other.Device.UUID == p.Device.UUID && other.Has(taken.Class) })
+			}
+		}
+		var rest []layout.Part
+		for _, p := range parts {
+			if refused(p) {
+				r.end(p, err)
+			} else {
+				rest = append(rest, p)
+			}
+		}
+		parts = rest
+	}
+	r.c.db.Update(nil, func(tx store.Tx) {
+		for _, d := range r.added {
+			tx.RemoveEmptyDevice(d.UUID)
+		}
+	})
 }
 
 // alone waits until nothing runs beside the report, and keeps it so.
@@ -235,7 +300,9 @@ func (c *Conductor) readRows(name func(store.Tx) string, before storedRows) (row
 func loadDeployables(tx store.Tx, device string) (list []storedDeployable) {
 	for _, d := range tx.DeviceDeployables(device) {
 		reported, byUser := tx.ReportedOrAdded(d)
-		list = append(list, storedDeployable{d, reported, byUser, tx.Programming(d.UUID), slices.Collect(tx.Handles(d.UUID))})
+		list = append(list, storedDeployable{
+			Deployable: d, reported: reported, byUser: byUser, programming: tx.Programming(d.UUID), handles: slices.Collect(tx.Handles(d.UUID)),
+		})
 	}
 	return list
 }
@@ -381,7 +448,7 @@ func (r *report) removeDeployables(ctx context.Context, device store.Device, ste
 		return false
 	}
 	for _, d := range deployables {
-		err := r.c.layout.Remove(ctx, r.c.rules.Want(device, d.Deployable, d.reported, r.parent))
+		err := r.c.mirror.Remove(ctx, r.part(device, d.Deployable, d.reported))
 		r.c.db.Update(nil, func(tx store.Tx) {
 			if err == nil {
 				tx.RemoveDeployable(d.UUID)
@@ -410,20 +477,14 @@ func (r *report) shrink(ctx context.Context, device store.Device, d *storedDeplo
 // newDevice is a device whose rows are stored, or the error about one of its deployables.
 type newDevice struct {
 	store.Device
-	deployables []newDeployable
+	deployables []layout.Part
 	failed      string
 	err         error
 }
 
-// newDeployable is a deployable whose rows are stored, and as what it is to be in Placement.
-type newDeployable struct {
-	store.Deployable
-	want layout.Want
-}
-
 // addNew adds a device whose rows are stored to Placement, behind the devices of earlier hosts if something runs beside the report.
 func (r *report) addNew(ctx context.Context, d newDevice) {
-	if r.behind == nil {
+	if r.behind == nil && r.c.cfg.Layout != store.LayoutFlat {
 		r.addDevice(ctx, d)
 		return
 	}
@@ -448,14 +509,12 @@ func (r *report) storeDevice(change deviceChange) (d newDevice) {
 	return d
 }
 
-func (r *report) storeDeployable(tx store.Tx, device store.Device, spec driver.Deployable) (newDeployable, error) {
+func (r *report) storeDeployable(tx store.Tx, device store.Device, spec driver.Deployable) (layout.Part, error) {
 	d, err := tx.AddDeployable(device, spec, r.parent, r.c.now())
 	if err != nil {
-		return newDeployable{}, err
+		return layout.Part{}, err
 	}
-	want := r.c.rules.Want(device, d, tx.Reported(d), r.parent)
-	want.New = true
-	return newDeployable{Deployable: d, want: want}, nil
+	return r.part(device, d, tx.Reported(d)), nil
 }
 
 // addDevice reports all deployables of a new device, or none of them.
@@ -465,7 +524,7 @@ func (r *report) addDevice(ctx context.Context, d newDevice) {
 		return
 	}
 	for i := range d.deployables {
-		if !r.offer(ctx, d.Device, d.deployables[i]) {
+		if !r.offer(ctx, d.deployables[i]) {
 			r.takeBack(ctx, d, i)
 			return
 		}
@@ -479,7 +538,7 @@ func (r *report) takeBack(ctx context.Context, d newDevice, offered int) {
 	defer end()
 	c.db.Update(nil, func(tx store.Tx) {
 		for _, rest := range d.deployables[offered+1:] {
-			tx.RemoveDeployable(rest.UUID)
+			tx.RemoveDeployable(rest.Deployable.UUID)
 		}
 	})
 	for _, deployable := range r.deployablesOf(d.Device) {
@@ -494,45 +553,47 @@ func (r *report) deployablesOf(device store.Device) []storedDeployable {
 
 // addDeployable adds a deployable to a stored device, or leaves nothing of it.
 func (r *report) addDeployable(ctx context.Context, device store.Device, spec driver.Deployable) {
-	var d newDeployable
+	var d layout.Part
 	var err error
 	r.c.db.Update(nil, func(tx store.Tx) { d, err = r.storeDeployable(tx, device, spec) })
 	if err != nil {
 		r.fail(device.ControlPath.Key(), "add provider "+spec.Name, err)
 		return
 	}
-	r.offer(ctx, device, d)
+	r.offer(ctx, d)
 }
 
-// put adds a deployable to Placement, or leaves nothing of it, unless it reports that something may be left.
-func (r *report) put(ctx context.Context, want layout.Want) (left bool, err error) {
-	made, err := r.c.layout.Add(ctx, want)
+// put adds a deployable to Placement, or leaves nothing of it. What it cannot remove the next report does.
+func (r *report) put(ctx context.Context, part layout.Part) error {
+	made, err := r.c.mirror.Put(ctx, part)
 	if err == nil || !made {
-		return false, err
+		return err
 	}
 	ctx, end := r.c.work.Detach(ctx)
 	defer end()
-	kept := r.c.layout.Remove(ctx, want)
-	return kept != nil, errors.Join(err, kept)
+	return errors.Join(err, r.c.mirror.Remove(ctx, part))
 }
 
-// offer puts a deployable into Placement, or else deletes its rows, unless something of it may be left there.
-func (r *report) offer(ctx context.Context, device store.Device, d newDeployable) bool {
-	c := r.c
-	left, err := r.put(ctx, d.want)
-	c.db.Update(nil, func(tx store.Tx) {
-		switch {
-		case err == nil:
-			tx.OfferDeployable(d.UUID, c.now())
-		case !left:
-			tx.RemoveDeployable(d.UUID)
+// offer puts a deployable into Placement, or else deletes its rows.
+func (r *report) offer(ctx context.Context, d layout.Part) bool {
+	err := r.put(ctx, d)
+	r.end(d, err)
+	return err == nil
+}
+
+// end ends the addition of a deployable.
+func (r *report) end(d layout.Part, err error) {
+	r.c.db.Update(nil, func(tx store.Tx) {
+		if err == nil {
+			tx.OfferDeployable(d.Deployable.UUID, r.c.now())
+		} else {
+			tx.RemoveDeployable(d.Deployable.UUID)
 		}
 	})
-	r.fail(device.ControlPath.Key(), "add provider "+d.Name, err)
+	r.fail(d.Device.ControlPath.Key(), "add provider "+d.Deployable.Name, err)
 	if errors.Is(err, layout.ErrStandardTrait) {
-		r.drop(device, d.Name, err)
+		r.drop(d.Device, d.Deployable.Name, err)
 	}
-	return err == nil
 }
 
 // drop adds a device that cannot be reported as it is to the problems of its driver's report.
@@ -617,9 +678,10 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 			tx.WithdrawHandles(d.stored.UUID, d.spec.AttachHandles)
 		}
 	})
-	if err := c.changeInPlacement(ctx, d.stored.UUID, d.change); err != nil {
+	d.part.Root = r.parent
+	if _, err := c.mirror.Put(ctx, d.part); err != nil {
 		r.fail(key, step, err)
-		r.lower(ctx, key, d)
+		r.lower(d)
 		return
 	}
 	var err error
@@ -629,24 +691,14 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 
 // lower lowers the capacity of a deployable to what is reported of it, in its present class and with its present memory, if
 // Placement refuses others because a guest holds some. What is reported may be other handles, which cannot be added now.
-func (r *report) lower(ctx context.Context, key string, d deployableChange) {
-	left := store.Read(r.c.db, func(tx store.Tx) int { return len(slices.Collect(tx.Handles(d.stored.UUID))) })
-	total := min(d.spec.NumAccelerators, d.stored.Total, max(1, left))
-	if r.c.cfg.Quirks || total == d.stored.Total || d.stored.holds(d.spec) {
+func (r *report) lower(d deployableChange) {
+	if r.c.cfg.Quirks || d.stored.holds(d.spec) {
 		return
 	}
-	var change layout.Change
-	spec := d.stored.withTotal(total)
-	r.c.db.View(func(tx store.Tx) {
-		row, _ := tx.Deployable(d.stored.UUID)
-		device, _ := tx.Device(row.Device)
-		change = r.c.rules.Compare(device, device, row, d.stored.reported, spec)
+	r.c.db.Update(nil, func(tx store.Tx) {
+		left := len(slices.Collect(tx.Handles(d.stored.UUID)))
+		tx.LowerTotal(d.stored.UUID, min(d.spec.NumAccelerators, d.stored.Total, max(1, left)), r.c.now())
 	})
-	if err := r.c.changeInPlacement(ctx, d.stored.UUID, change); err != nil {
-		r.fail(key, "lower the total of provider "+d.stored.Name, err)
-		return
-	}
-	r.c.db.Update(nil, func(tx store.Tx) { tx.LowerTotal(d.stored.UUID, total, r.c.now()) })
 }
 
 // setReported sets when a host was discovered last, which is not part of the state.

@@ -2,16 +2,33 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // Replaced is called after the state was replaced. Work for the previous state ends without effect.
 func (c *Conductor) Replaced() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.resumed = false
+	c.mu.Unlock()
+	var hosts [][]layout.Part
+	c.db.View(func(tx store.Tx) {
+		parts := make(map[string][]layout.Part)
+		for device := range tx.Devices() {
+			for _, d := range tx.DeviceDeployables(device.UUID) {
+				if d.InPlacement {
+					parts[device.Host] = append(parts[device.Host], partOf(device, d, tx.Reported(d)))
+				}
+			}
+		}
+		hosts = slices.Collect(maps.Values(parts))
+	})
+	for _, parts := range hosts {
+		c.mirror.Assume(parts)
+	}
 }
 
 // loadsKey is the key of the Loads of the state that the work of a context is for.

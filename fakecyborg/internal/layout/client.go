@@ -173,6 +173,9 @@ func readProvider(r *jsonread.Reader) (p Provider) {
 // ProviderPath is the path of a resource provider.
 func ProviderPath(uuid string) string { return "/resource_providers/" + uuid }
 
+// InventoryPath is the path of one inventory of a resource provider.
+func InventoryPath(uuid, class string) string { return ProviderPath(uuid) + "/inventories/" + class }
+
 // target is a provider that is written to.
 type target struct {
 	uuid string
@@ -187,34 +190,6 @@ type target struct {
 
 // existing is a provider of which nothing is known.
 func existing(uuid string) *target { return &target{uuid: uuid} }
-
-// add creates a provider and writes its inventory and traits. Made reports whether this call may have created it.
-func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
-	if p.Quirks {
-		if err := p.ensureClasses(ctx, want.classes()...); err != nil {
-			return false, err
-		}
-	}
-	t, made, err := p.ensureProvider(ctx, want)
-	if err != nil {
-		return made, err
-	}
-	return made, p.fill(ctx, t, want)
-}
-
-// fill writes the inventory and the traits of a provider.
-func (p *Client) fill(ctx context.Context, t *target, want Want) error {
-	if !t.isNew && !p.Quirks {
-		if err := p.ensureClasses(ctx, want.classes()...); err != nil {
-			return err
-		}
-	}
-	if err := p.putInventory(ctx, t, want, ""); err != nil {
-		return err
-	}
-	_, err := p.changeTraits(ctx, t, traitsChange{add: want.Traits})
-	return err
-}
 
 // ensureClasses creates custom resource classes.
 func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
@@ -231,7 +206,7 @@ func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
 
 // ensureProvider creates the provider, or adopts one with the same UUID, name and parent, which an
 // earlier Cyborg made. Upstream asks first whether there is one.
-func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made bool, err error) {
+func (p *Client) ensureProvider(ctx context.Context, want provider) (t *target, made bool, err error) {
 	t = existing(want.UUID)
 	if p.Quirks {
 		got, err := p.exists(ctx, ProviderPath(want.UUID))
@@ -298,8 +273,8 @@ func (p *Client) exists(ctx context.Context, path string) (simhttp.Answer, error
 }
 
 // adopt takes a provider over, unless looking for it failed, and refuses one that Cyborg cannot have made. Made is set for one
-// to which nothing has been written: it is left of a creation without an answer, or that was late.
-func (p *Client) adopt(ctx context.Context, want Want, failed error) (made bool, err error) {
+// to which nothing has been written: it comes from a creation whose answer was lost or that was applied late.
+func (p *Client) adopt(ctx context.Context, want provider, failed error) (made bool, err error) {
 	if failed != nil {
 		return false, failed
 	}
@@ -310,7 +285,7 @@ func (p *Client) adopt(ctx context.Context, want Want, failed error) (made bool,
 	if have.Name != want.Name || have.Parent != want.Parent {
 		return false, fmt.Errorf("resource provider %s (name %s, parent %s) exists and was not created by Cyborg", want.UUID, have.Name, have.Parent)
 	}
-	if want.New && !p.Quirks && !have.untouched() {
+	if want.isNew && !p.Quirks && !have.untouched() {
 		err = p.checkUnused(ctx, want.UUID)
 	}
 	return have.untouched(), err
@@ -391,10 +366,10 @@ type providerWrite struct {
 
 // writeBody is the body of a providerWrite: all inventories, all traits, or one inventory.
 type writeBody struct {
-	version     string                     // in place of that of the write
-	Generation  int                        `json:"resource_provider_generation"`
-	Inventories map[string]store.Inventory `json:"inventories,omitzero"`
-	Traits      []string                   `json:"traits,omitzero"`
+	version     string            // in place of that of the write
+	Generation  int               `json:"resource_provider_generation"`
+	Inventories map[string]amount `json:"inventories,omitzero"`
+	Traits      []string          `json:"traits,omitzero"`
 	*oneInventory
 }
 
@@ -417,53 +392,28 @@ func (p *Client) try(ctx context.Context, t *target, c providerWrite, path strin
 	return p.send(ctx, c.method, path, cmp.Or(body.version, c.version), body)
 }
 
-// putInventory replaces the inventory. Version is "" as in a report, or newer.
-func (p *Client) putInventory(ctx context.Context, t *target, want Want, version string) error {
-	amounts := memoryAmounts(want.Memory, want.Reserved > 0)
-	amounts[want.Class] = store.Inventory{Total: want.Total, MaxUnit: want.Total, Reserved: want.Reserved}
-	return p.putInventories(ctx, t, amounts, ownReservation(want.Frees, nil), version)
+// amount is an inventory in a body.
+type amount struct {
+	Total    int `json:"total"`
+	MaxUnit  int `json:"max_unit,omitempty"`
+	Reserved int `json:"reserved,omitempty"`
 }
 
-// reservation is how much Cyborg has reserved of an inventory that is there.
-type reservation func(class string, there store.Inventory) int
-
-// ownReservation is what was written last, or with frees what is reserved as a whole.
-func ownReservation(frees bool, written map[string]store.Inventory) reservation {
-	return func(class string, there store.Inventory) int {
-		if frees && there.Reserved >= there.Total {
-			return there.Reserved
-		}
-		return written[class].Reserved
-	}
-}
-
-// memoryAmounts are inventories of local memory. That of a disabled device is reserved, too.
-func memoryAmounts(memory map[string]int, reserved bool) map[string]store.Inventory {
-	amounts := make(map[string]store.Inventory, len(memory)+1)
-	for class, mib := range memory {
-		amount := store.Inventory{Total: mib, MaxUnit: mib}
-		if reserved {
-			amount.Reserved = mib
-		}
-		amounts[class] = amount
-	}
-	return amounts
-}
-
-// PutInventories replaces all inventories of a provider.
-func (p *Client) PutInventories(ctx context.Context, uuid string, amounts map[string]store.Inventory, version string) error {
-	return p.putInventories(ctx, existing(uuid), amounts, ownReservation(false, nil), version)
+// OverwriteInventory replaces all inventories of a provider by one, whatever was there.
+func (p *Client) OverwriteInventory(ctx context.Context, uuid string, i store.Inventory) error {
+	return p.write(ctx, existing(uuid), providerWrite{method: http.MethodPut, path: "/inventories", version: "1.26", body: func() (writeBody, error) {
+		return writeBody{Inventories: map[string]amount{i.Class: {i.Total, i.MaxUnit, i.Reserved}}}, nil
+	}})
 }
 
 // putInventories replaces all inventories of a provider. What others reserved of them stays reserved.
-func (p *Client) putInventories(ctx context.Context, t *target, amounts map[string]store.Inventory, own reservation, version string) error {
+func (p *Client) putInventories(ctx context.Context, t *target, list []store.Inventory, own reservation) error {
 	c := providerWrite{
-		method: http.MethodPut, path: "/inventories", version: version,
-		body: func() (writeBody, error) {
-			kept, err := p.keepReserved(ctx, t, amounts, own)
-			body := writeBody{Inventories: kept}
-			for _, amount := range kept {
-				if amount.Reserved > 0 && version == "" {
+		method: http.MethodPut, path: "/inventories",
+		body: func() (body writeBody, err error) {
+			body.Inventories, err = p.keepReserved(ctx, t, list, own)
+			for _, kept := range body.Inventories {
+				if kept.Reserved > 0 {
 					body.version = "1.26" // before, the total could not be reserved as a whole
 				}
 			}
@@ -471,43 +421,77 @@ func (p *Client) putInventories(ctx context.Context, t *target, amounts map[stri
 		},
 	}
 	if t.isNew {
-		c.ensure = func() error { return p.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...) }
+		c.ensure = func() error { return p.ensureClasses(ctx, slices.Sorted(slices.Values(classesOf(list)))...) }
 	}
 	return p.write(ctx, t, c)
 }
 
-// keepReserved adds to amounts what others reserved, such as an operator for maintenance, or Nova
-// of a device that is used once. Upstream overwrites it.
-func (p *Client) keepReserved(ctx context.Context, t *target, amounts map[string]store.Inventory, own reservation) (map[string]store.Inventory, error) {
-	if t.isNew || p.Quirks {
-		return amounts, nil
+// putInventory writes one inventory that is there or not. What others reserved of it stays reserved.
+func (p *Client) putInventory(ctx context.Context, uuid string, i store.Inventory, there bool, own reservation) error {
+	t := existing(uuid)
+	c := providerWrite{method: http.MethodPost, path: "/inventories", version: "1.26", body: func() (writeBody, error) {
+		return writeBody{oneInventory: &oneInventory{Class: i.Class, Total: i.Total, MaxUnit: i.MaxUnit, Reserved: i.Reserved}}, nil
+	}}
+	if there {
+		c.method, c.path = http.MethodPut, "/inventories/"+i.Class
+		c.body = func() (writeBody, error) {
+			kept, err := p.keepReserved(ctx, t, []store.Inventory{i}, own)
+			return writeBody{oneInventory: &oneInventory{Total: i.Total, MaxUnit: i.MaxUnit, Reserved: kept[i.Class].Reserved}}, err
+		}
 	}
-	var there struct {
-		Inventories map[string]store.Inventory `json:"inventories"`
-		Generation  int                        `json:"resource_provider_generation"`
-	}
-	if err := p.Get(ctx, ProviderPath(t.uuid)+"/inventories", "", &there); err != nil {
+	return p.write(ctx, t, c)
+}
+
+// inventory reads an inventory of a provider, nil if it is not there.
+func (p *Client) inventory(ctx context.Context, uuid, class string) (*amount, error) {
+	got, err := p.Must(ctx, http.MethodGet, InventoryPath(uuid, class), "1.26", nil, http.StatusNotFound)
+	if err != nil || !got.OK() {
 		return nil, err
 	}
-	t.generation, t.isRead = there.Generation, true
-	kept := make(map[string]store.Inventory, len(amounts))
-	for class, amount := range amounts {
-		have := there.Inventories[class]
-		kept[class] = withReserved(amount, have.Reserved-own(class, have))
+	there := new(amount)
+	return there, got.Decode(there)
+}
+
+// inventories reads the inventories of a provider, with its generation.
+func (p *Client) inventories(ctx context.Context, uuid string) (list map[string]amount, generation int, err error) {
+	var body struct {
+		Inventories map[string]amount `json:"inventories"`
+		Generation  int               `json:"resource_provider_generation"`
+	}
+	err = p.Get(ctx, ProviderPath(uuid)+"/inventories", "", &body)
+	return body.Inventories, body.Generation, err
+}
+
+// hasSome reports whether a provider has an inventory of one of the classes. It is true without classes.
+func (p *Client) hasSome(ctx context.Context, uuid string, classes []string) (bool, error) {
+	list, _, err := p.inventories(ctx, uuid)
+	if err != nil {
+		return false, err
+	}
+	return len(classes) == 0 || slices.ContainsFunc(classes, func(class string) bool { _, there := list[class]; return there }), nil
+}
+
+// keepReserved adds to inventories what others reserved, such as an operator for maintenance, or Nova of a device that is used
+// once. Upstream overwrites it.
+func (p *Client) keepReserved(ctx context.Context, t *target, list []store.Inventory, own reservation) (map[string]amount, error) {
+	kept := make(map[string]amount, len(list))
+	for _, i := range list {
+		kept[i.Class] = amount{i.Total, i.MaxUnit, i.Reserved}
+	}
+	if t.isNew || p.Quirks {
+		return kept, nil
+	}
+	there, generation, err := p.inventories(ctx, t.uuid)
+	if err != nil {
+		return nil, err
+	}
+	t.generation, t.isRead = generation, true
+	for class, a := range kept {
+		reserved := there[class].Reserved
+		a.Reserved = min(a.Total, a.Reserved+reserved-min(reserved, own(class, reserved)))
+		kept[class] = a
 	}
 	return kept, nil
-}
-
-// withReserved is an inventory of which others reserved some.
-func withReserved(amount store.Inventory, others int) store.Inventory {
-	amount.Reserved = min(amount.Total, amount.Reserved+max(0, others))
-	return amount
-}
-
-// eitherOf returns the inventory to assume after a write with unknown outcome. It has no largest
-// unit, as no inventory that is written, so that the next call writes it again.
-func eitherOf(before, written store.Inventory) store.Inventory {
-	return store.Inventory{Total: before.Total, Reserved: max(before.Reserved, written.Reserved)}
 }
 
 // ChangeTraits adds and removes traits of a provider and leaves all others.
@@ -615,20 +599,6 @@ func isStandard(trait string) bool { return !strings.HasPrefix(trait, "CUSTOM_")
 // Traits lists the traits of a provider.
 func (p *Client) Traits(ctx context.Context, uuid string) ([]string, error) {
 	return p.currentTraits(ctx, existing(uuid))
-}
-
-// remove deletes a provider, and then its traits and classes that are not used elsewhere. Placement
-// refuses to delete a provider with children, which Cyborg did not make.
-func (p *Client) remove(ctx context.Context, want Want) error {
-	if _, err := p.Must(ctx, http.MethodGet, "/resource_providers?in_tree="+want.UUID, "1.14", nil); err != nil {
-		return err
-	}
-	if _, err := p.Must(ctx, http.MethodDelete, ProviderPath(want.UUID), "", nil, http.StatusNotFound); err != nil {
-		return err
-	}
-	p.DropTraits(ctx, want.Traits...)
-	p.DropClasses(ctx, want.classes()...)
-	return nil
 }
 
 // DropTraits deletes custom traits. Placement refuses those that are in use.

@@ -142,39 +142,19 @@ func (a Agent) check() error {
 	return checkTime(a.StartedAt, a.BeatAt, a.ReturnsAt)
 }
 
-func (s *Store) checkComputeShare(c ComputeShare) error {
-	if s.cfg.Layout != LayoutFlat {
-		return fmt.Errorf("the placement mode is %q", s.cfg.Layout)
+func (s *Store) checkProvider(p Provider) error {
+	if (p.Name == "") != (s.cfg.Layout == LayoutFlat) {
+		return fmt.Errorf("name %q, and the placement mode is %q", p.Name, s.cfg.Layout)
 	}
-	for _, d := range c.Deployables {
-		if d.Name == "" || d.Class == "" || min(d.Total, d.Reserved) < 0 {
-			return fmt.Errorf("deployable %q has no name or class, or a negative amount", d.Name)
+	for _, i := range slices.Concat(p.Applied.Inventories, p.Pending.Inventories) {
+		if i.Class == "" || min(i.Total, i.MaxUnit, i.Reserved) < 0 {
+			return fmt.Errorf("inventory of %q: it has no class, or an amount is negative", i.Class)
 		}
 	}
-	return errors.Join(checkUUID(c.Provider), checkInventories(c.Inventories))
-}
-
-func (s *Store) checkDeviceProvider(p DeviceProvider) error {
-	if s.cfg.Layout != LayoutNested {
-		return fmt.Errorf("the placement mode is %q", s.cfg.Layout)
+	if p.Host == "" {
+		return errors.New("no hostname")
 	}
-	return checkInventories(p.Inventories)
-}
-
-func (s *Store) checkRegion(r Region) error {
-	if s.cfg.Layout != LayoutNested || r.Device == "" {
-		return fmt.Errorf("no device_provider, or the placement mode is %q", s.cfg.Layout)
-	}
-	return nil
-}
-
-func checkInventories(inventories map[string]Inventory) error {
-	for class, amount := range inventories {
-		if class == "" || min(amount.Total, amount.MaxUnit, amount.Reserved) < 0 {
-			return fmt.Errorf("inventory of %q: an amount is negative", class)
-		}
-	}
-	return nil
+	return checkUUID(p.UUID)
 }
 
 // addChecks adds the conditions between rows.

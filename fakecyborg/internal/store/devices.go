@@ -40,31 +40,6 @@ func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
 	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.UpdatedAt = status, now })
 }
 
-// SetReserving stores whether a device is being enabled or disabled in Placement.
-func (t Tx) SetReserving(uuid string, reserving bool) {
-	for _, d := range t.DeviceDeployables(uuid) {
-		u := d.unsettled()
-		u.Reserved = reserving
-		t.Unsettle(d.UUID, u)
-	}
-}
-
-func (d Deployable) unsettled() Unsettled {
-	if d.Unsettled == nil {
-		return Unsettled{}
-	}
-	return *d.Unsettled
-}
-
-// Unsettle stores what Placement may have of a deployable beside what is stored.
-func (t Tx) Unsettle(uuid string, u Unsettled) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) {
-		if d.Unsettled = &u; !u.Reserved && len(u.Classes)+len(u.Traits) == 0 {
-			d.Unsettled = nil
-		}
-	})
-}
-
 // IsAsReported reports whether Merge changes nothing.
 func (d Device) IsAsReported(found driver.Device, source string) bool {
 	return d.Driver == source && d.Type == found.Type && d.Vendor == found.Vendor && d.Model == found.Model &&
@@ -258,7 +233,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 		return nil
 	}
 	d := old.Know(spec)
-	d.Total, d.DriverName, d.Preprogrammed, d.Unsettled = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed(), nil
+	d.Total, d.DriverName, d.Preprogrammed = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed()
 	if !maps.Equal(d.Resources, spec.Resources) {
 		d.Resources = maps.Clone(spec.Resources)
 	}
@@ -303,7 +278,11 @@ func (d Deployable) lacks(trait string, now time.Time) bool {
 
 // LowerTotal stores the total that Placement has now of a deployable that is otherwise as it was.
 func (t Tx) LowerTotal(uuid string, total int, now time.Time) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Total, d.Unsettled, d.UpdatedAt = total, nil, now })
+	t.s.deployables.edit(t, uuid, func(d *Deployable) {
+		if d.Total != total {
+			d.Total, d.UpdatedAt = total, now
+		}
+	})
 }
 
 // WithdrawHandles deletes the free handles of a deployable that are not reported any more. Those in use are deleted when they

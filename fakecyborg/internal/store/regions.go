@@ -350,7 +350,7 @@ func (d Deployable) reportedFunctions(stored driver.Deployable) []string {
 // SetFunction stores the function that was written to a region, and that Placement has. Shown is what the driver shows of it, nil
 // if that is not known.
 func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, shown *driver.Deployable, now time.Time) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed, d.Unsettled = &p, nil })
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed = &p })
 	var handles []driver.AttachHandle
 	if shown != nil && p.Read {
 		t.ObserveDeployable(uuid, *shown)
@@ -368,20 +368,17 @@ func (t Tx) EndProgramming(l Lease, now time.Time) {
 	t.s.deployables.edit(t, l.Deployable, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = false, l.Image, now })
 }
 
-// Spoil stores that the content of a region is unknown, because an image was written to it in part. It has no function then,
-// which is to be settled in Placement. Upstream ignores that.
+// Spoil stores that the content of a region is unknown, because an image was written to it in part: it has no function. Upstream
+// ignores that.
 func (t Tx) Spoil(l Lease, now time.Time) {
 	d, err := t.Deployable(l.Deployable)
 	if err != nil || t.s.cfg.Quirks {
 		return
 	}
-	u := d.unsettled()
-	u.Traits = slices.Concat(u.Traits, functionTraits(t.Reported(d)))
 	if spec, p, err := t.PlanFunction(d, Image{ID: l.Image}, nil); err == nil {
 		t.SetFunction(d.UUID, spec, p, nil, now)
 	}
 	t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = true, "", now })
-	t.Unsettle(d.UUID, u)
 }
 
 // Lost reports whether the host has restarted since a region was claimed.
@@ -411,12 +408,9 @@ func (t Tx) LoseFunctions(host string, now time.Time) {
 			t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown = d.Unknown || unknown })
 			continue
 		}
-		u := d.unsettled()
-		u.Traits = slices.Concat(u.Traits, functions)
 		t.UpdateAttributes(d, withFunctions(spec, nil), now)
 		t.s.deployables.edit(t, d.UUID, func(d *Deployable) {
 			d.Programmed, d.Bitstream, d.Unknown, d.UpdatedAt = nil, "", true, now
 		})
-		t.Unsettle(d.UUID, u)
 	}
 }

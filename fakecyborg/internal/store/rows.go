@@ -64,8 +64,7 @@ type Deployable struct {
 	Provider   string         `json:"rp_uuid"`
 	// InPlacement is set while the provider is in Placement. Only then its attach handles are
 	// assigned.
-	InPlacement bool       `json:"in_placement"`
-	Unsettled   *Unsettled `json:"unsettled,omitempty"`
+	InPlacement bool `json:"in_placement"`
 	// Lost is when drivers ceased to report traits of it, lately. An instance may have been scheduled by them before.
 	Lost map[string]time.Time `json:"lost_traits,omitempty"`
 	// Vanished is set while the deployable is no longer reported, and cannot be removed. Its handles are deleted when they
@@ -82,15 +81,6 @@ type Deployable struct {
 	Unknown   bool      `json:"content_unknown,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
-}
-
-// Unsettled is what the provider of a deployable may have in Placement, beside what is stored: a change of it has not ended,
-// or its answer was lost. The next report settles it.
-type Unsettled struct {
-	Classes []string `json:"resource_classes,omitempty"`
-	Traits  []string `json:"traits,omitempty"`
-	// Reserved is set if the device was being enabled or disabled.
-	Reserved bool `json:"reserved,omitempty"`
 }
 
 // Programmed is what was written to a region last.
@@ -257,47 +247,33 @@ type Event struct {
 	sim.Event
 }
 
-// Inventory is an inventory of a resource provider.
+// Provider is a resource provider as far as Cyborg writes it to Placement. In the flat layout it is Nova's, and the contents are
+// what Cyborg has added.
+type Provider struct {
+	UUID   string `json:"uuid"`
+	Host   string `json:"hostname"`
+	Name   string `json:"name,omitempty"`
+	Parent string `json:"parent_provider_uuid,omitempty"`
+	// Applied is what answers of Placement have confirmed.
+	Applied Contents `json:"applied,omitzero"`
+	// Pending are the values that unconfirmed writes have sent or replaced. Placement may have any of them. A class or trait is either
+	// in Applied or in Pending.
+	Pending Contents `json:"pending,omitzero"`
+}
+
+// Contents are inventories and traits of a resource provider, in the order in which they are written.
+type Contents struct {
+	Inventories []Inventory `json:"inventories,omitempty"`
+	Traits      []string    `json:"traits,omitempty"`
+}
+
+// IsZero reports whether the contents are empty.
+func (c Contents) IsZero() bool { return len(c.Inventories)+len(c.Traits) == 0 }
+
+// Inventory is an inventory of a resource provider, as far as Cyborg reserves it itself.
 type Inventory struct {
-	Total    int `json:"total"`
-	MaxUnit  int `json:"max_unit,omitempty"`
-	Reserved int `json:"reserved,omitempty"`
-}
-
-// ComputeShare is what Cyborg has on the provider of a compute host, in the flat layout.
-type ComputeShare struct {
-	Provider    string               `json:"uuid"`
-	Inventories map[string]Inventory `json:"inventories,omitempty"` // as written, by class
-	Traits      []string             `json:"traits,omitempty"`      // that were added
-	// Unsure are traits that Cyborg was adding or removing, and that may be there or not.
-	Unsure []string `json:"unsure_traits,omitempty"`
-	// Adopted is set if an inventory of an earlier Cyborg was taken over.
-	Adopted     bool        `json:"adopted,omitempty"`
-	Deployables []FlatShare `json:"deployables,omitempty"` // ordered by name
-}
-
-// FlatShare is what one deployable brings to the provider of its host.
-type FlatShare struct {
-	Name     string         `json:"name"`
-	Class    string         `json:"resource_class"`
-	Total    int            `json:"total"`
-	Reserved int            `json:"reserved,omitempty"`
-	Memory   map[string]int `json:"resources,omitempty"`
-	Traits   []string       `json:"traits,omitempty"`
-}
-
-// DeviceProvider is the provider of a device with regions, in the nested layout.
-type DeviceProvider struct {
-	Name        string               `json:"name"`
-	Inventories map[string]Inventory `json:"inventories,omitempty"` // shared memory, as written
-	Traits      []string             `json:"traits,omitempty"`      // as written
-	// Unsure are traits that may be there or not: they were being added or removed.
-	Unsure []string `json:"unsure_traits,omitempty"`
-}
-
-// Region is the provider of a region below that of its device, in the nested layout.
-type Region struct {
-	Name   string   `json:"name"`
-	Device string   `json:"device_provider"`
-	Traits []string `json:"traits,omitempty"`
+	Class    string `json:"resource_class"`
+	Total    int    `json:"total"`
+	MaxUnit  int    `json:"max_unit"`
+	Reserved int    `json:"reserved,omitempty"`
 }

@@ -87,10 +87,9 @@ type Store struct {
 	events          *tables.Table[int64, Event]
 	eventIDs        tables.Sequence
 
-	computeShares    *tables.Table[string, ComputeShare]
-	deviceProviders  *tables.Table[string, DeviceProvider]
-	regions          *tables.Table[string, Region]
-	regionByProvider tables.Index[string, Region]
+	providers        *tables.Table[string, Provider]
+	providerByHost   tables.Index[string, Provider]
+	providerByParent tables.Index[string, Provider]
 
 	names      map[string]tables.Sequence // of what has no natural name, by kind
 	requestIDs tables.Sequence
@@ -141,7 +140,7 @@ func New(cfg Config) *Store {
 	s.addHardware()
 	s.addRequests()
 	s.addAgents()
-	s.addLayouts()
+	s.addProviders()
 	s.names = make(map[string]tables.Sequence)
 	for _, kind := range []string{kindProfile, nameARQ, kindAttribute} {
 		s.names[kind] = s.db.Sequence(kind + "_uuids")
@@ -170,7 +169,7 @@ func (s *Store) addHardware() {
 	s.devices.Unique(func(d Device) string { return pathKey(d.Host, d.ControlPath.Key()) })
 
 	s.deployables = addNumbered(s, tables.Spec[int64, Deployable]{
-		Name: "deployables", Kind: "deployable", Hidden: []string{"updated_at", "programmed", "unsettled"},
+		Name: "deployables", Kind: "deployable", Hidden: []string{"updated_at", "programmed"},
 		Key: func(d Deployable) int64 { return d.ID }, ID: func(d Deployable) string { return d.UUID },
 		Label: func(d Deployable) string { return d.Name }, Check: Deployable.check,
 	})
@@ -234,17 +233,12 @@ func (s *Store) addAgents() {
 	s.eventIDs = tables.KeySequence(s.events)
 }
 
-func (s *Store) addLayouts() {
-	s.computeShares = tables.Add(s.db, tables.Spec[string, ComputeShare]{
-		Name: "compute_providers", Key: func(c ComputeShare) string { return c.Provider }, Check: s.checkComputeShare,
+func (s *Store) addProviders() {
+	s.providers = tables.Add(s.db, tables.Spec[string, Provider]{
+		Name: "resource_providers", Key: func(p Provider) string { return p.UUID }, Check: s.checkProvider,
 	})
-	s.deviceProviders = tables.Add(s.db, tables.Spec[string, DeviceProvider]{
-		Name: "device_providers", Key: func(p DeviceProvider) string { return p.Name }, Check: s.checkDeviceProvider,
-	})
-	s.regions = tables.Add(s.db, tables.Spec[string, Region]{
-		Name: "regions", Key: func(r Region) string { return r.Name }, Check: s.checkRegion,
-	})
-	s.regionByProvider = s.regions.Index(func(r Region) string { return r.Device })
+	s.providerByHost = s.providers.Index(func(p Provider) string { return p.Host })
+	s.providerByParent = s.providers.Index(func(p Provider) string { return p.Parent })
 }
 
 func pathKey(host, path string) string { return host + "\x00" + path }

@@ -1,0 +1,246 @@
+package layout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// Part is what is to be in Placement of a deployable.
+type Part struct {
+	Device     store.Device
+	Deployable store.Deployable
+	Spec       driver.Deployable
+	// Root is the provider of the host, which is needed to create providers.
+	Root string
+}
+
+// provider is a resource provider as it is to be in Placement.
+type provider struct {
+	store.Provider
+	want store.Contents
+	// isNew is set if it was never in Placement: no request has any of it, and an allocation is from an earlier Cyborg.
+	isNew bool
+}
+
+// Rules are the part of the configuration that determines how devices are written to Placement.
+type Rules struct {
+	Layout         string
+	Quirks         bool
+	StandardTraits StandardTraits
+}
+
+// desired are the providers of parts of one device, or of one host in the flat layout, which shares its provider with Nova: that of
+// a device before those of its regions.
+func (r Rules) desired(parts []Part) (list []provider) {
+	if len(parts) == 0 {
+		return nil
+	}
+	if r.Layout == store.LayoutFlat {
+		return []provider{r.host(parts[0], parts)}
+	}
+	if parts[0].Device.Nested {
+		list = append(list, r.device(parts))
+	}
+	for _, p := range parts {
+		own := p.provider(p.Deployable.Provider, p.Deployable.Name, p.Root)
+		if p.Device.Nested {
+			own.Parent = list[0].UUID
+		}
+		own.want = store.Contents{Inventories: r.inventories(p, p.Spec.Resources), Traits: r.traits(p)}
+		list = append(list, own)
+	}
+	return list
+}
+
+// all are the providers of the parts of a host, device by device.
+func (r Rules) all(parts []Part) (list []provider) {
+	if r.Layout == store.LayoutFlat {
+		return r.desired(parts)
+	}
+	for len(parts) > 0 {
+		n := 1
+		for n < len(parts) && parts[n].Device.UUID == parts[0].Device.UUID {
+			n++
+		}
+		list = append(list, r.desired(parts[:n])...)
+		parts = parts[n:]
+	}
+	return list
+}
+
+func (p Part) provider(uuid, name, parent string) provider {
+	return provider{Provider: store.Provider{UUID: uuid, Host: p.Device.Host, Name: name, Parent: parent}}
+}
+
+// host is the share of Cyborg of the provider of a host. The provider stays Nova's, so that the trait OWNER_CYBORG is left out.
+func (r Rules) host(on Part, parts []Part) provider {
+	host := on.provider(on.Deployable.Provider, "", "")
+	sum := make(map[string]store.Inventory)
+	for _, p := range parts {
+		for _, i := range r.inventories(p, p.Spec.Resources) {
+			total := sum[i.Class]
+			sum[i.Class] = store.Inventory{Class: i.Class, Total: total.Total + i.Total, MaxUnit: total.MaxUnit + i.MaxUnit, Reserved: total.Reserved + i.Reserved}
+		}
+		host.want.Traits = append(host.want.Traits, FlatTraits(r.traits(p))...)
+	}
+	for _, class := range slices.Sorted(maps.Keys(sum)) {
+		host.want.Inventories = append(host.want.Inventories, sum[class])
+	}
+	slices.Sort(host.want.Traits)
+	host.want.Traits = slices.Compact(host.want.Traits)
+	return host
+}
+
+// FlatTraits are the traits of a deployable that the provider of its host has.
+func FlatTraits(traits []string) []string {
+	kept := slices.DeleteFunc(slices.Clone(traits), func(t string) bool { return t == driver.TraitOwnerCyborg })
+	slices.Sort(kept)
+	return slices.Compact(kept)
+}
+
+// device is the provider of a device with regions, between the host and these. It has the memory that they share, and the traits of
+// the device: type and family. The regions carry these and their own: region, function, CUSTOM_PROGRAMMABLE, functionality. A
+// device without partial reconfiguration is one region and has no provider above it (Rocky specification of Nova's interaction
+// with Cyborg, "Representation").
+func (r Rules) device(parts []Part) provider {
+	name := deviceProviderName(parts[0].Device)
+	device := parts[0].provider(driver.ProviderUUID(name), name, parts[0].Root)
+	for _, p := range parts {
+		device.want.Traits = append(device.want.Traits, slices.DeleteFunc(slices.Clone(r.traits(p)), isRegional)...)
+	}
+	slices.Sort(device.want.Traits)
+	device.want.Traits = slices.Compact(device.want.Traits)
+	device.want.Inventories = r.memory(parts[0], parts[0].Device.Resources)
+	return device
+}
+
+// isRegional reports whether a trait belongs to a region and not to its device.
+func isRegional(trait string) bool {
+	switch trait {
+	case driver.TraitProgrammable, "CUSTOM_FPGA_COMPUTE", "CUSTOM_FPGA_NETWORK", "CUSTOM_FPGA_STORAGE":
+		return true
+	}
+	return driver.IsRegionTrait(trait) || driver.IsFunctionTrait(trait)
+}
+
+// inventories are those of a deployable, that of the handles first.
+func (r Rules) inventories(p Part, memory map[string]int) []store.Inventory {
+	units := store.Inventory{Class: p.Spec.Class, Total: p.Spec.NumAccelerators, MaxUnit: p.Spec.NumAccelerators}
+	if r.reserves(p) {
+		units.Reserved = units.Total
+	}
+	return append([]store.Inventory{units}, r.memory(p, memory)...)
+}
+
+// memory are inventories of local memory, MiB by class.
+func (r Rules) memory(p Part, memory map[string]int) (list []store.Inventory) {
+	for _, class := range slices.Sorted(maps.Keys(memory)) {
+		i := store.Inventory{Class: class, Total: memory[class], MaxUnit: memory[class]}
+		if r.reserves(p) {
+			i.Reserved = i.Total
+		}
+		list = append(list, i)
+	}
+	return list
+}
+
+// reserves reports whether all of a deployable is reserved, since its device is disabled. Upstream reserves it once, and not where
+// it reports a device.
+func (r Rules) reserves(p Part) bool {
+	return p.Device.Status == store.StatusMaintaining && (!r.Quirks || r.Layout == store.LayoutFlat)
+}
+
+// traits are those of a deployable.
+func (r Rules) traits(p Part) []string {
+	return r.withOwner(r.withProgrammable(p.Device, p.Deployable, p.Spec.Traits))
+}
+
+// Differs reports whether the providers of a part are to be otherwise than before.
+func (r Rules) Differs(before, after Part) bool {
+	contents := func(p Part) []store.Contents {
+		var list []store.Contents
+		for _, own := range r.desired([]Part{p}) {
+			list = append(list, own.want)
+		}
+		return list
+	}
+	return !slices.EqualFunc(contents(before), contents(after), func(a, b store.Contents) bool {
+		return same(a.Inventories, b.Inventories) && same(a.Traits, b.Traits)
+	})
+}
+
+// Has reports whether a part has an inventory of a class.
+func (p Part) Has(class string) bool {
+	_, memory := p.Spec.Resources[class]
+	return memory || p.Spec.Class == class
+}
+
+// providers are the UUIDs of the providers that a part has something of.
+func (r Rules) providers(p Part) (list []string) {
+	for _, own := range r.desired([]Part{p}) {
+		list = append(list, own.UUID)
+	}
+	return list
+}
+
+// withOwner adds OWNER_CYBORG where it can be reported. Upstream leaves that to its drivers; two add it.
+func (r Rules) withOwner(reported []string) []string {
+	if r.Quirks || r.StandardTraits == StandardTraitsCreated || r.Layout == store.LayoutFlat || slices.Contains(reported, driver.TraitOwnerCyborg) {
+		return reported
+	}
+	return append([]string{driver.TraitOwnerCyborg}, reported...)
+}
+
+// withProgrammable adds CUSTOM_PROGRAMMABLE, which every region has in the Rocky specification that
+// is not pre-programmed.
+func (r Rules) withProgrammable(device store.Device, d store.Deployable, reported []string) []string {
+	if r.Layout != store.LayoutNested || device.Type != driver.TypeFPGA || d.Preprogrammed || slices.Contains(reported, driver.TraitProgrammable) {
+		return reported
+	}
+	return append(slices.Clone(reported), driver.TraitProgrammable)
+}
+
+// Nests reports whether a device gets a provider of its own, above those of its regions. An FPGA of
+// one deployable without a type of region has no partial reconfiguration, and is its own region.
+func (r Rules) Nests(d driver.Device) bool {
+	if r.Layout != store.LayoutNested || d.Type != driver.TypeFPGA {
+		return false
+	}
+	return len(d.Deployables) > 1 || len(d.Deployables) == 1 && slices.ContainsFunc(d.Deployables[0].Traits, driver.IsRegionTrait)
+}
+
+// PlaceMemory moves the memory that the regions of a device share to the only region, or on a flat
+// host to the first, unless the device has a provider of its own. It is left out, with an error, for
+// several regions without a provider above them.
+func (r Rules) PlaceMemory(d driver.Device) (driver.Device, error) {
+	if len(d.Resources) == 0 || r.Nests(d) {
+		return d, nil
+	}
+	shared := d.Resources
+	d.Resources = nil
+	if len(d.Deployables) == 0 {
+		return d, nil
+	}
+	if len(d.Deployables) > 1 && r.Layout != store.LayoutFlat {
+		return d, fmt.Errorf("the %d providers of the device cannot share memory; placement_mode %q gives an FPGA one of its own",
+			len(d.Deployables), store.LayoutNested)
+	}
+	d.Deployables = slices.Clone(d.Deployables)
+	first := &d.Deployables[0]
+	memory := maps.Clone(shared)
+	for class, mib := range first.Resources {
+		memory[class] += mib
+	}
+	first.Resources = memory
+	return d, nil
+}
+
+// deviceProviderName is the name of the provider of a device with regions: of an FPGA, also if its driver calls it something
+// else by now and the regions cannot move yet.
+func deviceProviderName(d store.Device) string {
+	return d.Host + "_" + driver.TypeFPGA + "_" + d.ControlPath.Reported().Address().String()
+}
