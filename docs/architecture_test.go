@@ -15,7 +15,7 @@ import (
 // Each file and package that the page names is there.
 func TestTheArchitecturePageNamesExistingFiles(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("dev/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestTheArchitecturePageNamesExistingFiles(t *testing.T) {
 // Each operation of a route is declared and listed in the files that the page names for its service.
 func TestTheArchitecturePageNamesTheListsOfRoutes(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("dev/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 // TestEveryTestNamedInTheBehaviourPageExists keeps its proofs true.
 func TestEveryTestNamedInTheBehaviourPageExists(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("cyborg-behaviour.md")
+	data, err := os.ReadFile("dev/cyborg-behaviour.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,12 +52,13 @@ func before(t *testing.T, page, dir string) string {
 }
 
 // clientPrograms are what needs the build tag clients.
-var clientPrograms = regexp.MustCompile(`(?m)^\s*(?:\w+=\S*\s+)*(openstack|python3|terraform|pip) `)
+var clientPrograms = regexp.MustCompile(`(?m)(?:^\s*(?:\w+=\S*\s+)*|\$\()(openstack|python3|terraform|pip) `)
 
 func TestCommandsOfOtherProgramsAreKnown(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
 		"openstack server list\n": true, "cysim check\n  OS_CLOUD=sim A=b openstack server list\n": true, "cysim check --cloud openstack\n": false,
+		"provider=$(openstack resource provider list)\n": true,
 	} {
 		if got := clientPrograms.MatchString(line); got != want {
 			t.Errorf("%q: %t", line, got)

@@ -109,7 +109,7 @@ func TestTheLicensesOfAllModulesAreListed(t *testing.T) {
 		}
 		want += fmt.Sprintf("| `%s` | %s | %s |\n", path, license, strings.Join(in, ", "))
 	}
-	const page, begin, end = "licenses.md", "<!-- modules: generated -->\n", "<!-- end of modules -->"
+	const page, begin, end = "dev/licenses.md", "<!-- modules: generated -->\n", "<!-- end of modules -->"
 	data, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

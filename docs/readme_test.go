@@ -66,7 +66,7 @@ func TestTheREADMEIsShort(t *testing.T) {
 
 func TestThePageOfThePackagesNamesThoseThatExist(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("architecture.md")
+	data, err := os.ReadFile("dev/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func pairs(t *testing.T, file, pattern string) []string {
 func TestUnrecognizedInputOfClientsIsListed(t *testing.T) {
 	t.Parallel()
 	tested := pairs(t, "../cmd/cysim/clients_unrecognized_test.go", `"([a-z_.]+) ((?:body|query) [^"]+)":\s+true`)
-	listed := pairs(t, "record.md", "(?m)^\\| `([a-z_.]+)` \\| `([^`]+)` \\|")
+	listed := pairs(t, "dev/record.md", "(?m)^\\| `([a-z_.]+)` \\| `([^`]+)` \\|")
 	if diff := cmp.Diff(tested, listed); diff != "" || len(listed) == 0 {
 		t.Errorf("record.md (-tested +listed):\n%s", diff)
 	}

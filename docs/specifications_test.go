@@ -102,7 +102,7 @@ func TestTheSpecificationsPageNamesWhatExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	var identifiers, tests, files, commands int
-	for _, code := range codeIn(t, "specifications.md") {
+	for _, code := range codeIn(t, "dev/specifications.md") {
 		switch name, flag, isCommand := strings.Cut(code, " --"); {
 		case identifier.MatchString(code):
 			identifiers++
@@ -134,7 +134,7 @@ func TestTheSpecificationsPageNamesWhatExists(t *testing.T) {
 // Each row of the page has all its cells, and a test.
 func TestEveryRowOfTheSpecificationsPageIsComplete(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("specifications.md")
+	data, err := os.ReadFile("dev/specifications.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestTheTestingPageQuotesATest(t *testing.T) {
 	if !found {
 		t.Fatal("there is no test to quote")
 	}
-	if diff := cmp.Diff("func "+want, snippets(t, "testing.md", "go")[0]); diff != "" {
+	if diff := cmp.Diff("func "+want, snippets(t, "dev/testing.md", "go")[0]); diff != "" {
 		t.Errorf("the page (-test +page):\n%s", diff)
 	}
 }

@@ -107,7 +107,7 @@ type Config struct {
 	Release Release `json:"release,omitempty"`
 	// UpstreamQuirks restores the defects of upstream, such as the status 500 for bad input,
 	// profiles that make no request, an ARQ that stays BindStarted, and events that all name the
-	// first instance of their PATCH. docs/cyborg-behaviour.md lists all of them.
+	// first instance of their PATCH. docs/dev/cyborg-behaviour.md lists all of them.
 	UpstreamQuirks bool `json:"upstream_quirks,omitempty"`
 	// AsyncBind answers every PATCH at once and ends its binds in the background, whatever the
 	// type of the handle. Upstream does so for FPGAs that are to be programmed, its

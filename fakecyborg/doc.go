@@ -10,7 +10,7 @@
 //
 // By default the defects of upstream are fixed: bad input is answered 400, 404 or 409 instead of 500, a
 // profile that could never be used is refused, and a bind that fails leaves nothing behind.
-// Config.UpstreamQuirks restores them, so that a client can be tested with them; docs/cyborg-behaviour.md
+// Config.UpstreamQuirks restores them, so that a client can be tested with them; docs/dev/cyborg-behaviour.md
 // lists them. One is kept deliberately: a PATCH that fails halfway keeps the requests it has bound, and sends
 // no event, because Nova gets the error. Config.Release selects the API of 2026.2, of the development after it, or of Zed.
 //

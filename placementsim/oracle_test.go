@@ -16,7 +16,7 @@ import (
 //
 //	go test -tags oracle -run RealPlacement ./placementsim -oracle.n 5000
 //
-// A Placement of a later Debian is asked in a chroot (-oracle.chroot): docs/suites.md.
+// A Placement of a later Debian is asked in a chroot (-oracle.chroot): docs/dev/suites.md.
 //
 // Requests are random, and decided by -oracle.seed: world number w of a seed
 // is always the same, and -oracle.world w begins with it.

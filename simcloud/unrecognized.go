@@ -29,7 +29,7 @@ var listIndex = regexp.MustCompile(`\[\d+\]`)
 
 // Unrecognized lists, sorted, the query keys and members of bodies in the record
 // ([Cloud.Requests]) that the simulated services do not read. They read what the real
-// services read, with the exceptions in docs/record.md. The real services ignore most of
+// services read, with the exceptions in docs/dev/record.md. The real services ignore most of
 // these without an error, so a misspelt name goes unnoticed.
 func (c *Cloud) Unrecognized() []Unrecognized {
 	found := make(map[Unrecognized]*Unrecognized)

@@ -13,7 +13,7 @@ import (
 )
 
 // ignored is the unrecognized input of OpenStack's own clients, which the real services do
-// not read either; docs/record.md lists the same.
+// not read either; docs/dev/record.md lists the same.
 func ignored() map[string]bool {
 	return map[string]bool{
 		"accelerator.arq.create body device_profile_group_id": true, // upstream reads device_profile_name only

@@ -19,7 +19,7 @@ import (
 )
 
 // These tests run the acceptance suite of gophercloud, unmodified, from the module that go.mod
-// names, against a cysim in a process of its own. docs/suites.md has the counts.
+// names, against a cysim in a process of its own. docs/dev/suites.md has the counts.
 
 // suiteTest is a line of testdata/suites/gophercloud.txt.
 type suiteTest struct {
@@ -178,14 +178,14 @@ func (c cloud) addImage(t *testing.T) {
 	}
 }
 
-// checkCount fails the test unless docs/suites.md has a line.
+// checkCount fails the test unless docs/dev/suites.md has a line.
 func checkCount(t *testing.T, line string) {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/suites.md")
+	data, err := os.ReadFile("../../docs/dev/suites.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(data), line) {
-		t.Errorf("docs/suites.md lacks %s", line)
+		t.Errorf("docs/dev/suites.md lacks %s", line)
 	}
 }

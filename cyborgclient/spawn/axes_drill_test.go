@@ -446,7 +446,7 @@ func (y *tally) empty() (list []string) {
 
 const axesHeader = "| axis | value | combinations | runs | faults |\n|---|---|---|---|---|\n"
 
-// table is the table of docs/testing.md.
+// table is the table of docs/dev/testing.md.
 func (y *tally) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d combinations, %d runs, %d faults. %d binds or unbinds of an ARQ were sent while another one of it was under way:\n\n%s",

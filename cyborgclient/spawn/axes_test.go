@@ -265,10 +265,10 @@ func TestTheAxesAreConsistent(t *testing.T) {
 	}
 }
 
-// docs/testing.md has a row for each value, with runs and faults.
+// docs/dev/testing.md has a row for each value, with runs and faults.
 func TestTheTestingPageHasEachValue(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/testing.md")
+	page, err := os.ReadFile("../../docs/dev/testing.md")
 	settled(t, err)
 	_, rows, _ := strings.Cut(string(page), axesHeader)
 	rows, _, _ = strings.Cut(rows, "\n\n")
@@ -286,6 +286,6 @@ func TestTheTestingPageHasEachValue(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows of docs/testing.md (-want +got): run the stage drill and copy .ci/out/axes.md\n%s", diff)
+		t.Errorf("rows of docs/dev/testing.md (-want +got): run the stage drill and copy .ci/out/axes.md\n%s", diff)
 	}
 }

@@ -8,5 +8,5 @@
 //   - an error names what remains, and what it names as certain exists;
 //   - [simcloud.Cloud.Leaks], GET /_sim/leaks and cysim check find what the judge finds.
 //
-// A seed makes the scripts, and one that fails is shown without all that it does not need. docs/testing.md has the commands.
+// A seed makes the scripts, and one that fails is shown without all that it does not need. docs/dev/testing.md has the commands.
 package cloudmodel

@@ -33,7 +33,7 @@ type measured struct {
 	repeats int // of each request
 }
 
-// TestBesideTheRealServices writes the table of docs/performance.md: candidates, claims and cycles of ARQs, of the real
+// TestBesideTheRealServices writes the table of docs/dev/performance.md: candidates, claims and cycles of ARQs, of the real
 // services and of cysim, with the same requests in the same world.
 func TestBesideTheRealServices(t *testing.T) {
 	hosts := besideHosts

@@ -54,7 +54,7 @@ type Table struct {
 	Classes []Class
 }
 
-// Tables are all tables, in the order of docs/differential.md.
+// Tables are all tables, in the order of docs/dev/differential.md.
 func Tables() []Table { return []Table{Placement(), Cyborg(), CyborgQuirks(), Keystone()} }
 
 // Judge assigns differences to the classes of a table and counts them.

@@ -53,7 +53,7 @@ func ReadReports(directory string) ([]Report, error) {
 	return reports, nil
 }
 
-// Lists are the sections of docs/differential.md that list the known differences, with the counts of a run. What was not
+// Lists are the sections of docs/dev/differential.md that list the known differences, with the counts of a run. What was not
 // counted has a dash.
 func Lists(reports []Report) string {
 	of := make(map[string]Report)

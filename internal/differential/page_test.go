@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	page      = "../../docs/differential.md"
+	page      = "../../docs/dev/differential.md"
 	listBegin = "<!-- known differences, made by the stage differential -->\n"
 	listEnd   = "\n<!-- end of known differences -->"
 )

@@ -45,7 +45,7 @@ func Placement() Table {
 			{Request: `^PUT /resource(_|%5F)providers/[^ ]*/inventories`, Part: `^text$`, Real: `^400 .*(Invalid inventory for '\w+'|No such resource class \w+)`, Ours: `^400 .*(Invalid inventory for '\w+'|No such resource class \w+)`},
 		}},
 		{"malformed inventories of a malformed class", "The real service does not check them, and fails. Ours answers 400.", []Pattern{{Part: `^status$`, Real: `^500`, Ours: `^400`, Mark: MarkMalformed}}},
-		{"amounts of a class that two groups share", "The real service adds up the amounts of the group without suffix and of a suffixed one wrongly. [placement-api.md](placement-api.md) has the defect.", []Pattern{
+		{"amounts of a class that two groups share", "The real service adds up the amounts of the group without suffix and of a suffixed one wrongly. [placement-api.md](../placement-api.md) has the defect.", []Pattern{
 			{Part: `^(` + PartAmounts + `|` + PartMoreCandidates + `)$`, Mark: MarkSharedClass},
 			{Part: `^body \.provider_summaries\.[0-9a-f-]+$`, Real: `^absent$`, Mark: MarkSharedClass},
 		}},

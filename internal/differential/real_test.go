@@ -20,7 +20,7 @@ import (
 //
 //	go test -tags differential ./internal/differential -differential.chroot DIR
 //
-// The stage differential of .ci/run makes the chroot. docs/testing.md has more.
+// The stage differential of .ci/run makes the chroot. docs/dev/testing.md has more.
 var run = differential.Flags()
 
 // stateDirectory makes a directory in the chroot, and returns its path here and there.
