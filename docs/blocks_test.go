@@ -95,10 +95,10 @@ func (b block) typed() string {
 	return ""
 }
 
-var notRun = regexp.MustCompile(`Not run by [^:.]+: \S[^\n]*`)
+var notRun = regexp.MustCompile(`(?m)^<!-- (Not run by [^:.]+: \S.*) -->\z`)
 
-// note says why no test runs the block, in the paragraph before it.
-func (b block) note() string { return notRun.FindString(b.before) }
+// note says why no test runs the block, in a comment on the line before it, which a reader of the page does not see.
+func (b block) note() string { return firstMatch(notRun, b.before) }
 
 // pages are all pages of the repository.
 func pages(t *testing.T) []string {

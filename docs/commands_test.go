@@ -160,7 +160,7 @@ func elsewhere(b block) string {
 	return ""
 }
 
-// What a page says is run, or the paragraph before it says that it is not, and why.
+// What a page says is run, or a comment before it says that it is not, and why.
 func TestEveryCommandOfThePagesRunsOrSaysThatItDoesNot(t *testing.T) {
 	t.Parallel()
 	languages := strings.Fields("go json yaml ini text mermaid python terraform sh console")
@@ -175,7 +175,7 @@ func TestEveryCommandOfThePagesRunsOrSaysThatItDoesNot(t *testing.T) {
 			case !slices.Contains(languages, b.language):
 				t.Errorf("%s:%d: the block is in no known language: %q", page, b.line, b.language)
 			case isCommand && !isRun && b.note() == "":
-				t.Errorf("%s:%d: no test runs these commands; the paragraph before them has to say: Not run by CI: ...", page, b.line)
+				t.Errorf("%s:%d: no test runs these commands; the line before them has to be: <!-- Not run by CI: ... -->", page, b.line)
 			case b.note() != "" && (!isCommand || elsewhere(b) != ""):
 				t.Errorf("%s:%d: this block has nothing to run, or is run", page, b.line)
 			}
@@ -183,6 +183,9 @@ func TestEveryCommandOfThePagesRunsOrSaysThatItDoesNot(t *testing.T) {
 		data, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if visible := regexp.MustCompile(`(?m)^(?:[^<\n].*)?Not run by .*`).FindString(coded.ReplaceAllString(fenced.ReplaceAllString(string(data), ""), "")); visible != "" {
+			t.Errorf("%s: a reader sees %q; put it into a comment", page, visible)
 		}
 		if indented := regexp.MustCompile(`\n\n    \S.*`).FindString(fenced.ReplaceAllString(string(data), "")); indented != "" {
 			t.Errorf("%s: an indented block, which no test finds:%s", page, indented)
