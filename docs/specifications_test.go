@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -97,7 +98,7 @@ func TestTheSpecificationsPageNamesWhatExists(t *testing.T) {
 	testName := regexp.MustCompile(`^(Test|Example)\w*$`)
 	file := regexp.MustCompile(`^(?:cmd|driver|examples|fakecyborg|internal|simcloud|cyborgclient)/[a-z/_.]+$`)
 	declared, sources := exportedIdentifiers(t), testSources(t)
-	cli, err := os.ReadFile("cli.md")
+	bin, err := buildCysim()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +122,10 @@ func TestTheSpecificationsPageNamesWhatExists(t *testing.T) {
 			}
 		case strings.HasPrefix(code, "cysim "):
 			commands++
-			if !strings.Contains(string(cli), "## "+name+"\n") || isCommand && !strings.Contains(string(cli), "--"+strings.Fields(flag)[0]) {
-				t.Errorf("there is no command %s", code)
+			arguments := append([]string{"help"}, strings.Fields(name)[1:]...)
+			help, err := exec.CommandContext(t.Context(), filepath.Join(bin, "cysim"), arguments...).CombinedOutput()
+			if err != nil || isCommand && !strings.Contains(string(help), "--"+strings.Fields(flag)[0]) {
+				t.Errorf("there is no command %s: %v", code, err)
 			}
 		}
 	}

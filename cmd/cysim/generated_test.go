@@ -100,49 +100,39 @@ func TestTheCommandPageIsGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var serve *kong.Node
 	var text strings.Builder
+	text.WriteString("| command | what it does |\n|---|---|\n")
 	for _, command := range parser.Model.Leaves(true) {
-		writeCommand(&text, command)
+		name := command.Path()
+		for _, argument := range command.Positional {
+			name += " " + argument.Summary()
+		}
+		fmt.Fprintf(&text, "| `cysim %s` | %s |\n", name, cell(command.Help))
+		if command.Path() == "serve" {
+			serve = command
+		}
 	}
+	writeFlags(&text, serve)
 	compareGenerated(t, "cli.md", text.String())
 }
 
-func writeCommand(text *strings.Builder, command *kong.Node) {
-	summary := "cysim " + strings.TrimSuffix(command.Summary(), " [flags]")
-	fmt.Fprintf(text, "## cysim %s\n\n%s\n\n", command.Path(), command.Help)
-	for node := command; node != nil; node = node.Parent {
-		if node.Detail != "" && node.Type == kong.CommandNode {
-			fmt.Fprintf(text, "%s\n\n", node.Detail)
-		}
-	}
-	fmt.Fprintf(text, "```text\n%s\n```\n\n", summary)
-	if len(command.Positional) > 0 {
-		text.WriteString("| argument | |\n|---|---|\n")
-		for _, argument := range command.Positional {
-			fmt.Fprintf(text, "| `%s` | %s |\n", argument.Summary(), cell(argument.Help))
-		}
-		text.WriteString("\n")
-	}
+// writeFlags lists the flags of a command by their headings. cysim help describes them.
+func writeFlags(text *strings.Builder, command *kong.Node) {
+	fmt.Fprintf(text, "\n## Flags of cysim %s\n\n| group | flags |\n|---|---|\n", command.Path())
 	title := ""
 	for i, flag := range ownFlags(command) {
-		group := ""
-		if flag.Group != nil {
-			group = flag.Group.Title
+		if i == 0 || flag.Group.Title != title {
+			if i > 0 {
+				text.WriteString(" |\n")
+			}
+			title = flag.Group.Title
+			fmt.Fprintf(text, "| %s | `--%s`", strings.TrimSuffix(title, ":"), flag.Name)
+			continue
 		}
-		if i == 0 || group != title {
-			title = group
-			fmt.Fprintf(text, "\n| %s | |\n|---|---|\n", strings.TrimSuffix(group+" flags", ": flags"))
-		}
-		name := "--" + flag.Name
-		if flag.Short != 0 {
-			name = "-" + string(flag.Short) + ", " + name
-		}
-		if !flag.IsBool() {
-			name += "=" + flag.FormatPlaceHolder()
-		}
-		fmt.Fprintf(text, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), cell(flag.Help))
+		fmt.Fprintf(text, ", `--%s`", flag.Name)
 	}
-	text.WriteString("\n")
+	text.WriteString(" |\n")
 }
 
 // ownFlags are the flags of a command, with those of one heading together.

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -247,36 +248,37 @@ func generated(t *testing.T) (*generator, []byte) {
 	return g, append(data, '\n')
 }
 
-// page is the part of docs/model.md that is generated: a table for each type.
+// page is the part of docs/model.md that is generated: the fields of a model, and those of the objects in it, which
+// the schema describes.
 func (g *generator) page() string {
 	var text strings.Builder
-	for _, name := range g.order {
-		def := g.defs[name]
-		fmt.Fprintf(&text, "### %s\n\n%s\n\n| field | value | description |\n|---|---|---|\n", name, def["description"])
-		properties := def["properties"].(map[string]any)
-		for _, key := range slices.Sorted(func(yield func(string) bool) {
-			for key := range properties {
-				if !yield(key) {
-					return
-				}
-			}
-		}) {
-			property := properties[key].(map[string]any)
-			fmt.Fprintf(&text, "| `%s` | %s | %s |\n", key, kind(property), strings.ReplaceAll(property["description"].(string), "|", `\|`))
-		}
-		text.WriteString("\n")
+	text.WriteString("| field | value | description |\n|---|---|---|\n")
+	properties := g.defs[g.order[0]]["properties"].(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		property := properties[key].(map[string]any)
+		fmt.Fprintf(&text, "| `%s` | %s | %s |\n", key, kind(property), sentence(property["description"].(string)))
+	}
+	text.WriteString("\n## Objects\n\n| object | fields |\n|---|---|\n")
+	for _, name := range g.order[1:] {
+		fields := slices.Sorted(maps.Keys(g.defs[name]["properties"].(map[string]any)))
+		fmt.Fprintf(&text, "| `%s` | `%s` |\n", name, strings.Join(fields, "`, `"))
 	}
 	return text.String()
 }
 
-// kind names the values of a property, with a link to the table of an object.
+// sentence is the first sentence of a text, for a cell of a table.
+func sentence(text string) string {
+	first, _, _ := strings.Cut(text, ". ")
+	return strings.ReplaceAll(strings.TrimSuffix(first, ".")+".", "|", `\|`)
+}
+
+// kind names the values of a property.
 func kind(property map[string]any) string {
 	if list, ok := property["allOf"].([]any); ok {
 		return kind(list[0].(map[string]any))
 	}
 	if ref, ok := property["$ref"].(string); ok {
-		name := strings.TrimPrefix(ref, "#/$defs/")
-		return fmt.Sprintf("[%s](#%s)", name, strings.ToLower(strings.ReplaceAll(name, ".", "")))
+		return "`" + strings.TrimPrefix(ref, "#/$defs/") + "`"
 	}
 	if values, ok := property["enum"].([]string); ok {
 		return "`" + strings.Join(values[1:], "`, `") + "`"
