@@ -8,7 +8,7 @@
 # Fails when fewer steps agree than the committed floor of a release, which only
 # ever rises. A release that was not recorded has to answer each step as one of
 # the two that were, or as .ci/recorded-between says. A run of 2026.2 without the defects has to differ in exactly the
-# steps that docs/cyborg-api.md lists.
+# steps that docs/dev/cyborg-api.md lists.
 set -euo pipefail
 cysim=$1 recordings=$2 out=$3
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -131,9 +131,9 @@ start "$world" --upstream-quirks=false
 play recorded-default cyborg-master.json >/dev/null
 grep -E '^[^|]* \| status ' "$out/recorded-default.txt" |
   sed -E 's/^(.*) \| status ([0-9]+) vs ([0-9]+):.*/\1|\2|\3/' | sort >"$out/recorded-differs.txt"
-sed -nE 's/^\| ([^|]*) \| ([0-9]{3}) \| ([0-9]{3}) \| .* \|$/\1|\2|\3/p' "$here/../docs/cyborg-api.md" | sort >"$out/recorded-documented.txt"
+sed -nE 's/^\| ([^|]*) \| ([0-9]{3}) \| ([0-9]{3}) \| .* \|$/\1|\2|\3/p' "$here/../docs/dev/cyborg-api.md" | sort >"$out/recorded-documented.txt"
 if ! diff "$out/recorded-documented.txt" "$out/recorded-differs.txt"; then
-  echo "docs/cyborg-api.md (<) and the default (>) differ about where the default differs"
+  echo "docs/dev/cyborg-api.md (<) and the default (>) differ about where the default differs"
   exit 1
 fi
 if grep -q ' | keys ' "$out/recorded-default.txt"; then

@@ -27,7 +27,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// recipe is a section of ci.md: what its YAML gives to the container and to the job.
+// recipe is a section of install.md: what its YAML gives to the container and to the job.
 type recipe struct {
 	container map[string]string // the environment
 	job       map[string]string // the environment
@@ -35,11 +35,11 @@ type recipe struct {
 	scripts   []string          // of the job, the leak check last
 }
 
-// recipeIn returns the YAML of a section of ci.md, each of its documents in T without unknown keys.
+// recipeIn returns the YAML of a section of install.md, each of its documents in T without unknown keys.
 func recipeIn[T any](t *testing.T, section string) []T {
 	t.Helper()
 	var list []T
-	for _, b := range blocksOf(t, "ci.md") {
+	for _, b := range blocksOf(t, "install.md") {
 		if b.section != section || b.language != "yaml" {
 			continue
 		}
@@ -52,12 +52,12 @@ func recipeIn[T any](t *testing.T, section string) []T {
 				return list
 			}
 			if err != nil {
-				t.Fatalf("ci.md: %s: %v", section, err)
+				t.Fatalf("install.md: %s: %v", section, err)
 			}
 			list = append(list, document)
 		}
 	}
-	t.Fatalf("ci.md has no YAML for %s", section)
+	t.Fatalf("install.md has no YAML for %s", section)
 	return nil
 }
 
@@ -174,7 +174,7 @@ func kubernetes(t *testing.T) recipe {
 		r.container[variable.Name] = variable.Value + objects["Secret"].StringData[from.Key]
 	}
 	r.scripts = []string{"docker exec cysim " + strings.Join(c.ReadinessProbe.Exec.Command, " ")}
-	commands := snippets(t, "ci.md", "sh")
+	commands := snippets(t, "install.md", "sh")
 	for line := range strings.Lines(commands[len(commands)-1]) {
 		if check, found := strings.CutPrefix(line, "kubectl exec deployment/cysim -- "); found {
 			r.scripts = append(r.scripts, "docker exec cysim "+check)

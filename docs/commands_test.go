@@ -18,8 +18,8 @@ import (
 
 // commandPages are the pages whose commands all run as they stand, from the first block to the last in one shell.
 func commandPages() []string {
-	return []string{"cli.md", "control-api.md", "status-page.md", "model.md", "explain.md", "clients.md", "placement-api.md", "security.md",
-		"operators.md", "requests.md", "state.md", "import.md", "pytest.md"}
+	return []string{"cli.md", "control-api.md", "model.md", "clients.md", "placement-api.md", "security.md",
+		"operators.md", "requests.md", "state.md"}
 }
 
 // before is what a page takes for granted: the reader's cloud and files.
@@ -27,17 +27,17 @@ func before(t *testing.T, page, dir string) string {
 	t.Helper()
 	const cloud = "eval \"$(cysim serve --daemon --clouds-yaml clouds.yaml)\"\nREADER_PID=$CYSIM_PID\nexport OS_CLOUD=sim\n"
 	switch page {
-	case "clients.md": // a shell that was set up for another cloud
-		return "export OS_CLOUD=elsewhere OS_AUTH_TYPE=v3token OS_TOKEN=0 OS_USERNAME=me OS_PASSWORD=mine OS_PROJECT_ID=1 OS_ACCELERATOR_ENDPOINT_OVERRIDE=http://127.0.0.1:1\n"
-	case "import.md":
-		return cloud + "sed -i 's/^  sim:/  mycloud:/' clouds.yaml\n"
-	case "pytest.md": // with the plugin installed
+	case "clients.md": // a shell that was set up for another cloud, with the plugin for pytest installed
+		shell := "export OS_CLOUD=elsewhere OS_AUTH_TYPE=v3token OS_TOKEN=0 OS_USERNAME=me OS_PASSWORD=mine OS_PROJECT_ID=1 OS_ACCELERATOR_ENDPOINT_OVERRIDE=http://127.0.0.1:1\n"
+		if !withClients {
+			return shell
+		}
 		if err := os.CopyFS(filepath.Join(dir, "python"), os.DirFS("../python")); err != nil {
 			t.Fatal(err)
 		}
-		if withClients {
-			return "(cd python && python3 -W ignore -c 'import setuptools; setuptools.setup()' -q egg_info)\nexport PYTHONPATH=$PWD/python\n"
-		}
+		return shell + "(cd python && python3 -W ignore -c 'import setuptools; setuptools.setup()' -q egg_info)\nexport PYTHONPATH=$PWD/python\n"
+	case "state.md": // with the real cloud that is imported
+		return cloud + "sed -i 's/^  sim:/  mycloud:/' clouds.yaml\n"
 	case "operators.md":
 		sys := drivertest.Unpack(t, "../driver/sysfs/testdata/nvidia-p100.tar.gz")
 		if err := os.Mkdir(filepath.Join(dir, "captured"), 0o700); err != nil {
@@ -137,7 +137,7 @@ func TestTheCommandsOfThePagesRun(t *testing.T) {
 				t.Errorf("%v\n%s\noutput:\n%s", err, script, tail(out.String()))
 			}
 			for _, b := range blocksOf(t, page) {
-				if page == "pytest.md" && withClients && b.language == "text" && !strings.Contains(out.String(), b.text) {
+				if page == "clients.md" && withClients && b.language == "text" && !strings.Contains(out.String(), b.text) {
 					t.Errorf("%s:%d: the commands did not print this block:\n%s", page, b.line, tail(out.String()))
 				}
 			}
@@ -152,7 +152,7 @@ func elsewhere(b block) string {
 		return "../cmd/cysim/cyborg_oracle_test.go"
 	case b.page == "../README.md" && b.text == "go test ./...\n":
 		return "../.ci/run"
-	case b.page == "../README.md", b.page == "first-agent.md", b.page == "drill-your-agent.md", b.page == "operators.md" && b.section == "From a machine to a flavor":
+	case b.page == "../README.md", b.page == "first-agent.md", b.page == "test-your-agent.md", b.page == "operators.md" && b.section == "From a machine to a flavor":
 		return "stranger_test.go"
 	case b.page == "operators.md" && strings.Contains(b.text, "openstack flavor "):
 		return "operators_test.go" // the stand-in for Nova makes no flavors

@@ -50,7 +50,7 @@ func TestTheFaultsPageListsAllWork(t *testing.T) {
 	t.Errorf("the table of work (-page +cloud):\n%s", cmp.Diff(have, want))
 }
 
-// TestTheFaultsPageExplainsEveryAction and names tests that exist.
+// TestTheFaultsPageExplainsEveryAction; the tests of the faults, which the page of the tests names, exist.
 func TestTheFaultsPageExplainsEveryAction(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("faults.md")
@@ -63,7 +63,7 @@ func TestTheFaultsPageExplainsEveryAction(t *testing.T) {
 		}
 	}
 	sources := testSources(t)
-	for _, code := range codeIn(t, "faults.md") {
+	for _, code := range codeIn(t, "dev/testing.md") {
 		if strings.HasPrefix(code, "Test") && !strings.Contains(sources, "func "+code+"(t *testing.T)") {
 			t.Errorf("there is no test %s", code)
 		}

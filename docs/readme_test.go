@@ -2,6 +2,8 @@ package docs_test
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,7 +17,7 @@ func TestREADMESnippetsStandInTheExamples(t *testing.T) {
 	var sources strings.Builder
 	for _, file := range []string{
 		"../examples/agent/main.go", "../examples/fixture/fixture_test.go", "../examples/agent/drill_test.go", "../examples/agent/own_test.go",
-		"../placementsim/example_mock_test.go", "../placementsim/run_test.go",
+		"../placementsim/example_mock_test.go", "../placementsim/run_test.go", "../simcloud/example_synctest_test.go",
 	} {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -23,7 +25,7 @@ func TestREADMESnippetsStandInTheExamples(t *testing.T) {
 		}
 		sources.Write(data)
 	}
-	for _, page := range []string{"../README.md", "first-agent.md", "test-your-agent.md", "drill-your-agent.md"} {
+	for _, page := range []string{"../README.md", "first-agent.md", "test-your-agent.md"} {
 		for _, snippet := range snippets(t, page, "go") {
 			if !strings.Contains(sources.String(), snippet) {
 				t.Errorf("no example contains this snippet of %s:\n%s", page, snippet)
@@ -51,7 +53,7 @@ func TestTheREADMEShowsTheLostReply(t *testing.T) {
 }
 
 // maxWords is how much a newcomer reads before the first link.
-const maxWords = 1200
+const maxWords = 900
 
 func TestTheREADMEIsShort(t *testing.T) {
 	t.Parallel()
@@ -61,6 +63,45 @@ func TestTheREADMEIsShort(t *testing.T) {
 	}
 	if words := len(strings.Fields(string(data))); words > maxWords {
 		t.Errorf("the README has %d words, more than %d", words, maxWords)
+	}
+}
+
+// The limits of what users find in this directory. Pages for developers are in dev.
+const (
+	maxPages     = 20
+	maxPageWords = 27_000
+	maxChanges   = 60 // lines
+)
+
+// hidden is what does not show names of ours to a reader: the blocks, and comments.
+var hidden = regexp.MustCompile(fenced.String() + "|<!--.*?-->")
+
+func TestThePagesOfUsersAreShort(t *testing.T) {
+	t.Parallel()
+	list, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := 0
+	for _, page := range list {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words += len(strings.Fields(string(data)))
+		if name := regexp.MustCompile(`\bTest[A-Z]\w+`).FindString(hidden.ReplaceAllString(string(data), "")); name != "" {
+			t.Errorf("%s names the test %s, which is for developers", page, name)
+		}
+	}
+	if len(list) > maxPages || words > maxPageWords {
+		t.Errorf("%d pages with %d words, more than %d or %d", len(list), words, maxPages, maxPageWords)
+	}
+	changes, err := os.ReadFile("../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(changes), "\n"); lines > maxChanges {
+		t.Errorf("the changelog has %d lines, more than %d", lines, maxChanges)
 	}
 }
 

@@ -37,7 +37,7 @@ func ways() []way {
 			"operator: from a machine to a flavor", [][2]string{install, {"operators.md", "From a machine to a flavor"}}, 2,
 			[]string{"What Cyborg's agent would offer", "host cn1: candidate", "stopped process"},
 		},
-		{"drill with a report", [][2]string{install, {"first-agent.md", "Copy it"}, {"first-agent.md", "A test of your own"}, {"drill-your-agent.md", ""}}, 2, []string{"0 failed"}},
+		{"drill with a report", [][2]string{install, {"first-agent.md", "Copy it"}, {"first-agent.md", "A test of your own"}, {"test-your-agent.md", "Drill it"}}, 2, []string{"0 failed"}},
 	}
 }
 

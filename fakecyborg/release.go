@@ -15,7 +15,7 @@ import (
 // release such as "14.0.0". [Releases] lists them.
 type Release string
 
-// The releases that have a name of their own; docs/cyborg-releases.md has the table of what all releases do.
+// The releases that have a name of their own; docs/dev/cyborg-api.md has the table of what all releases do.
 const (
 	// Release20262 is the default release, 17.0.0, with microversions 2.0 to 2.3.
 	Release20262 Release = "2026.2"

@@ -272,7 +272,7 @@ func TestTableOfReleases(t *testing.T) {
 			r.jsonschema, r.python, r.osTraits, len(standardTraits(r.osTraits)))
 	}
 	b.WriteString("\n" + endReleases)
-	checkGenerated(t, beginReleases, endReleases, b.String())
+	checkGenerated(t, "../docs/placement-api.md", beginReleases, endReleases, b.String())
 }
 
 // quoted are names in a cell of a table.

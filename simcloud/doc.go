@@ -22,7 +22,7 @@
 // Run works inside a testing/synctest bubble. The whole cloud then lives in virtual time,
 // and so do clients of gophercloud and go-retryablehttp that use its transport: tokens
 // expire, binds time out and retries pause without real waiting. A bubble ends only when
-// its goroutines have ended, so clients must be done when the test returns. docs/dev/testing.md
+// its goroutines have ended, so clients must be done when the test returns. docs/test-your-agent.md
 // has an example.
 //
 // Package drill runs a flow again and again, each time with a different fault, and checks

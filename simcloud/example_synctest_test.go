@@ -14,7 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// docs/dev/testing.md quotes this test.
+// docs/test-your-agent.md quotes this test.
 
 func TestAWholeCloudInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// TestThePicturesOfTheDocs makes the pictures of docs/status-page.md from a cloud in use: with GOCYBORG_UPDATE=1 those
+// TestThePicturesOfTheDocs makes the pictures of docs/control-api.md from a cloud in use: with GOCYBORG_UPDATE=1 those
 // in the docs, otherwise only to see that they can be made.
 func TestThePicturesOfTheDocs(t *testing.T) {
 	const failed = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"

@@ -16,34 +16,37 @@ import (
 	"github.com/gocyborg/gocyborg/driver/builtin"
 )
 
-// TestTheTablesOfDriversAreThoseOfTheDrivers keeps docs/drivers.md true. The tables are
+// TestTheTablesOfDriversAreThoseOfTheDrivers keeps docs/drivers.md and docs/dev/drivers.md true. The tables are
 // what the drivers claim, read and report on the machine of this package's tests.
 func TestTheTablesOfDriversAreThoseOfTheDrivers(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("..", "..", "docs", "drivers.md")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(text)
-	for name, table := range map[string]string{"drivers": driverTable(t), "files": fileTable(t), "options": optionTable(t)} {
-		begin, end := "<!-- "+name+": generated -->\n", "<!-- end of "+name+" -->"
-		before, rest, ok1 := strings.Cut(want, begin)
-		_, after, ok2 := strings.Cut(rest, end)
-		if !ok1 || !ok2 {
-			t.Fatalf("docs/drivers.md has no place for the table %s", name)
+	for file, tables := range map[string]map[string]string{
+		"drivers.md":     {"drivers": driverTable(t), "options": optionTable(t)},
+		"dev/drivers.md": {"files": fileTable(t)},
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", file))
+		if err != nil {
+			t.Fatal(err)
 		}
-		want = before + begin + table + end + after
-	}
-	if want == string(text) {
-		return
-	}
-	if os.Getenv("GOCYBORG_UPDATE") == "" {
-		t.Error("docs/drivers.md is not what the drivers do: GOCYBORG_UPDATE=1 go test ./driver/builtin writes it")
-		return
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
+		want := string(text)
+		for name, table := range tables {
+			begin, end := "<!-- "+name+": generated -->\n", "<!-- end of "+name+" -->"
+			before, rest, ok1 := strings.Cut(want, begin)
+			_, after, ok2 := strings.Cut(rest, end)
+			if !ok1 || !ok2 {
+				t.Fatalf("docs/%s has no place for the table %s", file, name)
+			}
+			want = before + begin + table + end + after
+		}
+		switch {
+		case want == string(text):
+		case os.Getenv("GOCYBORG_UPDATE") == "":
+			t.Errorf("docs/%s is not what the drivers do: GOCYBORG_UPDATE=1 go test ./driver/builtin writes it", file)
+		default:
+			if err := os.WriteFile(filepath.Join("..", "..", "docs", file), []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -14,7 +14,7 @@
 // Behaviour follows keystone/api/auth.py, keystone/auth/core.py, keystone/auth/schema.py,
 // keystone/application_credential/schema.py, keystone/api/users.py, keystone/api/discovery.py
 // and keystone/exception.py of Keystone 30 (2026.2), and what keystoneauth, openstacksdk and
-// gophercloud ask of them. docs/clients.md lists the differences.
+// gophercloud ask of them. docs/dev/keystone.md lists the differences.
 //
 //	identity := keystone.New(keystone.Config{Services: []keystone.CatalogEntry{
 //		{Type: "placement", Name: "placement", Path: "/placement"},

@@ -261,10 +261,19 @@ func (g *generator) page() string {
 	text.WriteString("\n## Objects\n\n| object | fields |\n|---|---|\n")
 	for _, name := range g.order[1:] {
 		fields := slices.Sorted(maps.Keys(g.defs[name]["properties"].(map[string]any)))
+		if strings.HasSuffix(name, ".Config") && slices.Contains(fields, "trait_shape") && name != "builtin.Config" {
+			fields = slices.DeleteFunc(fields, func(field string) bool { return slices.Contains(commonFields, field) })
+		}
+		if len(fields) == 0 {
+			continue
+		}
 		fmt.Fprintf(&text, "| `%s` | `%s` |\n", name, strings.Join(fields, "`, `"))
 	}
 	return text.String()
 }
+
+// commonFields are in the configuration of each driver; the page lists them once, for builtin.Config.
+var commonFields = strings.Fields("allowed_drivers extra_traits host local_memory mounts trait_shape")
 
 // sentence is the first sentence of a text, for a cell of a table.
 func sentence(text string) string {
