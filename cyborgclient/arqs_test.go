@@ -295,7 +295,7 @@ func TestDeleteOfOneMissingARQIsDoneAtOnce(t *testing.T) {
 }
 
 // An ingress without a backend answers 404, too; the ARQ stays.
-func TestDeleteARQsTakesOnlyCyborgsWordThatAnARQIsGone(t *testing.T) {
+func TestDeleteARQsTrustsOnlyCyborgs404(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		body string
@@ -353,7 +353,7 @@ func TestDeleteARQsSendsManyInBatches(t *testing.T) {
 	}
 }
 
-func TestDeleteARQsNamesAllWhenCyborgIsAway(t *testing.T) {
+func TestDeleteARQsNamesAllWhenCyborgIsUnavailable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := newClient(t, nil, cyborgclient.WithTransport(transportFunc(func(*http.Request) (*http.Response, error) {

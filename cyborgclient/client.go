@@ -21,29 +21,28 @@ const serviceType = "accelerator"
 // not usable; see New, NewFromCloud and NewWithEndpoint.
 type Client struct {
 	service  *gophercloud.ServiceClient
-	user     *gophercloud.ProviderClient // whose token the requests carry
+	user     *gophercloud.ProviderClient // the requests carry its token
 	settings settings
 	*server
 }
 
-// server is what the answers of a Cyborg tell about it, to all clients of the same one.
+// server holds properties of a Cyborg, learned from its answers. Clients of the same Cyborg share it.
 type server struct {
 	maxMinor atomic.Int32 // highest minor version of the server, plus one; 0: unknown
 	form     atomic.Int32 // the headerForm that the server read last
 }
 
-// New makes a Client from an authenticated provider. The endpoint is the one
-// of type "accelerator" in its catalog (public interface, any region, unless
-// WithEndpointOpts says otherwise); an endpoint without a version gets /v2
-// appended.
+// New makes a Client from an authenticated provider. The endpoint has the type "accelerator" in
+// its catalog (public interface, any region, unless WithEndpointOpts says otherwise); an endpoint
+// without a version gets /v2 appended.
 //
 // The given provider is not changed. Requests carry its current token; after a
 // 401 it reauthenticates, and the request is repeated once: Cyborg answers 401
 // before it does anything, so this holds for POST and PATCH too. RetryFunc and
 // RetryBackoffFunc of the given provider are not used, because they would retry
 // POST and PATCH too. The timeout of its HTTPClient bounds each call together
-// with its retries. A redirect to another scheme, host or port is not followed,
-// whatever the HTTPClient says.
+// with its retries. A redirect to another scheme, host or port is never followed, even if the
+// HTTPClient would.
 func New(provider *gophercloud.ProviderClient, opts ...Option) (*Client, error) {
 	if provider == nil {
 		return nil, fmt.Errorf("cyborgclient: new client: %w: no provider", ErrInvalid)
@@ -65,12 +64,11 @@ func New(provider *gophercloud.ProviderClient, opts ...Option) (*Client, error) 
 // NewFromCloud authenticates with the named cloud of clouds.yaml and makes a
 // Client for it. The file is searched for as openstackclient does:
 // OS_CLIENT_CONFIG_FILE, the working directory, the user's and the system's
-// configuration directory. So is secure.yaml, which is merged into it:
-// OS_CLIENT_SECURE_FILE, the directory of OS_CLIENT_CONFIG_FILE, where
-// openstackclient does not look, and the same directories. A file that a
-// variable names has to be there. An empty name means OS_CLOUD or, without it, the
-// cloud of OS_AUTH_URL, OS_USERNAME and so on. The token is renewed when it
-// expires. A login that Keystone refuses matches ErrUnauthorized.
+// configuration directory. secure.yaml is merged into it. It is searched for in
+// OS_CLIENT_SECURE_FILE, the directory of OS_CLIENT_CONFIG_FILE, which openstackclient does not
+// search, and the same directories. A file named by a variable must exist. An empty name means
+// OS_CLOUD or, without it, the cloud of OS_AUTH_URL, OS_USERNAME and so on. The token is renewed
+// when it expires. A login that Keystone refuses matches ErrUnauthorized.
 func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Client, error) {
 	settings := newSettings(opts)
 	found, err := session.ReadCloud(cloud)
@@ -101,7 +99,7 @@ func NewWithEndpoint(endpoint, token string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cyborgclient: new client: %w: the endpoint is not a URL", ErrInvalid)
 	}
-	provider.IdentityBase, provider.IdentityEndpoint = "", "" // it is no Keystone's
+	provider.IdentityBase, provider.IdentityEndpoint = "", "" // the endpoint does not belong to a Keystone
 	provider.SetToken(token)
 	return newClient(provider, endpoint, settings, new(server))
 }

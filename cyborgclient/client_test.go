@@ -144,7 +144,7 @@ func TestRefusedTokenIsUnauthorized(t *testing.T) {
 	t.Parallel()
 	server := &guarded{next: fixed(201, `{"arqs": []}`)}
 	server.current.Store("other")
-	away := errors.New("keystone is away")
+	down := errors.New("keystone is down")
 	tests := []struct {
 		name     string
 		reauth   func(*gophercloud.ProviderClient) func(context.Context) error
@@ -153,8 +153,8 @@ func TestRefusedTokenIsUnauthorized(t *testing.T) {
 	}{
 		{"no way to renew", nil, 1, nil},
 		{"renewal fails", func(*gophercloud.ProviderClient) func(context.Context) error {
-			return func(context.Context) error { return away }
-		}, 1, away},
+			return func(context.Context) error { return down }
+		}, 1, down},
 		{"new token refused too", func(p *gophercloud.ProviderClient) func(context.Context) error {
 			return func(context.Context) error { p.SetToken("newer"); return nil }
 		}, 2, nil},

@@ -18,20 +18,19 @@
 // errors.Is compares with the sentinels of this package. An error answer is an
 // *APIError with the server's own message, decoded from the two layers of JSON
 // that Cyborg wraps around it. GET and DELETE are retried when a gateway or
-// connection fails, or a limit of rates is met; POST and PATCH never are (see RetryOpts).
+// connection fails, or a rate limit is hit; POST and PATCH never are (see RetryOpts).
 //
 // # Releases
 //
 // The header OpenStack-API-Version is sent as "accelerator 2.N", which Cyborg 10.1 and
-// 12.0 to 16.0.1 read as 2.0. When an answer names a lower version than the one asked
-// for, the request is repeated as "2.N", and that form is sent from the next call on.
-// GetARQ and GetDeviceProfile read the list where only administrators read one.
-// A refusal by policy names the role that the default policy of the release requires.
-// CreateARQs without the role member, and reads of devices, are refused by Cyborg
-// 14.1, 15.0.1 and 16.0.1; see docs/compat.md.
+// 12.0 to 16.0.1 read as 2.0. When an answer names a lower version than requested, the request is
+// repeated as "2.N", and that form is sent from the next call on. GetARQ and GetDeviceProfile
+// read the list where only administrators read one. A refusal by policy names the role that the
+// default policy of the release requires. CreateARQs without the role member, and reads of
+// devices, are refused by Cyborg 14.1, 15.0.1 and 16.0.1; see docs/compat.md.
 //
 // A DELETE whose first attempt may have been applied, and whose retry is
-// answered 404, succeeds: the resource is gone. A 404 to the first attempt is
+// answered 404, succeeds: the resource does not exist. A 404 to the first attempt is
 // ErrNotFound, except where a method says otherwise.
 //
 // # Observing

@@ -119,12 +119,12 @@ func (e *APIError) Error() string {
 // gophercloud.ResponseCodeIs keeps working.
 func (e *APIError) Unwrap() error { return e.cause }
 
-// Is reports whether status and message stand for the sentinel target.
+// Is reports whether status and message match the sentinel target.
 func (e *APIError) Is(target error) bool { return slices.Contains(e.sentinels(), target) }
 
-// sentinels returns the sentinels that e matches. The texts are those of
-// cyborg/common/exception.py and cyborg/api/controllers/v2/arqs.py, and of
-// fakecyborg where upstream refuses nothing; the status is not enough, because exceptions without a code are answered 500.
+// sentinels returns the sentinels that e matches. The texts come from cyborg/common/exception.py
+// and cyborg/api/controllers/v2/arqs.py, or from fakecyborg for requests that upstream accepts.
+// The status is not enough, because exceptions without a code are answered 500.
 func (e *APIError) sentinels() []error {
 	switch {
 	case e.Status == http.StatusForbidden && e.says("service token", "Use the Compute API"):
@@ -185,19 +185,19 @@ func (e refusedLogin) Unwrap() error { return e.error }
 // Is matches ErrUnauthorized.
 func (e refusedLogin) Is(target error) bool { return target == ErrUnauthorized }
 
-// errNotListed: a resource is not in the list in which it was looked for.
+// errNotListed: the list does not contain the requested resource.
 var errNotListed = errors.New("not in the list of Cyborg")
 
-// IsMissing reports that Cyborg itself answered that it does not know a resource. ErrNotFound also matches the 404 of
-// an ingress without a backend, which does not tell. Cyborg answers so, too, about an ARQ of another project than that
-// of a token without the role admin.
+// IsMissing reports that Cyborg itself answered that it does not know a resource. ErrNotFound
+// also matches the 404 of an ingress without a backend, which proves nothing. Cyborg gives the
+// same answer for an ARQ of another project unless the token has the role admin.
 func IsMissing(err error) bool {
 	var answer gophercloud.ErrUnexpectedResponseCode
-	return errors.Is(err, errNotListed) || errors.Is(err, ErrNotFound) && errors.As(err, &answer) && tellsMissing(answer.Body)
+	return errors.Is(err, errNotListed) || errors.Is(err, ErrNotFound) && errors.As(err, &answer) && isCyborgNotFound(answer.Body)
 }
 
 // DeleteError is returned by DeleteARQs when some ARQs could not be deleted.
-// The others are gone, or hidden from the token.
+// The others no longer exist, or are hidden from the token.
 type DeleteError struct {
 	Failed map[string]error // by the UUID of the ARQ
 }

@@ -33,10 +33,10 @@ func decodeFault(body []byte) fault {
 	return f
 }
 
-// tellsMissing reports whether the body of a 404 is Cyborg's word that a resource does not
-// exist: a wrapped message. The router's 404 for an unknown path has a title, and that of a
+// isCyborgNotFound reports whether the body of a 404 says that Cyborg does not know the resource.
+// Such a message is wrapped. The router's 404 for an unknown path has a title, and the 404 of a
 // proxy without a backend is not wrapped.
-func tellsMissing(body []byte) bool {
+func isCyborgNotFound(body []byte) bool {
 	var wrapper faultBody
 	if json.Unmarshal(body, &wrapper) != nil {
 		return false

@@ -69,7 +69,7 @@ func quoted(name string) string { return `{"error_message": "{\"faultstring\": \
 
 func TestErrorBodiesAreDecodedAndClassified(t *testing.T) {
 	t.Parallel()
-	const page = "<html>\n <head>\n  <title>502 Bad Gateway</title>\n </head>\n <body>\n  <h1>502 Bad Gateway</h1>\n  The &lt;server&gt; is away.<br /><br />\n\n </body>\n</html>"
+	const page = "<html>\n <head>\n  <title>502 Bad Gateway</title>\n </head>\n <body>\n  <h1>502 Bad Gateway</h1>\n  The &lt;server&gt; is down.<br /><br />\n\n </body>\n</html>"
 	tests := []struct {
 		name   string
 		status int
@@ -97,8 +97,8 @@ func TestErrorBodiesAreDecodedAndClassified(t *testing.T) {
 		{"plain bad request", 400, quoted("Request is not in valid JSON format"), bind, "Request is not in valid JSON format", set("Invalid")},
 		{"wrapped object instead of text", 400, `{"error_message": {"faultstring": "x"}}`, bind, "x", set("Invalid")},
 		{"error of another service", 409, `{"errors": [{"status": 409, "title": "Conflict", "detail": "no", "code": "placement.undefined_code"}]}`, bind, "no", set("Conflict")},
-		{"gateway page, read", 502, page, listARQs, "502 Bad Gateway The <server> is away.", set("Unavailable")},
-		{"gateway page, create", 502, page, create, "502 Bad Gateway The <server> is away.", set("Unavailable", "ReplyLost")},
+		{"gateway page, read", 502, page, listARQs, "502 Bad Gateway The <server> is down.", set("Unavailable")},
+		{"gateway page, create", 502, page, create, "502 Bad Gateway The <server> is down.", set("Unavailable", "ReplyLost")},
 		{"gateway gave up, bind", 504, "", bind, "", set("Unavailable", "ReplyLost")},
 		{"create failing half-way", 500, quoted("Remote error: Timeout"), create, "Remote error: Timeout", set("Unavailable", "ReplyLost")},
 		{"too many requests", 429, "slow down", listARQs, "slow down", set("Unavailable")},
@@ -326,7 +326,7 @@ func TestCancelDuringACreateLosesTheReply(t *testing.T) {
 
 func TestBadServiceTokenStopsTheCallBeforeItIsSent(t *testing.T) {
 	t.Parallel()
-	broken := errors.New("keystone is away")
+	broken := errors.New("keystone is down")
 	tests := []struct {
 		name, token string
 		err         error
@@ -359,7 +359,7 @@ func TestBadServiceTokenStopsTheCallBeforeItIsSent(t *testing.T) {
 	}
 }
 
-func TestRedirectsNeitherChangeTheMethodNorCarryTokensAway(t *testing.T) {
+func TestRedirectsKeepTheMethodAndLeakNoTokens(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, location string
@@ -397,7 +397,7 @@ func TestRedirectsNeitherChangeTheMethodNorCarryTokensAway(t *testing.T) {
 	}
 }
 
-func TestAnswersOfStatus3xxAreToldAsTheyAre(t *testing.T) {
+func TestAnswersOfStatus3xxAreReportedUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		status         int

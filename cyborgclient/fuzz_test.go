@@ -26,8 +26,8 @@ func seeds(f *testing.F, prefix string) {
 	}
 }
 
-// FuzzErrorBody: whatever an error body holds, its decoding ends, is bounded
-// and valid text, and the error says its status.
+// FuzzErrorBody checks that decoding any error body ends with bounded, valid text, and that the
+// error contains the status.
 func FuzzErrorBody(f *testing.F) {
 	seeds(f, "error_")
 	for _, body := range []string{

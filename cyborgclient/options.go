@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/session"
 )
 
-// Option changes how a Client is made.
+// Option configures a Client.
 type Option func(*settings)
 
 type settings struct {
@@ -32,7 +32,7 @@ func newSettings(opts []Option) settings {
 }
 
 // WithGlobalRequestID returns a context whose requests carry an ID in the header X-Openstack-Request-Id,
-// "req-" and a UUID in lower case, by which the services' logs tell what belongs together. An ID in another
+// "req-" and a UUID in lower case, which correlates the logs of the services. An ID in another
 // form is not sent; OpenStack's services would ignore it. Nova sends the ID of the API request.
 func WithGlobalRequestID(ctx context.Context, id string) context.Context {
 	return session.WithRequestID(ctx, id)
@@ -47,11 +47,11 @@ func WithoutServiceToken(ctx context.Context) context.Context { return session.W
 // header for bind, unbind, delete by instance and delete of an ARQ that has an
 // instance; older releases ignore it.
 //
-// A 401 does not tell which token was refused. Both providers then reauthenticate,
+// A 401 does not say which token was refused. Both providers then reauthenticate,
 // and the request is repeated once with both new tokens; so service should be able
-// to (gophercloud.AuthOptions.AllowReauth, or a ReauthFunc). One without a token
-// authenticates before the first request. It is not changed otherwise. If it has no
-// token, the call is not sent and returns ErrUnauthorized.
+// to (gophercloud.AuthOptions.AllowReauth, or a ReauthFunc). If service has no token, it
+// authenticates before the first request. It is not changed otherwise. If it still has no token,
+// the call is not sent and returns ErrUnauthorized.
 func WithServiceProvider(service *gophercloud.ProviderClient) Option {
 	return func(s *settings) { s.service, s.withService = service, true }
 }

@@ -21,7 +21,7 @@ var applied = map[string]map[string]string{
 	"both":     {"accelerator 2.0": "2.0", "accelerator 2.1": "2.1", "accelerator 2.3": "2.3", "2.0": "2.0", "2.1": "2.1", "2.3": "2.3"},
 }
 
-// release is what a user of a project who is no administrator meets.
+// release describes the answers to a user who is not an administrator.
 type release struct {
 	name    string
 	highest string // microversion

@@ -32,11 +32,10 @@ type Call struct {
 
 type observerKey struct{}
 
-// Observe returns a context whose calls are reported to observe, besides those of
-// outer contexts, each once after it ended, retries included. It traces one flow
-// through a client that others use too. Requests refused before sending
-// (ErrInvalid, ErrMicroversion) are not reported. observe runs on the caller's
-// goroutine.
+// Observe returns a context whose calls are reported to observe, in addition to the observers of
+// outer contexts. Each call is reported once, after its retries. Observe traces one flow through
+// a shared client. Requests refused before sending (ErrInvalid, ErrMicroversion) are not
+// reported. observe runs on the caller's goroutine.
 func Observe(ctx context.Context, observe func(Call)) context.Context {
 	outer, _ := ctx.Value(observerKey{}).([]func(Call))
 	return context.WithValue(ctx, observerKey{}, append(slices.Clip(outer), observe))
@@ -72,8 +71,8 @@ func call[T any](ctx context.Context, c *Client, r request, decode func(body []b
 	return answer, nil
 }
 
-// find returns the resource of r in a list, whose error is err. One that is not listed matches ErrNotFound,
-// and IsMissing reports it.
+// find returns the resource of r in a list. err is the error of the list call. If the list does
+// not contain the resource, the error matches ErrNotFound and IsMissing reports true.
 func find[T any](r request, list []T, err error, is func(T) bool) (*T, error) {
 	if err != nil {
 		return nil, err
@@ -113,8 +112,8 @@ func (c *Client) do(ctx context.Context, r request) error {
 	return call.Err
 }
 
-// requestTimeout bounds a request with its repetitions. A PATCH that binds may program a device,
-// for which Cyborg waits minutes.
+// requestTimeout bounds a request with its retries. A PATCH that binds may program a device,
+// which takes minutes.
 const requestTimeout = 10 * time.Minute
 
 // send performs the request and records status, date and attempts in call. It returns the minor version
@@ -162,7 +161,7 @@ func (c *Client) readHeader(status int, header http.Header, call *Call) (applied
 // failure converts an error answer into an error of this package, or into success for a deletion that an
 // earlier attempt had already done.
 func (c *Client) failure(r request, answer gophercloud.ErrUnexpectedResponseCode, outcome *session.Outcome) error {
-	if r.gone && outcome.Uncertain && answer.Actual == http.StatusNotFound && tellsMissing(answer.Body) {
+	if r.gone && outcome.Uncertain && answer.Actual == http.StatusNotFound && isCyborgNotFound(answer.Body) {
 		return nil
 	}
 	apiErr := newAPIError(r, answer, outcome.Sent)
@@ -181,7 +180,8 @@ func (c *Client) failure(r request, answer gophercloud.ErrUnexpectedResponseCode
 	return &callError{op: r.op, ids: r.ids, kinds: kinds, hidden: outcome.Sent, cause: cause}
 }
 
-// isAway reports whether Keystone did not answer a login, or with a status such as 503, as while it is restarted.
+// isAway reports whether Keystone did not answer a login, or answered with a status such as 503,
+// for example during a restart.
 func isAway(err error) bool {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
@@ -208,7 +208,7 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 	}
 }
 
-// redirection tells an answer of status 3xx without a message. A 304 leads nowhere, whatever its Location.
+// redirection describes an answer of status 3xx without a message. The Location of a 304 is ignored.
 func redirection(answer gophercloud.ErrUnexpectedResponseCode, secrets []string) string {
 	location := clip(session.Redact(answer.ResponseHeader.Get("Location"), secrets), 500)
 	if location == "" || answer.Actual == http.StatusNotModified {
@@ -232,8 +232,8 @@ func (r request) unanswered(err error, secrets []string) error {
 	return failure
 }
 
-// read decodes a successful answer. One without content is known by its status alone: that of a
-// proxy in maintenance is a page with 200.
+// read decodes a successful answer. An answer without content is recognized by its status alone:
+// a proxy in maintenance answers 200 with a page.
 func (r request) read(status int, answer []byte) error {
 	var err error
 	if r.decode != nil {
@@ -251,7 +251,7 @@ func (r request) read(status int, answer []byte) error {
 	return failure
 }
 
-// confirms reports whether Cyborg answers a call whose answer has no content with this status.
+// confirms reports whether this status means success for a call whose answer has no content.
 // Enabling and disabling a device is documented with 200 and answered with 204.
 func (r request) confirms(status int, answer []byte) bool {
 	switch r.method {

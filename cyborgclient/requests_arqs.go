@@ -38,7 +38,7 @@ func (c *Client) CreateARQs(ctx context.Context, opts CreateARQsOpts) ([]ARQ, er
 
 // ListARQsOpts filters a list of accelerator requests.
 type ListARQsOpts struct {
-	// Instance selects those of one instance (a UUID).
+	// Instance selects the ARQs of one instance (a UUID).
 	Instance string
 	// Resolved requests only resolved ones (bind_state=resolved: Bound,
 	// BindFailed, Deleting). Together with Instance the answer has all of the
@@ -48,9 +48,9 @@ type ListARQsOpts struct {
 }
 
 // ListARQs lists the accelerator requests of the token's project, or all of
-// them for an admin, oldest first (GET /accelerator_requests). An answer with one of
-// another instance than was asked for, or of none, matches [ErrMalformed]: whoever deletes
-// what is listed would delete that one.
+// them for an admin, oldest first (GET /accelerator_requests). An answer with an ARQ of another
+// instance, or of no instance, matches [ErrMalformed]: a caller that deletes the listed ARQs
+// would delete that one too.
 func (c *Client) ListARQs(ctx context.Context, opts ListARQsOpts) ([]ARQ, error) {
 	r := request{op: "accelerator.arq.list"}
 	var query pairs
@@ -84,7 +84,7 @@ func checkInstance(arqs []ARQ, instance string) error {
 }
 
 // decodeARQs reads {"arqs": [...]}. An ARQ without a UUID could never be
-// deleted, so such an answer is malformed.
+// deleted, so such a response is malformed.
 func decodeARQs(body []byte) ([]ARQ, error) {
 	var answer struct {
 		ARQs *[]wireARQ `json:"arqs"`
@@ -105,8 +105,8 @@ func decodeARQs(body []byte) ([]ARQ, error) {
 
 // GetARQ returns one accelerator request (GET /accelerator_requests/{uuid}), or
 // ErrNotFound when it does not exist or belongs to another project; see [IsMissing]. Cyborg
-// 9.0 to 16.0.0 lets only administrators read one (403): for others it is looked for in the
-// list of all, which is a second call.
+// 9.0 to 16.0.0 lets only administrators read one (403): for others GetARQ searches the list of
+// all, which is a second call.
 func (c *Client) GetARQ(ctx context.Context, uuid string) (*ARQ, error) {
 	r := request{
 		op: "accelerator.arq.get", ids: []string{uuid}, invalid: checkUUID("accelerator request", uuid),
@@ -158,7 +158,7 @@ func (c *Client) BindAdditionalARQs(ctx context.Context, bindings []Binding, spa
 	return c.bindARQs(ctx, bindings, patches{unbinding(spare)})
 }
 
-// bindARQs sends the bindings after the changes that are to come first.
+// bindARQs sends the bindings after the changes in body.
 func (c *Client) bindARQs(ctx context.Context, bindings []Binding, body patches) error {
 	if len(bindings) == 0 {
 		return nil
@@ -293,17 +293,17 @@ func (p patches) MarshalJSON() ([]byte, error) {
 // usual limit of 8 KiB for a request line.
 const deleteBatch = 100
 
-// DeleteARQs deletes accelerator requests; Cyborg unbinds them first. UUIDs that
-// do not exist count as deleted, if Cyborg says so and not a proxy, and duplicates are
-// ignored. So do ARQs of another project than that of a token without the role admin: Cyborg hides
-// them. Without UUIDs it does nothing.
+// DeleteARQs deletes accelerator requests; Cyborg unbinds them first. UUIDs that Cyborg itself
+// does not know are treated as deleted; the 404 of a proxy is not trusted. Without the role admin
+// this includes ARQs of other projects, which Cyborg hides. Duplicates are ignored. Without UUIDs
+// it does nothing.
 //
 // When one of several UUIDs is unknown, Cyborg answers 404 and, since 2026,
 // deletes nothing (Nova relies on the rest being deleted, and leaks them). It
 // also stops at one that the token may not delete, or whose device cannot be
-// freed. In these cases each is deleted in a request of its own. The *DeleteError
-// lists those that were not deleted. ErrServiceToken: one has an instance and
-// Cyborg requires X-Service-Token.
+// freed. In these cases DeleteARQs sends a request for each ARQ. The *DeleteError lists the ARQs
+// that were not deleted. ErrServiceToken: one has an instance and Cyborg requires
+// X-Service-Token.
 func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 	wanted := unique(uuids)
 	if err := checkUUIDs("accelerator request", wanted); err != nil {
@@ -328,8 +328,7 @@ func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 	return nil
 }
 
-// causedByOne reports that Cyborg refused a list because of the first entry that
-// it could not handle.
+// causedByOne reports whether Cyborg refused a list because of the first entry that it could not handle.
 func causedByOne(err error) bool {
 	var answer *APIError
 	return errors.As(err, &answer) && (answer.Status == http.StatusNotFound ||

@@ -189,7 +189,7 @@ func (c *Client) CreateAttribute(ctx context.Context, opts CreateAttributeOpts) 
 }
 
 // DeleteAttribute deletes one attribute (DELETE /attributes/{uuid}; by default
-// for admins only). It returns ErrNotFound when there is none.
+// for admins only). It returns ErrNotFound when the attribute does not exist.
 func (c *Client) DeleteAttribute(ctx context.Context, uuid string) error {
 	return c.do(ctx, request{
 		op: "accelerator.attribute.delete", ids: []string{uuid}, invalid: checkUUID("attribute", uuid),

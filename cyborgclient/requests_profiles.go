@@ -43,7 +43,7 @@ func decodeProfiles(body []byte) ([]DeviceProfile, error) {
 
 // GetDeviceProfile returns the device profile with that UUID (GET
 // /device_profiles/{uuid}), or ErrNotFound; see [IsMissing]. Cyborg 9.0 to 16.0.1 lets only
-// administrators read one (403): for others it is looked for in the list of all, which is a
+// administrators read one (403): for others GetDeviceProfile searches the list of all, which is a
 // second call.
 func (c *Client) GetDeviceProfile(ctx context.Context, uuid string) (*DeviceProfile, error) {
 	r := request{
@@ -83,11 +83,10 @@ type CreateDeviceProfileOpts struct {
 }
 
 // CreateDeviceProfile makes a device profile (POST /device_profiles; by default
-// for admins only). A bad name or UUID and missing groups are refused with
-// ErrInvalid before sending: the server answers them with 500, or stores the row
-// and fails every list from then on. The server checks the content of the groups
-// (ErrInvalid). ErrConflict: the name or UUID exists. ErrReplyLost: the profile
-// may have been created.
+// for admins only). A bad name or UUID and missing groups are refused with ErrInvalid before
+// sending: the server would answer 500, or store the row and fail every later list. The server
+// checks the content of the groups (ErrInvalid). ErrConflict: the name or UUID exists.
+// ErrReplyLost: the profile may have been created.
 func (c *Client) CreateDeviceProfile(ctx context.Context, opts CreateDeviceProfileOpts) (*DeviceProfile, error) {
 	invalid := checkProfileNames(opts.Name)
 	switch {
@@ -104,8 +103,8 @@ func (c *Client) CreateDeviceProfile(ctx context.Context, opts CreateDeviceProfi
 	}, decodeObject[DeviceProfile])
 }
 
-// DeleteDeviceProfile deletes one device profile by UUID or by name. It returns
-// ErrNotFound when there is none, ErrConflict while ARQs use it.
+// DeleteDeviceProfile deletes one device profile by UUID or by name. It returns ErrNotFound when
+// the profile does not exist, ErrConflict while ARQs use it.
 func (c *Client) DeleteDeviceProfile(ctx context.Context, uuidOrName string) error {
 	return c.do(ctx, request{
 		op: "accelerator.device_profile.delete", ids: []string{uuidOrName},

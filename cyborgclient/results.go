@@ -72,8 +72,8 @@ func (p *DeviceProfile) UnmarshalJSON(data []byte) error {
 
 // ARQ is an accelerator request: one device for one instance.
 //
-// The attach handle fields are set only while State is Bound, and those of the
-// binding (Hostname, DeviceRPUUID, InstanceUUID) from BindStarted on.
+// The attach handle fields are set only while State is Bound. The binding fields (Hostname,
+// DeviceRPUUID, InstanceUUID) are set from BindStarted on.
 type ARQ struct {
 	UUID                 string     `json:"uuid"`
 	State                State      `json:"state"`
@@ -119,7 +119,7 @@ type Device struct {
 	Vendor          string `json:"vendor"`
 	Model           string `json:"model"`
 	StdBoardInfo    string `json:"std_board_info"`    // JSON or plain text of the driver
-	VendorBoardInfo string `json:"vendor_board_info"` // likewise
+	VendorBoardInfo string `json:"vendor_board_info"` // also
 	Hostname        string `json:"hostname"`
 	// From 2.3: Status; empty below.
 	Status    DeviceStatus `json:"status,omitempty"`

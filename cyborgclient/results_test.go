@@ -205,7 +205,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-func TestARQSurvivesEncodingWhateverItsStates(t *testing.T) {
+func TestARQRoundTripsInEveryState(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := cyborgclient.ARQ{

@@ -35,7 +35,7 @@ var defaultRoles = map[string]struct {
 }
 
 // requiredRole returns the role that the default policy of the answering Cyborg requires,
-// or "" if the answer is no refusal by policy. Cyborg does not name its release; its
+// or "" if the answer is not a refusal by policy. Cyborg does not name its release; its
 // answers name the service in OpenStack-API-Version from 17.0 on.
 func requiredRole(op string, status int, detail string, header http.Header) string {
 	version := header.Get(headerVersion)

@@ -20,8 +20,8 @@ const (
 var versionSegment = regexp.MustCompile(`^v[0-9]+(\.[0-9]+)?$`)
 
 // normalEndpoint returns the base URL of the resources, ending in /v2/. Catalogs
-// have it with and without the version. Cyborg serves both, but only the
-// versioned one has the version document.
+// have it with and without the version. Cyborg serves both, and only the versioned one has the
+// version document.
 func normalEndpoint(raw string) (string, error) {
 	parsed, err := url.Parse(strings.TrimSpace(raw))
 	switch {

@@ -12,18 +12,18 @@ import (
 	"github.com/gocyborg/gocyborg/internal/session"
 )
 
-// Owner is the project, the user and the roles of a token. Cyborg decides by them which
-// accelerator requests it shows and what it allows.
+// Owner is the project, the user and the roles of a token. They determine which accelerator
+// requests Cyborg shows and which operations it allows.
 type Owner struct {
 	ProjectID, UserID string
 	// Roles are names of roles, implied ones included.
 	Roles []string
 }
 
-// IsAdmin reports the role admin, for which Cyborg hides no project.
+// IsAdmin reports whether the roles include admin, to which Cyborg shows the ARQs of all projects.
 func (o Owner) IsAdmin() bool { return slices.Contains(o.Roles, "admin") }
 
-// Owner returns whom the token of the client belongs to, as Keystone answered the login or
+// Owner returns the owner of the client's token, as Keystone answered the login or
 // [Client.ForToken]. It is the zero value for a token that the caller has set, as in
 // [NewWithEndpoint].
 func (c *Client) Owner() Owner { return ownerOf(c.user.GetAuthResult()) }
@@ -69,8 +69,8 @@ func (c *Client) ForProvider(user *gophercloud.ProviderClient) (*Client, error) 
 // the agent. One GET /auth/tokens, sent with the token itself, asks Keystone for its
 // owner. The token cannot be renewed: after it has expired, calls return ErrUnauthorized.
 // A token that Keystone refuses matches ErrUnauthorized, a Keystone that does not answer
-// ErrUnavailable; a token that is no header value, and a client that knows no Keystone, as
-// one of [NewWithEndpoint], are ErrInvalid.
+// ErrUnavailable; a token that is not a valid header value, and a client without a Keystone, such
+// as one of [NewWithEndpoint], are ErrInvalid.
 func (c *Client) ForToken(ctx context.Context, token string) (*Client, error) {
 	user, err := session.FromToken(ctx, c.user, token)
 	if err != nil {

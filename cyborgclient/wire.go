@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Time is a time of Cyborg; zero when there is none.
+// Time is a time of Cyborg, or zero for null and None.
 type Time struct{ time.Time }
 
 // UnmarshalJSON reads ISO 8601 and null, which lists and POST answer, and the
@@ -98,7 +98,7 @@ func plainGroups(groups []group) []map[string]string {
 }
 
 // wireProfile is a device profile in an answer. Lists are decoded in its form, because
-// encoding/json reads what has a method UnmarshalJSON several times.
+// encoding/json reads a type with a method UnmarshalJSON several times.
 type wireProfile struct {
 	plainProfile
 	Groups []group `json:"groups"`
@@ -146,7 +146,7 @@ func (d Deployable) Attributes() ([]Attribute, error) {
 	return attributes, nil
 }
 
-// required returns a member of an answer that must be there; err is that of decoding the answer.
+// required returns a mandatory member of an answer; err is the error of decoding the answer.
 func required[T any](key string, member *T, err error) (T, error) {
 	if err == nil && member == nil {
 		err = fmt.Errorf("the answer has no %q", key)

@@ -61,8 +61,7 @@ func addressOf(e *libvirtxml.DomainAddressPCI) (PCIAddress, error) {
 var errMissing = errors.New("missing")
 
 // hexField reads a number of a handle's info: a hexadecimal string with or without
-// 0x, in any case, or a JSON number. Padding is ignored, because that of Cyborg's
-// drivers varies.
+// 0x, in any case, or a JSON number. Padding is ignored, because it differs between Cyborg's drivers.
 func hexField(value any, bits int) (uint, error) {
 	var n uint64
 	var err error

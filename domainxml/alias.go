@@ -16,7 +16,7 @@ const (
 	aliasPrefix = keptPrefix + "arq-"
 )
 
-// aliasOf is the alias of a device of an accelerator request. Without a UUID there is none.
+// aliasOf returns the alias of a device of an accelerator request, or nil without a UUID.
 func aliasOf(arq string) *libvirtxml.DomainAlias {
 	uuid, err := canonicalUUID(arq)
 	if err != nil {
@@ -38,8 +38,9 @@ func requestOf(alias *libvirtxml.DomainAlias) string {
 	return uuid
 }
 
-// mark returns a copy of domain in which those of the devices that it has as host devices have
-// the alias of their accelerator request, unless they have one that libvirt keeps.
+// mark returns a copy of domain in which each of the devices has the alias of its accelerator
+// request, unless it has one that libvirt keeps. Devices that are not host devices of the domain
+// are ignored.
 func mark(domain []byte, devices []Hostdev) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
@@ -74,7 +75,7 @@ func aliasEdit(hostdev []byte, name string) (from, to int, text string) {
 	return to, to, string(before[len(bytes.TrimRight(before, " \t\r\n")):]) + text
 }
 
-// lastChild returns the range of the last child of that name; it is empty if there is none.
+// lastChild returns the range of the last child of that name; it is empty if there is no such child.
 func lastChild(element []byte, name string) (from, to int) {
 	dec := xml.NewDecoder(bytes.NewReader(element))
 	for depth := 0; ; {

@@ -8,7 +8,7 @@ import (
 )
 
 // A domain of an earlier version, or of Nova, has no alias. It was completed while its request still had the device.
-func TestACompletedDomainTellsTheDevicesOfItsRequests(t *testing.T) {
+func TestACompletedDomainIdentifiesTheDevicesOfItsRequests(t *testing.T) {
 	t.Parallel()
 	const arq = "4b1e7a2c-0000-4000-8000-000000000001"
 	device := func(bus string) []domainxml.Hostdev {

@@ -12,8 +12,8 @@ import (
 // Hostdev is one host device of a domain: a PCI function or a mediated device, or
 // the PCI function behind a network interface.
 type Hostdev struct {
-	// ARQ is the accelerator request it came from. Of a device that was read from a domain it is the one that its alias names,
-	// see [Hostdevs]; empty without one.
+	// ARQ is the accelerator request it came from. For a device read from a domain it is taken
+	// from the alias, see [Hostdevs]; it is empty without an alias.
 	ARQ string
 	// PCI is the host address of a PCI device, nil for a mediated one.
 	PCI *PCIAddress
@@ -40,7 +40,7 @@ func (d Hostdev) String() string {
 	return "no device"
 }
 
-// mac is the MAC address of a network interface, "" if it has none.
+// mac is the MAC address of a network interface, or "".
 func (d Hostdev) mac() string {
 	if d.Interface == nil || d.Interface.MAC == nil {
 		return ""

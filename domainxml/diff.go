@@ -9,7 +9,7 @@ import (
 type Difference struct {
 	// Missing are the devices of the list that the domain lacks, in the list's order.
 	Missing []Hostdev
-	// Present are those that it has, as given in the list.
+	// Present are the devices that it has, as given in the list.
 	Present []Hostdev
 	// Stale are the PCI and mediated host devices of the domain whose alias names an
 	// accelerator request, see [Hostdevs], and that are not in the list, or for another
@@ -73,8 +73,8 @@ func (d Hostdev) replaces(have Hostdev) bool {
 // devices of the old domain, so Merge would find Cyborg's already present.
 //
 // A present host device without an alias, or with one that libvirt does not keep (hostdev0), gets
-// that of its accelerator request, see [Hostdevs], so that it is known as stale later. An alias of
-// the operator (ua-...) stays. A domain that needs nothing is unchanged.
+// the alias of its accelerator request, see [Hostdevs], so that a later call recognizes it as
+// stale. An alias of the operator (ua-...) stays. A domain that needs nothing is unchanged.
 func Complete(domain []byte, devices []Hostdev) ([]byte, error) {
 	diff, err := Diff(domain, devices)
 	if err != nil {

@@ -5,14 +5,15 @@
 // A PCI handle becomes a PCI hostdev, managed unless the handle says otherwise, an MDEV handle a mediated device
 // hostdev with the handle's UUID, and a TEST_PCI handle, which has no hardware, is
 // skipped and listed. Any other handle is an error that names its accelerator
-// request, so that a guest never starts without a device unnoticed. The handle of a
+// request, so a guest never starts without one of its devices. The handle of a
 // network port becomes a hostdev interface (see [Interfaces]) and the port's binding
 // profile.
 //
 // [Merge], [Complete], [Remove] and [ReplaceMDEV] edit the original text, since
 // printing a parsed domain would lose comments and elements unknown to the parser.
-// They return the edited copy or an error. Complete also gives the devices that are there the
-// aliases of their requests, so that it knows them when a request has another device later.
+// They return the edited copy or an error. Complete also gives devices that are already present
+// the aliases of their requests. When a request moves to another device, a later call recognizes
+// the old one.
 //
 // The package does not start, define or change guests, create mediated devices (it
 // writes the document of their node devices), or read the host.

@@ -153,7 +153,7 @@ func ports(t *testing.T, devices []domainxml.Hostdev) (list []string) {
 	return list
 }
 
-// portsOf are those of the interfaces of a domain.
+// portsOf returns the ports of the interfaces of a domain.
 func portsOf(t *testing.T, domain []byte) []string {
 	t.Helper()
 	var d libvirtxml.Domain
@@ -453,8 +453,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// TestCompleteFollowsTheRequests gives accelerator requests other devices, of which earlier domains have some. One of
-// an earlier version had no aliases.
+// TestCompleteFollowsTheRequests moves accelerator requests to other devices. Earlier domains
+// have some of these. Domains of earlier versions had no aliases.
 func TestCompleteFollowsTheRequests(t *testing.T) {
 	t.Parallel()
 	input := inputs(t)["nova-order"]
@@ -511,7 +511,7 @@ func TestCompleteKeepsDevicesWithOtherAliases(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left, err := domainxml.Read(complete); err != nil || len(left) != want {
-			t.Errorf("alias %s: %v are left, %v; want %d", alias, left, err, want)
+			t.Errorf("alias %s: %v remain, %v; want %d", alias, left, err, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const (
 
 	// Values of [MdevTag].
 	TagAccelerator = "ACCELERATOR" // Cyborg owns the guest's mediated devices
-	TagCompute     = "COMPUTE"     // Nova owns them, or there are none
+	TagCompute     = "COMPUTE"     // owned by Nova, or without handles
 )
 
 // Handle is the attach handle of one bound accelerator request.
@@ -48,10 +48,9 @@ type Handle struct {
 //   - TEST_PCI gives no device, as there is no hardware, and is returned in skipped.
 //
 // Any other type, a missing or malformed value, and a device that two handles name
-// are errors that match [ErrHandle] (the last also [ErrDuplicate]). All of them are
-// reported together, without devices. Released Nova ignores all handles when
-// one is not PCI (nova/virt/libvirt/driver.py), which starts guests without their
-// devices.
+// are errors that match [ErrHandle] (the last also [ErrDuplicate]). All errors are reported
+// together, without devices. Released Nova ignores all handles when one is not PCI
+// (nova/virt/libvirt/driver.py), which starts guests without their devices.
 func Hostdevs(handles []Handle) (devices []Hostdev, skipped []Handle, err error) {
 	return convert(handles)
 }

@@ -22,7 +22,7 @@ func pciInfo(domain, bus, device, function any) map[string]any {
 	return map[string]any{"domain": domain, "bus": bus, "device": device, "function": function}
 }
 
-func TestPCIHandlesGiveTheAddressHoweverItIsWritten(t *testing.T) {
+func TestPCIHandlesAcceptEveryFormOfAddress(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string

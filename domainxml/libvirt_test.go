@@ -85,7 +85,8 @@ func TestTheToolsRefuseWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The schema describes what libvirt shows: a device has a name, which libvirt chooses where a document to create it has none.
+// The schema describes devices as libvirt shows them, with a name. libvirt chooses one if a
+// document to create a device does not name it.
 func TestLibvirtAcceptsNodeDevices(t *testing.T) {
 	d, err := domainxml.NodeDeviceOf(mixture("MDEV")[0], "")
 	if err != nil {

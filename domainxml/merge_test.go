@@ -94,7 +94,7 @@ func TestMergeUsesTheLineEndsOfItsPlace(t *testing.T) {
 	}
 }
 
-func TestMergedDevicesAreReadBackBehindThoseOfTheDomain(t *testing.T) {
+func TestMergedDevicesAreReadBackAfterTheDomainsOwn(t *testing.T) {
 	t.Parallel()
 	for name, domain := range inputs(t) {
 		had, err := domainxml.Read(domain)
@@ -335,7 +335,7 @@ func TestMergeTakesEveryPCIDomainOfLibvirt(t *testing.T) {
 	}
 }
 
-func TestWhatMergeAddsIsReadBackWhateverTheLayout(t *testing.T) {
+func TestMergedDevicesAreReadBackInAnyLayout(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		domain := drawDomain(r)

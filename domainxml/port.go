@@ -15,7 +15,7 @@ type PortHandle struct {
 	Handle
 	// MAC is the address of the port: six bytes, "52:54:00:1e:59:c3".
 	MAC string
-	// VLAN is the tag of the port's network, 1 to 4094; 0 is none.
+	// VLAN is the tag of the port's network, 1 to 4094, or 0 for no VLAN.
 	VLAN int
 }
 

@@ -141,7 +141,7 @@ type image struct {
 	Mirror       *image `xml:"mirror"`
 }
 
-// readDisk reads the PCI functions of a disk. An invalid one is no device.
+// readDisk reads the PCI functions of a disk. An invalid disk is not a device.
 func (p *parsed) readDisk(text []byte) error {
 	var disk image
 	if err := xml.Unmarshal(text, &disk); err != nil {

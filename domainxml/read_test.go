@@ -129,7 +129,7 @@ func TestOddButValidDomainsAreAccepted(t *testing.T) {
 	for name, text := range map[string]string{
 		"declaration and byte order mark": "\uFEFF<?xml version='1.0' encoding='utf-8'?>\n<domain/>\n",
 		"comments round it":               "<!-- a --><domain/><!-- b --> <?pi x?>",
-		"a number that is none":           "<domain><vcpu>two</vcpu></domain>",
+		"not a number":                    "<domain><vcpu>two</vcpu></domain>",
 		"types that are not known": `<domain><devices><disk type="new"><source new="x"/></disk><interface type="new"/><interface/><controller/><graphics type="new"/>` +
 			`<serial type="new"><source/></serial><channel type="unix"><target type="new"/></channel><tpm><backend type="new"/></tpm><hostdev type="new"/></devices></domain>`,
 		"a copy to an NVMe disk of no PCI function": `<domain><devices><disk type="file"><mirror type="nvme"><source type="new"/></mirror></disk></devices></domain>`,

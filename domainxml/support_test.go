@@ -26,7 +26,7 @@ func has(domain []byte, d domainxml.Hostdev) (bool, error) {
 	return len(diff.Present) == 1, err
 }
 
-// isAbout reports whether err is that of a field of an accelerator request's handle.
+// isAbout reports whether err names this field of an accelerator request's handle.
 func isAbout(err error, arq, kind, field string) bool {
 	return errors.Is(err, domainxml.ErrHandle) &&
 		strings.Contains(err.Error(), fmt.Sprintf("accelerator request %s (type %q): %s: ", arq, kind, field))

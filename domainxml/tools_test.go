@@ -82,7 +82,7 @@ func output(t *testing.T, env []string, name string, args ...string) (stdout, st
 		defer cancel()
 		cmd := exec.CommandContext(ctx, name, args...)
 		cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir()), env...)
-		cmd.WaitDelay = 5 * time.Second // a QEMU that is left keeps the pipes open
+		cmd.WaitDelay = 5 * time.Second // a surviving QEMU keeps the pipes open
 		var out, refused strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &refused
 		err = cmd.Run()
@@ -146,7 +146,7 @@ func TestLibvirtRefusesBadDocuments(t *testing.T) {
 		{"mdev managed", edit(`managed="no"`, `managed="yes"`).Replace(novaMDEV), pass, pass, pass, "", ""},
 		{"mdev uuid in upper case", edit("51e314cb", "51E314CB").Replace(novaMDEV), pass, pass, pass, "", mdevUUID2},
 		{"mdev uuid without dashes", edit(mdevUUID2, strings.ReplaceAll(mdevUUID2, "-", "")).Replace(novaMDEV), pass, pass, pass, "", mdevUUID2},
-		{"mdev uuid that is none", edit("51e314cb-", "x").Replace(novaMDEV), fail, fail, fail, "Cannot parse uuid attribute of element <address>", ""},
+		{"invalid mdev uuid", edit("51e314cb-", "x").Replace(novaMDEV), fail, fail, fail, "Cannot parse uuid attribute of element <address>", ""},
 		{"mdev without model", edit(` model="vfio-pci"`, "").Replace(novaMDEV), fail, fail, fail, "Missing required attribute 'model'", ""},
 		{"model nvidia-35", edit("vfio-pci", "nvidia-35").Replace(novaMDEV), fail, fail, fail, "Invalid value for attribute 'model'", ""},
 		{"model vfio-ap", edit("vfio-pci", "vfio-ap").Replace(novaMDEV), pass, pass, fail, "not supported by this version of QEMU", ""},

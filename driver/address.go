@@ -58,8 +58,8 @@ func addressOf(info Info) Address {
 	return Address{Name: info.Key()}
 }
 
-// Addresses are the places that a device takes: what guests get of it, and where it is
-// reached. A TEST_PCI handle stands for nothing, and so does a device that has no other.
+// Addresses are the places that a device occupies: the parts that guests get, and its control
+// path. A TEST_PCI handle occupies nothing, and neither does a device with only such handles.
 func (d Device) Addresses() []Address {
 	var list []Address
 	real := len(d.Deployables) == 0
@@ -81,8 +81,7 @@ func (d Device) Addresses() []Address {
 	return list
 }
 
-// Addresses are the places that the report is about: those of devices, of what is left out
-// and of problems.
+// Addresses are the places in the report: of devices, of skipped hardware and of problems.
 func (r Report) Addresses() map[string]bool {
 	set := make(map[string]bool)
 	for _, d := range r.Devices {

@@ -39,8 +39,7 @@ const (
 	FieldManaged = "managed"
 
 	// Types of control paths. ControlPathPCI is the only one that upstream's drivers report;
-	// ControlPathMdevParent is that of a device that is not on PCI and on which mediated
-	// devices are made, such as mtty.
+	// ControlPathMdevParent is for a parent of mediated devices that is not on PCI, such as mtty.
 	ControlPathPCI        = "PCI"
 	ControlPathMdevParent = "MDEV_PARENT"
 
@@ -70,7 +69,7 @@ type Device struct {
 	ControlPath  ControlPath  `json:"controlpath_id"`
 	Deployables  []Deployable `json:"deployable_list"`
 	// Resources are amounts that all deployables share, by resource class: local memory
-	// in MiB. They stand on the provider of the device. Not a field of upstream's.
+	// in MiB. They are on the provider of the device. Upstream does not have this field.
 	Resources map[string]int `json:"resources,omitempty"`
 }
 
@@ -81,7 +80,7 @@ func (d Device) ProductID() string {
 		ProductID string `json:"product_id"`
 		DeviceID  string `json:"device_id"`
 	}
-	_ = json.Unmarshal([]byte(d.StdBoardInfo), &board) // opaque text has none
+	_ = json.Unmarshal([]byte(d.StdBoardInfo), &board) // opaque text has no id
 	return strings.TrimPrefix(strings.ToLower(cmp.Or(board.ProductID, board.DeviceID)), "0x")
 }
 
@@ -100,10 +99,10 @@ type Deployable struct {
 	Name string `json:"name"`
 	// NumAccelerators is the total of the provider's inventory.
 	NumAccelerators int `json:"num_accelerators"`
-	// DriverName is what Cyborg's API shows as the driver: upstream's short name, such as intel_fpga, which
-	// need not be that of Driver.Name.
+	// DriverName is the driver in Cyborg's API: upstream's short name, such as intel_fpga, which
+	// may differ from Driver.Name.
 	DriverName string `json:"driver_name"`
-	// Programmable is false for a region that is never to be programmed; nil is what the device says.
+	// Programmable is false for a region that must never be programmed; nil means that the device decides.
 	Programmable *bool `json:"programmable,omitempty"`
 	// Hidden is set where the kernel does not show what is in it, as while a guest has it on vfio-pci:
 	// agents keep the traits that they know, and the information of its handles.
@@ -116,7 +115,7 @@ type Deployable struct {
 	Attributes    []Attribute    `json:"attribute_list,omitempty"`
 	AttachHandles []AttachHandle `json:"attach_handle_list"`
 	// Resources are further inventories of the provider, by resource class: local memory
-	// in MiB. No attach handle stands for them. Not a field of upstream's.
+	// in MiB. They have no attach handles. Upstream does not have this field.
 	Resources map[string]int `json:"resources,omitempty"`
 }
 
@@ -198,11 +197,11 @@ type AttachHandle struct {
 	// Type is one of the Handle constants.
 	Type string `json:"attach_type"`
 	Info Info   `json:"attach_info"`
-	// InUse is set if somebody has the unit. It is not offered unless a request of Cyborg's
-	// has it.
+	// InUse is set if the unit is in use. It is not offered unless a request of Cyborg uses it.
 	InUse bool `json:"in_use,omitempty"`
-	// Functions are the function traits of the deployable to which the unit leads, where its units
-	// lead to different ones; a unit without any is then of an unknown function. Not a field of upstream's.
+	// Functions are the function traits of this unit, if the units of the deployable lead to
+	// different functions. The function of a unit without any is then unknown. Upstream does not
+	// have this field.
 	Functions []string `json:"functions,omitempty"`
 }
 
@@ -254,7 +253,7 @@ func (i Info) plainKey() (string, bool) {
 	return string(append(text, '}')), true
 }
 
-// isPlain reports whether a text stands in JSON as it is.
+// isPlain reports whether JSON needs no escapes for a text.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {

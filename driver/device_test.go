@@ -99,7 +99,7 @@ func TestValidateNamesTheFault(t *testing.T) {
 		`resource class "" is empty`:                     deployable(func(p *driver.Deployable) { p.Class = "" }),
 		`resource class "GPU" is neither`:                deployable(func(p *driver.Deployable) { p.Class = "GPU" }),
 		`character 'f' is not allowed`:                   deployable(func(p *driver.Deployable) { p.Traits[0] = "fast" }),
-		`key "rc" is empty, that of a class`:             deployable(func(p *driver.Deployable) { p.Attributes[0].Key = "rc" }),
+		`key "rc" is empty, reserved`:                    deployable(func(p *driver.Deployable) { p.Attributes[0].Key = "rc" }),
 		`type "USB" is not PCI`:                          handle(driver.AttachHandle{Type: "USB"}),
 		`PCI: driver: bad PCI address: domain ""`:        handle(driver.AttachHandle{Type: driver.HandlePCI}),
 		"MDEV without asked_type":                        handle(driver.AttachHandle{Type: driver.HandleMDEV}),

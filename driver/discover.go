@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// DiscoverAll runs all drivers, those of one tree on one view of it, and returns their
-// reports in the same order; that of a driver that failed has only Err. A device or an attach
-// handle that two drivers report is offered by none of them; both reports have a problem that
-// wraps ErrDoubleClaim and names both. Of the functions of an IOMMU group only that at the lowest
-// address is offered, whichever driver's it is; the others are left out. A problem that several drivers have is in the first
-// report only. A driver that panics has failed, and so has one that ignores its context, which
-// ends after 30 seconds; an agent uses a Guard, which does not call the latter again meanwhile.
+// DiscoverAll runs all drivers and returns their reports in the same order. Drivers of one tree
+// share one view of it. The report of a failed driver has only Err. A device or an attach handle
+// that two drivers report is not offered; both reports have a problem that wraps ErrDoubleClaim
+// and names both. Only the function with the lowest address of an IOMMU group is offered, across
+// all drivers; the others are skipped. A problem that several drivers have is in the first report
+// only. A driver that panics has failed, and so has a driver that ignores its context, which ends
+// after 30 seconds. An agent uses a Guard, which does not call such a driver again while it runs.
 func DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 	return new(Guard).DiscoverAll(ctx, drivers)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/verbatim"
 )
 
-// tally counts how often each name of a tree is read, whatever way.
+// tally counts how often each name of a tree is read, by any method.
 type tally struct {
 	driver.Tree
 	mu    sync.Mutex
@@ -199,7 +199,7 @@ func TestADriverThatFailsLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-func TestABrokenFunctionIsToldOnce(t *testing.T) {
+func TestABrokenFunctionIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	m := drivertest.Tree(t, p100("0000:01:00.0"))
 	m.SetFile("bus/pci/devices/0000:01:00.0/vendor", []byte("?"))
@@ -244,7 +244,7 @@ func TestAddressesAreTyped(t *testing.T) {
 	}
 }
 
-// unreadable is a tree of which one name cannot be read.
+// unreadable is a tree with an unreadable name.
 type unreadable struct {
 	driver.Tree
 	name string

@@ -13,7 +13,7 @@ import (
 
 const (
 	blockClassDir = "class/block"
-	// udevDir has udev's record of each block device, b259:0. It stands beside the sysfs.
+	// udevDir has udev's record of each block device, b259:0. Its parent is the parent of the sysfs.
 	udevDir = "run/udev/data"
 )
 
@@ -24,12 +24,12 @@ type Disk struct {
 	Number string
 	// Holders are block devices made of this one: a logical volume, an array.
 	Holders []string
-	// FileSystem is the kind of a file system on it that is mounted, as far as sysfs
-	// tells: ext4, xfs, btrfs and some others do.
+	// FileSystem is the kind of a file system on it that is mounted, as far as sysfs shows it:
+	// for ext4, xfs, btrfs and some others.
 	FileSystem string
 	Partitions []Disk
-	// Recorded is set if udev has a record of the disk, and Content is what it found on it:
-	// "file system LVM2_member", "partition table gpt". Sysfs has neither.
+	// Recorded is set if udev has a record of the disk, and Content is the content in that
+	// record: "file system LVM2_member", "partition table gpt". Sysfs has neither.
 	Recorded bool
 	Content  string
 }
@@ -65,7 +65,7 @@ func (d Disk) unfit() string {
 	return ""
 }
 
-// blocks is what a tree says of all block devices.
+// blocks holds the data of a tree about all block devices.
 type blocks struct {
 	// byFunction has the directories of the disks behind a PCI function.
 	byFunction map[string][]string
@@ -112,10 +112,9 @@ func mountedSystems(tree *View) (map[string]string, error) {
 	return mounted, nil
 }
 
-// blockClass finds for each PCI function the directories of the disks it drives: where
-// the link of a disk leads, the last address on the way is that of its function. A
-// partition stands in the directory of its disk and is passed over. Without the class,
-// what the function's own directory says remains.
+// blockClass finds for each PCI function the directories of the disks it drives: the last address
+// in the link of a disk belongs to its function. A partition is in the directory of its disk and
+// is skipped. Without the class only the function's own directory is used.
 func blockClass(tree *View) (map[string][]string, error) {
 	names, err := tree.Names(blockClassDir)
 	if file.Unread(err) {
@@ -145,8 +144,8 @@ func blockClass(tree *View) (map[string][]string, error) {
 	return found, nil
 }
 
-// disks gathers the disks of the function, both those that the class of block devices
-// knows and those in the function's own directory.
+// disks collects the disks of the function, from the class of block devices and from the
+// function's own directory.
 func (r *stateReader) disks(own []string) {
 	dirs := own
 	for _, dir := range r.blocks.byFunction[r.function.Address.String()] {
@@ -172,7 +171,7 @@ func (r *stateReader) isPartition(dir string) bool {
 
 // ownDisks finds disks below block/ and nvme/ of the function.
 func (r *stateReader) ownDisks(name string) (dirs []string) {
-	if strings.HasPrefix(name, "virtio") { // such a device stands between function and disk
+	if strings.HasPrefix(name, "virtio") { // such a device is between function and disk
 		name += "/block"
 	}
 	switch {
@@ -198,7 +197,7 @@ func (r *stateReader) ownDisks(name string) (dirs []string) {
 // disk reads one disk and its partitions, which are directories with a file partition.
 func (r *stateReader) disk(dir string) {
 	entries, err := r.tree.ReadDir(dir)
-	if err != nil { // also if it is gone, or has no path that is alive: what is on it is not known
+	if err != nil { // also if it was removed, or has no live path: its content is not known
 		r.problemAt(dir, err)
 		return
 	}

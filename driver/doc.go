@@ -2,15 +2,15 @@
 // that it reads.
 //
 // A driver reads a sysfs Tree and reports Devices in the shape of upstream's driver
-// objects, down to the JSON names. It also reports what it left out and why, and what it
-// could not read, so that no device is missing without a reason. The package has the
-// parts that every driver of PCI hardware needs: addresses, the functions of a tree and
-// what they are used for, a Policy of what may be assigned to guests, and the shapes in which
-// traits and resource classes are named. A PCISpec is a whole driver of functions that are
-// assigned to guests as they are; a PCIScan is for drivers that do more. DiscoverAll lets the
-// drivers of a host read through one view.
+// objects, down to the JSON names. It also reports which devices it skipped and why, and what it
+// could not read: no device is missing without a reason. The package has the parts that every
+// driver of PCI hardware needs: addresses, the functions of a tree and what they are used for, a
+// Policy of what may be assigned to guests, and the shapes in which traits and resource classes
+// are named. A PCISpec is a whole driver of functions that are assigned to guests as they are; a
+// PCIScan is for drivers that do more. DiscoverAll lets the drivers of a host read through one
+// view.
 //
-// A driver with state of its own is a Snapshotter.
+// A driver with its own state is a Snapshotter.
 //
 // The drivers themselves are in the packages below. This one keeps no state and calls no
 // service; a report is for the agent and the conductor.

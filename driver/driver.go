@@ -14,10 +14,10 @@ import (
 type Driver interface {
 	// Name is the name that agents and operators use, such as "nvidia". It is unique among the drivers of a host.
 	Name() string
-	// Discover reads the hardware as it is now. A problem with one device is part of the
-	// report and does not affect the others; an agent keeps what was reported of such a
-	// device. The error is that of ctx, or that of a directory without which it is not known
-	// what there is, such as bus/pci/devices; an agent keeps all that the driver reported.
+	// Discover reads the hardware as it is now. A problem with one device is part of the report
+	// and does not affect the others; an agent keeps the last report of such a device. The error
+	// is the error of ctx, or of a directory that is required to list devices, such as
+	// bus/pci/devices; an agent then keeps the last report of the driver.
 	Discover(ctx context.Context) (Report, error)
 }
 
@@ -25,8 +25,9 @@ type Driver interface {
 // it for the FPGA family, at bind or through the deployable's program call.
 type Programmer interface {
 	// Program writes an image to the device at the control path. The name of the deployable selects the region of a card with
-	// several; empty leaves the choice to the driver. An error from before anything was written, such as that of a context that had
-	// ended, matches ErrNotWritten. After another one the content is unknown.
+	// several; empty leaves the choice to the driver. An error before anything was written, such
+	// as the error of a cancelled context, matches ErrNotWritten. After another error the content
+	// is unknown.
 	Program(ctx context.Context, path ControlPath, deployable string, image []byte) error
 }
 
@@ -36,7 +37,7 @@ type Programmer interface {
 type MdevDriver interface {
 	// CreateMdev makes the mediated device with the uuid of the attach handle.
 	CreateMdev(ctx context.Context, m Mdev) error
-	// RemoveMdev removes it. A device that is not there is no error.
+	// RemoveMdev removes it. A missing device is not an error.
 	RemoveMdev(ctx context.Context, m Mdev) error
 }
 
@@ -56,7 +57,7 @@ type Claimer interface {
 	Claims() []Claim
 }
 
-// Claim is a kind of PCI functions. Zero stands for any number.
+// Claim is a kind of PCI functions. Zero matches any number.
 type Claim struct {
 	Vendor, Product uint16
 	// Class has base class and subclass: 0x0302.
@@ -176,7 +177,7 @@ func Load(into Snapshotter, data []byte) error {
 type Machine interface {
 	// Mdevs lists the mediated devices that are there now.
 	Mdevs() []Mdev
-	// Reboot does what a restart of the host does: mediated devices are gone.
+	// Reboot does what a restart of the host does: it removes mediated devices.
 	Reboot()
 }
 

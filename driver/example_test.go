@@ -70,8 +70,8 @@ func ExampleDriver() {
 	// 0000:05:00.0 physical function with virtual functions enabled (1)
 }
 
-// All drivers of a host look through one view of its hardware; two that want one device
-// are told so, and neither offers it.
+// All drivers of a host share one view of its hardware. If two drivers claim a device, both
+// report a problem and neither offers it.
 func ExampleDiscoverAll() {
 	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
 		{Address: "0000:05:00.0", Vendor: "1d55", Product: "1000", Class: "0200"},

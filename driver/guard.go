@@ -50,7 +50,7 @@ func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver, held ...PCIAd
 	return reports
 }
 
-// discover asks one driver. View is that of its tree, or nil.
+// discover calls one driver. view is a view of its tree, or nil.
 func (g *Guard) discover(ctx context.Context, d Driver, view *View) Report {
 	look := d.Discover
 	if t, ok := d.(TreeDriver); ok && view != nil {
@@ -160,7 +160,7 @@ func (g *Guard) giveUp(name, step string, returned <-chan error) {
 	}()
 }
 
-// run calls do and sends its error, or that of a panic or of a goroutine that ends.
+// run calls do and sends its error, or an error if do panics or ends the goroutine.
 func run(ctx context.Context, name, step string, do func(context.Context) error, returned chan<- error) {
 	err := fmt.Errorf("%s: %s: the driver ended its goroutine", name, step)
 	defer func() {

@@ -10,8 +10,9 @@ import (
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
-// Health is what the kernel tells of the state of a PCI function. Members of which the tree has no file
-// are zero: without PCI Express there is no link, without AER no errors are counted. The link of a virtual function is its card's.
+// Health is the state of a PCI function as the kernel reports it. Members without a file in the
+// tree are zero: without PCI Express there is no link, without AER no errors are counted. The
+// link of a virtual function is its card's.
 type Health struct {
 	// PowerState is D0, D3hot and the like.
 	PowerState string `json:"power_state,omitempty"`
@@ -27,7 +28,7 @@ type Health struct {
 	Fatal       int `json:"aer_fatal,omitempty"`
 }
 
-// maxErrors is the highest count of errors that is believed.
+// maxErrors is the highest plausible count of errors.
 const maxErrors = 1<<63 - 1
 
 // ReadHealth reads the state of a function. The error joins a Problem for each file that cannot be
@@ -50,8 +51,9 @@ func ReadHealth(view *View, address PCIAddress) (Health, error) {
 	return h, errors.Join(r.problems...)
 }
 
-// Troubles are reasons to look at a device before it is given to a guest, none for a sound one. A link that
-// is slower than it could be is none, since idle devices save power; one with fewer lanes is.
+// Troubles returns reasons to check a device before it is assigned to a guest. It is empty for a
+// sound device. A link with fewer lanes than possible is a reason. A slower link is not, since
+// idle devices save power.
 func (h Health) Troubles() (list []string) {
 	if h.PowerState == "error" {
 		list = append(list, "its power state is error")
@@ -65,7 +67,7 @@ func (h Health) Troubles() (list []string) {
 	return list
 }
 
-// healthReader reads files of a function, each of which may be missing.
+// healthReader reads optional files of a function.
 type healthReader struct {
 	view     *View
 	function PCIFunction

@@ -66,8 +66,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestTheLinkOfAVirtualFunctionIsThatOfItsCard: the state of a link is not implemented in virtual functions.
-func TestTheLinkOfAVirtualFunctionIsThatOfItsCard(t *testing.T) {
+// TestAVirtualFunctionHasTheLinkOfItsCard: the state of a link is not implemented in virtual functions.
+func TestAVirtualFunctionHasTheLinkOfItsCard(t *testing.T) {
 	t.Parallel()
 	tree := drivertest.Tree(t, sysfs.PCIDevice{Address: "0000:05:00.0", Vendor: "8086", Product: "1521", Class: "0200", VFs: &sysfs.VFs{Total: 1, Enabled: 1},
 		Files: map[string]string{"current_link_speed": "5.0 GT/s PCIe\n", "max_link_speed": "5.0 GT/s PCIe\n", "current_link_width": "4\n", "max_link_width": "4\n"}})

@@ -10,10 +10,9 @@ import (
 type Host struct {
 	Name    string
 	Drivers []Driver
-	// Fallback is the name that counts instead when no resource provider has Name:
-	// upstream's agent looks for its fully qualified name and then for [DEFAULT] host.
-	// With the defects of upstream it is the only name that the agent can be called by.
-	// Empty: none.
+	// Fallback is used if no resource provider has Name: upstream's agent searches for its fully
+	// qualified name and then for [DEFAULT] host. With the defects of upstream the agent can be
+	// called only by this name. It may be empty.
 	Fallback string
 	// NovaClaims names the setting of Nova's by which Nova offers a device, too, such as
 	// "[pci] device_spec entry 0", or "" if none does. A claimed device is refused (with the
@@ -26,7 +25,7 @@ type Host struct {
 	Changed func()
 }
 
-// HostReport is what one driver of one host found last.
+// HostReport is the last result of one driver of one host.
 type HostReport struct {
 	Host   string
 	Driver string
@@ -50,7 +49,7 @@ type ReportError struct {
 	// Device is the control path as JSON text, the name of the driver, or empty when the
 	// whole host is concerned.
 	Device string
-	// Step is what was being done: "discover", "find the host's provider", "add provider
+	// Step is the step that failed: "discover", "find the host's provider", "add provider
 	// cn0_FakeDevice".
 	Step string
 	Err  error

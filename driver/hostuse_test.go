@@ -64,8 +64,8 @@ func TestADiskInTheHostsUseIsNeverOffered(t *testing.T) {
 	}
 }
 
-// TestTheKernelTellsOfSomeFileSystems has no list of mounts, as nobody gave one.
-func TestTheKernelTellsOfSomeFileSystems(t *testing.T) {
+// TestTheKernelShowsSomeFileSystems has no list of mounts.
+func TestTheKernelShowsSomeFileSystems(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]string{
 		"fs/ext4/nvme0n1/features": "nvme0n1 is mounted, with file system ext4", "fs/xfs/nvme0n1p1/log/x": "nvme0n1p1 is mounted, with file system xfs",

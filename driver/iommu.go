@@ -24,11 +24,11 @@ func isVFIO(driver string) bool {
 	return strings.HasSuffix(strings.ReplaceAll(driver, "_", "-"), driverVFIO)
 }
 
-// isolation says why the IOMMU keeps a function from guests, or what is in doubt. The unit is the
-// group: the hardware does not keep its functions from each other, and the kernel gives none of
-// them to a guest while the host drives an endpoint of it, other than the one that libvirt unbinds.
-// Bridges do not count. A tree without kernel/iommu_groups, such as a capture, says nothing. The
-// error is a Problem.
+// isolation returns why the IOMMU does not allow to assign a function to a guest, or what is in
+// doubt. The unit is the group. The hardware does not isolate its functions from each other, and
+// the kernel does not assign any of them to a guest while the host drives another endpoint of the
+// group than the one libvirt unbinds. Bridges are ignored. A tree without kernel/iommu_groups,
+// such as a capture, says nothing. The error is a Problem.
 func (v *View) isolation(f PCIFunction, s PCIState) (reason, doubt string, err error) {
 	if s.IOMMUGroup == nil {
 		groups, err := v.ReadDir(iommuGroupsDir)
@@ -82,7 +82,7 @@ func (v *View) groupUse(address PCIAddress) (string, error) {
 	return "", nil
 }
 
-// groupOf is the IOMMU group of a function, empty if it has none or that is not known.
+// groupOf is the IOMMU group of a function, empty without a group or if it is not known.
 func (v *View) groupOf(address PCIAddress) string {
 	target, err := v.Readlink(PCIFunction{Address: address}.Dir() + "/iommu_group")
 	if err != nil {
@@ -107,10 +107,10 @@ func (k groupKey) has(at PCIAddress) bool {
 	return slices.Contains(members, at.String())
 }
 
-// leaveOneOfEachGroup leaves one function of each IOMMU group, that which a guest has or else that at the
-// lowest address, in the reports: two guests cannot have functions of one group. A function with a problem
-// counts, since an agent keeps what was reported of it. Views are those of the reports, nil for a driver
-// without a tree.
+// leaveOneOfEachGroup keeps one function of each IOMMU group in the reports: the function that a
+// guest has, or else the function with the lowest address. Two guests cannot have functions of
+// one group. A function with a problem is included, since an agent keeps its last report. views
+// are the views of the reports, nil for a driver without a tree.
 func leaveOneOfEachGroup(drivers []Driver, reports []Report, views []*View, held []PCIAddress) {
 	kept := make(map[groupKey]PCIAddress)
 	shared := len(held) > 0
@@ -187,11 +187,11 @@ func (r *Report) leaveOthers(driver string, view *View, kept map[groupKey]PCIAdd
 	r.Devices = devices
 }
 
-// leaveOtherHandles is leaveOthers for one deployable. Handles that stand for one accelerator go to
-// one guest, all or none of them.
+// leaveOtherHandles is leaveOthers for one deployable. The handles of one accelerator go to one
+// guest, all or none of them.
 func (r *Report) leaveOtherHandles(driver string, p Deployable, view *View, kept map[groupKey]PCIAddress) []AttachHandle {
 	whole := p.NumAccelerators < len(p.AttachHandles)
-	own := make(map[groupKey]bool) // groups of which a handle of such an accelerator is kept
+	own := make(map[groupKey]bool) // groups with a kept handle of such an accelerator
 	for at, key := range p.groups(view) {
 		own[key] = own[key] || whole && kept[key] == at
 	}

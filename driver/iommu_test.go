@@ -81,7 +81,7 @@ func TestIOMMUGroups(t *testing.T) {
 	}{
 		{"two of one group on vfio-pci", []sysfs.PCIDevice{gpu(30, "0000:41:00.0", "vfio-pci"), gpu(30, "0000:40:00.0", "vfio-pci")}, nil,
 			map[string]string{"0000:40:00.0": offered, "0000:41:00.0": "group 30 with 0000:40:00.0"}},
-		{"three of which another driver has one", []sysfs.PCIDevice{gpu(30, "0000:41:00.0", "vfio-pci"), nic(30, "0000:40:00.0", "pci-stub"), gpu(30, "0000:42:00.0", "")}, nil,
+		{"three, one of another driver", []sysfs.PCIDevice{gpu(30, "0000:41:00.0", "vfio-pci"), nic(30, "0000:40:00.0", "pci-stub"), gpu(30, "0000:42:00.0", "")}, nil,
 			map[string]string{"0000:40:00.0": offered, "0000:41:00.0": "group 30 with 0000:40:00.0", "0000:42:00.0": "group 30 with 0000:40:00.0"}},
 		{"the lowest is of another driver", []sysfs.PCIDevice{gpu(30, "0000:41:00.0", "vfio-pci"), nic(30, "0000:40:00.0", "vfio-pci")}, nil,
 			map[string]string{"0000:40:00.0": offered, "0000:41:00.0": "group 30 with 0000:40:00.0"}},
@@ -229,9 +229,9 @@ func (f failing) DiscoverIn(context.Context, *driver.View) (driver.Report, error
 	return driver.Report{}, f.fail()
 }
 
-// TestNothingIsNewlyOfferedBesideADriverThatFailed: an agent keeps what the driver reported, so its functions may be
+// TestAFailedDriverPreventsNewOffers: an agent keeps what the driver reported, so its functions may be
 // those of guests. Others of their groups, and the same functions by another driver, stay as they are.
-func TestNothingIsNewlyOfferedBesideADriverThatFailed(t *testing.T) {
+func TestAFailedDriverPreventsNewOffers(t *testing.T) {
 	t.Parallel()
 	const inGroup, apart, same = "0000:30:00.0", "0000:42:00.0", "0000:43:00.0"
 	tree := drivertest.Tree(t,
@@ -276,7 +276,7 @@ type kept struct{ *sysfs.Memory }
 
 func (k kept) View() *driver.View { return k.DescribedView() }
 
-// watched is a driver that is told when it has discovered.
+// watched is a driver that reports its discoveries.
 type watched struct {
 	claiming
 	discovered func()
@@ -287,7 +287,7 @@ func (w watched) DiscoverIn(ctx context.Context, view *driver.View) (driver.Repo
 	return w.claiming.DiscoverIn(ctx, view)
 }
 
-func TestDriversOfATreeThatIsChangedMeanwhileHaveOneView(t *testing.T) {
+func TestDriversOfAChangingTreeShareOneView(t *testing.T) {
 	t.Parallel()
 	divided := p100("0000:50:00.0", func(d *sysfs.PCIDevice) { d.VFs = &sysfs.VFs{Total: 1} })
 	tree := kept{drivertest.Tree(t, divided, grouped(30, "0000:40:00.0", "10de", "15f8", "0302", "vfio-pci"), grouped(30, "0000:41:00.0", "8086", "1520", "0200", "vfio-pci"))}

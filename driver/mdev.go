@@ -14,7 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
-// keyParent is the field of an MDEV handle whose parent is no PCI device.
+// keyParent is the field of an MDEV handle whose parent is not a PCI device.
 const keyParent = "parent"
 
 // Mdev is one mediated device: its uuid, which is the uuid of the attach handle, the
@@ -27,8 +27,8 @@ type Mdev struct {
 	Type string `json:"type"`
 }
 
-// Validate checks that the three names can stand in paths of sysfs: a UUID in its canonical form, and a parent and a
-// type that are single file names. The error wraps ErrHandle.
+// Validate checks that the three names are valid in paths of sysfs: a UUID in its canonical form,
+// and a parent and a type that are single file names. The error wraps ErrHandle.
 func (m Mdev) Validate() error {
 	if uuid.Validate(m.UUID) != nil || len(m.UUID) != len(uuid.UUID{})*2+4 {
 		return fmt.Errorf("%w: mdev uuid %q", ErrHandle, m.UUID)
@@ -42,8 +42,8 @@ func (m Mdev) Validate() error {
 	return nil
 }
 
-// Mdev returns the mediated device that an MDEV handle stands for once it has a uuid. The parent is the handle's PCI
-// address, or its field "parent" when that is no PCI device. The error wraps ErrHandle.
+// Mdev returns the mediated device of an MDEV handle with the given uuid. The parent is the handle's PCI
+// address, or its field "parent" if the parent is not a PCI device. The error wraps ErrHandle.
 func (h AttachHandle) Mdev(id string) (Mdev, error) {
 	if h.Type != HandleMDEV {
 		return Mdev{}, fmt.Errorf("%w: type %q is not %s", ErrHandle, h.Type, HandleMDEV)
@@ -90,10 +90,11 @@ func NewMdevParents(tree Tree, types map[string]string) MdevParents {
 	return MdevParents{tree, types}
 }
 
-// CreateMdev makes a mediated device by writing its uuid to the create file of its type. A device that is there
-// already, of the same type on the same parent, is no error, whatever is configured now: after a restart the agent
-// asks for every bound device again. Errors wrap ErrHandle for an impossible name, ErrConfig for a parent that is not
-// divided into the type, fs.ErrNotExist for a parent or type that is gone, fs.ErrExist for a uuid in use elsewhere.
+// CreateMdev makes a mediated device by writing its uuid to the create file of its type. It is
+// not an error if the device already exists with the same type and parent, regardless of the
+// configuration: after a restart the agent creates every bound device again. Errors wrap
+// ErrHandle for an impossible name, ErrConfig for a parent that is not divided into the type,
+// fs.ErrNotExist for a missing parent or type, fs.ErrExist for a uuid in use elsewhere.
 func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
 	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err
@@ -110,8 +111,8 @@ func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
 	return nil
 }
 
-// RemoveMdev removes a mediated device, whatever is configured now, by writing 1 to its remove file. A device that is
-// not there is no error. Errors wrap ErrHandle for an impossible name.
+// RemoveMdev removes a mediated device by writing 1 to its remove file, regardless of the
+// configuration. A missing device is not an error. Errors wrap ErrHandle for an impossible name.
 func (p MdevParents) RemoveMdev(ctx context.Context, m Mdev) error {
 	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err
@@ -123,15 +124,16 @@ func (p MdevParents) RemoveMdev(ctx context.Context, m Mdev) error {
 	return nil
 }
 
-// MdevCapacity is what a parent can hold of its type.
+// MdevCapacity is the capacity of a parent for its type.
 type MdevCapacity struct {
 	// Handles are the attach handles: one for each device that exists or could be made, or
-	// the capacity would shrink with every guest. A mark tells them apart.
+	// the capacity would shrink with every guest. A mark makes them distinct.
 	Handles []AttachHandle
 	// Foreign counts the devices of other types. Most parents take one type at a time,
 	// so one of them may leave no room.
 	Foreign int
-	// Name is what people call the type: "GRID T4-1B". It is empty where the kernel has none, as for the types of i915.
+	// Name is the display name of the type: "GRID T4-1B". It is empty if the kernel does not name
+	// the type, as for i915.
 	Name string
 }
 
@@ -177,7 +179,8 @@ func (p MdevParents) Capacity(view *View, parent Address) (c MdevCapacity, err e
 // apiVFIOPCI is the device_api of mediated devices that look like PCI functions.
 const apiVFIOPCI = "vfio-pci"
 
-// checkDeviceAPI refuses a type whose devices no domain can have: Nova, and with it everybody who composes a domain, writes model='vfio-pci'.
+// checkDeviceAPI refuses a type whose devices no domain can have: Nova, like every client that
+// composes a domain, writes model='vfio-pci'.
 func checkDeviceAPI(view *View, name string) error {
 	api, err := view.ReadText(name)
 	if err == nil && api != apiVFIOPCI {
@@ -189,8 +192,8 @@ func checkDeviceAPI(view *View, name string) error {
 	return nil
 }
 
-// count reads how many devices of a type exist or could be made. Devices are made and removed meanwhile: it reads the tree and
-// no view of it, until it has read the same twice.
+// count reads how many devices of a type exist or could be made. Because devices are made and
+// removed concurrently, it reads the tree instead of a view, until two reads agree.
 func (p MdevParents) count(typeDir string) (int, error) {
 	devices, instances, last := typeDir+"/devices", typeDir+"/available_instances", ""
 	for range 10 {

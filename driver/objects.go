@@ -41,8 +41,8 @@ type driverHandle struct {
 
 // MarshalObjects returns devices as upstream's drivers report them: a JSON list of DriverDevice objects
 // with all their fields, class and traits among the attributes, and the information of control paths and
-// handles as the text that upstream's drivers make of it. Decoding a []Device reads it. Upstream has no fields
-// for Programmable and Resources, which are left out.
+// handles as the text that upstream's drivers make of it. Decoding a []Device reads it.
+// Programmable and Resources are omitted: upstream has no fields for them.
 func MarshalObjects(devices []Device) ([]byte, error) {
 	list := make([]driverDevice, 0, len(devices))
 	for _, d := range devices {

@@ -18,8 +18,8 @@ type PCIAddress struct {
 }
 
 // ParsePCIAddress reads the full form that the kernel writes, 0000:3b:00.0, in either
-// case. Domains have four to eight digits: those above ffff exist on machines whose
-// storage controllers open bus domains of their own. The error wraps ErrPCIAddress.
+// case. Domains have four to eight digits: domains above ffff exist on machines whose storage
+// controllers create their own bus domains. The error wraps ErrPCIAddress.
 func ParsePCIAddress(text string) (PCIAddress, error) {
 	domain, rest, ok1 := strings.Cut(text, ":")
 	bus, rest, ok2 := strings.Cut(rest, ":")

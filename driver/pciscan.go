@@ -18,7 +18,7 @@ type Unit struct {
 	// have it, as in a guest, and for the virtual functions of another driver's function.
 	Physical *Unit
 	// Virtual are the virtual functions of a physical one, in the order of addresses.
-	// Those that could not be read are among them.
+	// It includes unreadable ones.
 	Virtual []*Unit
 	// Unreadable is set when a problem with the function was reported: it is not offered, since its use is not known.
 	Unreadable bool
@@ -29,7 +29,7 @@ type Unit struct {
 // PCIScan is one discovery by a driver of PCI functions: the functions that are the
 // driver's, related to each other, and the report so far.
 type PCIScan struct {
-	// View is what is read.
+	// View is the view that is read.
 	View *View
 	// Units are the driver's functions and their virtual functions, in the order of addresses.
 	Units  []*Unit
@@ -41,10 +41,10 @@ type PCIScan struct {
 	units  map[PCIAddress]*Unit
 }
 
-// ScanPCI reads the functions for which own answers true, and the virtual functions that these name, whatever their
-// ids are. Captured trees may lack the links of either side, so a virtual function belongs to the physical function
-// that its physfn link leads to, and to one whose virtfn link leads to it; where the two disagree, the function is a
-// problem. The error is that of ctx, or that of a bus that cannot be read.
+// ScanPCI reads the functions for which own answers true, and the virtual functions that these name, with any
+// ids. Captured trees may lack the links of either side, so a virtual function belongs to the physical
+// function that its physfn link leads to, and to one whose virtfn link leads to it; where the two disagree,
+// the function is a problem. The error is the error of ctx, or of an unreadable bus.
 func ScanPCI(ctx context.Context, view *View, driver string, policy Policy, own func(PCIFunction) bool) (*PCIScan, error) {
 	functions, problems, err := view.PCIFunctions(ctx)
 	if err != nil {
@@ -132,9 +132,10 @@ func (s *PCIScan) inferVirtual(functions []PCIFunction) {
 	}
 }
 
-// besides reports whether a function of a GPU or accelerator is at the place of a virtual one of another
-// that has its id, as those of NVIDIA's and Intel's have: a card is the first function of a bus, which it
-// has for itself. On bus 0 there are several, each in a slot of its own.
+// besides reports whether a function of a GPU or accelerator has the address of a virtual
+// function of another function with the same id. NVIDIA's and Intel's virtual functions have the
+// id of their card. A card is the first function of its own bus; on bus 0 there are several
+// cards, each in its own slot.
 func (f PCIFunction) besides(pf PCIFunction) bool {
 	a, b := f.Address, pf.Address
 	return f.isGPU() && f.DeviceClass() == pf.DeviceClass() && f.Vendor == pf.Vendor && f.Product == pf.Product &&
@@ -204,9 +205,10 @@ func (s *PCIScan) Warn(u *Unit, format string, args ...any) {
 }
 
 // Assignable reports whether a function can be given to a guest as a whole, and otherwise adds the reason to the
-// report: its PCI domain is above ffff, the host uses it, it has virtual functions or mediated devices, a kernel
-// driver is bound that is neither among kernelDrivers, those of the device's own kind, nor allowed by the policy, or
-// its IOMMU group is not for guests. A machine without an IOMMU is a warning.
+// report: its PCI domain is above ffff, the host uses it, it has virtual functions or mediated
+// devices, a kernel driver is bound that is neither among kernelDrivers, the drivers of this kind
+// of device, nor allowed by the policy, or its IOMMU group cannot be assigned to guests. A
+// machine without an IOMMU is a warning.
 func (s *PCIScan) Assignable(u *Unit, kernelDrivers ...string) bool {
 	if u.Unreadable {
 		return false

@@ -11,43 +11,44 @@ import (
 //
 // The rules:
 //   - A function is the driver's if one of Claims covers it, or if it is a virtual
-//     function of one. A virtual function of another driver's function is left out.
-//   - A physical function with virtual functions is left out, and each of these is a
-//     deployable of its device. One whose physical function is not in the tree, as in a
-//     guest, is a device of its own. With Separate each function is.
+//     function of one. A virtual function of another driver's function is skipped.
+//   - A physical function with virtual functions is skipped, and each of these is a deployable of
+//     its device. A virtual function whose physical function is not in the tree, as in a guest,
+//     is a separate device. With Separate each function is one.
 //   - Where the tree has no information on SR-IOV, VirtualIDs decides.
 //   - Vet and PCIScan.Assignable decide about each function that would be offered.
 //   - A function with a problem is not offered; its virtual functions may be.
 //   - A driver without Claims and Own reads nothing.
 type PCISpec struct {
-	// Driver is the driver's name, that of deployables, of what is left out and of warnings.
+	// Driver is the driver's name in deployables, skipped devices and warnings.
 	Driver string
 	// Host starts the names of deployables.
 	Host   string
 	Policy Policy
-	// Claims are the functions of the driver.
+	// Claims select the functions of the driver.
 	Claims []Claim
 	// Own narrows the claims down where they are wider than what the driver takes; nil: all that they cover.
 	Own func(PCIFunction) bool
 	// Separate offers each function of the driver by itself. A virtual function is the
-	// driver's if Claims and Own say so, whatever its physical function is.
+	// driver's if Claims and Own say so, independent of its physical function.
 	Separate bool
 	// VirtualIDs reports by their ids and kernel drivers whether the first function may be a virtual one of the
-	// second. Where the tree has no information on SR-IOV, as in some captures, a function with such a one on its bus
-	// is left out, and so is a GPU beside another with its id. It may be nil.
+	// second. Where the tree has no information on SR-IOV, as in some captures, a function with
+	// such a virtual function on its bus is skipped, and so is a GPU next to another with its id.
+	// It may be nil.
 	VirtualIDs func(vf, pf Unit) bool
-	// KernelDrivers are the kernel drivers of a device of this kind; nil: there are none.
+	// KernelDrivers are the kernel drivers of a device of this kind; nil means no drivers.
 	KernelDrivers func(Unit) []string
-	// Vet says why the driver must not offer a function, beside all that
-	// PCIScan.Assignable checks, or "". It may be nil.
+	// Vet returns why the driver must not offer a function, in addition to the checks of
+	// PCIScan.Assignable, or "". It may be nil.
 	Vet func(Unit) string
 	// Divide offers a function in parts, as mediated devices, and answers true; false is
 	// for one that is to be offered whole. It may be nil.
 	Divide func(*PCIScan, *Unit) bool
 	// Device describes the device of a function. Its control path and its deployables are filled in.
 	Device func(Unit) Device
-	// Subject is what the class and the traits of a function are named after. The unit is
-	// the function offered; Unit.Card is the one that its device is named after.
+	// Subject returns the parts of the names of class and traits of a function. The unit is the
+	// function offered; its device is named after Unit.Card.
 	Subject func(Unit) Subject
 	// Complete changes the deployable of a function; it may be nil.
 	Complete func(Unit, *Deployable)

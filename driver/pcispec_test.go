@@ -126,7 +126,7 @@ func TestPCIDriversDoNotOfferBrokenFunctions(t *testing.T) {
 		{"physfn no address", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../nonsense") }, dir + "/physfn", driver.ErrGarbled},
 		{"physfn to itself", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../"+damaged) }, dir + "/physfn", driver.ErrGarbled},
 		{"driver no link", func(m *sysfs.Memory) { m.SetFile(dir+"/driver", nil) }, dir + "/driver", fs.ErrInvalid},
-		{"an interface that goes meanwhile", func(m *sysfs.Memory) { m.SetFile(dir+"/net/eth0/mtu", []byte("1500\n")) }, dir + "/net/eth0/flags", fs.ErrNotExist},
+		{"an interface that is removed during the read", func(m *sysfs.Memory) { m.SetFile(dir+"/net/eth0/mtu", []byte("1500\n")) }, dir + "/net/eth0/flags", fs.ErrNotExist},
 		{"a path of a disk that no path leads to", func(m *sysfs.Memory) { m.SetFile(dir+"/nvme/nvme0/nvme0c0n1/size", []byte("1\n")) }, "class/block/nvme0n1", fs.ErrNotExist},
 		{"flags of an interface garbled", func(m *sysfs.Memory) { m.SetFile(dir+"/net/eth0/flags", []byte("up\n")) }, dir + "/net/eth0/flags", driver.ErrGarbled},
 		{"IOMMU group garbled", func(m *sysfs.Memory) { m.SetLink(dir+"/iommu_group", "../../x") }, dir + "/iommu_group", driver.ErrGarbled},
@@ -237,7 +237,7 @@ func TestPCIDriversOfferVirtualFunctionsInsteadOfTheirPhysicalOne(t *testing.T) 
 	}
 }
 
-func TestVirtualFunctionsOfAnotherDriversFunctionAreLeftOut(t *testing.T) {
+func TestVirtualFunctionsOfAnotherDriversFunctionAreSkipped(t *testing.T) {
 	t.Parallel()
 	for _, o := range pciDrivers() {
 		foreign := o.at(damaged, divided(2), func(d *sysfs.PCIDevice) {
@@ -355,7 +355,7 @@ func TestADiscoveryOpensAFileAtMostOnceAndTheNextReadsItAgain(t *testing.T) {
 		m.Remove("bus/pci/devices" + "/0000:84:00.1")
 		m.Remove("bus/pci/devices" + "/0000:84:00.2")
 		if got := handles(drivertest.Discover(t, d)); len(got) != 0 {
-			t.Errorf("%s: offers %v, which are gone", o.name, got)
+			t.Errorf("%s: offers %v, which no longer exist", o.name, got)
 		}
 	}
 }
@@ -372,9 +372,8 @@ func TestACancelledDiscoveryReportsNothing(t *testing.T) {
 	}
 }
 
-// FuzzPCIDrivers lets all drivers look at machines that were taken a hammer to. Whatever the
-// tree, none panics, everything offered can be stored, and nothing is given away that is
-// left out as well.
+// FuzzPCIDrivers lets all drivers discover randomly damaged machines. No driver panics,
+// everything offered can be stored, and nothing is both offered and skipped.
 func FuzzPCIDrivers(f *testing.F) {
 	for _, seed := range [][]byte{nil, {1, 2, 3}, {5, 0, 1, 1, 2, 0, 1, 3, 2, 1, 0, 1, 9, 4, 2}, []byte("all the king's horses and all the king's men")} {
 		f.Add(seed)

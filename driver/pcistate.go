@@ -38,14 +38,14 @@ type PCIState struct {
 	BootVGA *bool
 	// MdevTypes are the names below mdev_supported_types.
 	MdevTypes []string
-	// Mdevs are the mediated devices on the function. Type is empty for one that
-	// stands below no type.
+	// Mdevs are the mediated devices on the function. Type is empty for a device that is not below a type.
 	Mdevs []Mdev
 	// HasVGPUTypes is set for a virtual function that is given the type of a vGPU. It must keep its
 	// kernel driver.
 	HasVGPUTypes bool
-	// Interfaces are the network interfaces of the function, InterfacesUp those that an administrator has set
-	// up. InterfacesHidden is set if all are in other network namespaces, as those of containers are.
+	// Interfaces are the network interfaces of the function, InterfacesUp the ones that an
+	// administrator has set up. InterfacesHidden is set if all are in other network namespaces,
+	// for example of containers.
 	Interfaces, InterfacesUp []string
 	InterfacesHidden         bool
 	// IOMMUGroup is nil on a machine without an IOMMU.
@@ -128,7 +128,7 @@ func (r *stateReader) entry(name string) {
 	case name == "net": // this directory is there in every namespace
 		r.interfaces(name)
 		s.InterfacesHidden = len(s.Interfaces) == 0
-	case strings.HasPrefix(name, "virtio"): // such a device stands between function and interface
+	case strings.HasPrefix(name, "virtio"): // such a device is between function and interface
 		r.interfaces(name + "/net")
 	case name == vgpuDir:
 		s.HasVGPUTypes = true
@@ -214,10 +214,10 @@ func (r *stateReader) mdevTypes() {
 }
 
 // hostUse says why the function is in the host's own use, or "". The display the host
-// started with is boot_vga 1; where that file is absent, a VGA controller with a driver
-// other than those of VFIO is taken for it, unless it is a virtual function. A network interface that is up counts, too, and a
-// disk that is mounted, or that a volume or an array is made of. Sysfs does not tell of
-// every file system; Policy.HostUse knows what else is mounted.
+// started with is boot_vga 1; where that file is absent, any VGA controller with a driver other
+// than VFIO's is assumed to be it, unless it is a virtual function. A network interface that is
+// up is in use, and so is a disk that is mounted or part of a volume or an array. Sysfs does not
+// show every file system; Policy.HostUse knows the other mounts.
 func (s PCIState) hostUse(f PCIFunction) string {
 	switch {
 	case s.BootVGA != nil && *s.BootVGA:
@@ -247,8 +247,8 @@ func (s PCIState) Divided() string {
 	return ""
 }
 
-// otherDriver says why the bound driver keeps the function from being offered, or "".
-// No driver, vfio-pci, its variants and the allowed ones are no obstacle.
+// otherDriver returns why the bound driver prevents the function from being offered, or "". No
+// driver, vfio-pci, its variants and the allowed drivers do not prevent it.
 func (s PCIState) otherDriver(allowed []string) string {
 	if s.Driver == "" || isVFIO(s.Driver) || slices.Contains(allowed, s.Driver) {
 		return ""

@@ -12,13 +12,13 @@ import (
 )
 
 // Policy holds the options that every driver of PCI hardware has. The configuration of
-// each embeds it, so in JSON its fields stand beside the driver's own. The zero value is
-// the default. None of them is an option of upstream.
+// each embeds it, so in JSON its fields are next to the driver's own. The zero value is the
+// default. Upstream has none of these options.
 type Policy struct {
 	// TraitShape says how traits and resource classes are named; "" is shipped.
 	TraitShape TraitShape `json:"trait_shape,omitempty"`
-	// AllowedDrivers are kernel drivers that may be bound to a function that is
-	// offered, beside none, vfio-pci and those that the driver's package names.
+	// AllowedDrivers are kernel drivers that may be bound to an offered function, in addition to
+	// vfio-pci, the drivers that the package names, and no driver.
 	AllowedDrivers []string `json:"allowed_drivers,omitzero"`
 	// ExtraTraits are reported on every deployable.
 	ExtraTraits []string `json:"extra_traits,omitzero"`
@@ -52,7 +52,7 @@ func (p Policy) Check() error {
 	}
 	for _, name := range p.AllowedDrivers {
 		if !file.IsName(name) {
-			fault("allowed_drivers: %q is no name of a kernel driver", name)
+			fault("allowed_drivers: %q is not a name of a kernel driver", name)
 		}
 	}
 	for _, trait := range p.ExtraTraits {
@@ -87,8 +87,8 @@ type LocalMemory struct {
 	MiB int `json:"mib"`
 	// Address is the PCI address of the board; empty means every board of the driver.
 	Address string `json:"address,omitempty"`
-	// Shared memory is on the provider of the device, partitioned memory on those of
-	// its regions. A device of one region has one provider, which gets either.
+	// Shared memory is on the provider of the device, partitioned memory on the providers of its
+	// regions. A device of one region has one provider, which gets either.
 	Shared bool `json:"shared,omitempty"`
 }
 
@@ -133,8 +133,8 @@ func (p Policy) Names(subjects ...Subject) (class string, traits []string, err e
 	return class, traits, nil
 }
 
-// AddMemory gives a device the local memory that is configured for its address: shared
-// memory stands on the device, partitioned memory on each deployable.
+// AddMemory gives a device the local memory that is configured for its address: shared memory is
+// on the device, partitioned memory on each deployable.
 func (p Policy) AddMemory(d *Device, address PCIAddress) error {
 	for _, m := range p.LocalMemory {
 		if m.Address != "" {

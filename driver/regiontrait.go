@@ -53,17 +53,17 @@ var (
 	regionForm   = regexp.MustCompile(`^CUSTOM_FPGA_(?:REGION_[A-Z0-9]+|[A-Z0-9]+_REGION)_(.+)$`)
 )
 
-// IsFunctionTrait reports whether a trait is that of a function, in any shape or without a vendor.
+// IsFunctionTrait reports whether a trait names a function, in any shape or without a vendor.
 func IsFunctionTrait(trait string) bool { return isRegionTrait(trait, kindFunction) }
 
-// IsRegionTrait reports whether a trait is that of a type of region, in any shape or without a vendor.
+// IsRegionTrait reports whether a trait names a type of region, in any shape or without a vendor.
 func IsRegionTrait(trait string) bool { return isRegionTrait(trait, kindRegion) }
 
 func isRegionTrait(trait, kind string) bool {
 	return strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_"+kind+"_")
 }
 
-// NamesFunction reports whether a trait is that of the function. Separators in the id do not matter.
+// NamesFunction reports whether a trait names the function. Separators in the id do not matter.
 func NamesFunction(trait, id string) bool { return namesID(trait, kindFunction, functionForm, id) }
 
 // NamesRegion is NamesFunction for the type of a region.

@@ -6,7 +6,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// TestTheTraitOfAFunctionHasOneForm: whatever the form of the id, each shape has one name for it.
+// TestTheTraitOfAFunctionHasOneForm: each shape has one name for all forms of an id.
 func TestTheTraitOfAFunctionHasOneForm(t *testing.T) {
 	t.Parallel()
 	const bare, dashed = "D8424DC4A4A3C413F89E433683F9040B", "D8424DC4_A4A3_C413_F89E_433683F9040B"
@@ -30,7 +30,7 @@ func TestTheTraitOfAFunctionHasOneForm(t *testing.T) {
 				t.Errorf("shape %q: %s and %s are not recognized as those of %s", shape, function, region, id)
 			}
 			if driver.NamesFunction(region, id) || driver.NamesRegion(function, id) {
-				t.Errorf("shape %q: %s and %s are taken for each other", shape, function, region)
+				t.Errorf("shape %q: %s and %s are confused", shape, function, region)
 			}
 		}
 		if name, err := shape.FunctionTrait("intel", "gzip-1"); err != nil || !driver.NamesFunction(name, "gzip-1") || driver.NamesFunction(name, "1") {

@@ -15,18 +15,18 @@ const (
 	// ShapeShipped has the names that the drivers of Cyborg 2026.2 report, and
 	// CUSTOM_PROGRAMMABLE on regions that can be programmed.
 	ShapeShipped TraitShape = "shipped"
-	// ShapeRockyScheduling has those of the specification of scheduling with Nova:
+	// ShapeRockyScheduling has the names of the specification of scheduling with Nova:
 	// CUSTOM_GPU_AMD, CUSTOM_FPGA_INTEL_ARRIA10, CUSTOM_FPGA_REGION_INTEL_<uuid>,
 	// CUSTOM_FPGA_FUNCTION_INTEL_<uuid>, CUSTOM_PROGRAMMABLE, CUSTOM_FPGA_NETWORK, and
 	// the class CUSTOM_ACCELERATOR_FPGA.
 	ShapeRockyScheduling TraitShape = "rocky-scheduling"
-	// ShapeRockyAgent has those of the specification of the interface between agent and
+	// ShapeRockyAgent has the names of the specification of the interface between agent and
 	// drivers: CUSTOM_FPGA_INTEL_PAC_ARRIA10, CUSTOM_FPGA_INTEL_REGION_<uuid>,
 	// CUSTOM_FPGA_INTEL_FUNCTION_<uuid>; class as above.
 	ShapeRockyAgent TraitShape = "rocky-agent"
-	// ShapeWallaby has those of the specification of vGPUs: OWNER_CYBORG and
-	// CUSTOM_<VENDOR>_<PRODUCT ID>_<vGPU type>. It speaks of GPUs only; other devices
-	// keep what is shipped beside CUSTOM_<VENDOR>_<PRODUCT ID>.
+	// ShapeWallaby has the names of the specification of vGPUs: OWNER_CYBORG and
+	// CUSTOM_<VENDOR>_<PRODUCT ID>_<vGPU type>. It covers GPUs only; other devices have the
+	// shipped names and CUSTOM_<VENDOR>_<PRODUCT ID>.
 	ShapeWallaby TraitShape = "wallaby"
 )
 
@@ -38,12 +38,12 @@ func traitShapes() []TraitShape {
 // and lists the shapes.
 func (s TraitShape) check() error {
 	if s != "" && !slices.Contains(traitShapes(), s) {
-		return fmt.Errorf("%w: trait shape %q is none of %v", ErrName, s, traitShapes())
+		return fmt.Errorf("%w: unknown trait shape %q, want one of %v", ErrName, s, traitShapes())
 	}
 	return nil
 }
 
-// Subject is what the names of one resource provider are made of.
+// Subject holds the parts of the names of one resource provider.
 type Subject struct {
 	// Type is one of the Type constants.
 	Type string
@@ -53,16 +53,16 @@ type Subject struct {
 	Product string
 	// ProductID is the id, "15f8"; empty: Product is used.
 	ProductID string
-	// Region and Functions are UUIDs, with or without hyphens; empty if there is none.
+	// Region and Functions are UUIDs, with or without hyphens; may be empty.
 	Region    string
 	Functions []string
 	// Programmable is set for a region that may be programmed.
 	Programmable bool
 	// Functionality is "compute", "network", "storage" or empty.
 	Functionality string
-	// VGPUType is the name of a vGPU type as it stands in traits, T4_1B.
+	// VGPUType is the name of a vGPU type in traits, such as T4_1B.
 	VGPUType string
-	// Shipped and ShippedClass are what upstream's driver reports.
+	// Shipped and ShippedClass are the traits and the class of upstream's driver.
 	Shipped      []string
 	ShippedClass string
 	// Always are reported last, in every shape.

@@ -70,7 +70,7 @@ func TestABadNameShowsTheCharacter(t *testing.T) {
 		{driver.ShapeRockyAgent, driver.Subject{Type: "GPU", Vendor: "amd"}, "empty part"},
 		{driver.ShapeWallaby, driver.Subject{Type: "GPU", Vendor: "nvidia", Product: "T4", VGPUType: "T4+1B", ShippedClass: "VGPU"}, "'+'"},
 		{driver.ShapeShipped, driver.Subject{Shipped: []string{"CUSTOM_a"}, ShippedClass: "PGPU"}, "'a'"},
-		{"train", driver.Subject{}, `"train" is none of [shipped rocky-scheduling rocky-agent wallaby]`},
+		{"train", driver.Subject{}, `"train", want one of [shipped rocky-scheduling rocky-agent wallaby]`},
 	} {
 		if _, _, err := (driver.Policy{TraitShape: tt.shape}).Names(tt.subject); !errors.Is(err, driver.ErrName) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s of %+v: %v, want %s", tt.shape, tt.subject, err, tt.want)

@@ -13,7 +13,7 @@ const maxProviderName = 200 // Placement's limit for the name of a resource prov
 
 // Validate checks that Cyborg could store the device and report it: known types, a
 // control path, named deployables with a resource class Placement takes and legal
-// traits, and attach handles that can be told apart. All faults found are joined; each
+// traits, and distinct attach handles. All faults found are joined; each
 // wraps ErrInvalidDevice and names where it is. An inventory larger than the number of
 // handles is a fault, since the units without a handle could be claimed but never bound, and so are
 // a PCI handle in a domain above ffff, with which no guest starts, and a function that two handles
@@ -88,7 +88,7 @@ func (d Deployable) faults() []error {
 	return append(faults, d.handleFaults()...)
 }
 
-// resourceFaults checks further inventories beside the class of the attach handles.
+// resourceFaults checks the inventories of classes other than the class of the attach handles.
 func resourceFaults(resources map[string]int, class string) []error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
@@ -118,7 +118,7 @@ func (d Deployable) attributeFaults() []error {
 	keys := make(map[string]bool)
 	for i, a := range d.Attributes {
 		if a.Key == "" || a.Key == keyClass || strings.HasPrefix(a.Key, prefixTrait) || keys[a.Key] {
-			faults = append(faults, fmt.Errorf("attribute %d: key %q is empty, that of a class or a trait, or appears twice", i, a.Key))
+			faults = append(faults, fmt.Errorf("attribute %d: key %q is empty, reserved for a class or a trait, or a duplicate", i, a.Key))
 		}
 		keys[a.Key] = true
 	}

@@ -46,8 +46,8 @@ func (v VGPU) Handle() AttachHandle {
 	return AttachHandle{Type: HandlePCI, Info: info}
 }
 
-// VGPU returns the vGPU that a PCI handle with an asked_type stands for; found is false for any other
-// handle. The error wraps ErrHandle.
+// VGPU returns the vGPU of a PCI handle with an asked_type; found is false for any other handle.
+// The error wraps ErrHandle.
 func (h AttachHandle) VGPU() (v VGPU, found bool, err error) {
 	asked := h.Info[keyAskedType]
 	if h.Type != HandlePCI || asked == "" {
@@ -65,11 +65,11 @@ func (h AttachHandle) VGPU() (v VGPU, found bool, err error) {
 
 // VGPUDriver is implemented by drivers whose handles are vGPUs without mediated devices.
 type VGPUDriver interface {
-	// SetVGPU gives the function the type. A function that has a type is somebody else's and
-	// is left alone, unless it was bound before and has this type.
+	// SetVGPU gives the function the type. A function with a type belongs to another program and
+	// is not changed, unless it was bound before and has this type.
 	SetVGPU(ctx context.Context, v VGPU, bound bool) error
-	// ClearVGPU takes the type from the function. A function without a type, or with that of
-	// somebody else, is no error.
+	// ClearVGPU takes the type from the function. A function without a type, or with another
+	// program's type, is not an error.
 	ClearVGPU(ctx context.Context, v VGPU) error
 }
 
@@ -91,7 +91,7 @@ func CurrentVGPU(view *View, function PCIAddress) (int, error) {
 	return id, nil
 }
 
-// VGPUFunctions are the virtual functions of a tree that have vGPU types. A driver that embeds it is a
+// VGPUFunctions manages the virtual functions of a tree that have vGPU types. A driver that embeds it is a
 // VGPUDriver.
 type VGPUFunctions struct{ tree Tree }
 
@@ -100,8 +100,8 @@ var _ VGPUDriver = VGPUFunctions{}
 // NewVGPUFunctions returns the functions of a tree.
 func NewVGPUFunctions(tree Tree) VGPUFunctions { return VGPUFunctions{tree} }
 
-// SetVGPU implements VGPUDriver. Errors wrap fs.ErrExist for a function that has a type, and that of
-// the kernel for a type which it refuses, such as syscall.ENOSPC.
+// SetVGPU implements VGPUDriver. Errors wrap fs.ErrExist for a function that has a type, and the
+// kernel's error for a type that it refuses, such as syscall.ENOSPC.
 func (f VGPUFunctions) SetVGPU(ctx context.Context, v VGPU, bound bool) error {
 	current, err := f.current(ctx, v)
 	switch {
@@ -110,13 +110,13 @@ func (f VGPUFunctions) SetVGPU(ctx context.Context, v VGPU, bound bool) error {
 	case bound && current == v.Type:
 		return nil
 	case current != 0:
-		return fmt.Errorf("set vGPU type %d of %s: %w: it has type %d, set by somebody else", v.Type, v.Function, fs.ErrExist, current)
+		return fmt.Errorf("set vGPU type %d of %s: %w: it has type %d, set by another program", v.Type, v.Function, fs.ErrExist, current)
 	}
 	return f.write(v, "set", v.Type)
 }
 
-// ClearVGPU implements VGPUDriver. The error wraps that of the kernel, fs.ErrPermission or syscall.EBUSY
-// while a guest has the function.
+// ClearVGPU implements VGPUDriver. The error wraps the kernel's error: fs.ErrPermission or
+// syscall.EBUSY while a guest has the function.
 func (f VGPUFunctions) ClearVGPU(ctx context.Context, v VGPU) error {
 	current, err := f.current(ctx, v)
 	if err != nil || current != v.Type {

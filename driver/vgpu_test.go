@@ -29,7 +29,7 @@ func TestTheTypesThatACardLists(t *testing.T) {
 		"H200, no header":     {"1428 : NVIDIA H200X-141C\n1414 : NVIDIA H200X-1-18C\n", []driver.VGPUType{{ID: 1428, Name: "NVIDIA H200X-141C"}, {ID: 1414, Name: "NVIDIA H200X-1-18C"}}, false},
 		"a full card":         {"ID    : vGPU Name\n", nil, false},
 		"MIG, no instance":    {"", nil, false},
-		"an id that is none":  {"ID    : vGPU Name\n-1 : NVIDIA L40S-1B\n", nil, true},
+		"an invalid id":       {"ID    : vGPU Name\n-1 : NVIDIA L40S-1B\n", nil, true},
 		"a line without name": {"1145\n", nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func NewView(tree Tree) *View {
 	return v
 }
 
-// cell is what a view knows of a name.
+// cell caches the result for a name.
 type cell[T any] struct {
 	read  sync.Once
 	value T
@@ -120,9 +120,8 @@ func (v *View) WriteFile(name string, _ []byte) error {
 	return &fs.PathError{Op: "write", Path: name, Err: fs.ErrPermission}
 }
 
-// ReadText returns the content of a file without blanks and line ends around it. An
-// empty file is an error, ErrGarbled. The path is left out of errors, since a Problem
-// names it.
+// ReadText returns the content of a file without leading and trailing white space. An empty file
+// is an error, ErrGarbled. Errors do not contain the path, since a Problem names it.
 func (v *View) ReadText(path string) (string, error) {
 	data, err := v.ReadFile(path)
 	if err != nil {
@@ -135,7 +134,7 @@ func (v *View) ReadText(path string) (string, error) {
 	return text, nil
 }
 
-// Names lists a directory; one that is not there is empty. The path is left out of errors.
+// Names lists a directory; a missing directory is empty. Errors do not contain the path.
 func (v *View) Names(dir string) ([]string, error) {
 	entries, err := v.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +148,8 @@ func (v *View) Names(dir string) ([]string, error) {
 }
 
 // LinkedFunction returns the address of the PCI function that a link leads to, such as
-// class/net/eth0/device. The error wraps ErrPCIAddress if that is no PCI function. The path
-// is left out of errors.
+// class/net/eth0/device. The error wraps ErrPCIAddress if it is not a PCI function. Errors do not
+// contain the path.
 func (v *View) LinkedFunction(link string) (PCIAddress, error) {
 	target, err := v.Readlink(link)
 	if err != nil {
@@ -175,9 +174,9 @@ func (v *View) ReadCount(path string, limit int) (int, error) {
 	return n, nil
 }
 
-// PCIFunctions lists the functions of the tree in the order of addresses. Entries whose
-// name is no address and functions whose identity cannot be read become problems. The error
-// is that of ctx, or that of a bus that cannot be read.
+// PCIFunctions lists the functions of the tree in the order of addresses. Entries with an invalid
+// address and functions whose identity cannot be read become problems. The error is the error of
+// ctx, or of an unreadable bus.
 func (v *View) PCIFunctions(ctx context.Context) ([]PCIFunction, []Problem, error) {
 	v.mu.Lock()
 	functions, problems := v.functions, v.problems

@@ -257,7 +257,7 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 	if _, err := fakecyborg.New(fakecyborg.Config{Release: "train"}); err == nil || !strings.Contains(err.Error(), "zed") {
-		t.Errorf("the error does not tell what is known: %v", err)
+		t.Errorf("the error does not list the known releases: %v", err)
 	}
 }
 
@@ -402,7 +402,8 @@ func TestDirectProfilesFollowTheRulesOfTheAPI(t *testing.T) {
 	}
 }
 
-// A service token shows the requests of every project, unlike upstream's: who rests on it is recorded, and warned of once.
+// A service token shows the requests of every project, unlike upstream's: an answer that depends
+// on it is recorded, and logged as a warning once.
 func TestAnswersThatRestOnTheServiceTokenAreMarked(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {

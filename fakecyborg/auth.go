@@ -18,9 +18,9 @@ func (s *Server) scope(c *simhttp.Call) store.Scope {
 	return store.Scope{Project: c.Identity.Project, All: s.isAdmin(c) || s.release.Isolates == no}
 }
 
-// novaScope is the scope of what Nova does for the owner of an instance, whoever its requests belong to: an
-// evacuation by an administrator makes new ones, in the administrator's project, which the owner's
-// deletion has to find. Upstream does not look at the service token.
+// novaScope is the scope of Nova's calls for the owner of an instance. It includes requests of
+// other projects: an evacuation by an administrator makes new requests in the administrator's
+// project, and the owner's deletion must find them. Upstream ignores the service token.
 func (s *Server) novaScope(c *simhttp.Call) store.Scope {
 	scope := s.scope(c)
 	scope.All = scope.All || c.Header.Get("X-Service-Token") != "" && !s.cfg.UpstreamQuirks
@@ -47,7 +47,7 @@ var errServiceToken error = &store.Refusal{
 	Kind: store.Forbidden, Text: "This operation requires a service token. Use the Compute API to manage instance accelerators.",
 }
 
-// serviceRoles are those of which a service token must have one.
+// serviceRoles returns the accepted roles of a service token; one is enough.
 func (s *Server) serviceRoles() []string {
 	if *s.cfg.RequireServiceToken || s.release.ServiceToken == yes {
 		return []string{"service"}
@@ -55,8 +55,8 @@ func (s *Server) serviceRoles() []string {
 	return nil
 }
 
-// requireService refuses a call without a service token to do what only Nova may do, whatever
-// the user's own token says. An invalid service token was refused before.
+// requireService refuses a call without a service token to do what only Nova may do, regardless
+// of the user's own token. An invalid service token was refused before.
 func (s *Server) requireService(c *simhttp.Call) error {
 	if c.Header.Get("X-Service-Token") != "" || !*s.cfg.RequireServiceToken {
 		return nil

@@ -84,7 +84,7 @@ func TestFailedMdevThatCannotBeRemovedKeepsItsHandle(t *testing.T) {
 	card.failMake, card.failDrop = errors.New("broken"), errors.New("stuck")
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 500, "")
 	if w.used() != 1 {
-		t.Error("the handle of a mediated device that may exist was given back")
+		t.Error("the handle of a mediated device that may exist was released")
 	}
 	card.failDrop = nil
 	w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
@@ -473,7 +473,7 @@ func TestDelayedPatchThatIsRefusedHalfwaySendsNoEvent(t *testing.T) {
 		synctest.Wait()
 		checkStates(t, w, "Bound", "BindFailed")
 		if got := w.nova.sent(); len(got) != 0 {
-			t.Errorf("events although the answer told the failure: %v", got)
+			t.Errorf("events although the answer reported the failure: %v", got)
 		}
 	})
 }

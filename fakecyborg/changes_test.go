@@ -170,7 +170,7 @@ func walkChanges(t *testing.T, cfg fakecyborg.Config, seed uint64, told map[stri
 		case 2, 3, 4:
 			time.Sleep(2 * time.Second)
 		case 5:
-			_ = w.server.Report(t.Context()) // removes what was left over
+			_ = w.server.Report(t.Context()) // cleans up
 		}
 		synctest.Wait()
 		s := w.randomRequest(rng, profiles)
@@ -226,8 +226,8 @@ func sorted(text string) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestTheBackgroundBelongsToNoRequest sends requests during a bind, one of which is
-// still open when the bind ends.
+// TestTheBackgroundBelongsToNoRequest sends requests during a bind. One request is still open
+// when the bind ends.
 func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ func TestNamesCompareAsInTheDatabase(t *testing.T) {
 		name          string
 		before        func(w *world) sent // what the request is about
 		mysql, binary int                 // status
-		found         int                 // of a list, with MariaDB; binary has none of them
+		found         int                 // of a list, with MariaDB; a binary collation does none of this
 	}{
 		{"a second profile", func(w *world) sent {
 			w.fakeProfile("fake", 1)
@@ -51,7 +51,7 @@ func TestNamesCompareAsInTheDatabase(t *testing.T) {
 		{"a request", func(w *world) sent {
 			return sent{method: "GET", path: "/v2/accelerator_requests/" + strings.ToUpper(w.fakeARQ())}
 		}, 200, 404, 0},
-		{"a bind of a request", func(w *world) sent { // the patch is looked for in Python
+		{"a bind of a request", func(w *world) sent { // Python searches for the patch
 			return sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), strings.ToUpper(w.fakeARQ()))}
 		}, 400, 404, 0},
 		{"a bind to a provider", func(w *world) sent {

@@ -45,21 +45,22 @@ type PlacementMode string
 // EventForm is the form of the events that Cyborg sends to Nova.
 type EventForm string
 
-// MdevCreation says who creates the mediated devices of bound requests. Cyborg's agent removes them in any case.
+// MdevCreation selects the service that creates the mediated devices of bound requests. Cyborg's
+// agent removes them in any case.
 type MdevCreation string
 
 // The named values of a Config, and of a device's status.
 const (
-	// ModeTree is the default placement mode: each deployable has a provider right below that of
-	// its host, as upstream.
+	// ModeTree is the default placement mode: each deployable has a provider directly below the
+	// provider of its host, as upstream.
 	ModeTree PlacementMode = store.LayoutTree
 	// ModeFlat puts classes and traits on the provider of the compute host itself, as the Rocky
 	// specification does for a Nova without nested providers. Devices of one host must all have
 	// the same traits.
 	ModeFlat PlacementMode = store.LayoutFlat
 	// ModeNested is ModeTree with a provider for each device with regions, between the host and
-	// the regions, as the Rocky specification wants it. A device of one deployable has a region if
-	// its traits name the type.
+	// the regions, as in the Rocky specification. A device of one deployable has a region if its
+	// traits name the type.
 	ModeNested PlacementMode = store.LayoutNested
 
 	// EventFormShipped is the default form of events, which Cyborg sends and Nova accepts: an
@@ -91,8 +92,8 @@ const (
 // defaultBindTimeout is upstream's [DEFAULT] bind_timeout.
 const defaultBindTimeout = 60 * time.Second
 
-// The defaults of an agent's heartbeat. Upstream has none; its specification
-// (Wallaby, vGPU) leaves the numbers open.
+// The defaults of an agent's heartbeat. Upstream has no heartbeat; its specification (Wallaby,
+// vGPU) leaves the numbers open.
 const (
 	defaultHeartbeat   = 10 * time.Second
 	defaultMissedBeats = 3
@@ -109,9 +110,9 @@ type Config struct {
 	// profiles that make no request, an ARQ that stays BindStarted, and events that all name the
 	// first instance of their PATCH. docs/dev/cyborg-behaviour.md lists all of them.
 	UpstreamQuirks bool `json:"upstream_quirks,omitempty"`
-	// AsyncBind answers every PATCH at once and ends its binds in the background, whatever the
-	// type of the handle. Upstream does so for FPGAs that are to be programmed, its
-	// specifications for all.
+	// AsyncBind answers every PATCH at once and ends its binds in the background, for every type
+	// of handle. Upstream does so for FPGAs that are to be programmed, its specifications for
+	// all.
 	AsyncBind bool `json:"async_bind,omitempty"`
 	// BindDelay is how long a bind in the background takes on the server's clock. Above zero it
 	// implies AsyncBind.
@@ -125,7 +126,8 @@ type Config struct {
 	// EventForm is the form of the events for Nova: one of the EventForm constants; empty means
 	// EventFormShipped.
 	EventForm EventForm `json:"event_form,omitempty"`
-	// MdevCreation says who creates mediated devices: one of MdevsByAgent and MdevsByNova; empty means MdevsByAgent.
+	// MdevCreation selects the service that creates mediated devices: one of MdevsByAgent and
+	// MdevsByNova; empty means MdevsByAgent.
 	MdevCreation MdevCreation `json:"mdev_creation,omitempty"`
 	// BindingStates shows the states provisioning and unknown of the Wallaby specification: the
 	// first while the mediated devices of a restarted host are being created, the second while

@@ -24,8 +24,8 @@ func crashWorld(t *testing.T, cfg fakecyborg.Config) (*world, *slowCard) {
 	return newWorld(t, cfg, []driver.Driver{card}, withImages(t)), card
 }
 
-// after makes another life of what is left by a crash: the dump and the hardware.
-// It answers the requests that Nova knows to be bound.
+// after starts a simulator from what survives a crash: the dump and the hardware. It returns the
+// requests that Nova knows to be bound.
 func (w *world) after(t *testing.T, cfg fakecyborg.Config, card *slowCard) (*world, *slowCard, map[string]bool) {
 	t.Helper()
 	other, left := crashWorld(t, cfg)
@@ -77,8 +77,8 @@ func (w *world) traffic(rt *rapid.T, clients *sync.WaitGroup) (keepers map[strin
 }
 
 // TestNothingIsLostByACrash ends a simulator at any moment of binds and releases.
-// The next process ends every bind, Nova gets an event for each that is Bound, and
-// nothing is left when all requests are released.
+// The next process ends every bind, Nova gets an event for each that is Bound, and everything is
+// free when all requests are released.
 func TestNothingIsLostByACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestNothingIsLostByACrash(t *testing.T) {
 			for _, a := range other.server.ARQs() {
 				idle := slices.Contains([]fakecyborg.State{fakecyborg.StateInitial, fakecyborg.StateUnbound}, a.State)
 				if !a.State.Resolved() && !idle || a.State == fakecyborg.StateBindFailed && keepers[a.InstanceUUID] || a.State == fakecyborg.StateBound && !heard[a.UUID] {
-					rt.Errorf("%s is left %s, Nova has heard of it: %t", a.UUID, a.State, heard[a.UUID])
+					rt.Errorf("%s is still %s, Nova got its event: %t", a.UUID, a.State, heard[a.UUID])
 				}
 				if a.State == fakecyborg.StateBound && a.DeviceProfileName == "f" && !slices.ContainsFunc(other.server.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.BitstreamID == imageOne }) {
 					rt.Errorf("%s is Bound, and its image is not written", a.UUID)
@@ -126,7 +126,7 @@ func TestNothingIsLostByACrash(t *testing.T) {
 			if other.used() != 0 || left.present() != 0 {
 				rt.Errorf("left: %d handles, %d mediated devices\n%s", other.used(), left.present(), other.server.Tree())
 			}
-			time.Sleep(time.Minute) // and the one that crashed comes to rest
+			time.Sleep(time.Minute) // the crashed simulator finishes its work
 			synctest.Wait()
 		})
 	})

@@ -240,8 +240,8 @@ func (s *Server) SetARQState(arq string, state State) (err error) {
 }
 
 // SetDeviceStatus enables or disables a device, in Placement, too, as POST devices/{uuid}/enable and
-// disable do. Enabling it frees inventories that are reserved as a whole, whoever did that. The error has the
-// API's text; what Placement has then, the next report settles.
+// disable do. Enabling it clears the reservation of fully reserved inventories, even if another
+// client reserved them. The error has the API's text; the next report then corrects Placement.
 func (s *Server) SetDeviceStatus(ctx context.Context, device, status string) error {
 	if !slices.Contains([]string{StatusEnabled, StatusMaintaining}, status) {
 		return fmt.Errorf("fakecyborg: device %s: there is no status %q", device, status)

@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// told is a TB that keeps its messages.
+// told is a TB that records its messages.
 type told struct {
 	sim.TB
 	text []string
@@ -27,7 +27,7 @@ func (t *told) Errorf(format string, args ...any) {
 	t.text = append(t.text, fmt.Sprintf(format, args...))
 }
 
-func TestDirectAPILivesALife(t *testing.T) {
+func TestDirectAPICoversALifeCycle(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
 		w := fakeWorld(t, fakecyborg.Config{UpstreamQuirks: quirks})
@@ -176,7 +176,7 @@ func TestStatesCanBeSet(t *testing.T) {
 		t.Errorf("%d handles in use", w.used())
 	}
 	if err := w.server.SetARQState(arq, fakecyborg.StateInitial); err == nil {
-		t.Error("the state of a request that is gone was set")
+		t.Error("the state of a deleted request was set")
 	}
 }
 

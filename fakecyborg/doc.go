@@ -9,14 +9,14 @@
 // methods serve tests.
 //
 // By default the defects of upstream are fixed: bad input is answered 400, 404 or 409 instead of 500, a
-// profile that could never be used is refused, and a bind that fails leaves nothing behind.
-// Config.UpstreamQuirks restores them, so that a client can be tested with them; docs/dev/cyborg-behaviour.md
-// lists them. One is kept deliberately: a PATCH that fails halfway keeps the requests it has bound, and sends
-// no event, because Nova gets the error. Config.Release selects the API of 2026.2, of the development after it, or of Zed.
+// profile that could never be used is refused, and a failed bind leaks nothing. Config.UpstreamQuirks
+// restores the defects, to test a client with them; docs/dev/cyborg-behaviour.md lists them. One is kept
+// deliberately: a PATCH that fails halfway keeps the requests it has bound, and sends no event, because Nova
+// gets the error. Config.Release selects the API of 2026.2, of the development after it, or of Zed.
 //
 // The package deliberately has no database, no message queue, no Keystone and no Placement: tokens are
-// verified by a [sim.TokenVerifier], and each peer is a [sim.Endpoint] that may be left out. Bitstreams come
-// from a Glance; the function that was written to a region is in Placement until the driver reports another.
+// verified by a [sim.TokenVerifier], and each peer is an optional [sim.Endpoint]. Bitstreams come
+// from a Glance; the function of a programmed region is in Placement until the driver reports another.
 //
 // A host can be stopped and started ([Server.StopAgent], [Server.StartAgent]): the mediated devices of its
 // bound requests are created again. Config.BindingStates shows that to clients, as a specification of Cyborg

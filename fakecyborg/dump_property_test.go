@@ -206,7 +206,7 @@ func TestALoadedDumpBehavesAsTheOriginal(t *testing.T) {
 				synctest.Wait()
 				if len(worlds) == 2 {
 					if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
-						rt.Fatalf("the answer of the one that was loaded (-want +got):\n%s", diff)
+						rt.Fatalf("the answer of the loaded server (-want +got):\n%s", diff)
 					}
 				}
 			}

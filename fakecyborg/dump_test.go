@@ -190,7 +190,7 @@ func TestADumpIsLoaded(t *testing.T) {
 			}
 		}
 		if w.used() != 0 || other.used() != 0 {
-			t.Errorf("%d and %d handles are left", w.used(), other.used())
+			t.Errorf("%d and %d handles are in use", w.used(), other.used())
 		}
 		if a, b := dumped(t, w.server), dumped(t, other.server); !bytes.Equal(a, b) {
 			t.Errorf("after the same requests (-want +got):\n%s", cmp.Diff(string(a), string(b)))
@@ -296,8 +296,8 @@ func TestADumpKeepsMediatedDevicesThatWaitForRemoval(t *testing.T) {
 	})
 }
 
-// A dump can be taken at every moment, and can be loaded whatever was going on.
-func TestADumpCanBeTakenWhileOthersWork(t *testing.T) {
+// A dump can be taken at any time, and can be loaded regardless of the work in progress.
+func TestADumpIsConsistentUnderConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestADumpCanBeTakenWhileOthersWork(t *testing.T) {
 			cfg := fakecyborg.Config{PlacementMode: mode, AsyncBind: true}
 			w := newTwin(t, cfg)
 			w.card.set(fullCards()...)
-			_ = w.server.Report(t.Context()) // on a flat host not all can stand beside each other
+			_ = w.server.Report(t.Context()) // on a flat host they exclude each other
 			w.profile("v", `[{"resources:VGPU":"1"},{"resources:VGPU":"1"}]`)
 			provider := vgpuProvider()
 			for _, deployable := range w.server.Deployables() {
@@ -355,7 +355,7 @@ func TestADumpCanBeTakenWhileOthersWork(t *testing.T) {
 	}
 }
 
-// Devices of a dump whose hosts nobody has added are changed one after the other.
+// Devices of a dump whose hosts have no agent are changed one after the other.
 func TestDevicesWithoutAnAgentAreChangedInTurn(t *testing.T) {
 	t.Parallel()
 	cfg := fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}
@@ -391,7 +391,7 @@ func TestDevicesWithoutAnAgentAreChangedInTurn(t *testing.T) {
 }
 
 // What was taken over from an earlier life stays Cyborg's own.
-func TestADumpRemembersWhatWasTakenOver(t *testing.T) {
+func TestADumpRecordsAdoptedProviders(t *testing.T) {
 	t.Parallel()
 	first := flatWorld(t, gpu("3b", "PGPU", []string{flatTrait}, "0"))
 	first.report()
@@ -406,7 +406,7 @@ func TestADumpRemembersWhatWasTakenOver(t *testing.T) {
 	third.hardware.set()
 	third.report()
 	if diff := cmp.Diff(novaInventories(), third.hostProvider().Inventories); diff != "" {
-		t.Errorf("inventories when the card is gone (-want +got):\n%s", diff)
+		t.Errorf("inventories without the card (-want +got):\n%s", diff)
 	}
 }
 

@@ -50,8 +50,8 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 	}
 }
 
-// authURI is the address of Keystone: that of a verifier that knows it, or else that of the cloud which the
-// server is part of.
+// authURI returns the address of Keystone: the verifier's, if it has one, or else the address of
+// the server, which is then part of a cloud.
 func (s *Server) authURI(c *simhttp.Call) string {
 	if v, ok := s.verifier.(interface{ AuthURI() string }); ok {
 		return v.AuthURI()

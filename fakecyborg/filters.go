@@ -29,8 +29,9 @@ var sortDirs = []string{"asc", "desc", "asc-nullsfirst", "asc-nullslast", "desc-
 // filter is one of the filters argument; nil for a half that is not given.
 type filter struct{ field, value *string }
 
-// listing is how a list is to be cut and sorted: the values of the filters by their fields, nil for one without a value. A request
-// without a filter and without an argument has none, and gets all rows in their order.
+// listing says how a list is filtered, sorted and limited: the values of the filters by their
+// fields, nil for a filter without a value. It is empty for a request without filters and
+// arguments, which gets all rows in their order.
 type listing map[string]*string
 
 // listArguments reads the filters of a list, and the other arguments of the route.

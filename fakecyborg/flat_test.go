@@ -56,7 +56,7 @@ func (w *reportWorld) api() *world {
 	return &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
 }
 
-func TestFlatDevicesStandOnTheComputeProvider(t *testing.T) {
+func TestFlatDevicesAreOnTheComputeProvider(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t, gpu("3b", "PGPU", []string{"OWNER_CYBORG", flatTrait}, "0"), gpu("5e", "PGPU", []string{flatTrait}, "0"))
 	before := w.hostProvider()
@@ -86,7 +86,7 @@ func TestFlatDevicesStandOnTheComputeProvider(t *testing.T) {
 		t.Errorf("after the devices went, the provider differs from before (-before +after):\n%s", diff)
 	}
 	if slices.Contains(traitNames(w), flatTrait) {
-		t.Errorf("trait %s, which nobody uses, is still known", flatTrait)
+		t.Errorf("the unused trait %s still exists", flatTrait)
 	}
 }
 
@@ -101,7 +101,7 @@ func traitNames(w *reportWorld) []string {
 	return names
 }
 
-func TestFlatModeLeavesWhatOthersWriteMeanwhile(t *testing.T) {
+func TestFlatModeKeepsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t, gpu("3b", "CUSTOM_ACCELERATOR_GPU", []string{flatTrait}, "0"))
 	changes := 0
@@ -253,7 +253,7 @@ func TestFlatBindTakesAFreeHandleOfAnyDeviceOfTheHost(t *testing.T) {
 		t.Errorf("with one device disabled: %+v", got)
 	}
 	if got := w.cyborg.Deployables()[0].ProviderUUID; got != w.root {
-		t.Errorf("rp_uuid of a deployable: %s, want that of the host", got)
+		t.Errorf("rp_uuid of a deployable: %s, want the UUID of the host's provider", got)
 	}
 }
 
@@ -324,7 +324,7 @@ func TestUnflattenPreparesTheTree(t *testing.T) {
 	}
 }
 
-// A provider without a class of Cyborg's was never that of a flat host, whatever its traits are called.
+// A provider without a class of Cyborg was never a flat host, even if its traits look like it.
 func TestUnflattenLeavesOtherNodesAlone(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t, gpu("3b", "PGPU", []string{flatTrait}, "0"))
@@ -352,8 +352,8 @@ func TestUnflattenFindsAHostOfVGPUs(t *testing.T) {
 		others map[string]placementsim.Inventory
 		want   []string
 	}{
-		"alone":         {nil, []string{"VGPU"}},
-		"beside others": {map[string]placementsim.Inventory{"PGPU": {Total: 1}}, []string{"PGPU"}},
+		"alone":       {nil, []string{"VGPU"}},
+		"with others": {map[string]placementsim.Inventory{"PGPU": {Total: 1}}, []string{"PGPU"}},
 	} {
 		w := flatWorld(t)
 		inventories := map[string]placementsim.Inventory{"VCPU": {Total: 8}, "VGPU": {Total: 4}}
@@ -401,7 +401,7 @@ func TestAnInterruptedUnflattenIsContinued(t *testing.T) {
 		}
 		for _, p := range w.placement.ResourceProviders() {
 			if p.Name == "cn7" && (len(p.Traits) > 0 || len(p.Inventories) != 1) {
-				t.Errorf("after %d requests: traits %v, inventories %v are left", n, p.Traits, p.Inventories)
+				t.Errorf("after %d requests: traits %v, inventories %v remain", n, p.Traits, p.Inventories)
 			}
 		}
 	}
@@ -431,7 +431,7 @@ func TestAFlatCyborgThatStartedAgainTakesOverWhatItMade(t *testing.T) {
 	before := w.hostProvider()
 	w.report()
 	made := w.hostProvider()
-	w.claim(instanceA, "PGPU") // an instance lives through the restart: nobody knows which card it has
+	w.claim(instanceA, "PGPU") // an instance survives the restart: it is unknown which card it has
 
 	again := newReportWorldOn(t, w, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat})
 	if err := again.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "1 PGPU of resource provider "+w.root+" are allocated") {

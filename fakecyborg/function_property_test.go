@@ -24,7 +24,7 @@ const testFunction = "CUSTOM_FPGA_FUNCTION_ID_TEST_"
 // region is the hardware of a card, which knows what is really on it.
 type region struct {
 	mu      sync.Mutex
-	reads   bool   // the driver reads the function; else it reports the first one, whatever is on the card
+	reads   bool   // the driver reads the function; else it reports the first one, regardless of the card's content
 	content string // the end of the function's trait; "" for something else
 	away    bool   // from the reports
 	silent  bool   // no report succeeds
@@ -71,7 +71,7 @@ func (r *region) change(change func(*region)) {
 	change(r)
 }
 
-// TestABoundRequestHasItsFunction does whatever happens to a card and around it, in any order: as long as a request is Bound,
+// TestABoundRequestHasItsFunction runs the events of a card in any order: as long as a request is Bound,
 // and its host has not restarted since, the function that it requires is on the card.
 func TestABoundRequestHasItsFunction(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,7 @@ func FuzzARQPatch(f *testing.F) {
 			t.Errorf("state %s with %d handles and %d mediated devices", state, w.used(), card.present())
 		}
 		if state == fakecyborg.StateBindStarted {
-			t.Error("the request is left in BindStarted")
+			t.Error("the request is still in BindStarted")
 		}
 		w.want(w.get("/v2/accelerator_requests/"+uuid), 200, "")
 		w.want(w.delete("/v2/accelerator_requests?arqs="+uuid), 204, "")

@@ -28,9 +28,9 @@ func (d *defective) Discover(ctx context.Context) (driver.Report, error) {
 	return d.hardware.Discover(ctx)
 }
 
-// TestADefectiveDriverStopsNobody has a driver that panics, and then one that hangs, on the first of
+// TestADefectiveDriverDoesNotAffectOthers has a driver that panics, and then one that hangs, on the first of
 // two hosts.
-func TestADefectiveDriverStopsNobody(t *testing.T) {
+func TestADefectiveDriverDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		bad := &defective{hardware: newHardware("shark", gpu("3b", "PGPU", nil, "0"))}
@@ -93,7 +93,7 @@ func TestAPanicOfABindFailsTheBind(t *testing.T) {
 	h.mu.Unlock()
 	w.delete("/v2/accelerator_requests?arqs=" + arq)
 	if err := w.server.Report(t.Context()); err != nil {
-		t.Errorf("the report that removes what is left: %v", err)
+		t.Errorf("the report that cleans up: %v", err)
 	}
 	if h.present() != 0 || w.used() != 0 {
 		t.Errorf("%d mediated devices, %d handles in use", h.present(), w.used())

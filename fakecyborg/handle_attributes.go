@@ -47,8 +47,7 @@ func (s *Server) getAttribute(c *simhttp.Call) error {
 	return c.JSON(http.StatusOK, body)
 }
 
-// createAttribute stores an attribute beside those of the driver. Such an attribute is not in
-// Placement.
+// createAttribute stores an attribute in addition to the driver's. It is not reported to Placement.
 func (s *Server) createAttribute(c *simhttp.Call) error {
 	body, err := s.readBody(c, "req_attr")
 	if err != nil {

@@ -38,8 +38,8 @@ func (s *Server) listProfiles(c *simhttp.Call) error {
 	return c.JSON(http.StatusOK, map[string]any{"device_profiles": list})
 }
 
-// showable refuses to show a row with an identifier that is no UUID, which only UpstreamQuirks
-// lets a client store. As upstream, lists that have such a row cannot be shown any more.
+// showable returns an error for a row with an identifier that is not a UUID, which a client can
+// store only with UpstreamQuirks. As upstream, every list with such a row fails.
 func showable(ids ...string) error {
 	for _, id := range ids {
 		if !uuids.Like(id) {

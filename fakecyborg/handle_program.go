@@ -19,8 +19,8 @@ var patchPath = regexp.MustCompile(`^(/[\w-]+)+$`)
 var internalPaths = []string{"/uuid", "/id", "/links", "/created_at", "/updated_at", "/name", "/num_accelerators"}
 
 // programDeployable writes an image to a deployable through the driver that reported it.
-// Upstream does not store which image it was, so that a later bind may take another one for
-// being there already, and programs a region that is in use.
+// Upstream does not store the image, so a later bind may assume that another image is loaded. It
+// also programs a region that is in use.
 func (s *Server) programDeployable(c *simhttp.Call) error {
 	id := c.PathValue("id")
 	if err := s.authorizeProgram(c, id); err != nil {
@@ -44,7 +44,7 @@ func (s *Server) programDeployable(c *simhttp.Call) error {
 }
 
 // program programs a deployable for a project; denied is the error for a caller who may not
-// program the regions of others.
+// program regions of other projects.
 func (s *Server) program(ctx context.Context, id, image, project string, denied error) error {
 	d, err := store.Find(s.db, func(tx store.Tx) (store.Deployable, error) { return tx.Deployable(id) })
 	if err != nil {

@@ -64,8 +64,9 @@ func (s *Server) listARQs(c *simhttp.Call) error {
 	return c.Raw(http.StatusOK, body)
 }
 
-// selectARQs iterates over the visible requests until there is an error. Of an instance
-// either all are resolved or none is shown; without an instance those that are resolved are.
+// selectARQs iterates over the visible requests until there is an error. With resolved, an
+// instance's requests are shown only if each is resolved; without an instance, all
+// resolved requests are shown.
 func (s *Server) selectARQs(c *simhttp.Call, tx store.Tx, scope store.Scope, instance string, resolved bool, err *error) iter.Seq[store.ARQ] {
 	shown := s.conductor.ShownState(tx, s.clock.Now())
 	return func(yield func(store.ARQ) bool) {
@@ -189,9 +190,9 @@ func (s *Server) storeARQs(ctx context.Context, profile, project string, bitstre
 	return err
 }
 
-// imageOfRequest is the image of image_uuid, with the bitstream or function that it names if a group of
-// the profile leaves that to it. An image that names neither is no error: most images have nothing to do
-// with FPGAs.
+// imageOfRequest returns the image of image_uuid, with its bitstream or function if a group of
+// the profile does not name one. An image that names neither is not an error: most images are
+// unrelated to FPGAs.
 func (s *Server) imageOfRequest(ctx context.Context, profile string, body json.RawMessage) (ref store.BitstreamRef, err error) {
 	if !s.cfg.UseImageUUID {
 		return ref, nil
@@ -222,8 +223,8 @@ func (s *Server) imageOfRequest(ctx context.Context, profile string, body json.R
 	return store.BitstreamOf(image)
 }
 
-// patchARQs binds and unbinds. The first request's op decides whether the service token is asked
-// for, which comes after the checks of the body.
+// patchARQs binds and unbinds. The first request's op decides whether a service token is
+// required. This is checked after the body.
 func (s *Server) patchARQs(c *simhttp.Call) error {
 	body, err := s.readBody(c, "patch_list")
 	if err != nil {
@@ -370,8 +371,8 @@ func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
 	return overlap.After(c.Context())
 }
 
-// removeAll deletes the requests, and returns those that another caller deleted meanwhile. One that
-// cannot be deleted does not keep the others from it, unlike upstream.
+// removeAll deletes the requests, and returns those that another caller has deleted in the
+// meantime. Unlike upstream, it continues after a request that cannot be deleted.
 func (s *Server) removeAll(c *simhttp.Call, uuids []string) (absent []string, first error) {
 	for _, uuid := range uuids {
 		err := s.conductor.Delete(c.Context(), uuid, s.novaScope(c))

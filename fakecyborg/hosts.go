@@ -30,9 +30,9 @@ func (s *Server) ReportHost(ctx context.Context, host string) error {
 func (s *Server) StopAgent(host string) error { return s.conductor.StopAgent(host) }
 
 // StartAgent starts the agent of a host again: the mediated devices of its bound requests are created
-// again and everything is reported. With Config.BindingStates these requests are provisioning meanwhile,
-// end Bound or BindFailed, and Nova gets the event of a bind for each. With Config.UpstreamQuirks nothing
-// is created again. The errors are those of [Server.ReportHost].
+// again and everything is reported. With Config.BindingStates these requests are provisioning
+// during the call, end Bound or BindFailed, and Nova gets the event of a bind for each. With
+// Config.UpstreamQuirks nothing is created again. The errors are those of [Server.ReportHost].
 func (s *Server) StartAgent(ctx context.Context, host string) error {
 	return s.conductor.StartAgent(ctx, host)
 }

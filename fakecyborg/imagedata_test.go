@@ -29,7 +29,7 @@ func oneImage(fields, contentMD5, data string) http.Handler {
 	})
 }
 
-// TestImageDataAreCompared with what Glance tells of them: others are not written.
+// TestImageDataAreCompared with Glance's checksum and size. Data that differ are not written.
 func TestImageDataAreCompared(t *testing.T) {
 	t.Parallel()
 	hash := func(algorithm, value string) string {

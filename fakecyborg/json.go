@@ -12,7 +12,7 @@ import (
 // errJSON is upstream's answer to every body that is not JSON.
 var errJSON error = &store.Refusal{Kind: store.Invalid, Text: "Request is not in valid JSON format"}
 
-// checkJSON is asked of each body once; the functions below take what it has accepted.
+// checkJSON checks each body once. The functions below expect a checked body.
 func checkJSON(body []byte) error {
 	if _, err := schema.Decode(body); err != nil {
 		return errJSON
@@ -40,7 +40,7 @@ type member struct {
 }
 
 // membersOf lists the fields of a JSON object in their order, which upstream's answers depend
-// on. Of a key given twice the last value counts, in the first place, as in a Python dictionary.
+// on. A duplicate key has its last value at its first position, as in a Python dictionary.
 func membersOf(object json.RawMessage) []member {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	_, _ = dec.Token()
@@ -63,7 +63,7 @@ func membersOf(object json.RawMessage) []member {
 	return members
 }
 
-// itemsOf lists the items of a JSON array; any other value has none.
+// itemsOf lists the items of a JSON array; any other value has no items.
 func itemsOf(array json.RawMessage) []json.RawMessage {
 	var items []json.RawMessage
 	if json.Unmarshal(array, &items) != nil {

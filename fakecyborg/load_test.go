@@ -51,7 +51,7 @@ func parsed(tb testing.TB, data []byte) tablesOf {
 	return all
 }
 
-// changed is a dump of which something was changed. The keys follow the rows.
+// changed returns a changed dump. The keys follow the rows.
 func changed(t *testing.T, data []byte, change func(tablesOf)) []byte {
 	t.Helper()
 	d := parsed(t, data)
@@ -392,9 +392,9 @@ func TestNewRowsHaveUUIDsThatTheLoadedOnesDoNotHave(t *testing.T) {
 	}
 }
 
-// A state from elsewhere may have the provider of a card on a deployable of another name, as that of a host that has
-// been renamed.
-func TestCardWhoseProviderIsTakenIsNotReported(t *testing.T) {
+// A state from elsewhere may have the provider of a card on a deployable of another name, for
+// example after the host was renamed.
+func TestCardWithAProviderOfAnotherDeployableIsNotReported(t *testing.T) {
 	t.Parallel()
 	card := newHardware("test", vgpu("af", 2))
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card})
@@ -522,8 +522,8 @@ func TestLoadWaitsForReports(t *testing.T) {
 	})
 }
 
-// A bind that waits for its agent changes nothing in a state that is loaded meanwhile, not even
-// where it finds its request and its handle as it left them.
+// A bind that waits for its agent changes nothing in a state that is loaded during the wait, even
+// if its request and its handle are unchanged there.
 func TestABindOfAnotherStateLeavesTheLoadedOneAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -70,8 +70,9 @@ func lostWorld(t *testing.T, cfg fakecyborg.Config, devices ...driver.Device) *r
 	return w
 }
 
-// TestDevicesReturnWithTheirHost: nova-compute makes the deleted provider of a host again, under its old UUID or under another
-// one, and the next report puts the devices below it, also that of a Cyborg that has just started.
+// TestDevicesReturnWithTheirHost: nova-compute recreates the deleted provider of a host, under
+// its old UUID or another one, and the next report puts the devices below it. A newly started
+// Cyborg does so too.
 func TestDevicesReturnWithTheirHost(t *testing.T) {
 	t.Parallel()
 	for mode, devices := range lostWorlds() {
@@ -130,8 +131,8 @@ func testReturn(t *testing.T, w *reportWorld, cfg fakecyborg.Config, same, notic
 	}
 }
 
-// TestDevicesReturnToAFlatHost: its provider was made again under its UUID, and tells by nothing but what is missing that it is
-// another one. Its generation may be lower, the same or higher.
+// TestDevicesReturnToAFlatHost: its provider was recreated under its UUID. Only missing data show
+// that it is another one: its generation may be lower, the same or higher.
 func TestDevicesReturnToAFlatHost(t *testing.T) {
 	t.Parallel()
 	for _, reports := range []int{1, 2} {
@@ -159,8 +160,8 @@ func TestDevicesReturnToAFlatHost(t *testing.T) {
 	}
 }
 
-// TestALostProviderReturnsAlone: one provider of a device is deleted, by mistake; those beside it are not
-// written.
+// TestALostProviderReturnsAlone: one provider of a device is deleted by mistake; its siblings are
+// not written.
 func TestALostProviderReturnsAlone(t *testing.T) {
 	t.Parallel()
 	for mode, devices := range lostWorlds() {

@@ -17,8 +17,9 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// TestAHostThatRestartsLosesWhatWasProgrammed has a region with two functions, one of which a guest has. What the
-// driver reports after the restart may be the same as before the programming, or hidden from it.
+// TestAHostThatRestartsLosesWhatWasProgrammed has a region with two functions, one in use by a
+// guest. After the restart the driver may report the same as before the programming, or fail to
+// read it.
 func TestAHostThatRestartsLosesWhatWasProgrammed(t *testing.T) {
 	t.Parallel()
 	const zero, one, uuid = "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE", "CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4A4A3C413F89E433683F9040B"
@@ -96,7 +97,7 @@ func TestAHostThatRestartsLosesWhatWasProgrammed(t *testing.T) {
 	}
 }
 
-// TestASilentAgentLosesNoFunction: that an agent alone is away changes nothing of the hardware.
+// TestASilentAgentLosesNoFunction: a silent agent does not change the hardware.
 func TestASilentAgentLosesNoFunction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +110,7 @@ func TestASilentAgentLosesNoFunction(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := w.server.Report(t.Context()); err == nil {
-			t.Error("the report of an agent that is away succeeded")
+			t.Error("the report of a silent agent succeeded")
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -121,8 +122,8 @@ func TestASilentAgentLosesNoFunction(t *testing.T) {
 	})
 }
 
-// TestACardThatIsAwayForAReportKeepsItsFunction: what is stored of a card that is not reported is not what its driver has read.
-func TestACardThatIsAwayForAReportKeepsItsFunction(t *testing.T) {
+// TestACardThatIsMissingFromOneReportKeepsItsFunction: what is stored of a card that is not reported is not what its driver has read.
+func TestACardThatIsMissingFromOneReportKeepsItsFunction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		card := newHardware("test", fpgaCard("FPGA"))
@@ -144,8 +145,8 @@ func TestACardThatIsAwayForAReportKeepsItsFunction(t *testing.T) {
 	})
 }
 
-// TestAFunctionThatMayBeLostIsNotPromised: a request that only asks for its trait is refused while the host is down.
-func TestAFunctionThatMayBeLostIsNotPromised(t *testing.T) {
+// TestAFunctionThatMayBeLostIsNotOffered: a request that only asks for its trait is refused while the host is down.
+func TestAFunctionThatMayBeLostIsNotOffered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t))
 	w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
@@ -191,9 +192,9 @@ func TestAProgrammingThatARestartOvertakesFails(t *testing.T) {
 	})
 }
 
-// TestATraitThatIsLostIsNotPromised has a device whose traits change before a request is bound that was scheduled by them. A trait that
+// TestALostTraitIsNotOffered has a device whose traits change before a request is bound that was scheduled by them. A trait that
 // no driver reported may be one that others put on its provider.
-func TestATraitThatIsLostIsNotPromised(t *testing.T) {
+func TestALostTraitIsNotOffered(t *testing.T) {
 	t.Parallel()
 	const kept, old, anew, foreign = "CUSTOM_KEPT", "CUSTOM_OLD", "CUSTOM_NEW", "CUSTOM_FOREIGN"
 	const lost, unwanted = "deployable cn0_0000:3b:00.0 no longer has trait CUSTOM_OLD", "deployable cn0_0000:3b:00.0 has trait CUSTOM_NEW, which is forbidden"
@@ -244,9 +245,9 @@ func TestATraitThatIsLostIsNotPromised(t *testing.T) {
 	}
 }
 
-// TestAFunctionReportedAfterAFailedWritingIsNotBelieved has an image written in part between a restart of the host and its
+// TestAFunctionReportedAfterAFailedProgrammingIsIgnored has an image written in part between a restart of the host and its
 // first report, which shows what the driver has always shown.
-func TestAFunctionReportedAfterAFailedWritingIsNotBelieved(t *testing.T) {
+func TestAFunctionReportedAfterAFailedProgrammingIsIgnored(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet()
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t), fakecyborg.WithFaults(faults))
@@ -305,8 +306,8 @@ func (r *refusing) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.Handler.ServeHTTP(w, req)
 }
 
-// TestATraitThatOnlyPlacementStillHasIsNotPromised has Placement refuse the report that tells that a trait is gone.
-func TestATraitThatOnlyPlacementStillHasIsNotPromised(t *testing.T) {
+// TestATraitOnlyInPlacementIsNotOffered has Placement refuse the report that removes a trait.
+func TestATraitOnlyInPlacementIsNotOffered(t *testing.T) {
 	t.Parallel()
 	const function = "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"
 	for name, tt := range map[string]struct {
@@ -348,7 +349,8 @@ func TestATraitThatOnlyPlacementStillHasIsNotPromised(t *testing.T) {
 	}
 }
 
-// TestAStateOfAnEarlierVersionKeepsWhatWasWritten: it does not have what drivers reported beside what was written since.
+// TestAStateOfAnEarlierVersionKeepsWhatWasWritten: it holds the written functions, but not what
+// drivers reported.
 func TestAStateOfAnEarlierVersionKeepsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -363,8 +365,8 @@ func TestAStateOfAnEarlierVersionKeepsWhatWasWritten(t *testing.T) {
 	})
 }
 
-// TestABindCountsOnTheFunctionThatARegionHas has a region programmed after an instance was scheduled by what it had before.
-func TestABindCountsOnTheFunctionThatARegionHas(t *testing.T) {
+// TestABindUsesTheCurrentFunctionOfARegion has a region programmed after an instance was scheduled by what it had before.
+func TestABindUsesTheCurrentFunctionOfARegion(t *testing.T) {
 	t.Parallel()
 	const one = "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"
 	const other = "deployable cn0_0000:3b:00.0 has been programmed with another function"
@@ -412,8 +414,8 @@ func TestABindThatARestartOvertakesFails(t *testing.T) {
 	}
 }
 
-// TestAFunctionThatIsGoneIsNotPromised has the function that a driver reported replaced and then hidden, or its host down.
-func TestAFunctionThatIsGoneIsNotPromised(t *testing.T) {
+// TestARemovedFunctionIsNotOffered has the function that a driver reported replaced and then hidden, or its host down.
+func TestARemovedFunctionIsNotOffered(t *testing.T) {
 	t.Parallel()
 	const zero = "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO"
 	card := newHardware("test", fpgaCard("FPGA"))

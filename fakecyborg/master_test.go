@@ -45,7 +45,7 @@ func TestErrorsOfEachRelease(t *testing.T) {
 	}
 }
 
-// After 2026.2 each group needs a class of resources, which is looked for before its keys are checked.
+// After 2026.2 each group needs a resource class. This is checked before its keys.
 func TestMasterWantsResourcesInEveryGroup(t *testing.T) {
 	t.Parallel()
 	const none = "Device profile group must contain at least one 'resources:' key."

@@ -29,13 +29,13 @@ func dividedCard() (whole, separate driver.Device, apart []driver.Device) {
 	return whole, separate, apart
 }
 
-// checkFunctions fails where a function stands in two handles.
+// checkFunctions fails if two handles have the same function.
 func (w *reportWorld) checkFunctions() {
 	w.t.Helper()
 	seen := make(map[string]bool)
 	for _, h := range w.cyborg.AttachHandles() {
 		if at := h.Info["bus"] + "." + h.Info["function"]; seen[at] {
-			w.t.Errorf("function %s stands in two handles", at)
+			w.t.Errorf("function %s is in two handles", at)
 		} else {
 			seen[at] = true
 		}
@@ -54,8 +54,8 @@ func (w *reportWorld) offers(names ...string) (n int) {
 	return n
 }
 
-// TestAFunctionStandsInOneDeployable has a card that is divided otherwise while its deployables cannot be removed.
-func TestAFunctionStandsInOneDeployable(t *testing.T) {
+// TestAFunctionIsInOneDeployable has a card that is divided otherwise while its deployables cannot be removed.
+func TestAFunctionIsInOneDeployable(t *testing.T) {
 	t.Parallel()
 	whole, separate, apart := dividedCard()
 	for name, tt := range map[string]struct{ before, after []driver.Device }{
@@ -153,7 +153,7 @@ func TestAFunctionBeingProgrammedIsNotOfferedElsewhere(t *testing.T) {
 			for range 2 {
 				_ = w.server.ReportHost(t.Context(), "cn0")
 				if got := w.server.AttachHandles(); len(got) != 2 || got[0].DeployableUUID != got[1].DeployableUUID {
-					t.Errorf("handles %v, want those of the region", got)
+					t.Errorf("handles %v, want the handles of the region", got)
 				}
 			}
 			close(leave)
@@ -162,8 +162,9 @@ func TestAFunctionBeingProgrammedIsNotOfferedElsewhere(t *testing.T) {
 	}
 }
 
-// TestARegionIsNotProgrammedBelowAFunctionThatVanished has a card that is divided otherwise while a guest has one of its
-// functions, so that nobody knows whether the region of another has it, too.
+// TestARegionIsNotProgrammedBelowAFunctionThatVanished has a card that is divided differently
+// while a guest has one of its functions, so it is unknown whether another region now contains
+// the function.
 func TestARegionIsNotProgrammedBelowAFunctionThatVanished(t *testing.T) {
 	t.Parallel()
 	_, separate, _ := dividedCard()

@@ -19,7 +19,7 @@ func WithTokenVerifier(v sim.TokenVerifier) Option {
 	return func(s *Server) { s.verifier = v }
 }
 
-// WithPlacement makes the conductor report resource providers to a Placement; without it there are none.
+// WithPlacement makes the conductor report resource providers to a Placement. Without it nothing is reported.
 func WithPlacement(e sim.Endpoint) Option {
 	return func(s *Server) {
 		s.placement = &layout.Client{Peer: simhttp.Peer{Endpoint: e, Agent: "cyborg-conductor"}}
@@ -47,7 +47,7 @@ func WithClock(c sim.Clock) Option {
 	return func(s *Server) { s.clock = c }
 }
 
-// WithLogger logs what no answer tells: why binds fail.
+// WithLogger logs what no answer contains: why binds fail.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *Server) { s.logger = logger }
 }

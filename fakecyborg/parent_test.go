@@ -14,8 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// fallbackWorld is newReportWorld with a host of two names; cn0 is the one that
-// Placement has.
+// fallbackWorld is newReportWorld with a host of two names; Placement has cn0.
 func fallbackWorld(t *testing.T, names driver.Host) *reportWorld {
 	t.Helper()
 	w := newReportWorld(t)

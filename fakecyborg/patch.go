@@ -24,8 +24,8 @@ const (
 const projectMinor = 1
 
 // parsePatch reads and checks the whole body before anything is done
-// (cyborg/api/controllers/v2/arqs.py, _validate_arq_patch): an object of request UUIDs, each
-// with a list that is not JSON Patch but only looks so.
+// (cyborg/api/controllers/v2/arqs.py, _validate_arq_patch): an object of request UUIDs, each with
+// a list that looks like JSON Patch but is not.
 func (s *Server) parsePatch(c *simhttp.Call, body json.RawMessage) ([]agent.Patch, error) {
 	if jsonKind(body) != '{' {
 		return nil, noAttribute(body, "items")
@@ -117,7 +117,7 @@ func (s *Server) patchedField(c *simhttp.Call, entry subscripted) (string, error
 	return field, nil
 }
 
-// setArgs reads the values of an add, of which the project may be left out if it is not needed.
+// setArgs reads the values of an add. The project may be absent unless it is needed.
 func setArgs(args *store.BindArgs, values map[string]json.RawMessage, needsProject bool) error {
 	var absent []string
 	for _, field := range []struct {
@@ -145,7 +145,7 @@ func setArgs(args *store.BindArgs, values map[string]json.RawMessage, needsProje
 	return nil
 }
 
-// checkBindArgs refuses what upstream stores and then cannot show any more.
+// checkBindArgs refuses values that upstream stores and then cannot show.
 func checkBindArgs(b store.BindArgs) error {
 	switch {
 	case b.Host == "" || len(b.Host) > store.MaxName:

@@ -198,7 +198,7 @@ func testRefusedEverywhere(t *testing.T, keys scopeKeys) {
 	}
 }
 
-// scopeKeys takes every token for that of an administrator of a scope.
+// scopeKeys treats every token as the token of an administrator of a scope.
 type scopeKeys struct{ header, value string }
 
 func (k scopeKeys) VerifyToken(string) (http.Header, error) {

@@ -66,8 +66,8 @@ func onlyProfile(body json.RawMessage) (json.RawMessage, error) {
 	return profile, nil
 }
 
-// checkGroups applies upstream's _validate_post_request to the groups. A release that needs resources looks for them first,
-// in whatever it can iterate over.
+// checkGroups applies upstream's _validate_post_request to the groups. A release that needs
+// resources searches for them first, in any value that it can iterate over.
 func checkGroups(list json.RawMessage, needsResources bool) error {
 	if !truthy(list) {
 		return raised("DeviceProfile needs groups field.")
@@ -96,7 +96,7 @@ func isResource(key json.RawMessage) bool {
 	return strings.HasPrefix(textOf(key), store.PrefixResources)
 }
 
-// cyborgClasses are the classes a profile may ask for beside CUSTOM_ ones.
+// cyborgClasses are the classes that a profile may request in addition to CUSTOM_ classes.
 var cyborgClasses = []string{"FPGA", "GPU", "VGPU", "PGPU", "CUSTOM_QAT", "CUSTOM_NIC", "CUSTOM_SSD"}
 
 func checkGroupMember(m member) error {

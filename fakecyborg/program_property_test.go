@@ -15,8 +15,8 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
-// fpgaProfiles are device profiles with the image that the region must have while
-// a request of them is Bound; empty means any.
+// fpgaProfiles are device profiles with the image that the region must have while one of their
+// requests is Bound; empty means any.
 func fpgaProfiles() map[string][2]string {
 	return map[string][2]string{
 		"plain":     {`"accel:x":"y"`, ""},
@@ -80,7 +80,7 @@ func TestBoundRequestKeepsItsImage(t *testing.T) {
 			synctest.Wait()
 			for _, a := range w.server.ARQs() {
 				if !a.State.Resolved() {
-					rt.Errorf("%s is left %s", a.UUID, a.State)
+					rt.Errorf("%s is still %s", a.UUID, a.State)
 				}
 				if r := w.delete("/v2/accelerator_requests?arqs=" + a.UUID); r.status != http.StatusNoContent {
 					rt.Errorf("delete: %d %s", r.status, r.fault())
@@ -111,7 +111,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 					instances++
 					w.patch(binding(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", instances), vgpuProvider(), w.arqs("v")...))
 				},
-				"give back": func(rt *rapid.T) {
+				"release": func(rt *rapid.T) {
 					if arqs := w.server.ARQs(); len(arqs) > 0 {
 						arq := rapid.SampledFrom(arqs).Draw(rt, "arq").UUID
 						if rapid.Bool().Draw(rt, "unbind") {
@@ -144,7 +144,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 				case fakecyborg.StateBound:
 					bound++
 				case fakecyborg.StateProvisioning, fakecyborg.StateUnknown, fakecyborg.StateBindStarted:
-					rt.Errorf("%s is left %s", a.UUID, a.State)
+					rt.Errorf("%s is still %s", a.UUID, a.State)
 				}
 			}
 			if present := card.present(); present < bound {

@@ -331,7 +331,7 @@ func TestTheContentIsUnknownAfterAFailedProgramming(t *testing.T) {
 				switch {
 				case zero:
 					if state := w.server.ARQs()[0].State; state != fakecyborg.StateBindFailed {
-						t.Errorf("bound to a function that nobody can write again: %s", state)
+						t.Errorf("bound to a function that cannot be written again: %s", state)
 					}
 				case (len(card.images) > before) == quirks:
 					t.Errorf("quirks %t, %s: %d images written for the next bind", quirks, accel, len(card.images)-before)
@@ -492,8 +492,8 @@ func (c readCard) Program(ctx context.Context, path driver.ControlPath, deployab
 	return err
 }
 
-// TestTheFunctionIsInPlacementWhenTheBindEnds without a report, whatever named the bitstream: as the image says, or else the driver
-// that reads the card.
+// TestTheFunctionIsInPlacementWhenTheBindEnds without a report, however the bitstream was
+// selected. The image names the function, or else the driver that reads the card.
 func TestTheFunctionIsInPlacementWhenTheBindEnds(t *testing.T) {
 	t.Parallel()
 	const one, uuid, six = testFunction + "ONE", testFunction + "D8424DC4A4A3C413F89E433683F9040B", testFunction + "SIX"
@@ -593,9 +593,9 @@ func withTraits(d driver.Device, more ...string) driver.Device {
 	return d
 }
 
-// TestUpstreamTripsOverItsTraitName: the hyphen of a UUID becomes "_-", which
+// TestUpstreamFailsForItsTraitName: the hyphen of a UUID becomes "_-", which
 // Placement refuses; the request stays BindStarted and no event is sent.
-func TestUpstreamTripsOverItsTraitName(t *testing.T) {
+func TestUpstreamFailsForItsTraitName(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -692,7 +692,7 @@ func TestARegionThatIsStillWrittenIsNotShared(t *testing.T) {
 	})
 }
 
-func TestPreprogrammedRegionIsLeftAlone(t *testing.T) {
+func TestPreprogrammedRegionIsNotProgrammed(t *testing.T) {
 	t.Parallel()
 	no := false
 	for _, place := range []string{"device", "region"} {
@@ -869,8 +869,8 @@ func TestXilinxDriverIsUnreachableUpstream(t *testing.T) {
 	}
 }
 
-// TestFunctionTraitsFollowInEveryPlacementMode: the trait goes where the region's
-// provider is, which in flat mode is that of the host.
+// TestFunctionTraitsFollowInEveryPlacementMode: the trait is set on the region's provider, which
+// in flat mode is the provider of the host.
 func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {

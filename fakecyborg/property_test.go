@@ -147,7 +147,7 @@ func checkInvariants(t *rapid.T, w *world, card *hardware) {
 	for _, a := range w.server.ARQs() {
 		switch {
 		case a.State == fakecyborg.StateBindStarted:
-			t.Fatalf("%s is left in BindStarted", a.UUID)
+			t.Fatalf("%s is still in BindStarted", a.UUID)
 		case a.State == fakecyborg.StateBound && a.AttachHandleUUID == "":
 			t.Fatalf("%s is Bound without a handle", a.UUID)
 		case a.AttachHandleUUID != "" && holders[a.AttachHandleUUID] != "":

@@ -18,7 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
-// arguments are the arguments in the query of a call. Of a repeated one the last value counts, as WSME reads it.
+// arguments are the arguments in the query of a call. The last value of a repeated argument wins, as in WSME.
 type arguments url.Values
 
 func (a arguments) has(name string) bool { return len(a[name]) > 0 }

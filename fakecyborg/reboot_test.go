@@ -44,7 +44,7 @@ func TestMdevsAreMadeAgainWhenTheAgentStarts(t *testing.T) {
 		}
 		w.server.CheckBound(t, instanceA, 2)
 		if got := len(w.nova.sent()); got != 1 {
-			t.Errorf("%d posts of events, want only that of the bind", got)
+			t.Errorf("%d posts of events, want only the bind's", got)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestProvisioningEndsBoundOrFailed(t *testing.T) {
 					{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arqs[1], Status: status},
 				}
 				if posts := w.nova.sent(); len(posts) != 2 {
-					t.Errorf("%d posts of events, want that of the bind and one more", len(posts))
+					t.Errorf("%d posts of events, want the bind's and one more", len(posts))
 				} else if diff := cmp.Diff(want, posts[1]); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
@@ -249,7 +249,7 @@ func TestProvisioningRequestsCanBeReleased(t *testing.T) {
 			t.Errorf("left: %d handles, %d mediated devices", w.used(), card.present())
 		}
 		if got := len(w.nova.sent()); got != 1 {
-			t.Errorf("%d posts of events, want that of the bind", got)
+			t.Errorf("%d posts of events, want only the bind's", got)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func (w *reportWorld) tree() map[string]placementsim.ResourceProvider {
 	return tree
 }
 
-func TestRegionsStandBelowTheirDevice(t *testing.T) {
+func TestRegionsAreBelowTheirDevice(t *testing.T) {
 	t.Parallel()
 	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeNested}, cardOf(slices.Concat(familyTraits, regionOne), slices.Concat(familyTraits, regionTwo)))
 	w.report()
@@ -141,8 +141,8 @@ func TestADeviceWithoutPartialReconfigurationIsItsOwnRegion(t *testing.T) {
 	}
 }
 
-// TestASingleRegionStandsBelowItsDevice: the type of region says that the device can be partly reconfigured.
-func TestASingleRegionStandsBelowItsDevice(t *testing.T) {
+// TestASingleRegionIsBelowItsDevice: the type of region says that the device can be partly reconfigured.
+func TestASingleRegionIsBelowItsDevice(t *testing.T) {
 	t.Parallel()
 	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeNested}, cardOf(slices.Concat(familyTraits, regionOne)))
 	w.report()
@@ -270,7 +270,7 @@ func TestTheProviderOfACardThatChangesItsTypeIsRemoved(t *testing.T) {
 	settled(t, w.cyborg.Report(t.Context()))
 	for name := range w.tree() {
 		if strings.Contains(name, driver.TypeFPGA) {
-			t.Errorf("provider %s is left", name)
+			t.Errorf("provider %s still exists", name)
 		}
 	}
 }

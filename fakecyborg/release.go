@@ -15,7 +15,7 @@ import (
 // release such as "14.0.0". [Releases] lists them.
 type Release string
 
-// The releases that have a name of their own; docs/dev/cyborg-api.md has the table of what all releases do.
+// The releases with their own name; docs/dev/cyborg-api.md has the table of what all releases do.
 const (
 	// Release20262 is the default release, 17.0.0, with microversions 2.0 to 2.3.
 	Release20262 Release = "2026.2"
@@ -212,7 +212,7 @@ func (p pointRelease) release(newDefaults *bool) release {
 // policyRule is the name of a policy rule (cyborg/policies).
 type policyRule string
 
-// role is who a policy rule lets in.
+// role is the role that a policy rule requires.
 type role string
 
 const (
@@ -244,9 +244,9 @@ func (r role) admits(id simhttp.Identity, isAdmin bool) bool {
 	return isAdmin
 }
 
-// policyRow says who may do what some rules are about.
+// policyRow documents the roles that some rules require.
 type policyRow struct {
-	number int // of the row in the table of releases; 0: it has none
+	number int // of the row in the table of releases; 0: no row
 	doc    string
 	rules  []policyRule
 	row    row[role]
@@ -288,7 +288,8 @@ func Releases() (list []Release) {
 	return list
 }
 
-// Names lists the names of the same point release: its version, and its series if it is the newest of it. An unknown one has none.
+// Names lists the names of the same point release: its version, and its series if it is the
+// newest of it. An unknown release has no names.
 func (r Release) Names() []string {
 	p, known := r.point()
 	switch {
@@ -325,7 +326,7 @@ func (r Release) canonical() Release {
 	return Releases()[slices.IndexFunc(pointReleases(), func(other pointRelease) bool { return other == p })]
 }
 
-// check refuses a release that is not known, with the name that begins like it.
+// check returns an error for an unknown release. The error suggests the name with the same prefix.
 func (r Release) check() error {
 	if _, known := r.point(); known || r == "" {
 		return nil

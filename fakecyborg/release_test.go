@@ -189,7 +189,7 @@ func releaseRows() []releaseRow {
 			"400 Fields absent in patch project_id, 202 , 202, 406", "=", "=", "=", "=", "=", "202 , 403 cyborg:arq:update, 202, 406", "=", "=",
 		}},
 		// CVE-2026-40214: 8d0d616 cc1f3c4 b8ac229 64b42e2 cef329a on 2025.1.
-		{12, "who sees a request in lists", func(w *releaseWorld) string {
+		{12, "visibility of a request in lists", func(w *releaseWorld) string {
 			arq := w.arq("member")
 			count := func(token string) int { return len(w.as(token, "GET", arqsPath, "").list(w.t, "arqs")) }
 			got := fmt.Sprint(count("reader@project-of-member"), count("member@other"), count("admin@other"))

@@ -62,7 +62,7 @@ func (c *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// answered is the status with which a request is answered that was done all the same.
+// answered is an error status for a request that is applied anyway.
 type answered int
 
 func (a answered) Error() string { return fmt.Sprint(int(a)) }
@@ -400,14 +400,14 @@ func testTraitAndClassChange(t *testing.T, quirks bool) {
 	w.report()
 	w.wire.take()
 	rp := "/resource_providers/" + driver.ProviderUUID("cn0_0000:3b:00.0")
-	// somebody else's trait on the provider must survive
+	// another client's trait on the provider must survive
 	if err := w.placement.SetTraits(driver.ProviderUUID("cn0_0000:3b:00.0"), "CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX"); err != nil {
 		t.Fatal(err)
 	}
 	w.hardware.set(gpu("3b", "CUSTOM_NEW", []string{"CUSTOM_A", "CUSTOM_C"}, "0"))
 	w.report()
 	change := []string{"GET " + rp + "/traits 1.6", "GET " + rp, "PUT " + rp + "/traits 1.6"}
-	if !quirks { // the generation is that of the traits
+	if !quirks { // the generation comes with the traits
 		change = slices.Delete(change, 1, 2)
 	}
 	want := slices.Concat([]string{
@@ -471,7 +471,7 @@ func TestVanishedDeviceInUseIsKept(t *testing.T) {
 	w.unbind()
 	w.report()
 	if _, there := w.provider("3b"); there || len(w.cyborg.Devices()) != 0 {
-		t.Error("the device stays after its ARQ is gone")
+		t.Error("the device stays after its ARQ was deleted")
 	}
 }
 
@@ -492,7 +492,7 @@ func TestVanishedDeviceThatPlacementStillNeedsIsKept(t *testing.T) {
 		t.Error("no error for a provider that Placement keeps")
 	}
 	if got := len(w.cyborg.Devices()); got != 1 {
-		t.Errorf("%d devices, want the one that is claimed", got)
+		t.Errorf("%d devices, want only the claimed one", got)
 	}
 	w.bind("PGPU", "3b") // the instance with the allocation can still have it
 }
@@ -636,7 +636,7 @@ func TestProvidersOfOthersAreNotTouched(t *testing.T) {
 	}
 }
 
-func TestProvidersOfAnEarlierLifeAreTakenOver(t *testing.T) {
+func TestProvidersOfAnEarlierProcessAreAdopted(t *testing.T) {
 	t.Parallel()
 	w := newReportWorld(t, gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
 	uuid := driver.ProviderUUID("cn0_0000:3b:00.0")
@@ -649,8 +649,8 @@ func TestProvidersOfAnEarlierLifeAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestAnEmptyProviderOfAnEarlierLifeIsNotForgotten: its creation was answered too late, the answer to what is written to it is lost, and
-// the device is not reported any more.
+// TestAnEmptyProviderOfAnEarlierLifeIsNotForgotten: its creation was answered too late, the
+// answer to a write to it is lost, and the device is no longer reported.
 func TestAnEmptyProviderOfAnEarlierLifeIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"/inventories", "/traits"} {
@@ -740,7 +740,7 @@ func TestBadDevicesAreRefusedByName(t *testing.T) {
 	err := w.cyborg.Report(t.Context())
 	for _, want := range []string{`"bus":"3b"`, "twice", "exists already"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error does not tell %q: %v", want, err)
+			t.Errorf("error does not contain %q: %v", want, err)
 		}
 	}
 	if got := w.cyborg.Devices(); len(got) != 1 || got[0].ControlPath.Info["bus"] != "5e" {

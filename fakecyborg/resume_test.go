@@ -18,7 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// slowCard is hardware of which a test can see that it is being programmed.
+// slowCard is hardware that shows when it is being programmed.
 type slowCard struct {
 	*hardware
 	writing func()
@@ -169,7 +169,7 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 	w.server.CheckBound(t, instanceB, 1)
 }
 
-// Nova gets the events of a PATCH once, whatever had ended before.
+// Nova gets the events of a PATCH once, regardless of what had ended before.
 func TestResumeSendsMissingEvents(t *testing.T) {
 	t.Parallel()
 	for _, form := range []fakecyborg.EventForm{fakecyborg.EventFormShipped, fakecyborg.EventFormTrain, fakecyborg.EventFormUssuri} {
@@ -205,7 +205,7 @@ func TestResumeSendsMissingEvents(t *testing.T) {
 						t.Errorf("events of both lives (-want +got):\n%s", diff)
 					}
 					if got := dumped(t, other.server); hasRows(got, "binds") {
-						t.Errorf("binds are left:\n%s", got)
+						t.Errorf("binds remain:\n%s", got)
 					}
 				})
 			})
@@ -222,9 +222,9 @@ func TestResumeIsSilentAboutAPatchThatFailed(t *testing.T) {
 		w, _ := vgpuWorld(t, cfg, 1, 2) // the second request finds no handle
 		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 404, "")
 		data := dumped(t, w.server)
-		time.Sleep(time.Minute) // w continues, and has nothing left of the PATCH
+		time.Sleep(time.Minute) // w continues, and has no work of the PATCH
 		if text := dumped(t, w.server); hasRows(text, "binds") {
-			t.Errorf("after all of it has ended:\n%s", text)
+			t.Errorf("binds remain after the PATCH has ended:\n%s", text)
 		}
 		other, card := vgpuWorld(t, cfg, 1, 2)
 		loaded(t, other.server, data)
@@ -239,7 +239,7 @@ func TestResumeIsSilentAboutAPatchThatFailed(t *testing.T) {
 	})
 }
 
-// Of such a PATCH, what has ended is not in a dump.
+// A dump does not contain the ended binds of such a PATCH.
 func TestADumpDropsBindsWithoutAnEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -422,7 +422,7 @@ func TestResumeFinishesARestart(t *testing.T) {
 		slices.Sort(tags)
 		slices.Sort(arqs)
 		if diff := cmp.Diff(arqs, tags); diff != "" || again.present() != 2 {
-			t.Errorf("told (-want +got):\n%s\n%d mediated devices", diff, again.present())
+			t.Errorf("events (-want +got):\n%s\n%d mediated devices", diff, again.present())
 		}
 	})
 }
@@ -558,7 +558,7 @@ func TestABindOfTheStateBeforeLeavesTheLoadedOneAlone(t *testing.T) {
 		other := vgpu("af", 2)
 		other.Deployables[0].NumAccelerators, other.Deployables[0].AttachHandles = 1, other.Deployables[0].AttachHandles[1:]
 		card.set(other)
-		_ = w.server.Report(t.Context()) // the handle is gone, and waits
+		_ = w.server.Report(t.Context()) // the handle is removed once it is free
 		loaded(t, w.server, before)
 	}
 	w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 409, "")

@@ -43,7 +43,7 @@ func (s *Server) requestRoutes() []simhttp.Route {
 		route(fault.ARQDelete, "DELETE", "accelerator_requests", s.guard(ruleARQDelete, s.deleteARQs), reads("arqs", "instance"), "arqs", "instance"),
 		route(fault.ARQGet, "GET", "accelerator_requests/{id}", s.guard(ruleARQRead, s.getARQ), reads()),
 		route(fault.ARQBind, "PATCH", "accelerator_requests/{id}", s.guard(ruleARQUpdate, s.patchARQs), patch),
-		route(fault.ARQDelete, "DELETE", "accelerator_requests/{id}", s.guard(ruleARQDelete, s.deleteARQs), reads("instance")), // refused beside an id
+		route(fault.ARQDelete, "DELETE", "accelerator_requests/{id}", s.guard(ruleARQDelete, s.deleteARQs), reads("instance")), // refused together with an id
 	}
 }
 
@@ -75,8 +75,8 @@ func (s *Server) hardwareRoutes() []simhttp.Route {
 	)
 }
 
-// route is a route of API v2. What a request is about stands in the path, or in the first of
-// the subject arguments that it has.
+// route is a route of API v2. The subject of a request is in the path, or in the first of the
+// subject arguments that it has.
 func route(operation sim.OperationName, method, path string, h simhttp.Handler, in simhttp.Input, subject ...string) simhttp.Route {
 	r := simhttp.Route{Operation: operation, Method: method, Pattern: "/v2/" + path, Handler: h, Input: in}
 	if len(subject) > 0 {
@@ -96,9 +96,10 @@ func reads(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
 // Routes lists what the server does in its release.
 func (s *Server) Routes() []sim.Route { return s.service.Routes() }
 
-// unrouted is the answer where no route is found. Upstream asks the controller of the collection, or
-// that of the version for an unknown one: it refuses a method that it does not have, whatever the path,
-// and does not know other paths. A PATCH of a whole collection that has none is unknown, too.
+// unrouted answers a request without a route. Upstream asks the controller of the collection, or
+// the controller of the version for an unknown collection. It refuses an unsupported method for
+// any path, and answers 404 for other paths. It also answers 404 to a PATCH of a whole collection
+// that does not support it.
 func (s *Server) unrouted(c *simhttp.Call) error {
 	clearVersion(c.W.Header())
 	methods := []string{http.MethodGet}

@@ -209,7 +209,7 @@ var arqScenarios = []scenario{
 			t.Errorf("states (-want +got):\n%s", diff)
 		}
 		if got := len(w.nova.sent()); got != 1 {
-			t.Errorf("%d posts of events, want only that of the first PATCH", got)
+			t.Errorf("%d posts of events, want only the first PATCH's", got)
 		}
 	}},
 	{"bind to an unknown provider", func(t *testing.T, w *world, quirks bool) {
@@ -327,7 +327,7 @@ var arqScenarios = []scenario{
 		}
 		w.want(as("demo", "GET", "/"+arq, "", false), 404, "")
 		w.want(as("demo", "DELETE", "/"+arq, "", true), 404, "")
-		if !quirks { // upstream lets the owner's Nova bind beside them, which ends without a handle
+		if !quirks { // upstream lets the owner's Nova bind another request, for which there is no handle
 			w.want(as("demo", "PATCH", "", binding(instanceA, fakeProvider(), arq), false), 400, "")
 		}
 		w.want(as("demo", "PATCH", "", unbinding(arq), false), either(quirks, 202, 404), "")

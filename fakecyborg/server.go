@@ -98,10 +98,10 @@ func (s *Server) update(ctx context.Context, write func(store.Tx)) {
 	s.db.Update(simhttp.ChangeLogOf(ctx), write)
 }
 
-// Operations lists the names that fault rules use: those of the API, and those of sending events, creating
-// and removing mediated devices, writing bitstreams, finding devices, calls and reports of agents, and the write of a PATCH or
-// DELETE of requests after its check.
-// [fault.Set.Describe] describes the actions of each.
+// Operations lists the names that fault rules use: the operations of the API, sending events,
+// creating and removing mediated devices, writing bitstreams, finding devices, calls and reports
+// of agents, and the write of a PATCH or DELETE of requests after its check. [fault.Set.Describe]
+// describes the actions of each.
 func Operations() []sim.OperationName {
 	names := (&Server{release: Release20262.release(nil)}).router().Operations()
 	for _, w := range agent.Operations() {
@@ -123,7 +123,7 @@ func canonicalPath(path string) string {
 	return path
 }
 
-// jsonExtension at the end of a path chooses JSON, whatever the client accepts.
+// jsonExtension at the end of a path chooses JSON, regardless of the Accept header.
 const jsonExtension = ".json"
 
 // handle checks a call in upstream's order: token, version, path and method, Accept, and then the
@@ -175,8 +175,9 @@ func (s *Server) links(c *simhttp.Call) links {
 	return links{cmp.Or(s.cfg.PublicEndpoint, s.requestURL(c))}
 }
 
-// requestURL is the scheme and the host of a request, behind a proxy those that its client used if the release and the
-// configuration say so (oslo.middleware's http_proxy_to_wsgi).
+// requestURL returns the scheme and the host of a request. Behind a proxy it returns the
+// client's, if the release and the configuration enable it (oslo.middleware's
+// http_proxy_to_wsgi).
 func (s *Server) requestURL(c *simhttp.Call) string {
 	if s.release.ProxyHeaders == yes && s.cfg.EnableProxyHeadersParsing {
 		return c.ForwardedURL()

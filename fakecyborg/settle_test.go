@@ -48,7 +48,7 @@ func boardOf(mib int, functions ...string) driver.Device {
 type upheaval struct {
 	mode   fakecyborg.PlacementMode
 	before []driver.Device
-	bound  string // the class of a request that is bound meanwhile
+	bound  string // the class of a request that is bound during the change
 	do     func(*reportWorld) error
 	after  []driver.Device
 }
@@ -142,9 +142,10 @@ const (
 	crash   interruption = "the process ends before its answer"
 )
 
-// TestAReportSettlesWhatFailed interrupts each change at each of its requests to Placement. Once Placement answers again, two
-// reports make it what a Cyborg writes that starts on an empty one: nothing is left, nothing is missing. In a sample each request is
-// interrupted in one of the ways.
+// TestAReportSettlesWhatFailed interrupts each change at each of its requests to Placement. Once
+// Placement answers again, two reports bring it to the state that a new Cyborg writes to an empty
+// Placement, with nothing extra or missing. In a sample each request is interrupted in one of the
+// ways.
 func TestAReportSettlesWhatFailed(t *testing.T) {
 	t.Parallel()
 	for name, u := range upheavals() {
@@ -263,7 +264,7 @@ func functionsOf(traits []string) string {
 	return strings.Join(list, " ")
 }
 
-// unsettled counts the providers of which Placement may have something else.
+// unsettled counts the providers whose contents in Placement may differ.
 func (w *reportWorld) unsettled() int {
 	return strings.Count(string(dumped(w.t, w.cyborg)), `"pending":{`)
 }
@@ -334,7 +335,7 @@ func TestReportsSettleAnySequence(t *testing.T) {
 	})
 }
 
-// drawDevices draws what a host has. Of a flat host all have the same traits.
+// drawDevices draws what a host has. On a flat host all have the same traits.
 func drawDevices(rt *rapid.T, mode fakecyborg.PlacementMode) (list []driver.Device) {
 	trait := func(name string) string { return either(mode == fakecyborg.ModeFlat, name, flatTrait) }
 	first := []driver.Device{
@@ -356,8 +357,8 @@ func drawDevices(rt *rapid.T, mode fakecyborg.PlacementMode) (list []driver.Devi
 	return list
 }
 
-// TestEnablingFreesWhatAnEarlierCyborgReserved: a Cyborg without the state of the one that disabled the device keeps what is
-// reserved of it, until the device is enabled.
+// TestEnablingFreesWhatAnEarlierCyborgReserved: a Cyborg that has lost its state keeps the
+// reservation of a disabled device until the device is enabled.
 func TestEnablingFreesWhatAnEarlierCyborgReserved(t *testing.T) {
 	t.Parallel()
 	for mode, device := range map[fakecyborg.PlacementMode]driver.Device{

@@ -15,16 +15,17 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// UnflattenOpts says what of a compute provider is Cyborg's. A name that ends with "*" stands for
-// all that begin so.
+// UnflattenOpts says which data of a compute provider belong to Cyborg. A name that ends with "*"
+// matches all names with that prefix.
 type UnflattenOpts struct {
 	// DryRun finds out and changes nothing.
 	DryRun bool
-	// Classes are resource classes beside those that Cyborg's drivers report and the Rocky
-	// specification names. VGPU is among them only where a provider with OWNER_CYBORG has none of the others: without
-	// nested providers Nova had its own vGPUs on the same provider.
+	// Classes are resource classes in addition to the classes that Cyborg's drivers report and
+	// the Rocky specification names. VGPU is included only for a provider with OWNER_CYBORG and
+	// without any other of these classes: without nested providers Nova had its own vGPUs on the
+	// same provider.
 	Classes []string
-	// Traits are traits; nil means those that Cyborg's drivers report.
+	// Traits are traits; nil means the traits that Cyborg's drivers report.
 	Traits []string
 }
 
@@ -49,7 +50,7 @@ type Unflattened struct {
 // OWNER_CYBORG, so that
 // the next report of each agent builds the tree. Nothing is changed while an instance has an
 // accelerator there; the error then matches [ErrAllocated] and names providers and instances.
-// Everything else on the providers stays, whoever changes it meanwhile.
+// Everything else on the providers stays, including concurrent changes.
 //
 // With another error, the result is what was removed before it.
 func Unflatten(ctx context.Context, placement sim.Endpoint, opts UnflattenOpts) ([]Unflattened, error) {
@@ -168,8 +169,9 @@ func (u unflattening) users(ctx context.Context, uuid string, classes []string) 
 	return users, nil
 }
 
-// clear removes what was found, in an order in which a provider that was cleared in part is found again: OWNER_CYBORG and the
-// classes last. Placement refuses to delete an inventory that was allocated meanwhile; then the traits return.
+// clear removes what was found. OWNER_CYBORG and the classes come last, so that a partly cleared
+// provider is found again. Placement refuses to delete an inventory that has become allocated;
+// then the traits are restored.
 func (u unflattening) clear(ctx context.Context, f Unflattened) error {
 	owner := []string{driver.TraitOwnerCyborg}
 	others := slices.DeleteFunc(slices.Clone(f.Traits), func(trait string) bool { return trait == driver.TraitOwnerCyborg })

@@ -22,8 +22,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// exhausted is a tree of which one name cannot be read, as by a process without free file
-// descriptors.
+// exhausted is a tree in which one file cannot be read, as in a process without free file descriptors.
 type exhausted struct {
 	driver.Tree
 	mu         sync.Mutex
@@ -145,8 +144,8 @@ func TestWhatCouldNotBeReadIsKept(t *testing.T) {
 	}
 }
 
-// TestAConfiguredCardThatVanishedIsRemoved has a card that the configuration divides: its absence is
-// a problem, and yet nothing of it is kept.
+// TestAConfiguredCardThatVanishedIsRemoved has a card that the configuration divides. Its absence
+// is a problem, but its devices are removed.
 func TestAConfiguredCardThatVanishedIsRemoved(t *testing.T) {
 	t.Parallel()
 	const card = "0000:84:00.0"

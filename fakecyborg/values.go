@@ -188,7 +188,7 @@ func deployableView(tx store.Tx) func(store.Deployable) StoredDeployable {
 	attributes := make(map[string][]driver.Attribute)
 	of, list := "", []driver.Attribute(nil)
 	for a := range tx.AllAttributes() {
-		if a.Deployable != of { // those of a report follow each other
+		if a.Deployable != of { // attributes of a report are consecutive
 			attributes[of] = list
 			of, list = a.Deployable, attributes[a.Deployable]
 		}

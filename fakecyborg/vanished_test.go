@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
-// offered is how many units of a class Placement offers, whoever has them.
+// offered is the number of units of a class in Placement, including units in use.
 func (w *reportWorld) offered(class string) (n int) {
 	for _, p := range w.placement.ResourceProviders() {
 		i := p.Inventories[class]
@@ -22,7 +22,7 @@ func (w *reportWorld) offered(class string) (n int) {
 	return n
 }
 
-// names lists the deployables that are left.
+// names lists the remaining deployables.
 func (w *reportWorld) names() (list []string) {
 	for _, d := range w.cyborg.Deployables() {
 		list = append(list, d.Name)
@@ -106,7 +106,7 @@ func TestTheFreeRegionOfAVanishedCardIsNotOffered(t *testing.T) {
 				}
 				if free := all[1-tt.bound]; mode != fakecyborg.ModeFlat && !slices.Contains(tt.held, free.Name) {
 					if err := w.bindTo("FPGA", free.ProviderUUID, instanceB); err == nil {
-						t.Errorf("a second instance has %s, which is gone", free.Name)
+						t.Errorf("a second instance has %s, which no longer exists", free.Name)
 					}
 				}
 				w.free(instanceA)
@@ -117,7 +117,7 @@ func TestTheFreeRegionOfAVanishedCardIsNotOffered(t *testing.T) {
 				w.hardware.set(both)
 				w.report()
 				if got := w.names(); len(got) != 2 || w.offered("FPGA") != 2 {
-					t.Errorf("deployables %v, and Placement has %d, want those of the card that is back", got, w.offered("FPGA"))
+					t.Errorf("deployables %v, and Placement has %d, want the values of the restored card", got, w.offered("FPGA"))
 				}
 			})
 		}
@@ -152,7 +152,7 @@ func TestTheFreeUnitsOfAVanishedDeployableAreNotOffered(t *testing.T) {
 				w.reportFails(more.Name)
 			}
 			if vf, pgpu := w.offered("CUSTOM_VF"), w.offered("PGPU"); vf != 1 || pgpu != 1 {
-				t.Errorf("Placement has %d CUSTOM_VF and %d PGPU, want the one in use and the one that stays", vf, pgpu)
+				t.Errorf("Placement has %d CUSTOM_VF and %d PGPU, want the device in use and the remaining one", vf, pgpu)
 			}
 			w.hardware.set(whole)
 			w.report()
@@ -163,9 +163,9 @@ func TestTheFreeUnitsOfAVanishedDeployableAreNotOffered(t *testing.T) {
 	}
 }
 
-// TestTheFreeUnitsOfAVanishedCardAreNotOfferedBesideAClaim has a card that is pulled when an instance has claimed
+// TestTheFreeUnitsOfAVanishedCardWithAClaimAreNotOffered has a card that is pulled when an instance has claimed
 // one of its units, and has no request bound yet.
-func TestTheFreeUnitsOfAVanishedCardAreNotOfferedBesideAClaim(t *testing.T) {
+func TestTheFreeUnitsOfAVanishedCardWithAClaimAreNotOffered(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat} {
 		for _, used := range []int{1, 2} {
@@ -198,7 +198,7 @@ func TestTheFreeUnitsOfAVanishedCardAreNotOfferedBesideAClaim(t *testing.T) {
 				api.want(api.patch(binding(instanceA, provider, api.arqs("claimed")...)), 202, "")
 				w.reportFails("cn0_0000:3b:00.0")
 				if handles := len(w.cyborg.AttachHandles()); w.offered("PGPU") > used || handles != used {
-					t.Errorf("Placement has %d PGPU and there are %d handles, want those of the guest", w.offered("PGPU"), handles)
+					t.Errorf("Placement has %d PGPU and there are %d handles, want only the guest's", w.offered("PGPU"), handles)
 				}
 				w.hardware.set(card)
 				w.report()
@@ -265,9 +265,9 @@ func TestAFunctionInUseThatIsHiddenStays(t *testing.T) {
 	}
 }
 
-// TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered has a card that loses a free function while a guest has another, and
+// TestVanishedHandlesOfAFixedDeployableAreNotOffered has a card that loses a free function while a guest has another, and
 // that is to be changed in Placement as it cannot be while the guest runs.
-func TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered(t *testing.T) {
+func TestVanishedHandlesOfAFixedDeployableAreNotOffered(t *testing.T) {
 	t.Parallel()
 	const memory = "CUSTOM_ACCELERATOR_MEMORY_DDR4"
 	before := gpu("3b", "FPGA", nil, "1", "2", "3")
@@ -325,7 +325,7 @@ func TestWhatVanishedOfADeployableThatCannotChangeIsNotOffered(t *testing.T) {
 					}
 					for _, h := range w.cyborg.AttachHandles() {
 						if h.Info["function"] == "3" {
-							t.Errorf("handle %v of a function that is gone", h)
+							t.Errorf("handle %v of a function that no longer exists", h)
 						}
 					}
 					if got := w.offered("FPGA"); tt.fails == "" && got != len(w.cyborg.AttachHandles()) {

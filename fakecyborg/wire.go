@@ -13,7 +13,7 @@ import (
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05") + "+00:00" }
 
 // stampOfNew is the time of an attribute in the answer to its creation, which upstream has not yet read from its database:
-// with microseconds, unless there are none.
+// with microseconds, unless they are 0.
 func stampOfNew(t time.Time) string {
 	t = t.UTC().Truncate(time.Microsecond)
 	if t.Nanosecond() == 0 {
@@ -134,8 +134,8 @@ func (l links) arqs(tx store.Tx, handleUUID bool, count int) arqWriter {
 // handlesPerLookup is about how many handles are read in the time that the search for one takes.
 const handlesPerLookup = 8
 
-// append writes a request that shows a state: 14 fields, of which the UUID of the handle
-// may be left out. The handle is shown in the state Bound only.
+// append writes a request that shows a state: 14 fields, the UUID of the handle being optional.
+// The handle is shown in the state Bound only.
 func (w arqWriter) append(b []byte, a store.ARQ, state string) []byte {
 	handle, bound := shownHandle{info: "{}"}, false
 	if state == store.Bound && a.Handle != "" {

@@ -32,9 +32,8 @@ func hits(t *testing.T, faults *fault.Set, want int) {
 	}
 }
 
-// The agent does not answer the call that is to make the mediated device, and no
-// call after it, until it is started again: the request is BindFailed, and what the
-// silence left behind goes when the agent is back.
+// The agent does not answer the call that makes the mediated device, and no later call until it
+// is restarted: the request is BindFailed, and everything is cleaned up when the agent restarts.
 func TestAnAgentThatStopsFailsTheBindAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, when := range []fault.When{fault.Before, fault.After} {
@@ -100,8 +99,8 @@ func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
 	}
 }
 
-// A device that vanishes is not offered any more, so that a bind to it fails; one
-// that is in use stays until it is given back.
+// A device that vanishes is no longer offered, and a bind to it fails; a device in use stays
+// until it is released.
 func TestAVanishedDevice(t *testing.T) {
 	t.Parallel()
 	vanish := fault.Rule{Operation: fault.DeviceFind, Subject: "cn0_0000:af:00.0", Action: fault.Drop, Times: -1}
@@ -153,8 +152,8 @@ func TestAVanishedDevice(t *testing.T) {
 	})
 }
 
-// A bitstream that cannot be written, or of which the agent's word is lost, makes
-// the request BindFailed, with its event, and frees the handle.
+// If a bitstream cannot be written, or the agent's answer is lost, the request is BindFailed,
+// with its event, and the handle is freed.
 func TestAFailedProgrammingFailsTheBind(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -216,7 +215,7 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 			checkStates(t, w, "Bound", "BindFailed")
 			time.Sleep(time.Minute + time.Second)
 			if card.present() != 1 {
-				t.Errorf("%s: %d mediated devices after the restart, want that of the other instance", when, card.present())
+				t.Errorf("%s: %d mediated devices after the restart, want the other instance's", when, card.present())
 			}
 			w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 			w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
@@ -227,8 +226,7 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 	}
 }
 
-// A stopped agent answers nothing for the time of its rule, and then continues; nothing of
-// the host's is lost meanwhile.
+// A silent agent does not answer for the time of its rule, and then continues; the host loses nothing.
 func TestAnAgentThatIsSilentForATime(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []sim.OperationName{fault.AgentCall, fault.AgentReport} {
@@ -250,7 +248,7 @@ func TestAnAgentThatIsSilentForATime(t *testing.T) {
 				t.Errorf("%s: after four minutes: %v", operation, err)
 			}
 			if state := w.server.ARQs()[0].State; state != "unknown" {
-				t.Errorf("%s: the bound request is %s meanwhile, want unknown", operation, state)
+				t.Errorf("%s: the bound request is %s while the agent is silent, want unknown", operation, state)
 			}
 			time.Sleep(time.Minute + time.Second)
 			if err := w.server.Report(t.Context()); err != nil {

@@ -57,8 +57,7 @@ func TestFaultsDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	})
 }
 
-// A rule that is put beside another changes nothing of what that one does, nor does its
-// place in the list.
+// Neither another rule nor its position in the list changes the effect of a rule.
 func TestChanceIsTheRulesOwn(t *testing.T) {
 	t.Parallel()
 	a := fault.Rule{Operation: "op", Action: fault.Drop, Subject: "a", Probability: 0.5}
@@ -102,7 +101,7 @@ func TestRulesApplyWithTheirProbability(t *testing.T) {
 	}
 }
 
-// Nth and Times tell which matches have a chance; without Times all from Nth on have.
+// Nth and Times select the matches that have a chance; without Times all matches from Nth on.
 func TestChanceKeepsToTheCounts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -92,7 +92,7 @@ func TestARuleForAService(t *testing.T) {
 	}
 }
 
-func TestAnUnknownOperationNamesTheOneThatIsMeant(t *testing.T) {
+func TestAnUnknownOperationSuggestsTheClosestName(t *testing.T) {
 	t.Parallel()
 	set := fault.NewSet("arq.bind", "arq.list")
 	set.RegisterWork(fault.Operation{Name: "work.report"})
@@ -145,9 +145,9 @@ func TestSetRefusesBadRulesAndKeepsTheOldOnes(t *testing.T) {
 	}
 }
 
-// A rule that is done does not fire again because another one comes or goes, and what a state has of the set stays the
-// same as that of a set that never had the other.
-func TestRulesKeepTheirCountsWhenOthersComeAndGo(t *testing.T) {
+// A rule that is done does not fire again when another rule is added or removed. The saved set is
+// then equal to a set that never had the other rule.
+func TestRulesKeepTheirCountsWhenOthersChange(t *testing.T) {
 	t.Parallel()
 	once := fault.Rule{Operation: "arq.bind", Action: fault.Drop}
 	often := fault.Rule{Operation: "arq.list", Action: fault.Status, Times: -1}

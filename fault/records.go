@@ -38,7 +38,7 @@ type seen struct {
 	Times   int    `json:"times"`
 }
 
-// countRow is what the rule at a position saw of a subject.
+// countRow is the count of a subject for the rule at a position.
 type countRow struct {
 	Position int `json:"position"`
 	seen

@@ -127,7 +127,7 @@ func TestBadRecordsChangeNothing(t *testing.T) {
 }
 
 // Among thousands of subjects, what a request counts is what its commit writes.
-func TestACommitOfCountsHasWhatWasCounted(t *testing.T) {
+func TestCommittedCountsAreComplete(t *testing.T) {
 	t.Parallel()
 	set := fault.NewSet("op")
 	var committed []string

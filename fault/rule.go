@@ -65,7 +65,7 @@ const (
 	// Duplicate forwards an event twice.
 	Duplicate Action = "duplicate"
 	// Reorder sends the events of a POST of Cyborg in reverse, and forwards an event of Nova after
-	// all others of its request, separately. Of two reordered events the later comes first.
+	// all others of its request, separately. Two reordered events arrive in reverse order.
 	Reorder Action = "reorder"
 	// Reboot stops the host of the operation, before or after the work, and starts it
 	// again after Rule.Delay. The work's caller gets no answer.

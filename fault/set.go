@@ -25,7 +25,7 @@ type Operation struct {
 	Actions []Action `json:"actions"`
 }
 
-// registered is an operation with [OfService] if it is a request; background work has none.
+// registered is an operation with [OfService] if it is a request; background work has no service.
 type registered struct {
 	Operation
 	service sim.OperationName
@@ -146,8 +146,9 @@ func (s *Set) Operations() []sim.OperationName {
 	return slices.Sorted(maps.Keys(s.operations))
 }
 
-// Set replaces all rules. If one of them is invalid, or its operation is unknown or does
-// not have its action, or there are more than 100,000, nothing changes and the error matches [ErrRule].
+// Set replaces all rules. If a rule is invalid, or its operation is unknown or does not support
+// its action, or there are more than 100,000 rules, nothing changes and the error matches
+// [ErrRule].
 func (s *Set) Set(rules ...Rule) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +160,7 @@ func (s *Set) Set(rules ...Rule) error {
 	return nil
 }
 
-// Add adds rules after those that are set, whose counts stay. The error is that of [Set.Set].
+// Add adds rules after the existing ones, which keep their counts. The error is as for [Set.Set].
 func (s *Set) Add(rules ...Rule) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,8 +271,8 @@ func (s *Set) Clear() {
 	s.replace(s.seed, nil)
 }
 
-// Pause lets no rule apply, nor count, until resume is called. The rules stay, and can be
-// changed meanwhile.
+// Pause stops rules from applying and counting until resume is called. The rules are kept, and
+// can be changed during the pause.
 func (s *Set) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -378,7 +379,7 @@ func (s *Set) observed(operation sim.OperationName, subject string) {
 	}
 }
 
-// Seed sets the seed of rules with a Probability; that of a new set is 0. The outcome
+// Seed sets the seed of rules with a Probability. The default is 0. The outcome
 // depends on the seed, the rule, the subject and how often that subject was seen, not on
 // the order of subjects or on other rules.
 func (s *Set) Seed(seed uint64) {

@@ -52,7 +52,7 @@ func TestSubjectsOfAnyKindAreCounted(t *testing.T) {
 	}
 }
 
-// The time to set rules is that of their number. A list of as many as fit into a request took
+// The time to set rules is linear in their number. The longest list that fits into a request took
 // a minute and a half, in which no request was answered.
 func BenchmarkSet(b *testing.B) {
 	for _, n := range []int{1000, 90_000} {

@@ -9,7 +9,7 @@ import (
 )
 
 // Unchanged verifies that a device profile, read again after the accelerator requests
-// were created, is the one of the request. Cyborg cannot change a profile, but one can
+// were created, is the profile that was requested. Cyborg cannot change a profile, but one can
 // be deleted and created again with the same name, and accelerator requests have only
 // the name and the index of the group.
 //

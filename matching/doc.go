@@ -2,10 +2,10 @@
 // allocation candidate, and orders candidates.
 //
 // [Providers] reads the provider of each request group from Placement's mappings.
-// [Matches] joins them with Cyborg's accelerator requests, each of which belongs to a
-// group of the device profile. Unlike Nova, it verifies that every group has as many
-// requests as its amounts require and that every index is in range. So it detects a
-// device profile that changed before the requests were created.
+// [Matches] joins them with Cyborg's accelerator requests, each for one group of the device
+// profile. Unlike Nova, it verifies that every group has as many requests as its amounts require
+// and that every index is in range. This detects a device profile that changed before the
+// requests were created.
 //
 // Without mappings (Placement before 1.34), [Search] finds the assignment in the
 // allocations. [Unchanged] detects a profile that was replaced by one with the same

@@ -22,7 +22,7 @@ var (
 	ErrProfile = errors.New("accelerator request of another device profile")
 	// ErrARQ: an accelerator request has no UUID, or occurs twice.
 	ErrARQ = errors.New("unusable accelerator request")
-	// ErrProfileChanged: a device profile is no longer the one of the request.
+	// ErrProfileChanged: a device profile differs from the one requested.
 	ErrProfileChanged = errors.New("device profile changed")
 	// ErrUnsupported: [Search] does not support a group.
 	ErrUnsupported = errors.New("not supported without mappings")

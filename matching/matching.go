@@ -28,9 +28,9 @@ type Match struct {
 	Group int `json:"group"`
 }
 
-// Providers returns the provider of each suffixed group, by requester id. mappings are
-// those of an allocation candidate: the UUIDs of the providers of each group by requester
-// id. The unsuffixed group, which may have several, and other groups are ignored.
+// Providers returns the provider of each suffixed group, by requester id. mappings come from an
+// allocation candidate: the UUIDs of the providers of each group by requester id. The unsuffixed
+// group, which may have several, and other groups are ignored.
 //
 // Errors are of type [*Error]: [ErrNoMapping] when a group has no provider or an empty
 // UUID, [ErrAmbiguous] when it has several providers or its requester id occurs twice.

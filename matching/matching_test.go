@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mixed asks for three kinds of device in three groups; the last one is a
-// Xilinx card, of which Cyborg makes two requests per unit.
+// mixed asks for three kinds of device in three groups; the last one is a Xilinx card, for which
+// Cyborg makes two requests per unit.
 var mixed = requestspec.Profile{Name: "mixed", Groups: []map[string]string{
 	{"resources:PGPU": "2"},
 	{"resources:VGPU": "1", "trait:CUSTOM_A": "required"},
@@ -138,7 +138,7 @@ func TestMatchesRefusesWhatDoesNotFit(t *testing.T) {
 
 func TestMatchesRefusesABadProfile(t *testing.T) {
 	bad := requestspec.Profile{Name: "bad", Groups: []map[string]string{{"trait:CUSTOM_A": "required"}}}
-	// The profile comes first: its errors explain those of the requests.
+	// The profile comes first: its errors explain errors about the requests.
 	if _, err := matching.Matches(bad, mixedMappings(), []matching.Unmatched{{}}); !errors.Is(err, requestspec.ErrInvalidProfile) {
 		t.Errorf("error %v, want %v", err, requestspec.ErrInvalidProfile)
 	}

@@ -212,8 +212,8 @@ func (s *search) place(ctx context.Context, i int) bool {
 	return false
 }
 
-// tried reports whether an earlier provider is identical to this one and has as much
-// left. An assignment to it stands for both.
+// tried reports whether an earlier provider is identical to this one and has the same free
+// resources. An assignment to it covers both.
 func (s *search) tried(provider int) bool {
 	for earlier := s.kind[provider]; earlier < provider; earlier++ {
 		if s.kind[earlier] == s.kind[provider] && slices.Equal(s.left[earlier], s.left[provider]) {

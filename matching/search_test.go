@@ -194,7 +194,7 @@ func searchObviously(groups []requestspec.Group, allocated []matching.Allocated,
 	return found
 }
 
-// drawSearch draws groups, of which many are identical, and the allocations of one
+// drawSearch draws groups, many of them identical, and the allocations of one
 // assignment of them, perhaps changed.
 func drawSearch(t *rapid.T) ([]requestspec.Group, []matching.Allocated, map[string][]string) {
 	amounts := rapid.SampledFrom([]resources{{"A": 1}, {"A": 2}, {"B": 1}, {"A": 1, "B": 1}, {"A": 0, "B": 2}})
@@ -239,8 +239,8 @@ func TestSearchFindsTheFirstAssignment(t *testing.T) {
 	})
 }
 
-// partition is a search for a subset of distinct amounts. There is none, as the amounts
-// are even and the allocations odd.
+// partition is a search for a subset of distinct amounts. There is no solution: the amounts are
+// even and the allocations odd.
 func partition() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
 	var groups []requestspec.Group
 	sum := 0

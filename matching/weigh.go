@@ -37,7 +37,7 @@ type Weighed struct {
 	Candidate
 	// Index is the candidate's index in the list that was weighed.
 	Index int
-	// Scores are those of the weighers, in their order.
+	// Scores are the results of the weighers, in their order.
 	Scores []float64
 	// Reason joins the reasons of all weighers by "; ".
 	Reason string

@@ -89,8 +89,7 @@ func (c Candidate) devices() []string {
 // FewestFragments is a weigher that prefers candidates that leave fewer devices partly
 // used, so that whole devices remain for requests of many units on one provider. The
 // score is the number of partly used devices that become full minus the number of
-// unused devices that become partly used. The root's own resources do not count, nor
-// do devices of one unit.
+// unused devices that become partly used. The root's own resources and devices of one unit do not count.
 func FewestFragments() Weigher {
 	return func(c Candidate) (float64, string) {
 		filled, broken := 0, 0

@@ -224,7 +224,7 @@ func TestAProfileThatWasReplacedIsNoticed(t *testing.T) {
 			&matching.Error{RequesterID: "device_profile_0", Group: 0, Want: `resources:FPGA "1"`, Got: `"2"`}},
 		{"a key more", group(map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "required", "accel:x": ""}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: "accel:x absent", Got: `""`}},
-		{"several keys, of which the first is named", group(map[string]string{"a": "", "b": "", "c": "", "d": "", "e": "", "f": ""}),
+		{"several keys, the first is named", group(map[string]string{"a": "", "b": "", "c": "", "d": "", "e": "", "f": ""}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: "a absent", Got: `""`}},
 		{"another value", group(map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "forbidden"}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: `trait:CUSTOM_A "required"`, Got: `"forbidden"`}},

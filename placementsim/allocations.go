@@ -20,7 +20,7 @@ const (
 	// incompleteConsumer is the project and user of consumers written before
 	// microversion 1.8.
 	incompleteConsumer = "00000000-0000-0000-0000-000000000000"
-	// unknownType is what a consumer without a type is listed under.
+	// unknownType is the type under which a consumer without a type is listed.
 	unknownType = "unknown"
 )
 

@@ -125,7 +125,7 @@ func slowSummary(v version, query engine.CandidateQuery, s engine.Summary) any {
 	return summary
 }
 
-// drawAnswer makes up an answer. Lists of traits are shared, as those of a search are.
+// drawAnswer makes up an answer. Lists of traits are shared, as in a search.
 func drawAnswer(t *rapid.T) (found drawn) {
 	uuid := func(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 	class := rapid.SampledFrom([]string{"VCPU", "PGPU", "CUSTOM_A"})

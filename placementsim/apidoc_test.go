@@ -242,7 +242,7 @@ func bodiesOf(t *testing.T, op operation) string {
 	return "forms from " + strings.Join(texts, ", ")
 }
 
-func TestAPIDocumentTellsWhatIsServedPerMicroversion(t *testing.T) {
+func TestAPIDocumentListsTheRoutesPerMicroversion(t *testing.T) {
 	t.Parallel()
 	if got := version(len(microversionProbes())); got != maxVersion {
 		t.Fatalf("there are probes up to %s, want %s", got, maxVersion)

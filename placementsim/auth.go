@@ -6,7 +6,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// Policy says who may do what.
+// Policy selects the rules of access.
 type Policy string
 
 // The policies of a Config.
@@ -15,11 +15,11 @@ const (
 	PolicyDefault Policy = "default"
 	// PolicySecure is the new defaults with scopes, enforced: the default since 12.0.0.
 	PolicySecure Policy = "secure"
-	// PolicyOpen is no rules.
+	// PolicyOpen allows everything.
 	PolicyOpen Policy = "open"
 )
 
-// rule is who may use an operation.
+// rule is the rule of access to an operation.
 type rule int
 
 const (

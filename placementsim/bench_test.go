@@ -108,9 +108,9 @@ func median(list []time.Duration) float64 {
 	return float64(list[len(list)/2]) / 1e3
 }
 
-// compare measures a query and the ready-made answer to it in turns over
-// loopback sockets, so that noise falls on both. It reports both medians and
-// their ratio; the time per operation is that of the two requests together.
+// compare alternates between a query and the ready-made answer to it over loopback sockets, so
+// that noise affects both. It reports both medians and their ratio; the time per operation is the
+// sum of the two requests.
 func compare(b *testing.B, s *Server, query string) {
 	b.Helper()
 	sim, ready := live(b, s), live(b, readyMade(b, s, query))
@@ -144,8 +144,8 @@ func BenchmarkCandidates(b *testing.B) {
 	}
 }
 
-// BenchmarkNeedle asks for what one host of 10,000 has, and for what none has
-// any more, in several ways of being full.
+// BenchmarkNeedle asks for resources that only one host of 10,000 has, and for resources that no
+// host has, in several ways of being full.
 func BenchmarkNeedle(b *testing.B) {
 	const hosts = 10000
 	s := benchWorld(b, hosts)
@@ -351,8 +351,8 @@ func serve(s *Server, method, path, body string) int {
 	return w.Code
 }
 
-// cycles lets eight goroutines go through cycles, each with a consumer of its
-// own, and checks that nothing is left and nothing was lost.
+// cycles lets eight goroutines go through cycles, each with a consumer of its own, and checks
+// that no allocations remain and nothing was lost.
 func cycles(b *testing.B, s *Server, cycle func(i int, consumer string) error) {
 	b.Helper()
 	var next atomic.Int64
@@ -372,7 +372,7 @@ func cycles(b *testing.B, s *Server, cycle func(i int, consumer string) error) {
 	wg.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "cycles/s")
 	if left := s.Allocations(); left != nil {
-		b.Errorf("%d allocations are left", len(left))
+		b.Errorf("%d allocations remain", len(left))
 	}
 	for _, p := range s.ResourceProviders() {
 		for class := range p.Inventories {

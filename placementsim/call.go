@@ -89,7 +89,7 @@ func (s *Server) isRoot(r *http.Request) bool {
 	return path == "/"
 }
 
-// checkBodyHeaders refuses a body of unknown type, whatever the route.
+// checkBodyHeaders refuses a body of unknown type on every route.
 func checkBodyHeaders(c *simhttp.Call) error {
 	if text := c.Header.Get("Content-Length"); text != "" && !digits(text) {
 		return badRequest("content-length header must be an integer")
@@ -188,8 +188,7 @@ func (c *call) noCache() {
 	}
 }
 
-// modified sets the caching headers with the latest of the times, or with the present
-// time when there is none.
+// modified sets the caching headers with the latest of the times, or with the present time without any.
 func (c *call) modified(times ...time.Time) {
 	if c.version < sinceCacheHeaders {
 		return

@@ -24,8 +24,7 @@ const (
 	sinceSameSubtree  version = 36
 )
 
-// groupKeys are the keys that may carry a suffix. The microversion is the one that added
-// the key.
+// groupKeys are the keys that may carry a suffix. The microversion is the first that has the key.
 var groupKeys = []addition{{sinceInTree, "in_tree"}, {sinceMemberOf, "member_of"}, {sinceRequired, "required"}, {10, "resources"}}
 
 // isSuffix reports whether a group may have the suffix at a microversion.
@@ -244,8 +243,7 @@ func checkPolicy(groups []engine.Group, q query) error {
 	return nil
 }
 
-// checkConflicts refuses groups of which a required set is forbidden as a
-// whole.
+// checkConflicts refuses groups that forbid all traits of a required set.
 func checkConflicts(groups []engine.Group, v version) error {
 	if v < sinceForbidden {
 		return nil

@@ -13,8 +13,7 @@ import (
 // several providers of one tree.
 const sinceNestedCandidates version = 29
 
-// sinceMappings is the microversion from which a candidate tells which provider serves which
-// group.
+// sinceMappings is the microversion from which a candidate maps groups to providers.
 const sinceMappings version = 34
 
 func listCandidates(c *call) error {

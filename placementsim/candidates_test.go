@@ -294,7 +294,7 @@ func TestMaximumOfCandidatesAndStrategies(t *testing.T) {
 	}
 }
 
-// Groups of 2 and 1 that share a provider with a capacity of 4, of which 2 are used.
+// Groups of 2 and 1 share a provider with a capacity of 4 and 2 used.
 func TestWideTreesAreComparedWithCapacity(t *testing.T) {
 	t.Parallel()
 	for _, optimized := range []bool{false, true} {
@@ -345,7 +345,7 @@ func TestQueryStringAskedAgain(t *testing.T) {
 	)
 }
 
-// TestKnownQueryStringsAreBounded: who sends a new query string each time does not fill the memory.
+// TestKnownQueryStringsAreBounded: a client with a new query string in each request does not fill the memory.
 func TestKnownQueryStringsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := worked(t)

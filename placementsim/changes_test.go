@@ -15,10 +15,10 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// thing is what of a row a request's changes tell.
+// thing is the part of a row that a request's changes describe.
 type thing struct{ kind, id, fields string }
 
-// things are those of all rows, by table and key.
+// things maps rows, by table and key.
 type things map[[2]string]thing
 
 func thingsOf(t *testing.T, s *Server) things {
@@ -179,7 +179,7 @@ func drawRequest(rng *rand.Rand, likely [][3]string) (v version, method, path, b
 	return v, r[0], r[1], r[2]
 }
 
-func TestChangesAreToldInWords(t *testing.T) {
+func TestChangesAreDescribedInWords(t *testing.T) {
 	t.Parallel()
 	var last sim.Exchange
 	s := seeded(t, Config{}, WithObserver(func(e sim.Exchange) { last = e }))
@@ -246,7 +246,7 @@ func TestARequestUnderAFault(t *testing.T) {
 			t.Fatalf("got %d", got.status)
 		}
 		if told := len(last.Changes) == 1; told != (when == fault.After) {
-			t.Errorf("%s: told %v", when, last.Changes)
+			t.Errorf("%s: changes %v", when, last.Changes)
 		}
 	}
 }

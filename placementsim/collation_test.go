@@ -68,7 +68,7 @@ func spellings() []spelling {
 				strings.ToUpper(agg) + `":{"resource_provider_generation":1,"inventories":{"MEMORY_MB":{"total":4}}}},"allocations":{}}`, 409, []string{"Another thread concurrently updated"}, "placement.concurrent_update"},
 			get("/resource_providers/"+agg+"/inventories", 200, `"total":8`),
 		}, []int{200, 200, 400, 200}},
-		{"aggregates", []turn{ // added in SQL, removed and looked for in Python
+		{"aggregates", []turn{ // added in SQL, removed and searched for in Python
 			create,
 			{version, http.MethodPut, "/resource_providers/" + agg + "/aggregates", `{"resource_provider_generation":0,"aggregates":["` + con + `"]}`, 200, nil, ""},
 			{version, http.MethodPost, "/resource_providers", provider("rp2", rp2), 200, nil, ""},

@@ -108,7 +108,7 @@ func hasAll(list, other []string) bool {
 // listedIn lists the candidates of a body.
 func listedIn(body string) (list []string) {
 	var value map[string]any
-	_ = json.Unmarshal([]byte(body), &value) // one that is not JSON has none
+	_ = json.Unmarshal([]byte(body), &value) // empty if the body is not JSON
 	for _, candidate := range array(value["allocation_requests"]) {
 		list = append(list, asJSON(canonical("", candidate)))
 	}

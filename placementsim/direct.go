@@ -36,9 +36,8 @@ type ResourceProvider struct {
 	Aggregates  []string // uuids
 }
 
-// Inventory is how much of a resource class a provider has. Zero values of
-// MaxUnit, MinUnit, StepSize and AllocationRatio stand for the service's
-// defaults: no maximum, 1, 1 and 1.0.
+// Inventory is how much of a resource class a provider has. Zero values of MaxUnit, MinUnit,
+// StepSize and AllocationRatio mean the service's defaults: no maximum, 1, 1 and 1.0.
 type Inventory struct {
 	Total, Reserved            int
 	MinUnit, MaxUnit, StepSize int
@@ -109,9 +108,9 @@ func direct(step, subject string, err error) error {
 	return fmt.Errorf("%w: %s %s: %w", kind, step, subject, err)
 }
 
-// CreateProvider adds a provider with all it has, creating the custom classes
-// and traits it names. The error matches [ErrConflict] when the uuid or name is
-// taken, or [ErrInvalid]; then no provider is added.
+// CreateProvider adds a provider with its inventories, traits and aggregates, and creates the
+// custom classes and traits it names. The error matches [ErrConflict] if the uuid or name exists,
+// or [ErrInvalid]; then no provider is added.
 func (s *Server) CreateProvider(n ResourceProvider) (ResourceProvider, error) {
 	if n.UUID == "" {
 		n.UUID = s.ids.UUID()
@@ -130,8 +129,8 @@ func (s *Server) CreateProvider(n ResourceProvider) (ResourceProvider, error) {
 	return s.ResourceProvider(n.UUID)
 }
 
-// equip sets aggregates, traits and inventories of a new provider. Inventories come
-// last: from then on it can be allocated.
+// equip sets aggregates, traits and inventories of a new provider. Inventories come last because
+// they make the provider allocatable.
 func (s *Server) equip(n ResourceProvider) error {
 	if len(n.Aggregates) > 0 {
 		if err := s.SetAggregates(n.UUID, n.Aggregates...); err != nil {
@@ -201,9 +200,9 @@ func (s *Server) SetAggregates(provider string, aggregates ...string) error {
 	return direct("set aggregates of", provider, err)
 }
 
-// Claim replaces the allocations of a consumer, whatever its generation; none
-// removes them all. The error matches [ErrNotFound] for an unknown provider,
-// [ErrInvalid], or [ErrConflict] when they do not fit; then nothing changes.
+// Claim replaces the allocations of a consumer without a check of its generation. An empty list
+// removes them all. The error matches [ErrNotFound] for an unknown provider, [ErrInvalid], or
+// [ErrConflict] when they do not fit; then nothing changes.
 func (s *Server) Claim(c Claim) error {
 	if !uuids.Like(c.Consumer) {
 		return fmt.Errorf("%w: claim for %q: the consumer is not a uuid", ErrInvalid, c.Consumer)
@@ -221,8 +220,8 @@ func (s *Server) Claim(c Claim) error {
 	return direct("claim for", c.Consumer, s.state.Claim([]engine.Claim{claim}, engine.Writes{Now: s.clock.Now()}))
 }
 
-// Release removes the allocations of a consumer. The error matches
-// [ErrNotFound] when it has none.
+// Release removes the allocations of a consumer. The error matches [ErrNotFound] if the consumer
+// has no allocations.
 func (s *Server) Release(consumer string) error {
 	return direct("release", consumer, s.state.Release(consumer))
 }

@@ -113,7 +113,7 @@ func TestTreesAreReadInParts(t *testing.T) {
 	}
 }
 
-func TestDirectAPIErrorsTellWhatToDo(t *testing.T) {
+func TestDirectAPIErrorsSuggestARemedy(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{})
 	claim := func(used int, rp, class string) error {
@@ -146,7 +146,7 @@ func TestDirectAPIErrorsTellWhatToDo(t *testing.T) {
 		{"claim too much", claim(3, rp2, "FPGA"), ErrConflict, "capacity"},
 		{"claim nothing of a class", claim(0, rp2, "FPGA"), ErrInvalid, "0 of FPGA"},
 		{"claim nowhere", claim(1, rp3, "FPGA"), ErrNotFound, rp3},
-		{"claim for nobody", s.Claim(Claim{Consumer: "x"}), ErrInvalid, `"x"`},
+		{"claim for an invalid consumer", s.Claim(Claim{Consumer: "x"}), ErrInvalid, `"x"`},
 		{"release nothing", s.Release(con2), ErrNotFound, con2},
 	}
 	for _, tt := range tests {

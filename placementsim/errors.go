@@ -238,8 +238,8 @@ var (
 	oneLine     = strings.NewReplacer("\n", " ", "\r", "")
 )
 
-// withoutTags is webob's text of a page: one line, broken only where a tag breaks it. It
-// takes from the error's own text whatever looks like a tag, too.
+// withoutTags is webob's text of a page: one line, broken only where a tag breaks it. It also
+// removes everything that looks like a tag from the error's own text.
 func withoutTags(page string) string {
 	line := lineBreak.ReplaceAllString(oneLine.Replace(page), "\n")
 	return tag.ReplaceAllString(commentMark.ReplaceAllString(line, ""), "")
@@ -251,8 +251,7 @@ func htmlPage(status int, title, text string) string {
 		"</h1>\n  " + text + "\n </body>\n</html>"
 }
 
-// writeUnauthorized answers the 401 of "noauth2", whose body is of another shape than that of
-// all other errors.
+// writeUnauthorized answers the 401 of "noauth2", whose body differs from all other errors.
 func writeUnauthorized(c *simhttp.Call) {
 	if c.Method == http.MethodHead {
 		writeText(c.W, http.StatusUnauthorized, "text/html; charset=UTF-8", "")

@@ -166,7 +166,7 @@ func lookup(value any, steps []string) any {
 	return value
 }
 
-// fields are those of an object of [encoding/json], or of a request body.
+// fields returns the fields of an object of [encoding/json], or of a request body.
 func fields(value any) map[string]any {
 	if m, ok := value.(map[string]any); ok {
 		return m

@@ -52,7 +52,7 @@ func TestStrictPlacementSaysSoInItsOwnWords(t *testing.T) {
 	}
 }
 
-// TestSchemasHaveOneFormOfKeys: the form that the rows of consumers are checked by is that of the schemas.
+// TestSchemasHaveOneFormOfKeys: the rows of consumers are checked by the pattern of the schemas.
 func TestSchemasHaveOneFormOfKeys(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(schemaFiles, "schemas/*.json")

@@ -63,9 +63,8 @@ func (g *oracleGenerator) claims() map[string]map[string]any {
 	return claims
 }
 
-// claimFor is the body of an allocation write for one consumer. A body that
-// stands alone, not under the consumer's uuid beside others, has had the form
-// without lists only since 1.12.
+// claimFor is the body of an allocation write for one consumer. A body for a single consumer has
+// the form without lists from 1.12 on only.
 func (g *oracleGenerator) claimFor(stored int, alone bool, claims map[string]map[string]any) map[string]any {
 	body := map[string]any{}
 	if g.version >= 12 || !alone {

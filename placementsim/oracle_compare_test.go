@@ -64,7 +64,7 @@ func (r oracleRequest) curl() string {
 }
 
 // compareAnswers returns how two answers differ in what a client may rely on.
-// Bodies of limited lists of candidates are left to [compareLimited].
+// [compareLimited] compares limited lists of candidates.
 func compareAnswers(req oracleRequest, theirs, ours answer) string {
 	want, got := essence(req, theirs), essence(req, ours)
 	difference := cmp.Diff(want, got)
@@ -133,9 +133,9 @@ func locationPath(a answer) string {
 	return u.EscapedPath()
 }
 
-// canonicalBody is a JSON body with lists of no order sorted, and without what
-// is another each time. Error texts are left to [detailDifference]. Of other
-// bodies it matters only whether there is one.
+// canonicalBody is a JSON body with unordered lists sorted, and without values that always
+// differ. [detailDifference] compares error texts. For other bodies it is only whether there is
+// one.
 func canonicalBody(a answer) any {
 	var value any
 	if json.Unmarshal([]byte(a.body), &value) != nil {
@@ -182,9 +182,9 @@ func asJSON(value any) string {
 	return string(data)
 }
 
-// compareLimited judges lists of candidates that were cut: as many as the real
-// service lists, all of them among those of the full list, which is equal, and
-// summaries for the providers they name, as in the full list.
+// compareLimited compares limited lists of candidates. Both services must list the same number,
+// all candidates must be in the full lists, which are equal, and the summaries of their providers
+// must be the same as in the full lists.
 func compareLimited(req oracleRequest, theirs, allReal, ours, allOurs answer) string {
 	if difference := compareAnswers(req.unlimited(), allReal, allOurs); difference != "" {
 		return "without limit:\n" + difference
@@ -224,7 +224,7 @@ func compareSummaries(listed, all map[string]any) string {
 	return ""
 }
 
-// detailDifference is how the text of our error differs from that of the real one.
+// detailDifference is the difference between our error text and the real one.
 func detailDifference(req oracleRequest, theirs, ours string) string {
 	if req.faults > 1 {
 		return ""
@@ -268,9 +268,8 @@ var lostNumber = regexp.MustCompile(`operation\.\n\n \d+  $`)
 // nameLists are names with commas between them, quoted or not.
 var nameLists = regexp.MustCompile(`'[\w-]+'(, '[\w-]+')+|[\w-]+(, [\w-]+)+`)
 
-// allocationRefusal is why an allocation may be refused. Of several reasons in
-// one request the real service gives the first in the order of the JSON text,
-// which is no order to a client.
+// allocationRefusal is why an allocation may be refused. The real service reports the first of
+// several reasons in the order of the JSON text, on which clients cannot rely.
 var allocationRefusal = regexp.MustCompile(`Unable to allocate inventory: (Inventory for '[^']+' on|.* would violate inventory constraints|.* would exceed the capacity)`)
 
 var faultyInventory = regexp.MustCompile(`inventory for '\w+'`)

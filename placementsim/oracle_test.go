@@ -22,7 +22,7 @@ import (
 // is always the same, and -oracle.world w begins with it.
 var (
 	oracleSeed       = flag.Uint64("oracle.seed", 1, "seed of the random worlds and requests")
-	oracleRequests   = flag.Int("oracle.n", 500, "random requests to compare, those that build worlds not counted")
+	oracleRequests   = flag.Int("oracle.n", 500, "random requests to compare, without the requests that build worlds")
 	oracleFirst      = flag.Int("oracle.world", 0, "number of the first world")
 	oracleChroot     = flag.String("oracle.chroot", "", "root directory of a Debian whose Placement is asked in place of this machine's")
 	oracleMismatches = flag.Int("oracle.mismatches", 1, "differences to report before giving up")
@@ -32,7 +32,7 @@ var (
 // one is built.
 const requestsPerWorld = 100
 
-func TestAnswersAreThoseOfTheRealPlacement(t *testing.T) {
+func TestAnswersEqualTheRealPlacement(t *testing.T) {
 	pair := newOraclePair(t)
 	for _, subject := range oracleAvoids() {
 		t.Logf("not asked: %s", subject.name)
@@ -75,8 +75,7 @@ func (c *oracleTally) add(got answer, req oracleRequest) {
 }
 
 // runOracleWorld builds a world and asks about it, and reports whether all
-// answers were equal. A difference ends the world, because the two services
-// may hold different things from then on.
+// answers were equal. A difference ends the world, because the states of the two services may now differ.
 func runOracleWorld(t *testing.T, pair *oraclePair, world int, tally *oracleTally) bool {
 	t.Helper()
 	pair.reset(t)
@@ -141,7 +140,7 @@ func replay(t *testing.T, pair *oraclePair, before []oracleRequest, final oracle
 	pair.reset(t)
 	for _, req := range before {
 		if _, difference := pair.ask(t, req); difference != "" {
-			return "" // another difference: not the one that is looked into
+			return "" // another difference than the one to shrink
 		}
 	}
 	g := &oracleGenerator{pair: pair}

@@ -238,8 +238,8 @@ func (g *oracleGenerator) aggregate() string {
 	return pick(g, "eeeeeeee-0000-4000-8000-000000000009", "EEEEEEEE-0000-4000-8000-000000000000", "eeeeeeee000040008000000000000001", "x", "")
 }
 
-// consumer draws a consumer, often one that has allocations. One that has none
-// is given generation -1.
+// consumer draws a consumer, often one that has allocations. A consumer without allocations has
+// generation -1.
 func (g *oracleGenerator) consumer() engine.Consumer {
 	uuid := pick(g, oracleConsumers()...)
 	for _, c := range g.Consumers {

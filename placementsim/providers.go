@@ -19,8 +19,8 @@ func providerPath(uuid string) string { return "/resource_providers/" + url.Path
 // providerLinks are the links of a provider below its own, and the microversions that added them.
 var providerLinks = [...]addition{{0, "inventories"}, {0, "usages"}, {1, "aggregates"}, {6, "traits"}, {11, "allocations"}}
 
-// appendProvider writes a provider at the call's microversion. Each report of an agent reads those
-// of its host, which package json would write in three times the time.
+// appendProvider writes a provider at the call's microversion. Each report of an agent reads the
+// providers of its host; package json would be three times slower.
 func (c *call) appendProvider(b []byte, p *engine.Provider) []byte {
 	href := c.server.prefix + providerPath(p.UUID)
 	b = strconv.AppendInt(append(b, `{"generation":`...), int64(p.Generation), 10)
@@ -150,7 +150,7 @@ func updateProvider(c *call) error {
 		p.Parent = text(parent) // as it was sent
 	}
 	c.noCache()
-	if !before.Updated.IsZero() || before.Parent == "" { // creating a root counts as an update of it
+	if !before.Updated.IsZero() || before.Parent == "" { // creating a root updates it
 		c.modified(before.Changed())
 	}
 	return c.provider(p)

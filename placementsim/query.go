@@ -25,7 +25,8 @@ type query struct {
 // queryPair is a key with one of its values.
 type queryPair struct{ key, value string }
 
-// parseQuery reads a query string as webob does: pairs end at "&" and at ";", and an escape that is malformed stands for itself.
+// parseQuery reads a query string as webob does: pairs end at "&" and at ";", and a malformed
+// escape is kept literally.
 func parseQuery(raw string) query {
 	q := query{keys: make([]string, 0, 8), values: make(map[string][]string)}
 	for item := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' || r == ';' }) {
@@ -138,8 +139,8 @@ func parseAmount(class, number string) (int64, error) {
 	return integer(amount), nil
 }
 
-// parseMemberOf reads all values of a member_of key into aggregates of which
-// one each is needed, and aggregates that are excluded.
+// parseMemberOf reads all values of a member_of key into sets of aggregates, one of each set
+// being required, and excluded aggregates.
 func parseMemberOf(values []string, suffix string, v version) (engine.AggregateFilter, error) {
 	var f engine.AggregateFilter
 	if len(values) > 1 && v < 24 {
@@ -178,9 +179,8 @@ func parseAggregates(value string) ([]string, error) {
 	return list, nil
 }
 
-// parseTraits reads one value of a required key into sets of which one trait
-// each is needed, and traits that are excluded. From microversion 1.39 a value
-// may be "in:T1,T2".
+// parseTraits reads one value of a required key into sets of traits, one of each set being
+// required, and excluded traits. From microversion 1.39 a value may be "in:T1,T2".
 func parseTraits(value string, v version, allowAnyOf bool) (engine.TraitRequirement, error) {
 	var t engine.TraitRequirement
 	if rest, anyOf := strings.CutPrefix(value, "in:"); anyOf {

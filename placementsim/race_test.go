@@ -135,7 +135,7 @@ func TestConcurrentWritersLeaveAConsistentState(t *testing.T) {
 	}
 	providers := s.ResourceProviders()
 	if len(providers) != 2 {
-		t.Errorf("%d providers are left, want 2", len(providers))
+		t.Errorf("%d providers remain, want 2", len(providers))
 	}
 	for _, p := range providers {
 		for class, inventory := range p.Inventories {
@@ -222,7 +222,7 @@ func TestOverlappingClaimsExceedAnInventoryUnderARuleOnly(t *testing.T) {
 }
 
 // A client that gives up does not take a claim back that is about to be written.
-func TestAClaimIsWrittenThoughItsClientIsGone(t *testing.T) {
+func TestAClaimIsWrittenAfterItsClientDisconnected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		faults := fault.NewSet(Operations()...)

@@ -49,7 +49,7 @@ func (s *Server) Provider() *gophercloud.ProviderClient {
 	}
 }
 
-// Client returns a client that reaches the service in process, whatever host a request names.
+// Client returns a client that reaches the service in process, regardless of the host of a request.
 // Requests without X-Auth-Token are sent with the token admin.
 func (s *Server) Client() *http.Client {
 	return &http.Client{Transport: asAdmin{simhttp.NewTransport(s)}}

@@ -65,7 +65,7 @@ func scaleQuery(limit int) string {
 	return fmt.Sprintf("resources=VCPU:2,MEMORY_MB:4096,DISK_GB:20&resources_device_profile_0=PGPU:1&required_device_profile_0=CUSTOM_GPU_NVIDIA&limit=%d", limit)
 }
 
-// discard is an answer that nobody reads.
+// discard discards an answer.
 type discard struct {
 	header http.Header
 	status int
@@ -98,9 +98,9 @@ func ask(tb testing.TB, s http.Handler, method, path, body string, want int) int
 	return answer.bytes
 }
 
-// BenchmarkScaleCandidates asks the handler, without a socket, for what an instance with one
-// GPU needs: in empty clouds, and where four fifths of the GPUs are taken, those of the first
-// hosts, or the first ones of each host, or any.
+// BenchmarkScaleCandidates asks the handler, without a socket, for the resources of an instance
+// with one GPU: in empty clouds, and in clouds with four fifths of the GPUs in use: all GPUs of
+// the first hosts, the first GPUs of each host, or random ones.
 func BenchmarkScaleCandidates(b *testing.B) {
 	var rates scale.Rates
 	for _, hosts := range scale.Sizes() {
@@ -178,7 +178,7 @@ func BenchmarkScaleReadersUnderWriters(b *testing.B) {
 				wg.Go(func() {
 					for i := w; !stop.Load(); i += 15 {
 						path := fmt.Sprintf("/allocations/%08d-0000-4000-8000-000000000000", i)
-						// A host of its own for each writer, but for those of the smallest cloud.
+						// Each writer has its own host, except in the smallest cloud.
 						host := providers[(w+i/15*15)%hosts*(scale.Devices+1):]
 						status := serve(s, "PUT", path, scaleClaim(host, w/8%scale.Devices))
 						writes.Add(1)

@@ -20,8 +20,8 @@ var loadSchemas = sync.OnceValues(func() (*schema.Set, error) {
 	return schema.Load(schemaFiles, "schemas", uuids.Like)
 })
 
-// uuidKey is the form of the UUIDs that are keys of a body, as the schemas have it. Of consumers, which need not exist, it
-// admits some that are no UUIDs.
+// uuidKey is the form of the UUIDs that are keys of a body, as the schemas have it. For
+// consumers, which need not exist, it accepts some invalid UUIDs.
 var uuidKey = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 
 var customName = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)

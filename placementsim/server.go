@@ -23,7 +23,8 @@ type Config struct {
 	// Seed determines the uuids of providers that are created without one, the
 	// request ids, and which candidates a limit chooses.
 	Seed uint64 `json:"seed,omitempty"`
-	// Policy is who may do what; empty means the release's: PolicyDefault before 12.0.0 (2024.2), then PolicySecure.
+	// Policy selects the rules of access; empty means the release's default: PolicyDefault before
+	// 12.0.0 (2024.2), then PolicySecure.
 	Policy Policy `json:"policy,omitempty"`
 	// Release is one of [Releases], or the name of its series; empty means Release20262.
 	Release Release `json:"release,omitempty"`
@@ -77,8 +78,7 @@ type GenerationStrategy string
 
 // The strategies.
 const (
-	// StrategyDepthFirst generates all candidates of a root provider before those of the
-	// next one.
+	// StrategyDepthFirst generates all candidates of a root provider before the candidates of the next one.
 	StrategyDepthFirst GenerationStrategy = "depth-first"
 	// StrategyBreadthFirst generates one candidate of each root provider in turn.
 	StrategyBreadthFirst GenerationStrategy = "breadth-first"

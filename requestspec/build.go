@@ -14,12 +14,12 @@ import (
 //   - extra specs without a suffix go into the unsuffixed group, those with a
 //     suffix into a group of that name; bad entries are skipped with a warning;
 //   - image traits, destination and aggregates go into the unsuffixed group;
-//   - the groups of opts are added, then those of the profile;
+//   - the groups of opts are added, then the groups of the profile;
 //   - VCPU, MEMORY_MB and DISK_GB of the flavor are added unless a group has the
 //     class already; PCPU counts as VCPU, and an explicit zero counts;
 //   - zero amounts, and groups that are empty without them, are removed;
-//   - group_policy is the flavor's; without one it is none, as in Nova, if there
-//     are at least two suffixed groups and at most one of them is the flavor's own.
+//   - group_policy is the flavor's. It defaults to "none", as in Nova, if there are at least two
+//     suffixed groups and the flavor defines at most one of them.
 //
 // The request filters add root traits: COMPUTE_ACCELERATORS is required if the
 // flavor names a profile, COMPUTE_STATUS_DISABLED is always forbidden, and

@@ -306,7 +306,7 @@ func TestGranularFlavorKeepsItsGroups(t *testing.T) {
 	}
 }
 
-func TestDeviceGroupsAreThoseOfTheProfile(t *testing.T) {
+func TestDeviceGroupsMatchTheProfile(t *testing.T) {
 	// The flavor's group looks like a third one of the profile, but is not.
 	f := flavor(requestspec.DeviceProfileKey, "dp", "resourcesdevice_profile_2:VGPU", "1", "group_policy", "none")
 	spec := build(t, f, profile(twoGroups), requestspec.Options{})

@@ -3,9 +3,8 @@
 //
 // A flavor names at most one device profile in the extra spec
 // [DeviceProfileKey]. Each group of that profile becomes one request group
-// whose requester id is [RequesterID] of its position, so that Placement's
-// mappings later tell which provider serves which group. The flavor's own
-// granular groups stand beside them, under one group policy for the whole query.
+// whose requester id is [RequesterID] of its position, which identifies the group in Placement's
+// mappings. The flavor's own granular groups are part of the same query, under one group policy.
 //
 // Messages that Nova only logs are returned as [Warning] values. Mistakes that Nova
 // detects too late, such as a profile group of traits without resources, are
@@ -15,7 +14,7 @@
 //   - groups of Neutron ports ([PortGroups]), image traits and
 //     the request filters with their version checks ([Options]);
 //   - numeric suffixes for Placement before 1.33 ([RequestSpec.Microversion]);
-//   - flavors of the Rocky specification, which name no device profile ([FromRocky]).
+//   - flavors of the Rocky specification, which do not name a device profile ([FromRocky]).
 //
 // [Lint] reports mistakes in a flavor or a device profile before it is used, each
 // with a suggestion.

@@ -66,8 +66,8 @@ func (a *assembly) own(f rootFilter, opts Options) {
 	}
 }
 
-// pciGroups returns the groups of opts, those of the flavor's PCI requests with
-// OWNER_NOVA. Groups of ports and of device profiles never have it.
+// pciGroups returns the groups of opts. Groups of the flavor's PCI requests require OWNER_NOVA.
+// Groups of ports and of device profiles never have it.
 func (f rootFilter) pciGroups(opts Options) []Group {
 	if !f.owner || len(opts.PCIRequests) == 0 {
 		return opts.Groups

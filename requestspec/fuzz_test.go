@@ -165,7 +165,7 @@ func FuzzExtraSpecs(f *testing.F) {
 	})
 }
 
-// FuzzProfileFile: whatever is accepted can be requested, and reads back.
+// FuzzProfileFile checks that each accepted file can be requested and round-trips.
 func FuzzProfileFile(f *testing.F) {
 	f.Add([]byte(`{"name": "a", "groups": [{"resources:FPGA": 1}]}`))
 	f.Add([]byte(`[{"name": "a", "description": "b", "groups": [{"resources:FPGA": "1", "accel:x": ""}]}]`))

@@ -18,7 +18,7 @@ var (
 	}
 )
 
-// flavor is the one of the golden strings, with extra specs given as key, value pairs.
+// flavor returns the flavor of the golden strings with extra specs, given as key, value pairs.
 func flavor(pairs ...string) requestspec.Flavor {
 	f := requestspec.Flavor{Name: "m1", VCPUs: 2, MemoryMB: 2048, RootGB: 20, ExtraSpecs: map[string]string{}}
 	for i := 0; i < len(pairs); i += 2 {

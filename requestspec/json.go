@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// checkJSON checks that data is one JSON value without duplicate keys, of which
-// encoding/json would take the last.
+// checkJSON checks that data is one JSON value without duplicate keys. encoding/json would use
+// the last duplicate.
 func checkJSON(data []byte) error {
 	var whole json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {

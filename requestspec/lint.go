@@ -15,8 +15,8 @@ import (
 // suggestion. Either may be nil. A flavor and a profile without findings pass [New]
 // without warnings.
 //
-// The findings of the flavor come first, by key; then those of the profile, by
-// group and key; then, if there are no errors, those of the combination.
+// The findings about the flavor come first, by key; then the findings about the profile, by group
+// and key; then, if there are no errors, the findings about the combination.
 func Lint(flavor *Flavor, profile *Profile) []Finding {
 	var list []Finding
 	if flavor != nil {
@@ -77,8 +77,8 @@ type flavorLint struct {
 	groups map[string]*Group // as Nova would read them
 }
 
-// acceleratorClasses are the resource classes that Cyborg's drivers report, besides those of
-// the Rocky specification.
+// acceleratorClasses are the resource classes that Cyborg's drivers report, in addition to the
+// classes of the Rocky specification.
 var acceleratorClasses = []string{"FPGA", "PGPU", "VGPU", "CUSTOM_NIC", "CUSTOM_PCI", "CUSTOM_QAT", "CUSTOM_SSD"}
 
 // entry checks one extra spec.
@@ -158,7 +158,7 @@ func (f *findings) unreported(key, value, name, class string) {
 		return
 	}
 	head, _, _ := strings.Cut(key, ":")
-	f.warn(key, value, "Cyborg's drivers do not report this form; those of the class FPGA write the id without separators, those of the Rocky specifications with underscores",
+	f.warn(key, value, "Cyborg's drivers do not report this form; drivers of the class FPGA write the id without separators, the Rocky specifications with underscores",
 		"use "+head+":"+reported)
 }
 

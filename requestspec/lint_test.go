@@ -30,7 +30,7 @@ func one(t *testing.T, list []requestspec.Finding, key string) requestspec.Findi
 	return requestspec.Finding{}
 }
 
-// The id of a function as it stands in traits.
+// The id of a function as traits contain it.
 const gzipDashed, gzipBare = "D8424DC4_A4A3_C413_F89E_433683F9040B", "D8424DC4A4A3C413F89E433683F9040B"
 
 // TestTheFormOfAnIDIsNoFindingWhereItIsReported: the forms that the drivers report, and ids that are no UUIDs.
@@ -132,7 +132,7 @@ func TestLintOfFlavorKeys(t *testing.T) {
 	}
 }
 
-// What a key or value says stays within the line of its finding, whatever the suggestion repeats of it.
+// A finding is one line, even if a key or value that it quotes has line breaks.
 func TestFindingIsOneLine(t *testing.T) {
 	t.Parallel()
 	const foreign = "X\ntouch pwned #\r\x1b[2J\u2028"

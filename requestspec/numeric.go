@@ -25,7 +25,7 @@ func (a *assembly) nextNumber() string {
 func (a *assembly) goNumeric(spec *RequestSpec) {
 	spec.Numeric = true
 	if len(spec.SameSubtree) > 0 {
-		a.warn("same_subtree", fmt.Sprint(spec.SameSubtree), "Placement before 1.36 has no same_subtree; it is left out.")
+		a.warn("same_subtree", fmt.Sprint(spec.SameSubtree), "Placement before 1.36 has no same_subtree; it is omitted.")
 		spec.SameSubtree = nil
 	}
 	if len(spec.RootRequired)+len(spec.RootForbidden) == 0 {
@@ -34,7 +34,7 @@ func (a *assembly) goNumeric(spec *RequestSpec) {
 	own := a.byID[""]
 	if own == nil || !slices.Contains(a.groups, own) {
 		a.warn("root_required", strings.Join(spec.RootRequired, ","),
-			"Placement before 1.35 has no root_required, and there is no unsuffixed group for the traits; they are left out.")
+			"Placement before 1.35 has no root_required, and there is no unsuffixed group for the traits; they are omitted.")
 	} else {
 		own.Required = append(own.Required, spec.RootRequired...)
 		own.Forbidden = append(own.Forbidden, spec.RootForbidden...)

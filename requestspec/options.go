@@ -23,9 +23,8 @@ type Options struct {
 	// NoFilters omits the traits that Nova's request filters add for the root
 	// provider: COMPUTE_ACCELERATORS, COMPUTE_STATUS_DISABLED and OWNER_NOVA.
 	NoFilters bool `json:"no_filters,omitempty"`
-	// ImageProperties are the properties of the image. Those of the form
-	// trait:<name>=required are traits of the unsuffixed group; another value gives a
-	// warning.
+	// ImageProperties are the properties of the image. trait:<name>=required adds a trait to the
+	// unsuffixed group; another value is a warning.
 	ImageProperties map[string]string `json:"image_properties,omitempty"`
 	// Limit is the maximum number of candidates: 0 means [DefaultLimit], a negative
 	// number omits the parameter, as Nova does for host hints.

@@ -35,8 +35,7 @@ const textPortUpgrade = "Port with cyborg profile is not available until upgrade
 var portUUID = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 
 // PortGroups converts the device profile of a port to request groups for
-// [Options].Groups, as nova/network/neutron.py does. A port without an accelerator
-// has none. The rules:
+// [Options].Groups, as nova/network/neutron.py does. A port without an accelerator has no groups. The rules:
 //   - the port names the given device profile;
 //   - [ParseProfile] accepts the profile, the sum of all its amounts is 1, and it
 //     makes one accelerator request. Nova accepts a sum of 0 and the two requests of
@@ -47,8 +46,8 @@ var portUUID = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}
 // The physical network of the port is not added as a trait, and the bandwidth of the
 // port remains a separate group.
 //
-// Errors match [ErrInvalidPort] and have Nova's text where Nova has one; those of a
-// bad profile also match [ErrInvalidProfile].
+// Errors match [ErrInvalidPort] and have Nova's text where Nova has one; errors about the profile
+// also match [ErrInvalidProfile].
 func PortGroups(port Port, profile *Profile, computeVersion int) ([]Group, error) {
 	if !port.Accelerated() {
 		return nil, nil

@@ -37,7 +37,7 @@ func RequesterID(group int) string { return "device_profile_" + strconv.Itoa(gro
 //   - no groups, or a group without resources (with traits only);
 //   - an amount that is not an integer between 1 and 2147483647;
 //   - an invalid resource class, trait name or trait value;
-//   - two keys that differ only in their suffixes, of which Nova uses either;
+//   - two keys that differ only in their suffixes: which one Nova uses is undefined;
 //   - a group that requires the trait CUSTOM_FPGA_XILINX without resources:FPGA,
 //     by which Cyborg counts the accelerator requests of such a group.
 //
@@ -94,8 +94,8 @@ func arqCount(g Group) int64 {
 	return sum
 }
 
-// parseGroup parses one group, without its requester id. Of several mistakes it
-// reports the first by key; part is the group's name in the error.
+// parseGroup parses one group, without its requester id. It reports the first mistake by key;
+// part is the group's name in the error.
 func parseGroup(part string, group map[string]string) (Group, error) {
 	g := Group{UseSameProvider: true, Resources: map[string]int{}}
 	seen := map[string]string{}

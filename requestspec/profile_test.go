@@ -109,7 +109,7 @@ func TestMemoryNeedsADeviceInTheProfile(t *testing.T) {
 		t.Errorf("memory alone: error %v", err)
 	}
 	groups, err := requestspec.ParseProfile("dp", []map[string]string{memory, {"resources:FPGA": "1"}})
-	if err != nil || len(groups) != 2 { // the memory may be that of the whole card
+	if err != nil || len(groups) != 2 { // the memory may belong to the whole card
 		t.Errorf("memory beside a device: %v, %v", groups, err)
 	}
 }

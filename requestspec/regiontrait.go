@@ -25,13 +25,13 @@ func parseRegionTrait(name string) (r regionTrait, ok bool) {
 	return regionTrait{kind: m[1] + m[4], vendor: m[2] + m[3], vendorFirst: m[4] != "", id: m[5]}, true
 }
 
-// IsFunctionTrait reports whether a trait is that of a function that is loaded into a region, under any
-// naming policy of Cyborg's drivers, or without a vendor.
+// IsFunctionTrait reports whether a trait names a function that is loaded into a region, under
+// any naming policy of Cyborg's drivers, or without a vendor.
 func IsFunctionTrait(trait string) bool {
 	return strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_FUNCTION_")
 }
 
-// NamesFunction reports whether a trait is that of the function, under any naming policy of Cyborg's
+// NamesFunction reports whether a trait names the function id, under any naming policy of Cyborg's
 // drivers. A UUID is the same with hyphens, underscores or neither.
 func NamesFunction(trait, id string) bool {
 	if !IsFunctionTrait(trait) {
@@ -48,8 +48,8 @@ func NamesFunction(trait, id string) bool {
 	return text == name
 }
 
-// FunctionSpellings returns the values of an image's property accel:function_id that name a function, that
-// of the request first: a UUID may be written with hyphens or without.
+// FunctionSpellings returns the values of an image's property accel:function_id that name a
+// function, starting with id itself: a UUID may be written with or without hyphens.
 func FunctionSpellings(id string) []string {
 	list := []string{id}
 	if hyphens, ok := wholeUUID(id); ok {
@@ -69,8 +69,8 @@ func wholeUUID(id string) (string, bool) {
 }
 
 // reportedRegionTrait returns the form in which drivers report a trait of a region on providers of a class,
-// which may be unknown: drivers that report the class FPGA write the UUID without separators, those of the
-// Rocky specifications with underscores. Other traits are returned as they are.
+// which may be unknown: drivers that report the class FPGA write the UUID without separators,
+// drivers of the Rocky specifications with underscores. Other traits are returned unchanged.
 func reportedRegionTrait(name, class string) string {
 	r, ok := parseRegionTrait(name)
 	uuid, isUUID := functionID(r.id)

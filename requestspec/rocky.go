@@ -40,10 +40,9 @@ type Rocky struct {
 //   - resources:CUSTOM_ACCELERATOR_<type>=<n>, including memory of the device
 //     (CUSTOM_ACCELERATOR_MEMORY_<type>). Without a number in the key each device
 //     type becomes a group; memory then needs a single type;
-//   - trait:<name>=required or forbidden. Without a number only those of a device
-//     move: CUSTOM_PROGRAMMABLE and CUSTOM_<type>_...; others belong to the host.
-//     The hyphens of the specification, which Placement refuses, become
-//     underscores, with a warning;
+//   - trait:<name>=required or forbidden. Without a number only traits of a device move:
+//     CUSTOM_PROGRAMMABLE and CUSTOM_<type>_...; others belong to the host. The hyphens of the
+//     specification, which Placement refuses, become underscores, with a warning;
 //   - function:CUSTOM_FPGA_FUNCTION_<vendor>_<uuid>=required is accel:function_id
 //     with the UUID, function_name:<name>=required is accel:function_name,
 //     bitstream:<uuid>=required, or bitstream_id, is accel:bitstream_id and
@@ -417,7 +416,7 @@ func (r *rockyReader) result() (Rocky, bool, error) {
 
 var notInName = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// profileName derives the name from those of the flavor and its groups.
+// profileName derives the profile's name from the names of the flavor and its groups.
 func (r *rockyReader) profileName() string {
 	groups, err := json.Marshal(r.profile)
 	if err != nil { // maps of strings always encode

@@ -38,7 +38,7 @@ func TestRockyFlavorsBecomeDeviceProfiles(t *testing.T) {
 			map[string]string{"resources:VGPU": "1", "trait:HW_CPU_X86_AVX": "required", "trait:CUSTOM_RACK_7": "required", "hw:cpu_policy": "dedicated"}},
 		{"programmable", []string{"resources:CUSTOM_ACCELERATOR_QAT", "1", "trait:CUSTOM_PROGRAMMABLE", "required"},
 			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_QAT": "1", "trait:CUSTOM_PROGRAMMABLE": "required"}}, nil},
-		{"programmable, of which device is unknown", []string{"resources:CUSTOM_ACCELERATOR_QAT", "1", "resources:CUSTOM_ACCELERATOR_GPU", "1", "trait:CUSTOM_PROGRAMMABLE", "required"},
+		{"programmable, unknown device", []string{"resources:CUSTOM_ACCELERATOR_QAT", "1", "resources:CUSTOM_ACCELERATOR_GPU", "1", "trait:CUSTOM_PROGRAMMABLE", "required"},
 			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_GPU": "1"}, {"resources:CUSTOM_ACCELERATOR_QAT": "1"}}, map[string]string{"trait:CUSTOM_PROGRAMMABLE": "required"}},
 		{"two devices", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_QAT", "1"},
 			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_GPU": "1"}, {"resources:CUSTOM_ACCELERATOR_QAT": "1"}}, nil},
@@ -140,7 +140,7 @@ func TestBadRockyFlavorsAreRefused(t *testing.T) {
 		{"trait of another value", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "trait1:CUSTOM_A", "x"}, `want the value "required" or "forbidden"`},
 		{"the same twice", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1: CUSTOM_ACCELERATOR_FPGA", "2"}, "has the same meaning"},
 		{"which device the memory belongs", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR", "1", "resources:CUSTOM_ACCELERATOR_FPGA", "1"}, "which device the memory belongs"},
-		{"function of which device", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_HPTS", "1", "function_name:x", "required"}, "not clear to which of GPU, HPTS"},
+		{"function, unknown device", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_HPTS", "1", "function_name:x", "required"}, "not clear to which of GPU, HPTS"},
 		{"class without a name", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1", "=1"}, `"resources1"="=1": `},
 		{"illegal class", []string{"resources:CUSTOM_ACCELERATOR_f", "1"}, "unknown resource class"},
 		{"memory alone", []string{"resources1:CUSTOM_ACCELERATOR_MEMORY_DDR", "1"}, "but no device"},
@@ -169,7 +169,7 @@ func TestRockyWarnings(t *testing.T) {
 	}
 }
 
-// FuzzRocky: whatever is converted can be requested, and its profile reads as a file.
+// FuzzRocky checks that each converted flavor can be requested and that its profile is a valid file.
 func FuzzRocky(f *testing.F) {
 	f.Add("resources:CUSTOM_ACCELERATOR_FPGA=1\nfunction:" + gzipTrait + "=required")
 	f.Add("resources1:CUSTOM_ACCELERATOR_FPGA=1\ntraits1:CUSTOM_A=required\nothers1:function_name:x=required")
@@ -258,8 +258,8 @@ func TestAConvertedAmountIsPositive(t *testing.T) {
 	}
 }
 
-// TestARequiredFunctionIsNotRewritten: the trait remains that of the flavor, with a warning where providers
-// of the class have another.
+// TestARequiredFunctionIsNotRewritten: the trait stays in the flavor, with a warning where
+// providers of the class have another trait.
 func TestARequiredFunctionIsNotRewritten(t *testing.T) {
 	t.Parallel()
 	for shipped, want := range map[bool]string{true: "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B", false: ""} {

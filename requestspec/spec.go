@@ -44,8 +44,8 @@ func (p GroupPolicy) Known() bool { return p == GroupPolicyNone || p == GroupPol
 
 // RequestSpec is a request for allocation candidates. [New] builds one.
 type RequestSpec struct {
-	// Groups are the unsuffixed group, those of the flavor, those of [Options], and
-	// those of the device profile, in this order.
+	// Groups are the unsuffixed group and the groups of the flavor, of [Options] and of the
+	// device profile, in this order.
 	Groups []Group
 	// ProfileGroups is the number of groups of the device profile.
 	ProfileGroups int

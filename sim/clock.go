@@ -151,14 +151,14 @@ const (
 // Advance moves the clock on and wakes waiting callers in the order of their due times.
 // Between two due times a loop of [WaitAgain] has 10 s of real time for its work; it is woken
 // once more if its next period ends within d. Other callers have a moment in which they may
-// wait again. What else a woken caller does runs beside Advance. A negative duration changes nothing. The error is for one that ends after the year 9998,
-// which changes nothing either.
+// wait again. Other work of a woken caller runs concurrently with Advance. A negative duration
+// changes nothing. A duration that ends after the year 9998 is an error and changes nothing.
 func (c *ManualClock) Advance(d time.Duration) error {
 	return c.AdvanceContext(context.Background(), d)
 }
 
-// AdvanceContext is Advance that ends with the context, and with its error. The clock then stands at the
-// time that it has come to.
+// AdvanceContext is Advance that ends with the context, and with its error. The clock then keeps
+// the time that it has reached.
 func (c *ManualClock) AdvanceContext(ctx context.Context, d time.Duration) error {
 	if d < 0 {
 		return nil

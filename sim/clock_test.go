@@ -36,7 +36,7 @@ func TestAManualClockWakesInOrder(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if err := <-gone; err == nil {
-			t.Error("a wait whose context ended was told that its time has come")
+			t.Error("a wait whose context ended returned no error")
 		}
 		if got := clock.Waiting(); got != 3 {
 			t.Errorf("%d wait, want 3", got)

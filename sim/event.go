@@ -14,9 +14,10 @@ type Event struct {
 // ReceivedEvent is an event that the compute service was sent.
 type ReceivedEvent struct {
 	Event
-	// Code is the event's code in the answer: 200, or 400, 404 or 422 if it was refused. Of an accepted event that was
-	// forwarded it is the code that the first receiver answered that refused it; a status about the whole POST is the code
-	// of each of its events. Without an answer it stays 200, and Problems has the reason.
+	// Code is the event's code in the answer: 200, or 400, 404 or 422 if it was refused. For a
+	// forwarded event it is the code from the first receiver that refused it; an error status of
+	// the POST applies to each of its events. Without an answer it stays 200, and Problems has
+	// the reason.
 	Code int `json:"code"`
 	// At is when it arrived.
 	At time.Time `json:"at"`
@@ -32,6 +33,6 @@ type Guest struct {
 	UUID string `json:"uuid"`
 	// Host is where it runs; empty while it is not scheduled.
 	Host string `json:"host"`
-	// Domain is its libvirt XML; empty while it has none.
+	// Domain is its libvirt XML; empty before it is known.
 	Domain string `json:"domain"`
 }

@@ -16,8 +16,8 @@ type Route struct {
 	Method    string        `json:"method"`
 	// Pattern is the path below the service's root, variables in braces.
 	Pattern string `json:"pattern"`
-	// Query are the query keys that are read; a trailing * stands for any end, * alone
-	// for every key, and one after ! is not read although a * fits.
+	// Query are the query keys that are read; a trailing * matches any end, * alone matches every
+	// key, and a key after ! is not read even if a * matches it.
 	Query []string `json:"query,omitempty"`
 	// Body are the paths of the members of a JSON body that are read: "name",
 	// "[].groups[].*". A name is a member, * any member, [] the items of an array; what is
@@ -33,7 +33,7 @@ type Route struct {
 type Exchange struct {
 	// Service is identity, placement, accelerator, compute or image.
 	Service string `json:"service"`
-	// Operation is that of the [Route]; empty for an unknown path.
+	// Operation is the operation of the [Route]; empty for an unknown path.
 	Operation OperationName `json:"operation"`
 	// Subject is the first identifier in the path.
 	Subject string `json:"subject,omitempty"`
@@ -46,7 +46,7 @@ type Exchange struct {
 	// Microversion is the one applied: "1.36".
 	Microversion string `json:"microversion,omitempty"`
 	RequestID    string `json:"request_id"`
-	// GlobalRequestID is the one that the caller sent, by which its requests belong together.
+	// GlobalRequestID is the ID that the caller sent. It correlates the caller's requests.
 	GlobalRequestID string `json:"global_request_id,omitempty"`
 	// Status is the status sent, 0 if the connection was dropped.
 	Status int `json:"status"`
@@ -81,16 +81,16 @@ const (
 // uuid), resource_class and trait (by name), consumer (by uuid) and allocation
 // (CONSUMER/PROVIDER/CLASS).
 //
-// Those of Cyborg are device_profile, accelerator_request, attach_handle (its holder),
+// Cyborg's kinds are device_profile, accelerator_request, attach_handle (its holder),
 // device (its status), deployable (its bitstream) and attribute, each by uuid;
 // mediated_device by uuid and region by the deployable's name for changes of the hardware.
 //
-// Those of the others are token (by its audit id) and application_credential, event (by
-// number) and image. The kind "more" stands for all changes beyond the thousandth.
+// The kinds of other services are token (by its audit id) and application_credential, event (by
+// number) and image. The kind "more" represents all changes after the thousandth.
 type Change struct {
 	Action string `json:"action"` // Created, Changed or Deleted
 	Kind   string `json:"kind"`
 	ID     string `json:"id"` // within the kind; never a secret
-	// What tells the change in one line: "state Initial -> BindStarted".
+	// What describes the change in one line: "state Initial -> BindStarted".
 	What string `json:"what,omitempty"`
 }

@@ -22,7 +22,7 @@ var ErrRecords = errors.New("bad records")
 type Record struct {
 	// Table is the row's table, SERVICE.NAME.
 	Table string `json:"table"`
-	// Key is unique in the table. The order of keys is that of their bytes.
+	// Key is unique in the table. Keys are ordered bytewise.
 	Key string `json:"key"`
 	// Row is a JSON object.
 	Row json.RawMessage `json:"row"`
@@ -88,8 +88,8 @@ type Pauser interface {
 	Pause(ctx context.Context) (proceed func(), err error)
 }
 
-// Replace makes records the whole state of a component, which it pauses meanwhile. On an error,
-// that of Prepare or of Pause, the state is as before.
+// Replace replaces the whole state of a component with records and pauses the component during
+// the change. If Prepare or Pause returns an error, the state is unchanged.
 func Replace(ctx context.Context, state Recorded, records []Record) error {
 	commit, err := state.Prepare(slices.Clone(records))
 	if err != nil {
@@ -111,7 +111,7 @@ type Difference struct {
 	// Path is TABLE[KEY], or TABLE[KEY].FIELD and further into the row. The key is followed
 	// by the name or UUID of the row, if it has one.
 	Path string `json:"path"`
-	// Before and After are JSON values, empty where there is none.
+	// Before and After are JSON values, empty if the row does not exist.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }

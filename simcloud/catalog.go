@@ -8,8 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// catalog has the long forms of the paths. That of the accelerator must end in /v2, because
-// Nova and gophercloud append to it.
+// catalog has the long forms of the paths. The accelerator path must end in /v2, because Nova and
+// gophercloud append to it.
 func catalog() []keystone.CatalogEntry {
 	return []keystone.CatalogEntry{
 		{Type: "placement", Name: "placement", Path: "/placement"},

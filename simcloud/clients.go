@@ -14,7 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Password is the password of the users of a cloud that have none of their own ([User]).
+// Password is the password of the users of a cloud without their own password ([User]).
 const Password = keystone.Password
 
 // tokenSource issues tokens of a user, each valid for at least half of the token lifetime, and

@@ -62,16 +62,17 @@ func newSettings(opts []Option) settings {
 // testing/synctest bubble.
 func WithClock(clock sim.Clock) Option { return func(s *settings) { s.clock = clock } }
 
-// WithLogger logs what no answer tells: why binds fail, and events that were refused or could not be forwarded to
-// a URL. Without it nothing is logged.
+// WithLogger logs what no API reports: why binds fail, and events that were refused or could not
+// be forwarded to a URL. Without it nothing is logged.
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
 // WithAgentLoop makes the agents report every minute, as real ones do. Without it they
 // report when the cloud is made and when Cyborg.Report is called, unless a host has [RootNova].
 func WithAgentLoop() Option { return func(s *settings) { s.agentLoop = true } }
 
-// WithMaxMemory bounds what the requests of clients leave in memory beside the state of the cloud, by shares of a number
-// of bytes: the record takes an eighth, the tokens take a sixteenth. The default is 1 GiB.
+// WithMaxMemory bounds the memory for data about requests, in addition to the state of the cloud.
+// The record may use an eighth of the given number of bytes, the tokens a sixteenth. The default
+// is 1 GiB.
 func WithMaxMemory(bytes int64) Option { return func(s *settings) { s.maxMemory = bytes } }
 
 // WithDriver adds a driver from outside: hosts of the model enable it by its name ([Host.Drivers],
@@ -109,7 +110,7 @@ type Cloud struct {
 	machines   []*machine
 	machineOf  map[string]*machine // by the name of the host
 	external   *external           // nil: Placement is simulated
-	servers    *client.Client      // of the Nova elsewhere; nil: there is none
+	servers    *client.Client      // of a real Nova; nil: Nova is simulated
 	page       *statuspage.Page
 	explaining sync.Mutex // of hosts, for the page
 	agentLoop  bool
@@ -354,7 +355,7 @@ func (c *Cloud) Model() Model { return c.model }
 // /compute/v2.1, that for Glance at /image, and the simulator's own routes below /_sim/.
 func (c *Cloud) Handler() http.Handler { return c.handler }
 
-// Transport sends all requests to the cloud without a socket, whatever host they name. A
+// Transport sends all requests to the cloud without a socket, regardless of their host. A
 // handler continues if the context of its caller ends, as on a network.
 func (c *Cloud) Transport() http.RoundTripper { return c.transport }
 
@@ -374,11 +375,12 @@ func (c *Cloud) HandleEvents(h http.Handler) {
 }
 
 // ForwardEventsTo sets URLs that get accepted events by POST, as the handler of
-// [Cloud.HandleEvents] does, for agents in other processes and for a nova-api, in place of that of [Model.Catalog]. Redirects are not followed. A
-// post is repeated up to five times, with pauses of 1 to 16 seconds, where the connection is refused or
-// the answer is 502, 503 or 504; an event that an answer 207 refuses is not sent again. What is lost stands in
-// [Cloud.ReceivedEvents], on the status page and in the log of [WithLogger]. The error is for a URL
-// that is not an absolute http or https URL, or has a user name or password. A query is sent, and shown nowhere.
+// [Cloud.HandleEvents] does, for agents in other processes and for a nova-api, in place of the URL in
+// [Model.Catalog]. Redirects are not followed. A post is repeated up to five times, with pauses of 1 to 16
+// seconds, where the connection is refused or the answer is 502, 503 or 504; an event that an answer 207
+// refuses is not sent again. Lost events appear in [Cloud.ReceivedEvents], on the status page and
+// in the log of [WithLogger]. It returns an error for a URL that is not an absolute http or https
+// URL, or has a user name or password. A query is sent, but never shown.
 func (c *Cloud) ForwardEventsTo(urls ...string) error {
 	if err := c.compute.ForwardTo(urls...); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// committed keeps the states after each commit of a cloud, any of which its state file has after kill -9.
+// committed keeps the states after each commit of a cloud. After kill -9 its state file has one of them.
 type committed struct {
 	mu     sync.Mutex
 	rows   map[[2]string]sim.Record
@@ -61,7 +61,7 @@ func TestEveryCommitLeavesAStateThatCanBeLoaded(t *testing.T) {
 					seen.rows[[2]string{r.Table, r.Key}] = r
 				}
 				cloud.state.OnCommit(func(changes []sim.RecordChange) { seen.add(t, changes) })
-				// What fails is left, as an agent that is killed leaves it.
+				// Failed requests are not cleaned up, as with an agent that is killed.
 				for n, d := range cloud.Cyborg.Deployables() {
 					profile := "of-" + d.ResourceClass()
 					_, _ = cloud.Cyborg.CreateDeviceProfile(profile, []map[string]string{{"resources:" + d.ResourceClass(): "1"}})

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/internal/clockapi"
 )
 
-// control serves /_sim/: the routes of every simulator and those of a whole cloud.
+// control serves /_sim/: the routes of every simulator and of the whole cloud.
 func (c *Cloud) control() simhttp.Control {
 	more := c.ownRoutes()
 	for pattern, handler := range c.page.Routes() {
@@ -32,12 +32,12 @@ func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 		{Pattern: "GET /_sim/guests", Answer: "guests", Long: true, Help: "Lists the registered guests.", Handler: simhttp.Show("guests", func() any { return c.Guests() })},
 		{Pattern: "GET /_sim/guests/{uuid}", Answer: "guest", Long: true, Help: "Shows one.", Handler: fallible(c.getGuest)},
 		{Pattern: "PUT /_sim/guests/{uuid}", Body: "host, domain", Answer: "guest", Help: "Registers a running instance: the name of its host, 404 if the cloud does not have it, and its libvirt domain (XML). The leak check compares it with the accelerators.", Handler: fallible(c.putGuest)},
-		{Pattern: "DELETE /_sim/guests/{uuid}", Help: "Removes one: the instance is gone.", Handler: fallible(c.deleteGuest)},
-		{Pattern: "GET /_sim/leaks", Query: []string{"guests_from"}, Answer: "leaks", Help: "Lists leaked resources: kind, subject, text, and arq where it is about an accelerator request. With guests_from=nova the living instances are those of the Nova in the catalog.", Handler: fallible(c.getLeaks)},
+		{Pattern: "DELETE /_sim/guests/{uuid}", Help: "Removes one, as if the instance was deleted.", Handler: fallible(c.deleteGuest)},
+		{Pattern: "GET /_sim/leaks", Query: []string{"guests_from"}, Answer: "leaks", Help: "Lists leaked resources: kind, subject, text, and arq where it is about an accelerator request. With guests_from=nova the servers of the Nova in the catalog are the living instances.", Handler: fallible(c.getLeaks)},
 		{Pattern: "GET /_sim/model", Answer: "model", Long: true, Help: "Shows the model of the cloud with all defaults.", Handler: simhttp.Show("model", func() any { return c.model })},
 		{Pattern: "GET /_sim/events", Answer: "events", Long: true, Help: "Lists the events that Nova got from Cyborg with the code that it answered, and why it refused one.", Handler: simhttp.Show("events", func() any { return c.ReceivedEvents() })},
 		{Pattern: "POST /_sim/report", Help: "Makes the agents of all hosts report now.", Handler: acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) })},
-		{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: c.Placement.ServeExplain},
+		{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is not a candidate. Takes the query of GET /allocation_candidates.", Handler: c.Placement.ServeExplain},
 		{Pattern: "GET /_sim/clock", Answer: "clock", Help: "Shows the time of the cloud, and whether it can be changed.", Handler: c.showClock()},
 		{Pattern: "POST /_sim/clock", Body: "advance, now", Answer: "clock", Help: `Advances a manual clock, {"advance": "90s"}, or sets it, {"now": "2026-01-01T00:00:00Z"}.`, Handler: fallible(c.postClock)},
 		{Pattern: "GET /_sim/requests/diagram", Answer: "text", Help: "Draws the last requests as a sequence diagram of Mermaid.", Handler: c.getDiagram},
@@ -47,10 +47,10 @@ func (c *Cloud) ownRoutes() []simhttp.ControlRoute {
 
 		{Pattern: "POST /_sim/hosts/{host}/stop", Help: "Stops a host: its agent falls silent.", Handler: acts(func(_ context.Context, host string) error { return c.StopHost(host) })},
 		{Pattern: "POST /_sim/hosts/{host}/start", Help: "Starts it again.", Handler: acts(c.StartHost)},
-		{Pattern: "GET /_sim/hosts/{host}/mdevs", Answer: "mdevs, defined", Long: true, Help: "Lists its mediated devices, and those that are defined in its libvirt.", Handler: fallible(c.getMdevs)},
+		{Pattern: "GET /_sim/hosts/{host}/mdevs", Answer: "mdevs, defined", Long: true, Help: "Lists its mediated devices, and the ones defined in its libvirt.", Handler: fallible(c.getMdevs)},
 		{Pattern: "PUT /_sim/hosts/{host}/mdevs/{uuid}", Body: "parent, type, lifetime", Help: "Creates a mediated device, as nova-compute does where Cyborg's agent does not: the parent is a PCI address such as 0000:84:00.0. With the lifetime autostart it is defined, too, and created again when the host starts; the default is transient.", Handler: fallible(c.putMdev)},
 		{Pattern: "DELETE /_sim/hosts/{host}/mdevs/{uuid}", Help: "Removes one, and its definition. Cyborg's agent removes the device when the request is unbound, and leaves the definition.", Handler: fallible(c.deleteMdev)},
-		{Pattern: "POST /_sim/hosts/{host}/reboot", Help: "Stops and starts it: its mediated devices are gone.", Handler: acts(c.RebootHost)},
+		{Pattern: "POST /_sim/hosts/{host}/reboot", Help: "Stops and starts it, which removes its mediated devices.", Handler: acts(c.RebootHost)},
 	}
 }
 

@@ -118,7 +118,7 @@ func controlAnswer(t *testing.T, cloud *Cloud, method, path, body string) string
 	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%d %s\n%s\n\n", w.Code, http.StatusText(w.Code), w.Header().Get("Content-Type"))
-	if w.Header().Get("Content-Type") == "application/jsonl" { // the rows are those of the services
+	if w.Header().Get("Content-Type") == "application/jsonl" { // tests of the services check the rows
 		header, _, _ := bytes.Cut(w.Body.Bytes(), []byte("\n"))
 		w.Body = bytes.NewBuffer(header)
 	}

@@ -207,7 +207,7 @@ func (h Host) withRoot(novaTraits []string) Host {
 	return h
 }
 
-// defaultUsers have roles that policies distinguish, beside admin and demo.
+// defaultUsers are users in addition to admin and demo, with roles that policies distinguish.
 func defaultUsers() []User {
 	return []User{
 		{Name: "manager", Roles: map[string][]string{"demo": {"manager"}}},
@@ -249,8 +249,7 @@ func flatHost(name string) Host {
 	return h
 }
 
-// defaultProfiles begins with the profile for a whole GPU. If Nova has vGPUs, too, a trait
-// selects those of Cyborg.
+// defaultProfiles begins with the profile for a whole GPU. If Nova also has vGPUs, a trait selects Cyborg's.
 func defaultProfiles(novaHasVGPUs bool) []DeviceProfile {
 	vgpu := map[string]string{"resources:VGPU": "1"}
 	if novaHasVGPUs {

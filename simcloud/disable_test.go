@@ -35,7 +35,7 @@ func TestADeviceThatCouldNotBeDisabledIsEnabledAgain(t *testing.T) {
 	t.Parallel()
 	lost := fault.Rule{Operation: fault.InventoriesPut, Action: fault.Status, When: fault.After}
 	refused := lost
-	refused.When, refused.Nth = fault.Before, 2 // the second is that of the undoing
+	refused.When, refused.Nth = fault.Before, 2 // the second write undoes the first
 	onFlat := func(r fault.Rule) fault.Rule { r.Operation = fault.InventoryPut; return r }
 	for name, tt := range map[string]struct {
 		mode  fakecyborg.PlacementMode

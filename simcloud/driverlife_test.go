@@ -96,7 +96,7 @@ func cardWithMemory(mode fakecyborg.PlacementMode) simcloud.Model {
 	return m
 }
 
-func TestReleaseDevicesGivesBackSharedMemory(t *testing.T) {
+func TestReleaseDevicesReleasesSharedMemory(t *testing.T) {
 	t.Parallel()
 	m := cardWithMemory(fakecyborg.ModeNested)
 	m.DeviceProfiles = []simcloud.DeviceProfile{{Name: "x", Groups: []map[string]string{
@@ -263,7 +263,7 @@ func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 		t.Error(err)
 	}
 	capacity("taken over", nil)
-	if reason := s.cloud.Findings()[0].LeftOut; len(reason) != 1 || !strings.Contains(reason[0].Reason, "no instance of vGPU type nvidia-222 is left") {
+	if reason := s.cloud.Findings()[0].LeftOut; len(reason) != 1 || !strings.Contains(reason[0].Reason, "no instance of vGPU type nvidia-222 is available") {
 		t.Errorf("left out: %+v", reason)
 	}
 }
@@ -320,8 +320,8 @@ func TestEnabledDriversOfAModel(t *testing.T) {
 	}
 }
 
-// TestCapacityIsNeverBelowTheBoundRequests has a card with too few instances after a
-// restart, so that those of the guests cannot be created.
+// TestCapacityIsNeverBelowTheBoundRequests has a card with too few instances after a restart: the
+// mediated devices of the guests cannot be created.
 func TestCapacityIsNeverBelowTheBoundRequests(t *testing.T) {
 	t.Parallel()
 	vgpu := givenBy(t, "nvidia-vgpu")

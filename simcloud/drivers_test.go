@@ -49,8 +49,7 @@ type given struct {
 	parents []sysfs.MdevParent
 	load    func(*builtin.Config)
 	group   map[string]string
-	// pci are the addresses of which a guest gets one; none for a mediated device, which is
-	// created on parent.
+	// pci are the addresses that a guest may get; empty for a mediated device, which is created on parent.
 	pci    []string
 	parent string
 	// leftOut are the addresses that must not be offered.

@@ -2,7 +2,7 @@ package simcloud
 
 import "errors"
 
-// The errors that callers can tell apart, with errors.Is.
+// Errors of this package; compare with errors.Is.
 var (
 	// ErrModel is matched by every error about an invalid model.
 	ErrModel = errors.New("simcloud: bad model")
@@ -15,8 +15,7 @@ var (
 	// schema_version, with unknown tables or members, contradictory, or of another model than
 	// the cloud's.
 	ErrState = errors.New("simcloud: bad state")
-	// ErrEmptyState is matched, beside [ErrState], by the error about a state file that holds
-	// nothing yet.
+	// ErrEmptyState matches the error about an empty state file, which also matches [ErrState].
 	ErrEmptyState = errors.New("simcloud: the state file is empty")
 	// ErrNoState is matched by the error of a cloud whose state is incomplete because its
 	// Placement is not simulated.

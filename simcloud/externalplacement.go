@@ -91,8 +91,8 @@ func (c *Cloud) servePlacement(w http.ResponseWriter, r *http.Request) {
 	c.Placement.ServeHTTP(w, r)
 }
 
-// placementState reads the allocations of Placement, and its providers once they are asked for.
-// Of an external one it reads only the trees of the hosts, and only the names and parents of
+// placementState reads the allocations of Placement, and its providers on demand. From an
+// external Placement it reads only the trees of the hosts, and only the names and parents of
 // providers.
 func (c *Cloud) placementState() (providers func() []placementsim.ResourceProvider, allocations []placementsim.Allocation, err error) {
 	if c.external == nil {
@@ -123,8 +123,8 @@ func (c *Cloud) externalState() (providers []placementsim.ResourceProvider, allo
 	return providers, allocations, nil
 }
 
-// externalTrees is [placementsim.Server.Trees] for the trees of the hosts, of which all are read.
-// One that cannot be read is left out; the check for leaks has the reason.
+// externalTrees is [placementsim.Server.Trees] for the trees of all hosts. A tree that cannot be
+// read is omitted; the check for leaks reports the reason.
 func (c *Cloud) externalTrees(q statuspage.Query) (trees [][]placementsim.UsedProvider, matching int) {
 	providers, allocations, _ := c.externalState()
 	var roots []string
@@ -158,8 +158,9 @@ func (c *Cloud) externalTrees(q statuspage.Query) (trees [][]placementsim.UsedPr
 	return trees, matching
 }
 
-// trees are those of a host, each with parents before children: the one that the cloud has made, and the one of the host's
-// name if nova-compute makes the hosts, or has made a deleted one again.
+// trees returns the trees of a host, each with parents before children: the tree that the cloud
+// has made, and the tree of the host's name if nova-compute makes the hosts, or has recreated a
+// deleted one.
 func (x *external) trees(ctx context.Context, m *machine) (trees [][]client.Provider, err error) {
 	roots, err := x.roots(ctx, m)
 	for i, root := range roots {

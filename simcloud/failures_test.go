@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// TestWhyABindFailedIsLogged, once for each request: nothing in Cyborg's API tells it.
+// TestWhyABindFailedIsLogged, once for each request: Cyborg's API does not report it.
 func TestWhyABindFailedIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 )
 
 // The guests, requests and mediated devices of a host that nova-compute knows by its other name are those of one host.
-func TestNothingLeaksOnAHostByItsOtherName(t *testing.T) {
+func TestNothingLeaksOnAHostWithAnAlias(t *testing.T) {
 	t.Parallel()
 	model := simcloud.DefaultModel()
 	model.NovaMakesHosts, model.Hosts = true, model.Hosts[:1]

@@ -28,8 +28,8 @@ func (c *validation) guestSource(m Model) {
 	}
 }
 
-// leaksBeside is Leaks with the guests of a source. The error is for a Nova that does not tell its servers: then
-// nothing is known to have leaked.
+// leaksBeside is Leaks with the guests of a source. It returns an error if Nova does not list its
+// servers: then nothing is known to have leaked.
 func (c *Cloud) leaksBeside(ctx context.Context, source GuestSource) ([]Leak, error) {
 	var servers []client.Server // nil: of no Nova
 	if source != "" {
@@ -57,7 +57,7 @@ func (c *Cloud) newServers() *client.Client {
 	}}}
 }
 
-// getLeaks answers the leaks, beside the guests of a source that the query may name.
+// getLeaks answers the leaks. The query may name a source of further guests.
 func (c *Cloud) getLeaks(w http.ResponseWriter, r *http.Request) error {
 	source := c.model.GuestsFrom
 	if query := r.URL.Query(); query.Has("guests_from") {

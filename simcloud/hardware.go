@@ -86,8 +86,8 @@ func (c *Cloud) closeHosts() error {
 	return errors.Join(errs...)
 }
 
-// Agents are the hosts of a model for a Cyborg that is not part of a [Cloud], such as one beside a
-// real Placement. They have to be closed.
+// Agents are the hosts of a model for a Cyborg that is not part of a [Cloud], such as a Cyborg
+// that uses a real Placement. Close must be called.
 //
 // The records are what became of the hardware: writes to directories that were only recorded,
 // mediated devices of generated hosts, what drivers remember.
@@ -100,7 +100,7 @@ type Agents struct {
 
 var _ sim.Recorded = (*Agents)(nil)
 
-// Agents makes the hosts of the model. Of the options [WithDriver] counts. The error matches
+// Agents makes the hosts of the model. [WithDriver] is the only option that it uses. The error matches
 // [ErrModel].
 func (m Model) Agents(opts ...Option) (*Agents, error) {
 	set := newSettings(opts)

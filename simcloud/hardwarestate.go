@@ -20,7 +20,7 @@ const hardwareTable = "hardware.hosts"
 // hostRow is what became of a host's hardware.
 type hostRow struct {
 	Host string `json:"host"`
-	// Sysfs is what writes have made of the tree.
+	// Sysfs holds the changes that writes have made to the tree.
 	Sysfs json.RawMessage `json:"sysfs,omitempty"`
 	// Own are the mediated devices of a directory that were there before the cloud.
 	Own []string `json:"own_mdevs,omitempty"`
@@ -34,7 +34,7 @@ type hostRow struct {
 type hardware struct {
 	cloud *Cloud
 
-	mu        sync.Mutex // makes the order of commits that of the rows
+	mu        sync.Mutex // keeps commits in the order of the rows
 	listeners []func([]sim.RecordChange)
 	defects   map[*machine]error // of drivers whose state was not loaded
 }

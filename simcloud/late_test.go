@@ -39,7 +39,7 @@ func TestEveryChangeCanBeLate(t *testing.T) {
 	}
 }
 
-// A spawn and its end, of which every change is a minute late.
+// A spawn and a deletion, with every change a minute late.
 func TestALateSpawn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

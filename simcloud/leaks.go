@@ -34,8 +34,8 @@ type Leak struct {
 
 // Leaks compares the state of all services; it is empty when
 //
-//   - each accelerator request belongs to a guest, and a bound one that has a project to the
-//     one that the guest's allocation counts for,
+//   - each accelerator request belongs to a guest, and a bound one that has a project belongs to
+//     the project of the guest's allocation,
 //   - each attach handle in use belongs to the request that holds it,
 //   - each allocation on a compute root or on a provider of Cyborg's belongs to a guest, and
 //     so does each mediated device, each definition of one ([Cloud.DefineMdev]) and each virtual function with a vGPU type,
@@ -49,10 +49,11 @@ type Leak struct {
 //   - the last event that Nova got about a guest's bound request says that it is bound for
 //     the guest.
 //
-// It reads one service after the other, so requests in progress may appear as leaks. The
-// order is that of the services' own lists, the same in every run. The guests of a stopped host appear,
-// too, if the host has lost their mediated devices or shows their requests as unknown, until it is started. So do guests whose
-// mediated devices nova-compute has to create and has not ([fakecyborg.MdevsByNova]).
+// It reads one service after the other, so requests in progress may appear as leaks. The order is
+// the order of the services' own lists, the same in every run. The guests of a stopped host also
+// appear until it is started, if the host has lost their mediated devices or shows their requests
+// as unknown. Guests whose mediated devices nova-compute has yet to create
+// ([fakecyborg.MdevsByNova]) appear as well.
 //
 // With Model.GuestsFrom the guests are the servers of a real Nova, too; if it does not answer, that is the only
 // leak.

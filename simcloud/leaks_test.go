@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// nvmeDisk is a disk of a domain that stands for the GPU of cn0.
+// nvmeDisk is a disk of a domain that represents the GPU of cn0.
 const nvmeDisk = "<disk type='nvme' device='disk'><source type='pci' managed='yes' namespace='1'><address domain='0x0000' bus='0x3b' slot='0x00' function='0x0'/></source></disk>"
 
 // Each case breaks one thing in a consistent cloud and expects exactly the leaks that follow
@@ -38,7 +38,7 @@ func TestEachLeakIsFound(t *testing.T) {
 		{"ARQ never bound", func(u *user, _, _ spawned) { u.createARQs("gpu") }, []string{
 			"arq: (Initial, device profile gpu) belongs to no instance",
 		}},
-		{"allocation left behind", func(u *user, gpu, _ spawned) {
+		{"leaked allocation", func(u *user, gpu, _ spawned) {
 			u.cloud.RemoveGuest(gpu.uuid)
 			u.do("DELETE", "/accelerator/v2/accelerator_requests?instance="+gpu.uuid, accelerator, nil, 204, nil)
 		}, []string{"allocation: consumer {gpu}, which is not a registered guest, has allocated PGPU:1"}},
@@ -236,7 +236,7 @@ func (u *user) bindDirectly(s spawned, host string, arqs ...string) (bound []fak
 }
 
 // On a flat host all classes are on one provider.
-func TestAnAllocationOfAnotherClassIsNoneForADevice(t *testing.T) {
+func TestAnAllocationOfAnotherClassIsNotForADevice(t *testing.T) {
 	t.Parallel()
 	gpu := sysfs.PCIDevice{Address: "0000:3b:00.0", Vendor: "10de", Product: "15f8", Class: "0302", Driver: "vfio-pci"}
 	u := login(t, simcloud.Run(t, simcloud.Model{
@@ -275,7 +275,7 @@ func TestARequestMayHaveNoProject(t *testing.T) {
 }
 
 // The memory that the regions of a card share is on a provider above theirs, which has no deployable.
-func TestDeviceMemoryOfNobodyIsALeak(t *testing.T) {
+func TestUnusedDeviceMemoryIsALeak(t *testing.T) {
 	t.Parallel()
 	for provider, class := range map[string]string{"cn0_0000:24:00.0_region0": ddr, "cn0_FPGA_0000:24:00.0": hbm} {
 		t.Run(provider, func(t *testing.T) {

@@ -35,7 +35,7 @@ type machine struct {
 	defined      []driver.Mdev                 // in libvirt, ordered by uuid; replaced under the lock of the cloud's hardware
 }
 
-// askLimit is the time that a driver has to tell or restore what it remembers.
+// askLimit bounds the time in which a driver saves or restores its state.
 const askLimit = 30 * time.Second
 
 // ask calls a driver, which may be a vendor's with a defect. Do must not touch anything that is used after an
@@ -84,7 +84,7 @@ func newMachine(trees *bus.Generator, seed uint64, h Host) (*machine, error) {
 	return m, nil
 }
 
-// providerUUID names a compute root, as Nova's compute nodes have uuids of their own.
+// providerUUID derives the UUID of a compute root, as Nova generates one for each compute node.
 func providerUUID(seed uint64, name string) string {
 	return simhttp.NewIDs(seed, "provider "+name).UUID()
 }
@@ -216,9 +216,9 @@ func (c *Cloud) providers() []placementsim.ResourceProvider {
 	return providers()
 }
 
-// ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown
-// host and for one that nova-compute has not made. That of a deleted provider counts until
-// there is another of the host's name.
+// ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown host and
+// for one that nova-compute has not made. The UUID of a deleted provider is returned until
+// another provider has the host's name.
 func (c *Cloud) ProviderUUID(host string) string {
 	m := c.machine(host)
 	if m == nil {
@@ -227,8 +227,9 @@ func (c *Cloud) ProviderUUID(host string) string {
 	return cmp.Or(c.namedRoots(c.providers)(m), m.provider)
 }
 
-// namedRoots finds the root provider of a host by its name, "" if there is none. It is another one than the cloud has made
-// if nova-compute makes the hosts, or has made a deleted one again. The providers are read only for such a host.
+// namedRoots finds the root provider of a host by its name, or returns "". It differs from the
+// provider made by the cloud if nova-compute makes the hosts, or has recreated a deleted one. The
+// providers are read only for such a host.
 func (c *Cloud) namedRoots(providers func() []placementsim.ResourceProvider) func(*machine) string {
 	named := sync.OnceValue(func() map[string]string {
 		roots := make(map[string]string)
@@ -247,8 +248,8 @@ func (c *Cloud) namedRoots(providers func() []placementsim.ResourceProvider) fun
 	}
 }
 
-// Mdevs lists the mediated devices that a host has now, ordered by uuid. The error is
-// [ErrHost] for an unknown host, or that of a directory that cannot be read.
+// Mdevs lists the mediated devices that a host has now, ordered by uuid. The error is [ErrHost]
+// for an unknown host, or the error of an unreadable directory.
 func (c *Cloud) Mdevs(host string) ([]driver.Mdev, error) {
 	m := c.machine(host)
 	if m == nil {
@@ -267,8 +268,8 @@ func (c *Cloud) Overlaid(host string) []string {
 	return nil
 }
 
-// Findings returns what the drivers of all hosts found last: how many devices, which were
-// left out and why, which Nova offers, too, and which problems they had.
+// Findings returns the last results of the drivers of all hosts: how many devices they found,
+// which they skipped and why, which ones Nova also offers, and which problems they had.
 func (c *Cloud) Findings() []driver.HostReport { return c.Cyborg.DriverReports() }
 
 // drivers loads the drivers of the model.
@@ -354,8 +355,7 @@ func (m *machine) reboot() error {
 
 // StartHost starts a stopped host: libvirt creates the mediated devices of [Cloud.DefineMdev], and then the agent starts. It
 // returns when that has created the mediated devices and vGPUs of the bound requests again, unless nova-compute does
-// ([fakecyborg.MdevsByNova]), and has reported. The errors are those of
-// StopHost, and those of the report.
+// ([fakecyborg.MdevsByNova]), and has reported. It returns the errors of StopHost and of the report.
 func (c *Cloud) StartHost(ctx context.Context, host string) error {
 	m := c.machine(host)
 	if m == nil {

@@ -72,8 +72,8 @@ func (c *Cloud) DefinedMdevs(host string) ([]driver.Mdev, error) {
 	return slices.Clone(c.hardware.defined(on)), nil
 }
 
-// autostart creates the defined mediated devices of a host that starts. One for which there is no place is not created, and the
-// host starts without it, as with libvirt.
+// autostart creates the defined mediated devices of a host that starts. As with libvirt, a device
+// without a free instance is skipped.
 func (c *Cloud) autostart(ctx context.Context, m *machine) {
 	defined := c.hardware.defined(m)
 	if len(defined) == 0 {

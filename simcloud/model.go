@@ -48,14 +48,14 @@ type Model struct {
 	Catalog map[string]string `json:"catalog,omitempty" placeholder:"TYPE=URL" mapsep:"none"`
 	// GuestsFrom is the source of guests for the leak check; empty: only the registered guests.
 	GuestsFrom GuestSource `json:"guests_from,omitempty"`
-	// Users that can log in beside admin, demo, nova and cyborg; nil means manager and reader
+	// Users that can log in, in addition to admin, demo, nova and cyborg; nil means manager and reader
 	// of the project demo, and alice, a member of lab.
 	Users []User `json:"users,omitzero" kong:"-"`
 	// Hosts are the compute hosts.
 	Hosts []Host `json:"hosts" kong:"-"`
 	// DeviceProfiles are created in Cyborg.
 	DeviceProfiles []DeviceProfile `json:"device_profiles" kong:"-"`
-	// Images are the bitstream images of the image service; there are none by default.
+	// Images are the bitstream images of the image service; empty by default.
 	Images []Image `json:"images,omitzero" kong:"-"`
 	// Flavors are for programs that use the cloud, and can be read at its compute endpoint; the cloud does not
 	// interpret them. The default is one flavor accel.NAME for each device profile NAME.
@@ -69,7 +69,7 @@ type Model struct {
 type Host struct {
 	// Name of the host and of its resource provider.
 	Name string `json:"name"`
-	// Root selects who creates its resource provider.
+	// Root selects which service creates its resource provider.
 	Root HostRoot `json:"root,omitempty"`
 	// ProviderUUID is the uuid of its resource provider; empty means a generated one.
 	ProviderUUID string `json:"provider_uuid,omitempty"`
@@ -88,7 +88,7 @@ type Host struct {
 	Providers []Provider `json:"providers,omitempty"`
 	// Nova is the hardware that nova-compute offers itself; nil means none.
 	Nova *Nova `json:"nova,omitempty"`
-	// Devices are reported verbatim by the agent, beside those that the drivers find.
+	// Devices are reported verbatim by the agent, in addition to the devices that the drivers find.
 	Devices []driver.Device `json:"devices,omitempty"`
 	// Sysfs is the hardware that the drivers read; nil means none.
 	Sysfs *Sysfs `json:"sysfs,omitempty"`
@@ -103,12 +103,13 @@ func (m Model) hasNovaRoots() bool {
 	return slices.ContainsFunc(m.Hosts, func(h Host) bool { return h.Root == RootNova })
 }
 
-// HostRoot says who makes the root resource provider of a host. By default the cloud does.
+// HostRoot selects which service makes the root resource provider of a host. By default the cloud does.
 type HostRoot string
 
-// RootNova is for a host on which a real nova-compute runs, whose host name is that of the host: it makes
-// the root with its inventories and traits, and the agent waits for that and reports its devices
-// below it. Agents of a cloud with such a host report every minute, as with [WithAgentLoop].
+// RootNova is for a host on which a real nova-compute runs under the same host name. nova-compute
+// makes the root with its inventories and traits. The agent waits for the root and reports its
+// devices below it. Agents of a cloud with such a host report every minute, as with
+// [WithAgentLoop].
 const RootNova HostRoot = "nova"
 
 // Provider is a resource provider below a host's root provider.
@@ -169,8 +170,8 @@ type User struct {
 	Name string `json:"name"`
 	// Password; empty means the constant Password.
 	Password string `json:"password,omitempty"`
-	// Roles by the name of their project: admin, manager, member and reader, each of which
-	// implies those after it, service, or others.
+	// Roles by the name of their project: admin, manager, member and reader (each implies the
+	// later ones), service, or others.
 	Roles map[string][]string `json:"roles,omitempty"`
 	// SystemRoles are the roles on the whole cloud.
 	SystemRoles []string `json:"system_roles,omitempty"`

@@ -128,7 +128,7 @@ func TestEmptyListsStayEmpty(t *testing.T) {
 	}
 }
 
-func TestFlavorsConvertToThoseOfRequestspec(t *testing.T) {
+func TestFlavorsConvertToRequestspec(t *testing.T) {
 	t.Parallel()
 	for _, f := range simcloud.DefaultModel().Flavors {
 		if name, ok := requestspec.Flavor(f).DeviceProfile(); !ok || "accel."+name != f.Name {

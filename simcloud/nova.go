@@ -36,7 +36,8 @@ type NovaDevice struct {
 	Total int `json:"total,omitempty"`
 }
 
-// providers are the resource providers of Nova's devices, with the traits of all that Nova makes. A nil Nova has none.
+// providers are the resource providers of Nova's devices, with the traits of all that Nova makes.
+// A nil Nova has no providers.
 func (n *Nova) providers(host string, traits []string) []Provider {
 	if n == nil {
 		return nil

@@ -96,7 +96,7 @@ func TestHostsOfNovaCompute(t *testing.T) {
 	})
 }
 
-// testLeakOnRoot: what nobody's guest has allocated on nova-compute's provider is a leak.
+// testLeakOnRoot: an allocation of an unknown consumer on nova-compute's provider is a leak.
 func testLeakOnRoot(t *testing.T, cloud *simcloud.Cloud, placement *placementsim.Server, root string) {
 	t.Helper()
 	const consumer = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"

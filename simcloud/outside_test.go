@@ -41,14 +41,14 @@ func TestADriverFromOutsideThatCannotBeLoaded(t *testing.T) {
 		opts    []simcloud.Option
 		want    string
 	}{
-		"nobody added it":       {enabled, nil, `unknown driver "acme"`},
-		"added twice":           {enabled, []simcloud.Option{simcloud.WithDriver("acme", loadFake), simcloud.WithDriver("acme", loadFake)}, "driver acme exists already"},
-		"the name of ours":      {enabled, []simcloud.Option{simcloud.WithDriver(builtin.NVIDIA, loadFake)}, "driver nvidia_gpu_driver exists already"},
-		"no name":               {enabled, []simcloud.Option{simcloud.WithDriver("", loadFake)}, "driver without a name"},
-		"nothing loads it":      {enabled, []simcloud.Option{simcloud.WithDriver("acme", nil)}, "nothing loads it"},
-		"it refuses":            {enabled, []simcloud.Option{simcloud.WithDriver("acme", refuse)}, "hosts[0].drivers.bad configuration: sections.acme: no licence"},
-		"it is nil":             {enabled, []simcloud.Option{simcloud.WithDriver("acme", none)}, "sections.acme: no driver is loaded"},
-		"a section of nobody's": {builtin.Config{Sections: map[string]json.RawMessage{"acme": nil}}, nil, "sections.acme: no such driver from outside"},
+		"not added":              {enabled, nil, `unknown driver "acme"`},
+		"added twice":            {enabled, []simcloud.Option{simcloud.WithDriver("acme", loadFake), simcloud.WithDriver("acme", loadFake)}, "driver acme exists already"},
+		"the name of ours":       {enabled, []simcloud.Option{simcloud.WithDriver(builtin.NVIDIA, loadFake)}, "driver nvidia_gpu_driver exists already"},
+		"no name":                {enabled, []simcloud.Option{simcloud.WithDriver("", loadFake)}, "driver without a name"},
+		"nothing loads it":       {enabled, []simcloud.Option{simcloud.WithDriver("acme", nil)}, "nothing loads it"},
+		"it refuses":             {enabled, []simcloud.Option{simcloud.WithDriver("acme", refuse)}, "hosts[0].drivers.bad configuration: sections.acme: no licence"},
+		"it is nil":              {enabled, []simcloud.Option{simcloud.WithDriver("acme", none)}, "sections.acme: no driver is loaded"},
+		"section without driver": {builtin.Config{Sections: map[string]json.RawMessage{"acme": nil}}, nil, "sections.acme: no such driver from outside"},
 		"a section without it": {builtin.Config{EnabledDrivers: []string{}, Sections: map[string]json.RawMessage{"acme": nil}},
 			[]simcloud.Option{simcloud.WithDriver("acme", loadFake)}, "sections.acme: enabled_drivers does not name the driver"},
 	} {
@@ -156,8 +156,8 @@ func (f flaky) DiscoverIn(ctx context.Context, view *driver.View) (driver.Report
 	return f.PCIDriver.DiscoverIn(ctx, view)
 }
 
-// What a driver reported is kept while it fails. The function of another driver in the same IOMMU group must not
-// be offered beside it, and one that was offered stays.
+// What a driver reported is kept while it fails. The function of another driver in the same IOMMU
+// group must not be offered with it. A function that was already offered stays.
 func TestAGroupOfADriverFromOutsideThatFails(t *testing.T) {
 	t.Parallel()
 	first, second := 30, 31
@@ -185,7 +185,7 @@ func TestAGroupOfADriverFromOutsideThatFails(t *testing.T) {
 	}
 	defer cloud.Close()
 	for _, broken = range []bool{false, true, false} {
-		_ = cloud.Cyborg.Report(t.Context()) // that a driver failed is told elsewhere
+		_ = cloud.Cyborg.Report(t.Context()) // another test checks that the failure is reported
 		var offered []string
 		for _, d := range cloud.Cyborg.Deployables() {
 			offered = append(offered, d.Name)

@@ -54,8 +54,7 @@ func (c pageCloud) About() statuspage.About {
 }
 
 // Versions implements statuspage.Cloud. The first call begins to count commits, since Placement
-// describes its changes only for those who listen. The time matters by itself: agents fall
-// silent.
+// describes its changes only for listeners. The time also changes the page: agents fall silent.
 func (c pageCloud) Versions() (v statuspage.Versions) {
 	c.countCommits.Do(func() { c.state.OnCommit(c.commits.count) })
 	tick, requests := uint64(c.clock.Now().Unix()/10), c.recorder.Revision()
@@ -214,7 +213,7 @@ func (c pageCloud) DeviceProfiles() (list []requestspec.Profile) {
 
 // Explain implements statuspage.Cloud.
 func (c pageCloud) Explain(query string, shown statuspage.Query) (statuspage.Explanation, error) {
-	c.explaining.Lock() // all hosts are explained, of which a part is shown: one page at a time
+	c.explaining.Lock() // one page at a time: all hosts are explained although only some are shown
 	defer c.explaining.Unlock()
 	why, err := c.Placement.Explain(query)
 	if err != nil {

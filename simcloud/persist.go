@@ -11,12 +11,11 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// WithStateFile keeps the cloud in a file: [New] goes on where the cloud of that file
-// ended, and [FromState] fills a new file. What a request changed is on the disk before the
-// request is answered, so that no end of the process, kill -9 included, loses an
-// acknowledged change; a change that cannot be written is answered 500. What the cloud does
-// by itself, such as a delayed bind, is written soon after, and a bind that was going on
-// begins again.
+// WithStateFile keeps the cloud in a file: [New] continues the cloud of that file, and
+// [FromState] fills a new file. The change of a request is on disk before the request is
+// answered. An acknowledged change therefore survives any end of the process, including kill -9.
+// A change that cannot be written is answered 500. Background changes, such as a delayed bind,
+// are written soon after, and an interrupted bind is started again.
 //
 // One process has the file open at a time. The error of New matches [ErrState] when the
 // file holds the state of another model, or is no state file.
@@ -69,7 +68,7 @@ func stateError(err error) error {
 	return fmt.Errorf("simcloud: %w", err)
 }
 
-// newKept makes a cloud of a model in a state file, or goes on with the one that is there.
+// newKept makes a cloud of a model in a state file, or loads the cloud that the file holds.
 func newKept(ctx context.Context, m Model, set settings) (*Cloud, error) {
 	return newInFile(set, func(old document, set settings) (*Cloud, error) {
 		if old.model == nil {

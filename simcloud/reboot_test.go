@@ -166,9 +166,10 @@ func TestProgrammingReadsTheBitstreamFromTheImageService(t *testing.T) {
 	}
 }
 
-// TestAFunctionThatPlacementNeverHadIsNotBelieved has Placement refuse the traits of a region while its host restarts, and
-// then those of the image that was written to it. What the driver has always reported is not on the card.
-func TestAFunctionThatPlacementNeverHadIsNotBelieved(t *testing.T) {
+// TestAFunctionThatPlacementRefusedIsIgnored has Placement refuse the traits of a region
+// while its host restarts, and then the traits of the image that was written to it. The card does
+// not have the function that the driver has always reported.
+func TestAFunctionThatPlacementRefusedIsIgnored(t *testing.T) {
 	t.Parallel()
 	const image, other, written, shown = "cccccccc-0000-4000-8000-000000000001", "cccccccc-0000-4000-8000-000000000002",
 		"CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B", "CUSTOM_FPGA_FUNCTION_ID_INTEL_C6AA954A9B914A37ABC11D9F0709DCC3"

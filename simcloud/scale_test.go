@@ -134,7 +134,7 @@ func BenchmarkScaleState(b *testing.B) {
 	})
 }
 
-// discarded is an answer of which only the length is kept.
+// discarded is an answer that keeps only the length of its body.
 type discarded struct {
 	header http.Header
 	n      int

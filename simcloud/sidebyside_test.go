@@ -32,8 +32,9 @@ func TestBuildIsTheSameOnOneProcessor(t *testing.T) {
 	}
 }
 
-// A first report gives the same devices and providers whether the requests of hosts run side by side
-// or not, also where Placement fails some of them, and none that failed is left in one of the two.
+// A first report gives the same devices and providers whether the requests of hosts run in
+// parallel or not. This holds when Placement fails some of them: Cyborg and Placement agree about
+// the failed ones.
 func TestReportIsTheSameOnOneProcessor(t *testing.T) {
 	for _, failures := range []uint32{0, 3, 10, 50} { // per cent of the requests
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {

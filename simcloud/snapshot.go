@@ -15,8 +15,8 @@ import (
 // snapshot is the state of all services, read once. The leak check and the summary of a failed test use it.
 type snapshot struct{ leaks.State }
 
-// snapshot reads Nova's part, and then the other services side by side. What cannot be read is a
-// leak. The servers of a real Nova are guests, too; nil: there is none.
+// snapshot reads Nova's part, and then the other services in parallel. What cannot be read is
+// reported as a leak. The servers of a real Nova are guests, too; nil without a real Nova.
 func (c *Cloud) snapshot(servers []client.Server) *snapshot {
 	s := &snapshot{leaks.State{Guests: c.compute.Guests(), Servers: servers, Roots: make(map[string][]string, len(c.machines)), HasProject: c.identity.HasProject, MdevCreation: c.model.Cyborg.MdevCreation}}
 	if c.external == nil { // whose consumers are not read

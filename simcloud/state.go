@@ -55,8 +55,8 @@ func (c *Cloud) components() tables.Group {
 // dump. Tokens and the secrets of application credentials are in it as hashes, the passwords of
 // the model's users in clear.
 //
-// Not in it are the recorded requests, the receivers of events, and the time of any clock
-// but a [sim.ManualClock]. A dump that is taken during a request may contain a part of its
+// It does not contain the recorded requests, the receivers of events, or the time of a clock
+// other than a [sim.ManualClock]. A dump taken during a request may contain a part of its
 // changes. The error is [ErrNoState] for a cloud with [WithExternalPlacement].
 func (c *Cloud) Dump() (State, error) {
 	var out bytes.Buffer
@@ -130,11 +130,11 @@ func (st document) isOf(m Model) error {
 	return err
 }
 
-// Load replaces the state of the cloud by a dump, so that a test can return to an earlier
-// state. The dump must be that of a cloud of the same model. A document that cannot be loaded
-// gives [ErrState], and the cloud is as it was. Call it when the cloud is idle. Binds in
-// progress at the time of the dump start again. A [sim.ManualClock] is set to the time of the
-// dump, if it has one; any other clock goes on.
+// Load replaces the state of the cloud with a dump. A test can use it to return to an earlier
+// state. The dump must come from a cloud of the same model. For a document that cannot be loaded
+// Load returns [ErrState] and changes nothing. Call it when the cloud is idle. Binds in progress
+// at the time of the dump start again. A [sim.ManualClock] is set to the time of the dump, if it
+// has one; any other clock continues.
 func (c *Cloud) Load(from State) error {
 	return c.loadFrom(context.Background(), bytes.NewReader(from))
 }
@@ -166,8 +166,8 @@ func (c *Cloud) loadFrom(ctx context.Context, r io.Reader) error {
 	return nil
 }
 
-// prepare returns the function that replaces the records of all components by those of a state of the
-// cloud's model.
+// prepare returns the function that replaces the records of all components with the records of a
+// state of the cloud's model.
 func (c *Cloud) prepare(st document) (commit func(), err error) {
 	records := st.records
 	if _, manual := c.clock.(*sim.ManualClock); !manual {
@@ -257,13 +257,13 @@ func (s State) Model() (Model, error) {
 }
 
 // Diff compares the state with a later one, ordered by table and key. The error matches
-// [ErrState] for a document that is no state.
+// [ErrState] for a document that is not a state.
 func (s State) Diff(after State) ([]sim.Difference, error) {
 	return s.diff(after, func(_, records []sim.Record) ([]sim.Record, error) { return records, nil })
 }
 
 // DiffContent is Diff for two clouds that did the same: identifiers that only one state has are the same
-// if they stand in the same field of the same row, or in rows that are otherwise the same.
+// if they are in the same field of the same row, or in rows that are otherwise the same.
 func (s State) DiffContent(after State) ([]sim.Difference, error) { return s.diff(after, tables.Align) }
 
 // diff compares two states. It calls align to give the records of the second the identifiers of the first.
@@ -288,10 +288,10 @@ func (s State) diff(after State, align func(before, after []sim.Record) ([]sim.R
 	return append(inModel, found...), nil
 }
 
-// rediscover lets the agents look at their hardware again, as they do when they start. Their
-// findings are in Findings; with an agent loop they do it by themselves. Clients may have
-// changed what a report needs: as in a running cloud, its errors are logged and the next
-// report tries again. No fault rule applies meanwhile.
+// rediscover makes the agents read their hardware again, as they do when they start. Findings
+// returns the results. Agents with a loop do this by themselves. Clients may have changed what a
+// report needs: as in a running cloud, its errors are logged and the next report tries again. No
+// fault rule applies to this report.
 func (c *Cloud) rediscover(ctx context.Context, logger *slog.Logger) error {
 	if c.agentLoop {
 		return nil

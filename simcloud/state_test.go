@@ -344,7 +344,7 @@ func TestACloudGoesOnInItsFile(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoStateFileIsLeftAlone(t *testing.T) {
+func TestAFileThatIsNotAStateFileIsKept(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{"text": "a letter to my aunt", "zeros": strings.Repeat("\x00", 64<<10), "a dump": `{"schema_version": 1}`} {
 		file := filepath.Join(t.TempDir(), "state")
@@ -439,7 +439,7 @@ func TestTheStateGoesOverHTTP(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsGoesOnWaitingWhenTimeGoesBack(t *testing.T) {
+func TestWaitersKeepWaitingWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		clock := manual()
@@ -453,7 +453,7 @@ func TestWhoWaitsGoesOnWaitingWhenTimeGoesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := clock.Now(), manual().Now(); !got.Equal(want) {
-			t.Errorf("the time is %s, want that of the dump, %s", got, want)
+			t.Errorf("the time is %s, want the time of the dump, %s", got, want)
 		}
 		clock.Advance(59 * time.Second)
 		synctest.Wait()
@@ -488,7 +488,7 @@ func TestAStateIsReadAsItArrives(t *testing.T) {
 	body := endless{strings.NewReader("{\"schema_version\":2,\"model\":{}}\n{\"table\":1}\n")}
 	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/_sim/state", body))
 	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "line 2") {
-		t.Errorf("a record that is none, and a body without an end: %d %s", w.Code, w.Body)
+		t.Errorf("an invalid record, and a truncated body: %d %s", w.Code, w.Body)
 	}
 }
 
@@ -563,9 +563,9 @@ func TestALoadThatWaitsForAnAgentChangesNothing(t *testing.T) {
 	})
 }
 
-// A start that does not come to its end loses none of what the file has, the rules of faults,
-// which its agents' first report does not meet, included. It logs nothing about the agents.
-func TestAStartThatIsEndedLosesNoFaultRule(t *testing.T) {
+// A start that is cancelled loses nothing of the file, including its fault rules, which do not
+// apply to the first report of the agents. It logs nothing about the agents.
+func TestACancelledStartLosesNoFaultRule(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state")
 	var log bytes.Buffer
@@ -601,8 +601,8 @@ func TestAStartThatIsEndedLosesNoFaultRule(t *testing.T) {
 	}
 }
 
-// A model is the same, whatever of its defaults is spelled out, as by a flag of cysim serve.
-func TestAStateBelongsToItsModelHoweverThatIsSpelled(t *testing.T) {
+// A model with its defaults spelled out, for example by a flag of cysim serve, is the same model.
+func TestAStateFitsItsModelWithExplicitDefaults(t *testing.T) {
 	t.Parallel()
 	required := true // is X-Service-Token, in 2026.2
 	spelled := simcloud.Model{

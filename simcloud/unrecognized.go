@@ -15,10 +15,9 @@ import (
 // not read.
 type Unrecognized struct {
 	Service string `json:"service"`
-	// Operation is that of the requests, by its name in fault rules.
+	// Operation is the operation of the requests, by its name in fault rules.
 	Operation sim.OperationName `json:"operation"`
-	// What is "query limitt" or "body [].colour", where [] stands for every item of a
-	// list.
+	// What is "query limitt" or "body [].colour", where [] means every item of a list.
 	What string `json:"what"`
 	// Count is the number of requests, and LastFrom the User-Agent of the last one.
 	Count    int    `json:"count"`

@@ -17,9 +17,10 @@ import (
 
 const maxProviderName = 200 // Placement's limit
 
-// Validate checks names, amounts and devices. The error matches [ErrModel] and joins the faults, each
-// with its path; if there are more than nine, eight and the number of the others. What drivers and
-// services refuse shows in [New] only. Of the options [WithDriver] counts: its driver may be enabled.
+// Validate checks names, amounts and devices. The error matches [ErrModel] and joins the faults,
+// each with its path; if there are more than nine, it has eight and the number of the others.
+// Only [New] reports what drivers and services refuse. [WithDriver] is the only option that it
+// uses: the model may enable its driver.
 func (m Model) Validate(opts ...Option) error { return m.validate(newSettings(opts).drivers) }
 
 // validate is Validate with the drivers that may be enabled; nil: any may.
@@ -186,7 +187,8 @@ func (c *validation) host(path string, h Host) {
 	c.hardware(path, h)
 }
 
-// root checks who makes the provider of a host, and that the model has nothing of what nova-compute makes.
+// root checks which service makes the provider of a host, and that the model has nothing of what
+// nova-compute makes.
 func (c *validation) root(path string, h Host) {
 	switch {
 	case h.Root != "" && h.Root != RootNova:

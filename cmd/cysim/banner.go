@@ -28,7 +28,7 @@ func printBanner(w io.Writer, name, base string, line *kong.Context, more ...str
 	_, _ = io.WriteString(w, text) // the log goes there, too
 }
 
-// switchedOn lists the flags that are not as they are by default, those that a model sets included.
+// switchedOn lists the flags that differ from their defaults, including flags set by a model.
 func switchedOn(line *kong.Context) []string {
 	var list []string
 	for _, flag := range line.Selected().Flags {

@@ -29,7 +29,7 @@ func checkDOM(t *testing.T, dom string, wanted map[string]bool) {
 	}
 }
 
-// Who watches the page sees a bind that fails, whatever is closed.
+// The page opens the section of a bind that fails.
 func TestThePageOpensABindThatFails(t *testing.T) {
 	const instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	clouds := filepath.Join(t.TempDir(), "clouds.yaml")

@@ -126,8 +126,8 @@ func counting(t *testing.T, page string) (through string, followed *atomic.Int32
 	return server.URL + target.Path, followed
 }
 
-// A reader who has clicked sees what happens next, and what was opened stays open. One who types is not disturbed, and
-// is told that the page waits.
+// After a click the page continues to update, and opened sections stay open. Typing pauses the
+// updates, and the page says so.
 func TestThePageGoesOnAfterAClick(t *testing.T) {
 	const guest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	const click = `
@@ -166,9 +166,9 @@ setTimeout(() => { fetch("guests/` + guest + `", {method: "PUT", body: JSON.stri
 	}
 }
 
-// acting forwards requests, and lets the page's script act like a reader when it has begun. The page is printed some
-// seconds after meanwhile has been called, if the script asks for slow.css.
-func acting(t *testing.T, page, script string, meanwhile func()) string {
+// acting forwards requests and appends a script to the page's script that acts like a reader. If
+// the script requests slow.css, the page is printed some seconds after during was called.
+func acting(t *testing.T, page, script string, during func()) string {
 	t.Helper()
 	target, err := url.Parse(page)
 	if err != nil {
@@ -190,8 +190,8 @@ func acting(t *testing.T, page, script string, meanwhile func()) string {
 			proxy.ServeHTTP(w, r)
 			return
 		}
-		if meanwhile != nil {
-			meanwhile()
+		if during != nil {
+			during()
 		}
 		select { // until then the browser does not print the page
 		case <-r.Context().Done():

@@ -14,7 +14,7 @@ import (
 type checkCommand struct {
 	URL          command.URL `arg:"" env:"CYSIM_URL" help:"Address of the cloud, such as http://127.0.0.1:8780. Default: CYSIM_URL."`
 	ControlToken string      `placeholder:"TOKEN" help:"Control token of the cloud, if it has one."`
-	GuestsFrom   string      `enum:",nova" default:"" placeholder:"nova" help:"nova: the cloud asks the compute API of its --catalog which servers exist. Default: that of cysim serve."`
+	GuestsFrom   string      `enum:",nova" default:"" placeholder:"nova" help:"nova: the cloud asks the compute API of its --catalog which servers exist. Default: the setting of cysim serve."`
 	Output       string      `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject, text and arq."`
 }
 

@@ -59,7 +59,7 @@ func groups() kong.Option {
 		"serve": "Serve a cloud, or a part of one:", "running": "Use a running cloud:", "files": "Files:",
 		"machine": "Hardware and real clouds:", "cysim": "cysim itself:",
 		"server": "Server:", "cloud": "Cloud:", "state": "State and time:", "faults": "Faults:", "nova": "Nova and its events:",
-		"hardware": "Hardware of this machine:", "services": "Services beside Cyborg:",
+		"hardware": "Hardware of this machine:", "services": "Other services:",
 		"cyborg-flags": "Cyborg:", "placement-flags": "Placement:",
 	}
 }

@@ -41,7 +41,7 @@ func newAgentHost(t *testing.T) agentHost {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	h.write(t, "cysim.conf", "[DEFAULT]\nhost = compute1\n[gpu_devices]\nenabled_vgpu_types = nvidia-222\n[vgpu_nvidia-222]\ndevice_addresses = 0000:84:00.0\n")
-	// The sysfs of the agent's host is /sys; that of the test is an argument more.
+	// The sysfs of the agent's host is /sys; the script adds an argument with the test's.
 	h.write(t, "cysim.sh", fmt.Sprintf("#!/bin/sh\nverb=$1; shift\n[ $verb = mdev ] && { verb=\"mdev $1\"; shift; }\nexec %s/cysim $verb --sysfs %s \"$@\"\n", h.dir, h.sys))
 	h.write(t, "cyborg.conf", fmt.Sprintf("[cysim]\nprogram = %s/cysim.sh\nconfig_file = %s/cysim.conf\n", h.dir, h.dir))
 	return h
@@ -71,8 +71,8 @@ func (h agentHost) agent(t *testing.T, verb ...string) (stdout, stderr string, e
 }
 
 // TestTheDriverForTheRealAgent: the objects that the agent gets are those that cysim prints, field by field,
-// and mediated devices are made by cysim. Debian 12 has no package of Cyborg's agent; then a double stands for
-// upstream's objects.
+// and mediated devices are made by cysim. Debian 12 has no package of Cyborg's agent; then a
+// double replaces upstream's objects.
 func TestTheDriverForTheRealAgent(t *testing.T) {
 	h := newAgentHost(t)
 	got, stderr, err := h.agent(t, "discover")

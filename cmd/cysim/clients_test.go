@@ -180,7 +180,7 @@ func TestOpenStackClientClaims(t *testing.T) {
 		t.Errorf("claimed (-want +got):\n%s", diff)
 	}
 	if after := candidates(); len(after) != 1 || text(t, after[0], "resource provider") == provider {
-		t.Errorf("candidates after the claim: got %v, want those of the other host", after)
+		t.Errorf("candidates after the claim: got %v, want only the other host's", after)
 	}
 	usage := answer[[]row](t, c, "sim", "resource", "provider", "usage", "show", provider)
 	if used := find(t, usage, "resource_class", "FPGA")["usage"]; used != 2.0 {

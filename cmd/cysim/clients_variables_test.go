@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// readVariables prints the variables of the environment that the installed openstackclient reads to find a cloud: those of
-// its options, and the options of the login plugins that are used without OS_AUTH_TYPE.
+// readVariables prints the variables of the environment that the installed openstackclient reads
+// to find a cloud: the variables of its options, and of the options of the login plugins that are
+// used without OS_AUTH_TYPE.
 const readVariables = `
 import re, inspect
 import keystoneauth1.adapter, keystoneauth1.loading.cli, keystoneauth1.loading.session, openstack.config.loader, osc_lib.api.auth, osc_lib.shell

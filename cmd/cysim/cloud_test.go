@@ -59,7 +59,7 @@ func bootCloud(t *testing.T, flags ...string) cloud {
 		if listens {
 			c.checkUnrecognized(t)
 		}
-		_ = command.Process.Signal(syscall.SIGTERM) // Wait tells if it had ended already
+		_ = command.Process.Signal(syscall.SIGTERM) // Wait fails if it had already ended
 		if err := command.Wait(); err != nil || !listens {
 			t.Errorf("cysim ended with %v, listened: %v\n%s", err, listens, &stderr)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
 
-// The login to a simulated cloud. The passwords are public: those of the model, or the default.
+// The login to a simulated cloud. The passwords are public: they come from the model, or are the default.
 const (
 	authPath = "/v3"
 	domain   = "Default"

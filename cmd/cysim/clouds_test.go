@@ -117,7 +117,7 @@ func TestLoadOnACloudOfCloudsYAML(t *testing.T) {
 		t.Fatalf("status %d: %s%s", status, stdout, stderr)
 	}
 	if _, text := get(t, served.env["CYSIM_URL"]+"/_sim/leaks", ""); !strings.Contains(text, `"leaks":[]`) {
-		t.Errorf("left behind: %s", text)
+		t.Errorf("leaked: %s", text)
 	}
 	status, stdout, stderr := cysim(t, append(args, "--keep", "-o", "json")...)
 	var kept struct {
@@ -151,8 +151,8 @@ func TestLoadCountsWhatFailedSpawnsLeave(t *testing.T) {
 	}
 }
 
-// What is known of a load is told also if its look for leaks fails.
-func TestLoadTellsWhatItKnowsIfItsLookForLeaksFails(t *testing.T) {
+// A load prints its report even if the check for leaks fails.
+func TestLoadReportsEvenIfTheLeakCheckFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	served := start(t, "serve", "--clouds-yaml", file)
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)

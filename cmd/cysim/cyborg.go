@@ -94,7 +94,7 @@ func (c *cyborgCommand) model(ctx context.Context, line *kong.Context, drivers s
 		model.Cyborg.Seed = model.Seed
 	}
 	model.Cyborg.Collation = cmp.Or(model.Cyborg.Collation, model.Collation)
-	if model.DeviceProfiles == nil && c.Sysfs == "" { // a real machine has those of its operator
+	if model.DeviceProfiles == nil && c.Sysfs == "" { // on a real machine the operator defines profiles
 		model.DeviceProfiles = simcloud.DefaultModel().DeviceProfiles
 	}
 	return c.apply(ctx, model, log)

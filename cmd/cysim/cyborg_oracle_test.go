@@ -196,7 +196,7 @@ func runPage(t *testing.T, cloud *debianCloud, dir, sysfs string) *pageProcess {
 	return p
 }
 
-// bash runs commands, the last of which may go on.
+// bash runs commands. The last one may continue in the background.
 func (p *pageProcess) bash(t *testing.T, script string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -232,7 +232,7 @@ func (p *pageProcess) signal(t *testing.T, signal syscall.Signal) {
 	deadline := time.Now().Add(time.Minute)
 	for syscall.Kill(p.pid, 0) == nil && time.Now().Before(deadline) {
 		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid)); err == nil && strings.Contains(string(stat), ") Z ") {
-			return // nobody waits for it
+			return // a zombie
 		}
 	}
 }
@@ -331,7 +331,7 @@ func (p *pageProcess) testPolicy(t *testing.T, cloud *debianCloud, hostname stri
 		t.Errorf("bind: %d %s", status, text)
 	}
 	if !slices.Contains(providersOf(t, cloud.placement, cloud.admin), hostname+"_0000:83:00.0") {
-		t.Error("the provider is gone")
+		t.Error("the provider was deleted")
 	}
 	return request
 }

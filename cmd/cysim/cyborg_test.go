@@ -376,7 +376,7 @@ func TestCyborgContinuesFromItsState(t *testing.T) {
 		t.Errorf("providers (-want +got):\n%s\n%s", diff, second.stderr)
 	}
 	if log := second.stderr.String(); !strings.Contains(log, "0000:83:00.0") && !strings.Contains(log, "in use") {
-		t.Errorf("nothing says that a card that is in use is gone:\n%s", log)
+		t.Errorf("the log does not mention that a card in use was removed:\n%s", log)
 	}
 	api(second, "DELETE", "/accelerator_requests?arqs="+created.ARQs[0].UUID, "")
 	if status, text := reply(t, http.MethodPost, base(second)+"/_sim/report", ""); status != http.StatusNoContent {
@@ -477,7 +477,7 @@ func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
 		t.Errorf("without a Placement: %d %s", status, text)
 	}
 	if status, _ := get(t, base+"/v2", ""); status != http.StatusOK {
-		t.Errorf("the API meanwhile: %d", status)
+		t.Errorf("the API without a Placement: %d", status)
 	}
 	if told := reportsTold(stderr.String()); len(told) == 0 || !strings.Contains(told[0], "report failed") || !strings.Contains(told[0], proxy.URL) {
 		t.Errorf("log: %s", &stderr)
@@ -502,7 +502,7 @@ func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
 	if status, text := get(t, base+"/_sim/health", ""); status != http.StatusOK || !strings.Contains(text, `"ok"`) {
 		t.Errorf("after the first report: %d %s", status, text)
 	}
-	// Placement goes again: that is told once, and Cyborg goes on.
+	// Placement fails again: this is logged once, and Cyborg continues.
 	down.Store(true)
 	for range 2 {
 		if status, text := report(); status != http.StatusBadGateway || !strings.Contains(text, proxy.URL) {
@@ -513,7 +513,7 @@ func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
 	if status, text := report(); status != http.StatusNoContent {
 		t.Errorf("a report with Placement: %d %s", status, text)
 	}
-	// The first report is repeated meanwhile, and may end in between.
+	// The first report is repeated in the background, and may end in between.
 	if told := reportsTold(stderr.String()); len(slices.Compact(slices.Clone(told))) != len(told) || !strings.Contains(told[len(told)-1], "reports again") {
 		t.Errorf("log: %s", &stderr)
 	}
@@ -614,8 +614,8 @@ func TestCyborgEndsWhilePlacementHangs(t *testing.T) {
 	}
 }
 
-// Keystone tells of tokens that have expired if it is asked, which is for those that come with a service's.
-func TestTokensAreThoseOfKeystone(t *testing.T) {
+// Keystone validates expired tokens on request, which is for requests with a service token.
+func TestTokensComeFromKeystone(t *testing.T) {
 	cloud, err := simcloud.New(t.Context(), simcloud.Model{})
 	if err != nil {
 		t.Fatal(err)

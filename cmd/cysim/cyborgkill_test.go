@@ -14,8 +14,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// A process that is killed in the middle of a bind leaves what the next one finishes: the request is
-// Bound, and when it is gone, nothing is in use. The next process ends by SIGTERM.
+// After a process was killed in the middle of a bind, the next process completes the bind: the
+// request is Bound, and after its deletion nothing is in use. The next process ends by SIGTERM.
 func TestKill9InTheMiddleOfABind(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

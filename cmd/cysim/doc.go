@@ -3,7 +3,7 @@
 //
 //	cysim serve            a whole cloud: Keystone, Placement, Cyborg, stand-ins for Nova and Glance
 //	cysim placement        Placement alone
-//	cysim cyborg           Cyborg alone, beside the services of a real cloud
+//	cysim cyborg           Cyborg alone, with the services of a real cloud
 //
 //	cysim ready            check whether a server is ready
 //	cysim check            list the leaked resources of a running cloud

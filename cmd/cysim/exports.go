@@ -15,7 +15,7 @@ import (
 // variable is one environment variable for the caller's shell.
 type variable struct{ name, value string }
 
-// environment is what a server changes in the environment of the caller's shell. A name that is in both lists is set.
+// environment holds the changes to the environment of the caller's shell. A name in both lists is set.
 type environment struct {
 	set   []variable
 	unset []string
@@ -40,8 +40,9 @@ func printEnvironment(w io.Writer, e environment) error {
 	return nil
 }
 
-// clientVariables are the variables that direct OpenStack's clients to a cloud, an account, a scope or an endpoint. A
-// client that finds one of them beside the variables of [openStackVariables] or a name in clouds.yaml may prefer it.
+// clientVariables are the variables that direct OpenStack's clients to a cloud, an account, a
+// scope or an endpoint. A client may prefer them to the variables of [openStackVariables] or to a
+// name in clouds.yaml.
 //
 // They are those of gophercloud (openstack/auth_env.go, openstack/config/clouds), keystoneauth (the options of its
 // plugins password, token and admin_token, and loading/adapter.py and session.py), osc-lib (shell.py, api/auth.py),

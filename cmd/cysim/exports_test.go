@@ -28,7 +28,7 @@ func foreignVariables() []string {
 
 // A shell that was set up for another cloud has only the variables of the simulated cloud after the eval, and what
 // selects no cloud.
-func TestTheShellIsLeftWithTheVariablesOfTheSimulatedCloud(t *testing.T) {
+func TestTheShellHasTheVariablesOfTheSimulatedCloud(t *testing.T) {
 	t.Parallel()
 	dir, env := program(t)
 	env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "OS_") })

@@ -45,7 +45,7 @@ func flagHelp() map[string]string {
 		"cyborg-runtime-programming":                 "Allow the owner of a bound request to program its FPGA region.",
 		"cyborg-use-image-uuid":                      "Use the bitstream or function of image_uuid if the device profile does not name one.",
 		"cyborg-bind-timeout":                        "How long a bind may take before it fails; 0 means 60s.",
-		"cyborg-require-service-token":               "Whether binding requires X-Service-Token. Default: that of the release.",
+		"cyborg-require-service-token":               "Whether binding requires X-Service-Token. Default: as in the release.",
 		"cyborg-enforce-new-defaults":                "Apply the new policy defaults. Default: the release's own; only 2026.2 and master can choose.",
 		"cyborg-enable-proxy-headers-parsing":        "Links follow X-Forwarded-Proto and X-Forwarded-Host, since 2026.2.",
 		"cyborg-placement-mode":                      "Layout of devices in Placement: tree (a provider below the host), flat (the host provider itself) or nested (a provider for the device, and one for each region below it).",
@@ -60,7 +60,7 @@ func flagHelp() map[string]string {
 		"placement-no-leftover-consumers":            "Delete the consumer of a refused first allocation; the real Placement keeps it.",
 		"placement-cors-origin":                      "Allowed origin of browsers (CORS).",
 		"placement-max-allocation-candidates":        "Maximum number of allocation candidates that a request generates before its limit applies; 0 means no maximum.",
-		"placement-generation-strategy":              "Order in which candidates are generated: depth-first (all of a host, then the next host) or breadth-first (one of each host in turn).",
+		"placement-generation-strategy":              "Order in which candidates are generated: depth-first (all of a host, then the next host) or breadth-first (one of each host, round-robin).",
 		"placement-release":                          "Release of Placement to simulate: a series, zed to 2026.2, or a version, 8.0.0 to 16.0.0.",
 		"placement-optimize-for-wide-provider-trees": "Compare the sum of the groups with the capacity, without the current usage.",
 	}
@@ -106,8 +106,8 @@ func shorten(command *kong.Node, flag *kong.Flag) {
 	}
 }
 
-// regroup puts the flags of Cyborg and Placement in a whole cloud under headings of their own, and the
-// flags about Nova.
+// regroup puts the flags of Cyborg and Placement in a whole cloud under their own headings, and
+// also the flags about Nova.
 func regroup(flag *kong.Flag) {
 	switch service, _, _ := strings.Cut(flag.Name, "-"); {
 	case flag.Group == nil || flag.Group.Key != "cloud":

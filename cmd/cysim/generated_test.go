@@ -37,7 +37,7 @@ func compareGenerated(t *testing.T, name, want string) {
 	}
 }
 
-// controlRoutes are the routes below /_sim/ that a server tells.
+// controlRoutes are the routes below /_sim/ that a server lists.
 func controlRoutes(t *testing.T, url string) []simhttp.ControlRoute {
 	t.Helper()
 	_, body := get(t, url+"/_sim/routes", "")

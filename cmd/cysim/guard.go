@@ -14,10 +14,10 @@ import (
 // controlTokenHeader carries the token of the control routes.
 const controlTokenHeader = control.TokenHeader
 
-// guard restricts the routes below /_sim/ to the users of this machine, or to those who know the control
-// token. It refuses requests that browsers send for other sites: all of them below /_sim/, and elsewhere, where
-// only this machine can reach the server, those that could change something, or that found it by a name
-// of theirs.
+// guard restricts the routes below /_sim/ to the users of this machine, or to clients with the
+// control token. It refuses requests that browsers send for other sites: all such requests below
+// /_sim/; elsewhere, if only this machine can reach the server, requests that could change
+// something, or that use a host name of the other site.
 func (f listenFlags) guard(handler http.Handler, id *identity) http.Handler {
 	remote := f.isRemote()
 	sameOrigin := http.NewCrossOriginProtection().Handler(handler)

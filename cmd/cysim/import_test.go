@@ -349,7 +349,7 @@ func TestImportNamesWhatWentWrong(t *testing.T) {
 	}
 }
 
-func TestImportLeavesOutAProviderThatIsDeletedMeanwhile(t *testing.T) {
+func TestImportSkipsAProviderThatIsDeletedDuringIt(t *testing.T) {
 	var gone string
 	cloud := serveCloud(t, simcloud.Model{}, func(w http.ResponseWriter, r *http.Request) bool {
 		if gone == "" || !strings.HasPrefix(r.URL.Path, "/placement/resource_providers/"+gone) {
@@ -365,7 +365,7 @@ func TestImportLeavesOutAProviderThatIsDeletedMeanwhile(t *testing.T) {
 		}
 	}
 	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
-	if status != 0 || !strings.Contains(stderr, "deleted meanwhile") || strings.Contains(stdout, gone) {
+	if status != 0 || !strings.Contains(stderr, "deleted during the import") || strings.Contains(stdout, gone) {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }

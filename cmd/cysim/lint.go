@@ -59,7 +59,7 @@ func (c *lintCommand) Run(ctx context.Context, p *command.Process) error {
 	return failure(found)
 }
 
-// report is what -o json prints.
+// report is the output of -o json.
 type report struct {
 	Findings []requestspec.Finding `json:"findings"`
 	Rocky    []*requestspec.Rocky  `json:"rocky,omitempty"`
@@ -100,7 +100,7 @@ func (c *lintCommand) check(flavors []requestspec.Flavor, rocky []*requestspec.R
 		}
 		name, _ := flavor.DeviceProfile()
 		for _, finding := range requestspec.Lint(&flavor, byName[name]) {
-			if !slices.Contains(found, finding) { // unlike those of the profile
+			if !slices.Contains(found, finding) { // findings about the profile may repeat
 				found = append(found, finding)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 
 const rockyFlavors = "../../examples/profiles/flavors/"
 
-// lint runs the command on files with the given texts; FLAVOR, PROFILE, ... stand for their names.
+// lint runs the command on files with the given texts; FLAVOR, PROFILE, ... in args are replaced
+// by their names.
 func lint(t *testing.T, args string, files map[string]string) (status int, stdout, stderr string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +51,7 @@ func TestLintReportsFindings(t *testing.T) {
 			[]string{`error: device profile "p" group 0: the group has no resources; Placement refuses the query; add resources:<class>`}, "lint: 1 error in 1 finding"},
 		{"another profile", "--flavor FLAVOR --profile PROFILE", map[string]string{"FLAVOR": flavor, "PROFILE": strings.Replace(profile, `"p"`, `"q"`, 1)}, 1,
 			[]string{`the device profile given is "q"`}, "1 error in 1 finding"},
-		{"of several the one that is named", "--flavor FLAVOR --profile PROFILE --profile OTHER",
+		{"several and one is named by the flavor", "--flavor FLAVOR --profile PROFILE --profile OTHER",
 			map[string]string{"FLAVOR": flavor, "PROFILE": profile, "OTHER": strings.Replace(profile, `"p"`, `"q"`, 1)}, 0, nil, ""},
 		{"the same profile twice", "--profile PROFILE --profile OTHER", map[string]string{"PROFILE": profile, "OTHER": profile}, 2, nil, `"p" occurs twice`},
 		{"flavor is a profile", "--flavor FLAVOR", map[string]string{"FLAVOR": profile}, 2, nil, `unknown field "groups"`},
@@ -84,7 +85,7 @@ func TestLintReportsFindings(t *testing.T) {
 	}
 }
 
-// The script of --rocky runs the commands of openstack alone, whatever the flavor says.
+// The script of --rocky runs only commands of openstack, with any flavor.
 func TestLintPrintsNoCommandOfTheFlavor(t *testing.T) {
 	t.Parallel()
 	for key, value := range map[string]string{

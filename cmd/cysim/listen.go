@@ -40,7 +40,7 @@ type listenFlags struct {
 	tlsFlags
 }
 
-// misnamed is the value of a flag that other servers have for --listen. It has none that is valid.
+// misnamed is the value of a flag that other servers have for --listen. No value is valid.
 type misnamed string
 
 // UnmarshalText implements encoding.TextUnmarshaler, for kong.
@@ -93,7 +93,7 @@ func baseURL(listener net.Listener, id *identity) string {
 	return scheme + net.JoinHostPort(id.name(host), port)
 }
 
-// service is what a command serves.
+// service is the service of a command.
 type service struct {
 	name    string
 	line    *kong.Context
@@ -107,11 +107,11 @@ type service struct {
 	exposes string
 	// early serves the handler while prepare runs, which waits for other services.
 	early bool
-	// identity is what the server shows to its clients; nil: plain HTTP.
+	// identity is the server's certificate; nil means plain HTTP.
 	identity *identity
 	// ceiling is the memory of the process; nil: it has no bound.
 	ceiling *ceiling.Ceiling
-	// ending is called when the process is told to end.
+	// ending is called when a signal ends the process.
 	ending []func()
 }
 

@@ -110,7 +110,7 @@ func TestTheControlRoutesAreGuarded(t *testing.T) {
 }
 
 // The answer to a name of another machine says what to change, and each way leads to another answer.
-func TestARefusedNameNamesTheWayOut(t *testing.T) {
+func TestARefusedNameSuggestsTheRemedy(t *testing.T) {
 	t.Parallel()
 	const named = "sim.example:8780"
 	ask := func(f listenFlags, host, path string) (int, string) {

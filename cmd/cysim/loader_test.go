@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// TestTheBitstreamLoaderIsCalled has loaders that do nothing, one of which fails.
+// TestTheBitstreamLoaderIsCalled has loaders that do nothing. One of them fails.
 func TestTheBitstreamLoaderIsCalled(t *testing.T) {
 	t.Parallel()
 	const image = "cccccccc-0000-4000-8000-000000000001"
@@ -36,10 +36,10 @@ func TestTheBitstreamLoaderIsCalled(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		"none":                               {nil, "--bitstream-loader"},
-		"one that fails":                     {[]string{"--bitstream-loader", "/bin/false"}, "bitstream loader: /bin/false: exit status 1"},
-		"one that loads nothing":             {[]string{"--bitstream-loader", "/bin/true"}, "c6aa954a9b914a37abc11d9f0709dcc3"},
-		"that of the drivers' configuration": {[]string{"--driver-config", config("/bin/false"), "--driver-writes"}, "bitstream loader: /bin/false: exit status 1"},
+		"none":                          {nil, "--bitstream-loader"},
+		"one that fails":                {[]string{"--bitstream-loader", "/bin/false"}, "bitstream loader: /bin/false: exit status 1"},
+		"one that loads nothing":        {[]string{"--bitstream-loader", "/bin/true"}, "c6aa954a9b914a37abc11d9f0709dcc3"},
+		"of the drivers' configuration": {[]string{"--driver-config", config("/bin/false"), "--driver-writes"}, "bitstream loader: /bin/false: exit status 1"},
 	} {
 		clouds := filepath.Join(t.TempDir(), "clouds.yaml")
 		served := start(t, append([]string{"serve", "--model", model, "--sysfs", dir, "--clouds-yaml", clouds}, tt.flags...)...)

@@ -54,7 +54,7 @@ const threeGroups = "/placement/allocation_candidates?group_policy=none&resource
 // fiveGroups asks why no host has so many processors.
 const fiveGroups = "/_sim/explain?group_policy=none&resources1=VCPU:999&resources2=VCPU:999&resources3=VCPU:999&resources4=VCPU:999&resources5=VCPU:999"
 
-// Long answers are made for few clients at once, and few of those who read them slowly keep theirs in memory.
+// Long answers are made for few clients at once, and only few slow readers keep their answers in memory.
 func TestTheMemoryOfAnswersHasACeiling(t *testing.T) {
 	for _, tt := range []struct {
 		name, path string
@@ -133,7 +133,7 @@ func TestTheMemoryOfLongControlAnswersHasACeiling(t *testing.T) {
 				t.Errorf("the process took %d MiB, want at most %d", most>>20, (size+base)>>20)
 			}
 			if status, text := get(t, served.url+"/_sim/health", ""); status != http.StatusOK {
-				t.Errorf("beside them: %d %s", status, text)
+				t.Errorf("at the same time: %d %s", status, text)
 			}
 		})
 	}

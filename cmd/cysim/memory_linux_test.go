@@ -24,10 +24,10 @@ import (
 // These tests let a process of cysim run into its ceiling, and watch the most memory that it ever had resident. The race
 // detector would take several times that.
 
-// base is what a process takes beside what others make it take: the program and the cloud.
+// base is the memory of a process without requests: the program and the cloud.
 const base = 96 << 20
 
-// peak is the most memory that a process had, in bytes; 0 if it is gone.
+// peak is the peak memory of a process in bytes, or 0 if it has ended.
 func peak(pid int) int64 {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, text, _ := strings.Cut(string(data), "VmHWM:")

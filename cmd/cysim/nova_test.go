@@ -22,11 +22,11 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// These tests drive Debian's Nova (python3-nova, unmodified), which docs/nova/serve.py starts beside a cloud: in one
-// process, and with a process for each service and a RabbitMQ between them. After each step the cloud is checked for
-// leaks, with Nova's servers as its guests.
+// These tests drive Debian's Nova (python3-nova, unmodified), which docs/nova/serve.py starts with a cloud:
+// in one process, and with a process for each service and a RabbitMQ between them. After each step the cloud
+// is checked for leaks, with Nova's servers as its guests.
 
-// realNova is a cloud and the Nova beside it.
+// realNova is a cloud and its Nova.
 type realNova struct {
 	cloud    *running
 	compute  string // URL
@@ -165,7 +165,7 @@ func (n *realNova) await(word string) bool {
 	return false
 }
 
-// tell has a nova-compute stopped or started.
+// tell stops or starts a nova-compute.
 func (n *realNova) tell(t *testing.T, command string) {
 	t.Helper()
 	if _, err := fmt.Fprintln(n.commands, command); err != nil || !n.await("done") {
@@ -262,13 +262,13 @@ func (n *realNova) boot(t *testing.T, profile string) *realServer {
 	return s
 }
 
-// realServer is a server of a real Nova. Its owner, who is no administrator, operates and deletes it.
+// realServer is a server of a real Nova. Its owner, who is not an administrator, operates and deletes it.
 type realServer struct {
 	n  *realNova
 	id string
 }
 
-// serverState is what Nova tells of a server.
+// serverState is Nova's answer about a server.
 type serverState struct {
 	Status string
 	Host   string `json:"OS-EXT-SRV-ATTR:host"`
@@ -354,7 +354,7 @@ func (n *realNova) check(t *testing.T) {
 	}
 }
 
-// remove deletes the server and waits until it is gone, with all that it had.
+// remove deletes the server and waits until it no longer exists, and neither do its resources.
 func (s *realServer) remove(t *testing.T) {
 	t.Helper()
 	must(t, s.n.member, "DELETE", s.n.compute+"/servers/"+s.id, "", nil)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A pipe that nobody writes to holds up a command until the first signal, which ends its context.
+// A command that reads a pipe without a writer blocks until the first signal, which ends its context.
 func TestASignalEndsTheWaitForAFile(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{

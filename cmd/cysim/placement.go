@@ -27,7 +27,7 @@ type authFlag struct {
 	Auth string `enum:"none" default:"none" help:"Authentication: none trusts the identity in each request (token USER or USER:PROJECT, X-Roles)."`
 }
 
-// trusting is what a service without authentication exposes.
+// trusting is the warning about a service without authentication.
 const trusting = "--auth none believes what a request says about its sender"
 
 // Run implements the command.
@@ -50,7 +50,7 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *ko
 	}
 	return c.run(ctx, p, service{
 		name: "Placement", line: line, facts: func(string) []string { return nil }, exposes: trusting, identity: identity, ceiling: limit, handler: withControl(server, limit, simhttp.Control{
-			Faults: faults, Routes: server.Routes(), More: []simhttp.ControlRoute{{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is no candidate; the query is that of GET /allocation_candidates.", Handler: server.ServeExplain}},
+			Faults: faults, Routes: server.Routes(), More: []simhttp.ControlRoute{{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is not a candidate. Takes the query of GET /allocation_candidates.", Handler: server.ServeExplain}},
 		}),
 		prepare: func(_ context.Context, base string) (environment, error) {
 			return environment{set: []variable{{"CYSIM_PLACEMENT_URL", base}}}, nil
@@ -61,7 +61,7 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *ko
 // maxRequests limits the record of a service that is served alone.
 const maxRequests = 1000
 
-// withControl serves /_sim/ beside a service, as a whole cloud does.
+// withControl serves /_sim/ in addition to a service, as a whole cloud does.
 func withControl(server http.Handler, limit *ceiling.Ceiling, control simhttp.Control) http.Handler {
 	recorder := simhttp.NewRecorder(maxRequests)
 	recorder.MaxBytes = limit.Bytes() / 8

@@ -14,8 +14,8 @@ var nextPort atomic.Int64
 
 func init() { nextPort.Store(20000 + rand.Int64N(10000)) }
 
-// freePorts returns the first of n ports in a row that nobody listens on. The kernel gives ports above 32767 to
-// whoever asks for any, so it does not give these away before a program listens on them.
+// freePorts returns the first of n consecutive free ports. They are below 32768: the kernel
+// assigns ephemeral ports above it, so no other program gets these in the meantime.
 func freePorts(t *testing.T, n int) string {
 	t.Helper()
 	for range 1000 {

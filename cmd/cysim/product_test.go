@@ -152,7 +152,7 @@ case $(cysim ready "$(sed -n 's/^the cloud listens on //p' log)" 2>&1) in *"runn
 	for _, tt := range []struct{ name, script, want string }{
 		{"by a variable", `export CYSIM_DAEMON=1 CYSIM_LOG_FILE=` + dir + `/variable.log; eval "$(cysim serve)" && cysim ready && kill $CYSIM_PID && echo ${CYSIM_LOG##*/}`, "ready\nvariable.log\n"},
 		{"unless its output is full", `mkdir ` + dir + `/full && cd ` + dir + `/full && [ -c /dev/full ] || { printf '1\nended\n1\n'; exit; }; cysim serve --daemon --log log >/dev/full 2>errors; echo $? >status; ` + unread, "1\nended\n1\n"},
-		{"unless its reader is gone", `mkdir ` + dir + `/gone && cd ` + dir + `/gone && { cysim serve --daemon --log log 2>errors; echo $? >status; } | true; ` + unread, "1\nended\n1\n"},
+		{"unless its reader has ended", `mkdir ` + dir + `/gone && cd ` + dir + `/gone && { cysim serve --daemon --log log 2>errors; echo $? >status; } | true; ` + unread, "1\nended\n1\n"},
 		{"until it is killed", `eval "$(cysim serve --daemon -v --log ` + dir + `/cysim.log)" && cysim ready && cysim check && kill $CYSIM_PID && until grep -q /_sim/leaks "$CYSIM_LOG"; do sleep 0.1; done; echo logged`, "ready\nnothing leaked\nlogged\n"},
 		{"with a log of its own", `eval "$(cysim placement --daemon)" && cysim ready "$CYSIM_PLACEMENT_URL"; kill $CYSIM_PID; grep -c "listens on $CYSIM_PLACEMENT_URL" "$CYSIM_LOG"; rm "$CYSIM_LOG"`, "ready\n1\n"},
 		{"with a model at its standard input", `eval "$(echo '{"region": "Here"}' | cysim serve --daemon --model /dev/stdin --log ` + dir + `/stdin.log)" && kill $CYSIM_PID && echo $OS_REGION_NAME`, "Here\n"},
@@ -278,7 +278,7 @@ func TestReady(t *testing.T) {
 	}{
 		{locked.URL, "ready", 0},
 		{locked.URL + " --control-token secret", "waiting for a report", 1},
-		{locked.URL + " --control-token other", "not that of the server", 1},
+		{locked.URL + " --control-token other", "not the server's", 1},
 		{start(t, "serve").env["CYSIM_URL"], "ready", 0},
 		{start(t, "serve", "--control-token", "secret").env["CYSIM_URL"] + "/", "ready", 0},
 		{start(t, "serve", "--listen", "0.0.0.0:0").env["CYSIM_URL"], "ready", 0},

@@ -59,7 +59,7 @@ func (c *readyCommand) ask(ctx context.Context) error {
 	case err != nil:
 		return err
 	case answer == http.StatusUnauthorized && c.ControlToken != "":
-		return errors.New("401 Unauthorized: the control token is not that of the server")
+		return errors.New("401 Unauthorized: the control token is not the server's")
 	case answer == http.StatusUnauthorized || answer == http.StatusForbidden:
 		if answer, err = c.get(ctx, base+"/"); answer == http.StatusForbidden {
 			err = errors.New("403 Forbidden: the server refuses the host of the URL; use localhost or an IP address, or start the server with --listen 0.0.0.0:PORT")
@@ -68,7 +68,7 @@ func (c *readyCommand) ask(ctx context.Context) error {
 	return err
 }
 
-// get returns the status of an answer. One of a server that does not serve is an error.
+// get returns the status of an answer. An answer that says that the server is not ready is an error.
 func (c *readyCommand) get(ctx context.Context, url string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -158,7 +158,7 @@ func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base, 
 	for _, target := range c.EventsTo {
 		targets = append(targets, string(target))
 	}
-	if len(targets) > 0 { // else those of the catalog
+	if len(targets) > 0 { // else the URLs of the catalog
 		if err := cloud.ForwardEventsTo(targets...); err != nil {
 			return environment{}, command.BadInput(fmt.Errorf("--events-to: %w", err))
 		}

@@ -37,7 +37,7 @@ func providerNames(t *testing.T, file string) (names []string) {
 	return names
 }
 
-// TestServeLoadsAllDriversOfADirectory has a machine with an accelerator and a card that is left out.
+// TestServeLoadsAllDriversOfADirectory has a machine with an accelerator and a card that is skipped.
 func TestServeLoadsAllDriversOfADirectory(t *testing.T) {
 	t.Parallel()
 	machine, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{

@@ -21,19 +21,19 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// serviceFlags say who may call Cyborg, and how it reaches the services beside it.
+// serviceFlags configure access to Cyborg, and how it reaches other services.
 type serviceFlags struct {
 	Auth           string      `enum:"none,keystone" default:"none" help:"Authentication: none trusts the identity in each request (token USER or USER:PROJECT, X-Roles); keystone validates the tokens of each request."`
 	Cloud          string      `placeholder:"NAME" help:"Log in to this cloud of clouds.yaml, and find the services in its catalog. Default without --placement-url or with --auth keystone: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
-	PlacementURL   command.URL `name:"placement-url" placeholder:"URL" help:"Root of the Placement that devices are reported to; it must have the hosts as resource providers. Default: that of the cloud."`
+	PlacementURL   command.URL `name:"placement-url" placeholder:"URL" help:"Root of the Placement that devices are reported to; it must have the hosts as resource providers. Default: the cloud's."`
 	PlacementToken string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for Placement. Default: a token of --cloud; without a cloud, admin."`
-	ComputeURL     command.URL `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1. Default: that of the cloud; without one, events are not sent."`
+	ComputeURL     command.URL `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1. Default: the cloud's; without one, events are not sent."`
 	ComputeToken   string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for the compute API. Default: a token of --cloud; without a cloud, none."`
-	ImageURL       command.URL `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2. Default: that of the cloud; without one, FPGAs cannot be programmed."`
+	ImageURL       command.URL `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2. Default: the cloud's; without one, FPGAs cannot be programmed."`
 	ImageToken     string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for the image API. Default: a token of --cloud; without a cloud, none."`
 }
 
-// services are the services beside Cyborg.
+// services are the other services that Cyborg uses.
 type services struct {
 	flags serviceFlags
 	cloud *session.Cloud // nil: no login
@@ -141,7 +141,7 @@ func logIn(ctx context.Context, cloud session.Cloud) (*keystoneLogin, error) {
 	return l, nil
 }
 
-// fallback is a token for a service where there is no login.
+// fallback is a token for a service without a login.
 func (l *keystoneLogin) fallback(token string) string {
 	if l != nil {
 		return ""
@@ -159,8 +159,8 @@ func newEndpoint(url command.URL, token string) (sim.Endpoint, error) {
 	return endpoint, err
 }
 
-// endpoint is a service at a URL, or else at that of the catalog; its URL is empty if neither is
-// known. A fixed token goes before that of the login.
+// endpoint is a service at a URL, or else at its URL in the catalog; the URL is empty if neither
+// is known. A fixed token takes precedence over the token of the login.
 func (l *keystoneLogin) endpoint(service string, at command.URL, token string) (sim.Endpoint, error) {
 	endpoint, err := newEndpoint(at, token)
 	if err != nil {
@@ -202,7 +202,7 @@ type tokenVerifier struct {
 
 var _ sim.TokenVerifier = (*tokenVerifier)(nil)
 
-// AuthURI is the address of Keystone, which Cyborg names to those whom it refuses.
+// AuthURI is the address of Keystone, which Cyborg names in its refusals.
 func (v *tokenVerifier) AuthURI() string { return strings.TrimSuffix(v.identity.Endpoint, "v3/") }
 
 // VerifyToken implements sim.TokenVerifier.
@@ -241,7 +241,7 @@ func (v *tokenVerifier) ask(token, query string) (simhttp.Identity, error) {
 	return body.Token.owner(), nil
 }
 
-// keystoneToken is what Keystone tells of a token.
+// keystoneToken is Keystone's answer about a token.
 type keystoneToken struct {
 	User       tokens.User    `json:"user"`
 	Roles      []tokens.Role  `json:"roles"`

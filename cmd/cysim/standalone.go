@@ -29,7 +29,7 @@ type standalone struct {
 	services  *services
 	agents    *simcloud.Agents
 	faults    *fault.Set
-	setFaults func(context.Context, *fault.Set) error // those of the command line
+	setFaults func(context.Context, *fault.Set) error // from the command line
 	kept      *keptState                              // nil: in memory only
 	waiting   readiness
 
@@ -37,8 +37,8 @@ type standalone struct {
 	keeper atomic.Pointer[tables.Keeper]
 }
 
-// control is the API with the simulator's own routes beside it. No change is answered before the disk has it, and none is
-// taken before the state is loaded, which would replace it.
+// control is the API with the simulator's own routes. A change is answered after it is on disk.
+// Changes are refused until the state is loaded, which would overwrite them.
 func (s *standalone) control(limit *ceiling.Ceiling, routes []sim.Route) http.Handler {
 	synced := simhttp.Synced(s.routes(limit, routes), func() error { return s.keeper.Load().Sync() })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +153,7 @@ func (s *standalone) close() error {
 	return errors.Join(s.keeper.Swap(nil).Close(), s.kept.close(), s.agents.Close())
 }
 
-// readiness is what a Cyborg waits for: the first report of each host that reaches Placement.
+// readiness is the condition that a Cyborg waits for: the first report of each host that reaches Placement.
 type readiness struct {
 	mu    sync.Mutex
 	hosts map[string]bool   // that have not reported yet
@@ -174,7 +174,7 @@ func (r *readiness) begin(hosts []driver.Host) {
 // isTransport reports whether a service did not answer.
 func isTransport(err error) bool { return errors.As(err, new(*url.Error)) }
 
-// reported is told the end of each report.
+// reported is called after each report.
 func (r *readiness) reported(log *slog.Logger, host string, err error) {
 	r.problem(log, host, err)
 	if errors.Is(err, fakecyborg.ErrNotReported) || isTransport(err) {

@@ -32,7 +32,7 @@ func TestServeContinuesFromItsStateFile(t *testing.T) {
 		t.Errorf("the second process has another state: %v", diff)
 	}
 	if seed := model(t, second)["seed"]; seed != 7.0 {
-		t.Errorf("seed: got %v, want that of the file", seed)
+		t.Errorf("seed: got %v, want the file's", seed)
 	}
 	if clock := put(t, "GET", second.env["CYSIM_URL"]+"/_sim/clock", ""); !strings.Contains(clock, "2026-01-01T00:01:30Z") {
 		t.Errorf("the clock does not go on: %s", clock)

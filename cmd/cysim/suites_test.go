@@ -85,7 +85,7 @@ func TestSuiteOfOSCPlacement(t *testing.T) {
 	checkCount(t, fmt.Sprintf("| osc-placement %s | functional | %s |", strings.TrimSpace(string(version)), lines[len(lines)-1]))
 }
 
-// listModule tells about the module of gophercloud.
+// listModule returns a property of the module of gophercloud.
 func listModule(t *testing.T, format string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", format, "github.com/gophercloud/gophercloud/v2").Output()
@@ -134,7 +134,7 @@ func declaredTests(t *testing.T, dir string) []string {
 	return names
 }
 
-// runSuite runs tests of a package as a user, all of which have to pass.
+// runSuite runs tests of a package as a user. All must pass.
 func (c cloud) runSuite(t *testing.T, dir, user string, names []string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "test", "-v", "-count=1", "-timeout=2m", "-tags=fixtures acceptance", "-run=^("+strings.Join(names, "|")+")$", ".")

@@ -22,7 +22,7 @@ type tlsFlags struct {
 	TLSSelfSigned bool   `name:"tls-self-signed" help:"Serve HTTPS with a new certificate for the names and addresses of this machine. OS_CACERT and --clouds-yaml name the file of its CA certificate."`
 }
 
-// identity is the certificate of a server. Nil is that of a server of plain HTTP.
+// identity is the certificate of a server. nil means plain HTTP.
 type identity struct {
 	certificate tls.Certificate
 	authority   []byte // to be written, in PEM; nil: clients know it
@@ -30,8 +30,8 @@ type identity struct {
 	temporary   bool   // the file
 }
 
-// identity reads or makes the certificate. The authority of one that is made will be written to a file
-// beside clouds.yaml, or to a temporary one without that.
+// identity reads or makes the certificate. The authority of a new certificate will be written to
+// a file next to clouds.yaml, or to a temporary file without clouds.yaml.
 func (f listenFlags) identity(clouds string) (*identity, error) {
 	switch {
 	case f.TLSSelfSigned && (f.TLSCert != "" || f.TLSKey != ""):
@@ -61,8 +61,8 @@ func (f listenFlags) identity(clouds string) (*identity, error) {
 	return id, checkOwnFile("tls-self-signed", id.file)
 }
 
-// names are what a certificate is valid for: all by which this machine is known where others can reach
-// it, else its own names of itself.
+// names returns the names of a certificate: all names of this machine if other machines can reach
+// it, else only its local names.
 func (f listenFlags) names() []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	host, _, err := net.SplitHostPort(f.Listen)
@@ -82,7 +82,7 @@ func (f listenFlags) names() []string {
 	return names
 }
 
-// isPlain reports whether a name may stand in a certificate.
+// isPlain reports whether a name is allowed in a certificate.
 func isPlain(name string) bool {
 	return !strings.ContainsFunc(name, func(char rune) bool { return char <= ' ' || char > '~' })
 }
@@ -113,7 +113,7 @@ func (id *identity) write() error {
 // remove removes a temporary file.
 func (id *identity) remove() {
 	if id != nil && id.temporary {
-		_ = os.Remove(id.file) // whoever cleans temporary files may have been faster
+		_ = os.Remove(id.file) // a cleaner of temporary files may have been faster
 	}
 }
 
@@ -154,7 +154,7 @@ func (id *identity) name(host string) string {
 	return host
 }
 
-// config is what the server negotiates.
+// config is the TLS configuration of the server.
 func (id *identity) config() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{id.certificate}, MinVersion: tls.VersionTLS12}
 }

@@ -95,7 +95,7 @@ func TestTheCatalogOfACloudWithTLSIsHTTPS(t *testing.T) {
 		t.Fatalf("URL of a cloud whose certificate is not valid for its address: %s", base)
 	}
 	if _, ok := served.env["OS_CACERT"]; ok {
-		t.Error("the authority of a given certificate is named, and nobody knows it")
+		t.Error("the authority of a given certificate is named, but it is unknown")
 	}
 	roots := x509.NewCertPool()
 	data, err := os.ReadFile(caFile)

@@ -16,7 +16,7 @@ type unflattenCommand struct {
 	PlacementURL   command.URL `name:"placement-url" required:"" placeholder:"URL" help:"Root of the Placement, such as http://HOST/placement."`
 	PlacementToken string      `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
 	DryRun         bool        `help:"Only print what would be removed."`
-	Class          []string    `placeholder:"NAME" help:"A further resource class of Cyborg, beside those that its drivers report, such as VGPU; NAME* matches every class with that prefix."`
+	Class          []string    `placeholder:"NAME" help:"A further resource class of Cyborg, in addition to the classes that its drivers report, such as VGPU; NAME* matches every class with that prefix."`
 	Trait          []string    `placeholder:"NAME" help:"Trait of Cyborg; NAME* matches every trait with that prefix. Default: the traits that its drivers report."`
 }
 

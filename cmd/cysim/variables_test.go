@@ -44,7 +44,7 @@ func TestBadVariablesExit2AndAreNamed(t *testing.T) {
 }
 
 // The command line overrides a variable, and a variable that is set overrides a model.
-func TestVariablesStandBetweenTheCommandLineAndTheModel(t *testing.T) {
+func TestVariablesOverrideTheModelButNotTheCommandLine(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	if err := os.WriteFile(model, []byte(`{"region": "Model"}`), 0o600); err != nil {
 		t.Fatal(err)

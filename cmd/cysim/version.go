@@ -45,7 +45,7 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 	return nil
 }
 
-// version is what a program was built from, as far as the compiler recorded it.
+// version is the source of a program, as far as the compiler recorded it.
 type version struct {
 	// Version is the tag or the pseudo-version of the module, (devel) if it was not recorded.
 	Version string `json:"version"`

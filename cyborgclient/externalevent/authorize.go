@@ -10,10 +10,11 @@ import (
 	"github.com/gocyborg/gocyborg/internal/session"
 )
 
-// HasRole returns a check for [WithAuthorize]: whether the token in X-Auth-Token has one
-// of the given roles, which Keystone is asked for each request. Nova's policy is "service"
-// or "admin". A request is refused, too, when Keystone does not answer, and with a token of an application credential that has
-// access rules: Keystone does not validate it for a receiver that cannot enforce them.
+// HasRole returns a check for [WithAuthorize]: whether the token in X-Auth-Token has one of the
+// given roles. It asks Keystone for each request. Nova's policy is "service" or "admin". A
+// request is also refused when Keystone does not answer, and when its token comes from an
+// application credential with access rules: Keystone does not validate it for a receiver that
+// cannot enforce them.
 func HasRole(identity *gophercloud.ServiceClient, roles ...string) func(*http.Request) bool {
 	client, invalid := session.Service(identity)
 	return func(r *http.Request) bool {

@@ -16,9 +16,8 @@
 //	err = waiter.Wait(ctx, 300*time.Second)
 //
 // The registry drops an event that it does not expect. An event is a hint:
-// whether a request is Bound has to be read from Cyborg. The package starts no
-// goroutine and has no clock of its own, so it works inside a testing/synctest
-// bubble.
+// read from Cyborg whether a request is Bound. The package starts no goroutine and uses the
+// standard clock, so it works inside a testing/synctest bubble.
 //
 // The specifications of Train and Ussuri have other events, which name each request
 // or a device profile. [WithAccept] enables them.

@@ -17,7 +17,7 @@ const (
 	Microversion = "2.82"
 )
 
-// Status is the status of an event, and in Nova's answer that of its delivery.
+// Status is the status of an event. In Nova's answer it is the status of the delivery.
 type Status string
 
 // Statuses of the wire.

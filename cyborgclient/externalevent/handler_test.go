@@ -297,8 +297,8 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// eventsOf gives the events of a body without what the handler sets. Of a key that is
-// there twice the last counts; decoding straight into a struct would mix the two.
+// eventsOf gives the events of a body without what the handler sets. The last of two equal keys
+// wins; decoding straight into a struct would mix the two.
 func eventsOf(t *testing.T, body []byte) []map[string]any {
 	t.Helper()
 	var root map[string]json.RawMessage

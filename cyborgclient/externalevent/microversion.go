@@ -26,9 +26,9 @@ func needsTag(name string) bool {
 	return slices.Contains([]string{ARQBound, ARQResolved, ARQsBound, "volume-extended", "power-update"}, name)
 }
 
-// requestedVersion returns the minor microversion of a request: that of the service
-// compute in the common header, which may list several services, else that of Nova's
-// older header, else 1.
+// requestedVersion returns the minor microversion of a request. It reads the entry for compute in
+// the common header, which may list several services, then Nova's older header, and defaults to
+// 1.
 func requestedVersion(h http.Header) (int, *fault) {
 	text := commonVersion(h.Values(versionHeader))
 	if text == "" {

@@ -37,7 +37,7 @@ type expected struct {
 // Option configures a [Registry].
 type Option func(*Registry)
 
-// WithAccept accepts events of the specifications besides [ARQBound]: [ARQResolved],
+// WithAccept accepts events of the specifications in addition to [ARQBound]: [ARQResolved],
 // [ARQsBound]. Without it, as with Nova, the handler refuses a request with such an event,
 // and Deliver drops it.
 func WithAccept(names ...string) Option { return func(r *Registry) { r.accepted = names } }
@@ -45,15 +45,15 @@ func WithAccept(names ...string) Option { return func(r *Registry) { r.accepted 
 // WithLogger logs dropped events. Without it nothing is logged.
 func WithLogger(logger *slog.Logger) Option { return func(r *Registry) { r.logger = logger } }
 
-// WithInstances looks up an instance for the handler, by the UUID as received: is it
-// known, and on which host is it, if any. Without it every instance has a host.
+// WithInstances looks up an instance for the handler, by the UUID as received: whether it is
+// known, and its host, if any. Without it every instance has a host.
 func WithInstances(lookup func(uuid string) (host string, known bool)) Option {
 	return func(r *Registry) { r.instances = lookup }
 }
 
 // WithAuthorize decides about each request before the handler reads it; a refused one is
-// answered 401. Nova requires a token with the role service or admin. Without it any client
-// may send events: they decide nothing, but each makes a flow ask Cyborg once more.
+// answered 401. Nova requires a token with the role service or admin. Without it any client may
+// send events. They decide nothing, but each makes a flow query Cyborg once more.
 func WithAuthorize(authorize func(*http.Request) bool) Option {
 	return func(r *Registry) { r.authorize = authorize }
 }
@@ -77,8 +77,7 @@ func (r *Registry) accepts(name string) bool {
 // request that causes the events: an event that is not expected is dropped.
 // Duplicate tags are ignored; without tags [Waiter.Wait] returns at once.
 //
-// Two waiters may expect the same event; both receive it. The caller closes the
-// waiter in every case.
+// Two waiters may expect the same event; both receive it. The caller must close the waiter.
 //
 // It returns [ErrClosed] after [Registry.Close], with Nova's words, and
 // [ErrInvalid] for an empty instance or tag; then nothing is registered.
@@ -132,8 +131,8 @@ func checkNames(instance string, events []Expected) error {
 	return nil
 }
 
-// expect returns the expected event of a key for one more waiter and creates it if
-// necessary. The mutex is held.
+// expect returns the expected event of a key for one more waiter and creates it if necessary. The
+// caller holds the mutex.
 func (r *Registry) expect(k key, profile string) *expected {
 	if r.expected[k] == nil {
 		r.expected[k] = &expected{done: make(chan struct{}), profile: profile}
@@ -143,8 +142,8 @@ func (r *Registry) expect(k key, profile string) *expected {
 }
 
 // release removes one waiter from each event and forgets events without waiters.
-// An event received or cleared meanwhile is no longer in the registry; its key may
-// belong to a later event, which stays.
+// An event that was received or cleared is no longer in the registry; its key may belong to a
+// later event, which stays.
 func (r *Registry) release(events []*awaited) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,8 +159,8 @@ func (r *Registry) release(events []*awaited) {
 // event is received once: a duplicate, an unknown name and an event that is not
 // expected are dropped with a warning. It never blocks.
 //
-// An accepted [ARQResolved] is converted to the event of its request, [ARQsBound] to
-// those of all requests of the device profile in its tag.
+// An accepted [ARQResolved] is converted to the event of its request, [ARQsBound] to the events
+// of all requests of the device profile in its tag.
 func (r *Registry) Deliver(e Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,9 +38,9 @@ func (w *Waiter) find(k key) *awaited {
 	return w.events[i]
 }
 
-// Early marks events as received early because their accelerator requests are known
-// to be resolved. Wait skips them, also when it is waiting for one now. Tags of other
-// waiters and events that Wait has finished are ignored.
+// Early marks events as received early because their accelerator requests are known to be
+// resolved. Wait skips them, even if it is waiting for one of them now. Tags of other waiters and
+// events that Wait has finished are ignored.
 //
 // Early does not mean success. As in Nova, the status of a marked event is ignored,
 // so the caller has to check the state of the request.
@@ -60,11 +60,11 @@ func (w *Waiter) Early(tags ...string) {
 // timeout, in the order of Prepare:
 //
 //   - An event marked early is skipped.
-//   - An event with a status other than completed ends the wait with [ErrFailed]. Read
-//     the state of the request before you believe it.
-//   - When no time is left, the next event ends the wait with [ErrTimeout], even
+//   - An event with a status other than completed ends the wait with [ErrFailed]. The event is
+//     only a hint: read the state of the request.
+//   - When the timeout has expired, the next event ends the wait with [ErrTimeout], even
 //     if it has arrived.
-//   - The end of ctx ends it with the context's error, [Waiter.Close] with
+//   - Cancelling ctx ends it with the context's error, [Waiter.Close] with
 //     [ErrClosed].
 //
 // Every error is a [*WaitError] with the state of each event. A waiter without

@@ -64,7 +64,7 @@ func device(u driver.Unit) driver.Device {
 	}
 }
 
-// subject names virtual functions, which have ids of their own, like their card.
+// subject names virtual functions after their card, although they have their own ids.
 func subject(u driver.Unit) driver.Subject {
 	card := u.Card()
 	return driver.Subject{

@@ -21,8 +21,8 @@ func virtual(functions int) sysfs.Description {
 	return d
 }
 
-// BenchmarkDiscover lets all drivers look at a machine of 2,000 PCI functions: one with a
-// device of every type among many that nobody wants, and one of virtual functions.
+// BenchmarkDiscover lets all drivers discover a machine of 2,000 PCI functions: one with a device
+// of every type among many that no driver claims, and one of virtual functions.
 func BenchmarkDiscover(b *testing.B) {
 	const functions = 2000
 	for _, machine := range []struct {

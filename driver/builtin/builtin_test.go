@@ -33,7 +33,7 @@ func discover(t testing.TB, c builtin.Config, tree driver.Tree) map[string]drive
 	return byName
 }
 
-// offered lists devices with their resource classes, and what is left out.
+// offered lists devices with their resource classes, and what was skipped.
 func offered(report driver.Report) []string {
 	var list []string
 	for _, d := range report.Devices {

@@ -33,7 +33,7 @@ func captured(t *testing.T, dir string) *sysfs.DirTree {
 	return tree
 }
 
-// hardware is every driver but the one that finds what is not there.
+// hardware enables every driver except the fake one.
 func hardware() builtin.Config {
 	return builtin.Config{EnabledDrivers: builtin.Names()[1:], Host: "h", PCI: &pci.Config{}}
 }

@@ -23,7 +23,7 @@ import (
 // its defaults.
 type Config struct {
 	// EnabledDrivers are the drivers to load, by the names that Names lists ([agent]
-	// enabled_drivers). Nil means those that have a section.
+	// enabled_drivers). Nil means the drivers that have a section.
 	EnabledDrivers []string `json:"enabled_drivers,omitzero"`
 	// Host starts the names of deployables ([DEFAULT] host). A section has the same, or
 	// leaves it out.

@@ -16,9 +16,9 @@ import (
 	"github.com/gocyborg/gocyborg/driver/builtin"
 )
 
-// TestTheTablesOfDriversAreThoseOfTheDrivers keeps docs/drivers.md and docs/dev/drivers.md true. The tables are
+// TestTheTablesOfDriversMatchTheDrivers keeps docs/drivers.md and docs/dev/drivers.md true. The tables are
 // what the drivers claim, read and report on the machine of this package's tests.
-func TestTheTablesOfDriversAreThoseOfTheDrivers(t *testing.T) {
+func TestTheTablesOfDriversMatchTheDrivers(t *testing.T) {
 	t.Parallel()
 	for file, tables := range map[string]map[string]string{
 		"drivers.md":     {"drivers": driverTable(t), "options": optionTable(t)},
@@ -92,7 +92,7 @@ func claimsOf(d driver.Driver) string {
 	var list []string
 	for _, claim := range c.Claims() {
 		if strings.HasPrefix(claim.Why, "passthrough_whitelist") {
-			return "those of the whitelist"
+			return "whitelisted functions"
 		}
 		text := "any"
 		if claim.Vendor != 0 {
@@ -162,8 +162,7 @@ func fileTable(t *testing.T) string {
 	return table
 }
 
-// upstreamNames has the options of upstream that ours stand for; ours that upstream has
-// nothing like are not in it.
+// upstreamNames maps our options to upstream's. Options that upstream lacks are not in it.
 func upstreamNames() map[string]string {
 	return map[string]string{
 		"enabled_drivers":           "[agent] enabled_drivers",
@@ -205,7 +204,7 @@ func optionTable(t *testing.T) string {
 		}
 	}
 	if len(names) > 0 {
-		t.Errorf("options that are none: %v", names)
+		t.Errorf("documented options that do not exist: %v", names)
 	}
 	return table
 }

@@ -107,7 +107,7 @@ func FuzzDiscover(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1})
 	f.Add([]byte(strings.Repeat("\x00\x02\x04\x01\x05\x03\x06\x07\x09", 12)))
-	f.Add([]byte("\x01a machine of which something is broken, and then something else, and again"))
+	f.Add([]byte("\x01a machine with a defect, and then another defect, and again"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := &choices{data}
 		m, err := sysfs.Generate(describe(c))

@@ -40,8 +40,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// linkOut replaces names of a tree by links to those of another outside of it. Each leads out as an absolute
-// name, or by more ".." than there are directories.
+// linkOut replaces names of a tree with links to names of another tree outside of it. Each leads
+// out as an absolute name, or by more ".." than there are directories.
 func linkOut(t *testing.T, dir, outside string, replace func(path string, e fs.DirEntry) bool) (links int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -120,7 +120,7 @@ func TestNothingOutsideOfTheTreeIsReadOrWritten(t *testing.T) {
 		"every file to write": {func(path string, _ fs.DirEntry) bool {
 			return strings.HasSuffix(path, "/create") || strings.HasSuffix(path, "/current_vgpu_type")
 		}, true, 0},
-		"every function":    {func(path string, e fs.DirEntry) bool { return strings.Contains(path, "/devices/pci") && e.IsDir() }, true, 1}, // mtty is none
+		"every function":    {func(path string, e fs.DirEntry) bool { return strings.Contains(path, "/devices/pci") && e.IsDir() }, true, 1}, // except mtty
 		"every device":      {func(path string, _ fs.DirEntry) bool { return strings.HasSuffix(filepath.Dir(path), "/devices") }, false, 0},
 		"every bus":         {func(path string, e fs.DirEntry) bool { return strings.HasSuffix(filepath.Dir(path), "/bus") }, true, -1},
 		"everything":        {func(string, fs.DirEntry) bool { return true }, false, 0},

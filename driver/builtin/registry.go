@@ -67,7 +67,7 @@ func (r *Registry) New(c Config, tree driver.Tree) ([]driver.Driver, error) {
 		}
 		s := sections[at]
 		if tree == nil && r.NeedsTree(name) {
-			faults = append(faults, fmt.Errorf("enabled_drivers: %s reads a sysfs tree, and there is none", name))
+			faults = append(faults, fmt.Errorf("enabled_drivers: %s needs a sysfs tree", name))
 			continue
 		}
 		if err := s.checkHost(c.Host); err != nil {
@@ -92,7 +92,7 @@ func (r *Registry) New(c Config, tree driver.Tree) ([]driver.Driver, error) {
 	return drivers, nil
 }
 
-// sections are those of the drivers of this module and of those from outside.
+// sections returns the sections of all drivers, built-in and external.
 func (r *Registry) sections(c Config) []section {
 	list := c.sections()
 	for _, e := range r.added {

@@ -60,8 +60,8 @@ func TestNoDriverHereRemembersAnything(t *testing.T) {
 	}
 }
 
-// Drivers made anew for a tree that has loaded a dump find what the old ones find,
-// whatever the old ones were asked to do.
+// Drivers made anew for a tree that has loaded a dump find what the old ones find, regardless of
+// earlier calls.
 func TestDriversMadeAnewFindTheSameInALoadedTree(t *testing.T) {
 	t.Parallel()
 	tree := generate(t, everything())

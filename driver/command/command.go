@@ -47,7 +47,7 @@ func New(config Config, _ driver.Tree) (*Driver, error) {
 // Name implements driver.Driver.
 func (d *Driver) Name() string { return d.config.Name }
 
-// host is what every verb is told.
+// host is part of the input of every verb.
 type host struct {
 	Host string `json:"host"`
 }
@@ -78,8 +78,8 @@ func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 	return report, nil
 }
 
-// decode reads the answer of discover in either form. An entry that cannot be read is a problem of its
-// own, at its address if it has one, so that an agent keeps what it knows of that device.
+// decode reads the answer of discover in either form. An entry that cannot be read is a separate
+// problem, at its address if it has one, so that an agent keeps the last report of that device.
 func (d *Driver) decode(answer []byte) (report driver.Report, err error) {
 	if answer = bytes.TrimSpace(answer); bytes.HasPrefix(answer, []byte("[")) {
 		var entries []json.RawMessage
@@ -110,7 +110,7 @@ func (d *Driver) decode(answer []byte) (report driver.Report, err error) {
 	return report, d.config.addDictionary(&report, wrapped.Rocky)
 }
 
-// controlPathIn is the address of an entry that may be malformed otherwise, empty if it has none.
+// controlPathIn returns the address in an entry that may be malformed otherwise, or "".
 func controlPathIn(entry []byte) string {
 	var device struct {
 		ControlPath driver.ControlPath `json:"controlpath_id"`

@@ -25,8 +25,8 @@ import (
 
 const id1 = "11111111-1111-4111-8111-111111111111"
 
-// TestMain is the program, too: the driver calls the test's binary with a verb. The environment is
-// empty, so the host that it is told says what it does.
+// TestMain is also the program: the driver calls the test's binary with a verb. The environment
+// is empty, so the host name selects its behaviour.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && slices.Contains([]string{"discover", "program", "create_mdev", "remove_mdev"}, os.Args[1]) {
 		os.Exit(program(os.Args[1]))
@@ -98,7 +98,7 @@ func status(err error) int {
 	return 0
 }
 
-// hang waits for a child that holds the output open, whose id it tells.
+// hang waits for a child that holds the output open. It prints the id of the child.
 func hang(socket string) int {
 	to, err := net.Dial("unix", socket)
 	if err != nil {
@@ -284,7 +284,7 @@ func TestABadEntryLosesOnlyItself(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"rocky": {` + good + `, "x": {}}}`:                                                          `driver: rocky: "x": `,
-		`{"rocky": {` + good + `, "0000:3b:00.0": null}}`:                                             `driver: device 0000:3b:00.0: rocky: "0000:3b:00.0": null is no device`,
+		`{"rocky": {` + good + `, "0000:3b:00.0": null}}`:                                             `driver: device 0000:3b:00.0: rocky: "0000:3b:00.0": null is not a device`,
 		`{"rocky": {` + good + `, "0000:3b:00.0": {"type": 1}}}`:                                      `driver: device 0000:3b:00.0: rocky: "0000:3b:00.0": json: `,
 		`{"rocky": {` + good + `, "0000:3b:00.0": {"type": "GPU", "vendor": "a"}}}`:                   "empty part",
 		`{"rocky": {` + good + `, "0000:3b:00.0": {"type": "GPU", "vendor": "a/b", "product": "c"}}}`: `character '/' is not allowed`,
@@ -314,7 +314,7 @@ func TestAnswersThatAreRefused(t *testing.T) {
 		"x":               "invalid character",
 		"{}":              "neither a list of devices nor an object with rocky",
 		"null":            "neither a list of devices nor an object with rocky", // jq prints it for a key that is not there
-		`{"rocky": null}`: "rocky: null is no dictionary",
+		`{"rocky": null}`: "rocky: null is not a dictionary",
 		`{"rocky": []}`:   "rocky: ",
 		`[{}] x`:          "something follows the JSON value",
 	} {
@@ -372,7 +372,7 @@ func TestAProgramThatHangs(t *testing.T) {
 		}
 		cancel()
 		from.SetReadDeadline(time.Now().Add(30 * time.Second)) // half as long as the child sleeps
-		_, err = io.Copy(io.Discard, from)                     // until nobody holds the other end
+		_, err = io.Copy(io.Discard, from)                     // until the other end is closed
 		ended <- err
 	}()
 	if _, err := newDriver(t, "hangs "+listener.Addr().String()).Discover(ctx); !errors.Is(err, context.Canceled) {
@@ -393,7 +393,7 @@ func TestWhatTheProgramSaysIsLogged(t *testing.T) {
 	}
 }
 
-func TestWhatTheProgramIsTold(t *testing.T) {
+func TestInputOfTheProgram(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, "says", writes)
 	m := driver.Mdev{UUID: id1, Parent: "0000:3b:00.0", Type: "acme-1"}

@@ -17,8 +17,8 @@ import (
 type Config struct {
 	// Host starts the names of deployables ([DEFAULT] host).
 	Host string `json:"host,omitempty"`
-	// Policy has the shape of names for the dictionary of Rocky, by default that of the same
-	// specification, and local memory. Its other options say nothing here.
+	// Policy has the shape of names for the dictionary of Rocky, by default ShapeRockyAgent, and
+	// local memory. Its other options have no effect.
 	driver.Policy
 	// Name is the driver's: "command" if it is empty. A host with several has a name for each.
 	Name string `json:"name,omitempty"`
@@ -26,12 +26,13 @@ type Config struct {
 	Program string `json:"program"`
 	// Writes lets the agent call the verbs that change the hardware.
 	Writes bool `json:"writes,omitempty"`
-	// Logger gets what the program writes to its standard error; nil: nobody does.
+	// Logger gets what the program writes to its standard error; nil discards it.
 	Logger *slog.Logger `json:"-"`
 }
 
-// Loader returns what makes the driver of a section of the configuration, a builtin.Load. Without writes the
-// program only discovers, whatever the section says: a file must not change the hardware by itself.
+// Loader returns a builtin.Load, which makes the driver of a section of the configuration.
+// Without writes the program only discovers, even if the section says otherwise: a file must not
+// change the hardware by itself.
 func Loader(log *slog.Logger, writes bool) func(host string, section json.RawMessage, tree driver.Tree) (driver.Driver, error) {
 	return func(host string, section json.RawMessage, tree driver.Tree) (driver.Driver, error) {
 		var config Config

@@ -10,7 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/command"
 )
 
-// example is a copy of a program of examples/command, which a checkout may have made writable by a group.
+// example is a copy of a program of examples/command, because the file may be group-writable in a checkout.
 // Its tests are not parallel: a program that was just written is busy while another process starts.
 func example(t *testing.T, name, interpreter string) *command.Driver {
 	t.Helper()

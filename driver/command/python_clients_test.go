@@ -25,7 +25,7 @@ func TestTheExampleInPython(t *testing.T) {
 		for range 2 { // twice is once
 			err = d.CreateMdev(t.Context(), m)
 		}
-		if full := n == len(handles); (err != nil) != full || full && !strings.HasSuffix(err.Error(), "no slice is left") {
+		if full := n == len(handles); (err != nil) != full || full && !strings.HasSuffix(err.Error(), "no free slice") {
 			t.Errorf("slice %d: %v", n, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // rockyDevice is an entry of the dictionary of the agent-driver API: the keys that the specification
-// adds. It adds them to those that a driver of Queens has for the same device.
+// adds. It adds them to the keys of a driver of Queens for the same device.
 type rockyDevice struct {
 	Type    string        `json:"type"`
 	Vendor  string        `json:"vendor"`
@@ -36,7 +36,7 @@ func (c Config) addDictionary(report *driver.Report, dictionary []byte) error {
 	var entries map[string]json.RawMessage
 	err := json.Unmarshal(dictionary, &entries)
 	if err == nil && entries == nil {
-		err = errors.New("null is no dictionary")
+		err = errors.New("null is not a dictionary")
 	}
 	if err != nil {
 		return fmt.Errorf("rocky: %w", err)
@@ -57,7 +57,7 @@ func (c Config) addDictionary(report *driver.Report, dictionary []byte) error {
 	return nil
 }
 
-// addressIn is the address in a text, empty if it has none.
+// addressIn returns the address in a text, or "".
 func addressIn(text string) string {
 	at, err := parseAddress(text)
 	if err != nil {
@@ -74,7 +74,7 @@ func parseAddress(text string) (driver.PCIAddress, error) {
 	return driver.ParsePCIAddress(text)
 }
 
-// otherKeys are the keys of an entry and of its regions that are not read.
+// otherKeys returns the keys of an entry and of its regions that are not read.
 func otherKeys(entry []byte) (keys []string) {
 	var device map[string]json.RawMessage
 	_ = json.Unmarshal(entry, &device) // it was decoded before
@@ -96,8 +96,8 @@ func otherKeys(entry []byte) (keys []string) {
 	return slices.Compact(keys)
 }
 
-// device returns the device of an entry. Its deployables are its regions, if each has a PCI function of its own;
-// else the device as a whole, whose unit is its function.
+// device returns the device of an entry. Its deployables are its regions, if each has its own PCI
+// function; otherwise the device as a whole, with one unit.
 func (c Config) device(key string, text []byte) (driver.Device, error) {
 	at, err := parseAddress(key)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c Config) device(key string, text []byte) (driver.Device, error) {
 		return driver.Device{}, err
 	}
 	if bytes.Equal(text, []byte("null")) {
-		return driver.Device{}, errors.New("null is no device")
+		return driver.Device{}, errors.New("null is not a device")
 	}
 	device := driver.Device{Vendor: entry.Vendor, Model: entry.Product, Type: entry.Type, ControlPath: at.ControlPath()}
 	addresses, err := entry.addresses()
@@ -135,8 +135,8 @@ func (c Config) device(key string, text []byte) (driver.Device, error) {
 	return device, c.AddMemory(&device, at)
 }
 
-// addresses are the PCI functions of the regions, none if the regions do not name them. Two guests could
-// not have one function.
+// addresses returns the PCI functions of the regions, or nothing if the regions do not name
+// distinct functions. Two guests cannot share a function.
 func (d rockyDevice) addresses() ([]driver.PCIAddress, error) {
 	var list []driver.PCIAddress
 	for i, region := range d.Regions {

@@ -90,8 +90,8 @@ func TestDriversAreConfiguredByCyborgConf(t *testing.T) {
 	}
 }
 
-// TestOptionsOfOtherDriversAreLeftOut has the options of a driver that is not enabled, and JSON.
-func TestOptionsOfOtherDriversAreLeftOut(t *testing.T) {
+// TestOptionsOfOtherDriversAreIgnored has the options of a driver that is not enabled, and JSON.
+func TestOptionsOfOtherDriversAreIgnored(t *testing.T) {
 	t.Parallel()
 	got, err := cyborgconf.Parse([]byte("[agent]\nenabled_drivers = intel_qat_driver\n[pci]\npassthrough_whitelist = {}\n[nvme]\ndevice_spec = {\"vendor_id\": \"144d\"}\n"))
 	if err != nil || got.PCI != nil || got.SSD != nil || got.NVIDIA != nil || got.NIC != nil || got.Check() != nil {

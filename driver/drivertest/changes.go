@@ -24,8 +24,8 @@ type host struct {
 	readsTree bool
 }
 
-// onEachTree runs a test of changes in memory and on a directory, which takes no writes but those that make and
-// remove mediated devices and vGPUs.
+// onEachTree runs a test of changes in memory and on a directory, which accepts only writes that
+// make and remove mediated devices and vGPUs.
 func onEachTree(t *testing.T, c Case, test func(*testing.T, host)) {
 	run := func(t *testing.T, tree driver.Tree) {
 		record := &recorder{Tree: tree, names: make(map[string]bool)}
@@ -93,8 +93,8 @@ func testMdevsOf(t *testing.T, h host) {
 	}
 }
 
-// mdevs are the mediated devices that there are, as an agent sees them. Those of a driver that is no driver.Machine and
-// reads no tree are not known.
+// mdevs returns the existing mediated devices, as an agent sees them. They are unknown if the
+// driver is not a driver.Machine and reads no tree.
 func (h host) mdevs(t testing.TB) (list []driver.Mdev, known bool) {
 	t.Helper()
 	if machine, ok := h.driver.(driver.Machine); ok {
@@ -111,7 +111,7 @@ func sorted(list []driver.Mdev) []driver.Mdev {
 	return slices.SortedFunc(slices.Values(list), func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
 }
 
-// mdevsOf returns a mediated device for each handle of a report that stands for one.
+// mdevsOf returns a mediated device for each MDEV handle of a report.
 func mdevsOf(t testing.TB, report driver.Report) (list []driver.Mdev) {
 	t.Helper()
 	for _, h := range allHandles(report) {
@@ -197,7 +197,7 @@ func (h host) vgpus(t testing.TB) map[driver.PCIAddress]int {
 	return list
 }
 
-// vgpusOf returns the vGPU of each handle of a report that stands for one.
+// vgpusOf returns the vGPU of each handle of a report that has one.
 func vgpusOf(t testing.TB, report driver.Report) (list []driver.VGPU) {
 	t.Helper()
 	for _, h := range allHandles(report) {

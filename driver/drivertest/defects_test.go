@@ -32,7 +32,7 @@ func hardware() sysfs.Description {
 	}
 }
 
-// maker makes mediated devices as it is told.
+// maker makes mediated devices with configured defects.
 type maker struct {
 	create, remove func(context.Context, driver.Mdev) error
 }
@@ -95,7 +95,7 @@ func reading(change func(*driver.Report)) func(driver.Tree) (driver.Driver, erro
 	})
 }
 
-// machine is a driver that is its own hardware, and that does some things as it is told.
+// machine is a driver that is its own hardware, with configured defects.
 type machine struct {
 	*verbatim.Driver
 	maker
@@ -143,7 +143,7 @@ func own(change func(*machine)) func(driver.Tree) (driver.Driver, error) {
 	}
 }
 
-// vgpus is a driver of NVIDIA's cards that sets and clears vGPU types as it is told.
+// vgpus is a driver of NVIDIA's cards that sets and clears vGPU types with configured defects.
 type vgpus struct {
 	driver.TreeDriver
 	set        func(context.Context, driver.VGPU, bool) error
@@ -322,7 +322,7 @@ func defects() map[string]defect {
 			m.program = func(ctx context.Context, _ driver.ControlPath, _ string, _ []byte) error { return ctx.Err() }
 		}), "program", "which is not ErrNotWritten"},
 
-		"clears the type of somebody else": {graphics(func(v *vgpus) {
+		"clears the type of another program": {graphics(func(v *vgpus) {
 			below := v.clearTypes
 			v.clearTypes = func(ctx context.Context, x driver.VGPU) error { x.Type = 1555; return below(ctx, x) }
 		}), "vGPUs", "after clear of another type"},

@@ -79,9 +79,9 @@ func discover(ctx context.Context, t testing.TB, d driver.Driver) (driver.Report
 	return report, err
 }
 
-// Check tests reports of the drivers of one host, in the order of the drivers: each device
-// can be stored, no handle, no name of a deployable and no trait of one is reported twice, and whatever is
-// left out, warned of or a problem says what it is about and why.
+// Check tests reports of the drivers of one host, in the order of the drivers: each device can be
+// stored; no handle, name of a deployable or trait of a deployable is reported twice; and each
+// skipped device, warning and problem has a subject and a reason.
 func Check(t testing.TB, drivers []driver.Driver, reports []driver.Report) {
 	t.Helper()
 	users := make(map[string]string) // drivers by handle and by name of a deployable

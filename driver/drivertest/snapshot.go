@@ -69,7 +69,7 @@ func (c Case) changed(t *testing.T) string {
 	return after
 }
 
-// makeMdevs returns the change of a case that has none.
+// makeMdevs returns the change of a case without its own.
 func makeMdevs(t *testing.T) func(context.Context, driver.Driver) error {
 	return func(ctx context.Context, d driver.Driver) error {
 		maker, ok := d.(driver.MdevDriver)

@@ -22,7 +22,7 @@ type Row struct {
 	LeftOut map[string]string
 }
 
-// Table tests rows of which the driver understands everything.
+// Table tests rows without problems.
 func Table(t *testing.T, rows []Row) {
 	t.Helper()
 	for _, row := range rows {

@@ -3,8 +3,8 @@
 //
 // It reads nothing and does not program anything.
 //
-// It follows cyborg/accelerator/drivers/fake.py of Cyborg 2026.2 exactly, including
-// the attribute key traits1 and to handles whose device number is not padded.
+// It follows cyborg/accelerator/drivers/fake.py of Cyborg 2026.2 exactly, including the attribute
+// key traits1 and handles whose device number is not padded.
 //
 //	report, err := fake.New("compute1").Discover(ctx)
 //	// report.Devices[0].Deployables[0].Name == "compute1_FakeDevice"

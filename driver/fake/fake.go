@@ -70,8 +70,8 @@ func handles() []driver.AttachHandle {
 	return list
 }
 
-// info is an address on the bus that upstream's driver claims. The device number of a
-// handle is not padded, the one of the control path is.
+// info is an address on the bus that upstream's driver claims. The device number is padded in the
+// control path, but not in a handle.
 func info(device, function string) driver.Info {
 	return driver.Info{"domain": "0000", "bus": "0c", "device": device, "function": function}
 }

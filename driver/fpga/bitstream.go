@@ -7,10 +7,9 @@ import (
 	"fmt"
 )
 
-// bitstream is what the image of an accelerator for Intel's FPGAs, a .gbs file, says of
-// itself: 16 bytes that mark it, the length of a JSON document in 4 bytes, lowest first,
-// the document, and what is written to the hardware. It follows the green bitstream format of
-// OPAE, the library behind fpgaconf.
+// bitstream is the metadata of an image for Intel's FPGAs, a .gbs file: a mark of 16 bytes, the
+// length of a JSON document in 4 bytes, little-endian, the document, and the data for the
+// hardware. It follows the green bitstream format of OPAE, the library behind fpgaconf.
 type bitstream struct {
 	// RegionType is the type of region that the image was made for (interface-uuid), 32
 	// hexadecimal digits in lower case.

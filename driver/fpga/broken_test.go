@@ -99,7 +99,7 @@ func TestTroubleWithOneCardLeavesTheOthersAlone(t *testing.T) {
 			if len(report.Problems) == 0 {
 				t.Fatal("no problem")
 			}
-			p := report.Problems[len(report.Problems)-1] // a link to what is gone is another
+			p := report.Problems[len(report.Problems)-1] // a dangling link is another
 			if p.Address != tt.address || p.File != tt.file || tt.cause != nil && !errors.Is(p, tt.cause) {
 				t.Errorf("problem %v, want one of %s, %s: %v", p, tt.address, tt.file, tt.cause)
 			}
@@ -155,12 +155,12 @@ func TestMissingVirtualFunctionsDoNotMoveTheOthers(t *testing.T) {
 		damage func(m *sysfs.Memory)
 		want   []string
 	}{
-		"one is not understood":    {func(m *sysfs.Memory) { m.SetFile(pciDir+"0000:5e:00.1/vendor", nil) }, []string{second}},
-		"its state is not":         {func(m *sysfs.Memory) { m.SetFile(pciDir+"0000:5e:00.1/boot_vga", nil) }, []string{second}},
-		"its function is not":      {func(m *sysfs.Memory) { m.SetFile("class/fpga/intel-fpga-dev.1/intel-fpga-port.0/afu_id", nil) }, []string{second}},
-		"one is gone":              {func(m *sysfs.Memory) { m.Remove(pciDir + "0000:5e:00.1") }, []string{second}},
-		"one is gone and its link": {func(m *sysfs.Memory) { m.Remove(pciDir + "0000:5e:00.1"); m.Remove(pciDir + pf + "/virtfn0") }, nil},
-		"some are not to be seen":  {func(m *sysfs.Memory) { m.SetFile(pciDir+pf+"/sriov_numvfs", []byte("4")) }, nil},
+		"one is not understood":        {func(m *sysfs.Memory) { m.SetFile(pciDir+"0000:5e:00.1/vendor", nil) }, []string{second}},
+		"its state is not":             {func(m *sysfs.Memory) { m.SetFile(pciDir+"0000:5e:00.1/boot_vga", nil) }, []string{second}},
+		"its function is not":          {func(m *sysfs.Memory) { m.SetFile("class/fpga/intel-fpga-dev.1/intel-fpga-port.0/afu_id", nil) }, []string{second}},
+		"one was removed":              {func(m *sysfs.Memory) { m.Remove(pciDir + "0000:5e:00.1") }, []string{second}},
+		"one was removed and its link": {func(m *sysfs.Memory) { m.Remove(pciDir + "0000:5e:00.1"); m.Remove(pciDir + pf + "/virtfn0") }, nil},
+		"some are not to be seen":      {func(m *sysfs.Memory) { m.SetFile(pciDir+pf+"/sriov_numvfs", []byte("4")) }, nil},
 	} {
 		m := drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2))
 		tt.damage(m)
@@ -360,7 +360,7 @@ func TestNoFunctionIsEverGivenTwice(t *testing.T) {
 		if list := faults(tree, reports); len(list) > 0 {
 			t.Fatalf("faults: %v", list)
 		}
-		for _, report := range reports { // every function that is there is told of
+		for _, report := range reports { // the report mentions every existing function
 			for _, d := range report.Devices {
 				if len(d.Deployables) == 0 {
 					t.Fatalf("%s has nothing to offer", d.ControlPath.Key())
@@ -395,7 +395,7 @@ func FuzzTree(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = d.Program(t.Context(), path(t, pf), "", data) // whatever it says, it says so without a panic
+		_ = d.Program(t.Context(), path(t, pf), "", data) // any answer is fine, but it must not panic
 	})
 }
 

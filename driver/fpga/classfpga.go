@@ -41,8 +41,8 @@ type container struct {
 	dir string
 }
 
-// containersOf finds the containers by the functions they belong to. The error is that of ctx, or that
-// of a name that cannot be read.
+// containersOf finds the containers by the functions they belong to. The error is the error of
+// ctx, or of an unreadable name.
 func containersOf(ctx context.Context, view *driver.View) (map[driver.PCIAddress][]container, []driver.Problem, error) {
 	functions, unreadable, err := view.PCIFunctions(ctx)
 	if err != nil {
@@ -245,7 +245,7 @@ func (c *contents) addPort(view *driver.View, dir string) (file string, err erro
 		return dir, err
 	}
 	p.function, err = readID(view, dir+"/afu_id")
-	c.ports = append(c.ports, p) // it is there, whatever it holds
+	c.ports = append(c.ports, p) // it exists, with any content
 	return dir + "/afu_id", err
 }
 
@@ -259,7 +259,7 @@ func numberOf(name string) (int, error) {
 	return int(n), nil
 }
 
-// readID reads 32 hexadecimal digits; a file that is not there is none.
+// readID reads 32 hexadecimal digits; a missing file is an empty id.
 func readID(view *driver.View, file string) (string, error) {
 	text, err := view.ReadText(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,8 +21,8 @@ type Config struct {
 	// takes the host name of the machine).
 	Host string `json:"host"`
 	driver.Policy
-	// Products names further products, beside those that are built in. A function with a
-	// listed id of Intel's counts as an FPGA even without a kernel driver of FPGAs.
+	// Products names products in addition to the built-in ones. A function with a listed id of
+	// Intel is treated as an FPGA even without a kernel driver of FPGAs.
 	Products []Product `json:"products,omitempty"`
 	// Programmable false makes every FPGA pre-programmed unless Devices says otherwise:
 	// no CUSTOM_PROGRAMMABLE, no programming, and the function it has is reported.
@@ -32,10 +32,10 @@ type Config struct {
 	// Functionality says for function ids whether they are for compute, network or
 	// storage, which the hardware does not say. The Rocky scheduling shape has a trait for it.
 	Functionality map[string]string `json:"functionality,omitempty"`
-	// SeparateFunctions gives each virtual function a provider of its own. Placement then
-	// knows which of two functions in a region is used up, where otherwise it counts the
-	// handles of a region together, as upstream and the specifications have it, and a bind
-	// for that function is refused. A region with several functions is not programmed then.
+	// SeparateFunctions gives each virtual function its own provider. Placement then knows which
+	// of two functions in a region is used up. Otherwise it counts the handles of a region
+	// together, as upstream and the specifications do, and a bind for a used-up function is
+	// refused. With it, a region with several functions is not programmed.
 	SeparateFunctions bool `json:"separate_functions,omitempty"`
 	// DoubledHandles reports the management function of a Xilinx card as a second handle
 	// of its one accelerator, as upstream does: a guest that gets it can reprogram the card.
@@ -46,7 +46,7 @@ type Config struct {
 	// package's documentation. Without it only cards of a tree in memory can be programmed, and
 	// of those none with a device feature list.
 	BitstreamLoader string `json:"bitstream_loader,omitempty"`
-	// Logger gets what the loader writes to its standard error; nil: nobody does.
+	// Logger gets what the loader writes to its standard error; nil discards it.
 	Logger *slog.Logger `json:"-"`
 }
 
@@ -55,7 +55,7 @@ type Config struct {
 type Product struct {
 	// ID is vendor and product id, "8086:09c4".
 	ID string `json:"id"`
-	// Name is the product's, as it stands in traits: "PAC_ARRIA10".
+	// Name is the name of the product in traits: "PAC_ARRIA10".
 	Name string `json:"name"`
 	// Family is the device family, "ARRIA10"; empty means Name.
 	Family string `json:"family,omitempty"`
@@ -63,11 +63,11 @@ type Product struct {
 
 // DeviceConfig has the settings of the card at an address.
 type DeviceConfig struct {
-	// Address is that of the physical function, for a Xilinx card that of its first.
+	// Address is the address of the physical function; for a Xilinx card, of its first physical function.
 	Address string `json:"address"`
 	// Programmable is as in Config, for this card.
 	Programmable *bool `json:"programmable,omitempty"`
-	// Functionality is compute, network or storage, whatever the functions are.
+	// Functionality is compute, network or storage, for all functions.
 	Functionality string         `json:"functionality,omitempty"`
 	Regions       []RegionConfig `json:"regions,omitempty"`
 }
@@ -80,7 +80,7 @@ type RegionConfig struct {
 	Programmable  *bool  `json:"programmable,omitempty"`
 	Functionality string `json:"functionality,omitempty"`
 	// PCIFunctions are the addresses of the virtual functions that lead into the region.
-	// The kernel does not always say; see the package's documentation.
+	// The kernel does not always show them; see the package's documentation.
 	PCIFunctions []string `json:"pci_functions,omitempty"`
 }
 
@@ -247,7 +247,7 @@ func (s *settings) programmable(card driver.PCIAddress, region int) bool {
 	return true
 }
 
-// functionalities are what a region with functions is good for, each once.
+// functionalities returns the functionalities of a region with these functions, each once.
 func (s *settings) functionalities(card driver.PCIAddress, region int, functions []string) []string {
 	d := s.devices[card]
 	for _, word := range []string{d.regions[region].Functionality, d.Functionality} {
@@ -282,9 +282,9 @@ const (
 // productID are the numbers that a function is known by.
 type productID struct{ vendor, product uint16 }
 
-// builtinProducts are the cards that are known. Upstream knows the first; a virtual function has an
-// id of its own. The last are known by their id alone, as the kernel's dfl-pci knows them: a guest has
-// such a card on vfio-pci, where the kernel shows nothing of it.
+// builtinProducts are the known cards. Upstream knows the first. A virtual function has its own
+// id. The last are known only by their id, as in the kernel's dfl-pci: while a guest has such a
+// card, on vfio-pci, the kernel shows nothing else.
 func builtinProducts() map[productID]Product {
 	arria := Product{Name: "PAC_ARRIA10", Family: "ARRIA10"}
 	d5005 := Product{Name: "PAC_D5005", Family: "STRATIX10"}
@@ -298,7 +298,7 @@ func builtinProducts() map[productID]Product {
 	}
 }
 
-// claims are the ids of a vendor among the products.
+// claims returns the ids of a vendor among the products.
 func (s *settings) claims(vendor uint16) []driver.Claim {
 	var list []driver.Claim
 	for id, p := range s.products {

@@ -117,8 +117,8 @@ func TestTheFunctionThatManagesACardIsNotOffered(t *testing.T) {
 		{name: "and another cannot be read", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", both), device(user, "vfio-pci", nil)},
 			damage: user + "/vendor", problems: []string{user, engine}},
 		{name: "the engine has no kernel driver", devices: []sysfs.PCIDevice{device(engine, "", nil), device(user, "dfl-pci", serves)}, want: []string{user}},
-		{name: "none has a kernel driver: the second is taken for a virtual one", devices: []sysfs.PCIDevice{device(engine, "", nil), device(user, "", nil)}, want: []string{user}},
-		{name: "nor do they have one id", devices: []sysfs.PCIDevice{device(engine, "", nil), other}},
+		{name: "no kernel drivers: the second is treated as a virtual function", devices: []sysfs.PCIDevice{device(engine, "", nil), device(user, "", nil)}, want: []string{user}},
+		{name: "no kernel drivers, different ids", devices: []sysfs.PCIDevice{device(engine, "", nil), other}},
 		{name: "no user", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages)}},
 		{name: "the user cannot be read", devices: []sysfs.PCIDevice{device(engine, "dfl-pci", manages), device(user, "dfl-pci", serves)},
 			damage: user + "/vendor", problems: []string{user}},
@@ -263,7 +263,7 @@ func TestACardOfAFlatHostIsProgrammedOnlyAlone(t *testing.T) {
 		}
 		w.report()
 		if got := w.cloud.Cyborg.Deployables(); len(got) != cards {
-			t.Errorf("of %d cards are left: %v", cards, got)
+			t.Errorf("of %d cards remain: %v", cards, got)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (d *Intel) boards(ctx context.Context, view *driver.View) (*intelVisit, err
 	}
 	v := &intelVisit{containers: containers}
 	v.visit, err = d.visit(ctx, view, func(f driver.PCIFunction) bool {
-		// Functions of vendors that have a driver of their own in this package are left to it.
+		// Functions of vendors with their own driver in this package are excluded.
 		_, known := d.settings.product(f)
 		other := f.Vendor == vendorXilinx || f.Vendor == vendorInspur
 		return f.Vendor == vendorIntel && known || len(containers[f.Address]) > 0 && !other
@@ -71,7 +71,7 @@ func (d *Intel) boards(ctx context.Context, view *driver.View) (*intelVisit, err
 	return v, nil
 }
 
-// intelVisit is a visit with what stands below class/fpga.
+// intelVisit is a visit with the contents of class/fpga.
 type intelVisit struct {
 	*visit
 	containers map[driver.PCIAddress][]container // by function
@@ -140,9 +140,9 @@ func (v *intelVisit) offerBoard(b *board) {
 	}, providers...)
 }
 
-// forUser reports whether a function is not there to manage a card of which another function of its slot
-// is for the user, and otherwise adds the reason to the report. A function that a guest has shows no port,
-// and one without a kernel driver shows no engine.
+// forUser reports whether a function is for the user. It is not if it manages a card and another
+// function of its slot is for the user; then forUser adds the reason to the report. A function
+// that a guest has shows no port, and one without a kernel driver shows no engine.
 func (v *intelVisit) forUser(b *board) bool {
 	if b.IsVirtual {
 		return true

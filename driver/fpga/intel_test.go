@@ -46,7 +46,7 @@ func drawing(t testing.TB) *sysfs.Memory {
 	return m
 }
 
-// setPorts makes the management engines of the card 0 tell how many ports they have.
+// setPorts sets the port counts of the management engines of card 0.
 func setPorts(m *sysfs.Memory, counts ...string) {
 	for i, n := range counts {
 		m.SetFile("class/fpga/intel-fpga-dev.0/intel-fpga-fme."+string(rune('0'+i))+"/ports_num", []byte(n+"\n"))
@@ -131,7 +131,7 @@ func TestIntelCards(t *testing.T) {
 			want: []string{"cn0_" + pf + " 1 of 5e.0: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_2"},
 		},
 		{
-			name: "a port that stays with the physical function is nobody's",
+			name: "a port that stays with the physical function belongs to no region",
 			tree: func(t *testing.T) driver.Tree {
 				d := intelCard(pf, 0, "1", "ab", 1)
 				return drivertest.Tree(t, d)

@@ -16,7 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// orders are what the loader of the tests does. They stand beside the metadata of an image.
+// orders are what the loader of the tests does. They are next to the metadata of an image.
 type orders struct {
 	Tells bool   `json:"tells,omitempty"` // what it was given, and fails
 	Says  string `json:"says,omitempty"`  // to its standard error
@@ -223,7 +223,7 @@ func TestVirtualFunctionsOfADeviceFeatureListAreReported(t *testing.T) {
 	}
 }
 
-// The loader is a program beside the tree, as it is beside a kernel.
+// The loader is a program outside of the tree.
 func TestALoaderProgramsADeviceFeatureList(t *testing.T) {
 	t.Parallel()
 	const afu = "class/fpga_region/region1/dfl-port.1/afu_id"
@@ -274,7 +274,7 @@ func TestALoaderProgramsADeviceFeatureList(t *testing.T) {
 	}
 }
 
-func TestTheLoaderIsToldOfTheRegionAndSpeaksToTheLog(t *testing.T) {
+func TestTheLoaderGetsTheRegionAndWritesToTheLog(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	config := fpga.Config{Host: "cn0", BitstreamLoader: self(t), Logger: slog.New(slog.NewTextHandler(&log, nil))}

@@ -15,7 +15,7 @@ const pf = "0000:5e:00.0"
 // kind and function are ids of regions and of functions: one digit, 32 times.
 func id(digit string) string { return strings.Repeat(digit, 32) }
 
-// traitID is an id as it stands in a trait.
+// traitID is an id as written in a trait.
 func traitID(digit string) string { return strings.ToUpper(id(digit)) }
 
 // dashedID is traitID in the shapes of the Rocky specifications.

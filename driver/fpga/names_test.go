@@ -113,7 +113,7 @@ func TestPreprogrammedByConfiguration(t *testing.T) {
 	whole := intel(t, fpga.Config{Devices: []fpga.DeviceConfig{{Address: pf, Regions: []fpga.RegionConfig{{Region: 1, Programmable: &no}}}}},
 		drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 0)))
 	if len(whole.Devices) != 1 || whole.Devices[0].Deployables[0].Preprogrammed() {
-		t.Errorf("a whole card of which one region can be programmed: %v", lines(whole))
+		t.Errorf("a whole card with one programmable region: %v", lines(whole))
 	}
 	for name, report := range map[string]driver.Report{
 		"xilinx": xilinx(t, fpga.Config{Programmable: &no}, drivertest.Tree(t, alveo("0000:3b:00")...)),
@@ -125,7 +125,7 @@ func TestPreprogrammedByConfiguration(t *testing.T) {
 	}
 }
 
-func TestLocalMemoryStandsWhereItBelongs(t *testing.T) {
+func TestLocalMemoryIsOnItsProvider(t *testing.T) {
 	t.Parallel()
 	config := fpga.Config{Policy: driver.Policy{LocalMemory: []driver.LocalMemory{
 		{Type: "DDR4", MiB: 4096}, {Type: "HBM", MiB: 8192, Shared: true, Address: pf}, {Type: "QDR", MiB: 16, Address: "0000:01:00.0"},

@@ -41,6 +41,6 @@ func TestTheNextHostIsTriedWhenARegionIsInUse(t *testing.T) {
 		t.Errorf("both regions are of host %s", next.Host)
 	}
 	if _, err := w.spawn(instanceC, "e"); !errors.Is(err, cyborgclient.ErrRegionRefused) {
-		t.Errorf("no host is left: %v", err)
+		t.Errorf("no further host: %v", err)
 	}
 }

@@ -87,7 +87,7 @@ func TestXilinxCards(t *testing.T) {
 		want    []string
 		left    []string
 	}{
-		{name: "kernel drivers tell which is which", devices: swapped,
+		{name: "kernel drivers identify the functions", devices: swapped,
 			want: []string{"cn0_0000:3b:00.0 1 of 3b.0: FPGA_XILINX FPGA_PRODUCT_ID_5000 FPGA_PRODUCT_ID_5001 PROGRAMMABLE"},
 			left: []string{"0000:3b:00.1 management function of a card whose user function is 0000:3b:00.0"}},
 		{name: "the first is for management", devices: unbound,
@@ -111,7 +111,7 @@ func TestXilinxCards(t *testing.T) {
 				"0000:3b:00.0 another function of its card is not offered"}},
 		{name: "doubled, and the management function is in use", devices: boundManagement, doubled: true,
 			left: []string{"0000:3b:00.0 bound to driver nvme, which is not among the allowed ones",
-				"0000:3b:00.1 user function of a card whose other function 0000:3b:00.0 cannot be given away with it"}},
+				"0000:3b:00.1 user function of a card whose other function 0000:3b:00.0 cannot be assigned with it"}},
 		{name: "virtual functions", devices: withVFs, doubled: true,
 			want: []string{"cn0_0000:3b:00.0 2 of 3b.1,3b.2: FPGA_XILINX FPGA_PRODUCT_ID_5000 FPGA_PRODUCT_ID_5001 PROGRAMMABLE"},
 			left: []string{"0000:3b:00.1 physical function with virtual functions enabled (2)", "0000:3b:00.0 management function of a card with virtual functions (2)"}},
@@ -177,7 +177,7 @@ func TestCardsOfThreeVendorsAreReportedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsInUseIsNotGivenAway(t *testing.T) {
+func TestDevicesInUseAreNotOffered(t *testing.T) {
 	t.Parallel()
 	seven, eight := 7, 8
 	disk := sysfs.PCIDevice{Address: "0000:5f:00.0", Vendor: "1bd4", Product: "1001", Class: "0108", Driver: "nvme", IOMMUGroup: &seven}

@@ -13,7 +13,7 @@ import (
 
 // Errors to compare with errors.Is: the causes of a refusal to program, and of a problem.
 var (
-	// ErrBitstream: the image is no image, or not one for the region.
+	// ErrBitstream: the image is invalid, or not for the region.
 	ErrBitstream error = refusal("fpga: bad image")
 	// ErrNoDevice: no card of the driver's is at the control path.
 	ErrNoDevice error = refusal("fpga: no such device")
@@ -40,7 +40,7 @@ func (r refusal) Error() string { return string(r) }
 // Is implements the interface of errors.Is.
 func (refusal) Is(target error) bool { return target == driver.ErrNotWritten }
 
-// job is one image to be written to one region, as the loader is told of it.
+// job is one image to be written to one region. The loader gets it as JSON.
 type job struct {
 	Host        string             `json:"host"`
 	ControlPath driver.ControlPath `json:"controlpath_id"`
@@ -57,7 +57,7 @@ type job struct {
 	// Ports are the numbers N of intel-fpga-port.N, or with a device feature list of dfl-port.N,
 	// in the region.
 	Ports []int `json:"ports,omitempty"`
-	// Functions are the ids of those in the image, none if it does not say.
+	// Functions are the ids of the functions in the image, empty if the image does not list them.
 	Functions []string `json:"function_ids,omitempty"`
 
 	image []byte
@@ -70,12 +70,12 @@ type programmable interface {
 	Program(address string, port int, function string) error
 }
 
-// Program writes an image to the card at the control path, which is that of its physical
-// function. The name of the deployable selects the region; without one the image must name
-// the type of exactly one region of a card with several. After the loader the functions are read
-// again, and have to be those of the image. The error wraps ErrNoDevice, ErrPreprogrammed, ErrRegion,
-// ErrBitstream or ErrNoLoader, or it is that of the loader. Unless the loader has started, it matches
-// driver.ErrNotWritten.
+// Program writes an image to the card at the control path, which names its physical function. The
+// name of the deployable selects the region; without one the image must name the type of exactly
+// one region of a card with several. After the loader has ended, Program reads the functions and
+// compares them with the image. The error wraps ErrNoDevice, ErrPreprogrammed, ErrRegion,
+// ErrBitstream or ErrNoLoader, or it is the error of the loader. Unless the loader has started,
+// it matches driver.ErrNotWritten.
 func (d *Intel) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
 	plan := func(at driver.PCIAddress) (job, error) { return d.plan(ctx, at, deployable, image) }
 	return d.program(path, plan, func(at driver.PCIAddress, j job) error {
@@ -94,7 +94,7 @@ func (d *Intel) verify(ctx context.Context, at driver.PCIAddress, j job) error {
 		return fmt.Errorf("after the loader: %s", err) //nolint:errorlint // something was written
 	}
 	if len(b.regions) <= j.Region {
-		return fmt.Errorf("after the loader: region %d is gone", j.Region)
+		return fmt.Errorf("after the loader: region %d no longer exists", j.Region)
 	}
 	r := b.regions[j.Region]
 	if r.failed != "" {
@@ -105,7 +105,7 @@ func (d *Intel) verify(ctx context.Context, at driver.PCIAddress, j job) error {
 		switch want := j.function(i); {
 		case want == "":
 		case n < 0:
-			return fmt.Errorf("after the loader: port %d is gone", port)
+			return fmt.Errorf("after the loader: port %d no longer exists", port)
 		case r.slots[n].function != want:
 			return fmt.Errorf("after the loader: port %d has the function %q, and the image %s", port, r.slots[n].function, want)
 		}
@@ -113,7 +113,7 @@ func (d *Intel) verify(ctx context.Context, at driver.PCIAddress, j job) error {
 	return nil
 }
 
-// function is what the image has for a port of the region.
+// function returns the function of the image for a port of the region.
 func (j job) function(port int) string {
 	if len(j.Functions) == 0 {
 		return ""
@@ -121,8 +121,8 @@ func (j job) function(port int) string {
 	return j.Functions[min(port, len(j.Functions)-1)]
 }
 
-// program plans what is written to the card at a control path, and writes it. Errors name both; those of the plan match
-// driver.ErrNotWritten.
+// program plans what is written to the card at a control path, and writes it. Errors name both;
+// errors of the plan match driver.ErrNotWritten.
 func (b *base) program(path driver.ControlPath, plan func(driver.PCIAddress) (job, error), write func(driver.PCIAddress, job) error) error {
 	at, err := driver.PCIAddressOf(path.Info)
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *base) program(path driver.ControlPath, plan func(driver.PCIAddress) (jo
 	case err == nil:
 		j.ControlPath = path
 		err = write(at, j)
-	case !errors.Is(err, driver.ErrNotWritten): // that of the tree or of ctx
+	case !errors.Is(err, driver.ErrNotWritten): // from the tree or ctx
 		err = fmt.Errorf("%w: %w", driver.ErrNotWritten, err)
 	}
 	if err != nil {
@@ -199,8 +199,7 @@ func (d *Intel) find(ctx context.Context, at driver.PCIAddress) (*board, error) 
 	return nil, fmt.Errorf("%w: no FPGA of this driver is there", ErrNoDevice)
 }
 
-// writable are the regions of a card, or of one of its deployables, that may be
-// programmed.
+// writable returns the regions of a card, or of one of its deployables, that may be programmed.
 func (d *Intel) writable(b *board, deployable string) ([]region, error) {
 	var list []region
 	named, fixed := deployable == "", ""
@@ -226,7 +225,7 @@ func (d *Intel) writable(b *board, deployable string) ([]region, error) {
 	return list, nil
 }
 
-// stands reports whether a deployable is that of a region, or of the whole card.
+// stands reports whether a deployable is a region, or the whole card.
 func (d *Intel) stands(deployable string, b *board, r region) bool {
 	name, ok := strings.CutPrefix(deployable, d.settings.Host+"_")
 	if !ok {

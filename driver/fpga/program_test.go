@@ -57,7 +57,7 @@ func path(t testing.TB, address string) driver.ControlPath {
 	return a.ControlPath()
 }
 
-// loaded are the functions of each deployable, as the next discovery tells them.
+// loaded returns the functions of each deployable after the next discovery.
 func loaded(report driver.Report) map[string]string {
 	list := make(map[string]string)
 	for _, d := range report.Devices {
@@ -74,7 +74,7 @@ func loaded(report driver.Report) map[string]string {
 	return list
 }
 
-func TestTheNextDiscoveryTellsWhatWasProgrammed(t *testing.T) {
+func TestTheNextDiscoveryReportsTheProgrammedFunction(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name       string
@@ -92,7 +92,7 @@ func TestTheNextDiscoveryTellsWhatWasProgrammed(t *testing.T) {
 		{"the region that fits", drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2)), fpga.Config{}, "", "2", []string{"c"}, map[string]string{"_region0": "a", "_region1": "c"}},
 		{"the region of the deployable", drivertest.Tree(t, intelCard(pf, 0, "1111", "abab", 4)), fpga.Config{}, "cn0_" + pf + "_region2", "1", []string{"c"},
 			map[string]string{"_region0": "a", "_region1": "b", "_region2": "c", "_region3": "b"}},
-		{"whatever region it is for", drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0)), fpga.Config{}, "cn0_" + pf, "", []string{"c"}, map[string]string{"": "c"}},
+		{"for any region", drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0)), fpga.Config{}, "cn0_" + pf, "", []string{"c"}, map[string]string{"": "c"}},
 		{"a region of a whole card", drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 0)), fpga.Config{}, "cn0_" + pf, "2", []string{"c"}, map[string]string{"": "ac"}},
 	}
 	for _, tt := range tests {
@@ -270,8 +270,8 @@ func TestImagesThatAreNone(t *testing.T) {
 		"empty": "", "text": "bits", "the mark": whole[:16], "in the length": whole[:18], "in the document": whole[:40],
 		"a length of four gigabytes": whole[:16] + "\xff\xff\xff\xff" + whole[20:],
 		"no function":                `{"afu-image": {}}`,
-		"a function that is none":    strings.ReplaceAll(document, id("A"), "gzip"),
-		"a region that is none":      strings.ReplaceAll(document, "11111111-1111-1111-1111-111111111111", "x"),
+		"an invalid function":        strings.ReplaceAll(document, id("A"), "gzip"),
+		"an invalid region":          strings.ReplaceAll(document, "11111111-1111-1111-1111-111111111111", "x"),
 		"another type":               `{"afu-image": 7}`,
 	} {
 		if _, err := fpga.ParseBitstream([]byte(image)); !errors.Is(err, fpga.ErrBitstream) {

@@ -9,7 +9,7 @@ import (
 
 // provider is a part of a card that becomes a resource provider.
 type provider struct {
-	name         string         // after that of the host
+	name         string         // after the host's name
 	functions    []*driver.Unit // its attach handles
 	units        int            // fewer than functions where two are one accelerator
 	subjects     []driver.Subject

@@ -41,7 +41,7 @@ func (b *board) divided() bool { return b.Divided() != "" }
 
 // region is a part of a card that can be programmed without disturbing the others.
 type region struct {
-	number int    // among those of the card, from 0
+	number int    // index in the card, from 0
 	kind   string // its type, empty if the kernel does not say
 	slots  []slot
 	failed string // why it cannot be used
@@ -55,7 +55,7 @@ type slot struct {
 	visible bool
 }
 
-// functions are the ids of what is loaded, in the order of ports, each once.
+// functions returns the ids of the loaded functions, in the order of ports, each once.
 func (r region) functions() []string {
 	var list []string
 	for _, s := range r.slots {
@@ -128,7 +128,7 @@ func (v *intelVisit) regions(c *driver.Unit) *board {
 	}
 	b.unclear = v.settings.assign(b, own.engines, slots)
 	if b.unclear != nil && !b.divided() {
-		b.regions[0].slots = slots // all of them are offered together
+		b.regions[0].slots = slots // all are offered together
 	}
 	if err := v.settings.checkRegions(b); err != nil {
 		v.Problem(c, err)
@@ -191,8 +191,8 @@ func (b *board) assignAs(configured deviceSettings, slots []slot) {
 	}
 }
 
-// inOrder sorts slots as the ports are numbered. Virtual functions that show no port are
-// taken to stand between the others as their addresses do. It answers why that cannot be.
+// inOrder sorts slots as the ports are numbered. Virtual functions that show no port are ordered
+// by their addresses. It returns the reason if that is not possible.
 func (b *board) inOrder(slots []slot) string {
 	hidden := slices.ContainsFunc(slots, func(s slot) bool { return !s.visible })
 	switch {

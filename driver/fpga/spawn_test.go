@@ -284,7 +284,7 @@ func TestBothFunctionsOfTheDrawingReachTheirGuests(t *testing.T) {
 }
 
 // A region with two functions gives a guest the function that its profile names, in any order, or refuses.
-func TestARegionWithTwoFunctionsGivesTheOneThatIsNamed(t *testing.T) {
+func TestARegionWithTwoFunctionsAttachesTheNamedOne(t *testing.T) {
 	t.Parallel()
 	group := func(key, value string) map[string]string { return map[string]string{"resources:FPGA": "1", key: value} }
 	profiles := map[string]map[string]string{"any": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}}

@@ -10,11 +10,10 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// base is what the three drivers have in common.
+// base is the common part of the three drivers.
 type base struct {
 	driver.TreeReader
-	// driverName is upstream's: it is what deployables carry, and what the traits of
-	// functions are made of.
+	// driverName is upstream's name, in deployables and in the traits of functions.
 	driverName string
 	settings   settings
 }
@@ -55,7 +54,7 @@ func (b *base) visit(ctx context.Context, view *driver.View, own func(driver.PCI
 	return v, nil
 }
 
-// errSlotUnread says why the functions of a slot are left as they are.
+// errSlotUnread is the problem of the functions of a partly unreadable slot.
 var errSlotUnread = errors.New("another function of the slot could not be read: it is not known which is for the user")
 
 // slotOf is the address without the function.
@@ -64,14 +63,14 @@ func slotOf(a driver.PCIAddress) driver.PCIAddress {
 	return a
 }
 
-// readable are the virtual functions of a card that could be read.
+// readable returns the readable virtual functions of a card.
 func readable(card *driver.Unit) []*driver.Unit {
 	return slices.DeleteFunc(slices.Clone(card.Virtual), func(u *driver.Unit) bool { return u.Unreadable })
 }
 
-// assignableFunctions are the functions of a card that guests may have: the virtual ones
-// where there are any, for the physical one could take them from their users, else the
-// card itself.
+// assignableFunctions returns the functions of a card that guests may have: its virtual
+// functions, because the user of the physical function could disable them, or the card itself if
+// it has none.
 func (v *visit) assignableFunctions(card *driver.Unit, virtual []*driver.Unit, kernelDrivers ...string) []*driver.Unit {
 	functions := []*driver.Unit{card}
 	if reason := card.Divided(); reason != "" {
@@ -81,8 +80,8 @@ func (v *visit) assignableFunctions(card *driver.Unit, virtual []*driver.Unit, k
 	return slices.DeleteFunc(functions, func(u *driver.Unit) bool { return !v.Assignable(u, kernelDrivers...) })
 }
 
-// finish adds the configured cards that are not there to the report. The three drivers have
-// one configuration, so a card of another of them is no fault.
+// finish adds missing configured cards to the report. The three drivers share one configuration,
+// so a card of another driver is not a fault.
 func (v *visit) finish(ctx context.Context) (driver.Report, error) {
 	functions, _, err := v.View.PCIFunctions(ctx)
 	for _, at := range slices.SortedFunc(maps.Keys(v.settings.devices), driver.PCIAddress.Compare) {
@@ -93,7 +92,7 @@ func (v *visit) finish(ctx context.Context) (driver.Report, error) {
 	return v.Result(), err
 }
 
-// anyFPGA reports whether a function may be that of an FPGA, whichever driver it is for.
+// anyFPGA reports whether a function may belong to an FPGA of any driver.
 func (v *visit) anyFPGA(f driver.PCIFunction) bool {
 	if _, known := v.settings.product(f); known || f.DeviceClass() == classAccelerator {
 		return true

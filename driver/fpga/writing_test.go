@@ -24,7 +24,7 @@ func (w *watched) Program(ctx context.Context, path driver.ControlPath, deployab
 	return errors.Join(w.Intel.Program(ctx, path, deployable, image), w.written())
 }
 
-// A report while an image is being written reads a region of which it is not known yet what was written.
+// A report during a programming reads a region whose new content is not known yet.
 func TestAReportWhileARegionIsWrittenChangesNothing(t *testing.T) {
 	t.Parallel()
 	named := map[string]string{"accel:function_id": id("c")}
@@ -67,8 +67,8 @@ func TestAReportWhileARegionIsWrittenChangesNothing(t *testing.T) {
 	}
 }
 
-// A driver that reads regions is believed, also where the next image has the function that the region had at first, or
-// that of the image before.
+// The agent believes a driver that reads regions, even if the next image has the region's first
+// function, or the function of the previous image.
 func TestTheFunctionOfTheNextImageIsRead(t *testing.T) {
 	t.Parallel()
 	const next = "cccccccc-0000-4000-8000-000000000002"
@@ -95,7 +95,7 @@ func TestTheFunctionOfTheNextImageIsRead(t *testing.T) {
 	}
 }
 
-// A region that was written in part has no function, although its driver shows the one that it had read before.
+// A region that was written in part has no function, although its driver still shows the previous function.
 func TestARegionWrittenInPartHasNoFunction(t *testing.T) {
 	t.Parallel()
 	tree := drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2))

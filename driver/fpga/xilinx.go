@@ -64,9 +64,8 @@ type slotCard struct {
 
 func (s slotCard) first() *driver.Unit { return s.functions[0] }
 
-// user is the function for the user of a card: the one that Xilinx's driver for it is
-// bound to, else the last. Upstream takes the first for the management function; where
-// there is one only, it is the card.
+// user is the function for the user of a card: the function bound to Xilinx's user driver, else
+// the last. Upstream treats the first as the management function. A single function is the card.
 func (s slotCard) user() *driver.Unit {
 	for _, c := range s.functions {
 		if c.Driver == userDriver {
@@ -129,7 +128,7 @@ func (v *visit) slotCard(s slotCard) {
 		case v.Assignable(c, xilinxDrivers()...):
 			functions = append(functions, c)
 		default: // one handle of two would leave half of the requests unbound
-			v.LeaveOut(user, "user function of a card whose other function %s cannot be given away with it", c.Address)
+			v.LeaveOut(user, "user function of a card whose other function %s cannot be assigned with it", c.Address)
 			return
 		}
 	}
@@ -150,10 +149,10 @@ func (v *visit) xilinxSubject(s slotCard) driver.Subject {
 }
 
 // Program writes an image to the card at the control path; the deployable does not matter,
-// since a card has one. What it does to the card is not to be seen in sysfs, so on a tree in
-// memory nothing changes; hardware needs Config.BitstreamLoader. The error wraps ErrNoDevice,
-// ErrPreprogrammed, ErrBitstream or ErrNoLoader, or is that of the loader. Unless the loader has
-// started, it matches driver.ErrNotWritten.
+// since a card has one. Sysfs does not show the effect, so a tree in memory does not change;
+// hardware needs Config.BitstreamLoader. The error wraps ErrNoDevice, ErrPreprogrammed,
+// ErrBitstream or ErrNoLoader, or is the error of the loader. Unless the loader has started, it
+// matches driver.ErrNotWritten.
 func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
 	plan := func(at driver.PCIAddress) (job, error) { return d.plan(ctx, at, deployable, image) }
 	return d.program(path, plan, func(_ driver.PCIAddress, j job) error {

@@ -51,8 +51,8 @@ func clocks(ctx context.Context, view *driver.View) ([]clock, []driver.Problem, 
 	return list, problems, ctx.Err()
 }
 
-// readClock reads one clock, and what is wrong with it. It is empty when it is on no PCI
-// function: that of a hypervisor, or of a device on another bus.
+// readClock reads one clock, and what is wrong with it. It is empty when the clock is not on a
+// PCI function, such as the clock of a hypervisor or of a device on another bus.
 func readClock(view *driver.View, name string) (c clock, problem driver.Problem) {
 	dir := clockDir + "/" + name
 	address, err := view.LinkedFunction(dir + "/device")
@@ -68,7 +68,7 @@ func readClock(view *driver.View, name string) (c clock, problem driver.Problem)
 	c.address, c.name = address, name
 	c.called, err = view.ReadText(dir + "/clock_name")
 	if len(c.called) > maxName || strings.ContainsFunc(c.called, unprintable) {
-		c.called, err = "", fmt.Errorf("%w: %d bytes that are no name", driver.ErrGarbled, len(c.called))
+		c.called, err = "", fmt.Errorf("%w: %d bytes that are not a name", driver.ErrGarbled, len(c.called))
 	}
 	return c, driver.Problem{Address: c.address.String(), File: dir + "/clock_name", Err: err}
 }

@@ -24,8 +24,8 @@ type Config struct {
 type Spec struct {
 	// VendorID is four hexadecimal digits.
 	VendorID string `json:"vendor_id"`
-	// ProductID is four hexadecimal digits, of which the class does not matter. Empty
-	// or "*" means all products of the vendor whose class may be that of such a card.
+	// ProductID is four hexadecimal digits and matches functions of any class. Empty or "*" means
+	// all products of the vendor whose class is possible for such a card.
 	ProductID string `json:"product_id,omitempty"`
 }
 
@@ -65,7 +65,7 @@ func (s Spec) claim() (driver.Claim, error) {
 	return claim, nil
 }
 
-// ofTime reports whether a class may be that of a time card, for a vendor that is
+// ofTime reports whether a time card may have this class, for a vendor that is
 // configured without products.
 func ofTime(f driver.PCIFunction) bool {
 	switch f.DeviceClass() >> 8 {

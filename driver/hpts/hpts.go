@@ -67,11 +67,11 @@ func (c clock) leaveOut(scan *driver.PCIScan, functions []driver.PCIFunction) {
 	u := &driver.Unit{PCIFunction: driver.PCIFunction{Address: c.address}}
 	i := slices.IndexFunc(functions, func(f driver.PCIFunction) bool { return f.Address == c.address })
 	switch {
-	case i < 0: // the function has a problem, or none is there any more
+	case i < 0: // the function has a problem, or was removed
 		scan.Problem(u, driver.Problem{File: clockDir + "/" + c.name + "/device",
 			Err: fmt.Errorf("%w: the link leads to no PCI function that could be read", driver.ErrGarbled)})
 	case functions[i].DeviceClass()>>8 == baseNetwork:
-		scan.LeaveOut(u, "clock %s is that of a network card", c.title())
+		scan.LeaveOut(u, "clock %s belongs to a network card", c.title())
 	default:
 		scan.LeaveOut(u, "clock %s: vendor and product %s:%s are not configured", c.title(), functions[i].VendorID(), functions[i].ProductID())
 	}

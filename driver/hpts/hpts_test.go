@@ -91,14 +91,14 @@ func TestWhatIsOffered(t *testing.T) {
 		{Name: "a card for guests", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock("vfio-pci"))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
 		{Name: "a card without a driver", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock(""))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
 		{Name: "not a card with a driver that makes no clock", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock("uio_pci_generic"))}, LeftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
-		{Name: "nor the clock of a network card", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(), network()}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}, LeftOut: map[string]string{other: "clock ptp0 (i350 clock) is that of a network card"}},
+		{Name: "not the clock of a network card", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(), network()}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}, LeftOut: map[string]string{other: "clock ptp0 (i350 clock) belongs to a network card"}},
 		{Name: "not the clock of a network card, even when that is configured", New: with(only(hpts.Spec{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network()}, LeftOut: map[string]string{other: "a network card"}},
-		{Name: "not a configured function with an interface, whatever its class", New: with(only(hpts.Spec{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(class("0880"))}, LeftOut: map[string]string{other: "a network card"}},
+		{Name: "not a configured function with an interface of any class", New: with(only(hpts.Spec{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(class("0880"))}, LeftOut: map[string]string{other: "a network card"}},
 		{Name: "not a configured network card without an interface", New: with(only(hpts.Spec{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Interfaces = nil })}, LeftOut: map[string]string{other: "a network card"}},
-		{Name: "not a network card of the preset vendor", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Vendor = "1cf2" })}, LeftOut: map[string]string{other: "is that of a network card"}},
+		{Name: "not a network card of the preset vendor", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Vendor = "1cf2" })}, LeftOut: map[string]string{other: "belongs to a network card"}},
 		{Name: "not a disk of the preset vendor", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock("nvme"), class("0108"))}},
 		{Name: "not a bridge", New: with(only(hpts.Spec{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0604"))}, LeftOut: map[string]string{at: "a bridge"}},
-		{Name: "a card that is configured by product, whatever its class", New: with(only(hpts.Spec{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0400"))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
+		{Name: "a card that is configured by product of any class", New: with(only(hpts.Spec{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0400"))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
 		{Name: "another vendor's that is configured", New: with(only(hpts.Spec{VendorID: "1d9b", ProductID: "*"})), Devices: []sysfs.PCIDevice{card(class("0580"), func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_1D9B"}},
 		{Name: "not another vendor's that is not configured", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, LeftOut: map[string]string{at: "clock ptp1 (zte hpts clock): vendor and product 1d9b:0400 are not configured"}},
 		{Name: "nothing where nothing is configured", New: with(only()), Devices: []sysfs.PCIDevice{card(withoutClock(""))}},
@@ -221,5 +221,5 @@ func Example() {
 	fmt.Println(report.LeftOut[0].Address, report.LeftOut[0].Reason)
 	// Output:
 	// compute1_0000:a1:00.0 CUSTOM_ACCELERATOR_HPTS [CUSTOM_HPTS_ZTE]
-	// 0000:a2:00.0 clock ptp0 (i350 clock) is that of a network card
+	// 0000:a2:00.0 clock ptp0 (i350 clock) belongs to a network card
 }

@@ -39,8 +39,8 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 	return d, nil
 }
 
-// Claims implements driver.Claimer: no PCI function is this driver's by its vendor or class; those that are configured are
-// reported.
+// Claims implements driver.Claimer: no PCI function belongs to this driver by its vendor or
+// class; only configured ones are reported.
 func (d *Driver) Claims() []driver.Claim { return nil }
 
 // discover reports the configured parents.

@@ -34,8 +34,8 @@ type Type struct {
 	// (function_device_mappings = GTPv1:eth3|eth2).
 	FunctionDeviceMappings Mappings `json:"function_device_mappings,omitempty"`
 	// DeviceAddresses are the PCI addresses of the functions to offer (device_addresses, since
-	// 2026.2), in either case: a physical one stands for all of its virtual functions. Without
-	// any in all types every function is offered.
+	// 2026.2), in either case: a physical function includes all of its virtual functions. If no
+	// type has addresses, every function is offered.
 	DeviceAddresses []string `json:"device_addresses,omitempty"`
 }
 
@@ -109,15 +109,15 @@ func (m Mappings) check() error {
 	return nil
 }
 
-// interfaceName knows what the kernel takes: at most 15 bytes, no slash, colon or blank.
-// Bytes that are no text are refused, too: they would not survive JSON.
+// interfaceName checks a name as the kernel does: at most 15 bytes, no slash, colon or blank.
+// Invalid UTF-8 is refused, too: it would not survive JSON.
 func interfaceName(name string) bool {
 	return name != "" && len(name) <= 15 && utf8.ValidString(name) && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\r\v\f\x00")
 }
 
 func (m Mappings) names() []string { return slices.Sorted(maps.Keys(m)) }
 
-// port is what the configuration says of one interface.
+// port is the configuration of one interface.
 type port struct {
 	network   string
 	functions []string
@@ -140,7 +140,7 @@ func (c Config) ports() (ports, error) {
 	return ports, nil
 }
 
-// addresses are those of the functions to offer, none for all.
+// addresses returns the addresses of the functions to offer; empty means all.
 func (c Config) addresses() (map[driver.PCIAddress]bool, error) {
 	all := make(map[driver.PCIAddress]bool)
 	for _, t := range c.EnabledNICTypes {

@@ -126,7 +126,7 @@ func (p ports) of(u driver.Unit) port {
 	return port{}
 }
 
-// traits are those that device profiles choose ports by.
+// traits returns the traits by which device profiles select ports.
 func (p ports) traits(u driver.Unit) []string {
 	kind, port := "PF", p.of(u)
 	if virtual(u) {

@@ -6,9 +6,9 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// Somebody else gives a virtual function a type after the report that offers it. The bind fails, and
-// what it undoes is not theirs.
-func TestABindLeavesTheVGPUOfSomebodyElse(t *testing.T) {
+// Another program sets the type of a virtual function after the report that offers it. The bind
+// fails, and its cleanup does not clear that type.
+func TestABindKeepsTheVGPUOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	tree := vgpuTree(t)
 	h := startHost(t, tree, false, q48)
@@ -18,10 +18,10 @@ func TestABindLeavesTheVGPUOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, err := h.bind(deployable, instanceA); err == nil || a.State != "BindFailed" {
-		t.Fatalf("bound to a function of somebody else: %s, %v", a.State, err)
+		t.Fatalf("bound to a function of another program: %s, %v", a.State, err)
 	}
 	if now, err := tree.ReadFile(theirs); err != nil || string(now) != "1555\n" {
-		t.Errorf("the vGPU of somebody else is %q now, %v", now, err)
+		t.Errorf("the vGPU of the other program is %q now, %v", now, err)
 	}
 	if err := h.cloud.Cyborg.Report(t.Context()); err != nil {
 		t.Fatal(err)

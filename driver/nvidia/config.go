@@ -16,12 +16,12 @@ type Config struct {
 	// ([gpu_devices] enabled_vgpu_types, [vgpu_TYPE] device_addresses). A card that is
 	// not listed is offered whole.
 	EnabledVGPUTypes []VGPUType `json:"enabled_vgpu_types,omitempty"`
-	// FilterSRIOVVFs passes virtual functions over, those listed for vGPUs, too
-	// ([gpu_devices] filter_sriov_vfs). Unlike upstream, a virtual function is no whole
-	// GPU without it, either.
+	// FilterSRIOVVFs skips virtual functions, including those listed for vGPUs ([gpu_devices]
+	// filter_sriov_vfs). Unlike upstream, a virtual function is never a whole GPU, even without
+	// it.
 	FilterSRIOVVFs bool `json:"filter_sriov_vfs,omitempty"`
-	// Policy has the options that all drivers have. Kernel drivers that may be bound to a
-	// card that is offered whole are nvidia and nouveau, beside none and vfio-pci.
+	// Policy has the options that all drivers have. A card that is offered as a whole may be
+	// bound to nvidia, nouveau, vfio-pci or no kernel driver.
 	driver.Policy
 }
 
@@ -33,12 +33,12 @@ type VGPUType struct {
 	// DeviceAddresses are PCI addresses in the form hhhh:hh:hh.o. For a type without mediated
 	// devices they are those of physical functions, and one may have several types.
 	DeviceAddresses []string `json:"device_addresses"`
-	// MaxInstances is set for a type without mediated devices: how many vGPUs of it are offered
-	// on each card, at most one for each virtual function. No file tells how many fit.
+	// MaxInstances is set for a type without mediated devices: the number of vGPUs offered on
+	// each card, at most one for each virtual function. No file shows how many fit.
 	MaxInstances int `json:"max_instances,omitempty"`
-	// VGPUName is what creatable_vgpu_types shows for a type without mediated devices, such as
-	// "NVIDIA L40S-24Q". Its trait is made of it, also while the card is full and does not show
-	// it. A card that shows another name is a problem: ids change with the vendor's driver.
+	// VGPUName is the name in creatable_vgpu_types of a type without mediated devices, such as
+	// "NVIDIA L40S-24Q". The trait is derived from it, also while the card is full and does not
+	// show it. A card that shows another name is a problem: ids change with the vendor's driver.
 	VGPUName string `json:"vgpu_name,omitempty"`
 }
 

@@ -1,6 +1,5 @@
 // Package nvidia finds NVIDIA GPUs in a sysfs tree. It offers whole GPUs as PCI devices, and
-// vGPUs as mediated devices or, on cards that have none, as virtual functions with a vGPU
-// type.
+// vGPUs as mediated devices or, on cards without them, as virtual functions with a vGPU type.
 //
 // It compares vendor and class ids instead of searching the text of lspci. It never
 // offers a virtual function as a whole GPU, nor a physical function that has virtual
@@ -15,7 +14,7 @@
 // It follows cyborg/accelerator/drivers/gpu/nvidia/driver.py, gpu/nvidia/sysinfo.py and
 // gpu/utils.py of Cyborg 2026.2: names, traits, resource classes, handles, configuration
 // and its error texts. An mdev type that a card lacks is a problem of that card here;
-// upstream gives up the report of the whole host.
+// upstream fails the report of the whole host.
 //
 //	d, err := nvidia.New(nvidia.Config{
 //		Host: "compute1",

@@ -65,7 +65,7 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 	return d, err
 }
 
-// vet refuses virtual functions: they are no whole GPUs.
+// vet refuses virtual functions: they are not whole GPUs.
 func (d *Driver) vet(u driver.Unit) string {
 	switch {
 	case d.isVGPU(u): // offered with its card
@@ -130,7 +130,7 @@ func (d *Driver) divide(scan *driver.PCIScan, u *driver.Unit) bool {
 	device.ControlPath = u.Address.ControlPath()
 	capacity, err := d.Capacity(scan.View, device.ControlPath.Address())
 	if err == nil && len(capacity.Handles) == 0 {
-		scan.LeaveOut(u, "no instance of vGPU type %s is left, and none exists", typ)
+		scan.LeaveOut(u, "no instance of vGPU type %s is available, and none exists", typ)
 		return true
 	}
 	var part driver.Deployable
@@ -158,7 +158,7 @@ func withoutMdevs(u *driver.Unit) *driver.Unit {
 }
 
 // deployable is a divided GPU. The type's part of the trait is the second word of its name: T4-1B of
-// "GRID T4-1B". A name of one word counts as a whole.
+// "GRID T4-1B". A name of one word is used as a whole.
 func (d *Driver) deployable(u driver.Unit, capacity driver.MdevCapacity) (driver.Deployable, error) {
 	var class string
 	var traits []string
@@ -175,7 +175,7 @@ func (d *Driver) deployable(u driver.Unit, capacity driver.MdevCapacity) (driver
 	}, nil
 }
 
-// subject is what the names of a card are made of.
+// subject returns the parts of the names of a card.
 func subject(f driver.PCIFunction) driver.Subject {
 	return driver.Subject{Type: driver.TypeGPU, Vendor: name, Product: family(f.Product), ProductID: f.ProductID()}
 }

@@ -134,7 +134,7 @@ func TestTheReportStaysTheSameWhileItsMdevsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOut(t *testing.T) {
+func TestSkippedDevices(t *testing.T) {
 	t.Parallel()
 	vga := func(d *sysfs.PCIDevice) { d.Class, d.MdevTypes = "0300", nil }
 	sriov := func(enabled int) func(*sysfs.PCIDevice) {
@@ -181,7 +181,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 				m.SetFile("bus/pci/devices/"+card+"/sriov_totalvfs", []byte("x"))
 			},
 			leftOut: map[string]string{"0000:84:00.1": "virtual function of " + card}},
-		{name: "a card whose count alone tells of VFs", device: t4(card, sriov(1)),
+		{name: "a card with VFs only in its count", device: t4(card, sriov(1)),
 			before:  func(m *sysfs.Memory) { m.Remove("bus/pci/devices/" + card + "/virtfn0") },
 			leftOut: map[string]string{card: "virtual functions enabled (1)", "0000:84:00.1": "virtual function of"}},
 		{name: "all but the VF that is divided", config: divide("nvidia-474", "0000:84:00.2"), device: t4(card, sriov(2)), offered: []string{"0000:84:00.2"},
@@ -189,11 +189,11 @@ func TestWhatIsLeftOut(t *testing.T) {
 		{name: "VFs by filter, divided or not", config: nvidia.Config{FilterSRIOVVFs: true, EnabledVGPUTypes: divide("nvidia-474", "0000:84:00.2").EnabledVGPUTypes},
 			device:  t4(card, sriov(2)),
 			leftOut: map[string]string{card: "virtual functions enabled", "0000:84:00.1": "filter_sriov_vfs", "0000:84:00.2": "filter_sriov_vfs"}},
-		{name: "a card that somebody divided", device: t4(card), before: func(m *sysfs.Memory) { makeMdev(m, "nvidia-36", id1) },
+		{name: "a card divided by another program", device: t4(card), before: func(m *sysfs.Memory) { makeMdev(m, "nvidia-36", id1) },
 			leftOut: map[string]string{card: "has mediated devices (1), including " + id1}},
 		{name: "a divided card that another type has taken", config: divide("nvidia-35", card), device: t4(card),
 			before:  func(m *sysfs.Memory) { makeMdev(m, "nvidia-36", id1) },
-			leftOut: map[string]string{card: "no instance of vGPU type nvidia-35 is left"}},
+			leftOut: map[string]string{card: "no instance of vGPU type nvidia-35 is available"}},
 		{name: "not seen: another vendor", device: t4(card, func(d *sysfs.PCIDevice) { d.Vendor = "1002" })},
 		{name: "not seen: another function of the card", device: t4(card, func(d *sysfs.PCIDevice) { d.Class = "0403" })},
 	} {

@@ -61,13 +61,13 @@ func (h *computeHost) configure(types ...nvidia.VGPUType) {
 // report reports; what is in use and not reported any more is an error of each report.
 func (h *computeHost) report() { _ = h.cloud.Cyborg.Report(h.t.Context()) }
 
-// restart restarts the agent, after what happens meanwhile.
-func (h *computeHost) restart(meanwhile func()) {
+// restart stops the agent, calls change and starts the agent.
+func (h *computeHost) restart(change func()) {
 	h.t.Helper()
 	if err := h.cloud.Cyborg.StopAgent("cn0"); err != nil {
 		h.t.Fatal(err)
 	}
-	meanwhile()
+	change()
 	_ = h.cloud.Cyborg.StartAgent(h.t.Context(), "cn0") // with the errors of its report
 }
 
@@ -108,7 +108,7 @@ func mixedTree(t *testing.T) *sysfs.Memory {
 }
 
 // A function in use is not reported any more as what it is after max_instances was lowered.
-func TestAVGPUThatIsNotReportedAnyMoreIsRestored(t *testing.T) {
+func TestAVGPUThatIsNoLongerReportedIsRestored(t *testing.T) {
 	t.Parallel()
 	few := q48
 	few.MaxInstances = 1

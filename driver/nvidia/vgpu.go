@@ -98,7 +98,7 @@ func (d *Driver) functionsOf(scan *driver.PCIScan, pf driver.Unit, t VGPUType, f
 	switch {
 	case !known:
 		for _, f := range functions {
-			scan.LeaveOut(f.Unit, "virtual function of %s: there is no room for vGPU type %s, or no such type", pf.Address, t.Name)
+			scan.LeaveOut(f.Unit, "virtual function of %s: no room for vGPU type %s, or no such type", pf.Address, t.Name)
 		}
 		return nil, nil
 	case shown != "" && shown != t.VGPUName:
@@ -128,7 +128,7 @@ func (d *Driver) functionsOf(scan *driver.PCIScan, pf driver.Unit, t VGPUType, f
 	return &part, nil
 }
 
-// vgpuNames are the class and the traits of a type of vGPUs.
+// vgpuNames returns the class and the traits of a type of vGPUs.
 func (d *Driver) vgpuNames(f driver.PCIFunction, name string) (class string, traits []string, err error) {
 	s := subject(f)
 	s.VGPUType = name

@@ -28,8 +28,8 @@ type Config struct {
 	// one offers nothing.
 	PassthroughWhitelist Whitelist `json:"passthrough_whitelist,omitempty"`
 	// Policy has the options that all drivers have. An entry of the whitelist admits a function
-	// whatever kernel driver is bound to it; AllowedDrivers are only for functions whose network
-	// interfaces are all in other network namespaces.
+	// with any kernel driver; AllowedDrivers are only for functions whose network interfaces are
+	// all in other network namespaces.
 	driver.Policy
 }
 
@@ -113,7 +113,7 @@ func vet(u driver.Unit) string {
 	return ""
 }
 
-// device is a function as upstream reports it: a GPU, whatever it is.
+// device is a function as upstream reports it: always as a GPU.
 func device(u driver.Unit) driver.Device {
 	return driver.Device{
 		Vendor:          u.VendorID(),

@@ -179,7 +179,7 @@ func TestEverythingWhitelistedStillLeavesOutWhatTheHostNeeds(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceBehindAVirtioDeviceCounts(t *testing.T) {
+func TestAnInterfaceBehindAVirtioDeviceIsInUse(t *testing.T) {
 	t.Parallel()
 	m := machine(t)
 	m.SetFile("bus/pci/devices/0000:0a:00.0/virtio2/net/eth7/flags", []byte("0x1003\n"))

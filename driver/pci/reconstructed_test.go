@@ -12,9 +12,9 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// TestVirtualFunctionsOfGPUsOfEachVendor: on trees that are reconstructed, not captured. Ids and classes are
-// those of the drivers of amd/MxGPU-Virtualization (gim) and of the kernel's include/drm/intel/pciids.h;
-// the integrated GPU is that of strongtz/i915-sriov-dkms issue 342.
+// TestVirtualFunctionsOfGPUsOfEachVendor: on trees that are reconstructed, not captured. Ids and
+// classes are taken from the drivers of amd/MxGPU-Virtualization (gim) and of the kernel's
+// include/drm/intel/pciids.h; the integrated GPU is that of strongtz/i915-sriov-dkms issue 342.
 func TestVirtualFunctionsOfGPUsOfEachVendor(t *testing.T) {
 	t.Parallel()
 	vfs := func(total, enabled int, product, kernel string) *sysfs.VFs {

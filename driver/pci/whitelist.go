@@ -156,7 +156,7 @@ func (w Whitelist) matchers() (matchers, error) {
 	return list, nil
 }
 
-// matchers are the entries of a whitelist made ready.
+// matchers are the compiled entries of a whitelist.
 type matchers []matcher
 
 // admit returns the index of the first entry that admits a function, or -1.

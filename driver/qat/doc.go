@@ -4,12 +4,12 @@
 // It does not enable virtual functions, load firmware or configure services.
 //
 // An accelerator bound to its own kernel driver (c6xx, c6xxvf and so on), to vfio-pci or
-// to none is offered; Policy.AllowedDrivers adds others. One with virtual functions
-// is left out, and each of them is a deployable of its device.
+// to none is offered; Policy.AllowedDrivers adds others. An accelerator with virtual functions is
+// skipped, and each virtual function is a deployable of its device.
 //
-// These are the ids it claims, all of vendor 8086. Upstream's driver claims 37c8 only. The
-// others are those of the kernel's drivers, by the name of the constant, for the physical
-// and the virtual function (the latter with _VF or IOV in the name):
+// These are the ids it claims, all of vendor 8086. Upstream's driver claims 37c8 only. The others
+// come from the kernel's drivers, by the name of the constant, for the physical and the virtual
+// function (the latter with _VF or IOV in the name):
 //
 //	family    ids         source in the Linux kernel
 //	dh895xcc  0435, 0443  include/linux/pci_ids.h, PCI_DEVICE_ID_INTEL_QAT_DH895XCC

@@ -53,7 +53,7 @@ func subject(u driver.Unit) driver.Subject {
 
 // family is one generation of accelerators.
 type family struct {
-	word              string // as it stands in traits
+	word              string // as written in traits
 	physical, virtual uint16
 	kernel            []string // drivers of its functions
 }

@@ -162,7 +162,7 @@ func TestTraitShapes(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOut(t *testing.T) {
+func TestSkippedDevices(t *testing.T) {
 	t.Parallel()
 	group := 7
 	drivertest.Table(t, []drivertest.Row{

@@ -48,7 +48,7 @@ func ParseDeviceSpec(text string) ([]Spec, error) {
 	return specs, nil
 }
 
-// matcher is a checked Spec; zero ids stand for any.
+// matcher is a checked Spec; zero ids match any.
 type matcher struct {
 	vendor, product uint16
 	address         string // a pattern; empty: any

@@ -179,7 +179,7 @@ func Example() {
 	// 0000:dc:00.0 in use by the host: block device nvme1n1 is mounted
 }
 
-func TestADiskOfWhichUdevKnowsNothing(t *testing.T) {
+func TestADiskWithoutAUdevRecord(t *testing.T) {
 	t.Parallel()
 	const record = "run/udev/data/b259:0"
 	m := drivertest.Tree(t, disk())

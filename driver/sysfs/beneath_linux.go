@@ -11,9 +11,9 @@ import (
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
-// beneath opens names below a directory with one call of the kernel, which follows links
-// and refuses those that lead out. os.Root does the same with one call for each part of a
-// name: four times the work for a discovery.
+// beneath opens names below a directory with one call of the kernel, which follows links and
+// refuses links that lead out. os.Root does the same with one call for each part of a name: four
+// times the work for a discovery.
 type beneath struct {
 	dir *os.File
 	// off is set where the kernel has no openat2 (before Linux 5.6), or a filter of
@@ -93,8 +93,8 @@ func (b *beneath) readFile(name string) (data []byte, supported bool, err error)
 	return data, true, err
 }
 
-// readAll reads to the end. The size is that which the file system reports: that of a file on
-// disk, a page for an attribute of a live sysfs.
+// readAll reads to the end. size is the size that the file system reports: the real size on disk,
+// a page for an attribute of a live sysfs.
 func readAll(fd int, size int64) ([]byte, error) {
 	var first [512]byte
 	buffer, n := first[:], 0

@@ -24,7 +24,7 @@ type Description struct {
 // MdevParent describes a device off the PCI bus that mediated devices are made on, such
 // as the kernel's samples mtty and mbochs.
 type MdevParent struct {
-	// Name is that of the device and of its class: mtty.
+	// Name is the name of the device and of its class: mtty.
 	Name  string     `json:"name"`
 	Types []MdevType `json:"types"`
 	// MixedMdevTypes lets mdevs of several types stand side by side.
@@ -36,7 +36,7 @@ func (p MdevParent) check() error {
 		return err
 	}
 	if _, err := driver.ParsePCIAddress(p.Name); err == nil {
-		return fmt.Errorf("name %q is that of a PCI function", p.Name)
+		return fmt.Errorf("name %q is the name of a PCI function", p.Name)
 	}
 	if len(p.Types) == 0 {
 		return errors.New("no types")
@@ -63,8 +63,8 @@ type PCIDevice struct {
 	Driver string `json:"driver,omitempty"`
 	// NUMANode is absent on machines that do not say.
 	NUMANode *int `json:"numa_node,omitempty"`
-	// IOMMUGroup is absent on machines without an IOMMU. VFs get groups of their own,
-	// above all those described, when their physical function has one.
+	// IOMMUGroup is absent on machines without an IOMMU. VFs get their own groups, with numbers
+	// above the described ones, if their physical function has a group.
 	IOMMUGroup *int `json:"iommu_group,omitempty"`
 	// BootVGA marks the display the host started with. The file boot_vga exists for
 	// every function of class 0300, as in the kernel.
@@ -82,7 +82,7 @@ type PCIDevice struct {
 	Disks []Disk `json:"disks,omitempty"`
 	// Clocks are the clocks of the precision time protocol that the function has.
 	Clocks []Clock `json:"clocks,omitempty"`
-	// FPGA is what Intel's FPGA driver shows of the function.
+	// FPGA is the function as Intel's FPGA driver shows it.
 	FPGA *FPGA `json:"fpga,omitempty"`
 	// Files are further files below the function's directory: name and content.
 	Files map[string]string `json:"files,omitempty"`
@@ -96,7 +96,7 @@ type VFs struct {
 	// Offset and Stride place VF n at routing id PF + Offset + n*Stride; 1 by default.
 	Offset int `json:"offset,omitempty"`
 	Stride int `json:"stride,omitempty"`
-	// Product is the product ID of the VFs and defaults to that of the PF.
+	// Product is the product ID of the VFs and defaults to the PF's.
 	Product string `json:"product,omitempty"`
 	// Driver is bound to each VF.
 	Driver string `json:"driver,omitempty"`
@@ -111,7 +111,7 @@ type VFs struct {
 type MdevType struct {
 	// Type is the directory's name, nvidia-35.
 	Type string `json:"type"`
-	// Name is what people call it, GRID T4-1B. The types of some parents, such as GPUs of Intel's, have none.
+	// Name is the display name, GRID T4-1B. The types of some parents, such as Intel's GPUs, do not have one.
 	Name string `json:"name,omitempty"`
 	// AvailableInstances is how many the empty function can hold.
 	AvailableInstances int `json:"available_instances"`
@@ -127,7 +127,7 @@ type Interface struct {
 	Up   bool   `json:"up,omitempty"`
 }
 
-// identity is what the kernel reads from the configuration space of a function.
+// identity is the data that the kernel reads from the configuration space of a function.
 type identity struct {
 	vendor, product, subVendor, subProduct, class, revision uint32
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// dflCard has a device feature list, with two ports of which one can be moved to a virtual function.
+// dflCard has a device feature list, with two ports; one can be moved to a virtual function.
 var dflCard = sysfs.PCIDevice{
 	Address: "0000:61:00.0", Vendor: "8086", Product: "0b30", Class: "1200", Driver: "dfl-pci", IOMMUGroup: ptr(11),
 	VFs: &sysfs.VFs{Total: 1, Product: "0b31", Driver: "dfl-pci"},
@@ -49,7 +49,7 @@ func TestADeviceFeatureListIsLaidOutAsTheKernelDoes(t *testing.T) {
 		}
 	}
 	if _, err := m.ReadFile("class/fpga_region/region7/compat_id"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("compat_id of the whole: %v, want that of the kernel", err)
+		t.Errorf("compat_id of the whole: %v, want the kernel's", err)
 	}
 	const state = "class/fpga_manager/fpga7/state"
 	files("at the start", map[string]string{

@@ -25,25 +25,25 @@ type DirOptions struct {
 }
 
 // DirTree is a sysfs tree below a directory: the live /sys, or a captured copy of one.
-// No name and no link leads out of the directory, but for udev's records, run/udev/data, which are read
-// from the directory beside it: /run of /sys. It is safe for concurrent use.
+// No name and no link leads out of the directory. The exception is udev's records, run/udev/data,
+// which are read from a sibling of the directory: /run for /sys. It is safe for concurrent use.
 //
 // The only files that are written are create and remove of mediated devices and
 // current_vgpu_type; all others are refused with fs.ErrPermission.
 //
-// Without DirOptions.Write the making and removing of mediated devices is kept in an
-// overlay: later reads through this tree see them, the directory does not change, and
-// Overlaid lists them, and so are the types of vGPUs.
+// Without DirOptions.Write the creation and removal of mediated devices, and types of vGPUs, are
+// kept in an overlay: later reads through this tree see them, Overlaid lists them, and the
+// directory does not change.
 type DirTree struct {
 	tree
 	files   rootFiles
 	overlay *overlay // nil when writes go through
-	udev    *os.Root // of udev's records; nil if there are none beside the directory
+	udev    *os.Root // of udev's records; nil if they do not exist next to the directory
 }
 
 const udevPrefix = "run/udev/data/"
 
-// tree is what a DirTree reads and writes: the directory or the overlay. A file larger than
+// tree is the source that a DirTree reads and writes: the directory or the overlay. A file larger than
 // maxFile is refused with ErrTooLarge, anything but a regular file with ErrNotRegular. A file
 // that does not exist is not made.
 type tree = driver.Tree
@@ -56,8 +56,8 @@ type rootFiles struct {
 
 var _ driver.Tree = (*DirTree)(nil)
 
-// OpenDir opens the directory that is the mount point itself, such as /sys. A directory
-// that has neither a bus nor a devices directory is refused, since it is none.
+// OpenDir opens the directory that is the mount point itself, such as /sys. A directory with
+// neither a bus nor a devices directory is refused, since it is not a sysfs.
 func OpenDir(dir string, opts DirOptions) (*DirTree, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

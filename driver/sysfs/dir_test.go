@@ -358,8 +358,8 @@ func errString(err error) string {
 	return "error"
 }
 
-// TestTheOverlayCountsWhatWasThereBefore starts from a tree that has a device.
-func TestTheOverlayCountsWhatWasThereBefore(t *testing.T) {
+// TestTheOverlayCountsExistingDevices starts from a tree that has a device.
+func TestTheOverlayCountsExistingDevices(t *testing.T) {
 	t.Parallel()
 	m := generate(t, machine())
 	write(t, m, t35+"/create", id1)
@@ -386,8 +386,8 @@ func TestTheOverlayCountsWhatWasThereBefore(t *testing.T) {
 	}
 }
 
-// TestRecordsOfUdevStandBesideTheSysfs has /sys and /run/udev/data of a machine, and a link in the latter.
-func TestRecordsOfUdevStandBesideTheSysfs(t *testing.T) {
+// TestRecordsOfUdevAreNextToTheSysfs has /sys and /run/udev/data of a machine, and a link in the latter.
+func TestRecordsOfUdevAreNextToTheSysfs(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for name, text := range map[string]string{"sys/bus/pci/x": "", "run/udev/data/b259:0": "E:ID_FS_TYPE=ext4\n", "etc/secret": "x"} {

@@ -10,14 +10,14 @@ import (
 
 // Disk describes a disk of a PCI function.
 type Disk struct {
-	// Name is that of the block device: nvme0n1, sda, vda. It decides what stands
-	// between the function and the disk: a controller nvme0, a host and a target of
-	// SCSI, a virtio device, or nothing.
+	// Name is the name of the block device: nvme0n1, sda, vda. It decides what is between the
+	// function and the disk: a controller nvme0, a host and a target of SCSI, a virtio device, or
+	// nothing.
 	Name string `json:"name"`
 	// Major and Minor are the number of the device, 259:0 in its file dev.
 	Major int `json:"major"`
 	Minor int `json:"minor"`
-	// Partitions are those of the disk, with the same Major.
+	// Partitions are the partitions of the disk, with the same Major.
 	Partitions []Partition `json:"partitions,omitempty"`
 	// Holders are block devices made of the whole disk: dm-0, md127.
 	Holders []string `json:"holders,omitempty"`
@@ -28,7 +28,7 @@ type Disk struct {
 
 // Partition describes one partition of a disk.
 type Partition struct {
-	// Name is that of the block device: nvme0n1p1, sda1.
+	// Name is the name of the block device: nvme0n1p1, sda1.
 	Name  string `json:"name"`
 	Minor int    `json:"minor"`
 	// Holders are block devices made of the partition: dm-0, md127.
@@ -173,9 +173,9 @@ func digits(text string) string {
 
 // Clock describes a precision time protocol clock of a PCI function.
 type Clock struct {
-	// Name is that of the class device, ptp0.
+	// Name is the name of the class device, ptp0.
 	Name string `json:"name"`
-	// ClockName is what the kernel driver calls it, the content of clock_name.
+	// ClockName is the kernel driver's name of the clock, the content of clock_name.
 	ClockName string `json:"clock_name"`
 }
 

@@ -10,14 +10,14 @@
 // is not a general sysfs: it has only what drivers of accelerators read, and nothing of
 // the newer FPGA classes (dfl).
 //
-// Dump and Load of both trees keep the writes over a restart of the program: the changed
-// tree in memory, or the writes to a directory that were only recorded.
+// Dump and Load preserve writes across a restart of the program: for a tree in memory the
+// changes, for a directory the recorded writes.
 //
 // It follows the kernel's Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-vfio-mdev,
 // sysfs-ptp, Documentation/ABI/stable/sysfs-block, samples/vfio-mdev/mtty.c, and
-// drivers/vfio/mdev, drivers/pci/iov.c for the effects of writes; the FPGA class is that
-// of Intel's driver outside the kernel, as cyborg/accelerator/drivers/fpga/intel/sysinfo.py
-// of Cyborg 2026.2 reads it.
+// drivers/vfio/mdev, drivers/pci/iov.c for the effects of writes; the FPGA class follows Intel's
+// driver outside the kernel, as cyborg/accelerator/drivers/fpga/intel/sysinfo.py of Cyborg 2026.2
+// reads it.
 //
 //	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
 //		{Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", Class: "0302"},

@@ -11,10 +11,10 @@ import (
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
-// treeDump is what became of a described machine, as JSON.
+// treeDump holds the changes to a described machine, as JSON.
 type treeDump struct {
 	SchemaVersion int `json:"schema_version"`
-	// VFs are the numbers of virtual functions that are not the described ones.
+	// VFs are the changed numbers of virtual functions.
 	VFs []dumpVFs `json:"virtual_functions"`
 	// Ports are the FPGA ports that were programmed since the start.
 	Ports []dumpPort    `json:"fpga_ports"`
@@ -43,10 +43,10 @@ type dumpPort struct {
 	AFUID   string `json:"afu_id"`
 }
 
-// Dump returns what writes and [Memory.Program] have made of the described machine, as one
-// JSON document with the field schema_version: the numbers of virtual functions, mediated
-// devices, vGPUs, and the functions in FPGAs. The description is not in it, nor is what SetFile,
-// SetLink, Remove and Deny did. The same state gives the same bytes, and a tree that has
+// Dump returns the changes by writes and [Memory.Program] to the described machine, as one JSON
+// document with the field schema_version: the numbers of virtual functions, mediated devices,
+// vGPUs, and the functions in FPGAs. It does not include the description, or the effects of
+// SetFile, SetLink, Remove and Deny. The same state gives the same bytes, and a tree that has
 // loaded a dump gives the same dump.
 func (m *Memory) Dump() ([]byte, error) {
 	m.mu.RLock()

@@ -130,7 +130,7 @@ func disturb(t *rapid.T) func(*sysfs.Memory) error {
 	return func(m *sysfs.Memory) error { m.Reboot(); return nil }
 }
 
-func TestALoadedTreeIsTheTreeThatWasDumped(t *testing.T) {
+func TestALoadedTreeEqualsTheDump(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		m := generate(t, restless())
@@ -138,7 +138,7 @@ func TestALoadedTreeIsTheTreeThatWasDumped(t *testing.T) {
 			_ = disturb(rt)(m)
 		}
 		other := generate(t, restless())
-		for range rapid.IntRange(0, 3).Draw(rt, "in the way") { // of a tree that is not fresh nothing is left
+		for range rapid.IntRange(0, 3).Draw(rt, "in the way") { // the load replaces the state of a used tree
 			_ = disturb(rt)(other)
 		}
 		once := dumped(rt, m)
@@ -238,7 +238,7 @@ func TestADumpThatDoesNotFitIsRefusedAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestALoadedOverlayIsTheOneThatWasDumped(t *testing.T) {
+func TestALoadedOverlayEqualsTheDump(t *testing.T) {
 	t.Parallel()
 	m := generate(t, machine())
 	write(t, m, t35+"/create", id1)
@@ -361,7 +361,7 @@ func checkLoad(t *testing.T, tree dumper, data []byte) {
 	}
 }
 
-// Each dump is of one moment: it is loaded whatever was going on.
+// Each dump is consistent: it can be loaded regardless of concurrent work.
 func TestADumpIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	m := generate(t, restless())

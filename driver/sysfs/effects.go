@@ -55,8 +55,7 @@ func (m *hardware) writeNumVFs(f *function, data []byte) error {
 	return nil
 }
 
-// setVFs replaces the virtual functions of a physical one by n new ones, beside it in the
-// directory.
+// setVFs replaces the virtual functions of a physical one by n new ones, in the same directory.
 func (m *hardware) setVFs(f *function, n int) {
 	for i, vf := range f.virtual {
 		for id, mdev := range m.mdevs {

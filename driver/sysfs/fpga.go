@@ -15,13 +15,13 @@ import (
 
 // FPGA describes what the kernel shows of a PCI function with an FPGA: a management engine
 // per region and a port per function of the user. The layout is that of Intel's own driver,
-// or with DFL that of the kernel.
+// or with DFL the kernel's.
 type FPGA struct {
-	// Dev is N of class/fpga/intel-fpga-dev.N, or of class/fpga_region/regionN. The ports
-	// moved to virtual functions get numbers of their own, above all those described.
+	// Dev is N of class/fpga/intel-fpga-dev.N, or of class/fpga_region/regionN. Ports moved to
+	// virtual functions get their own numbers, above the described ones.
 	Dev int `json:"dev"`
 	// DFL shows the device feature list as the kernel does: class/fpga_region, with one
-	// management engine and its fpga_manager. The ports' numbers are those of the machine.
+	// management engine and its fpga_manager. Ports are numbered across the machine.
 	DFL bool `json:"dfl,omitempty"`
 	// ManagerState is the state of the fpga_manager at the start, one of the kernel's words; empty
 	// means unknown, as the kernel has it until the first programming.
@@ -46,8 +46,8 @@ type FPGARegion struct {
 type FPGAPort struct {
 	// Number is N of intel-fpga-port.N.
 	Number int `json:"number"`
-	// AFUID is the function loaded at the start, 32 hexadecimal digits. Without one
-	// there is no file afu_id until the port is programmed.
+	// AFUID is the function loaded at the start, 32 hexadecimal digits. Without it the file
+	// afu_id does not exist until the port is programmed.
 	AFUID string `json:"afu_id,omitempty"`
 	// VF is the virtual function that the port belongs to while that exists, counted
 	// from 1; 0 leaves it with the physical function.
@@ -64,7 +64,7 @@ const (
 	stateProgrammed = "operating"
 )
 
-// managerStates are those of the kernel's fpga_manager.
+// managerStates are the states of the kernel's fpga_manager.
 var managerStates = []string{
 	stateUnknown, "power off", "power up", "reset", "firmware request", "firmware request error", "write init", "write init error",
 	"write", "write error", "write complete", "write complete error", stateProgrammed,
@@ -101,7 +101,7 @@ func (g *FPGA) check(vfs *VFs) error {
 	case g.DFL && (len(g.regions()) > 1 || g.Dev >= maxDFL):
 		return fmt.Errorf("fpga: dfl: %d regions and dev %d, want one region and a number below %d", len(g.regions()), g.Dev, maxDFL)
 	case g.ManagerState != "" && !slices.Contains(managerStates, g.ManagerState):
-		return fmt.Errorf("fpga: manager_state %q is none of %q", g.ManagerState, managerStates)
+		return fmt.Errorf("fpga: unknown manager_state %q, want one of %q", g.ManagerState, managerStates)
 	}
 	return g.checkPorts(vfs)
 }
@@ -167,7 +167,7 @@ func (m *hardware) addFPGADevice(f *function, dev int, dfl bool) {
 	}
 }
 
-// fpgaClass, fpgaName and fpgaDir are those of the container.
+// fpgaClass, fpgaName and fpgaDir describe the container.
 func (f *function) fpgaClass() string {
 	if f.dfl {
 		return dirFPGARegion
@@ -255,11 +255,10 @@ func (f *function) portDir(p FPGAPort) string {
 	return fmt.Sprintf("%s/intel-fpga-port.%d", f.fpgaDir(), p.Number)
 }
 
-// Program loads a function into a port of an FPGA: it is what Intel's fpgaconf brings
-// about, and what tests of programming look for in afu_id. The address is that of the
-// physical function, or of the virtual function that the port is moved to; the id has 32
-// hexadecimal digits, in either case. A restart of the host loads what was described.
-// Errors wrap driver.ErrPCIAddress, ErrNoPort, or fs.ErrInvalid for the id.
+// Program loads a function into a port of an FPGA, as Intel's fpgaconf does; afu_id shows it. The
+// address is the address of the physical function, or of the virtual function that the port is
+// moved to; the id has 32 hexadecimal digits, in either case. A restart of the host loads what
+// was described. Errors wrap driver.ErrPCIAddress, ErrNoPort, or fs.ErrInvalid for the id.
 func (m *Memory) Program(address string, port int, afuID string) error {
 	at, err := driver.ParsePCIAddress(address)
 	if err != nil {

@@ -114,7 +114,7 @@ func (m *hardware) describe(d PCIDevice) error {
 	return nil
 }
 
-// describeParent adds one parent of mediated devices that is no PCI function.
+// describeParent adds one parent of mediated devices that is not a PCI function.
 func (m *hardware) describeParent(d MdevParent) error {
 	if err := d.check(); err != nil {
 		return err
@@ -152,8 +152,7 @@ func (m *hardware) newFunction(d PCIDevice) (*function, error) {
 	return f, nil
 }
 
-// above returns the directory that the function's own stands in: that of a bridge, or
-// of the root bus.
+// above returns the parent of the function's directory: the directory of a bridge, or of the root bus.
 func (m *hardware) above(a driver.PCIAddress, parent string) (string, error) {
 	if parent == "" {
 		return fmt.Sprintf("devices/pci%04x:%02x", a.Domain, a.Bus), nil

@@ -43,7 +43,7 @@ func (m *hardware) addMdevParent(p *mdevParent) {
 
 func (p *mdevParent) typeDir(typ string) string { return p.dir + "/" + mdevTypes + "/" + typ }
 
-// addVirtualParent adds a parent that is no PCI function. The samples of the kernel
+// addVirtualParent adds a parent that is not a PCI function. The samples of the kernel
 // (mtty, mbochs) make a device of the name of its class below devices/virtual.
 func (m *hardware) addVirtualParent(d MdevParent) {
 	dir := "devices/virtual/" + d.Name + "/" + d.Name
@@ -117,7 +117,7 @@ func (m *hardware) dropMdev(id string) {
 	m.refresh(p)
 }
 
-// available counts the instances of a type that are left on a parent.
+// available counts the free instances of a type on a parent.
 func (m *hardware) available(p *mdevParent, t MdevType) int {
 	left := t.AvailableInstances
 	for _, mdev := range m.mdevs {
@@ -139,9 +139,8 @@ func (m *hardware) refresh(p *mdevParent) {
 	}
 }
 
-// Mdevs returns the mediated devices that a tree shows, ordered by uuid. A machine whose
-// kernel knows no mdev bus has none. What cannot be read is an error, since a device
-// overlooked would be one leaked.
+// Mdevs returns the mediated devices that a tree shows, ordered by uuid. A machine without an
+// mdev bus has none. What cannot be read is an error, since a missed device would be leaked.
 func Mdevs(tree driver.Tree) ([]driver.Mdev, error) {
 	if m, ok := tree.(*Memory); ok && m.isDescribed() {
 		return nil, nil // no description has any

@@ -21,7 +21,7 @@ import (
 // remove of mediated devices, the types of vGPUs, and sriov_numvfs. It is safe for concurrent use.
 //
 // Errors of the writes are those of Linux: EINVAL for a malformed value, EEXIST for an
-// mdev uuid in use, ENOSPC when no instance of the type is left, ERANGE for more VFs
+// mdev uuid in use, ENOSPC when no instance of the type is available, ERANGE for more VFs
 // than there are and EBUSY for a change from one number of VFs to another. A vGPU type is
 // refused with EPERM for a function that has one, ENODEV for an unknown id, EINVAL for a size
 // that the card does not have now, ENOSPC when it is full, and EIO in MIG mode without a GPU
@@ -279,9 +279,9 @@ func sortMdevs(list []driver.Mdev) {
 	slices.SortFunc(list, func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
 }
 
-// Reboot does to the tree what a restart of the host does: mediated devices and vGPUs are gone,
-// the ports of FPGAs have the functions they were described with, and each physical
-// function has the number of VFs it was described with.
+// Reboot does to the tree what a restart of the host does: it removes mediated devices and vGPUs,
+// and restores the described functions of FPGA ports and the described number of VFs of each
+// physical function.
 func (m *Memory) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -344,8 +344,8 @@ func (m *Memory) Remove(path string) {
 	m.change().root.remove(path)
 }
 
-// Deny makes reading the file or directory of a name fail with fs.ErrPermission. The
-// error is that of a name which is not there.
+// Deny makes reading the file or directory of a name fail with fs.ErrPermission. It returns an
+// error if the name does not exist.
 func (m *Memory) Deny(name string) error {
 	return m.changeNode("deny", name, func(n *node) error {
 		n.hidden = true

@@ -133,7 +133,7 @@ func TestMdevWritesHaveTheKernelsEffects(t *testing.T) {
 		mdevs  []driver.Mdev
 	}{
 		{"one is made", [][2]string{{t35 + "/create", id1}}, nil, "1\n", []driver.Mdev{{UUID: id1, Parent: t4, Type: "nvidia-35"}}},
-		{"a line end does not matter, nor does case", [][2]string{{t35 + "/create", strings.ToUpper(id1) + "\n"}}, nil, "1\n", []driver.Mdev{{UUID: id1, Parent: t4, Type: "nvidia-35"}}},
+		{"line end and case do not matter", [][2]string{{t35 + "/create", strings.ToUpper(id1) + "\n"}}, nil, "1\n", []driver.Mdev{{UUID: id1, Parent: t4, Type: "nvidia-35"}}},
 		{"a uuid is used once", [][2]string{{t35 + "/create", id1}, {t35 + "/create", id1}}, fs.ErrExist, "1\n", []driver.Mdev{{UUID: id1, Parent: t4, Type: "nvidia-35"}}},
 		{"no uuid", [][2]string{{t35 + "/create", "../../x"}}, syscall.EINVAL, "2\n", nil},
 		{"no room", [][2]string{{t35 + "/create", id1}, {t35 + "/create", id2}, {t35 + "/create", id3}}, syscall.ENOSPC, "0\n",

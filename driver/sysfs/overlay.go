@@ -16,8 +16,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
-// errReadOnly is the cause when a tree opened for reading is asked for a write that the
-// overlay does not support.
+// errReadOnly is the cause of a refused write to a tree opened for reading, if the overlay does
+// not support it.
 var errReadOnly = fmt.Errorf("%w: the tree is open for reading only", fs.ErrPermission)
 
 // overlay remembers the mediated devices made and removed over a tree that is only read, and
@@ -145,8 +145,8 @@ func (o *overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// added are the devices made that stand in a directory: a link in that of their type and
-// of the bus, a directory in that of their parent.
+// added returns the entries of created devices in a directory: a link in the directories of their
+// type and of the bus, a directory in the directory of their parent.
 func (o *overlay) added(name string) []fs.DirEntry {
 	if len(o.made) == 0 {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
-// overlayDump is what an overlay remembers, as JSON.
+// overlayDump is the state of an overlay, as JSON.
 type overlayDump struct {
 	SchemaVersion int           `json:"schema_version"`
 	Made          []driver.Mdev `json:"made"`
 	Removed       []driver.Mdev `json:"removed"`
-	// VGPUs are the types of virtual functions that were written, by address; 0 is for none.
+	// VGPUs are the types of virtual functions that were written, by address; 0 means none.
 	VGPUs  map[string]int `json:"vgpus,omitzero"`
 	Writes []string       `json:"writes"`
 }

@@ -160,8 +160,8 @@ func (f *function) room(t VGPUType, instance int) error {
 	return nil
 }
 
-// showVGPU writes what a virtual function tells of its vGPU. Without one the kernel refuses
-// to read the places.
+// showVGPU writes the files of a virtual function about its vGPU. Without a vGPU the kernel
+// refuses to read the placements.
 func (m *hardware) showVGPU(vf *function) {
 	id, instance, err := 0, 0, error(syscall.ENXIO)
 	if vf.vgpu != nil {
@@ -188,9 +188,9 @@ func (m *hardware) showCreatable(pf *function) {
 	}
 }
 
-// HoldVGPU makes a virtual function one that a guest has open, or not: clearing its vGPU
-// meanwhile fails with syscall.EBUSY. The error is for a function that is not there, and wraps syscall.ENODEV for
-// one without a type.
+// HoldVGPU sets whether a guest has a virtual function open. While it does, clearing the vGPU
+// fails with syscall.EBUSY. It returns an error for a missing function, and one that wraps
+// syscall.ENODEV for a function without a type.
 func (m *Memory) HoldVGPU(address driver.PCIAddress, held bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,8 +205,8 @@ func (m *Memory) HoldVGPU(address driver.PCIAddress, held bool) error {
 	return nil
 }
 
-// VGPUs returns the type that each virtual function of a tree has, by address. Functions without a
-// vGPU are left out. What cannot be read is an error, since a vGPU overlooked would be one leaked.
+// VGPUs returns the type that each virtual function of a tree has, by address. Functions without
+// a vGPU are omitted. What cannot be read is an error, since a missed vGPU would be leaked.
 func VGPUs(tree driver.Tree) (map[driver.PCIAddress]int, error) {
 	if m, ok := tree.(*Memory); ok {
 		return m.vgpus(), nil

@@ -22,7 +22,7 @@ const (
 	vf3 = "0001:c8:00.4"
 )
 
-// blackwell is a card of which the listings of the vendor framework are, with fewer virtual functions.
+// blackwell is the card of the vendor framework's listings, with fewer virtual functions.
 func blackwell() sysfs.Description {
 	return sysfs.Description{Devices: []sysfs.PCIDevice{{
 		Address: gpu, Vendor: "10de", Product: "2bb5", Class: "0302", Driver: "nvidia", IOMMUGroup: ptr(5),
@@ -78,7 +78,7 @@ func TestAVirtualFunctionShowsTheTypesOfVGPUs(t *testing.T) {
 	}
 }
 
-func TestTypesOfVGPUsAreTakenAndRefusedAsByTheKernel(t *testing.T) {
+func TestTypesOfVGPUsAreAcceptedLikeTheKernelDoes(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		vf, text string
@@ -99,7 +99,7 @@ func TestTypesOfVGPUsAreTakenAndRefusedAsByTheKernel(t *testing.T) {
 		steps []step
 		left  []int // creatable
 	}{
-		{"other sizes are gone", nil, []step{{vf1, "1555", nil}, {vf2, "1553", syscall.EINVAL}, {vf2, "1556", nil}}, []int{}},
+		{"other sizes are not available", nil, []step{{vf1, "1555", nil}, {vf2, "1553", syscall.EINVAL}, {vf2, "1556", nil}}, []int{}},
 		{"a full card", nil, []step{{vf1, "1555", nil}, {vf2, "1555", nil}, {vf3, "1555", syscall.ENOSPC}}, []int{}},
 		{"the list shrinks", nil, []step{{vf1, "1553", nil}}, []int{1553}},
 		{"a type is cleared before another", nil, []step{{vf1, "1553", nil}, {vf1, "1555", syscall.EPERM}, {vf1, "1553", syscall.EPERM}, {vf1, "0", nil}, {vf1, "1555", nil}}, []int{1555, 1556}},
@@ -153,7 +153,7 @@ func TestAVGPUThatAGuestHasIsNotCleared(t *testing.T) {
 	}
 }
 
-func TestVGPUsAreGoneAfterARestart(t *testing.T) {
+func TestARestartRemovesVGPUs(t *testing.T) {
 	t.Parallel()
 	m := generate(t, blackwell())
 	write(t, m, currentType(vf1), "1553")

@@ -11,14 +11,14 @@ import (
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
-// stateDump is what a driver remembers, as JSON.
+// stateDump is the state of a driver, as JSON.
 type stateDump struct {
 	SchemaVersion int           `json:"schema_version"`
 	Mdevs         []driver.Mdev `json:"mdevs"`
 	Images        []dumpImage   `json:"images"`
 }
 
-// dumpImage is what was written last to an FPGA.
+// dumpImage is the last image written to an FPGA.
 type dumpImage struct {
 	// ControlPath is the key of the device's.
 	ControlPath string `json:"control_path"`

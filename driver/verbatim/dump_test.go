@@ -19,7 +19,7 @@ const (
 	mdev2 = "7f9619ff-8b86-4011-b42d-00c04fc964ff"
 )
 
-// fpgas are two FPGAs and a card that is none.
+// fpgas are two FPGAs and another card.
 func fpgas() []driver.Device {
 	devices := []driver.Device{card(), card(), card()}
 	for i := range devices[:2] {

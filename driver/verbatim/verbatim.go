@@ -52,8 +52,8 @@ func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 	return driver.Report{Devices: clone(d.devices)}, nil
 }
 
-// CreateMdev records a mediated device; one that is there already is no error.
-// A name that could not stand in sysfs matches [driver.ErrHandle].
+// CreateMdev records a mediated device; an existing device is not an error. The error for a name
+// that is not valid in sysfs matches [driver.ErrHandle].
 func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
 	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
 	return nil
 }
 
-// RemoveMdev forgets a mediated device; one that is not there is no error.
+// RemoveMdev forgets a mediated device; a missing device is not an error.
 func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
 	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (d *Driver) Mdevs() []driver.Mdev {
 	return slices.SortedFunc(maps.Values(d.mdevs), func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
 }
 
-// Program records the image that was written to an FPGA. The error is for a
-// control path that is none of an FPGA's, or that of ctx; it matches [driver.ErrNotWritten].
+// Program records the image that was written to an FPGA. If the control path is not an FPGA's, or
+// ctx has ended, the error matches [driver.ErrNotWritten].
 func (d *Driver) Program(ctx context.Context, path driver.ControlPath, _ string, image []byte) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("verbatim: program: %w: %w", driver.ErrNotWritten, err)
@@ -104,7 +104,7 @@ func (d *Driver) hasFPGA(key string) bool {
 	})
 }
 
-// Reboot does what a restart of the host does: mediated devices are gone.
+// Reboot does what a restart of the host does: it removes mediated devices.
 func (d *Driver) Reboot() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -28,8 +28,8 @@ func accelerated(profile string) requestspec.Flavor {
 }
 
 // spawnInstance attaches the accelerators of a device profile to an instance and starts
-// its guest on their host. It undoes failures, those of the guest included, and tries
-// the next host where that may help.
+// its guest on their host. It undoes failures, including failures of the guest, and tries the
+// next host where that may help.
 func spawnInstance(ctx context.Context, flow *spawn.Flow, instance, profile string) (*spawn.Result, error) {
 	return flow.Run(ctx, spawn.Request{Instance: instance, Flavor: accelerated(profile)})
 }
@@ -48,7 +48,7 @@ func operate(ctx context.Context, flow *spawn.Flow, name, instance, profile stri
 	if name == "spawn" {
 		result, err := spawnInstance(ctx, flow, instance, profile)
 		if err != nil {
-			return err // nothing is left behind, or err lists it
+			return err // err lists what could not be cleaned up
 		}
 		for _, left := range result.Leftovers { // of a host that was tried before: Reconcile frees it
 			fmt.Fprintln(os.Stderr, "agent: not cleaned up:", left)

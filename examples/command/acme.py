@@ -49,7 +49,7 @@ def create_mdev(asked):
     made = slices()
     if asked["uuid"] not in made:
         if len(made) == SLICES:
-            sys.exit("no slice is left")
+            sys.exit("no free slice")
         store(made + [asked["uuid"]])
 
 

@@ -1,3 +1,4 @@
-// Package libvirt is a hypervisor for agents whose hosts run libvirt. It runs virsh, so that it needs neither cgo nor a
-// client of libvirt's protocol; an agent that has such a client calls the same functions of it.
+// Package libvirt is a hypervisor for agents whose hosts run libvirt. It runs virsh and needs
+// neither cgo nor a client of libvirt's protocol. An agent with such a client calls the
+// corresponding functions.
 package libvirt

@@ -99,7 +99,7 @@ func (d *Driver) divide(scan *driver.PCIScan, u *driver.Unit) bool {
 		return true
 	}
 	if len(capacity.Handles) == 0 {
-		scan.LeaveOut(u, "no slice is left")
+		scan.LeaveOut(u, "no free slice")
 		return true
 	}
 	class, traits, err := d.config.Names(subject("NPU_SLICE"))

@@ -282,7 +282,7 @@ func (w *world) programLater(t *testing.T, result *spawn.Result) {
 
 // Each file has the groups of the converted flavor and no mistakes that
 // the linter reports as errors.
-func TestTheProfilesAreThoseOfTheFlavors(t *testing.T) {
+func TestTheProfilesMatchTheFlavors(t *testing.T) {
 	t.Parallel()
 	for _, u := range useCases() {
 		t.Run(u.name, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestTheProfilesAreThoseOfTheFlavors(t *testing.T) {
 }
 
 // Rocky specification: a candidate whose region has the function already ranks first.
-func TestTheRegionThatHasTheFunctionIsTakenAgain(t *testing.T) {
+func TestTheRegionWithTheFunctionIsReused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, spawn.Config{
 		Weighers:     []spawn.Weigher{spawn.WeigherFunction, spawn.WeigherFragments},
@@ -321,7 +321,7 @@ func TestTheRegionThatHasTheFunctionIsTakenAgain(t *testing.T) {
 		return result
 	}
 	last := func(list []spawn.Candidate) []spawn.Candidate { slices.Reverse(list); return list }
-	first := run(1, last) // not the one that Placement lists first
+	first := run(1, last) // not Placement's first candidate
 	if err := w.flow.Release(t.Context(), instance(1)); err != nil {
 		t.Fatal(err)
 	}

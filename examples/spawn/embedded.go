@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// What follows only a simulated cloud can tell.
+// The following is possible only with a simulated cloud.
 
 // requests returns the requests that the cloud's services answered, with the events that its
 // Nova forwarded to this program: those have no service.

@@ -117,7 +117,7 @@ func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Re
 }
 
 // errLeak is an error of the embedded cloud.
-var errLeak = errors.New("left behind")
+var errLeak = errors.New("leaked")
 
 const statusBadInput = 2 // also for clouds and files that cannot be used
 

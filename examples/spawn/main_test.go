@@ -219,7 +219,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"domain is no domain", []string{"--domain", file(t, "d.xml", "<network/>")}, 2, "domain"},
 		{"sysfs missing", []string{"--sysfs", filepath.Join(empty, "nope")}, 2, "nope"},
 		{"sysfs is a file", []string{"--sysfs", file(t, "f", "x")}, 2, "sysfs"},
-		{"sysfs is none", []string{"--sysfs", empty}, 2, "sysfs"},
+		{"not a sysfs", []string{"--sysfs", empty}, 2, "sysfs"},
 		{"sysfs without hardware", []string{"--sysfs", bare}, 3, "no allocation candidates"},
 		{"host without sysfs", []string{"--host", "h"}, 2, "--sysfs"},
 		{"driver-config is no configuration", []string{"--sysfs", bare, "--driver-config", file(t, "c.json", `{"qats": {}}`)}, 2, "qats"},

@@ -54,7 +54,7 @@ func (o *output) begin(title string, request spawn.Request) {
 	fmt.Fprintf(o.text, "Instance %s, flavor %s, device profile %s\n%s\n\n", request.Instance, request.Flavor.Name, name, title)
 }
 
-// finish prints the result or the error, and returns the error or that of the output.
+// finish prints the result or the error, and returns the error, or the error of writing the output.
 func (o *output) finish(result *spawn.Result, err error) error {
 	if trace := traceOf(result, err); len(trace) > 0 {
 		o.timeline(trace)
@@ -249,7 +249,7 @@ func (o *output) failure(err error) {
 		fmt.Fprintln(o.stderr, "undone:", thing)
 	}
 	for _, thing := range failure.Leftovers {
-		fmt.Fprintln(o.stderr, "left behind:", thing)
+		fmt.Fprintln(o.stderr, "not cleaned up:", thing)
 	}
 	if len(failure.Undone)+len(failure.Leftovers) == 0 {
 		fmt.Fprintln(o.stderr, "nothing to undo")

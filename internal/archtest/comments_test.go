@@ -73,7 +73,7 @@ func receiverName(expr ast.Expr) *ast.Ident {
 	return nil
 }
 
-// hasText reports whether a comment says something beside directives.
+// hasText reports whether a comment says something in addition to directives.
 func hasText(group *ast.CommentGroup) bool { return group != nil && group.Text() != "" }
 
 // checkLength finds functions over the limit. A function of one statement is a

@@ -152,7 +152,7 @@ type T interface {
 
 		{"context in a struct", `type t struct{ ctx context.Context }`, []string{"a/a.go:2: a.t stores a context"}},
 		{"mutex among tables", `type t struct{ mu *sync.RWMutex }`, []string{"a/a.go:2: a.t declares a mutex"}},
-		{"map that stands for a row", `type t struct{ row map[string]any }`, []string{"a/a.go:2: a.t holds a map of any"}},
+		{"map in place of a row", `type t struct{ row map[string]any }`, []string{"a/a.go:2: a.t holds a map of any"}},
 		{"map of something", `type t struct{ row map[string]int }`, nil},
 		{"receivers of two names", `type t int
 func (a t) f() {}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkUnlocks finds functions that unlock what they have not locked: a lock that the
-// caller holds, who then sees rows that others have changed.
+// checkUnlocks finds functions that unlock what they have not locked: a lock that the caller
+// holds. The caller would then see rows that others have changed.
 func (p *pkg) checkUnlocks() []Finding {
 	var findings []Finding
 	for _, file := range p.files {

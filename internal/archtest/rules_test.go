@@ -12,8 +12,8 @@ type Rules struct {
 	MaxLines int
 	// BadNames are package names that say nothing about their content.
 	BadNames []string
-	// Rows are the packages, as patterns, whose state is tables: they declare no
-	// mutex and no map that stands for a row.
+	// Rows are the packages, as patterns, whose state is tables: they declare no mutex and no map
+	// in place of a row.
 	Rows []string
 	// Halves are patterns of the packages of each half of the module.
 	Halves [][]string
@@ -24,8 +24,7 @@ type Rules struct {
 }
 
 // Package is one line of the import table. Patterns are paths below the
-// module's root; a last segment "*" stands for one segment, "..." for any
-// number.
+// module's root; a last segment "*" matches one segment, "..." any number.
 type Package struct {
 	// Pattern names the package or packages of this line; the first line that
 	// matches a package counts.
@@ -56,7 +55,7 @@ func (r Rules) local(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, r.Module+"/")
 }
 
-// matches reports whether a pattern stands for a package path.
+// matches reports whether a pattern matches a package path.
 func matches(pattern, path string) bool {
 	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return path == base || strings.HasPrefix(path, base+"/")

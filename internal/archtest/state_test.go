@@ -61,8 +61,7 @@ func isEmbedded(decl *ast.GenDecl, spec *ast.ValueSpec) bool {
 	return false
 }
 
-// isError reports whether a variable is declared to be an error: a sentinel,
-// whatever type is behind it.
+// isError reports whether a variable is declared to be an error: a sentinel, of any type.
 func isError(declared ast.Expr) bool {
 	name, ok := declared.(*ast.Ident)
 	return ok && name.Name == "error"
@@ -96,7 +95,7 @@ func isTable(literal *ast.CompositeLit) bool {
 }
 
 // isConstantCall reports whether a call makes an error, a compiled expression or a
-// parsed template from what is written beside it. A function named must... or
+// parsed template from its literal arguments. A function named must... or
 // Must... says by its name that it works on constants only.
 func isConstantCall(fun ast.Expr) bool {
 	switch fun := fun.(type) {

@@ -6,7 +6,7 @@ import (
 )
 
 // checkFields finds struct fields that the design does not allow: a context; and in the
-// packages of rules.Rows a mutex, or a map[string]any that stands for a row.
+// packages of rules.Rows a mutex, or a map[string]any in place of a row.
 func (p *pkg) checkFields(rules Rules) []Finding {
 	rows := slices.ContainsFunc(rules.Rows, func(pattern string) bool { return matches(pattern, p.dir) })
 	var findings []Finding

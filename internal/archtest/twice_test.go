@@ -75,8 +75,7 @@ func (p *pkg) exportedTypes() []*ast.TypeSpec {
 	return specs
 }
 
-// formOf returns the names and types of a type's fields or methods; empty for a type that
-// has none.
+// formOf returns the names and types of a type's fields or methods; empty for a type without any.
 func formOf(spec *ast.TypeSpec) string {
 	var list *ast.FieldList
 	switch t := spec.Type.(type) {

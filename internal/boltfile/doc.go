@@ -1,7 +1,8 @@
-// Package boltfile reads files of bbolt without trusting them. bbolt takes all that is in a file for right: a wrong number makes it
-// panic, read outside of the file or follow a page to itself for ever. A file is therefore read here first, and given to bbolt once
-// all pages that it can reach are in order. Pages that it does not reach do not matter; a write that the end of the machine
-// interrupted has changed only those.
+// Package boltfile reads files of bbolt without trusting them. bbolt assumes that a file is
+// correct: a wrong number makes it panic, read outside of the file or follow a cycle of pages
+// forever. A file is therefore checked here first, and passed to bbolt only if all reachable
+// pages are valid. Unreachable pages do not matter: a write that was interrupted by a power
+// failure has changed only those.
 //
 //	newest, err := boltfile.ReadMetas(file)
 //	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Meta is what a meta page has behind its header. Root, Free and End are numbers of pages.
+// Meta is the content of a meta page after its header. Root, Free and End are numbers of pages.
 type Meta struct {
 	Magic, Version, PageSize, Flags        uint32
 	Root, Sequence, Free, End, Transaction uint64

@@ -85,7 +85,7 @@ func (p *Pages) FreeList(number uint64) (length int, err error) {
 	return pageCount(page), nil
 }
 
-// tree is Tree for keys that are at least low and less than high; nil is no bound.
+// tree is Tree for keys that are at least low and less than high; nil means no bound.
 func (p *Pages) tree(number uint64, low, high []byte, do func(Element) error) error {
 	elements, below, err := p.elements(number, low, high)
 	if err != nil {

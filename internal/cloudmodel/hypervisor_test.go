@@ -27,7 +27,7 @@ type guest struct {
 	started string // the domain that it runs with; empty: it is off
 }
 
-// hypervisor has the guests of all hosts, and tells the cloud of them.
+// hypervisor has the guests of all hosts, and registers them with the cloud.
 type hypervisor struct {
 	mu     sync.Mutex
 	cloud  *simcloud.Cloud
@@ -80,7 +80,8 @@ func (h *hypervisor) call(ctx context.Context, process *line, name string, i spa
 	return process.alive()
 }
 
-// tell shows the cloud the guest of an instance: of two, the one whose host answers.
+// tell registers the guest of an instance with the cloud. If there are two, it registers the
+// guest whose host answers.
 func (h *hypervisor) tell(instance string) error {
 	var at *place
 	for p := range h.guests {

@@ -304,7 +304,7 @@ func (w *world) upHosts(candidates []spawn.Candidate) []spawn.Candidate {
 	return slices.DeleteFunc(candidates, func(c spawn.Candidate) bool { return down[c.Root] })
 }
 
-// moved records where an instance is after a move. With a result it has moved, whatever the error names.
+// moved records where an instance is after a move. With a result it has moved, even if there is an error.
 func (a *agent) moved(i *instance, result *spawn.Result, err error) error {
 	a.remember(result, nil)
 	if result == nil {

@@ -433,7 +433,7 @@ func (w *world) disagree(v view) (problems []string) {
 		switch what.kind {
 		case simcloud.LeakGuest:
 			if w.isNamed(v, thing{simcloud.LeakARQ, l.ARQ}) {
-				continue // it stays beside until the agent of its host answers
+				continue // both exist until the agent of its host answers
 			}
 			if i := w.instances[what.id]; i != nil && i.isWhole() && i.rescued == nil && !w.guests.isDown(guests[what.id]) {
 				problems = append(problems, "GET /_sim/leaks lists: "+text)

@@ -56,7 +56,7 @@ func bitstream(id, function, name string) simcloud.Image {
 
 const arria10 = "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10"
 
-// profiles are the model's beside the default ones.
+// profiles are the model's profiles in addition to the default ones.
 var profiles = []simcloud.DeviceProfile{
 	{Name: "two", Groups: []map[string]string{{"resources:PGPU": "2"}}},
 	{Name: "pair", Groups: []map[string]string{{"resources:PGPU": "1"}, {"resources:VGPU": "1", "trait:CUSTOM_GPU_NVIDIA": "required"}}},
@@ -67,7 +67,7 @@ var profiles = []simcloud.DeviceProfile{
 	{Name: "changes", Groups: []map[string]string{{"resources:PGPU": "1"}}},
 }
 
-// changes are what becomes of the profile "changes", in turn.
+// changes are the successive contents of the profile "changes".
 var changes = [][]map[string]string{
 	{{"resources:VGPU": "2", "trait:CUSTOM_GPU_NVIDIA": "required"}},
 	{{"resources:PGPU": "1"}, {"resources:PGPU": "1"}},

@@ -16,7 +16,7 @@ import (
 // Key returns the key of a text. Texts with one key are equal.
 type Key func(text string) string
 
-// Of returns the comparison of a collation; the empty one is binary.
+// Of returns the comparison of a collation; the empty collation is binary.
 func Of(c sim.Collation) Key {
 	if c == sim.CollationMySQL {
 		return Fold

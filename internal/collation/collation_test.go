@@ -65,7 +65,7 @@ func TestFoldComparesAsMariaDB(t *testing.T) {
 	}
 }
 
-func TestATextEqualsItsKeyAndItselfInCapitals(t *testing.T) {
+func TestATextEqualsItsKeyAndItsUpperCaseForm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("aZ9-_ éÉßøıİςΣ"))).Draw(t, "text")

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Any stands for every value of a field.
+// Any matches every value of a field.
 const Any = "*"
 
 // OfNova iterates over the values of a nova.conf, with the names of their options: device_spec and its former names.

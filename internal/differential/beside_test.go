@@ -193,7 +193,7 @@ func (s measured) cycle(t *testing.T, n int) int {
 	return 0
 }
 
-// mustSend sends a request; the status 0 stands for any.
+// mustSend sends a request; the status 0 means any.
 func (s measured) mustSend(t *testing.T, status int, req request) answer {
 	t.Helper()
 	got := s.send(t, req)

@@ -77,7 +77,7 @@ func (p compiledPattern) matches(d Difference) bool {
 		p.request.MatchString(d.Request) && p.real.MatchString(d.Real) && p.ours.MatchString(d.Ours)
 }
 
-// NewJudge returns a judge with all counts zero. The error names a pattern that is no regular expression.
+// NewJudge returns a judge with all counts zero. The error names a pattern that is not a regular expression.
 func NewJudge(table Table) (*Judge, error) {
 	j := &Judge{table: table, counts: make(map[string]int)}
 	for _, class := range table.Classes {
@@ -141,7 +141,7 @@ func (j *Judge) classOf(d Difference) (string, bool) {
 	return "", false
 }
 
-// Report is what was counted.
+// Report returns the counts.
 func (j *Judge) Report() Report {
 	return Report{Table: j.table.Name, Requests: j.requests, Unlisted: len(j.unlisted), Counts: j.counts}
 }

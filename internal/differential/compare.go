@@ -235,7 +235,7 @@ func sorted(value any) any {
 	return value
 }
 
-// nameOf is what identifies an item of a list, so that equal things are compared with each other.
+// nameOf identifies an item of a list, so that corresponding items are compared.
 func nameOf(item any) string {
 	fields, _ := item.(map[string]any)
 	name := ""

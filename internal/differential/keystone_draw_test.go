@@ -100,7 +100,7 @@ func (w *keystoneWorld) scope() any {
 	return nil
 }
 
-// identity draws how a login proves who it is.
+// identity draws the identity part of a login.
 func (w *keystoneWorld) identity() object {
 	password := object{"methods": []any{"password"}, "password": object{"user": w.user()}}
 	switch n := w.IntN(20); {

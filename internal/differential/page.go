@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Report is what a run counted.
+// Report holds the counts of a run.
 type Report struct {
 	// Table is the name of the table.
 	Table string `json:"table"`

@@ -3,7 +3,7 @@ package differential
 // Marks of requests to Placement: documented defects that the request asks about. The tests with the build tag oracle do not
 // ask about them.
 const (
-	MarkSharedClass = "amounts of a class that the group without suffix and a suffixed one share, unless group_policy is none"
+	MarkSharedClass = "amounts of a class that the group without suffix and a suffixed one share, without group_policy=none"
 	MarkLostAnchors = "a group without suffix beside others that sharing providers alone could serve (the real one loses anchors)"
 	MarkMalformed   = "inventories under a malformed class name that are no record, or have a total that is no number (the real one fails)"
 )
@@ -12,9 +12,9 @@ const (
 const (
 	// PartTextOrder is a text with the same names in another order.
 	PartTextOrder = "order of names in the text"
-	// PartMoreCandidates is candidates beside all those that the real service has.
+	// PartMoreCandidates is candidates in addition to all candidates of the real service.
 	PartMoreCandidates = "candidates beyond the real ones"
-	// PartAmounts is candidates beside all those that the real service has, some with other amounts.
+	// PartAmounts is candidates in addition to all candidates of the real service, some with other amounts.
 	PartAmounts = "amounts of candidates"
 )
 

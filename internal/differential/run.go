@@ -25,14 +25,14 @@ func Flags() *Run {
 	flag.StringVar(&r.Chroot, "differential.chroot", "", "root directory of a Debian with the real services")
 	flag.Uint64Var(&r.Seed, "differential.seed", 1, "seed of the requests; 0: no request decides")
 	flag.IntVar(&r.World, "differential.world", 0, "number of the first world")
-	flag.IntVar(&r.Requests, "differential.n", 0, "random requests to compare, those that build worlds not counted; 0: as many as in .ci/run")
+	flag.IntVar(&r.Requests, "differential.n", 0, "random requests to compare, without the requests that build worlds; 0: as many as in .ci/run")
 	flag.Uint64Var(&r.Fresh, "differential.fresh", 0, "seed of further requests, whose differences are reported only; 0: none")
 	flag.IntVar(&r.Most, "differential.most", 20, "differences without a class to show")
 	flag.StringVar(&r.Reports, "differential.reports", "", "directory for the counts, a JSON file for each table")
 	return r
 }
 
-// TB is what a test has for the outcome.
+// TB is the part of testing.TB that an outcome needs.
 type TB interface {
 	Helper()
 	Logf(format string, args ...any)

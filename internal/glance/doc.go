@@ -2,8 +2,8 @@
 // images with their properties, searched by property, and their data.
 //
 // It deliberately has one store, no import workflows, no sharing with members, no tasks
-// and no signatures: Cyborg reads images and operators put them there, nothing else
-// happens. Images of another project that are not public are not found, as in Glance.
+// and no signatures: Cyborg only reads images that operators have uploaded. Images of another
+// project that are not public are not found, as in Glance.
 //
 // Server.State has the images and their data.
 //

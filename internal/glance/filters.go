@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// filters are what an image has to pass to be listed.
+// filters are the conditions of a list. An image must match all.
 type filters []func(imageRow, map[string]any) bool
 
 // all reports whether an image passes all filters.

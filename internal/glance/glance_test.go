@@ -63,7 +63,7 @@ func (c client) want(status int, token, method, path, body string) string {
 	return text
 }
 
-func TestImageLivesItsLife(t *testing.T) {
+func TestLifeCycleOfAnImage(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	const one = "/image/v2/images/" + imageA
@@ -121,7 +121,7 @@ func TestDataHaveTheirChecksum(t *testing.T) {
 	}
 }
 
-// names are those of the images that demo finds.
+// names lists the images that demo finds.
 func (c client) names(query string) []string {
 	c.t.Helper()
 	return c.namesFor("demo", query)

@@ -17,8 +17,8 @@ import (
 // ErrImage is matched by the errors about an image that cannot be stored.
 var ErrImage = errors.New("glance: bad image")
 
-// ErrExists is matched by the error about an id that is taken.
-var ErrExists = errors.New("glance: the id is taken")
+// ErrExists is matched by the error about an id that exists.
+var ErrExists = errors.New("glance: the id exists")
 
 // Image is one image. An image without data is queued, one with data is active.
 type Image struct {
@@ -37,9 +37,9 @@ type Image struct {
 	Hidden    bool `json:"os_hidden,omitempty"`
 	MinDisk   int  `json:"min_disk,omitempty"` // GiB
 	MinRAM    int  `json:"min_ram,omitempty"`  // MiB
-	// Properties are what users add to an image, such as accel:function_id.
+	// Properties are set by users, such as accel:function_id.
 	Properties map[string]string `json:"properties,omitempty"`
-	// Data is nil for an image that has none yet, and in rows.
+	// Data is nil for an image without data, and in rows.
 	Data      []byte    `json:"-"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -70,7 +70,7 @@ func (i Image) check() error {
 	case len(i.Name) > maxText:
 		return fmt.Errorf("%w %s: the name has more than %d characters", ErrImage, i.ID, maxText)
 	case !slices.Contains(visibilities(), i.Visibility):
-		return fmt.Errorf("%w %s: visibility %q is none of %s", ErrImage, i.ID, i.Visibility, strings.Join(visibilities(), ", "))
+		return fmt.Errorf("%w %s: visibility %q is not one of %s", ErrImage, i.ID, i.Visibility, strings.Join(visibilities(), ", "))
 	}
 	for _, format := range []struct {
 		value string

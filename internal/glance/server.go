@@ -18,9 +18,9 @@ type Config struct {
 	Seed uint64
 	// Clock is the machine's if nil.
 	Clock sim.Clock
-	// Faults are the rules that act on requests; nil has none.
+	// Faults are the rules that act on requests; nil means no rules.
 	Faults *fault.Set
-	// Verifier checks tokens; if nil, callers say who they are (simhttp.Call.Authenticate).
+	// Verifier checks tokens; if nil, callers identify themselves (simhttp.Call.Authenticate).
 	Verifier sim.TokenVerifier
 }
 
@@ -47,9 +47,9 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// routes says what each operation reads. In a list every key is a field or a property to
-// search by, but for those that Glance sorts by, which mean nothing here; of an image
-// every member is a field or a property.
+// routes says what each operation reads. In a list every key is a field or a property to search
+// by, except Glance's sort keys, which are ignored here. In an image every member is a field or a
+// property.
 func (s *Server) routes() []simhttp.Route {
 	const (
 		get   = http.MethodGet
@@ -103,11 +103,10 @@ func writeError(c *simhttp.Call, err error) {
 	c.W.Header().Set("Content-Type", "text/html; charset=UTF-8")
 	c.W.WriteHeader(e.Status)
 	_, _ = fmt.Fprintf(c.W, "<html>\n <head>\n  <title>%s</title>\n </head>\n <body>\n  <h1>%s</h1>\n  %s<br /><br />\n\n\n\n </body>\n</html>",
-		title, title, html.EscapeString(text)) // the caller may be gone
+		title, title, html.EscapeString(text)) // the caller may have disconnected
 }
 
-// listVersions answers the list of APIs, of which there is one. Glance says 300 where no
-// version was chosen.
+// listVersions answers the list of APIs, which has one entry. Glance answers 300 if no version was chosen.
 func listVersions(status int) simhttp.Handler {
 	return func(c *simhttp.Call) error {
 		return c.JSON(status, map[string]any{"versions": []any{map[string]any{

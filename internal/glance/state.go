@@ -22,15 +22,14 @@ const (
 	statusActive = "active"
 )
 
-// imageRow is an image. Its data are a row of their own, which images with the same data
-// share.
+// imageRow is an image. Its data are in a separate row, which images with the same data share.
 type imageRow struct {
 	Number int64 `json:"number"`
 	Image
 	Status string `json:"status"`
 	Size   int    `json:"size,omitempty"`
-	// SHA256, SHA512 and MD5 are those of the data, in hexadecimal digits; empty without data. An image of an earlier state
-	// has no SHA512.
+	// SHA256, SHA512 and MD5 are the hashes of the data, in hexadecimal digits; empty without
+	// data. An image of an earlier state has no SHA512.
 	SHA256 string `json:"sha256,omitempty"`
 	SHA512 string `json:"sha512,omitempty"`
 	MD5    string `json:"md5,omitempty"`
@@ -84,7 +83,7 @@ func newState() state {
 		Name: "data", Key: func(r dataRow) string { return r.SHA256 },
 		Check: func(r dataRow) error {
 			if hashOf(r.Data) != r.SHA256 {
-				return errors.New("the SHA-256 is not that of the data")
+				return errors.New("the SHA-256 does not match the data")
 			}
 			return nil
 		},
@@ -125,7 +124,7 @@ func (s *Server) State() sim.Recorded {
 }
 
 // AddImage stores an image. The error matches [ErrImage] for one that cannot be stored
-// and [ErrExists] for an id that is taken.
+// and [ErrExists] for an id that exists.
 func (s *Server) AddImage(i Image) (Image, error) {
 	row, err := s.add(nil, i.clone())
 	if err != nil {

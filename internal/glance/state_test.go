@@ -99,7 +99,7 @@ func call(rt *rapid.T, s *glance.Server) (token, method, path, body string) {
 	return token, "GET", rapid.SampledFrom([]string{"/v2/images", "/v2/images?limit=1&accel:function_id=f", path}).Draw(rt, "path"), ""
 }
 
-func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
+func TestALoadedServiceBehavesLikeTheOriginal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s, clock := newTicking(time.Date(2026, 3, 4, 5, 6, 7, 8, time.FixedZone("", 3600)))

@@ -1,3 +1,3 @@
-// Package httpbounds limits what an HTTP client grants to a server: the length and the kind of an
-// answer, where a redirect may lead, and what a status proves.
+// Package httpbounds limits what an HTTP client accepts from a server: the length and the type of
+// an answer, the target of a redirect, and the conclusions from a status.
 package httpbounds

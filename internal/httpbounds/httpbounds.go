@@ -88,7 +88,7 @@ func (b *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// believedLength is the longest length of a body that is believed before it is read, in bytes.
+// believedLength is the largest announced length of a body that is trusted, in bytes.
 const believedLength = 4 << 20
 
 // ReadAll is io.ReadAll with room for the length that is expected; negative: unknown.

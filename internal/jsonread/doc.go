@@ -1,3 +1,3 @@
-// Package jsonread reads of a JSON document what it is asked for, in one pass and without the maps
-// that encoding/json makes of all of it. It writes nothing.
+// Package jsonread reads selected parts of a JSON document in one pass, without the maps that
+// encoding/json would make of the whole document.
 package jsonread

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Reader walks one JSON document once, and reads what it is asked for. What is skipped is
-// checked, so that a document that encoding/json refuses is refused here. What it returns
-// are parts of the document, without a copy. After an error it returns zero values, until End.
+// Reader walks one JSON document once, and reads selected parts. It also checks skipped parts: a
+// document that encoding/json refuses is refused here. It returns parts of the document, without
+// a copy. After an error it returns zero values, until End.
 type Reader struct {
 	text  []byte
 	at    int
@@ -39,7 +39,7 @@ func (r *Reader) Begin() int {
 	return r.at
 }
 
-// next returns the next character that is no space, and 0 at the end and after an error.
+// next returns the next non-space character, and 0 at the end and after an error.
 func (r *Reader) next() byte {
 	if r.err != nil {
 		return 0
@@ -124,14 +124,14 @@ func (r *Reader) Object(value func(key []byte)) {
 	})
 }
 
-// Array reads an array, whose elements the function reads. A null has none.
+// Array reads an array, whose elements the function reads. A null has no elements.
 func (r *Reader) Array(element func()) {
 	if !r.Null() {
 		r.members('[', ']', element)
 	}
 }
 
-// members reads what stands between two brackets, separated by commas.
+// members reads the items between two brackets, separated by commas.
 func (r *Reader) members(opening, closing byte, member func()) {
 	r.expect(opening)
 	if r.depth++; r.depth > maxDepth {

@@ -16,7 +16,7 @@ const (
 	accessRulePath  = accessRulesPath + "/{rule}"
 )
 
-// accessRule is what application credentials of a user may be restricted to. It stays when they are deleted.
+// accessRule is a rule to restrict application credentials of a user. It is kept when they are deleted.
 type accessRule struct {
 	Number int64  `json:"number"`
 	User   string `json:"user"` // by name
@@ -82,7 +82,8 @@ func (s *Server) rulesOf(c credential) (rules []accessRuleBody) {
 	return rules
 }
 
-// ruleOwner finds the user of the path, who must be the caller, or anyone for one with a role on the system.
+// ruleOwner finds the user of the path, who must be the caller, or any user if the caller has a
+// role on the system.
 func (s *Server) ruleOwner(c *simhttp.Call, who session, policy, systemRole string) (*user, error) {
 	if found, ok := s.directory.findUser(ref{ID: c.PathValue("id")}); ok && (who.user == found || who.System && slices.Contains(who.roles, systemRole)) {
 		return found, nil
@@ -113,7 +114,7 @@ func (s *Server) listRules(c *simhttp.Call, who session) error {
 	return listOf(c, "access_rules", accessRuleFilters.apply(c, collation.Exact, list))
 }
 
-// ruleOf finds the access rule of the path among those of its user.
+// ruleOf finds the access rule of the path among the user's rules.
 func (s *Server) ruleOf(tx *tables.Tx, c *simhttp.Call, owner *user) (accessRule, error) {
 	id := c.PathValue("rule")
 	found, ok := s.state.ruleByID.Get(tx, id)

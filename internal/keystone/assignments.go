@@ -18,7 +18,7 @@ type assignment struct {
 	prior   string // the role that implies it; empty for one that was granted
 }
 
-// assignments lists all roles that users have, with those that others imply if effective.
+// assignments lists all roles of users, with implied roles if effective.
 func (s *Server) assignments(effective bool) (list []assignment) {
 	add := func(u *user, p *project, granted, all []string) {
 		for _, role := range granted {
@@ -46,7 +46,7 @@ var roleAssignmentKeys = []string{
 	"user.id", "group.id", "role.id", "scope.project.id", "scope.domain.id", "scope.system", "scope.OS-INHERIT:inherited_to", "effective", "include_names",
 }
 
-// exclusive are the keys of which a query may have one of each pair, with Keystone's words for them.
+// exclusive are the pairs of keys that exclude each other in a query, with Keystone's words for them.
 var exclusive = []struct{ one, other, words string }{
 	{"scope.domain.id", "scope.project.id", "Specify a domain or project, not both"},
 	{"scope.domain.id", "scope.system", "Specify system or domain, not both"},
@@ -55,7 +55,7 @@ var exclusive = []struct{ one, other, words string }{
 	{"effective", "group.id", "Combining effective and group filter will always result in an empty list."},
 }
 
-// asked reports whether an assignment is one that a query asks for. There are none of groups, on
+// asked reports whether an assignment matches a query. There are no assignments of groups, on
 // domains, or inherited.
 func (s *Server) asked(a assignment, query url.Values) bool {
 	onProject := ""
@@ -94,7 +94,7 @@ func (s *Server) listAssignments(c *simhttp.Call, who session) error {
 	return listOf(c, "role_assignments", list)
 }
 
-// assignmentBody is a role assignment on the wire. Its link is that of the grant.
+// assignmentBody is a role assignment on the wire. Its link is the link of the grant.
 func (s *Server) assignmentBody(c *simhttp.Call, a assignment, names bool) map[string]any {
 	entity := func(id, name string, inDomain bool) map[string]any {
 		e := map[string]any{"id": id}
@@ -119,7 +119,7 @@ func (s *Server) assignmentBody(c *simhttp.Call, a assignment, names bool) map[s
 	links := map[string]string{}
 	if a.prior != "" {
 		granted = a.prior
-		// The ids stand in Keystone's order.
+		// The ids are in Keystone's order.
 		links["prior_role"] = root + strings.Join([]string{"prior_role", s.directory.roleIDs[a.role], "implies", s.directory.roleIDs[a.prior]}, "/")
 	}
 	links["assignment"] = root + strings.Join([]string{on, "users", a.user.id, "roles", s.directory.roleIDs[granted]}, "/")

@@ -240,7 +240,7 @@ func (r *authRequest) checkMethods() error {
 
 func (r *authRequest) uses(method string) bool { return slices.Contains(r.methods, method) }
 
-// identify proves who the caller is. As in Keystone, every method named must succeed
+// identify authenticates the caller. As in Keystone, every method named must succeed
 // and all must prove the same user.
 func (s *Server) identify(req *authRequest) (*session, error) {
 	var proof *session

@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// changesWorld is an identity service with an administrator who does all sorts of things.
+// changesWorld is an identity service with an administrator who sends random requests.
 type changesWorld struct {
 	t      *testing.T
 	server *keystone.Server

@@ -227,7 +227,7 @@ func (s *Server) newCredential(who session, sent newCredential) (made credential
 	return made, err
 }
 
-// chosenRoles finds the roles of a creation among the caller's own, and adds those that they imply.
+// chosenRoles finds the roles of a creation among the caller's own, and adds the roles that they imply.
 func (s *Server) chosenRoles(refs []named, own []string) ([]string, error) {
 	known := slices.Collect(maps.Keys(s.directory.roleIDs))
 	for _, ref := range refs {
@@ -294,8 +294,8 @@ func (s *Server) credentialsOf(owner *user) (rows []credential) {
 	return rows
 }
 
-// credentialOf finds the credential of the path, and whose it is for the policy: of its owner, whatever user the path names,
-// and of that user if it does not exist.
+// credentialOf finds the credential of the path, and its owner for the policy, even if the path
+// names another user. If it does not exist, the owner is the user of the path.
 func (s *Server) credentialOf(tx *tables.Tx, c *simhttp.Call) (found credential, owner string, ok bool) {
 	found, ok = s.state.credentialByID.Get(tx, c.PathValue("credential"))
 	if !ok {

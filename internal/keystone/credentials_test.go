@@ -343,7 +343,7 @@ func TestAccessRulesRestrictTokens(t *testing.T) {
 		service := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", login(t, server, "nova", "service"))
 		own := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", restricted)
 		if own.StatusCode != tt.listed {
-			t.Errorf("%s: %d with the token itself as that of a service", rule, own.StatusCode)
+			t.Errorf("%s: %d with the token itself as the service token", rule, own.StatusCode)
 		}
 		forged := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", "forged")
 		if service.StatusCode != 200 || forged.StatusCode != 401 {
@@ -380,7 +380,7 @@ func TestCreationsOfApplicationCredentials(t *testing.T) {
 		{"by a token of the system", system, adminsPath, `{"application_credential":{"name":"a"}}`, 403, refused},
 		{"no body", boss, path, ``, 400, `"message":"'application_credential' is a required property"`},
 		{"null", boss, path, `{"application_credential":null}`, 400, "Invalid input for field/attribute application_credential. Value: None. None is not of type 'object'"},
-		{"beside it", boss, path, `{"application_credential":{"name":"a"},"b":1}`, 400, `"message":"Additional properties are not allowed ('b' was unexpected)"`},
+		{"next to it", boss, path, `{"application_credential":{"name":"a"},"b":1}`, 400, `"message":"Additional properties are not allowed ('b' was unexpected)"`},
 		{"without a name", boss, path, `{"application_credential":{"secret":"hidden"}}`, 400,
 			"Invalid input for field/attribute application_credential. Value: {'secret': '***'}. 'name' is a required property"},
 		{"the first violation", boss, path, `{"application_credential":{"secret":20261120}}`, 400, "Invalid input for field/attribute secret. Value: 0. 0 is not of type 'string', 'null'"},

@@ -28,7 +28,7 @@ const (
 	domainName = "Default"
 )
 
-// directory is who exists; it never changes, so it needs no lock.
+// directory holds users, projects and roles. It never changes, so it needs no lock.
 type directory struct {
 	key      collation.Key // compares names and ids
 	users    []user
@@ -41,14 +41,14 @@ type user struct {
 	// granted by project name; systemGranted on the whole cloud.
 	granted       map[string][]string
 	systemGranted []string
-	// roles and systemRoles are the same with those that they imply.
+	// roles and systemRoles also contain implied roles.
 	roles       map[string][]string
 	systemRoles []string
 }
 
 type project struct{ id, name string }
 
-// newDirectory has the users of DevStack, and those of the configuration.
+// newDirectory returns a directory with the users of DevStack and of the configuration.
 func newDirectory(seed uint64, key collation.Key, users []User) directory {
 	d := directory{key: key, roleIDs: map[string]string{}}
 	for _, u := range slices.Concat([]User{
@@ -62,7 +62,7 @@ func newDirectory(seed uint64, key collation.Key, users []User) directory {
 	return d
 }
 
-// enrol adds a user, or replaces the one of that name, with the projects and
+// enrol adds a user, or replaces the user of that name, with the projects and
 // roles that it names.
 func (d *directory) enrol(seed uint64, u User) {
 	row := user{
@@ -88,7 +88,7 @@ func (d *directory) enrol(seed uint64, u User) {
 	d.users = append(d.users, row)
 }
 
-// implied are the roles of Keystone's bootstrap of which each implies the next.
+// implied are the roles of Keystone's bootstrap. Each implies the next.
 var implied = []string{roleAdmin, roleManager, roleMember, roleReader}
 
 // withImplied adds the roles that some imply.
@@ -155,8 +155,8 @@ func (d *directory) folded(named ref) ref {
 	return named
 }
 
-// owned finds a user and a project of the configuration, where the user has a role. No
-// project is none.
+// owned finds a user and a project of the configuration, where the user has a role. An empty
+// project name means no project.
 func (d *directory) owned(userName, projectName string) (*user, *project, error) {
 	u, ok := d.findUser(inDomain(userName))
 	if !ok {
@@ -190,7 +190,7 @@ type User struct {
 	SystemRoles []string
 }
 
-// plainName is what names of users, projects and roles may look like here.
+// plainName matches the names of users, projects and roles that are allowed here.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$`)
 
 // Validate checks the users; the error matches [ErrConfig] and names the user.

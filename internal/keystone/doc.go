@@ -4,9 +4,9 @@
 // projects, users, roles, grants, services and regions.
 //
 // It deliberately has no way to change users, projects or roles, no federation, no
-// trusts, no unified limits and no security: passwords are public, and tokens follow from
-// the seed, so that runs repeat. URLs in answers are built from the request's Host, so that
-// one server can be reached under any name.
+// trusts, no unified limits and no security: passwords are public, and tokens are derived from
+// the seed, to make runs repeatable. URLs in answers are built from the request's Host, so the
+// server can be reached under any name.
 //
 // Server.State has the tokens and the application credentials, by the SHA-256 of their
 // secrets. Users, projects, roles and services come from the configuration.

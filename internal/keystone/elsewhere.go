@@ -13,7 +13,7 @@ import (
 // Elsewhere are the URLs of services that are not of this cloud, by their types.
 type Elsewhere map[string]string
 
-// Check refuses the services that are always of this cloud, and what is no URL of an API. The error names the type.
+// Check refuses services that are always part of this cloud, and invalid URLs. The error names the type.
 func (e Elsewhere) Check() error {
 	for _, kind := range slices.Sorted(maps.Keys(e)) {
 		if slices.Contains([]string{"", "identity", "placement", "accelerator"}, kind) {
@@ -26,7 +26,7 @@ func (e Elsewhere) Check() error {
 	return nil
 }
 
-// Catalog is a catalog with these services, which replace those of their types.
+// Catalog is a catalog with these services, which replace the entries of their types.
 func (e Elsewhere) Catalog(list []CatalogEntry) []CatalogEntry {
 	names := map[string]string{"compute": "nova", "image": "glance", "network": "neutron"}
 	list = slices.Clone(list)

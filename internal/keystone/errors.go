@@ -66,14 +66,14 @@ func writeError(c *simhttp.Call, err error) {
 	simhttp.WriteJSON(c.W, e.Status, map[string]any{"error": body})
 }
 
-// pageTexts are what Werkzeug says of statuses.
+// pageTexts are Werkzeug's texts for statuses.
 var pageTexts = map[int]string{
 	http.StatusNotFound:         "The requested URL was not found on the server. If you entered the URL manually please check your spelling and try again.",
 	http.StatusMethodNotAllowed: "The method is not allowed for the requested URL.",
 }
 
-// writeUnrouted answers a request that no route takes, as Flask does: Flask-RESTful refuses a method in a body of its own,
-// everything else is a page.
+// writeUnrouted answers a request that no route takes, as Flask does: Flask-RESTful refuses a
+// method with its own body, everything else is a page.
 func writeUnrouted(c *simhttp.Call, status int) {
 	text := pageTexts[status]
 	if isResource := !isVersionPath(c); status == http.StatusMethodNotAllowed && isResource {

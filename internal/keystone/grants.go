@@ -13,7 +13,8 @@ const (
 	grantPath  = grantsPath + "/{role}"
 )
 
-// grant is what a path of grants names. As in Keystone, it is looked up before the policy is asked: the role, the user, the project.
+// grant finds the role, the user and the project in a path of grants. As in Keystone, they are
+// looked up before the policy is checked.
 func (s *Server) grant(c *simhttp.Call) (u *user, p *project, role string, err error) {
 	if id := c.PathValue("role"); id != "" {
 		names := slices.Sorted(maps.Keys(s.directory.roleIDs))
@@ -34,7 +35,7 @@ func (s *Server) grant(c *simhttp.Call) (u *user, p *project, role string, err e
 	return u, p, role, nil
 }
 
-// listGrants is GET on the roles that a user was granted on a project, without those that they imply.
+// listGrants is GET on the roles that a user was granted on a project, without implied roles.
 func (s *Server) listGrants(c *simhttp.Call, who session) error {
 	u, p, _, err := s.grant(c)
 	if err != nil {

@@ -416,7 +416,7 @@ func issue(t *testing.T, server *keystone.Server, user string) string {
 }
 
 // A token that began with a hyphen would be an option of a command line.
-func TestTokensBeginAsThoseOfKeystone(t *testing.T) {
+func TestTokensBeginLikeKeystones(t *testing.T) {
 	t.Parallel()
 	server := newServer()
 	for range 200 {
@@ -441,7 +441,7 @@ func TestTokensOfOneSeedRepeatAndOfTwoDiffer(t *testing.T) {
 		"of a later process": issue(t, at(7, 1), "admin"), "of another user": issue(t, at(7, 0), "demo"),
 	} {
 		if other == token {
-			t.Errorf("the token %s is that of the first", name)
+			t.Errorf("the token %s equals the first", name)
 		}
 	}
 	if _, err := first.VerifyToken(issue(t, at(8, 0), "admin")); !errors.Is(err, keystone.ErrToken) {

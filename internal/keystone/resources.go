@@ -21,7 +21,7 @@ type resource struct {
 	filters filters
 	// key compares the members by which a list is filtered.
 	key collation.Key
-	// lister reports whether a caller who does not read all may list them; nil: no.
+	// lister reports whether a caller without the right to read all may list them; nil means no.
 	lister func(who session) bool
 	// own reports whether such a caller may read the one with an id; nil: no.
 	own func(who session, id string) bool
@@ -124,7 +124,7 @@ func (s *Server) authProjects(c *simhttp.Call, who session) error {
 	return listOf(c, "projects", s.projectsOf(c, who.user))
 }
 
-// authDomains is GET /v3/auth/domains: nobody has a role on a domain.
+// authDomains is GET /v3/auth/domains: no user has a role on a domain.
 func authDomains(c *simhttp.Call, _ session) error { return listOf(c, "domains", none(c)) }
 
 // authSystem is GET /v3/auth/system: the system, if the caller may scope to it.
@@ -136,7 +136,7 @@ func authSystem(c *simhttp.Call, who session) error {
 	return c.JSON(http.StatusOK, map[string]any{"system": scopes, "links": map[string]string{"self": c.BaseURL() + c.URL.EscapedPath()}})
 }
 
-// userProjectFilters are those of the projects of one user.
+// userProjectFilters are the filters for the projects of one user.
 var userProjectFilters = filters{"name", "domain_id", "enabled"}
 
 // userProjects is GET /v3/users/{id}/projects.
@@ -163,7 +163,7 @@ func limitModel(c *simhttp.Call, _ session) error {
 	}})
 }
 
-// readUser finds the user of the path, who must be the caller, or anyone for one who may read all.
+// readUser finds the user of the path, who must be the caller, or any user if the caller may read all.
 func (s *Server) readUser(c *simhttp.Call, who session, policy string) (*user, error) {
 	id := c.PathValue("id")
 	if err := requireReader(who, policy); err != nil && !who.is(id) {
@@ -176,7 +176,7 @@ func (s *Server) readUser(c *simhttp.Call, who session, policy string) (*user, e
 	return found, nil
 }
 
-// none is the list of what nobody can make here.
+// none is the list of resources that cannot be created here.
 func none(*simhttp.Call) []map[string]any { return []map[string]any{} }
 
 func (s *Server) users(c *simhttp.Call) []map[string]any {
@@ -241,7 +241,7 @@ func (s *Server) regions(c *simhttp.Call) []map[string]any {
 	return []map[string]any{body(c, "regions", s.cfg.Region, map[string]any{"description": "", "parent_region_id": nil})}
 }
 
-// endpoints are those of the catalog.
+// endpoints returns the endpoints of the catalog.
 func (s *Server) endpoints(c *simhttp.Call) []map[string]any {
 	list := []map[string]any{}
 	for _, service := range s.catalog(c) {

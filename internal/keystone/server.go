@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Password is the password of users without one of their own.
+// Password is the password of users without their own.
 const Password = "secret"
 
 // DefaultTokenLifetime is how long a token is valid unless Config says otherwise; it
@@ -33,16 +33,16 @@ type Config struct {
 	Region string
 	// TokenLifetime is how long a token is valid; DefaultTokenLifetime if zero.
 	TokenLifetime time.Duration
-	// MaxTokens is how many tokens are valid at a time; beyond it those that were issued first end. Zero is no bound.
+	// MaxTokens is the maximum number of valid tokens. Above it the oldest tokens are revoked.
+	// Zero means no limit.
 	MaxTokens int
-	// Users are there beside admin, demo, nova and cyborg, whom one of the same name
-	// replaces.
+	// Users are added to admin, demo, nova and cyborg, or replace the user of the same name.
 	Users []User
-	// Services are the catalog's entries beside identity itself.
+	// Services are the catalog's entries except identity itself.
 	Services []CatalogEntry
-	// Clock is what tokens expire by; the machine's clock if nil.
+	// Clock is the clock for the expiry of tokens; the machine's clock if nil.
 	Clock sim.Clock
-	// Faults are the rules that act on requests; nil has none.
+	// Faults are the rules that act on requests; nil means no rules.
 	Faults *fault.Set
 }
 
@@ -51,12 +51,12 @@ func (c Config) key() collation.Key { return collation.Of(cmp.Or(c.Collation, si
 
 // CatalogEntry is a service in the catalog.
 type CatalogEntry struct {
-	// Type and Name are what clients look for: "accelerator", "cyborg".
+	// Type and Name are as in a catalog: "accelerator", "cyborg".
 	Type, Name string
-	// Path is where the service stands on the host that a client talks to:
+	// Path is the path of the service on the host that a client talks to:
 	// "/accelerator/v2".
 	Path string
-	// URL is that of a service elsewhere; then Path does not count.
+	// URL is the URL of an external service; Path is then ignored.
 	URL string
 }
 
@@ -187,7 +187,8 @@ func answerOptions(c *simhttp.Call) error {
 	return c.Empty(http.StatusOK)
 }
 
-// checkBody refuses a body that is not a JSON object, whatever the route (keystone/server/flask/request_processing/json_body.py).
+// checkBody refuses a body that is not a JSON object, on every route
+// (keystone/server/flask/request_processing/json_body.py).
 func checkBody(c *simhttp.Call) error {
 	data, err := simhttp.ReadBody(c.Request)
 	switch {
@@ -211,7 +212,7 @@ func checkBody(c *simhttp.Call) error {
 	return nil
 }
 
-// authedHandler is a handler that needs to know who asks.
+// authedHandler is a handler that needs the session of the caller.
 type authedHandler func(c *simhttp.Call, who session) error
 
 // authenticated refuses calls without a valid X-Auth-Token.
@@ -225,7 +226,8 @@ func (s *Server) authenticated(next authedHandler) simhttp.Handler {
 	}
 }
 
-// readsAll reports who may read what belongs to others: an administrator, or a reader of the system.
+// readsAll reports whether the caller may read the resources of other users: an administrator or
+// a reader of the system may.
 func (who session) readsAll() bool { return who.has(roleAdmin) || who.System && who.has(roleReader) }
 
 // requireReader returns an error of status 403 unless the caller reads all.

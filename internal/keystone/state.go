@@ -42,8 +42,8 @@ func (d digest) key() string {
 	return string(text[:])
 }
 
-// token is a token that was not revoked. Its roles are those that the user has on the
-// project or the system, or those of the application credential.
+// token is a token that was not revoked. Its roles are the user's roles on the project or the
+// system, or the roles of the application credential.
 type token struct {
 	SHA256 digest `json:"sha256"`
 	User   string `json:"user"` // by name, as Project
@@ -53,7 +53,7 @@ type token struct {
 	// Credential is the id of the application credential that gave the token, if one did.
 	Credential string   `json:"application_credential,omitempty"`
 	Methods    []string `json:"methods"`
-	// AuditIDs are the token's own id and that of the first token of the chain.
+	// AuditIDs are the audit ids of the token and of the first token of the chain.
 	AuditIDs []string  `json:"audit_ids"`
 	Issued   time.Time `json:"issued"`
 	Expires  time.Time `json:"expires"`
@@ -216,7 +216,7 @@ type session struct {
 	rules      []accessRuleBody // of the credential
 }
 
-// is reports whether the token is that of a user.
+// is reports whether the token belongs to a user.
 func (who session) is(userID string) bool { return who.user.id == userID }
 
 // has reports whether the token has a role.

@@ -22,7 +22,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// stopped is a clock that moves when it is told to.
+// stopped is a clock that moves only when the test sets it.
 type stopped struct{ now time.Time }
 
 func (c *stopped) Now() time.Time { return c.now }
@@ -78,7 +78,7 @@ func newPlayer(t *testing.T, clock *stopped) *player {
 	return p
 }
 
-// reload puts a server that has loaded the dump of the first beside it.
+// reload adds a second server that has loaded the dump of the first.
 func (p *player) reload(rt *rapid.T, clock *stopped) {
 	once := dumped(rt, p.servers[0])
 	other := keystone.New(identityConfig(clock))
@@ -195,7 +195,7 @@ func (p *player) createCredential(rt *rapid.T, token, user string) {
 	}
 }
 
-func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
+func TestALoadedServiceBehavesLikeTheOriginal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := newStopped()
@@ -234,14 +234,14 @@ func TestARevokedTokenStaysRevoked(t *testing.T) {
 	}
 	text := fmt.Sprintf("%s", data)
 	if !strings.Contains(text, hexOf(kept)) || strings.Contains(text, hexOf(revoked)) {
-		t.Error("the dump has not the SHA-256 of the one token alone")
+		t.Error("the dump does not contain only the SHA-256 of the kept token")
 	}
 	if again := login(t, other, "demo", "demo"); again == kept || again == revoked {
 		t.Error("a token was given a second time")
 	}
 }
 
-// Each dump is of one moment: it is loaded whatever was going on.
+// Each dump is consistent: it can be loaded regardless of concurrent work.
 func TestADumpIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	s := keystone.New(identityConfig(nil))

@@ -49,15 +49,16 @@ func (s *Server) issue(log *tables.ChangeLog, who *session) string {
 	return text
 }
 
-// fernetPrefix is what a token of Keystone begins with. Without it one of 64 tokens would begin with a
+// fernetPrefix is the prefix of Keystone's tokens. Without it one of 64 tokens would begin with a
 // hyphen, which a command line takes for an option.
 const fernetPrefix = "gAAAAA"
 
 // tokenBytes is how much of a token differs.
 const tokenBytes = 32
 
-// derive makes n bytes of text from the seed, the number of the token, and what it is for. A number repeats when the service
-// begins with an earlier state, or none: a token that it gave before must not become that of another user.
+// derive makes n bytes of text from the seed, the number of the token, and what it is for.
+// Numbers repeat if the service starts from an earlier state or from scratch. The other inputs
+// ensure that an earlier token does not become the token of another user.
 func (s *Server) derive(kind string, number int64, t *token, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "keystone %s %d %d %d %q %q %t", kind, s.cfg.Seed, number, t.Issued.UnixNano(), t.User, t.Project, t.System))
 	return base64.RawURLEncoding.EncodeToString(sum[:n])
@@ -107,8 +108,9 @@ func (s *Server) lookup(text string) (who session, ok bool) {
 	return who, ok
 }
 
-// tokenNotFound is the answer about a token that lookup does not find. One of the service's own form has expired or
-// was revoked, or is of another cloud, which the real service tells apart.
+// tokenNotFound is the answer about a token that lookup does not find. If it has the service's
+// own form, it has expired, was revoked, or is from another cloud. The real service distinguishes
+// these.
 func tokenNotFound(text string) error {
 	switch {
 	case text == "":

@@ -72,8 +72,9 @@ func (s *Server) roleBodies(roles []string) []named {
 	return list
 }
 
-// subject finds the token in X-Subject-Token, of the caller or of anyone for a caller who is privileged. As in Keystone, a token
-// that is sent is validated before the policy is asked, and one that is missing afterwards.
+// subject finds the token in X-Subject-Token, which must be the caller's own unless the caller is
+// privileged. As in Keystone, a token in the header is validated before the policy is checked; a
+// missing header is reported afterwards.
 func (s *Server) subject(c *simhttp.Call, who session, action string, privileged bool) (session, error) {
 	var subject session
 	text, sent := c.Header.Get("X-Subject-Token"), len(c.Header.Values("X-Subject-Token")) > 0
@@ -106,7 +107,7 @@ func enforcesAccessRules(c *simhttp.Call) bool {
 }
 
 // validateToken is GET and HEAD /v3/auth/tokens, which a real service's keystonemiddleware calls. A token with access rules
-// is valid only for a caller that enforces them. HEAD has a policy of its own, without the role service.
+// is valid only for a caller that enforces them. HEAD has its own policy, without the role service.
 func (s *Server) validateToken(c *simhttp.Call, who session) error {
 	action, privileged := "identity:check_token", who.readsAll()
 	if c.Method == http.MethodGet {

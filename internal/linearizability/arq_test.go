@@ -192,7 +192,7 @@ func (p *pool) patch(c *caller, arq int, op string, fields map[string]string) an
 	return c.do(http.MethodPatch, arqsPath, accelerator22, map[string]any{p.arqs[arq]: list})
 }
 
-// told is the outcome that a status and the text of an error tell.
+// told returns the outcome for a status and an error text.
 func told(a answer) outcome {
 	got := written(a)
 	for _, cause := range []string{instanceInUse, notFound, badState, noHandle, overtaken} {
@@ -220,7 +220,8 @@ func (p *pool) parse(a answer) arq {
 	return p.read(body)
 }
 
-// foreignHandle is in place of a GPU where the attach handle of a request is not that of its resource provider.
+// foreignHandle is in place of a GPU where the attach handle of a request does not belong to its
+// resource provider.
 const foreignHandle = -2
 
 // read numbers what a body names. Whether the request holds the handle of its GPU follows from the state.

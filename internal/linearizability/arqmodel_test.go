@@ -28,7 +28,7 @@ const (
 	bindFailed  bindState = "BindFailed"
 )
 
-// arq is an accelerator request. Of one without a GPU or an instance the number is -1.
+// arq is an accelerator request. The number is -1 without a GPU or an instance.
 type arq struct {
 	state         bindState
 	gpu, instance int
@@ -176,7 +176,7 @@ func (w arqWorld) startBind(in bind) (outcome, arqWorld) {
 	return outcome{status: 202}, w
 }
 
-// finishBind ends a bind that was started: one that nobody has overtaken is Bound.
+// finishBind ends a bind that was started. Unless it was overtaken, the request is Bound.
 func (w arqWorld) finishBind(in bind) (outcome, arqWorld) {
 	a := &w.arqs[in.arq]
 	if a.state != bindStarted || a.bind != in.call {

@@ -88,7 +88,8 @@ func watchMemory(over *atomic.Bool) (end func()) {
 	return func() { close(stop); <-ended }
 }
 
-// stuck tells where the longest order that was found ends: the last operations and the state there, and the first that do not fit.
+// stuck describes the end of the longest order found: its last operations and state, and the
+// first operations that do not fit.
 func (p piece) stuck(info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, orders := range info.PartialLinearizationsOperations() {

@@ -28,7 +28,7 @@ type history struct {
 	most    int   // operations of a piece
 	left    int64 // operations in sum
 	objects func(name string, group int) objects
-	via     http.RoundTripper // nil: that of the server's client
+	via     http.RoundTripper // nil: the transport of the server's client
 }
 
 // run returns the checks of what 64 clients saw, and ends them at the first that is bad.

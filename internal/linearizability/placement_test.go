@@ -28,7 +28,7 @@ type tree struct {
 	mix
 	providers, consumers []string
 	made                 bool
-	mu                   sync.Mutex // of known: the clients of a group tell each other nothing else
+	mu                   sync.Mutex // of known, which is all that the clients of a group share
 	known                [clientsOfGroup]world
 }
 
@@ -125,7 +125,7 @@ func (o *tree) draw(client int, random *rand.Rand) any {
 	return o.drawReshape(w, random)
 }
 
-// drawClaim wants a little of one or two providers, or nothing any more.
+// drawClaim draws a claim for a little of one or two providers, or the removal of all.
 func (o *tree) drawClaim(w world, consumer int, random *rand.Rand) claim {
 	c := claim{consumer: consumer, generation: w.consumers[consumer].generation}
 	if c.generation > 0 && random.IntN(8) == 0 {
@@ -321,7 +321,7 @@ func (o *tree) putTraits(c *caller, w *world, in putTraits) outcome {
 	return got
 }
 
-// body is that of a consumer in a request.
+// body returns the body of a consumer in a request.
 func (o *tree) body(c claim) map[string]any {
 	allocations := map[string]any{}
 	for i, wanted := range c.wanted {

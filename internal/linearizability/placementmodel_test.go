@@ -17,7 +17,7 @@ const (
 	classes      = 2
 )
 
-// amounts are those of the resource classes; 0 means none.
+// amounts are amounts by resource class.
 type amounts [classes]int
 
 // world is the part of Placement that a piece is about. It is comparable.
@@ -189,8 +189,8 @@ func (w *world) checkConsumers(claims []claim) string {
 	return ""
 }
 
-// fits reports whether the claims together fit into the inventories. What the same consumers give back
-// counts, and a class of which no more is taken than given back may be overcommitted.
+// fits reports whether the claims together fit into the inventories. Amounts that the same
+// consumers release are available. A class may stay overcommitted if its usage does not increase.
 func (w *world) fits(claims []claim, totals [maxProviders]amounts) bool {
 	var taken, freed [maxProviders]amounts
 	for _, c := range claims {

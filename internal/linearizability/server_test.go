@@ -193,7 +193,7 @@ type answer struct {
 // decode reads the body; one that cannot be read leaves value as it is.
 func (a answer) decode(value any) { _ = json.Unmarshal(a.body, value) }
 
-// code is that of a Placement error, or the text of one of Cyborg.
+// code is the code of a Placement error, or the text of a Cyborg error.
 func (a answer) code() string {
 	var body struct {
 		Errors []struct {
@@ -208,7 +208,7 @@ func (a answer) code() string {
 	return body.Message
 }
 
-// send makes a request. Only statuses with which the services tell an outcome are answers.
+// send makes a request. Only statuses that show an outcome are answers.
 func (s *server) send(method, path, version string, body any) answer {
 	return s.sendBy(s.client, method, path, version, body)
 }

@@ -63,7 +63,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// choose returns the patches that are tried; all of them have to apply.
+// choose returns the patches to try. Every patch must apply.
 func choose(patches []string) []string {
 	if *sample <= 0 || *sample >= len(patches) {
 		return patches

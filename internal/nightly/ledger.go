@@ -27,7 +27,7 @@ type slice struct {
 	result       string // passed, or the log of the failure
 }
 
-// ledger is what ran, in the order in which it ran.
+// ledger lists the slices that ran, in order.
 type ledger struct {
 	file   string
 	slices []slice
@@ -96,8 +96,7 @@ func (l *ledger) left(s step, commit string) int {
 	return max(left, 0)
 }
 
-// order returns the steps that are not complete: of each kind in turn, first those that have not run
-// for longest.
+// order returns the steps that are not complete: round-robin over the kinds, least recently run first.
 func (l *ledger) order(steps []step, commit string, only *regexp.Regexp) []step {
 	last := make(map[string]time.Time)
 	for _, s := range l.slices {

@@ -1,6 +1,7 @@
-// Nightly runs what takes hours: each fuzz target for ten minutes, tests with a process, a
-// socket or a clock of their own 200 times with 1 and with 4 processors, all others 10 times, histories for the check of
-// linearizability, and a cloud for a virtual year. It keeps a ledger of what ran, and goes on where it ended.
+// Nightly runs tests that take hours: each fuzz target for ten minutes, tests with their own
+// process, socket or clock 200 times with 1 and with 4 processors, all others 10 times, histories
+// for the check of linearizability, and a cloud for a virtual year. It keeps a ledger, and
+// continues where the last run ended.
 //
 //	go run ./internal/nightly --minutes 480 --shard 1/2
 //	go run ./internal/nightly --table
@@ -125,7 +126,7 @@ func (n *night) runAll(ctx context.Context, steps []step) error {
 	var failed []error
 	for i, s := range steps {
 		if n.late() || ctx.Err() != nil {
-			fmt.Fprintf(n.print, "%d of %d steps are left for the next run\n", len(steps)-i, len(steps))
+			fmt.Fprintf(n.print, "%d of %d steps remain for the next run\n", len(steps)-i, len(steps))
 			break
 		}
 		if err := n.runStep(ctx, s); err != nil {

@@ -102,7 +102,7 @@ func TestTheLedgerKnowsWhatIsLeft(t *testing.T) {
 		t.Errorf("ledger (-written +read):\n%s", diff)
 	}
 	if got := read.left(steps[0], "new"); got != 20 {
-		t.Errorf("%d seconds of FuzzA are left, want 20", got)
+		t.Errorf("%d seconds of FuzzA remain, want 20", got)
 	}
 	// FuzzB ran longest ago, FuzzC failed, the suspects are complete.
 	want := []step{steps[1], steps[3], steps[0]}
@@ -130,7 +130,7 @@ func TestTheLedgerKnowsWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestExecutionsAreThoseOfTheLastLine(t *testing.T) {
+func TestExecutionsAreReadFromTheLastLine(t *testing.T) {
 	t.Parallel()
 	const log = `fuzz: elapsed: 0s, gathering baseline coverage: 0/12 completed
 fuzz: elapsed: 0s, gathering baseline coverage: 12/12 completed, now fuzzing with 2 workers

@@ -17,7 +17,7 @@ import (
 // A slice of tests takes at most about so long, so that a night can end between two.
 const sliceTime = 5 * time.Minute
 
-// outcome is what a slice came to.
+// outcome is the result of a slice.
 type outcome struct {
 	done, executions int
 	log              []byte
@@ -117,7 +117,8 @@ const historySlice = 50_000
 
 var historyLine = regexp.MustCompile(`(?m): (\d+) operations in `)
 
-// history runs a test of histories, with a seed of its own for each slice. Pictures of rejected ones stay in the folder.
+// history runs a test of histories, with a new seed for each slice. Pictures of rejected
+// histories stay in the folder.
 func (n *night) history(ctx context.Context, s step, left int) outcome {
 	folder, err := filepath.Abs(n.out)
 	if err != nil {
@@ -131,7 +132,7 @@ func (n *night) history(ctx context.Context, s step, left int) outcome {
 
 var yearLine = regexp.MustCompile(`: (\d+)h0m0s: (\d+) instances`)
 
-// year runs a cloud for virtual hours, with a seed of its own, until the night ends.
+// year runs a cloud for virtual hours, with a new seed, until the night ends.
 func (n *night) year(ctx context.Context, s step, left int) outcome {
 	args := []string{"test", "-v", "-timeout", "0", "./" + s.pkg, "-run", "^TestYear$", "-year.hosts", "200", "-year.hours", strconv.Itoa(left),
 		"-year.period", s.name, "-year.seed", strconv.FormatInt(time.Now().Unix(), 10)}

@@ -22,7 +22,7 @@ type limits struct {
 	suspects, tests, operations, hours int
 }
 
-// kind is what a step runs.
+// kind is the kind of a step.
 type kind string
 
 const (
@@ -33,12 +33,12 @@ const (
 	kindYear     kind = "year"     // a cloud in virtual time, by the period of its reports
 )
 
-// step is what is complete or not at a commit.
+// step is a unit of work that is complete or not at a commit.
 type step struct {
 	kind kind
 	pkg  string // from the root of the module
 	name string // of the fuzz target or the test of histories; "" for tests
-	// pattern selects the tests, of which there are count; skip says that it names those that are left out.
+	// pattern selects count tests; with skip it selects the tests to skip.
 	pattern string
 	skip    bool
 	count   int
@@ -49,7 +49,7 @@ func (s step) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", s.kind, s.pkg, s.name))
 }
 
-// unit is that of a step's goal.
+// unit is the unit of a step's goal.
 func (k kind) unit() string {
 	switch k {
 	case kindFuzz:
@@ -148,8 +148,8 @@ type function struct {
 	calls   []string // names that it mentions
 }
 
-// suspicious is what a test does that depends on more than the code: it starts processes, listens, sends
-// signals, moves a clock, or is about sharing and crashes.
+// suspicious matches calls of tests that depend on more than the code: a test that starts
+// processes, listens, sends signals, moves a clock, or is about sharing and crashes.
 var suspicious = regexp.MustCompile(`^(exec\.Command(Context)?|net\.Listen(TCP)?|httptest\.New(TLS|Unstarted)?Server|syscall\.(Kill|SIG.*)|(sim\.)?NewManualClock|(simcloud\.)?WithManualClock)$`)
 
 var suspiciousName = regexp.MustCompile(`Kill|Crash|Share|ManualClock|Race|Concurrent|Parallel`)

@@ -17,7 +17,7 @@ type Device struct {
 	Mdev   string // the UUID of a mediated device, empty for a function
 	Domain uint32
 	Bus    uint8
-	// Slot is what Cyborg and the kernel call the device.
+	// Slot is the device number in Cyborg's and the kernel's terms.
 	Slot, Function uint8
 }
 
@@ -40,7 +40,7 @@ func (d *domain) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// passedThrough is an element of a domain that may stand for a device of the host.
+// passedThrough is an element of a domain that may name a device of the host.
 type passedThrough struct {
 	Mode    string `xml:"mode,attr"`
 	Type    string `xml:"type,attr"`

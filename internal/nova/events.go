@@ -23,8 +23,8 @@ type eventAnswer struct {
 const policyEvents = "os_compute_api:os-server-external-events:create"
 
 // postEvents is POST /v2.1/os-server-external-events. As in Nova the body is checked
-// before the policy, and an event that is accepted is echoed as completed whatever its
-// own status: that status is the delivery's.
+// before the policy, and an event that is accepted is echoed as completed regardless of its own
+// status: that status is the delivery's.
 func (s *Server) postEvents(c *simhttp.Call) error {
 	events, err := s.readEvents(c)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Flavor is a public flavor, which nobody changes.
+// Flavor is a public flavor. It is immutable.
 type Flavor struct {
 	Name        string
 	VCPUs       int

@@ -49,8 +49,8 @@ func (s *Server) ForwardTo(urls ...string) error {
 	return nil
 }
 
-// forward forwards events by their numbers together, except those that a fault rule
-// drops, delays or moves behind the others.
+// forward forwards events by their numbers together, except events that a fault rule drops,
+// delays or moves behind the others.
 func (s *Server) forward(ctx context.Context, numbers []int64) {
 	var now, last []int64
 	for _, number := range numbers {
@@ -109,8 +109,9 @@ func (s *Server) targets() []target {
 	return list
 }
 
-// deliver posts the events to every target, or again to those that an event waits for. Trouble is
-// kept with the events: as Nova casts them to the host, the sender never learns of it.
+// deliver posts the events to every target, or again to the targets that an event waits for.
+// Errors are recorded with the events: Nova casts events to the host, so the sender never sees
+// them.
 func (s *Server) deliver(ctx context.Context, numbers []int64) {
 	rows := make([]eventRow, 0, len(numbers))
 	for _, number := range numbers {
@@ -133,7 +134,7 @@ func (s *Server) deliver(ctx context.Context, numbers []int64) {
 	s.tryAgain(numbers)
 }
 
-// arriving is what a post has of an event.
+// arriving returns the copies of an event in a post.
 func (e eventRow) arriving() []eventRow {
 	switch e.Fault {
 	case fault.Status:
@@ -144,7 +145,7 @@ func (e eventRow) arriving() []eventRow {
 	return []eventRow{e}
 }
 
-// outcome is what became of a post: an error for all events, or one for some of them.
+// outcome is the result of a post: an error for all events, or for some of them.
 type outcome struct {
 	err       error
 	temporary bool

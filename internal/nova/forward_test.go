@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/nova"
 )
 
-// Every event is passed on as its rule says, whatever rules the others have: lost ones
+// Every event is forwarded as its rule says, regardless of the rules of other events: lost ones
 // never, duplicated ones twice in a row, reordered ones at the end and backwards.
 func TestEachEventIsPassedOnAsItsRuleSays(t *testing.T) {
 	t.Parallel()

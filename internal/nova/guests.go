@@ -13,7 +13,7 @@ import (
 // ErrGuest is returned for a guest that cannot be stored.
 var ErrGuest = errors.New("nova: bad guest")
 
-// Guest is a guest with the devices that its domain passes through, which nobody changes.
+// Guest is a guest with the devices that its domain passes through. It is immutable.
 type Guest struct {
 	sim.Guest
 	Devices []Device

@@ -33,7 +33,7 @@ const (
 	arq      = "44444444-4444-4444-8444-444444444444"
 )
 
-// inbox is a nova-compute that keeps what it is told.
+// inbox is a nova-compute that records events.
 type inbox struct {
 	mu     sync.Mutex
 	events []string
@@ -167,7 +167,7 @@ func TestDeliveryStatusPerEvent(t *testing.T) {
 				return regexp.MustCompile(`: answered code 4\d\d: (it|the instance) .`).MatchString(text)
 			})
 			if refused := strings.Count(tt.strict, "failed"); lost != refused {
-				t.Errorf("%d events are told with their reasons, want %d", lost, refused)
+				t.Errorf("%d lost events have a reason, want %d", lost, refused)
 			}
 		})
 	}
@@ -270,7 +270,7 @@ func TestAcceptedVersionHeaders(t *testing.T) {
 	}
 }
 
-func TestForwardingTroubleIsKeptAndNotAnswered(t *testing.T) {
+func TestForwardingErrorsAreRecordedAndNotAnswered(t *testing.T) {
 	t.Parallel()
 	outside, broken := &inbox{}, &inbox{status: 500}
 	listener := httptest.NewServer(outside)
@@ -428,7 +428,7 @@ func TestEventsArePassedOnTwiceOrLast(t *testing.T) {
 	}
 }
 
-func TestFormsOfTheSpecificationsAreTakenOnlyWhenAskedFor(t *testing.T) {
+func TestFormsOfTheSpecificationsMustBeEnabled(t *testing.T) {
 	t.Parallel()
 	train := `{"name":"arq_resolved","server_uuid":"` + ready + `","tag":"` + arq + `","status":"ok"}`
 	ussuri := `{"name":"accelerator-requests-bound","server_uuid":"` + ready + `","tag":"gpu","status":"failed"}`

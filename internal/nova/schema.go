@@ -43,8 +43,7 @@ func tagOf(e sim.Event) string {
 	return *e.Tag
 }
 
-// eventNames lists the kinds of event that a microversion knows, and that of a form
-// beside the shipped one.
+// eventNames lists the kinds of event of a microversion, and the kind of an additional form.
 func eventNames(minor int, form string) []string {
 	names := []string{"network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted"}
 	for _, later := range []struct {

@@ -20,27 +20,27 @@ type Config struct {
 	Seed uint64
 	// Release is the newest if it is zero.
 	Release Release
-	// StrictInstances answers 404 for instances that are no guests and 422 for guests
+	// StrictInstances answers 404 for instances that are not guests and 422 for guests
 	// without a host, per event, as Nova does.
 	StrictInstances bool
-	// EventForm is the form of the specifications that is taken beside the shipped one:
+	// EventForm is the form of the specifications that is accepted in addition to the shipped one:
 	// EventFormTrain or EventFormUssuri; empty: none, as in Nova itself.
 	EventForm string
-	// Flavors are those that can be read.
+	// Flavors are the flavors of the API.
 	Flavors []Flavor
 	// Clock is the machine's if nil.
 	Clock sim.Clock
-	// Faults are the rules that act on requests and on the forwarding of events; nil has none.
+	// Faults are the rules that act on requests and on the forwarding of events; nil means no rules.
 	Faults *fault.Set
-	// Verifier checks tokens; if nil, callers say who they are (simhttp.Call.Authenticate).
+	// Verifier checks tokens; if nil, callers identify themselves (simhttp.Call.Authenticate).
 	Verifier sim.TokenVerifier
-	// Token is sent with forwarded events, and has to be that of an administrator; nil sends none.
+	// Token is sent with forwarded events. It must belong to an administrator; nil sends none.
 	Token func(context.Context) (string, error)
 	// Logger logs the events that could not be forwarded; nil: nothing.
 	Logger *slog.Logger
 }
 
-// The forms of the event of the specifications, of which Nova took neither.
+// The forms of the event in the specifications. Nova never accepted either.
 const (
 	// EventFormTrain: arq_resolved, one for each request, with the status ok or failed.
 	EventFormTrain = "train"
@@ -150,10 +150,10 @@ func (s *Server) serve(c *simhttp.Call) error {
 	return c.Dispatch()
 }
 
-// absent is the text for a path that nothing answers. Nova has servers, and its stand-in says where they are.
+// absent is the text for a path that nothing answers. For servers it refers to a real Nova.
 func absent(c *simhttp.Call) string {
 	if strings.Contains(c.Request.URL.Path, "/servers") {
-		return "This cloud runs no servers. docs/nova/run of gocyborg starts a real Nova beside it."
+		return "This cloud runs no servers. docs/nova/run of gocyborg starts a real Nova for it."
 	}
 	return "The resource could not be found."
 }

@@ -37,7 +37,7 @@ func (e eventRow) check() error {
 	case e.Code != 200 && !isRefusal(e.Code):
 		return fmt.Errorf("code %d is neither 200 nor 300 to 599", e.Code)
 	case !slices.Contains([]fault.Action{"", fault.Status, fault.Duplicate}, e.Fault):
-		return fmt.Errorf("fault %q is none with which an event arrives", e.Fault)
+		return fmt.Errorf("fault %q is not possible for an event that arrives", e.Fault)
 	case e.ForwardAt.IsZero():
 		return simhttp.CheckTime("at", e.At)
 	case e.Code != 200 && len(e.Tries) == 0:

@@ -89,9 +89,9 @@ func history(t *testing.T, rt *rapid.T, servers ...*nova.Server) {
 	}
 }
 
-// The loaded service runs beside the one that was dumped: answers, events, guests, and
-// what is passed on when are the same, delayed events included.
-func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
+// The loaded service runs in parallel with the original. Answers, events, guests and the times of
+// forwarded events, including delayed ones, are the same.
+func TestALoadedServiceBehavesLikeTheOriginal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestOverdueEventsArePassedOnInOrderOnceTheServiceGoesOn(t *testing.T) {
 	})
 }
 
-func TestALoadTakesDelayedEventsAway(t *testing.T) {
+func TestALoadDiscardsDelayedEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, box := newDelaying(t)
@@ -196,7 +196,7 @@ func TestALoadTakesDelayedEventsAway(t *testing.T) {
 	})
 }
 
-// Each dump is of one moment: it is loaded whatever was going on.
+// Each dump is consistent: it can be loaded regardless of concurrent work.
 func TestADumpIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	s, _ := newDelaying(t)

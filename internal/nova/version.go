@@ -16,7 +16,7 @@ const (
 
 func versionText(minor int) string { return "2." + strconv.Itoa(minor) }
 
-// The lowest microversion, and those that allowed further kinds of event.
+// The lowest microversion, and the microversions that added kinds of event.
 const (
 	minMinor           = 1
 	minorVolume        = 51
@@ -73,7 +73,7 @@ func (s *Server) getVersion(c *simhttp.Call) error {
 	return c.JSON(http.StatusOK, map[string]any{"version": body})
 }
 
-// listVersions answers the list of APIs, of which there is one.
+// listVersions answers the list of APIs, which has one entry.
 func (s *Server) listVersions(c *simhttp.Call) error {
 	return c.JSON(http.StatusOK, map[string]any{"versions": []any{s.versionBody(c)}})
 }

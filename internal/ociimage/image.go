@@ -19,13 +19,14 @@ const (
 	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// release is what an image is made of, beside the programs.
+// release describes an image, in addition to its programs.
 type release struct {
 	name, commit string
 	time         time.Time
 }
 
-// image is what a container is started from. The health check is Docker's addition to the configuration of OCI.
+// image is the configuration from which a container is started. The health check is Docker's
+// addition to the configuration of OCI.
 type image struct {
 	Created time.Time `json:"created"`
 	platform

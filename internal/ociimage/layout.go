@@ -27,7 +27,7 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// platform is what an image runs on.
+// platform is the platform of an image.
 type platform struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`

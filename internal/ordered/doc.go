@@ -1,2 +1,2 @@
-// Package ordered does independent work side by side and hands over the results in order.
+// Package ordered does independent work concurrently and returns the results in order.
 package ordered

@@ -77,7 +77,7 @@ func TestQueue(t *testing.T) {
 						t.Errorf("on %d processors: %d calls have returned after Wait, want %d", processors, len(got), i+1)
 					}
 				}
-				time.Sleep(time.Second) // the next call runs meanwhile
+				time.Sleep(time.Second) // the next call runs during the sleep
 			}
 			q.Close()
 			if len(got) != 30 || !slices.IsSorted(got) {

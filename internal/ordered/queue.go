@@ -5,8 +5,8 @@ import "runtime"
 // queued is how many calls may wait in a Queue.
 const queued = 4
 
-// Queue calls functions one after another while its caller goes on. That of a nil Queue waits for
-// each.
+// Queue calls functions one after another while its caller continues. With a nil Queue the caller
+// waits for each.
 type Queue struct{ calls chan func() }
 
 // NewQueue returns a queue, which has to be closed. It is nil where there is one processor.

@@ -1,4 +1,4 @@
 // Package osloconf reads configuration files of OpenStack services, such as nova.conf, by
 // the rules of oslo.config: options may be repeated, values may continue in indented lines,
-// comments have lines of their own. Substitutions such as $host are not made.
+// comments have their own lines. Substitutions such as $host are not supported.
 package osloconf

@@ -16,7 +16,7 @@ type File struct {
 	values map[name][]string // in the order written
 }
 
-// name is that of an option.
+// name is the name of an option.
 type name struct{ section, option string }
 
 // nameOf ignores the case of a section, other than DEFAULT.

@@ -60,7 +60,7 @@ func TestContinuedLinesOfAnyLength(t *testing.T) {
 	}
 }
 
-func TestLinesAreThoseOfOsloConfig(t *testing.T) {
+func TestLinesAreReadLikeOsloConfig(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"\uFEFF[a]\nx=1":                        "1",

@@ -1,2 +1,2 @@
-// Package pythonjson writes JSON as Python does, for readers that compare texts.
+// Package pythonjson writes JSON as Python does, for readers that compare bytes.
 package pythonjson

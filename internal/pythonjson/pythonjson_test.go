@@ -7,7 +7,7 @@ import (
 )
 
 // The texts are those of json.dumps of Python 3.11.
-func TestTextsAreThoseOfPython(t *testing.T) {
+func TestTextsEqualPythons(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		"":                 `""`,

@@ -1,3 +1,3 @@
-// Package scale runs benchmarks for clouds of several sizes, and tells their rates in parts
-// of that of the smallest one. It builds no clouds.
+// Package scale runs benchmarks for clouds of several sizes, and reports their rates relative to
+// the smallest cloud. It builds no clouds.
 package scale

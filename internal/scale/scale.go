@@ -34,8 +34,7 @@ func Run(b *testing.B, bench func(b *testing.B, hosts int)) {
 	}
 }
 
-// Rates are what the rows of a benchmark reached at the smallest size. The zero value has
-// none yet.
+// Rates are the rates of the rows of a benchmark at the smallest size. The zero value is empty.
 type Rates struct{ smallest map[string]float64 }
 
 // Report adds to a row's metrics how many units it did each second, and the ratio of that

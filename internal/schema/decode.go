@@ -92,7 +92,7 @@ func (o *Object) Set(key string, value any) {
 	}
 }
 
-// Texts returns an object whose values are texts, as those of a query string are.
+// Texts returns an object whose values are texts, for example from a query string.
 func Texts(keys []string, value func(key string) string) *Object {
 	o := new(Object)
 	for _, key := range keys {
@@ -104,7 +104,8 @@ func Texts(keys []string, value func(key string) string) *Object {
 // Python is a release of Python, whose json module words errors: 11 is 3.11, 0 the oldest.
 type Python int
 
-// namesTrailingCommas is the first release with a text of its own about a comma before the end of an object or a list.
+// namesTrailingCommas is the first release with a specific text about a comma before the end of
+// an object or a list.
 const namesTrailingCommas Python = 13
 
 // Decode is [Python.Decode] of the oldest release.
@@ -327,7 +328,7 @@ func (d *decoder) text() (string, error) {
 	return "", d.expected("Unterminated string starting at", open)
 }
 
-// escape appends what an escape sequence of the text that begins at open stands for.
+// escape appends the character of an escape sequence in the text that begins at open.
 func (d *decoder) escape(b []byte, open int) ([]byte, error) {
 	if d.at+1 >= len(d.data) {
 		return nil, d.expected("Unterminated string starting at", open)

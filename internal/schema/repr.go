@@ -162,8 +162,8 @@ func (p *printer) value(value any, column, room, level int) {
 	p.out = append(p.out, line...)
 }
 
-// roomFor is what an item leaves at the end of its line: that of the whole after the
-// last, a comma after the others.
+// roomFor is the room for an item on its line. The last item may use the room of the whole; the
+// others need room for a comma.
 func roomFor(i, count, room int) int {
 	if i == count-1 {
 		return room + 1

@@ -19,7 +19,7 @@ type Set struct {
 }
 
 // Load compiles the schemas DIR/NAME.json of a file system. Values of the format uuid are
-// checked by isUUID. The keywords are those that OpenStack's schemas use; others are errors.
+// checked by isUUID. It supports the keywords that OpenStack's schemas use; others are errors.
 func Load(files fs.FS, dir string, isUUID func(string) bool) (*Set, error) {
 	s := &Set{compiled: make(map[string]*node)}
 	entries, err := fs.ReadDir(files, dir)
@@ -46,7 +46,7 @@ func Load(files fs.FS, dir string, isUUID func(string) bool) (*Set, error) {
 type Library int
 
 const (
-	// namesEmptiness is the first release with texts of its own for values that must, or must not, be empty.
+	// namesEmptiness is the first release with specific texts for values that must, or must not, be empty.
 	namesEmptiness Library = 21
 	// comparesPaths is the first release that compares paths of one length: of the parts of a value that are wrong, it reports the
 	// last key or index of all, and of alternatives the first.
@@ -60,7 +60,7 @@ func (s *Set) In(library Library) *Set { return &Set{library: library, compiled:
 
 // Violation is the part of a value that a schema does not allow.
 type Violation struct {
-	// Keyword is that of the schema: "required".
+	// Keyword is the keyword of the schema: "required".
 	Keyword string
 	// Path leads to the part: "events", "0".
 	Path []string
@@ -123,8 +123,8 @@ func (s *Set) newViolation(failed *failure) error {
 }
 
 // bestMatch picks the failure to report as the Python library does: the first of those
-// nearest to the root of the value that are of the wrong type. Of alternatives it is the
-// least relevant failure, unless two are alike.
+// nearest to the root of the value that are of the wrong type. For alternatives it picks the
+// least relevant failure, unless two are equally relevant.
 func (l Library) bestMatch(found []*failure) *failure {
 	best := found[0]
 	for _, f := range found[1:] {

@@ -26,7 +26,7 @@ func load(t *testing.T, doc string) *schema.Set {
 
 // The files have a schema, documents, and what a release of Python's json and of jsonschema say of them. In python.json each
 // document has one error or none.
-func TestTextsAreThoseOfPython(t *testing.T) {
+func TestTextsEqualPythons(t *testing.T) {
 	t.Parallel()
 	for _, said := range []struct {
 		file    string

@@ -35,7 +35,7 @@ type failure struct {
 	node        *node
 	value       any
 	phrase      func() string
-	context     []*failure // of the alternatives of which none allows the value
+	context     []*failure // failures of the alternatives if none allows the value
 }
 
 func (n *node) check(r *run, value any) {
@@ -256,7 +256,7 @@ func (p pattern) matches(text string) bool {
 	return strings.HasPrefix(text, p.prefix) && p.MatchString(text)
 }
 
-// additionalProperties refuses keys without a schema if that is what is wanted.
+// additionalProperties refuses keys without a schema. Only false is supported.
 func (c compiler) additionalProperties(want any, doc *Object) (check, error) {
 	if want != false {
 		return nil, fmt.Errorf("supported is false only")
@@ -385,7 +385,7 @@ func checkPattern(want any) (check, error) {
 	}, err
 }
 
-// format checks uuids. What is no text has not the format either.
+// format checks uuids. A value that is not a text fails, too.
 func (c compiler) format(want any) (check, error) {
 	if want != "uuid" {
 		return nil, fmt.Errorf("supported is uuid only")

@@ -108,7 +108,7 @@ func TestCyborgInputs(t *testing.T) {
 		server, _, _ := newCyborg(t)
 		r.version = "accelerator 2.1"
 		got := send(t, server, r, "X-Auth-Token", "admin:"+project, "X-Service-Token", "nova", "Accept", "application/json")
-		server.Close() // what a bind began comes to its end
+		server.Close() // completes work that a bind has started
 		got.seen += asJSON(t, server.ARQs(), server.DeviceProfiles(), server.Devices(), server.Deployables(), server.AttachHandles(), server.Attributes())
 		return got
 	})

@@ -22,12 +22,12 @@ func decoded(t sim.TB, body string) any {
 	return document
 }
 
-// steps are those of a declared path.
+// steps splits a declared path.
 func steps(path string) []string {
 	return slices.DeleteFunc(strings.Split(strings.ReplaceAll(path, "[]", ".[]"), "."), func(s string) bool { return s == "" })
 }
 
-// replace puts a value to the first place that a path leads to; false if there is none.
+// replace sets the first place that a path leads to, and returns false if there is no such place.
 func replace(document *any, path []string, value any) bool {
 	if len(path) == 0 {
 		*document = value

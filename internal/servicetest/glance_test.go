@@ -58,7 +58,7 @@ func TestGlanceStates(t *testing.T) {
 		{"visibility", replaced(`"shared"`, `"secret"`), `visibility "secret"`},
 		{"a property with the name of a field", replaced(`"accel:function_id"`, `"size"`), `property "size"`},
 		{"data that is no base64", replaced(`"data": "`, `"data": "?`), "illegal base64"},
-		{"other data", replaced(`"data": "AAH/"`, `"data": "AAH+"`), "the SHA-256 is not that of the data"},
+		{"other data", replaced(`"data": "AAH/"`, `"data": "AAH+"`), "the SHA-256 does not match the data"},
 		{"active without data", replaced(`"status": "queued"`, `"status": "active"`), "does not fit its data"},
 		{"another size", replaced(`"size": 3`, `"size": 4`), "there are no data with its SHA-256 and size"},
 		{"above the sequence", replaced(`"last": 3`, `"last": 1`), "the sequence images is at 1 only"},

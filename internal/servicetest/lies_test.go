@@ -38,7 +38,7 @@ func serve(c request) answer {
 	return answer{status: 200, seen: fmt.Sprint(query.Get("a"), query.Get("b"), body.Name, body.Items)}
 }
 
-func TestLiesAreFound(t *testing.T) {
+func TestWrongAnswersAreFound(t *testing.T) {
 	t.Parallel()
 	all := request{method: "POST", path: "/things?a=1&b=2&c=3", body: `{"name": "n", "items": [{"x": 1, "y": 2}], "other": 1}`}
 	truth := sim.Route{Query: []string{"a", "b"}, Body: []string{"name", "items[].x"}}

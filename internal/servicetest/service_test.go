@@ -3,8 +3,7 @@
 // What the routes of a service declare as read ([sim.Route]) is read, and what they do not
 // declare is not: each service brings requests that use everything, and a server that is
 // new for each of their variations. A bad state is refused and changes nothing; Cyborg and
-// Placement prove that beside their other tests of states. The package does not follow any
-// upstream source.
+// Placement have their own tests for that. The package does not follow any upstream source.
 package servicetest_test
 
 import (

@@ -17,7 +17,7 @@ type Section func(option string) (string, bool)
 // Adapter says where a client finds its service, as keystoneauth's adapter options do.
 type Adapter struct {
 	Service    string   // its type
-	Override   string   // its URL, whatever the catalog says
+	Override   string   // its URL, which overrides the catalog
 	Region     string   // empty: any
 	Interfaces []string // the first that the catalog has
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 )
 
-// cloudFromFiles reads a cloud of clouds.yaml, to which secure.yaml and, for its profile, clouds-public.yaml add. A file
-// that no variable names is looked for in the search path. gophercloud gets the texts, because where it looks for the files
-// differs between its versions.
+// cloudFromFiles reads a cloud of clouds.yaml, to which secure.yaml and, for its profile,
+// clouds-public.yaml add. A file that no variable names is searched for in the search path.
+// gophercloud gets the texts, because its search path differs between versions.
 func cloudFromFiles(name string) (Cloud, error) {
 	dirs := searchPath()
 	var names []string

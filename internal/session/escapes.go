@@ -46,7 +46,8 @@ type unescaped struct {
 	at   []int // where each byte was in the original, and where that ends
 }
 
-// plain reads the escapes of JSON, of HTML and of URLs, in which a space may be a plus sign. Backslashes are left out.
+// plain reads the escapes of JSON, of HTML and of URLs, in which a space may be a plus sign.
+// Backslashes are dropped.
 func plain(text string) unescaped {
 	u := unescaped{text: []byte(text), at: make([]int, len(text)+1)}
 	for i := range u.at {

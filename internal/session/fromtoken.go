@@ -14,9 +14,9 @@ import (
 // ErrNoKeystone: nothing names the Keystone that could validate a token.
 var ErrNoKeystone = errors.New("the provider names no Keystone")
 
-// FromToken returns a provider with a token of another user of the cloud of a provider. Keystone is asked whose it is,
-// with the token itself, which every user may; it cannot be renewed. A token that Keystone does not
-// know matches ErrUnauthorized. No error has the token.
+// FromToken returns a provider with a token of another user of the cloud of a provider. It asks
+// Keystone for the owner, with the token itself, which every user may do. The token cannot be
+// renewed. A token that Keystone does not know matches ErrUnauthorized. No error has the token.
 func FromToken(ctx context.Context, cloud *gophercloud.ProviderClient, token string) (*gophercloud.ProviderClient, error) {
 	if cloud.IdentityBase == "" {
 		return nil, ErrNoKeystone

@@ -47,7 +47,7 @@ func ReadCloud(name string) (Cloud, error) {
 // errNoCloud: nothing names a cloud.
 var errNoCloud = errors.New("no cloud is named: OS_CLOUD and OS_AUTH_URL are not set")
 
-// errNoAuth: neither clouds.yaml nor secure.yaml tells how to log in.
+// errNoAuth: neither clouds.yaml nor secure.yaml has the data to log in.
 var errNoAuth = errors.New("the cloud has no auth section")
 
 // parse reads a cloud. gophercloud takes for granted that it has an auth section, and
@@ -62,7 +62,7 @@ func parse(opts ...clouds.ParseOption) (cloud Cloud, err error) {
 	return cloud, err
 }
 
-// olderVariables are variables whose names differ from those of the fields of clouds.yaml.
+// olderVariables are variables whose names differ from the fields of clouds.yaml.
 var olderVariables = map[string]string{"userid": "user_id", "tenant_id": "project_id", "tenant_name": "project_name"}
 
 // environment reads the variables of a cloud, which are named after the fields of clouds.yaml.
@@ -170,8 +170,8 @@ func Transport(url string) (http.RoundTripper, error) {
 	return transport(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}), nil
 }
 
-// connections are kept of those to one server. Of the standard transport's it is 2, so that each of many calls at a time made
-// one of its own.
+// connections is the number of idle connections kept for a server. The standard transport keeps
+// 2, so that most concurrent calls had to open a new one.
 const connections = 64
 
 // transport returns a transport for a TLS configuration, nil for the system's.

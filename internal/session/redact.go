@@ -12,7 +12,8 @@ import (
 )
 
 // Redact removes secrets from a text, in case a server or a proxy quotes one, also as JSON, HTML or a part of a URL.
-// One of fewer than 6 bytes that may be a word or a number of the text is removed where it is the value of a field.
+// A secret of fewer than 6 bytes that may be a word or a number of the text is removed only where
+// it is the value of a field.
 func Redact(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if secret != "" && !isShort(secret) {

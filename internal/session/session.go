@@ -35,9 +35,9 @@ type Tokens struct {
 
 // Provider returns a provider for requests to the server of endpoint. They are sent
 // through transport, with the current tokens. After a 401, which services answer
-// before they do anything, both tokens are renewed and the request is repeated once,
-// whatever its method. Redirects to other servers are not followed. The timeout of the
-// user's HTTP client applies. The given providers are not changed.
+// before they do anything, both tokens are renewed and the request is repeated once, with any
+// method. Redirects to other servers are not followed. The timeout of the user's HTTP client
+// applies. The given providers are not changed.
 func Provider(tokens Tokens, endpoint string, transport http.RoundTripper) (*gophercloud.ProviderClient, error) {
 	server, err := url.Parse(endpoint)
 	if err != nil {
@@ -96,7 +96,7 @@ func backoffOfReads(backoff gophercloud.RetryBackoffFunc) gophercloud.RetryBacko
 	}
 }
 
-// Outcome is what happened to the tokens and attempts of one call. One goroutine at a time uses it:
+// Outcome records the tokens and attempts of one call. One goroutine at a time uses it:
 // http.Client runs transports on the caller's.
 type Outcome struct {
 	Sent []string // every token that was sent, to be removed from messages
@@ -164,7 +164,7 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(renewed.on(again))
 }
 
-// repeated returns the request with its body from the start, unless that is gone.
+// repeated returns the request with its body from the start, or false if the body cannot be read again.
 func repeated(req *http.Request) (*http.Request, bool) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return req, true
@@ -253,7 +253,7 @@ func (t Tokens) current(ctx context.Context) (pair, error) {
 	return pair{user: user, service: service}, nil
 }
 
-// currentToken returns the token of a provider, which authenticates if it has none.
+// currentToken returns the token of a provider. The provider authenticates if it has no token.
 func currentToken(ctx context.Context, provider *gophercloud.ProviderClient) (string, error) {
 	if provider.Token() == "" && provider.ReauthFunc != nil {
 		if err := reauthenticate(ctx, provider, ""); err != nil {
@@ -267,8 +267,8 @@ func currentToken(ctx context.Context, provider *gophercloud.ProviderClient) (st
 	return token, nil
 }
 
-// renewed returns tokens instead of refused ones. A 401 does not tell which of them
-// was refused. Tokens of providers that cannot authenticate stay.
+// renewed returns tokens instead of refused ones. A 401 does not say which of them was refused.
+// Tokens of providers that cannot authenticate stay.
 func (t Tokens) renewed(ctx context.Context, refused pair) (pair, error) {
 	user, err := renewedToken(ctx, t.User, refused.user)
 	if err != nil {
@@ -316,8 +316,8 @@ func reauthenticate(ctx context.Context, provider *gophercloud.ProviderClient, r
 	return new(Outcome).Redacted(err) // a given provider does not shorten what Keystone answers
 }
 
-// endedByContext reports whether an error is that of a context. A network's own, such as the timeout of a dial, only
-// matches it.
+// endedByContext reports whether an error is the error of a context. A network error, such as the
+// timeout of a dial, only matches it.
 func endedByContext(err error) bool {
 	if err == context.Canceled || err == context.DeadlineExceeded {
 		return true

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// An answer keeps its body until it is closed, whatever else is answered meanwhile.
+// An answer keeps its body until it is closed, even while other requests are answered.
 func TestAnAnswerKeepsItsBodyUntilItIsClosed(t *testing.T) {
 	t.Parallel()
 	client := &http.Client{Transport: NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Identity is who sent a request.
+// Identity identifies the sender of a request.
 type Identity struct {
 	User, Project string
 	Roles         []string
@@ -21,12 +21,12 @@ type Identity struct {
 	SystemScope bool
 	// Domain is set for a token that is scoped to a domain instead.
 	Domain string
-	// AccessRules are what an application credential is restricted to; none: nothing is forbidden by them.
+	// AccessRules restrict an application credential; nil means no restriction.
 	AccessRules []AccessRule
 }
 
-// AccessRule allows requests of one method to the paths of one service. In the path, * and {name} stand for one
-// segment, and ** for any text.
+// AccessRule allows requests of one method to the paths of one service. In the path, * and {name}
+// match one segment, and ** matches any text.
 type AccessRule struct{ Service, Path, Method string }
 
 // pathParts are the parts of the path of a rule.
@@ -92,8 +92,9 @@ func (id Identity) Headers() http.Header {
 }
 
 // claimed reads the identity that a request claims for itself, by the conventions of
-// Placement's "noauth2": the token is the user, or user:project, and an empty one a user without a name; the user "admin" has the role
-// admin and those that it implies; X-Roles and X-Project-Id win over the token.
+// Placement's "noauth2": the token is the user, or user:project, and an empty one a user without
+// a name; the user "admin" has the role admin and the roles that it implies; X-Roles and
+// X-Project-Id win over the token.
 func claimed(h http.Header) Identity {
 	id := identityOf(h)
 	user, project, found := strings.Cut(h.Get("X-Auth-Token"), ":")
@@ -107,13 +108,14 @@ func claimed(h http.Header) Identity {
 	return id
 }
 
-// textUnauthorized is what every service says of a missing or invalid token.
+// textUnauthorized is every service's text about a missing or invalid token.
 const textUnauthorized = "The request you have made requires authentication."
 
-// Authenticate sets the identity of the call: that of its X-Auth-Token, or, without a verifier,
-// the one that it claims by the conventions of Placement's "noauth2". The error has status 401, also
-// where the access rules of an application credential do not allow the request, or is that of a
-// verifier that cannot tell. An X-Service-Token is checked, too: see checkServiceToken.
+// Authenticate sets the identity of the call: the owner of its X-Auth-Token, or, without a
+// verifier, the identity that it claims by the conventions of Placement's "noauth2". The error
+// has status 401, also if the access rules of an application credential do not allow the request,
+// or it is the error of a failing verifier. Authenticate also checks an X-Service-Token: see
+// checkServiceToken.
 func (c *Call) Authenticate(verifier sim.TokenVerifier, serviceRoles ...string) (err error) {
 	if verifier == nil {
 		if _, sent := c.Header["X-Auth-Token"]; !sent {
@@ -155,9 +157,9 @@ func (c *Call) isByService(verifier sim.TokenVerifier) bool {
 	return c.Header.Get("X-Service-Token") != "" && c.checkServiceToken(verifier, "service") == nil
 }
 
-// checkServiceToken refuses an X-Service-Token that is invalid, or whose user has none of the
-// roles if there are any, as keystonemiddleware does on every route: the error has status 401.
-// A request without one is not refused.
+// checkServiceToken refuses an X-Service-Token that is invalid, or whose user lacks all of the
+// given roles, as keystonemiddleware does on every route: the error has status 401. A request
+// without one is not refused.
 func (c *Call) checkServiceToken(verifier sim.TokenVerifier, roles ...string) error {
 	token := c.Header.Get("X-Service-Token")
 	if token == "" || verifier == nil {
@@ -181,8 +183,8 @@ type expiredIdentifier interface {
 	IdentifyExpired(token string) (Identity, error)
 }
 
-// verified is the identity of a token. The error is that of a caller without a valid one, or an
-// [Error] of the verifier.
+// verified returns the identity of a token. The error is the error for a missing or invalid
+// token, or an [Error] of the verifier.
 func verified(token string, verifier sim.TokenVerifier) (Identity, error) {
 	if token == "" {
 		return Identity{}, unauthorized()

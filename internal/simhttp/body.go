@@ -36,9 +36,9 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// bufferBody reads the body of a request as far as a service would, and puts it back. It
-// returns nil where there is none, where the route does not read it as JSON, and where it is announced as too
-// long: a client that waits for 100 Continue need not send it.
+// bufferBody reads the body of a request as far as a service would, and puts it back. It returns
+// nil if there is no body, if the route does not read it as JSON, or if its announced length is
+// too large: a client that waits for 100 Continue need not send it.
 func bufferBody(r *http.Request, match Match) []byte {
 	if r.Body == nil || r.Body == http.NoBody || match.Route == nil || match.Route.Data || r.ContentLength > MaxBody {
 		return nil

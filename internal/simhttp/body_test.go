@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// Whoever reads the body reads what was sent, whatever was read ahead of it.
+// Readers of the body get what was sent, even if a part was read ahead.
 func TestBodiesAreReadAsTheyWereSent(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("gone")

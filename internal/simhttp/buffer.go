@@ -89,7 +89,7 @@ func (s *Service) Wait(ctx context.Context, d time.Duration) error {
 	return s.Clock.Wait(ctx, d)
 }
 
-// pause waits on the service's clock; a caller that is gone ends the answer.
+// pause waits on the service's clock. If the caller disconnects, the answer ends.
 func (s *Service) pause(r *http.Request, d time.Duration) {
 	if s.Clock.Wait(r.Context(), d) != nil {
 		panic(http.ErrAbortHandler)

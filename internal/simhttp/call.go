@@ -23,9 +23,9 @@ type Call struct {
 	Match
 	// Mount is the prefix of the path that was cut off before routing.
 	Mount string
-	// Identity is that of the token, once it was checked.
+	// Identity is the owner of the token, once it was checked.
 	Identity Identity
-	// Minor is that of the microversion, once it was negotiated.
+	// Minor is the minor microversion, once it was negotiated.
 	Minor int
 	// Deviation is the Deviation of the recorded exchange. A handler sets it.
 	Deviation string
@@ -35,7 +35,7 @@ type Call struct {
 // Error is a refusal. Each service has its own form of it on the wire.
 type Error struct {
 	Status int
-	// Code is the error code of services that have one beside the status; it may be empty.
+	// Code is the error code of services that send one in addition to the status; it may be empty.
 	Code string
 	// Text may be empty for a status that has a standard text in the service.
 	Text string

@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// noting is a service whose one route does what it is told.
+// notingService is a service with one route that calls do.
 func notingService(do func(context.Context)) *Service {
 	return &Service{
 		Name: "test", Clock: Wall{}, IDs: NewIDs(1, "test"),
@@ -131,7 +131,7 @@ func TestChangesAreLimited(t *testing.T) {
 		}
 	}
 	if len(all) != 101 || kept > 60*maxChanges || len(all[len(all)-1].Changes) != maxChanges || told == 0 {
-		t.Errorf("%d requests, %d changes in all, the newest request has %d, %d tell that theirs are not kept", len(all), kept, len(all[len(all)-1].Changes), told)
+		t.Errorf("%d requests, %d changes in all, the newest request has %d, %d whose changes were dropped", len(all), kept, len(all[len(all)-1].Changes), told)
 	}
 	recorder.Reset()
 	if post(s); len(recorder.Exchanges()[0].Changes) != maxChanges {

@@ -34,7 +34,7 @@ func (Wall) Wait(ctx context.Context, d time.Duration) error {
 // LastYear is the last year of a time in JSON.
 const LastYear = 9999
 
-// CheckTime refuses a time that cannot stand in JSON once it is in UTC, and the zero one.
+// CheckTime refuses the zero time, and a time that JSON cannot represent in UTC.
 func CheckTime(name string, t time.Time) error {
 	switch year := t.UTC().Year(); {
 	case t.IsZero():

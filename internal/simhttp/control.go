@@ -25,7 +25,7 @@ const controlSchema = 1
 type Control struct {
 	Faults   *fault.Set
 	Recorder *Recorder
-	// Routes are those of all services.
+	// Routes are the routes of all services.
 	Routes []sim.Route
 	// More are further routes. One with the pattern of another replaces it.
 	More []ControlRoute
@@ -37,13 +37,14 @@ type ControlRoute struct {
 	Pattern string `json:"route"`
 	// Help says what the route does. A route without it is not listed.
 	Help string `json:"help"`
-	// Query are the query keys that the route reads: a request with another one is refused. The key * stands
-	// for keys that the route checks itself.
+	// Query are the query keys that the route reads: a request with another key is refused. The
+	// key * means keys that the route checks itself.
 	Query []string `json:"query,omitempty"`
-	// Body and Answer say what the bodies are: the key beside schema_version, if that is all.
+	// Body and Answer say what the bodies are: the key next to schema_version, if that is all.
 	Body   string `json:"body,omitempty"`
 	Answer string `json:"answer,omitempty"`
-	// Long is set for an answer that may be long and that waits for nobody: it is made in turn, see [WithTurn].
+	// Long is set for an answer that may be long and does not wait for other requests: it waits
+	// for its turn, see [WithTurn].
 	Long    bool             `json:"-"`
 	Handler http.HandlerFunc `json:"-"`
 }
@@ -85,7 +86,7 @@ func (c Control) All() []ControlRoute {
 		{Pattern: "GET /_sim/routes", Answer: "routes, operations, control", Help: "Lists the routes of all services with the query keys and body fields that they read, the operations with the actions of fault rules, and these routes.", Handler: c.getRoutes},
 		{Pattern: "GET /_sim/faults", Answer: "rules", Long: true, Help: "Lists the fault rules with their hit counts.", Handler: Show("rules", func() any { return c.Faults.Rules() })},
 		{Pattern: "PUT /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Replaces all fault rules.", Handler: c.putFaults},
-		{Pattern: "POST /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Adds fault rules after those that are set, which keep their hit counts, and answers those that it added.", Handler: c.postFaults},
+		{Pattern: "POST /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Adds fault rules after the existing ones, which keep their hit counts, and answers the added rules.", Handler: c.postFaults},
 		{Pattern: "DELETE /_sim/faults", Help: "Removes all fault rules.", Handler: c.deleteFaults},
 		{Pattern: "GET /_sim/requests", Query: []string{"limit", "before"}, Answer: "requests, older", Help: "Lists the newest requests with what they changed, with limit only so many; older is the value of before for those before them.", Handler: c.getRequests},
 		{Pattern: "DELETE /_sim/requests", Help: "Empties the record of requests.", Handler: c.deleteRequests},
@@ -109,7 +110,7 @@ func ControlBody(key string, value any) map[string]any {
 	return map[string]any{"schema_version": controlSchema, key: value}
 }
 
-// Show is the handler of a route that answers a value, under a key beside the schema version.
+// Show is the handler of a route that answers a value, under a key next to the schema version.
 func Show(key string, value func() any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		WriteControl(w, http.StatusOK, ControlBody(key, value()))
@@ -144,7 +145,7 @@ const atOnce = 64
 // writeExchanges writes one after the other: a text of all would take several times the memory of the record.
 func writeExchanges(w http.ResponseWriter, list iter.Seq2[uint64, sim.Exchange], older uint64) {
 	w.Header().Set("Content-Type", "application/json")
-	out := bufio.NewWriter(w) // whose errors are those of a caller that is gone
+	out := bufio.NewWriter(w) // an error means that the caller has disconnected
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	_ = out.WriteByte('{')
@@ -185,8 +186,8 @@ func (c Control) postFaults(w http.ResponseWriter, r *http.Request) {
 	c.changeFaults(w, r, c.Faults.Add)
 }
 
-// changeFaults answers the rules of the body: those that are set beside them may be many, and a client that reads slowly
-// would keep all in memory.
+// changeFaults answers the rules of the body: the other rules may be many, and a client that
+// reads slowly would keep all in memory.
 func (c Control) changeFaults(w http.ResponseWriter, r *http.Request, change func(...fault.Rule) error) {
 	data, err := ReadBody(r)
 	if err != nil {

@@ -2,8 +2,8 @@ package simhttp
 
 import "net/http"
 
-// Input is what a route reads of a request beside its path and headers. What a client
-// sends beyond that is recorded as unrecognized.
+// Input lists the parts of a request that a route reads, in addition to its path and headers. Everything else
+// that a client sends is recorded as unrecognized.
 type Input struct {
 	// Query and Body are those of [sim.Route].
 	Query, Body []string

@@ -10,8 +10,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Close drops the requests that are still to be applied (fault.Late), and waits for those
-// that are being applied.
+// Close drops the requests that are still to be applied (fault.Late), and waits for requests that
+// are being applied.
 func (s *Service) Close() { s.late.Close() }
 
 // Recorded is the state of a service. Requests that are still to be applied to it (fault.Late) are
@@ -38,8 +38,9 @@ func (s *Service) DropLate() { s.late.Cancel() }
 
 type lateKey struct{}
 
-// WithLateCount returns a request that is asked for with about how much memory it takes, in bytes, before it is kept to be
-// applied after its connection ended (fault.Late). The error of count is answered instead.
+// WithLateCount returns a request that calls count with its approximate memory, in bytes, before
+// it is kept to be applied after its connection ended (fault.Late). The error of count is
+// answered instead.
 func WithLateCount(r *http.Request, count func(bytes int64) (release func(), err error)) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), lateKey{}, count))
 }
@@ -59,11 +60,11 @@ func countLate(r *http.Request, body int) (release func(), err error) {
 	return count(int64(size))
 }
 
-// perLate is what a request takes beside its texts while it waits to be applied, in bytes.
+// perLate is the memory of a request that waits to be applied, without its texts, in bytes.
 const perLate = 16 << 10
 
-// serveLate closes the connection, or answers as a proxy that waits no longer, and applies
-// the call later, whatever becomes of its client; end is called after that.
+// serveLate closes the connection, or answers as a proxy that waits no longer, and applies the
+// call later, even if its client disconnects; end is called after that.
 func (s *Service) serveLate(c *Call, rule fault.Rule, end func(answer http.Header)) {
 	body, err := keepBody(c.Request)
 	release, refused := countLate(c.Request, body)

@@ -42,8 +42,8 @@ func (s *sampler) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The memory of the record is bounded whatever clients send, and so is that of an answer with the whole record.
-// These tests are not parallel: they watch the memory of the process.
+// The memory of the record is bounded for all requests, and so is the memory of an answer with
+// the whole record. These tests are not parallel: they watch the memory of the process.
 func TestTheRecordHasABoundInBytes(t *testing.T) {
 	const limit, slack = 16 << 20, 4 << 20
 	long := strings.Repeat("\x01", 60<<10) // six times as long in JSON
@@ -97,7 +97,7 @@ func TestTheRecordHasABoundInBytes(t *testing.T) {
 				newest = e.number
 			}
 			if newest != recorder.started || recorder.count < 100 {
-				t.Errorf("%d requests are kept, the last of them is number %d of %d", recorder.count, newest, recorder.started)
+				t.Errorf("%d requests are kept, the last is number %d of %d", recorder.count, newest, recorder.started)
 			}
 			answer := &sampler{header: make(http.Header)}
 			Control{Recorder: recorder}.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/_sim/requests", nil))

@@ -22,7 +22,7 @@ type Peer struct {
 	Agent    string // User-Agent
 }
 
-// Answer is what a peer answered.
+// Answer is the answer of a peer.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -102,8 +102,9 @@ func (p *Peer) roundTrip(ctx context.Context, c PeerCall) (*http.Response, error
 	return bounded.Do(req)
 }
 
-// ask sends a request to a service of the simulator itself. That needs no http.Client, since it redirects nowhere and its
-// answers have bounds of their own, and no second request for the server's side.
+// ask sends a request to a service of the simulator itself. That needs no http.Client, since
+// there are no redirects and answers are already bounded, and no second request for the server's
+// side.
 func (p *Peer) ask(ctx context.Context, inside internalTransport, c PeerCall) (*http.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", c.Method, c.Path, err)

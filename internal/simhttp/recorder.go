@@ -28,7 +28,7 @@ type Recorder struct {
 	limit    int
 	started  uint64
 	revision uint64       // see Revision
-	unknown  uint64       // likewise, of exchanges with unrecognized input
+	unknown  uint64       // also, of exchanges with unrecognized input
 	pages    [][]numbered // of equal length but for the last
 	dropped  int          // from the first page
 	spare    []numbered   // memory for a page; nil: none
@@ -36,7 +36,7 @@ type Recorder struct {
 	bytes    int64        // that they take
 }
 
-// defaultMaxBytes is the memory of a recorder that is not told otherwise, in bytes.
+// defaultMaxBytes is the default memory of a recorder, in bytes.
 const defaultMaxBytes = 128 << 20
 
 // pageLength is how many exchanges a page has, unless fewer are kept. An exchange is not moved:
@@ -88,8 +88,8 @@ func (r *Recorder) begin() uint64 {
 	return r.started
 }
 
-// add keeps an exchange. It is called when a request ends, so nested requests
-// arrive before the one that caused them; Exchanges sorts by start.
+// add keeps an exchange. It is called when a request ends, so nested requests arrive before their
+// cause; Exchanges sorts by start.
 func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog, hidden secrets) {
 	touched, logBytes := log.End()
 	if r == nil {
@@ -157,7 +157,7 @@ func (r *Recorder) trim(target int64) {
 	}
 }
 
-// kept are the exchanges in the order in which they ended. They are those of the recorder's pages.
+// kept are the exchanges in the order in which they ended. It reads the recorder's pages.
 func (r *Recorder) kept() iter.Seq[*numbered] {
 	return func(yield func(*numbered) bool) {
 		begin := r.dropped
@@ -179,8 +179,8 @@ func (r *Recorder) Exchanges() []sim.Exchange {
 	return list
 }
 
-// Page returns the newest of the exchanges whose number is below one, at most a limit, and
-// the number below which the older ones are, 0 if there are none.
+// Page returns the newest of the exchanges whose number is below one, at most a limit, and the
+// number below which there are older exchanges, or 0.
 func (r *Recorder) Page(before uint64, limit int) (list []sim.Exchange, older uint64) {
 	numbers, older := r.numbers(before, limit)
 	list = make([]sim.Exchange, 0, len(numbers))

@@ -11,10 +11,10 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// mask stands for a secret.
+// mask replaces a secret.
 const mask = "***"
 
-// minSecret is the length, in bytes, from which the value of a header is looked for elsewhere. Shorter
+// minSecret is the length, in bytes, from which the value of a header is also redacted elsewhere. Shorter
 // tokens, such as admin, are words of paths.
 const minSecret = 16
 
@@ -35,7 +35,7 @@ var secretNames = []string{"password", "passwd", "passphrase", "pwd", "secret", 
 var withoutSeparators = strings.NewReplacer("_", "", "-", "", ".", "")
 
 // isSecretName judges a query key, a header or a segment of a path. Keystone's filters such as
-// password_expires_at are no secrets.
+// password_expires_at are not secrets.
 func isSecretName(name string) bool {
 	return hasSecretName(name) && !strings.Contains(strings.ToLower(name), "expires")
 }

@@ -116,7 +116,7 @@ func TestTheChangesHaveNoSecrets(t *testing.T) {
 	}
 }
 
-// Rules act on what was sent, whatever the record shows of it.
+// Rules act on what was sent, even if the record redacts it.
 func TestFaultsFindSubjectsThatAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet("test.token")
@@ -164,7 +164,7 @@ func FuzzRedact(f *testing.F) {
 				t.Errorf("%s: %q becomes %q, then %q", name, text, once, again)
 			}
 			if strings.Contains(once, fernet) || strings.Contains(once, webKey) {
-				t.Errorf("%s: a token is left of %q: %q", name, text, once)
+				t.Errorf("%s: a token remains of %q: %q", name, text, once)
 			}
 		}
 	})

@@ -20,14 +20,14 @@ type Route struct {
 	// in http.ServeMux, because clients refuse the redirects.
 	Pattern string
 	Handler Handler
-	// Subject is what the request is about, for faults and records; nil
+	// Subject returns the subject of the request, for faults and records; nil
 	// means the first path variable.
 	Subject func(*http.Request) string
-	// Input is what the route reads of a request.
+	// Input lists the parts of a request that the route reads.
 	Input
 }
 
-// Match is what a Router found for a request.
+// Match is the result of a Router for a request.
 type Match struct {
 	// Route is nil when no route has both the path and the method.
 	Route *Route
@@ -121,7 +121,7 @@ func (m Match) PathValue(name string) string {
 	return m.value(func(variable string) bool { return variable == name })
 }
 
-// subject is what the request is about, for faults and records.
+// subject returns the subject of the request, for faults and records.
 func (m Match) subject(r *http.Request) string {
 	if m.Route.Subject != nil {
 		return m.Route.Subject(r)

@@ -8,9 +8,9 @@ import (
 	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
-// scope is what the context of a request tells of its exchange. A [Transport] or [Recording]
-// makes one for each request, and what is below it fills it in instead of making contexts of
-// its own, until a Service takes the request.
+// scope is the part of an exchange in the context of its request. A [Transport] or [Recording]
+// makes one for each request. Inner handlers fill it in instead of making new contexts, until a
+// Service takes the request.
 type scope struct {
 	internal bool
 	recorder *Recorder
@@ -21,7 +21,7 @@ type scope struct {
 
 type scopeKey struct{}
 
-// scopeOf is the scope of a context, the zero one if it has none.
+// scopeOf is the scope of a context, or the zero scope.
 func scopeOf(ctx context.Context) scope {
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
 		return *s
@@ -81,8 +81,8 @@ func Recording(h http.Handler, r *Recorder) http.Handler {
 
 type watchKey struct{}
 
-// WatchRecording returns a context that tells whether an exchange of it was recorded, whose place in
-// the record is that of its start. Exchanges that no Transport carries are not seen.
+// WatchRecording returns a context and a flag that is set when an exchange of the context was
+// recorded. The record orders exchanges by their start. Only exchanges of a Transport are seen.
 func WatchRecording(ctx context.Context) (context.Context, *atomic.Bool) {
 	recorded := new(atomic.Bool)
 	return context.WithValue(ctx, watchKey{}, recorded), recorded

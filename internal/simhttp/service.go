@@ -26,8 +26,8 @@ type Service struct {
 	// Prefixes are the mount points that are cut off before routing, longest
 	// first; "" is always tried last. A path equal to a prefix routes as "".
 	Prefixes []string
-	// Canonical, if set, rewrites the escaped path that is left before it is
-	// routed; the record keeps the path as it was sent.
+	// Canonical, if set, rewrites the remaining escaped path before it is routed. The record
+	// keeps the path as it was sent.
 	Canonical func(escapedPath string) string
 	Router    *Router
 	// Handler is the service itself: it checks the token, negotiates the microversion, in
@@ -106,8 +106,8 @@ func (s *Service) answer(out *statusWriter, r *http.Request) {
 	s.serve(c, rule)
 }
 
-// take returns a request that is served as an exchange of its own. It has a log if anything
-// reads that; the log of an exchange that this one serves is out of reach.
+// take returns a request that is served as a new exchange. It has a log if anything reads it, and
+// no access to the log of an outer exchange.
 func (s *Service) take(r *http.Request) (*http.Request, *scope) {
 	r, scope := withScope(r)
 	scope.taken = true

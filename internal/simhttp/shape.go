@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// shape is what a route reads of a JSON value. A shape without parts takes the value as
-// it is, whatever it holds: the service checks it as a whole.
+// shape lists the parts of a JSON value that a route reads. A shape without parts accepts any value: the
+// service checks it as a whole.
 type shape struct {
 	members map[string]*shape // nil for one that is not read although any is there
-	any     *shape            // of members that have no shape of their own; nil: they are not read
+	any     *shape            // of members without their own shape; nil: they are not read
 	items   *shape            // of an array's items
 }
 
@@ -37,7 +37,7 @@ func newShape(paths []string) *shape {
 	return root
 }
 
-// part is the shape one step further, made if there is none.
+// part returns the shape one step further, and creates it if necessary.
 func (s *shape) part(step string) *shape {
 	switch step {
 	case "[]":
@@ -81,8 +81,8 @@ const (
 	maxName         = 200
 )
 
-// unrecognizedBody lists the members of a body that have no shape: "body [0].colour". A body
-// that is no JSON is not checked: the service refuses it.
+// unrecognizedBody lists the members of a body that have no shape: "body [0].colour". A body that
+// is not JSON is not checked: the service refuses it.
 func (s *shape) unrecognizedBody(body []byte) []string {
 	switch {
 	case s != nil && s.leaf(), len(bytes.TrimSpace(body)) == 0:

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Synced answers no request until sync has returned: what the answer tells is on the disk then. A read waits, too,
-// because it may show what another request has changed. The error of sync is answered 500 instead, except to a look at the
-// simulator itself: its health and its state are to be seen when the disk is full. It does not wait for the requests that
-// services send each other in process: their senders do.
+// Synced answers no request until sync has returned: everything that the answer shows is then on disk. A read
+// waits, too, because it may show what another request has changed. The error of sync is answered 500
+// instead, except to a look at the simulator itself: its health and its state are to be seen when the disk is
+// full. It does not wait for the requests that services send each other in process: their senders do.
 func Synced(next http.Handler, sync func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if IsInternal(r.Context()) {

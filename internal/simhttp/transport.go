@@ -40,11 +40,10 @@ func (t internalTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// NewTransport returns a transport in front of the handler, whatever host a
-// request names.
+// NewTransport returns a transport in front of the handler, for requests to any host.
 func NewTransport(handler http.Handler) *Transport { return &Transport{handler: handler} }
 
-// errReset is what a caller sees when the handler drops the connection.
+// errReset is the caller's error when the handler drops the connection.
 var errReset = errors.New("connection closed by the simulator before the answer")
 
 // RoundTrip implements http.RoundTripper. A context that ends while the handler works
@@ -81,7 +80,7 @@ func (t *Transport) exchange(server, req *http.Request) (*http.Response, error) 
 	return t.response(req, call), nil
 }
 
-// call is what became of a request.
+// call is the state of a request.
 type call struct {
 	answer   *buffer
 	dropped  bool
@@ -159,7 +158,7 @@ func serverRequest(req *http.Request, internal bool) (*http.Request, error) {
 	return server, complete(server)
 }
 
-// complete makes a client's request one that a server has read. Nobody else may have it.
+// complete turns a client's request into one that a server has read. No other goroutine may use it.
 func complete(server *http.Request) error {
 	switch server.Body.(type) {
 	case nil:

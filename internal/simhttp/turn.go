@@ -7,8 +7,9 @@ import (
 
 type turnKey struct{}
 
-// WithTurn returns a request whose route handler runs between begin, which may wait, and end. Neither the delay of a fault
-// rule nor the check of the token is in between. The error of begin is answered instead.
+// WithTurn returns a request whose route handler runs between begin, which may wait, and end. The
+// delay of a fault rule and the check of the token are outside of this. The error of begin is
+// answered instead.
 func WithTurn(r *http.Request, begin func(context.Context) (end func(), err error)) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), turnKey{}, begin))
 }

@@ -46,7 +46,7 @@ func unrecognizedQuery(raw string, known []string) []string {
 	return list
 }
 
-// queryName is a name without escapes; one that is badly escaped stands for itself.
+// queryName is a name without escapes; a malformed escape is kept literally.
 func queryName(name string) string {
 	if plain, err := url.QueryUnescape(name); err == nil {
 		return plain
@@ -54,7 +54,7 @@ func queryName(name string) string {
 	return name
 }
 
-// fits compares a name with a known one, in which a trailing * stands for any end.
+// fits compares a name with a known one, in which a trailing * matches any end.
 func fits(known, name string) bool {
 	if prefix, open := strings.CutSuffix(known, "*"); open {
 		return strings.HasPrefix(name, prefix)

@@ -34,7 +34,7 @@ func TestShapesListUnrecognizedMembers(t *testing.T) {
 		{"judged as a whole", "-", `{"a": 1}`, nil},
 		{"names are exact in case", "a", `{"A": 1}`, []string{"body A"}},
 		{"escaped names", "a", `{"\u0061": 1, "\u0062": 1}`, []string{"body b"}},
-		{"told once", "a", `{"b": 1, "b": 2}`, []string{"body b"}},
+		{"reported once", "a", `{"b": 1, "b": 2}`, []string{"body b"}},
 	}
 	for _, test := range tests {
 		paths := strings.Fields(test.paths)

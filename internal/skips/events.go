@@ -23,7 +23,7 @@ const (
 	skipped outcome = "skipped"
 )
 
-// result says how a test or sub-test ended in a stage. The reason of a skip is what the test printed.
+// result says how a test or sub-test ended in a stage. The reason of a skip is the output of the test.
 type result struct {
 	outcome
 	pkg, test, reason string
@@ -42,8 +42,9 @@ func parseResult(line string) (result, error) {
 	return result{outcome(fields[0]), fields[1], fields[2], fields[3]}, nil
 }
 
-// convert reads the output of go test -json, and writes its text to one writer and the results to another. The text is
-// what go test prints: packages, and tests that fail; with verbose what go test -v prints. Lines that are no events are text.
+// convert reads the output of go test -json, and writes its text to one writer and the results to
+// another. The text is the output of go test: packages, and failing tests; with verbose, the
+// output of go test -v. Lines that are not events are text.
 func convert(from io.Reader, text, results io.Writer, verbose bool) error {
 	lines := bufio.NewReader(from)
 	tests := make(running)
@@ -135,7 +136,7 @@ func (tests running) print(text io.Writer, pkg string) error {
 	return nil
 }
 
-// reason is what a skipped test has logged, in one line.
+// reason returns the log of a skipped test, in one line.
 func reason(output []string) string {
 	var words []string
 	for _, line := range output {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// history is what became of a test in the stages that have it.
+// history holds the results of a test in the stages that have it.
 type history struct {
 	pkg, test, reason string
 	skipped, ran      []string // stages

@@ -1,2 +1,2 @@
-// Package spelling finds the word that was meant.
+// Package spelling suggests corrections for misspelt words.
 package spelling

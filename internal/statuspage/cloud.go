@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Cloud is what the page reads. The cost of a method follows what it returns, not the cloud.
+// Cloud is the data of the page. The cost of a method depends on the size of its result, not of the cloud.
 type Cloud interface {
 	// About says what the cloud is.
 	About() About
@@ -47,8 +47,8 @@ type Cloud interface {
 	RemoveFault(fault.Rule)
 	// Advance advances a manual clock, until the context ends.
 	Advance(context.Context, time.Duration) error
-	// Flavors and DeviceProfiles are what can be asked for, and Explain says why hosts are no candidates for a query of
-	// allocation candidates, those that are candidates last.
+	// Flavors and DeviceProfiles list the possible requests. Explain returns why hosts are not
+	// candidates for a query of allocation candidates. Hosts that are candidates come last.
 	Flavors() []requestspec.Flavor
 	DeviceProfiles() []requestspec.Profile
 	Explain(query string, shown Query) (Explanation, error)
@@ -68,7 +68,7 @@ type Query struct {
 	Skip, Limit int
 }
 
-// About is what the cloud is.
+// About describes the cloud.
 type About struct {
 	Release string    // of its services
 	Model   string    // its size
@@ -84,9 +84,9 @@ type Unrecognized struct {
 	Count                 int
 }
 
-// Explanation says why hosts are no candidates.
+// Explanation lists why hosts are not candidates.
 type Explanation struct {
-	Reasons           []string // a part of those that match
+	Reasons           []string // a part of the matching hosts
 	Matching          int
 	Hosts, Candidates int // in all
 }
@@ -94,7 +94,7 @@ type Explanation struct {
 // Section is a part of the page that is updated by itself.
 type Section int
 
-// The sections, as they stand on the page.
+// The sections, in the order of the page.
 const (
 	Now Section = iota
 	Leaks

@@ -136,7 +136,7 @@ func TestAManualClockIsAdvancedWithAForm(t *testing.T) {
 	}
 }
 
-// The query is the one that Nova sends.
+// The query is Nova's.
 func TestAQuestionIsBuiltByChoosing(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ chosen, want string }{

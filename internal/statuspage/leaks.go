@@ -12,7 +12,7 @@ import (
 type leakList struct {
 	Leaks   []leak
 	Count   int // of all leaks
-	More    int // leaks that are left out
+	More    int // leaks that are not shown
 	Recent  int // leaks that changed within the time of settling
 	Checked bool
 	Forced  bool   // checked because the address says so

@@ -48,8 +48,8 @@ func (a address) with(section Section, pairs ...string) string {
 	return "?" + changed.Encode() + "#" + section.String()
 }
 
-// list is the part of a list that is shown. Its text is the value of the section's key, its
-// page that of the key with -page.
+// list is the part of a list that is shown. Its text is the value of the section's key, its page
+// the value of the key with -page.
 type list struct {
 	Name, Label, Text     string
 	First, Last, Matching int

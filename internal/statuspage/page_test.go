@@ -43,10 +43,10 @@ type world struct {
 	unknown   []statuspage.Unrecognized
 	asked     string // of Explain
 	problems  map[string][]string
-	large     bool // leaks are looked for on request
+	large     bool // leaks are checked on request
 	faults    []fault.State
 	requests  []sim.Exchange
-	version   atomic.Uint64 // of all sections but those of the first two
+	version   atomic.Uint64 // of all sections except the first two
 }
 
 func search[T any](q statuspage.Query, list []T, text func(T) string) (found []T, matching int) {
@@ -411,7 +411,7 @@ func TestLongListsAreShownInParts(t *testing.T) {
 		checkTexts(t, tt.query, text, tt.wanted, tt.unwanted)
 	}
 	if links := regexp.MustCompile("leaks=check").FindAllString(show(t, large(), "?leaks=check"), -1); len(links) != 1 {
-		t.Errorf("other links than that of the leaks check again: %d", len(links))
+		t.Errorf("other links than the link of the leaks check again: %d", len(links))
 	}
 }
 
@@ -449,7 +449,7 @@ func TestASectionIsSentOnlyIfItChanged(t *testing.T) {
 		t.Errorf("compressed: %d bytes, %v", len(got), err)
 	}
 	if answer := serve(t, p, "/_sim/?part=content"); answer.Code != http.StatusNotFound {
-		t.Errorf("a part that is none: %d", answer.Code)
+		t.Errorf("an unknown part: %d", answer.Code)
 	}
 }
 

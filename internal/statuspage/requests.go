@@ -116,7 +116,7 @@ type Step struct {
 
 // Mermaid draws requests as a sequence diagram of Mermaid: sender, receiver, path, changes
 // and answer of each. The steps of the client, in order, are messages to itself between
-// them. It is empty but for its first line if there are no requests.
+// them. Without requests it has only its first line.
 func Mermaid(requests []sim.Exchange, steps ...Step) string {
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")

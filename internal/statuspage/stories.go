@@ -17,7 +17,8 @@ type topic struct {
 
 var ofInstance = regexp.MustCompile(`instance(?:_uuid)?(?: none ->)? (` + uuidPattern + `)`)
 
-// topicOf returns the topic of a request. A request about several instances has none: it would make their stories one.
+// topicOf returns the topic of a request. A request about several instances has no topic, because
+// it would merge their stories.
 func topicOf(r sim.Exchange) topic {
 	t := topic{}
 	several := false
@@ -127,7 +128,8 @@ type numbered struct {
 }
 
 // about returns the newest requests below a number, at most a limit, that contain a text or belong to a story with it,
-// and the number below which there are more, or 0. The text is that of an instance, of an accelerator request, or any.
+// and the number below which there are more, or 0. The text is an instance, an accelerator
+// request, or any text.
 func about(record iter.Seq2[uint64, sim.Exchange], text string, before uint64, limit int) (found []sim.Exchange, older uint64) {
 	all, wanted := newStories(), make(map[string]bool)
 	topics := make(map[uint64]topic)

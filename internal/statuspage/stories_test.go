@@ -44,7 +44,7 @@ func spawned(n int, global bool) []sim.Exchange {
 	return list
 }
 
-// interleave takes one request of each list in turn.
+// interleave takes one request of each list, round-robin.
 func interleave(lists ...[]sim.Exchange) (all []sim.Exchange) {
 	for i := range lists[0] {
 		for _, list := range lists {
@@ -54,7 +54,7 @@ func interleave(lists ...[]sim.Exchange) (all []sim.Exchange) {
 	return all
 }
 
-func TestParallelSpawnsStandApart(t *testing.T) {
+func TestParallelSpawnsAreIndependent(t *testing.T) {
 	t.Parallel()
 	w := &world{requests: interleave(spawned(1, true), spawned(2, false), spawned(3, true))}
 	flows := strings.Split(show(t, w, "?part=flows"), "<h3 ")[1:]
@@ -129,7 +129,7 @@ func TestLeaksThatHaveJustChanged(t *testing.T) {
 	}
 }
 
-func TestBindsThatFailedStandAboveTheList(t *testing.T) {
+func TestFailedBindsAreAboveTheList(t *testing.T) {
 	t.Parallel()
 	w := large()
 	for n := range 7 {

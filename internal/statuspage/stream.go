@@ -15,7 +15,7 @@ const (
 )
 
 // stream sends the names of the sections whose versions have changed, at most once in each
-// period, and first those of all.
+// period. The first message has all names.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case p.streams <- struct{}{}:

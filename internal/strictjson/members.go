@@ -80,8 +80,7 @@ func nameIn(text []byte) ([]byte, error) {
 	return []byte(plain), err
 }
 
-// add adds a name of a member to those of the objects that have begun, of which o is the
-// innermost.
+// add adds the name of a member to the names of the open objects. o is the innermost.
 func (o *opened) add(names [][]byte, name []byte) ([][]byte, error) {
 	before := names[o.first:]
 	repeated := o.many[string(name)]

@@ -65,7 +65,7 @@ func value(t *rapid.T, depth int) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-func TestRepeatedMembersAreThoseOfTheTokens(t *testing.T) {
+func TestRepeatedMembersAgreeWithTheTokens(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := value(t, 4)

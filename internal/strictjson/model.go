@@ -133,8 +133,7 @@ func decodeMap(path string, data json.RawMessage, v reflect.Value) error {
 	return nil
 }
 
-// objectFields splits an object. It refuses a repeated field, of which encoding/json would
-// take the last.
+// objectFields splits an object. It refuses a repeated field. encoding/json would use the last one.
 func objectFields(path string, data json.RawMessage) (map[string]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if token, err := dec.Token(); err != nil || token != json.Delim('{') {

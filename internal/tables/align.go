@@ -13,9 +13,9 @@ import (
 // identifier finds UUIDs, with and without hyphens.
 var identifier = regexp.MustCompile(`\b[0-9a-f]{8}(-?)[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b`)
 
-// Align returns the records of after with the identifiers of before: one that only after has is
-// replaced by the one that only before has in the same field of the same row, or whose rows are equal but for
-// identifiers.
+// Align returns the records of after with the identifiers of before. An identifier that only
+// after has is replaced by an identifier that only before has, if both are in the same field of
+// the same row, or if their rows differ only in identifiers.
 func Align(before, after []sim.Record) ([]sim.Record, error) {
 	a, b := identifiers(before), identifiers(after)
 	p := pairs{names: make(map[string]string), taken: make(map[string]bool)}
@@ -43,7 +43,7 @@ func identifiers(records []sim.Record) map[string]int {
 	return count
 }
 
-// pairs are the identifiers of one state by those of another.
+// pairs maps the identifiers of one state to the identifiers of another.
 type pairs struct {
 	may   func(from, to string) bool
 	names map[string]string
@@ -71,8 +71,8 @@ func (p *pairs) rename(records []sim.Record) []sim.Record {
 	return list
 }
 
-// inRows pairs the identifiers in the same fields of the same rows: those of the rows themselves
-// first, because a reference may really differ.
+// inRows pairs the identifiers in the same fields of the same rows. The identifiers of the rows
+// themselves come first, because a reference may really differ.
 func (p *pairs) inRows(before, after []sim.Record) error {
 	found, err := Diff(before, after)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *pairs) inRows(before, after []sim.Record) error {
 	return nil
 }
 
-// bySignature pairs identifiers that stand in equal rows, in the order of the rows.
+// bySignature pairs identifiers in equal rows, in the order of the rows.
 func (p *pairs) bySignature(before, after []sim.Record) {
 	inA, inB := identifiers(before), identifiers(after)
 	common := func(id string) bool { return inA[id] > 0 && inB[id] > 0 }

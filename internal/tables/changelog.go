@@ -14,7 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// KindMore is the kind of the one change that stands for all that are not listed.
+// KindMore is the kind of the change that represents all changes that are not listed.
 const KindMore = "more"
 
 // Limits of a ChangeLog.
@@ -197,7 +197,7 @@ func (l *ChangeLog) describe() []sim.Change {
 	return l.list
 }
 
-// MoreChanges is the change that stands for n others.
+// MoreChanges is the change that represents n others.
 func MoreChanges(n int) sim.Change {
 	return sim.Change{Action: sim.Changed, Kind: KindMore, What: fmt.Sprintf("%d more changes, which are not kept", n)}
 }

@@ -48,7 +48,7 @@ func sealedCheck(sealed []byte) (check uint32, ok bool) {
 	return binary.BigEndian.Uint32(sealed), true
 }
 
-// sum tells whether all rows of a file are there.
+// sum detects missing rows of a file.
 type sum struct {
 	Rows   uint64
 	Checks uint64 // added up

@@ -39,8 +39,7 @@ type write struct {
 	before, after any
 }
 
-// New returns a DB without tables. In records the names of its tables begin with that of
-// the service.
+// New returns a DB without tables. In records the names of its tables begin with the name of the service.
 func New(service string) *DB { return &DB{service: service} }
 
 // addTree adds the tree of a table or an index and returns its position.
@@ -62,7 +61,7 @@ func (db *DB) find(name string) (int, bool) {
 }
 
 // View calls read with a view of the current rows, which is valid until read returns.
-// Transactions wait meanwhile.
+// Transactions wait during the call.
 func (db *DB) View(read func(tx *Tx)) {
 	db.mu.RLock()
 	defer db.mu.RUnlock()

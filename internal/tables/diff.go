@@ -46,7 +46,7 @@ func DiffJSON(before, after json.RawMessage) ([]sim.Difference, error) {
 	return d.found, nil
 }
 
-// absent stands for the value that one side does not have.
+// absent is in place of the value that one side does not have.
 type absent struct{}
 
 type differ struct{ found []sim.Difference }

@@ -18,8 +18,8 @@ import (
 // JSON object per service.
 const SchemaVersion = 2
 
-// maxLine is how long the header or a record of a document may be, in bytes: that of an image
-// of 256 MiB is base64. A document may have any number of them.
+// maxLine is the maximum length of the header or a record of a document, in bytes: enough for an
+// image of 256 MiB in base64. A document may have any number of records.
 const maxLine = 384 << 20
 
 // Header is the first line of a document.
@@ -74,7 +74,7 @@ func WriteDocument(w io.Writer, model json.RawMessage, records iter.Seq2[sim.Rec
 }
 
 // ReadDocument reads a document's header, and its records while they are iterated over. The
-// errors match [sim.ErrRecords], unless they are those of the reader, and name the line.
+// errors match [sim.ErrRecords], unless they are errors of the reader, and name the line.
 func ReadDocument(r io.Reader) (Header, iter.Seq2[sim.Record, error], error) {
 	lines := &lineReader{in: bufio.NewReaderSize(r, 64<<10), longest: maxLine}
 	h, err := lines.header()

@@ -181,7 +181,7 @@ func TestAGroupIsReplacedAllOrNothing(t *testing.T) {
 }
 
 // What is written while another component's records are checked and refused is not lost.
-func TestARefusedGroupKeepsWhatIsWrittenMeanwhile(t *testing.T) {
+func TestARefusedGroupKeepsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	a, b := newFixture(), newFixture()
 	empty := collect(t, a.db)

@@ -191,8 +191,9 @@ func readRows(tx *bbolt.Tx) (records []sim.Record, err error) {
 // batchBytes is about the length of the rows that Init writes in one transaction, which is in memory several times.
 const batchBytes = 8 << 20
 
-// Init makes a new file that of a model, with the records of a component. It writes them in
-// parts and the header last: without one, the file of a process that was ended meanwhile is new.
+// Init writes a model and the records of a component to a new file. It writes the records in
+// parts and the header last. If the process ends in between, the file has no header and is
+// treated as new.
 func (f *File) Init(model json.RawMessage, from sim.Recorded) error {
 	header, err := json.Marshal(Header{SchemaVersion, model})
 	if err != nil {

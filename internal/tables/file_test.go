@@ -337,7 +337,7 @@ func TestOpenFileTakesTheFileFromOthers(t *testing.T) {
 	}
 }
 
-// A process that was told to end is waited for: whoever starts the next one cannot know when it has ended.
+// Opening waits for a process that is ending: the caller cannot know when it has ended.
 func TestOpenFileWaitsForTheProcessThatEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// large is a component with many rows, made as they are read. It watches the memory meanwhile.
+// large is a component with many rows, made as they are read. It measures the memory during that.
 type large struct {
 	sim.Recorded
 	rows, length int // of a row, in bytes; 0: 16 KiB

@@ -13,8 +13,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// TestTheLastChangeIsNotLostWithItsMetaPage damages each of the two pages one of which has the last change, after any number
-// of changes.
+// TestTheLastChangeIsNotLostWithItsMetaPage damages each of the two meta pages, one of them with
+// the last change, after any number of changes.
 func TestTheLastChangeIsNotLostWithItsMetaPage(t *testing.T) {
 	t.Parallel()
 	const size = 4096

@@ -26,7 +26,7 @@ type note struct {
 	Row  string `json:"row"`
 }
 
-// fixture is a DB with two tables, of which the second refers to the first.
+// fixture is a DB with two tables. The second refers to the first.
 type fixture struct {
 	db      *tables.DB
 	rows    *tables.Table[int64, row]

@@ -56,14 +56,14 @@ func (db *DB) keep() {
 	}
 	db.past.trim()
 	p, view := &db.past, pastView{db.past.now(), db.snapshot()}
-	if last := len(p.views) - 1; last > 0 && p.views[last].since.Equal(view.since) { // which nobody will see
+	if last := len(p.views) - 1; last > 0 && p.views[last].since.Equal(view.since) { // it would never be visible
 		p.views[last] = view
 		return
 	}
 	p.views = append(p.views, view)
 }
 
-// trim drops the views that nobody sees any more.
+// trim drops the views that are no longer visible.
 func (p *past) trim() {
 	now := p.now()
 	for i := len(p.views) - 1; i >= 0 && p.views[i].since.After(now); i-- { // the clock was set back

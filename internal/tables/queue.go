@@ -9,11 +9,11 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// flushDelay is how long a commit may stand in a queue that nothing waits for.
+// flushDelay is how long a commit may wait in a queue without waiters.
 const flushDelay = 10 * time.Millisecond
 
 // Queue writes the commits of components to a file, in the order of the commits. A commit
-// only appends to the queue. Those who wait for the queue share the writes.
+// only appends to the queue. Waiters share the writes.
 type Queue struct {
 	file *File
 	// Before is called before a write, to commit what is written only along with commits.
@@ -24,8 +24,8 @@ type Queue struct {
 	ended   *sync.Cond    // a write, or a Hold
 	pending map[place]any // the latest row of each that has changed; nil if it was deleted
 	head    int           // number of commits
-	written int           // of them are in the file
-	tried   int           // of them were in the last write
+	written int           // commits in the file
+	tried   int           // commits in the last write
 	err     error         // of the last write
 	writing bool
 	held    bool
@@ -52,7 +52,7 @@ func (q *Queue) Append(changes []sim.RecordChange) {
 	}
 	q.head++
 	if q.timer == nil {
-		q.timer = time.AfterFunc(flushDelay, func() { _ = q.Sync() }) // its error is that of the next Sync
+		q.timer = time.AfterFunc(flushDelay, func() { _ = q.Sync() }) // the next Sync returns its error
 	}
 }
 
@@ -84,7 +84,7 @@ func (q *Queue) Sync() error {
 	return nil
 }
 
-// Hold waits for a write that has begun, and for others who hold the queue. No other write begins before
+// Hold waits for a write that has begun, and for other holders of the queue. No other write begins before
 // release is called.
 func (q *Queue) Hold() (release func()) {
 	q.mu.Lock()

@@ -43,7 +43,7 @@ func (db *DB) Prepare(records []sim.Record) (commit func(), err error) {
 	return func() { db.replace(tx) }, nil
 }
 
-// replace makes the rows of a transaction those of the database.
+// replace replaces the rows of the database with the rows of a transaction.
 func (db *DB) replace(tx *Tx) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

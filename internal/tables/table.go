@@ -78,8 +78,8 @@ func (t *Table[K, R]) Get(tx *Tx, key K) (row R, ok bool) {
 // Len is the number of rows.
 func (t *Table[K, R]) Len(tx *Tx) int { return t.rows.len(tx) }
 
-// All iterates over the rows in the order of their keys. Like every iteration it may write
-// to the tables: rows ahead of it are visited as they are when it gets there.
+// All iterates over the rows in the order of their keys. Like every iteration it allows writes to
+// the tables: later rows are visited in their state at that time.
 func (t *Table[K, R]) All(tx *Tx) iter.Seq[R] {
 	return func(yield func(R) bool) {
 		t.rows.from(tx, key{}, func(row any) bool { return yield(*row.(*R)) })

@@ -287,7 +287,7 @@ func BenchmarkARQLife(b *testing.B) {
 	}
 }
 
-// An index finds all rows of a value, and only those, whatever texts the values are.
+// An index finds exactly the rows of a value, for all texts.
 func TestIndexesOfAnyText(t *testing.T) {
 	text := rapid.StringOfN(rapid.SampledFrom([]rune{0, 1, 'a', 'b', 0x7f, 'é', 0x10ffff}), 0, 10, -1)
 	rapid.Check(t, func(t *rapid.T) {

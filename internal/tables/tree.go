@@ -13,11 +13,11 @@ type key struct {
 	name string
 }
 
-// digest stands for a value in an index. It has no pointer, so that the garbage collector need
-// not follow one from each entry of each index. Two values never have the same.
+// digest represents a value in an index. It has no pointer, which saves the garbage collector
+// work for each entry of each index. Two values never have the same digest.
 type digest struct{ high, low uint64 }
 
-// digestOf is the digest of a value; that of the empty one is zero.
+// digestOf is the digest of a value; the digest of an empty value is zero.
 func digestOf(value string) digest {
 	if value == "" {
 		return digest{}
@@ -162,7 +162,7 @@ func (h hashed) get(e entry) (entry, bool) {
 }
 
 // ascend calls yield with the entries of a tree from a pivot on, in order, until it returns
-// false. It goes on behind the last entry where the tree was written to meanwhile.
+// false. If the tree is written to during the call, it continues after the last entry.
 func ascend(tx *Tx, at int, pivot entry, yield func(entry) bool) {
 	w := &walk{tx: tx, tree: tx.trees[at].(ordered), pivot: pivot, yield: yield}
 	for again := true; again; again = w.outdated {

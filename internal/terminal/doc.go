@@ -1,2 +1,2 @@
-// Package terminal keeps text of others from acting on the terminal that shows it.
+// Package terminal escapes untrusted text, so that it cannot control the terminal.
 package terminal

@@ -27,7 +27,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// A text is escaped alike in whatever pieces it is written, and a JSON document keeps what it says.
+// A text is escaped equally in pieces of any size, and a JSON document keeps its meaning.
 func FuzzWriter(f *testing.F) {
 	for _, seed := range []string{"a\x1b[2J\n\tb", "é\u009b\u202e🙂", "\xe2\x80", "\xff\x9b"} {
 		f.Add(seed)

@@ -36,7 +36,7 @@ func Main(m *testing.M) {
 	m.Run()
 }
 
-// Of is how many cases a test tries: all of them, or so many of a sample.
+// Of returns how many cases a test tries: all, or only a sample.
 func Of(all, sample int) int {
 	if Whole {
 		return all

@@ -1,4 +1,5 @@
-// Package uuids reads UUIDs as OpenStack's services do, by oslo_utils/uuidutils.py. It makes none.
+// Package uuids reads UUIDs as OpenStack's services do, by oslo_utils/uuidutils.py. It does not
+// generate UUIDs.
 package uuids
 
 import "strings"

@@ -53,16 +53,17 @@ type Config struct {
 	// return within this virtual time. In the end, after Recover, every device of every host that
 	// can be given to an instance after the undisturbed flow can be so again.
 	Within time.Duration
-	// Faults, if set, are the faults of the only case: those of a failing one. The environment
-	// variable [FaultsVariable] sets them, too.
+	// Faults, if set, are the faults of the only case that is run, to repeat a failure. The
+	// environment variable [FaultsVariable] sets them, too.
 	Faults []fault.Rule
 	// Timeout limits the context of the flow, in virtual time; zero means an hour.
 	Timeout time.Duration
 }
 
-// settle is how long, in virtual time, a run waits after the flow, so that what two faults
-// delayed can end, and an ARQ that a late request made is an orphan (spawn.ReconcileOpts.MinAge).
-// Then the agents report once, as they do every minute: they clean up what they could not before.
+// settle is how long, in virtual time, a run waits after the flow. Requests that two faults
+// delayed end in this time, and an ARQ of a late request is old enough to be an orphan
+// (spawn.ReconcileOpts.MinAge). Then the agents report once, as they do every minute, and clean
+// up what they could not before.
 const settle = 30 * time.Minute
 
 // Run runs a flow again and again, each time with a different fault, and checks after
@@ -89,7 +90,7 @@ const settle = 30 * time.Minute
 // flow that names the same identifiers in every run, such as an instance's uuid, meets its
 // faults at one subject at a time; any other flow at every subject of an operation.
 //
-// Run returns what it has tried, so that a test can check that none of its drills tries nothing.
+// Run returns a summary. A test can use it to check that each of its drills tries something.
 func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) error, config Config) Summary {
 	t.Helper()
 	if text := os.Getenv(FaultsVariable); text != "" {
@@ -127,8 +128,8 @@ func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) err
 type Summary struct {
 	// Runs is the number of runs with a fault or a pair of faults.
 	Runs int
-	// Fired is the number of faults in these runs that had an effect. A fault has none if the run,
-	// because of another fault or by chance, does not get to its operation.
+	// Fired is the number of faults in these runs that had an effect. A fault has no effect if
+	// the run does not reach its operation, because of another fault or by chance.
 	Fired int
 }
 
@@ -140,7 +141,7 @@ func count(outcomes []outcome) Summary {
 	return sum
 }
 
-// logf logs progress where it is asked for. In the log of a failing test it would hide the failure.
+// logf logs progress if enabled. In the log of a failing test it would hide the failure.
 func logf(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if testing.Verbose() {
@@ -154,7 +155,7 @@ type drill struct {
 	flow      Flow
 	want      *usage                               // what the undisturbed flow leaves; nil before it ran
 	actions   map[sim.OperationName][]fault.Action // what can happen to each operation
-	changes   map[sim.OperationName]bool           // the requests that are no GET, by operation
+	changes   map[sim.OperationName]bool           // the requests other than GET, by operation
 	repeats   bool                                 // the flow names the same subjects in every run
 	took      time.Duration                        // by the undisturbed flow
 	filled    map[string]int                       // how many devices of each deployable can be in use after it

@@ -68,7 +68,7 @@ func careless(ctx context.Context, cloud *simcloud.Cloud) error {
 	return define(cloud)
 }
 
-// careful gives back what it may have got.
+// careful releases a claim with unknown outcome.
 func careful(ctx context.Context, cloud *simcloud.Cloud) error {
 	err := claimOnce(ctx, cloud, http.MethodPut)
 	if err == nil {
@@ -143,16 +143,17 @@ func TestADrillFindsTheMistakesOfAFlow(t *testing.T) {
 	}
 }
 
-// A flow that asks for nothing, as one that skips its work by mistake, cannot fail, nor can a cloud of which no device can be in use.
-func TestADrillThatProvesNothingFails(t *testing.T) {
+// A flow that sends no requests, for example because it skips its work by mistake, cannot fail.
+// Neither can a cloud without usable devices.
+func TestADrillWithoutRequestsFails(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		flow   Flow
 		config Config
 		want   string // part of the problem; empty: none
 	}{
-		"asks for nothing":               {func(context.Context, *simcloud.Cloud) error { return nil }, Config{}, "the flow asks the cloud for nothing"},
-		"asks for nothing, in time":      {func(context.Context, *simcloud.Cloud) error { return nil }, Config{Within: time.Minute}, "the flow asks the cloud for nothing"},
+		"sends no requests":              {func(context.Context, *simcloud.Cloud) error { return nil }, Config{}, "the flow sends no requests"},
+		"sends no requests, in time":     {func(context.Context, *simcloud.Cloud) error { return nil }, Config{Within: time.Minute}, "the flow sends no requests"},
 		"asks for something":             {careful, Config{}, ""},
 		"in time, no devices":            {careful, Config{Within: time.Minute}, ""},
 		"in time, no device can be used": {careful, Config{Within: time.Minute, Model: simcloud.DefaultModel(), Setup: takeProviders}, "no device can be in use"},
@@ -215,7 +216,7 @@ func TestADrillWantsLeftoversToBeNamedAndRecovered(t *testing.T) {
 	}
 }
 
-// spawn gives the drill's guest a handle of the fake driver, of which nothing is in its domain.
+// spawn gives the drill's guest a handle of the fake driver, which has no device in the domain.
 func spawn(ctx context.Context, cloud *simcloud.Cloud) error {
 	provider, err := cloud.ProviderClient(ctx, "admin")
 	if err != nil {
@@ -264,7 +265,7 @@ func TestADrillFailsForAFailureThatTakesFromOthers(t *testing.T) {
 	} {
 		for where, config := range map[string]Config{"by the recovery": {Recover: harm}, "by the flow": {}} {
 			for guest, want := range map[string]string{
-				drillGuest:           drillGuest + ", which the flow leaves alone",
+				drillGuest:           drillGuest + " was removed or changed",
 				"one of another run": "0 guests of the setup left alone, want 1",
 			} {
 				synctest.Test(t, func(t *testing.T) {
@@ -404,8 +405,8 @@ func TestPairsFollowTheOccurrencesOfTheirFirstFault(t *testing.T) {
 	}
 	outcomes[0].problem = "wrong alone"
 	all := d.samplePairs(singles, outcomes)
-	// Fifteen kinds at each of two places and eight at the third: each with every failure
-	// of the other places, but for the one that is wrong alone.
+	// Fifteen kinds at each of two places and eight at the third: each with every failure of the
+	// other places, except the failure that is wrong alone.
 	if want := (14+15)*(15+8) + 8*30; len(all) != want {
 		t.Errorf("%d pairs, want %d", len(all), want)
 	}

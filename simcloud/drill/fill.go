@@ -20,9 +20,9 @@ import (
 // own limits.
 const bindTime = 15 * time.Minute
 
-// fill gives every free device of every host to instances of its own, through Placement and Cyborg, and
-// takes them away again. It returns how many devices of each deployable are in use then, those of
-// guests included, and why it could not use more.
+// fill attaches every free device of every host to new instances, through Placement and Cyborg,
+// and releases them. It returns the number of devices of each deployable that could be in use,
+// including the guests' devices, and why it could not use more.
 func fill(ctx context.Context, cloud *simcloud.Cloud) (used map[string]int, problems map[string]error) {
 	used, problems = make(map[string]int), make(map[string]error)
 	free := make(map[string]int)
@@ -172,8 +172,8 @@ func (f *filler) giveBack(ctx context.Context) (bound int, err error) {
 	return bound - f.unusable, err
 }
 
-// checkEnd holds the liveness of a run: the flow came to its end in time, and every device can be
-// given away as after the undisturbed flow.
+// checkEnd checks the liveness of a run: the flow ended in time, and every device can be attached
+// as after the undisturbed flow.
 func (d *drill) checkEnd(ctx context.Context, cloud *simcloud.Cloud, o *outcome) (problems []string) {
 	if d.Within == 0 {
 		return nil
@@ -188,7 +188,7 @@ func (d *drill) checkEnd(ctx context.Context, cloud *simcloud.Cloud, o *outcome)
 	}
 	for name, want := range d.filled {
 		if _, found := o.filled[name]; !found && want > 0 {
-			problems = append(problems, fmt.Sprintf("%s has gone, of which %d devices could be in use", name, want))
+			problems = append(problems, fmt.Sprintf("deployable %s no longer exists, want %d usable devices", name, want))
 		}
 	}
 	if d.want == nil {
@@ -205,7 +205,8 @@ func (d *drill) checkEnd(ctx context.Context, cloud *simcloud.Cloud, o *outcome)
 	return problems
 }
 
-// checkFilled says why no device at all can be in use after the undisturbed flow: every other run would pass then.
+// checkFilled returns why no device can be in use after the undisturbed flow. In that case every
+// other run would pass.
 func checkFilled(filled map[string]int, broken map[string]error) (problems []string) {
 	for _, n := range filled {
 		if n > 0 {

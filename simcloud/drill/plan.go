@@ -49,8 +49,7 @@ func everyKind() []fault.Rule {
 	}
 }
 
-// away is how long a host, or its agent, is gone: short enough that a flow which tries to
-// clean up for a while succeeds.
+// away is how long a host or its agent is down. A flow that retries its cleanup for a while succeeds.
 const away = 5 * time.Second
 
 // failures lists the ways in which an occurrence can fail. The subject is named only if it

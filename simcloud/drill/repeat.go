@@ -78,7 +78,7 @@ func buildTags() string {
 	return ""
 }
 
-// commit is that of the directory of the test.
+// commit returns the commit of the directory of the test.
 func commit() string {
 	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output()
 	if err != nil {

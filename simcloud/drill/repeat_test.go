@@ -130,7 +130,8 @@ func TestADrillLimitsTheTimeOfAFlow(t *testing.T) {
 	}
 }
 
-// What no guest has can be given away, also when some devices are in use, and nothing is left of it.
+// Every free device can be attached to a guest, also when some devices are in use, and everything
+// is released afterwards.
 func TestADrillFillsEveryHost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -200,9 +201,9 @@ func TestADrillFillsEveryHost(t *testing.T) {
 	})
 }
 
-// Where nova-compute creates the mediated devices, a request is Bound although there is no place for its device: a device that was
-// left in it is found by both.
-func TestADrillFindsThePlaceOfAMediatedDeviceTaken(t *testing.T) {
+// Where nova-compute creates the mediated devices, a request is Bound even if its parent has no
+// free instance: both checks find a leaked device that occupies it.
+func TestADrillFindsALeakedMediatedDevice(t *testing.T) {
 	t.Parallel()
 	for _, creation := range []fakecyborg.MdevCreation{fakecyborg.MdevsByAgent, fakecyborg.MdevsByNova} {
 		synctest.Test(t, func(t *testing.T) {

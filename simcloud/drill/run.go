@@ -42,7 +42,7 @@ type outcome struct {
 	untouched   map[string]bool // the guests that the flow left as they were
 }
 
-// shrink drops what nobody asks for when a case has ended. The flow's error may have its cloud.
+// shrink drops what is not needed after a case has ended. The flow's error may reference its cloud.
 func (o *outcome) shrink() {
 	if o.err != nil {
 		o.err = errors.New(o.err.Error())
@@ -72,8 +72,8 @@ func usageOf(cloud *simcloud.Cloud) usage {
 	return u
 }
 
-// run makes one run in a bubble of its own. A problem fails the test, with as few of the
-// faults as cause one.
+// run makes one run in its own bubble. A problem fails the test, and the faults are reduced to
+// those that cause it.
 func (d *drill) run(t *testing.T, rules []fault.Rule, o *outcome) {
 	t.Helper()
 	*o = d.try(t, rules)
@@ -88,7 +88,7 @@ func (d *drill) run(t *testing.T, rules []fault.Rule, o *outcome) {
 	t.Errorf("%s", d.repeat(least)+text+shown.summary)
 }
 
-// reduce leaves out the faults without which a run fails all the same.
+// reduce removes the faults that are not needed to make the run fail.
 func (d *drill) reduce(t *testing.T, rules []fault.Rule, o outcome) ([]fault.Rule, outcome) {
 	t.Helper()
 	for i := 0; i < len(rules) && len(rules) > 1; {
@@ -155,7 +155,7 @@ func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.
 
 var errPanic = errors.New("the flow panicked")
 
-// protected turns a panic into an error, so that one run does not end the others.
+// protected turns a panic into an error, so that the other runs continue.
 func protected(ctx context.Context, flow Flow, cloud *simcloud.Cloud) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -165,13 +165,14 @@ func protected(ctx context.Context, flow Flow, cloud *simcloud.Cloud) (err error
 	return flow(ctx, cloud)
 }
 
-// holding is a guest and what it has: its bound accelerator requests with their devices, and its allocation. It is comparable.
+// holding is a guest with its bound accelerator requests, their devices, and its allocation. It
+// is comparable.
 type holding struct {
 	guest sim.Guest
 	has   string
 }
 
-// holdings are those of all guests, by UUID.
+// holdings returns the holdings of all guests, by UUID.
 func holdings(cloud *simcloud.Cloud) map[string]holding {
 	has := make(map[string][]string)
 	for _, a := range cloud.Cyborg.ARQs() {
@@ -201,13 +202,13 @@ func untouched(cloud *simcloud.Cloud, before map[string]holding) map[string]bool
 	return same
 }
 
-// checkUntouched says which of the guests before are gone, or have changed, that the undisturbed flow leaves alone. Those that
-// have other UUIDs in each run are counted.
+// checkUntouched reports guests that were removed or changed although the flow without faults
+// does not touch them. Guests whose UUIDs differ between runs are only counted.
 func (d *drill) checkUntouched(cloud *simcloud.Cloud, before map[string]holding, o *outcome) (problems []string) {
 	same := untouched(cloud, before)
 	for _, uuid := range slices.Sorted(maps.Keys(before)) {
 		if d.untouched[uuid] && !same[uuid] {
-			problems = append(problems, fmt.Sprintf("guest %s, which the flow leaves alone without faults, is gone or has changed, or what it has", uuid))
+			problems = append(problems, fmt.Sprintf("guest %s was removed or changed, or its devices were; the flow without faults does not touch it", uuid))
 		}
 	}
 	if len(problems) == 0 && len(same) < len(d.untouched) {
@@ -217,7 +218,7 @@ func (d *drill) checkUntouched(cloud *simcloud.Cloud, before map[string]holding,
 	return problems
 }
 
-// check says what is wrong after a run, if something is.
+// check reports what is wrong after a run, if anything.
 func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before map[string]holding, o *outcome) {
 	var problems []string
 	if errors.Is(o.err, errPanic) {
@@ -237,7 +238,7 @@ func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before map[str
 		problems = append(problems, "the flow fails without any fault")
 	}
 	if d.want == nil && len(o.occurrences) == 0 {
-		problems = append(problems, "the flow asks the cloud for nothing, so that nothing can fail: the drill proves nothing")
+		problems = append(problems, "the flow sends no requests to the cloud: the drill proves nothing")
 	}
 	problems = append(problems, d.checkLeaks(ctx, cloud, o)...)
 	problems = append(problems, d.checkUntouched(cloud, before, o)...)

@@ -15,8 +15,8 @@ import (
 )
 
 // Hypervisor has the guests of all hosts of a cloud. It implements [spawn.Hypervisor] as libvirt does: a guest starts only if the
-// mediated devices of its domain exist on its host. Of an instance with two guests the cloud shows the one that was defined last. It is
-// safe for parallel use, and outlives the flows that use it.
+// mediated devices of its domain exist on its host. If an instance has two guests, the cloud
+// shows the one defined last. It is safe for parallel use, and outlives the flows that use it.
 type Hypervisor struct {
 	cloud cloud
 	mdevs func(host string) ([]driver.Mdev, error) // nil: unknown

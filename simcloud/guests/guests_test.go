@@ -29,7 +29,7 @@ const (
 	second = "<domain><name>second</name></domain>"
 )
 
-// hypervisors are those of a cloud in this process, and of the same cloud over HTTP.
+// hypervisors are the hypervisors of a cloud in this process, and of the same cloud over HTTP.
 var hypervisors = map[string]func(*simcloud.Cloud) *guests.Hypervisor{
 	"in the process": guests.New,
 	"remote": func(cloud *simcloud.Cloud) *guests.Hypervisor {

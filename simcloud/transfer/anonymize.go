@@ -15,12 +15,11 @@ import (
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
-// Anonymization says what of a listing is replaced. Region, descriptions and board
-// information are left out with either.
+// Anonymization selects what is replaced in a listing. Region, descriptions and board information
+// are omitted with either option.
 type Anonymization struct {
 	// Names replaces the names of hosts, resource providers, deployables and device
-	// profiles, those of images and physical networks, and the ids of projects and users that are no
-	// UUIDs.
+	// profiles, of images and physical networks, and the ids of projects and users that are not UUIDs.
 	Names bool
 	// IDs replaces all UUIDs but those of FPGA regions and functions, which belong to the
 	// hardware and are parts of names of traits.
@@ -118,7 +117,7 @@ func namesOf(field string) (format string, ok bool) {
 	return "", false
 }
 
-// isID tells whether the field of a listing holds a UUID.
+// isID reports whether the field of a listing holds a UUID.
 func isID(field string) bool {
 	return slices.Contains([]string{
 		"uuid", "parent_provider_uuid", "aggregates", "allocations", "rp_uuid", "bitstream_id", "accel:bitstream_id",
@@ -126,7 +125,7 @@ func isID(field string) bool {
 	}, field)
 }
 
-// anonymizer knows what stands for what.
+// anonymizer maps original values to replacements.
 type anonymizer struct {
 	Anonymization
 	names  map[string]string // of hosts, resource providers and deployables
@@ -170,11 +169,11 @@ func (x *anonymizer) learnNames(o *original) {
 	}
 }
 
-// plainRest is the part of a provider's name behind that of its host that identifies
-// nothing but a place: an address, with a word in front.
+// plainRest matches the part of a provider's name after the host name if it identifies only a
+// place: an address, with a word in front.
 var plainRest = regexp.MustCompile(`^((pci|GPU|FPGA|AICHIP|QAT|NIC|SSD|MDEV|PCI|NVME|HPTS)_)?[0-9a-f]{4,8}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-7](_(region|nvidia-)[0-9]+)?$|^FakeDevice$`)
 
-// below is the new name of a provider whose name begins with that of a host, if that is not empty.
+// below is the new name of a provider whose name begins with a host name, if host is not empty.
 func (x *anonymizer) below(host, rest string) string {
 	if host == "" {
 		return x.fresh("provider-%d")
@@ -250,7 +249,7 @@ func withVersion(id, of string) string {
 	return id
 }
 
-// newUUID is a UUID that stands for a text.
+// newUUID derives a UUID from a text.
 func newUUID(seed uint64, text string) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, seed, " ", text)).String()
 }

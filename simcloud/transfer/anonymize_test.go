@@ -18,8 +18,8 @@ import (
 
 var longHex = regexp.MustCompile(`(?i)[0-9a-f-]{32,}`)
 
-// named is a cloud whose hosts, profiles and providers have names of their own, which
-// also stand in board information.
+// named is a cloud whose hosts, profiles and providers have names of their own, which board
+// information also contains.
 func named(t testing.TB, hosts ...string) *simcloud.Cloud {
 	t.Helper()
 	m := simcloud.Model{Hosts: []simcloud.Host{}}
@@ -145,7 +145,7 @@ func TestNothingOfTheOriginalRemainsInAnImportWithReplacedNamesAndIDs(t *testing
 			}
 		}
 		if diff := cmp.Diff(shape(l), shape(replaced)); diff != "" {
-			rt.Fatalf("what is left without names and ids (-original +replaced):\n%s", diff)
+			rt.Fatalf("shape without names and ids (-original +replaced):\n%s", diff)
 		}
 	})
 }
@@ -158,7 +158,7 @@ func absent(t *rapid.T, text string, parts ...string) {
 	}
 }
 
-// dumpOf is the state of the cloud of a listing, of which a report changes nothing.
+// dumpOf is the state of the cloud of a listing. A report does not change it.
 func dumpOf(t *testing.T, rt *rapid.T, l Listing) []byte {
 	cloud, err := Import(t.Context(), l)
 	if err != nil {
@@ -180,7 +180,7 @@ func dumpOf(t *testing.T, rt *rapid.T, l Listing) []byte {
 	return data
 }
 
-// shape is what of a listing stays the same: numbers, classes, traits, who is below whom.
+// shape is the part of a listing that is never replaced: numbers, classes, traits and the tree of providers.
 func shape(l Listing) []string {
 	index := make(map[string]int)
 	for i, p := range l.answers.Placement.Providers {

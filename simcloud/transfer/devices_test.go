@@ -80,7 +80,7 @@ func TestRequestsAreImportedInEveryState(t *testing.T) {
 
 // The fake driver writes underscores for dots. Since 2026.1 Cyborg knows a host by its FQDN, and the drivers by [DEFAULT]
 // host, which is the short name. Before, both were that, and some drivers had the name of the system.
-func TestDeployablesAreThoseOfTheirHostHoweverTheyAreNamed(t *testing.T) {
+func TestDeployablesAreMatchedToHostsByEveryForm(t *testing.T) {
 	t.Parallel()
 	const whole = "cn0.example.org"
 	for name, tt := range map[string]struct{ host, fake, others string }{
@@ -118,7 +118,7 @@ func TestDeployablesAreThoseOfTheirHostHoweverTheyAreNamed(t *testing.T) {
 	}
 }
 
-func TestAShortNameOfTwoHostsIsThatOfNone(t *testing.T) {
+func TestAnAmbiguousShortNameIsIgnored(t *testing.T) {
 	t.Parallel()
 	known := prefixesOf([]string{"cn0.a.org", "cn0.b.org", "cn1.a.org", "cn1", "cn2.a.org"})
 	for name, want := range map[string][2]string{
@@ -135,9 +135,9 @@ func TestAShortNameOfTwoHostsIsThatOfNone(t *testing.T) {
 	}
 }
 
-// Cyborg does not show the number of a device, so nothing tells which of the devices of a
-// host has no deployables.
-func TestDeployablesOfUnknownDevicesStandBelowDevicesCalledUnknown(t *testing.T) {
+// Cyborg does not show the number of a device, so it is unknown which of the devices of a host
+// has no deployables.
+func TestDeployablesOfUnknownDevicesGetDevicesCalledUnknown(t *testing.T) {
 	t.Parallel()
 	original := simcloud.Run(t, simcloud.Model{})
 	l := listingOf(t, original)
@@ -167,7 +167,7 @@ func TestDeployablesOfUnknownDevicesStandBelowDevicesCalledUnknown(t *testing.T)
 	checkReport(t, cloud)
 }
 
-func TestContradictoryAttributesAreThoseOfTheDeployables(t *testing.T) {
+func TestContradictoryAttributesAreReadFromTheDeployables(t *testing.T) {
 	t.Parallel()
 	original := simcloud.Run(t, simcloud.Model{})
 	for name, change := range map[string]func(*answers){
@@ -335,9 +335,9 @@ func TestWhatIsNotListedIsMarkedAsUnknown(t *testing.T) {
 	}
 }
 
-// TestUnknownHandlesAreNotThoseOfAnEarlierImport copies a cloud, uses the copy, and copies that: requests are bound to
+// TestUnknownHandlesDifferFromAnEarlierImport copies a cloud, uses the copy, and copies that: requests are bound to
 // handles that the first copy had made up.
-func TestUnknownHandlesAreNotThoseOfAnEarlierImport(t *testing.T) {
+func TestUnknownHandlesDifferFromAnEarlierImport(t *testing.T) {
 	t.Parallel()
 	l := nameless(1, 2, 2)
 	l.answers.Cyborg.Attributes = []*attribute{}
@@ -371,9 +371,9 @@ func TestUnknownHandlesAreNotThoseOfAnEarlierImport(t *testing.T) {
 	}
 }
 
-// TestUnknownAddressesAreNotThoseOfNames has a device without an address in its name after one whose name has the
-// address that would stand for it.
-func TestUnknownAddressesAreNotThoseOfNames(t *testing.T) {
+// TestUnknownAddressesDifferFromAddressesInNames has a device without an address in its name after one
+// whose name has the address that would be made up for it.
+func TestUnknownAddressesDifferFromAddressesInNames(t *testing.T) {
 	t.Parallel()
 	l := nameless(1, 2, 1)
 	l.answers.Cyborg.Attributes = []*attribute{}
@@ -422,7 +422,7 @@ func TestUnknownHandlesOfAHostAllDiffer(t *testing.T) {
 }
 
 // A cloud of 10,000 hosts has more unknown devices and handles than there are addresses in PCI domain ffff.
-func TestUnknownAddressesAreThoseOfAHost(t *testing.T) {
+func TestUnknownAddressesAreUniquePerHost(t *testing.T) {
 	t.Parallel()
 	cloud := imported(t, nameless(2, 2, 3))
 	handles, devices := make(map[string][]string), make(map[string][]string)
@@ -502,7 +502,7 @@ func TestBothFunctionsOfACardOfXilinxAreItsOwn(t *testing.T) {
 }
 
 // An agent's next report brings the attribute back, and so does the import.
-func TestADeployableWithoutAClassHasThatOfItsProvider(t *testing.T) {
+func TestADeployableWithoutAClassUsesTheClassOfItsProvider(t *testing.T) {
 	t.Parallel()
 	original := simcloud.Run(t, simcloud.Model{})
 	l := listingOf(t, original)

@@ -1,8 +1,8 @@
-// Package transfer makes a simulated cloud of what a real one lists of its accelerators,
-// with other names and ids if asked to.
+// Package transfer makes a simulated cloud from the listings of a real one, optionally with other
+// names and ids.
 //
-// A [Listing] is what Placement and Cyborg answer to GET requests. What it tells is taken
-// exactly; what no API shows is marked as unknown, see [Import]. The package reads no cloud
+// A [Listing] holds the answers of Placement and Cyborg to GET requests. Its values are imported
+// exactly. What no API shows is marked as unknown, see [Import]. The package reads no cloud
 // itself; the command cysim import does.
 //
 //	listing, err := transfer.ParseListing(data)

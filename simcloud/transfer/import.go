@@ -14,16 +14,16 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// Import makes a cloud of what a real one lists. Its Placement holds exactly what is listed,
-// generations included. Its Cyborg has the devices, deployables, attributes, device profiles
-// and accelerator requests with their uuids and numbers, and the requests that are Bound hold
-// their attach handles. The agents report the devices as they are listed, so that a report
-// changes nothing. There are no guests, and the users are those of [simcloud.DefaultModel].
+// Import makes a cloud from the listing of a real one. Its Placement holds exactly the listed
+// data, including generations. Its Cyborg has the devices, deployables, attributes, device
+// profiles and accelerator requests with their uuids and numbers, and the requests that are Bound
+// hold their attach handles. The agents report the devices as they are listed, so that a report
+// changes nothing. There are no guests. The users come from [simcloud.DefaultModel].
 //
 // What no API shows is marked as unknown: the device of a deployable, if its host has devices
-// without deployables; control paths, as far as the names of deployables do not tell
-// addresses; and all attach handles but those of bound requests, up to the number of
-// accelerators of each deployable, twice that for a card of Xilinx. An unknown address is in PCI domain ffff or above.
+// without deployables; control paths, unless the names of deployables contain addresses; and all attach
+// handles except those that bound requests use, up to the number of accelerators of each deployable, twice
+// that for a card of Xilinx. An unknown address is in PCI domain ffff or above.
 //
 // The error matches [ErrListing] for a listing that no cloud can be made of, and else is
 // that of [simcloud.FromState].
@@ -40,7 +40,7 @@ func Import(ctx context.Context, l Listing, opts ...simcloud.Option) (*simcloud.
 	return simcloud.FromState(ctx, state, opts...)
 }
 
-// stopped is a clock that stands and is no part of a state.
+// stopped is a clock that does not move and is not part of a state.
 type stopped struct{ *sim.ManualClock }
 
 // state is the state of the cloud after a report of its agents: they make the mediated

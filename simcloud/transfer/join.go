@@ -15,12 +15,11 @@ import (
 )
 
 const (
-	unknown  = "unknown" // vendor and model of a device that stands for one of several
+	unknown  = "unknown" // vendor and model of a device that cannot be identified
 	maxUnits = 1 << 16   // attach handles of a deployable
 )
 
-// original is the cloud that a listing tells of. What join finds out is in the order of the
-// numbers that Cyborg gave.
+// original is the cloud that a listing describes. Results of join are in the order of Cyborg's numbers.
 type original struct {
 	answers
 	seed   uint64
@@ -62,7 +61,7 @@ func (o *original) join() error {
 	return nil
 }
 
-// id is a uuid that stands for something that no API shows.
+// id makes up the UUID of something that no API shows.
 func (o *original) id(kind string, name ...any) string {
 	return newUUID(o.seed, kind+" "+fmt.Sprintln(name...))
 }
@@ -102,21 +101,21 @@ func (o *original) hosts() (names []string) {
 // that Placement does not have the host that its name begins with.
 func (o *original) hostOf(d *deployable, known prefixes) (string, error) {
 	if p := o.byUUID[d.ProviderUUID]; p != nil {
-		for steps := 0; o.parent(p) != nil && steps < len(o.byUUID); steps++ { // Placement refuses what is no tree
+		for steps := 0; o.parent(p) != nil && steps < len(o.byUUID); steps++ { // Placement refuses cycles
 			p = o.parent(p)
 		}
 		return p.Name, nil
 	}
 	host, _ := known.cut(d.Name)
 	if host == "" {
-		return "", fmt.Errorf("deployable %s: its resource provider %s is not listed, nor is a host with devices that its name begins with", d.Name, d.ProviderUUID)
+		return "", fmt.Errorf("deployable %s: its resource provider %s is not listed, and its name does not begin with a host that has devices", d.Name, d.ProviderUUID)
 	}
 	return host, nil
 }
 
 // joinDevices gives the devices of a host, in the order of the list, the numbers that its
-// deployables show. If a host has more devices than numbers, it is unknown which of them
-// has none, and a device called unknown stands for each number.
+// deployables show. If a host has more devices than numbers, it is unknown which device has no
+// deployables, and each number becomes a device called unknown.
 func (o *original) joinDevices() error {
 	devices := make(map[string][]*device) // by host
 	for _, d := range o.Cyborg.Devices {
@@ -160,8 +159,8 @@ func (o *original) joinDevices() error {
 	return nil
 }
 
-// unknownDevices adds a device for each number. They are of the type of another device of
-// their host, since there is no type for what is unknown.
+// unknownDevices adds a device for each number. They have the type of another device of their
+// host, since there is no type for unknown devices.
 func (o *original) unknownDevices(like *device, ids []int) []*device {
 	var list []*device
 	for _, id := range ids {
@@ -221,8 +220,8 @@ func texts(attributes []*attribute) (list []string) {
 
 // findReported finds what the driver reports of a deployable. An attribute was created
 // through the API if it is a second one of a key, or a trait that Placement does not have,
-// since Cyborg sends it those of drivers only; a provider of a flat host has no trait of its
-// owner. Further inventories of a provider that is no host's are those of local memory.
+// since Cyborg sends only traits from drivers. A provider of a flat host has no owner trait.
+// Further inventories of a provider other than a host's are local memory.
 func (d *deployable) findReported(p *provider, mode fakecyborg.PlacementMode) {
 	d.reported = driver.Deployable{Name: d.Name, NumAccelerators: d.NumAccelerators, DriverName: d.DriverName}
 	keys := make(map[string]bool)
@@ -257,7 +256,7 @@ func (o *original) findMode() {
 	}
 }
 
-// totals are those of all inventories of a provider but one.
+// totals returns the totals of all inventories of a provider except one.
 func totals(p *provider, but string) map[string]int {
 	if p == nil {
 		return nil
@@ -364,10 +363,10 @@ func (d *deployable) handles() int {
 
 func (d *deployable) isXilinx() bool { return slices.Contains(d.reported.Traits, "CUSTOM_FPGA_XILINX") }
 
-// holder is the deployable that the handle of a bound request belongs to, nil for none. Of
-// several with the request's provider, as on flat hosts, it is the one whose name tells the
-// address of the handle, or of a card of Xilinx the slot; if there is none, it is unknown, and the first one counts that has
-// the class which the request asks for and a handle left.
+// holder returns the deployable of the handle of a bound request, or nil. On flat hosts several
+// deployables have the request's provider. holder then selects the deployable whose name contains
+// the address of the handle, or the slot for a Xilinx card. If there is no such name, it returns
+// the first deployable with the requested class and a free handle.
 func (o *original) holder(a *arq, of []*deployable) (best *deployable) {
 	at, err := driver.PCIAddressOf(a.HandleInfo)
 	rank := 0
@@ -389,7 +388,7 @@ func (o *original) holder(a *arq, of []*deployable) (best *deployable) {
 	return best
 }
 
-// asks tells whether the group of a request wants a resource class.
+// asks reports whether the group of a request wants a resource class.
 func (o *original) asks(a *arq, class string) bool {
 	return slices.ContainsFunc(o.Cyborg.Profiles, func(p *deviceProfile) bool {
 		return p.Name == a.ProfileName && a.Group >= 0 && a.Group < len(p.Groups) && p.Groups[a.Group]["resources:"+class] != ""

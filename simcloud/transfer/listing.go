@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// listingSchema is the version of the JSON form of a listing. Version 1 had forms of its own
-// in place of those of the services.
+// listingSchema is the version of the JSON form of a listing. Version 1 had its own forms instead
+// of the services' forms.
 const listingSchema = 2
 
 // ErrListing is matched by every error about a listing that no cloud can be made of.

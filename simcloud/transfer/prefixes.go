@@ -11,9 +11,10 @@ type prefixes map[string]string
 
 var unsafe = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
-// prefixesOf are the forms of the names of hosts in those of deployables: the whole name, that with underscores as the
-// fake driver writes it, and the first label, since drivers use [DEFAULT] host while a device has the FQDN from 2026.1
-// on. What stands for several hosts is that of none, unless it is the name of one.
+// prefixesOf returns the forms in which names of deployables contain host names: the whole name,
+// the name with underscores as the fake driver writes it, and the first label, since drivers use
+// [DEFAULT] host while a device has the FQDN from 2026.1 on. An ambiguous form is ignored, unless
+// it is the name of a host.
 func prefixesOf(hosts []string) prefixes {
 	of := make(prefixes, 3*len(hosts))
 	for _, form := range []func(string) string{firstLabel, safeName, wholeName} {
@@ -38,8 +39,9 @@ func safeName(host string) string { return unsafe.ReplaceAllString(host, "_") }
 
 func wholeName(host string) string { return host }
 
-// cut splits the name of a deployable behind its host, which is empty if it is none of the hosts. The longest prefix
-// counts. A host that is known by its short name may be there with its FQDN.
+// cut splits the name of a deployable after its host, which is empty if the name begins with none
+// of the hosts. The longest prefix wins. A host that is known by its short name may appear with
+// its FQDN.
 func (p prefixes) cut(name string) (host, rest string) {
 	for end := strings.LastIndexByte(name, '_'); end > 0; end = strings.LastIndexByte(name[:end], '_') {
 		if host := cmp.Or(p[name[:end]], p[firstLabel(name[:end])]); host != "" {

@@ -44,8 +44,7 @@ func use(t *testing.T, rt *rapid.T, cloud *simcloud.Cloud, n int) {
 	}
 }
 
-// However a cloud was used: its import lists the same, a report changes nothing, and
-// everything can be given back.
+// The import of any used cloud lists the same, a report changes nothing, and everything can be released.
 func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 	t.Parallel()
 	m := simcloud.DefaultModel()

@@ -166,7 +166,7 @@ func (w *writer) accelerator() {
 	}
 }
 
-// groups are those of a device profile as lists of keys and values.
+// groups returns the groups of a device profile as lists of keys and values.
 func groups(listed []map[string]string) [][]row {
 	list := make([][]row, len(listed))
 	for i, group := range listed {

@@ -22,10 +22,10 @@ func NVMeHead(name string) (head string, isPath bool) {
 	return parts[1] + parts[2], true
 }
 
-// IsNVMeController reports whether a name is that of an NVMe controller, such as nvme0.
+// IsNVMeController reports whether a name is the name of an NVMe controller, such as nvme0.
 func IsNVMeController(name string) bool { return nvmeController.MatchString(name) }
 
-// IsNVMeNamespace reports whether a name is that of an NVMe namespace or of a path to one.
+// IsNVMeNamespace reports whether a name is the name of an NVMe namespace or of a path to one.
 func IsNVMeNamespace(name string) bool { return nvmeNamespace.MatchString(name) }
 
 // IsDeviceNumber reports whether a text is MAJOR:MINOR.

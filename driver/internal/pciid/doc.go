@@ -1,3 +1,3 @@
-// Package pciid has the ids of PCI vendors and products as they stand in configurations, and
+// Package pciid has the ids of PCI vendors and products as written in configurations, and
 // the names of vendors.
 package pciid

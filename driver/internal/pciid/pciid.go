@@ -10,9 +10,9 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// Parse reads the id of a vendor or product as it stands in configuration: four
-// hexadecimal digits in either case, with or without 0x before them. 0000 is no id. The
-// error wraps driver.ErrName and quotes the text.
+// Parse reads the id of a vendor or product as written in configurations: four hexadecimal digits
+// in either case, with or without 0x before them. 0000 is invalid. The error wraps driver.ErrName
+// and quotes the text.
 func Parse(text string) (uint16, error) {
 	digits := strings.TrimPrefix(text, "0x")
 	id, err := strconv.ParseUint(digits, 16, 16)
@@ -22,8 +22,8 @@ func Parse(text string) (uint16, error) {
 	return uint16(id), nil
 }
 
-// ParseList reads the value of an option that lists such ids; nil stands for the
-// defaults. The error wraps driver.ErrConfig and names the option.
+// ParseList reads the value of an option that lists such ids; nil means the defaults. The error
+// wraps driver.ErrConfig and names the option.
 func ParseList(option string, texts []string, defaults ...uint16) ([]uint16, error) {
 	if texts == nil {
 		return defaults, nil
@@ -42,10 +42,10 @@ func ParseList(option string, texts []string, defaults ...uint16) ([]uint16, err
 	return ids, nil
 }
 
-// Word returns the word for a PCI vendor that stands in traits and configuration,
-// such as "intel". The words are those of upstream's drivers, 144d added, which is the id
-// that Samsung's disks carry, and AMD; another vendor has its id for a word, four hexadecimal
-// digits in lower case. It follows cyborg/accelerator/drivers/pci and drivers/ssd.
+// Word returns the word for a PCI vendor in traits and configuration, such as "intel". The words
+// are taken from upstream's drivers, plus AMD and 144d, the id of Samsung's disks. The word of
+// any other vendor is its id, four hexadecimal digits in lower case. It follows
+// cyborg/accelerator/drivers/pci and drivers/ssd.
 func Word(vendor uint16) string {
 	return cmp.Or(vendors[vendor][0], fmt.Sprintf("%04x", vendor))
 }

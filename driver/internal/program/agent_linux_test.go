@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/internal/program"
 )
 
-// variable is set for the process that stands for an agent. It has the path of the program to call.
+// variable is set for the process that plays the agent. It has the path of the program to call.
 const variable = "GOCYBORG_TEST_PROGRAM"
 
 func TestAProgramEndsWithItsAgent(t *testing.T) {

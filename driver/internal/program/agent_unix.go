@@ -4,5 +4,5 @@ package program
 
 import "syscall"
 
-// endWithAgent does nothing: only Linux ends a process with the one that started it.
+// endWithAgent does nothing: only Linux can end a process with its parent.
 func endWithAgent(*syscall.SysProcAttr) {}

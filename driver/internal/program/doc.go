@@ -1,4 +1,4 @@
-// Package program calls the programs that an operator names to do what a driver cannot: with JSON on
-// standard input, no shell, an empty environment but PATH, and a limit of time after which all that the
-// program has started is killed.
+// Package program calls programs of the operator that do what a driver cannot. They get JSON on
+// standard input, no shell, and an environment with only PATH. After a time limit the program is
+// killed with all of its children.
 package program

@@ -4,5 +4,5 @@ package program
 
 import "os/exec"
 
-// killWhole kills the process alone: there are no process groups.
+// killWhole kills only the process: there are no process groups.
 func killWhole(*exec.Cmd) {}

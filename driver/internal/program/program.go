@@ -28,9 +28,9 @@ const (
 type Program struct {
 	// Path is absolute.
 	Path string
-	// Driver is who calls it, for the log.
+	// Driver is the calling driver, for the log.
 	Driver string
-	// Logger gets what it writes to its standard error; nil: nobody does.
+	// Logger gets what it writes to its standard error; nil discards it.
 	Logger *slog.Logger
 }
 

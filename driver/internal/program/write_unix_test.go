@@ -14,7 +14,7 @@ import (
 )
 
 // A program that has not started has written nothing; what one has written that has started is not known.
-func TestWriteTellsWhetherTheProgramHasStarted(t *testing.T) {
+func TestWriteReportsWhetherTheProgramHasStarted(t *testing.T) {
 	tooLate, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, tt := range map[string]struct {
@@ -28,7 +28,7 @@ func TestWriteTellsWhetherTheProgramHasStarted(t *testing.T) {
 		"not executable":            {text: "#!/bin/sh\n", mode: 0o600},
 		"others can write it":       {text: "#!/bin/sh\n", mode: 0o722},
 		"gone":                      {},
-		"its interpreter is gone":   {text: "#!/nonexistent/sh\n", mode: 0o700},
+		"a missing interpreter":     {text: "#!/nonexistent/sh\n", mode: 0o700},
 		"no format of the kernel":   {text: "\x00", mode: 0o700},
 		"too late":                  {text: "#!/bin/sh\n", mode: 0o700, ctx: tooLate},
 		"no room for the image":     {text: "#!/bin/sh\n", mode: 0o700, tmp: "/nonexistent"},

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// CandidateQuery asks for allocation candidates: ways to satisfy all groups
-// from the providers of one tree and those that share with it.
+// CandidateQuery asks for allocation candidates: ways to satisfy all groups from the providers of
+// one tree and the providers that share with it.
 //
 // Rules, by microversion 1.39:
 //
@@ -17,8 +17,7 @@ import (
 //     Together these cover the required traits, none has a forbidden one, and
 //     each of them or the anchor satisfies all member_of.
 //   - With Isolate no two groups with suffix have the same provider.
-//   - Of the providers of the groups in one SameSubtree, one is at or above all
-//     the others.
+//   - Among the providers of the groups in one SameSubtree, one is an ancestor of all the others.
 //   - The sum of what groups take from one inventory fits.
 type CandidateQuery struct {
 	Groups      []Group
@@ -30,7 +29,7 @@ type CandidateQuery struct {
 	OnePerTree bool
 	// Most is how many candidates are found before the limit applies, 0 for all of them.
 	Most int
-	// BreadthFirst: with Most, the trees give one candidate in turn, else each gives all.
+	// BreadthFirst: with Most, candidates are taken from the trees round-robin, otherwise tree by tree.
 	BreadthFirst bool
 	// SumsIgnoreUse: the sum of what groups take from one inventory is compared with its
 	// capacity, as if nothing were in use.
@@ -171,7 +170,7 @@ type search struct {
 
 	found  finder
 	kept   []candidate
-	chosen []*provider // of those that are kept
+	chosen []*provider // of the kept candidates
 	lots   []lot
 	open   []int // the numbers of the lots that may have more candidates
 	source rand.PCG
@@ -213,7 +212,7 @@ type candidate struct {
 	given  int         // how many that take the same are in the answer, see sameTaken
 }
 
-// policy is what holds between groups.
+// policy holds the constraints between groups.
 type policy struct {
 	isolate       bool
 	onePerTree    bool

@@ -393,7 +393,7 @@ func TestSearchForLongCandidatesIsRefused(t *testing.T) {
 	}
 }
 
-// unread is an answer that nobody reads.
+// unread discards an answer.
 type unread struct{}
 
 func (unread) Request(*engine.Request)  {}

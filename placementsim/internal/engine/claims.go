@@ -55,7 +55,7 @@ type plannedClaim struct {
 	old    []allocation // what the consumer has
 }
 
-// change is what a plan does to one inventory.
+// change is the change of a plan to one inventory.
 type change struct {
 	provider     *provider
 	class        *class
@@ -75,8 +75,8 @@ func (pl *plan) changeOf(p *provider, c *class) change {
 	return sought
 }
 
-// changeBy is changeOf without what the claims after a claim take. Of claims that do not fit together, the service refuses the
-// first that exceeds what those before it leave.
+// changeBy is changeOf without the later claims. If claims do not fit together, the service
+// refuses the first claim that exceeds what the earlier claims leave free.
 func (pl *plan) changeBy(claim int, a allocation) change {
 	ch := pl.changeOf(a.provider, a.class)
 	for _, later := range pl.claims[claim+1:] {
@@ -89,8 +89,7 @@ func (pl *plan) changeBy(claim int, a allocation) change {
 	return ch
 }
 
-// overlay holds inventories that are to be considered in place of those that
-// providers have.
+// overlay holds inventories that replace the providers' own for a check.
 type overlay map[*provider][]inventory
 
 func (o overlay) inventory(p *provider, c *class) *inventory {
@@ -100,8 +99,8 @@ func (o overlay) inventory(p *provider, c *class) *inventory {
 	return p.inventory(c)
 }
 
-// plan reads claims without changing anything but the consumers left over.
-// Whether the allocations fit is left to check.
+// plan reads claims. It changes nothing except that it removes consumers without allocations.
+// check then verifies that the allocations fit.
 func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 	for _, claim := range claims {
 		if err := s.checkGeneration(claim); err != nil {
@@ -209,8 +208,8 @@ func newConsumer(claim Claim) *consumer {
 	return &consumer{uuid: claim.Consumer, kind: claim.Type}
 }
 
-// count sums up the plan per inventory and finds the providers to be bumped:
-// those of the new allocations, and those that emptied consumers had.
+// count sums up the plan per inventory and finds the providers to be bumped: the providers of the
+// new allocations, and of the removed allocations of emptied consumers.
 func (pl *plan) count() {
 	entries := 0
 	for _, claim := range pl.claims {
@@ -244,7 +243,7 @@ func (pl *plan) count() {
 	pl.bumped = slices.Compact(pl.bumped)
 }
 
-// check refuses a plan of which an allocation does not fit.
+// check returns an error if an allocation of the plan does not fit.
 func (pl *plan) check(over overlay) error {
 	if err := pl.checkProviders(over); err != nil {
 		return err

@@ -129,8 +129,7 @@ func (s *State) EnsureClass(name string, now time.Time) (created bool) {
 }
 
 // RenameClass gives a custom resource class another name. The error matches
-// [ErrNotFound], [ErrInvalid] for a standard class, or [ErrConflict] when the
-// new name is taken.
+// [ErrNotFound], [ErrInvalid] for a standard class, or [ErrConflict] if the new name exists.
 func (s *State) RenameClass(from, to string, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -127,9 +127,8 @@ func (s *State) ConsumerProject(uuid string) string {
 }
 
 // ProviderAllocations lists the consumers with allocations on a provider, each with its
-// allocations on this provider only, and the provider's generation. The order is that of the
-// service's index: by class and amount, those made first before the others. The error
-// matches [ErrNotFound].
+// allocations on this provider only, and the provider's generation. The order follows the
+// service's index: by class and amount, then by creation. The error matches [ErrNotFound].
 func (s *State) ProviderAllocations(uuid string) (generation int, consumers []Consumer, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -221,8 +220,7 @@ type Claim struct {
 	Consumer, Project, User string
 	SetType                 bool // Type is set (from microversion 1.38)
 	Type                    string
-	// CheckGeneration compares Generation (from microversion 1.28); nil is that of a
-	// new consumer.
+	// CheckGeneration compares Generation (from microversion 1.28); nil means a new consumer.
 	CheckGeneration bool
 	Generation      *int
 	Allocations     []ProviderAmount // none: remove everything

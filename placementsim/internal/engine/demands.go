@@ -34,8 +34,8 @@ type total struct {
 	demands int // how many positions take some
 }
 
-// demand is what several groups with the same conditions take, each the same
-// amount of one class from one provider.
+// demand is the demand of several groups with the same conditions: each takes the same amount of
+// one class from one provider.
 type demand struct {
 	classAmount
 	at    int // the first of their positions; all have the same options

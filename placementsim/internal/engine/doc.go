@@ -4,19 +4,17 @@
 //
 // It deliberately knows nothing of HTTP, JSON, microversions, tokens or
 // clocks: callers pass the present time in and get plain values or an *[Error]
-// out. Every method takes the lock itself, applies completely or not at all,
-// and returns copies.
+// out. Every method takes the lock itself, is atomic, and returns copies.
 //
 // The behaviour follows placement/objects/resource_provider.py,
 // allocation.py, allocation_candidate.py, research_context.py, inventory.py,
 // trait.py, resource_class.py, consumer.py and reshaper.py of the Placement
 // service (2026 development cycle, microversion 1.39).
 //
-// Candidates are found tree by tree, and the search stops at the limit. Indexes
-// of 64 trees at a time let it pass over the trees that cannot answer: per
-// resource class, and per class and set of traits, the greatest amount that one
-// provider of each tree could still give; per trait and per aggregate, the
-// trees that have it.
+// Candidates are found tree by tree, and the search stops at the limit. Indexes over blocks of 64
+// trees let it skip trees without candidates. Per resource class, and per class and set of
+// traits, they hold the largest amount that one provider of each tree can still provide; per
+// trait and per aggregate, the trees that have it.
 //
 //	state := engine.New(traits, collation.Exact, now)
 //	_, err := state.CreateProvider(engine.NewProvider{UUID: uuid, Name: "cn0"}, now)

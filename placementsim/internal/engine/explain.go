@@ -16,7 +16,7 @@ const (
 	ReasonAggregate ReasonKind = "aggregate" // member_of
 	ReasonTree      ReasonKind = "tree"      // in_tree
 	ReasonUnits     ReasonKind = "units"     // min_unit, max_unit, step_size
-	ReasonCapacity  ReasonKind = "capacity"  // not enough is left
+	ReasonCapacity  ReasonKind = "capacity"  // not enough free
 	ReasonRoot      ReasonKind = "root"      // root_required
 	ReasonIsolation ReasonKind = "isolation" // group_policy=isolate
 	ReasonSubtree   ReasonKind = "subtree"   // same_subtree
@@ -24,8 +24,7 @@ const (
 	ReasonTooLarge  ReasonKind = "too_large" // not decided within the limit of a search
 )
 
-// Reason is why something cannot be part of a candidate. The zero value is no
-// reason.
+// Reason is why something cannot be part of a candidate. The zero value means no reason.
 type Reason struct {
 	Kind ReasonKind `json:"kind"`
 	Text string     `json:"text"`
@@ -36,8 +35,8 @@ type HostVerdict struct {
 	UUID      string `json:"uuid"`
 	Name      string `json:"name"`
 	Candidate bool   `json:"candidate"`
-	// Reason is what rules the host out as a whole, or what prevents the groups
-	// together though each of them alone could be served.
+	// Reason excludes the host as a whole, or prevents all groups together although each alone
+	// could be served.
 	Reason Reason         `json:"reason,omitzero"`
 	Groups []GroupVerdict `json:"groups,omitempty"` // in the query's order; none if Reason is about the root
 	// Words are the reasons of the host and its groups as sentences; none for a
@@ -77,9 +76,9 @@ func (v *HostVerdict) addWords() {
 	}
 }
 
-// Explain returns for every root, whatever the query's limit, why no candidate is
-// anchored there. The error matches [ErrUnknownClass] or [ErrUnknownTrait], for all traits that do not exist, or
-// [ErrTooMany] for an explanation that is too long.
+// Explain returns for every root why no candidate is anchored there. It ignores the query's
+// limit. The error matches [ErrUnknownClass] or [ErrUnknownTrait], for all traits that do not
+// exist, or [ErrTooMany] for an explanation that is too long.
 func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -127,7 +126,8 @@ const (
 	providerLength = 150
 )
 
-// length is about that of the JSON form, in which the words of the host repeat the reason of the group.
+// length is the approximate length of the JSON form, in which the text of the host repeats the
+// reason of the group.
 func (v *GroupVerdict) length() int {
 	n := groupLength + len(v.Suffix) + 2*len(v.Reason.Text)
 	for i := range v.Providers {

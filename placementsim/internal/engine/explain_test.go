@@ -63,7 +63,7 @@ func checkVerdict(t *rapid.T, ref *reference, q engine.CandidateQuery, anchor en
 	}
 }
 
-func TestExplainTellsTheFirstReasonPerGroup(t *testing.T) {
+func TestExplainReportsTheFirstReasonPerGroup(t *testing.T) {
 	t.Parallel()
 	s := engine.New([]string{"A100", "OTHER"}, collation.Exact, epoch())
 	add := func(name, parent, class string, total int, traits ...string) {
@@ -102,7 +102,7 @@ func TestExplainTellsTheFirstReasonPerGroup(t *testing.T) {
 		host, group string // of the last group
 	}{
 		{"trait and capacity", engine.CandidateQuery{Groups: []engine.Group{pgpu(1, "A100", "OTHER")}}, "", "A100 missing on gpu0 and gpu2, gpu1 full (1 of 1 used), gpu3 has the forbidden OTHER"},
-		{"units and what is left", engine.CandidateQuery{Groups: []engine.Group{pgpu(3, "A100", "")}}, "", "A100 missing on gpu0 and gpu2, max_unit of PGPU on gpu1 is 1, gpu3 has 2 of PGPU left (1 of 3 used)"},
+		{"units and capacity", engine.CandidateQuery{Groups: []engine.Group{pgpu(3, "A100", "")}}, "", "A100 missing on gpu0 and gpu2, max_unit of PGPU on gpu1 is 1, gpu3 has 2 of PGPU left (1 of 3 used)"},
 		{"class", engine.CandidateQuery{Groups: []engine.Group{{Suffix: "_G", Resources: []engine.ClassAmount{{Class: "FPGA", Amount: 1}}}}}, "", "no provider has FPGA"},
 		{"the group without suffix", engine.CandidateQuery{Groups: []engine.Group{unsuffixed(2)}}, "", "cn7 has 1 of VCPU left (7 of 8 used)"},
 		{"root", engine.CandidateQuery{Groups: []engine.Group{unsuffixed(1)}, Root: engine.TraitRequirement{Required: [][]string{{"A100"}}}}, "A100 missing on cn7", ""},

@@ -108,9 +108,8 @@ func (s *State) Totals(text string) map[string]ClassInventory {
 	return totals
 }
 
-// change changes one provider and returns it as it is then. A change that is
-// refused must have changed nothing. The error matches [ErrNotFound], or is that of
-// the change.
+// change changes one provider and returns the result. A change that returns an error must not
+// have changed anything. The error matches [ErrNotFound], or is the error of the change.
 func (s *State) change(uuid string, change func(*provider) error) (Inspection, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

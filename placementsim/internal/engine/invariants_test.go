@@ -376,7 +376,7 @@ func TestRandomTransitionsKeepTheStateConsistentAndRefusalsChangeNothing(t *test
 	}
 }
 
-func TestSlotsOfFelledTreesAreClosedUp(t *testing.T) {
+func TestSlotsOfRemovedTreesAreReused(t *testing.T) {
 	t.Parallel()
 	s := New([]string{"T1"}, collation.Exact, start())
 	for i := range 500 {

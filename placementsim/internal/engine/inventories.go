@@ -14,7 +14,7 @@ type Inventory struct {
 	AllocationRatio            float64
 }
 
-// Capacity is what can be allocated, (total - reserved) * allocation_ratio
+// Capacity is the allocatable amount, (total - reserved) * allocation_ratio
 // without its fraction.
 func (i Inventory) Capacity() float64 {
 	return math.Trunc(i.real()) + 0 // no negative zero

@@ -2,8 +2,8 @@ package engine
 
 import "slices"
 
-// shape is what requests of one query have in common whose groups are served by one provider
-// where those of the other are: they differ in the names of the providers.
+// shape is shared by allocation requests of one query that assign the same groups to one provider
+// each. Such requests differ only in the providers.
 type shape struct {
 	same    []int    // per position: the first one with the same provider
 	amounts []int    // per amount: the position of its provider

@@ -10,9 +10,9 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Restore returns the function that makes the state that of a list of rows, each in the After of
-// a change and as a pointer of [NewRow]. The error matches [ErrInvalid] and names a row that is
-// wrong, missing or in a contradiction.
+// Restore returns the function that replaces the state with a list of rows, each in the After of
+// a change and as a pointer of [NewRow]. The error matches [ErrInvalid] and names the row that is
+// wrong, missing or contradictory.
 func (s *State) Restore(standardTraits []string, list []sim.RecordChange) (commit func(), err error) {
 	sequences, err := sequencesOf(list)
 	if err != nil {

@@ -127,14 +127,14 @@ func TestRowsThatAreNoStateAreNotRestored(t *testing.T) {
 				r.Name = strings.Replace(r.Name, "CUSTOM_T", "", 1)
 			}
 		}), "placement.traits 0000000001: trait"},
-		"a provider twice":      {provider(func(r *ProviderRow) { r.UUID = "a" }), `"a"`},
-		"a parent that is none": {provider(func(r *ProviderRow) { r.Parent = strings.Replace(r.Parent, "a", "x", 1) }), "parent x"},
-		"a loop":                {provider(func(r *ProviderRow) { r.Parent = map[string]string{"a": "b", "b": "a"}[r.UUID] }), "parent"},
-		"no tree":               {provider(func(r *ProviderRow) { r.Tree = 0 }), "placement.resource_providers 0000000001: the number 0"},
-		"a tree to come":        {provider(func(r *ProviderRow) { r.Tree = 2 }), "the number 2 is not one of 1 to 1"},
-		"one tree for two":      {provider(func(r *ProviderRow) { r.Parent, r.Tree = "", 1 }), "tree 1 has two roots"},
-		"a tree below a root":   {provider(func(r *ProviderRow) { r.Tree = 1 }), "placement.resource_providers 0000000002: the key"},
-		"another number":        {provider(func(r *ProviderRow) { r.ID = 3 - r.ID }), "the key does not belong"},
+		"a provider twice":    {provider(func(r *ProviderRow) { r.UUID = "a" }), `"a"`},
+		"an unknown parent":   {provider(func(r *ProviderRow) { r.Parent = strings.Replace(r.Parent, "a", "x", 1) }), "parent x"},
+		"a loop":              {provider(func(r *ProviderRow) { r.Parent = map[string]string{"a": "b", "b": "a"}[r.UUID] }), "parent"},
+		"no tree":             {provider(func(r *ProviderRow) { r.Tree = 0 }), "placement.resource_providers 0000000001: the number 0"},
+		"a tree to come":      {provider(func(r *ProviderRow) { r.Tree = 2 }), "the number 2 is not one of 1 to 1"},
+		"one tree for two":    {provider(func(r *ProviderRow) { r.Parent, r.Tree = "", 1 }), "tree 1 has two roots"},
+		"a tree below a root": {provider(func(r *ProviderRow) { r.Tree = 1 }), "placement.resource_providers 0000000002: the key"},
+		"another number":      {provider(func(r *ProviderRow) { r.ID = 3 - r.ID }), "the key does not belong"},
 		"a lower sequence": {spoil(func(row any) {
 			if r, ok := row.(*SequencesRow); ok {
 				r.Providers = 1

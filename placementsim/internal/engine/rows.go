@@ -27,7 +27,7 @@ const (
 // sequencesKey is the key of the one row of the sequences that is the engine's.
 const sequencesKey = "placement"
 
-// The rows of a state. What is standard has none.
+// The rows of a state. Standard classes and traits have no rows.
 type (
 	// ProviderRow is a resource provider; IDs are in the order of creation.
 	ProviderRow struct {
@@ -185,7 +185,7 @@ func (r rows) changes(to rows) (list []sim.RecordChange) {
 	return list
 }
 
-// firstOf tells which of two lists has the next row, as byPlace does.
+// firstOf compares the first rows of two lists, as byPlace does. An empty list is greater.
 func firstOf(a, b []sim.RecordChange) int {
 	switch {
 	case len(a) == 0:
@@ -303,8 +303,8 @@ func (s *State) addBranchRows(to *rows, branch []*provider) {
 	}
 }
 
-// addPlanRows adds all rows that a plan may change. Of a provider whose inventories stay, that
-// is its generation.
+// addPlanRows adds all rows that a plan may change. For a provider whose inventories stay, only
+// the generation changes.
 func (s *State) addPlanRows(to *rows, pl *plan) {
 	s.addBranchRows(to, pl.reshaped)
 	for _, p := range pl.bumped {

@@ -12,7 +12,7 @@ type condition interface {
 	nextBlock(number int) int
 	// mask returns what may be the members of a block.
 	mask(number int) uint64
-	// refine returns the members of a block among those of a mask.
+	// refine returns the members of a block that are also in the mask among.
 	refine(number int, among uint64) uint64
 }
 

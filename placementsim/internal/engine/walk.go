@@ -27,7 +27,7 @@ type walk struct {
 	totals []total
 	// alike are the groups that differ in nothing but their suffix.
 	alike []demand
-	// length is about that of a candidate in an answer.
+	// length is the approximate length of a candidate in an answer.
 	length int
 	// apart counts the groups that must have different providers.
 	apart int

@@ -1,3 +1,3 @@
-// Package bus has the synthetic hardware of hosts: the cards of the default model, and trees of sysfs that
-// remember what drivers write.
+// Package bus has the synthetic hardware of hosts: the cards of the default model, and sysfs
+// trees that record the writes of drivers.
 package bus

@@ -118,7 +118,7 @@ func (c *Client) Tree(ctx context.Context, root string) ([]Provider, error) {
 	return list, nil
 }
 
-// Named is the uuid of the provider of a name, "" if there is none.
+// Named returns the UUID of the provider with a name, or "".
 func (c *Client) Named(ctx context.Context, name string) (string, error) {
 	list, err := c.providers(ctx, "name="+url.QueryEscape(name))
 	if err != nil || len(list) == 0 {

@@ -1,3 +1,3 @@
-// Package client calls the services of a cloud: it makes what a model describes, and reads a Placement that
-// is not part of the process.
+// Package client calls the services of a cloud: it creates the resources of a model, and reads an
+// external Placement.
 package client

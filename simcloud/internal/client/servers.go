@@ -65,7 +65,7 @@ func (c *Client) evacuations(ctx context.Context) (map[string][]string, error) {
 	return left, nil
 }
 
-// pages reads a list of Nova's to its end. A name of the answer's object is that of the list.
+// pages reads all pages of a Nova list. name is the key of the list in the answer.
 func pages[T any](ctx context.Context, c *Client, path, name string, query url.Values, id func(T) string) (list []T, err error) {
 	query.Set("limit", fmt.Sprint(pageLimit))
 	seen := make(map[string]bool)

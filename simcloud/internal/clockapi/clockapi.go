@@ -26,7 +26,8 @@ type Change struct {
 	Now     *time.Time           `json:"now"`
 }
 
-// Apply changes the clock. If the context ends before, the clock stands where it has come to. The error is an *[simhttp.Error].
+// Apply changes the clock. If the context ends first, the clock keeps the time that it has
+// reached. The error is an *[simhttp.Error].
 func (c Change) Apply(ctx context.Context, clock sim.Clock) error {
 	manual, ok := clock.(*sim.ManualClock)
 	if !ok {

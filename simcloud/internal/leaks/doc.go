@@ -1,2 +1,2 @@
-// Package leaks compares what the services of a cloud hold, and draws what is in use.
+// Package leaks compares the state of the services of a cloud, and draws the resources in use.
 package leaks

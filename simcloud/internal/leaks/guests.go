@@ -34,8 +34,9 @@ func (s *indexed) checkGuest(g *guest) {
 	s.checkForeignDevices(g)
 }
 
-// checkElsewhere finds what a guest has allocated on a host that it does not run on, beside devices and their memory, which are
-// found by their requests. Servers of a Nova are not checked: while one is migrated it has its allocations where it goes.
+// checkElsewhere finds what a guest has allocated on a host that it does not run on, except
+// devices and their memory, which are found by their requests. Servers of a Nova are not checked:
+// while one is migrated it has its allocations where it goes.
 func (s *indexed) checkElsewhere(g *guest) {
 	if s.Servers != nil || g.Host == "" {
 		return
@@ -64,8 +65,8 @@ func (s *indexed) isHost(name string) bool {
 	return false
 }
 
-// checkMemory finds device memory that a guest has allocated on a host where it has no accelerator request. Which one the memory
-// is for is not known: it may be that of another region.
+// checkMemory finds device memory that a guest has allocated on a host where it has no
+// accelerator request. It is not known which region the memory belongs to.
 func (s *indexed) checkMemory(g *guest, a placementsim.Allocation) {
 	host := s.memoryHost(a.Provider)
 	isThere := func(r *request) bool { return r.Hostname == host || r.handle != nil && r.handle.Hostname == host }
@@ -75,8 +76,8 @@ func (s *indexed) checkMemory(g *guest, a placementsim.Allocation) {
 	}
 }
 
-// checkAmounts finds units of which a guest holds more than it has allocated. If it has allocated none, that was found with
-// the request.
+// checkAmounts checks that the guest does not hold more units than it has allocated. The check
+// of the request covers guests without an allocation.
 func (s *indexed) checkAmounts(g *guest) {
 	held := make(map[unit]int)
 	var units []unit // in the order of the requests
@@ -139,8 +140,8 @@ func (s *indexed) checkRequest(g *guest, r *request) {
 	r.checkShared(lacks)
 }
 
-// checkShared finds the requests of guests that hold other handles of the device of a request. Of two it finds the one with
-// the later handle.
+// checkShared finds the requests of guests that hold other handles of the device of a request. If
+// there are two, it finds the one with the later handle.
 func (r *request) checkShared(lacks func(format string, args ...any)) {
 	if r.handle == nil {
 		return
@@ -167,7 +168,7 @@ func (s *indexed) checkHandleOf(r *request, lacks func(format string, args ...an
 	}
 }
 
-// checkMdevOf compares the mediated device of a request with that of its attach handle.
+// checkMdevOf compares the mediated device of a request with the device of its attach handle.
 func (s *indexed) checkMdevOf(r *request, lacks func(format string, args ...any)) {
 	has, found := s.mdev[[2]string{r.Hostname, r.AttachHandleUUID}]
 	if !found {
@@ -188,8 +189,8 @@ func (s *indexed) checkMdevOf(r *request, lacks func(format string, args ...any)
 }
 
 // checkForeignDevices finds devices of Cyborg's in a guest's domain that the guest does not
-// hold. Other devices are not checked, nor are those of a guest without a host, whose
-// addresses could be any machine's.
+// hold. Other devices are not checked. Guests without a host are skipped, because an address
+// alone does not identify a machine.
 func (s *indexed) checkForeignDevices(g *guest) {
 	if g.Host == "" {
 		return

@@ -152,7 +152,7 @@ func byKey[T any](list []T, key func(*T) string) map[string]*T {
 	return all
 }
 
-// indexAllocations finds the consumers, each of which has its allocations in a row.
+// indexAllocations finds the consumers. The allocations of a consumer are consecutive.
 func (s *indexed) indexAllocations() {
 	for rest := s.Allocations; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(a placementsim.Allocation) bool { return a.Consumer != rest[0].Consumer })
@@ -222,7 +222,7 @@ func (g *guest) allocated(u unit) (used int) {
 	return used
 }
 
-// xilinxTrait is that of cards of which Cyborg makes two requests for a unit, one for each function.
+// xilinxTrait is the trait of cards for which Cyborg makes two requests per unit, one for each function.
 const xilinxTrait = "CUSTOM_FPGA_XILINX"
 
 // requestsPerUnit is how many requests a guest may have for a unit that it has allocated.
@@ -262,8 +262,8 @@ func (s *indexed) memoryHost(provider string) string {
 	return s.hostOf[provider]
 }
 
-// deviceOf is the device of an attach handle. A TEST_PCI handle has none, nor has a handle
-// without a readable address.
+// deviceOf returns the device of an attach handle. A TEST_PCI handle and a handle without a
+// readable address have no device.
 func deviceOf(kind, handle string, info map[string]string) (nova.Device, bool) {
 	switch kind {
 	case driver.HandleTestPCI:
@@ -280,7 +280,7 @@ func DeviceAt(a driver.PCIAddress) nova.Device {
 	return nova.Device{Domain: a.Domain, Bus: a.Bus, Slot: a.Device, Function: a.Function}
 }
 
-// asked is the vGPU that a handle of a virtual function stands for.
+// asked returns the vGPU of a handle of a virtual function.
 func (h *handle) asked() (v driver.VGPU, found bool, err error) {
 	return driver.AttachHandle{Type: h.Type, Info: h.Info}.VGPU()
 }
@@ -312,7 +312,7 @@ func (s *indexed) providerText(id string) string {
 	return cmp.Or(s.names[id], id)
 }
 
-// providers are those of Placement, nil where they are not known.
+// providers returns the providers of Placement, or nil if they are not known.
 func (s *indexed) providers() []placementsim.ResourceProvider {
 	if s.Providers == nil {
 		return nil
@@ -346,7 +346,8 @@ func (s *indexed) amountsText(amounts []placementsim.Allocation) string {
 	return strings.Join(words, ", ")
 }
 
-// addServers adds the servers of a Nova to the guests. Of one that is registered, too, the domain is known.
+// addServers adds the servers of a Nova to the guests. The domain is known if the server is also
+// a registered guest.
 func (s *indexed) addServers() {
 	registered := byKey(s.guests, func(g *guest) string { return g.UUID })
 	var list []guest

@@ -32,7 +32,7 @@ type Leak struct {
 // State is what the services hold. Check and Usage do not change it.
 type State struct {
 	Guests      []nova.Guest
-	Servers     []client.Server // guests of a real Nova; nil: there is none
+	Servers     []client.Server // guests of a real Nova; nil without one
 	ARQs        []fakecyborg.ARQ
 	Handles     []fakecyborg.StoredAttachHandle
 	Deployables []fakecyborg.StoredDeployable
@@ -41,7 +41,7 @@ type State struct {
 	Roots       map[string][]string                    // providers of hosts, with the names of the host
 	Mdevs       []Mdev
 	Defined     []Mdev // in libvirt, which creates them when their host starts
-	// MdevCreation says who creates them for bound requests.
+	// MdevCreation says which service creates them for bound requests.
 	MdevCreation fakecyborg.MdevCreation
 	VGPUs        []VGPU // ordered by address within a host
 	Events       []sim.ReceivedEvent
@@ -57,7 +57,8 @@ type State struct {
 type Mdev struct {
 	Host string
 	driver.Mdev
-	// Older is set for one that was there before the cloud. It belongs to somebody else if no attach handle stands for it.
+	// Older is set for a device that existed before the cloud. Without an attach handle it
+	// belongs to another program.
 	Older bool
 }
 

@@ -119,10 +119,10 @@ func TestARequestOfNoGuest(t *testing.T) {
 	}
 }
 
-// TestForeignDevicesAreThoseOfAWalk compares the devices that the check finds by their
-// address with those of a walk over all attach handles, on hosts where handles share
+// TestForeignDevicesEqualAWalk compares the devices that the check finds by their
+// address with the result of a walk over all attach handles, on hosts where handles share
 // addresses.
-func TestForeignDevicesAreThoseOfAWalk(t *testing.T) {
+func TestForeignDevicesEqualAWalk(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		host := rapid.SampledFrom([]string{"", "cn0", "cn1"})
@@ -235,8 +235,8 @@ func TestMemoryOfACardBelongsToARequestOfItsHost(t *testing.T) {
 	}
 }
 
-// An agent may create a mediated device again as another than the one that was bound. One that is older than the cloud
-// is a device all the same.
+// An agent may recreate a mediated device that differs from the bound one. A device that
+// is older than the cloud is checked too.
 func TestAGuestHasTheMediatedDeviceOfItsHandle(t *testing.T) {
 	t.Parallel()
 	const id = "51e314cb-59ee-4896-8b40-54953ee00227"

@@ -18,18 +18,18 @@ import (
 const (
 	// perAnswer is the memory for which there is a turn to make an answer, in bytes.
 	perAnswer = 64 << 20
-	// longPatience is how long a long answer waits for a part of the count. It has a turn meanwhile, so that no more
-	// answers wait than are made at once.
+	// longPatience is how long a long answer waits for a part of the count. It keeps its turn
+	// while it waits, which limits the number of waiting answers.
 	longPatience = time.Second
 )
 
 // answers are the answers to requests that only read.
 type answers struct {
-	turns  *semaphore.Weighted // those that are made now
+	turns  *semaphore.Weighted // answers that are made now
 	atOnce int64
 	kept   *semaphore.Weighted // long ones until the client has read them, by their length
 	bytes  int64
-	stuck  atomic.Bool         // one has waited for its part in vain, and no other was read since: who would have to wait is refused
+	stuck  atomic.Bool         // one has waited for its part in vain, and no other was read since: an answer that would have to wait is refused
 	states *semaphore.Weighted // a state, which is written row by row: the data of an image is a row
 }
 
@@ -52,7 +52,7 @@ type answer struct {
 	refused bool
 }
 
-// serve serves a request. The answers to those that only read may be long.
+// serve serves a request. The answer to a request that only reads may be long.
 func (c *Ceiling) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	r = simhttp.WithLateCount(r, c.countLate)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -87,7 +87,7 @@ func (a *answer) begin(ctx context.Context) (end func(), err error) {
 		turns = all.atOnce
 	}
 	if err := all.turns.Acquire(ctx, turns); err != nil {
-		return nil, simhttp.Refuse(http.StatusServiceUnavailable, "%v", err) // the client is gone
+		return nil, simhttp.Refuse(http.StatusServiceUnavailable, "%v", err) // the client has disconnected
 	}
 	a.endTurn = sync.OnceFunc(func() { all.turns.Release(turns) })
 	return a.endTurn, nil

@@ -65,7 +65,7 @@ func TestAnswersAreMadeInTurn(t *testing.T) {
 			t.Errorf("%d answers are made at once, want %d", most, c.answers.atOnce)
 		}
 		if !c.answers.turns.TryAcquire(c.answers.atOnce) {
-			t.Error("turns are not given back")
+			t.Error("turns are not released")
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestSlowReadersOfLongAnswers(t *testing.T) {
 				beside, began := httptest.NewRecorder(), time.Now()
 				list(t.Context(), c.Handler(service(func(call *simhttp.Call) error { return call.Empty(http.StatusOK) })), beside)
 				if waited := time.Since(began); beside.Code != http.StatusOK || waited > longPatience {
-					t.Errorf("a short answer beside them: %d %s after %s", beside.Code, beside.Body, waited)
+					t.Errorf("a short answer at the same time: %d %s after %s", beside.Code, beside.Body, waited)
 				}
 				time.Sleep(2 * longPatience) // of the last that wait
 				close(read)
@@ -128,14 +128,14 @@ func TestSlowReadersOfLongAnswers(t *testing.T) {
 					t.Errorf("%d are refused, want %d", refused, tt.refused)
 				}
 				if !c.answers.kept.TryAcquire(c.answers.bytes) {
-					t.Error("shares are not given back")
+					t.Error("shares are not released")
 				}
 			})
 		})
 	}
 }
 
-// While memory is scarce one answer is made after the other: who frees memory lists what there is.
+// While memory is scarce, answers are made one after another: a client that frees memory needs lists.
 func TestScarceMemoryLeavesOneTurn(t *testing.T) {
 	t.Parallel()
 	c := full()
@@ -145,17 +145,17 @@ func TestScarceMemoryLeavesOneTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.answers.turns.TryAcquire(1) {
-		t.Error("beside the one answer that is made there is room for another")
+		t.Error("there is room for a second answer")
 	}
 	end()
 	end()
 	if !c.answers.turns.TryAcquire(c.answers.atOnce) {
-		t.Error("turns are not given back")
+		t.Error("turns are not released")
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("left"))
 	if _, err := a.begin(ctx); simhttp.AsError(err).Status != http.StatusServiceUnavailable {
-		t.Errorf("a client that is gone: %v", err)
+		t.Errorf("a client that has disconnected: %v", err)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestOneStateIsReadAtATime(t *testing.T) {
 		beside := httptest.NewRecorder()
 		get(beside, "/_sim/health")
 		if beside.Body.String() != "row" {
-			t.Errorf("beside them: %d %s", beside.Code, beside.Body)
+			t.Errorf("at the same time: %d %s", beside.Code, beside.Body)
 		}
 		time.Sleep(2 * patience) // of those that wait
 		close(read)

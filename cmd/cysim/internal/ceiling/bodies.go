@@ -31,7 +31,7 @@ type bodies struct {
 	half     int64               // the size of each of the first two counts, in bytes
 	most     int64               // what a single body may take, in bytes, one at a time beyond half
 	received *semaphore.Weighted // their lengths
-	decoded  *semaphore.Weighted // what is made of those that are served
+	decoded  *semaphore.Weighted // decoded bodies of requests that are served
 	long     *semaphore.Weighted // one longer than services read as JSON: the data of an image, or a state
 }
 
@@ -41,7 +41,8 @@ func newBodies(bytes int64) *bodies {
 }
 
 // Handler serves requests while there is memory for their bodies and their answers. Others wait, and get 503 after a
-// while, or 413 if the body alone takes too much. While memory is used up it refuses what could add to it with 507, but not logins: who frees memory needs one.
+// while, or 413 if the body alone takes too much. While memory is used up it refuses what could
+// add to it with 507, but not logins: a client that frees memory needs one.
 func (c *Ceiling) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
@@ -77,15 +78,15 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 	http.Error(w, text, status)
 }
 
-// frees reports whether a request is taken while memory is used up. The clock ends what others wait for, and fault rules that replace all others
-// end what they do.
+// frees reports whether a request is accepted while memory is used up. A change of the clock
+// completes waiting requests, and replacing all fault rules ends their effects.
 func frees(r *http.Request) bool {
 	return r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/auth/tokens") ||
 		r.URL.Path == "/_sim/clock" || r.URL.Path == "/_sim/faults" && r.Method == http.MethodPut
 }
 
-// controls reports whether a request steers the simulator. It has counts of its own, so that the clock and the fault
-// rules can end what others wait for.
+// controls reports whether a request controls the simulator. Such requests have their own counts,
+// so that changes of the clock and the fault rules can complete waiting requests.
 func controls(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/_sim/") && r.ContentLength > 0 && r.ContentLength <= short
 }
@@ -160,7 +161,7 @@ type joined struct {
 	io.Closer
 }
 
-// rest is what follows the begin of a body: its end, or the error with which it ended.
+// rest is the remainder of a body: its end, or the error with which it ended.
 type rest struct {
 	io.Reader
 	err error
@@ -192,7 +193,8 @@ func (b gatedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take waits for a part of what is shared, for a while and while the context lasts. Who waits is served in turn.
+// take waits for n units of a shared amount until the patience or the context ends. Waiters are
+// served in order.
 func take(ctx context.Context, from *semaphore.Weighted, n int64, patience time.Duration) bool {
 	if from.TryAcquire(n) {
 		return true

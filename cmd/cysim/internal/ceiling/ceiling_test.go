@@ -56,7 +56,7 @@ func spacious() *Ceiling {
 	return &Ceiling{size: math.MaxInt64 / 4, bodies: newBodies(64 << 20), control: newBodies(8 << 20), answers: newAnswers(512 << 20), late: semaphore.NewWeighted(32 << 20)}
 }
 
-// echo answers with the body, and tells how many requests it serves at once.
+// echo answers with the body, and counts the requests that it serves at once.
 type echo struct {
 	mu         sync.Mutex
 	now, most  int
@@ -97,7 +97,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 				t.Errorf("%d bytes, chunked %t: %d arrived", n, chunked, w.Body.Len())
 			}
 			if !c.bodies.received.TryAcquire(32<<20) || !c.bodies.decoded.TryAcquire(32<<20) || !c.bodies.long.TryAcquire(1) {
-				t.Errorf("%d bytes, chunked %t: shares are not given back", n, chunked)
+				t.Errorf("%d bytes, chunked %t: shares are not released", n, chunked)
 			}
 		}
 	}
@@ -181,13 +181,13 @@ func TestBodiesOfManyPartsAreRefused(t *testing.T) {
 				t.Errorf("%s, chunked %t: %d %.200s, want %d", tt.name, chunked, w.Code, w.Body, tt.want)
 			}
 			if !c.bodies.received.TryAcquire(c.bodies.half) || !c.bodies.decoded.TryAcquire(c.bodies.half) || !c.bodies.long.TryAcquire(1) {
-				t.Errorf("%s, chunked %t: shares are not given back", tt.name, chunked)
+				t.Errorf("%s, chunked %t: shares are not released", tt.name, chunked)
 			}
 		}
 	}
 }
 
-// Requests that are delayed keep their shares; what would end the delay is served all the same.
+// Requests that are delayed keep their shares; a request that ends the delay is served anyway.
 func TestControlRequestsWaitForNoOthers(t *testing.T) {
 	t.Parallel()
 	c := spacious()
@@ -202,7 +202,7 @@ func TestControlRequestsWaitForNoOthers(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if !c.control.received.TryAcquire(c.control.half) || !c.control.decoded.TryAcquire(c.control.half) {
-		t.Error("shares are not given back")
+		t.Error("shares are not released")
 	}
 }
 
@@ -244,13 +244,13 @@ func TestLateRequestsAreBounded(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			synctest.Wait()
 			if applied.Load() != int64(kept) || !c.late.TryAcquire(32<<20) {
-				t.Errorf("%+v: %d of %d are applied, or a share is not given back", tt, applied.Load(), kept)
+				t.Errorf("%+v: %d of %d are applied, or a share is not released", tt, applied.Load(), kept)
 			}
 		}
 	})
 }
 
-func TestAClientThatIsGoneWaitsForNothing(t *testing.T) {
+func TestADisconnectedClientDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := spacious()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// perConnection is what a connection takes at most: its buffers, headers of 64 KiB, and its state of TLS, in bytes.
+// perConnection is the maximum memory of a connection, in bytes: buffers, headers of 64 KiB, and TLS state.
 const perConnection = 128 << 10
 
 // connections bounds the number of connections of a server, streams of events included.
@@ -25,8 +25,9 @@ type connections struct {
 // connections that it may never use, and a client that was faster on another one has no use for its second.
 const firstRequest = 200 * time.Millisecond
 
-// Listen bounds the connections of a server on a listener. While there are as many as there is memory for, those wait
-// that come, and connections without a request are closed for them. Once the listener is closed, so are those that send no request.
+// Listen bounds the connections of a server on a listener. At the limit new connections wait, and
+// connections without a request are closed for them. When the listener is closed, connections
+// without a request are closed, too.
 func (c *Ceiling) Listen(listener net.Listener, server *http.Server) net.Listener {
 	all := &connections{most: int(c.streamBytes() / perConnection), silent: make(map[net.Conn]http.ConnState)}
 	all.free = sync.NewCond(&all.mu)

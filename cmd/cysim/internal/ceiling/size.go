@@ -31,7 +31,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the size in GiB, or in MiB if that is no whole number.
+// String is the size in GiB, or in MiB if that is not a whole number.
 func (s Size) String() string {
 	const gib = 1 << 30
 	if s > 0 && s%gib == 0 {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Lifetime is how long an issued certificate is valid. Some clients refuse those that are valid for more than 398 days.
+// Lifetime is how long an issued certificate is valid. Some clients refuse certificates that are
+// valid for more than 398 days.
 const Lifetime = 397 * 24 * time.Hour
 
 // lead is how much earlier a certificate begins, for clients whose clocks are behind.

@@ -1,2 +1,2 @@
-// Package certificate makes the certificates of servers that have none.
+// Package certificate generates certificates for servers without one.
 package certificate

@@ -63,7 +63,7 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Resolvers(kong.ResolverFunc(fromEnvironment)),
 		kong.Help(func(options kong.HelpOptions, line *kong.Context) error {
-			line.Stdout = toStdout // whose width is that of the terminal
+			line.Stdout = toStdout // as wide as the terminal
 			return kong.DefaultHelpPrinter(options, line)
 		}),
 	}, options...)...)
@@ -105,7 +105,7 @@ func Run(ctx context.Context, grammar any, args []string, toStdout, toStderr io.
 	return 0
 }
 
-// Service is implemented by commands that run until they are told to end: then they have succeeded.
+// Service is implemented by commands that run until a signal ends them, which is success.
 type Service interface {
 	// Runs reports whether the command does so with its flags.
 	Runs() bool
@@ -121,7 +121,7 @@ func runs(parsed *kong.Context) bool {
 	return ok && service.Runs()
 }
 
-// refuseEmpty returns an error if a flag has an empty text, as that of a shell variable that is not set.
+// refuseEmpty returns an error if a flag has an empty text, for example from an unset shell variable.
 func refuseEmpty(parsed *kong.Context) error {
 	for _, step := range parsed.Path {
 		if step.Flag != nil && step.Flag.Target.Kind() == reflect.String && fmt.Sprint(parsed.FlagValue(step.Flag)) == "" {
@@ -177,7 +177,7 @@ func nameOf(parsed *kong.Context) string {
 	return strings.Join(words, " ")
 }
 
-// statusError is an error with an exit status of its own.
+// statusError is an error with its own exit status.
 type statusError struct {
 	error
 	status int

@@ -66,7 +66,7 @@ func ParseFile[T any](ctx context.Context, flag, name string, limit int64, parse
 	return value, nil
 }
 
-// CheckOutput refuses a name for WriteFile that is there and is no regular file. The error
+// CheckOutput refuses a name for WriteFile that exists and is not a regular file. The error
 // is bad input and names the flag.
 func CheckOutput(flag, name string) error {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {

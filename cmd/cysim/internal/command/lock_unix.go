@@ -35,7 +35,7 @@ func LockTree(dir string, alone bool) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// lockHolder names the process that holds the lock of a file, as far as /proc/locks tells:
+// lockHolder names the process that holds the lock of a file, if /proc/locks has it:
 //
 //	1: FLOCK  ADVISORY  WRITE 1234 00:16:1 0 EOF
 func lockHolder(locked *os.File) string {

@@ -13,8 +13,10 @@ import (
 )
 
 // Variable is the name of the environment variable of a flag, such as CYSIM_MAX_MEMORY of --max-memory. A flag of the group
-// SERVICE-flags has the name of the service in its variable, which is the same wherever the service is served. The result
-// is empty for --help and --version, which are no options, and for a hidden flag: Kubernetes sets CYSIM_PORT for a service cysim. CYSIM_LOG is what a daemon prints.
+// SERVICE-flags has the name of the service in its variable, which is the same wherever the
+// service is served. The result is empty for --help and --version, which are not options, and for
+// a hidden flag: Kubernetes sets CYSIM_PORT for a service cysim. CYSIM_LOG is what a daemon
+// prints.
 func Variable(flag *kong.Flag) string {
 	name := flag.Name
 	switch {
@@ -71,7 +73,7 @@ func checkEnum(flag *kong.Flag, value reflect.Value) error {
 	return nil
 }
 
-// fromVariable is what kong writes about a positional argument: with the value, which may be a secret.
+// fromVariable matches kong's text about a positional argument, which contains the value and may be a secret.
 var fromVariable = regexp.MustCompile(`\(from envar (\w+)=".*"\)`)
 
 // traced is the parsed command line, also one that was refused.

@@ -31,8 +31,8 @@ func (c *Command) Run(_ context.Context, p *command.Process) error {
 	return err
 }
 
-// scripts are the functions that ask the hidden command complete for candidates. Where there are
-// none, the shell completes names of files.
+// scripts are the functions that ask the hidden command complete for candidates. Without
+// candidates the shell completes names of files.
 func scripts() map[string]string {
 	return map[string]string{
 		"bash": `_cysim() {

@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// Explain tells for each host why it is not among the allocation candidates.
+// Explain prints for each host why it is not among the allocation candidates.
 type Explain struct {
 	Server
 	Query   string `arg:"" optional:"" help:"Query of GET /allocation_candidates, such as \"resources=PGPU:1&required=CUSTOM_GPU\"."`

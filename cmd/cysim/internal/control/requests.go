@@ -39,7 +39,7 @@ func (c *requestsList) Run(ctx context.Context, p *command.Process) error {
 	return command.WriteList(p.Stdout, c.Output, requests, c.line)
 }
 
-// line is a request, with what it changed if that is asked for.
+// line is a request, with its changes if requested.
 func (c *requestsList) line(e sim.Exchange) string {
 	path := e.Path
 	if e.Query != "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// Flag selects the daemon. It is left out of the arguments of the process.
+// Flag selects the daemon. It is removed from the arguments of the process.
 const Flag = "--daemon"
 
 // Variable selects it, too. The process does not get it.
@@ -130,7 +130,8 @@ func end(process *exec.Cmd) {
 	_ = process.Wait() // its status says nothing more
 }
 
-// withoutFlag are the arguments of the process, which is no daemon: it would start one again, without end.
+// withoutFlag returns the arguments of the background process, without the flag: it would start
+// another one, endlessly.
 func withoutFlag(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == Flag || strings.HasPrefix(arg, Flag+"=") })
 }

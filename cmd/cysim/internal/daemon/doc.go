@@ -1,2 +1,2 @@
-// Package daemon starts cysim again as a process of its own that goes on in the background.
+// Package daemon restarts cysim as a separate process in the background.
 package daemon

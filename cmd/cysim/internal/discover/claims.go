@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/devicespec"
 )
 
-// cyborgClaims is what Cyborg's configuration assigns to Cyborg.
+// cyborgClaims are the devices that Cyborg's configuration assigns to Cyborg.
 type cyborgClaims struct {
 	drivers   []driver.Driver
 	whitelist pci.Whitelist                // of the pci driver
@@ -31,7 +31,7 @@ type doubleClaim struct {
 	subject, cyborg, nova string
 }
 
-// claimedTwice is the error about double claims; nil if there are none.
+// claimedTwice is the error about double claims, or nil.
 func claimedTwice(claims []doubleClaim) error {
 	if len(claims) == 0 {
 		return nil

@@ -29,7 +29,7 @@ type Command struct {
 func (*Command) Help() string {
 	return "Only reads, and does not need root. Without --driver-config these drivers run: " + strings.Join(builtin.Hardware(), ", ") +
 		". Without a configuration nvidia_gpu_driver offers no vGPUs, intel_nic_driver reports no networks, and pci_driver and mdev_driver offer nothing." +
-		" inspur_nvme_ssd_driver offers the disks of [nvme] device_spec that are empty according to the records of udev in run/udev/data beside the sysfs." +
+		" inspur_nvme_ssd_driver offers the disks of [nvme] device_spec that are empty according to the records of udev in run/udev/data next to the sysfs." +
 		" Exit status: 0 success, also without devices; 1 failure; 2 bad flag, file or directory; 3 a device is configured for both Cyborg and Nova."
 }
 

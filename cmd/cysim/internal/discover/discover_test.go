@@ -181,7 +181,7 @@ func TestDiscoverOnRealMachines(t *testing.T) {
 	}
 }
 
-// A device that two drivers are configured for is left out, with both names.
+// A device that two drivers are configured for is skipped, with both names.
 func TestADeviceClaimedByTwoDriversIsNotOffered(t *testing.T) {
 	t.Parallel()
 	config := writeFile(t, "cyborg.conf", "[pci]\npassthrough_whitelist = {\"vendor_id\": \"10de\"}\n")

@@ -19,8 +19,8 @@ const machinesDir = "testdata/machines"
 // reconstruction is a machine rebuilt from listings that people have published.
 type reconstruction struct {
 	Description sysfs.Description `json:"description"`
-	// Writes are what an operator wrote to files, with the kernel's effects; Files is what the listings show
-	// of files, whatever the kernel would make of the description.
+	// Writes are what an operator wrote to files, with the kernel's effects; Files are the files
+	// in the listings. They override what the kernel would make of the description.
 	Writes map[string]string `json:"writes"`
 	Files  map[string]string `json:"files"`
 	// Empty are directories in which there is nothing.

@@ -26,11 +26,11 @@ func (*Mdev) Help() string {
 		" Exit status: 0 success; 1 the kernel refused; 2 a bad argument, flag or file, a type that is not offered, or another agent on the same sysfs."
 }
 
-// mdevArgs is what both verbs take.
+// mdevArgs are the arguments of both verbs.
 type mdevArgs struct {
 	Parent string `arg:"" help:"PCI address such as 0000:84:00.0, or another device such as mtty."`
 	Type   string `arg:"" help:"Type, such as nvidia-35."`
-	UUID   string `arg:"" optional:"" help:"UUID of the mediated device, which is that of the attach handle in Cyborg."`
+	UUID   string `arg:"" optional:"" help:"UUID of the mediated device: the UUID of the attach handle in Cyborg."`
 
 	Sysfs        string `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs (${default})."`
 	DriverConfig string `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON."`
@@ -62,7 +62,7 @@ type instance struct {
 
 func (i instance) isMdev() bool { return i.mdev.UUID != "" }
 
-// of reports whether it can be what a handle stands for.
+// of reports whether it can be the device of a handle.
 func (i instance) of(h driver.AttachHandle) bool {
 	if i.isMdev() {
 		m, err := h.Mdev(i.mdev.UUID)
@@ -152,7 +152,7 @@ func offers(r driver.Report, i instance) bool {
 	})
 }
 
-// notOffered says why nothing can be made, as far as the drivers tell.
+// notOffered returns why nothing can be made, if the drivers report it.
 func notOffered(drivers []driver.Driver, reports []driver.Report, i instance) error {
 	parent, typ := i.mdev.Parent, i.mdev.Type
 	if !i.isMdev() {
@@ -198,8 +198,8 @@ func (m *machine) remove(ctx context.Context, i instance) error {
 	return m.checkRemoved(i)
 }
 
-// removers are the driver that offers it, or else those that write to the tree, since a type may not be
-// configured any more.
+// removers returns the driver that offers it, or else the drivers that write to the tree, since
+// the type may no longer be configured.
 func (m *machine) removers(ctx context.Context, i instance) (list []driver.Driver) {
 	reports := m.guard.DiscoverAll(ctx, m.drivers)
 	for n, d := range m.drivers {
@@ -218,7 +218,7 @@ func (m *machine) removers(ctx context.Context, i instance) (list []driver.Drive
 	return list
 }
 
-// checkRemoved refuses a parent or a type that is not that of the mediated device.
+// checkRemoved returns an error if the mediated device has another parent or type.
 func (m *machine) checkRemoved(i instance) error {
 	if !i.isMdev() {
 		return nil

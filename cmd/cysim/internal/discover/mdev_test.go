@@ -64,7 +64,7 @@ func mdevCommand(t *testing.T, args ...string) (status int, stderr string) {
 	return status, failure.String()
 }
 
-// TestMdevWritesToTheTree: what the kernel would be told, in a directory that is no kernel.
+// TestMdevWritesToTheTree: writes to the kernel, recorded in a plain directory.
 func TestMdevWritesToTheTree(t *testing.T) {
 	t.Parallel()
 	sys, conf := laidOut(t, divided()), writeFile(t, "cyborg.conf", dividedConf)
@@ -154,7 +154,8 @@ func onKernel(t *testing.T) (*machine, *sysfs.Memory) {
 	return &machine{tree: tree, drivers: drivers}, tree
 }
 
-// TestMdevOnAKernel: the verbs reach the same state when they are repeated, and the kernel's refusals are told.
+// TestMdevOnAKernel: the verbs reach the same state when they are repeated, and the kernel's
+// refusals are reported.
 func TestMdevOnAKernel(t *testing.T) {
 	t.Parallel()
 	m, tree := onKernel(t)
@@ -178,7 +179,7 @@ func TestMdevOnAKernel(t *testing.T) {
 		{"create one too many", (*machine).create, mdev(3), syscall.ENOSPC},
 		{"create again on a full card", (*machine).create, mdev(2), nil},
 		{"set", (*machine).create, vgpu(4), nil},
-		{"set again: it may be somebody else's", (*machine).create, vgpu(4), fs.ErrExist},
+		{"set again: it may belong to another program", (*machine).create, vgpu(4), fs.ErrExist},
 		{"set one too many", (*machine).create, vgpu(5), syscall.ENOSPC},
 		{"remove", (*machine).remove, mdev(1), nil},
 		{"remove again", (*machine).remove, mdev(1), nil},

@@ -68,9 +68,9 @@ func kernelName(device string) string {
 }
 
 // mountedDevices returns the block devices in the kernel's tables of mounts and swaps:
-// each as MAJOR:MINOR, and by its name where a file of /dev is the source, since file
-// systems over several devices have numbers of their own. It returns nil if the root is
-// not on a block device: a container sees its own mounts and not those of the host.
+// each as MAJOR:MINOR, and by its name where a file of /dev is the source, since file systems
+// over several devices have their own numbers. It returns nil if the root is not on a block
+// device: a container sees its own mounts and not the host's.
 func mountedDevices(mountinfo, swaps []byte, name func(device string) string) []string {
 	var found []string
 	add := func(device string) {

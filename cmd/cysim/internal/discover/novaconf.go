@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
-// novaClaims is what a nova.conf assigns to Nova.
+// novaClaims are the devices that a nova.conf assigns to Nova.
 type novaClaims struct {
 	specs []novaSpec
 	mdevs []novaMdev

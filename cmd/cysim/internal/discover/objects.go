@@ -9,9 +9,9 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// writeObjects writes what upstream's agent gets from its drivers. Problems are logged. A driver that failed, or a
-// device that could not be read, must not be taken for hardware that is gone: then nothing is written. What
-// upstream cannot store or bind is logged and left out.
+// writeObjects writes what upstream's agent gets from its drivers. Problems are logged. If a
+// driver failed or a device could not be read, nothing is written: the agent would treat the
+// hardware as removed. What upstream cannot store or bind is logged and left out.
 func writeObjects(p *command.Process, reports []driver.Report, problems []foundProblem) error {
 	devices := []driver.Device{}
 	var failed []error

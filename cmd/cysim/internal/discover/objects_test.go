@@ -54,7 +54,7 @@ func TestDiscoverPrintsTheObjectsOfUpstreamsDrivers(t *testing.T) {
 	}
 }
 
-// TestNoObjectsOfADriverThatFailed: an agent would take an empty list for hardware that is gone.
+// TestNoObjectsOfADriverThatFailed: an agent would treat an empty list as removed hardware.
 func TestNoObjectsOfADriverThatFailed(t *testing.T) {
 	t.Parallel()
 	sys := t.TempDir()

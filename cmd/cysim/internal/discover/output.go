@@ -23,7 +23,7 @@ type discovery struct {
 	// unclaimed are accelerators that no report mentions. Only the tables have them, as
 	// suggestions for a whitelist.
 	unclaimed []accelerator
-	// vgpuTypes are those of cards of which nothing is offered; only the tables have them, too.
+	// vgpuTypes are the types of cards without an offered device. Only the tables have them.
 	vgpuTypes []makableVGPU
 	// groupsKnown is set if the tree has a directory of IOMMU groups.
 	groupsKnown bool
@@ -32,7 +32,7 @@ type discovery struct {
 // foundDevice is one resource provider that Cyborg's agent would report: a deployable of
 // a device. A device of several regions or functions has several.
 type foundDevice struct {
-	// Address is that of the function that a guest gets, or of the card if there are several.
+	// Address is the address of the function that a guest gets, or of the card if there are several.
 	Address       string `json:"address"`
 	ResourceClass string `json:"resource_class"`
 	// Traits are never null.
@@ -47,11 +47,11 @@ type foundDevice struct {
 	Product string `json:"product"`
 	Model   string `json:"model"`
 	Driver  string `json:"driver"`
-	// IOMMUGroup is that of the first handle, null if it has none or the tree does not say;
-	// NUMANode is that of the device, null if it has none.
+	// IOMMUGroup is the group of the first handle and NUMANode the node of the device. Both are
+	// null if the tree does not show them.
 	IOMMUGroup *int `json:"iommu_group"`
 	NUMANode   *int `json:"numa_node"`
-	// Health is what the kernel tells of the function at Address, null if that is none.
+	// Health is the health of the function at Address, null if Address is not a PCI function.
 	Health *driver.Health `json:"health"`
 	// Handles are the attach handles; a guest gets one.
 	Handles []foundHandle `json:"attach_handles"`
@@ -124,7 +124,7 @@ func foundDevices(name string, device driver.Device, warnings []driver.Notice) [
 		}
 		list = append(list, f)
 	}
-	if len(list) > 0 && len(device.Resources) > 0 { // shared by all; told once
+	if len(list) > 0 && len(device.Resources) > 0 { // shared by all; shown once
 		list[0].Resources = maps.Clone(list[0].Resources)
 		if list[0].Resources == nil {
 			list[0].Resources = make(map[string]int)
@@ -178,8 +178,8 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 // minRun is the number of rows from which on those alike are one.
 const minRun = 4
 
-// shortened makes one row of functions that follow each other and are left out for the same reason, as the
-// virtual functions of a card are.
+// shortened merges consecutive functions that were skipped for the same reason into one row, for
+// example the virtual functions of a card.
 func shortened(list []driver.Notice) (rows []driver.Notice) {
 	for len(list) > 0 {
 		first, n := list[0], 1

@@ -12,7 +12,7 @@ import (
 const noReset = "the kernel cannot reset it between two guests: its reset_method is empty"
 
 // addPlaces reads where the offered devices are in the machine, IOMMU group and NUMA node, and their
-// health. What cannot be read is left out.
+// health. What cannot be read is omitted.
 func (d *discovery) addPlaces(tree driver.Tree) {
 	view := driver.NewView(tree)
 	_, err := view.ReadDir("kernel/iommu_groups")

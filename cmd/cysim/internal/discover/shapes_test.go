@@ -71,7 +71,7 @@ func (s shape) check(t *testing.T, got outcome) {
 	}
 	for who, part := range s.leftOut {
 		if !strings.Contains(reasons[who], part) {
-			t.Errorf("%s is left out because of %q, want %q", who, reasons[who], part)
+			t.Errorf("%s is skipped because of %q, want %q", who, reasons[who], part)
 		}
 	}
 	problems := []string{}
@@ -285,7 +285,7 @@ func networkAndDisks() []shape {
 				with(fn("0000:70:00.0", "1cf2", "1001", "0880", ""), func(d *sysfs.PCIDevice) { d.Clocks = []sysfs.Clock{{Name: "ptp1", ClockName: "zte"}} }),
 			},
 			offered: []string{"0000:70:00.0 CUSTOM_ACCELERATOR_HPTS"},
-			leftOut: map[string]string{"0000:18:00.0 intel_nic": "eno1 is up", "0000:18:00.0 hpts": "that of a network card"}},
+			leftOut: map[string]string{"0000:18:00.0 intel_nic": "eno1 is up", "0000:18:00.0 hpts": "belongs to a network card"}},
 	}
 }
 

@@ -57,8 +57,8 @@ func className(view *driver.View, f driver.PCIFunction) string {
 	return ""
 }
 
-// isDFL reports whether a function is that of an FPGA that the kernel's driver dfl-pci drives, by the ids
-// of Intel's or by the driver.
+// isDFL reports whether a function belongs to an FPGA of the kernel's driver dfl-pci, by Intel's
+// ids or by the driver.
 func isDFL(view *driver.View, f driver.PCIFunction) bool {
 	if f.Vendor == vendorIntel {
 		return slices.Contains([]uint16{0xbcbd, 0xbcbf, 0xbcc0, 0xbcc1, 0x09c4, 0x09c5, 0x0b30, 0x0b2b, 0x0b2c, 0xbcce, 0xbccf}, f.Product)

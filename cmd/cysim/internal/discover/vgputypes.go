@@ -15,8 +15,8 @@ type makableVGPU struct {
 	driver.VGPUType
 }
 
-// findVGPUTypes lists the types of the cards of which no virtual function is offered: only those types are offered
-// that are enabled for a card.
+// findVGPUTypes lists the types of the cards without offered virtual functions. A card offers
+// only the types that are enabled for it.
 func (d *discovery) findVGPUTypes(ctx context.Context, tree driver.Tree, reports []driver.Report) error {
 	offered := make(map[string]bool)
 	for _, report := range reports {

@@ -36,7 +36,7 @@ func (c *Command) watch(ctx context.Context, w io.Writer, tree driver.Tree, driv
 	}
 }
 
-// look is what is to be told of each address.
+// look returns the text about each address.
 func look(ctx context.Context, tree driver.Tree, drivers []driver.Driver) map[string]string {
 	found := newDiscovery(drivers, driver.DiscoverAll(ctx, drivers))
 	found.addPlaces(tree)
@@ -81,7 +81,7 @@ func writeChanges(w io.Writer, now time.Time, before, after map[string]string) e
 		case before[address] == text && there:
 			continue
 		case !there:
-			text = "is gone, was " + before[address]
+			text = "removed, was " + before[address]
 		}
 		name := address
 		if name == "" {

@@ -58,7 +58,7 @@ func TestWatchPrintsWhatChanges(t *testing.T) {
 			{"another kernel driver", func() { tree.SetLink(card+"/driver", "../../../bus/pci/drivers/vfio-pci") },
 				[]string{"0000:3b:00.0: offered as PGPU:1 on driver vfio-pci, but its link has 4 of 16 lanes"}},
 			{"gone", func() { tree.Remove(card) },
-				[]string{"0000:3b:00.0: is gone, was offered as PGPU:1 on driver vfio-pci, but its link has 4 of 16 lanes"}},
+				[]string{"0000:3b:00.0: removed, was offered as PGPU:1 on driver vfio-pci, but its link has 4 of 16 lanes"}},
 			{"back", func() { tree.SetLink(card, target) },
 				[]string{"0000:3b:00.0: offered as PGPU:1 on driver vfio-pci, but its link has 4 of 16 lanes"}},
 		} {

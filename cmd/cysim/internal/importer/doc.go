@@ -1,3 +1,3 @@
-// Package importer is the command import of cysim: it reads what a real cloud lists of
-// Placement and Cyborg, with requests that change nothing, and writes a state of it.
+// Package importer is the command import of cysim: it reads the data of Placement and Cyborg in a
+// real cloud, with read-only requests, and writes a state from it.
 package importer

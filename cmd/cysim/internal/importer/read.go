@@ -26,7 +26,7 @@ import (
 
 const (
 	parallelReads = 8
-	readAttempts  = 4 // of one request, and of one provider that changes meanwhile
+	readAttempts  = 4 // of one request, and of one provider that changes during the import
 	retryPause    = 2 * time.Second
 	answerTimeout = time.Minute // of one request
 )
@@ -99,14 +99,14 @@ func (r *reader) read(ctx context.Context) (data []byte, err error) {
 	return json.Marshal(listing)
 }
 
-// readLists reads lists, none of which has pages.
+// readLists reads lists that have no pages.
 func (r *reader) readLists(ctx context.Context, service *gophercloud.ServiceClient, paths ...string) (object, error) {
 	all := make(object)
 	for _, path := range paths {
 		answer, err := r.get(ctx, service, path)
 		switch {
 		case path == "attributes" && gophercloud.ResponseCodeIs(err, http.StatusNotFound):
-			r.log.Info("no attributes are listed; those of the deployables are used") // Zed
+			r.log.Info("no attributes are listed; the attributes_list of the deployables is used") // Zed
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("read %s: %w", path, err)
@@ -132,7 +132,7 @@ func (r *reader) readPlacement(ctx context.Context) (map[string]any, error) {
 		found[i], err = r.readProvider(ctx, providers[i])
 		switch name := providers[i]["name"]; {
 		case gophercloud.ResponseCodeIs(err, http.StatusNotFound):
-			r.log.Warn("a resource provider was deleted meanwhile", "name", name)
+			r.log.Warn("a resource provider was deleted during the import", "name", name)
 			providers[i], err = nil, nil
 		case err != nil:
 			err = fmt.Errorf("resource provider %s (%s): %w", providers[i]["uuid"], name, err)
@@ -157,8 +157,8 @@ func (r *reader) readPlacement(ctx context.Context) (map[string]any, error) {
 	}, err
 }
 
-// providersOf reads a list of resource providers up to the first that is none: as objects, a list of anything takes many times
-// its length.
+// providersOf reads a list of resource providers up to the first invalid item: decoded into
+// objects, an arbitrary list takes many times its length.
 func providersOf(list json.RawMessage) (providers []object, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(list))
 	if begin, err := decoder.Token(); err != nil || begin != json.Delim('[') {

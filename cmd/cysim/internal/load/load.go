@@ -48,7 +48,7 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 		return err
 	}
 	report, err := c.drive(ctx, p, target)
-	if report != nil { // what is known is told, also if the look-up of leaks has failed
+	if report != nil { // the report is printed even if the check for leaks has failed
 		err = errors.Join(err, report.print(p.Stdout, c.Output), cmp.Or(report.failure(), ctx.Err()))
 	}
 	return errors.Join(err, target.close())
@@ -93,8 +93,8 @@ func (c *Command) checkSize() error {
 	return nil
 }
 
-// drive fills the cloud, spawns and deletes the instances, and then looks for leaks. There is no report of a cloud that cannot be
-// filled.
+// drive fills the cloud, spawns and deletes the instances, and then checks for leaks. If the
+// cloud cannot be filled, there is no report.
 func (c *Command) drive(ctx context.Context, p *command.Process, target *target) (*report, error) {
 	load := newLoader(c, target)
 	report := newReport(p.Stderr, c.Spawns)

@@ -251,9 +251,9 @@ func TestAnInterruptedLoadLeaksNothing(t *testing.T) {
 	}
 }
 
-// TestWhatARealCloudMayHaveLeft: a claim was lost, and nobody can know that it does not come later. What was looked for and not
-// found is no leak.
-func TestWhatARealCloudMayHaveLeft(t *testing.T) {
+// TestPossibleLeaksOfARealCloud: a claim was lost and may still be applied later. It is not
+// found, and is not reported as a leak.
+func TestPossibleLeaksOfARealCloud(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cloud := simcloud.Run(t)

@@ -19,7 +19,7 @@ import (
 type loader struct {
 	*Command
 	target *target
-	run    uuid.UUID // tells the instances from those of other loads
+	run    uuid.UUID // distinguishes the instances of different loads
 	next   int       // number of the next instance
 
 	mu   sync.Mutex
@@ -35,7 +35,7 @@ func (l *loader) instance(n int) string {
 	return uuid.NewSHA1(l.run, binary.BigEndian.AppendUint64(nil, uint64(n))).String()
 }
 
-// gone are the instances that should have nothing any more.
+// gone returns the instances that should not have any resources.
 func (l *loader) gone() map[string]bool {
 	gone := make(map[string]bool, l.next)
 	for n := range l.next {
@@ -90,7 +90,7 @@ type step struct {
 	took time.Duration
 }
 
-// stepRelease is the name of the step that follows those of a spawn.
+// stepRelease is the name of the step after the steps of a spawn.
 const stepRelease = "release"
 
 // add counts the time of a step, which the hosts that are tried may repeat.

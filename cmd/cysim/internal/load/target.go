@@ -33,7 +33,7 @@ type target struct {
 	// control registers the instances that are kept with cysim serve, if the real cloud is one; it is nil otherwise.
 	control *sim.Control
 	hosts   sync.Map // names of the hosts that were used
-	left    sync.Map // what failed spawns and deletions may have left: its text, by kind and ID
+	left    sync.Map // possible leaks of failed spawns and deletions: their texts, by kind and ID
 }
 
 // failed notes the hosts and the leftovers of a failed spawn or deletion.
@@ -86,7 +86,7 @@ func (c *Command) embeddedTarget(ctx context.Context) (*target, error) {
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	// Nobody else uses the project, so that an interrupted create is looked for.
+	// No other client uses the project, so the flow searches for the ARQs of an interrupted create.
 	config := spawn.Config{ExclusiveProject: true}
 	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithConfig(config), spawn.WithEvents(events))
 	if err != nil {
@@ -149,7 +149,7 @@ func (t *target) leaks(ctx context.Context, gone map[string]bool) ([]string, err
 	return texts, err
 }
 
-// mayBeLeft names what was not there when it was looked for in a real cloud, and may still come.
+// mayBeLeft returns what the check of a real cloud did not find, and may still appear.
 func (t *target) mayBeLeft() (texts []string) {
 	if t.cloud != nil {
 		return nil

@@ -122,7 +122,7 @@ func (g *generator) typeSpec(name string, spec *ast.TypeSpec, decl *ast.GenDecl)
 			text = plain(field.Comment)
 		}
 		if text == "" {
-			text = shared // a comment stands for the fields up to the next blank one
+			text = shared // a comment describes the fields up to the next blank line
 		}
 		shared = text
 		for _, id := range field.Names {
@@ -214,7 +214,7 @@ func (g *generator) fields(t reflect.Type, properties map[string]any) {
 		default:
 			property := g.schema(field.Type)
 			text := g.comments[t.PkgPath()+"."+t.Name()+"."+field.Name]
-			if ref, ok := property["$ref"]; ok { // nothing may stand beside $ref in old drafts
+			if ref, ok := property["$ref"]; ok { // old drafts allow no other key next to $ref
 				property = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
 			}
 			property["description"] = text

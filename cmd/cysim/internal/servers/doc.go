@@ -1,2 +1,2 @@
-// Package servers keeps a list of the running servers of a user, each in a file of its own, and ends them.
+// Package servers keeps a list of the running servers of a user, one file per server, and ends them.
 package servers

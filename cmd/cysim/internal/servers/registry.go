@@ -63,8 +63,8 @@ func Announce(command, url string, started time.Time) (withdraw func(), err erro
 	return withdraw, nil
 }
 
-// List returns the running servers of this user on this machine, the oldest first. It removes the files of those that
-// ended without doing so.
+// List returns the running servers of this user on this machine, the oldest first. It removes the
+// files of servers that ended without doing so.
 func List() ([]Server, error) {
 	dir, err := directory()
 	if err != nil {
