@@ -127,7 +127,7 @@ func printDeployable(b *strings.Builder, tx store.Tx, d store.Deployable, view f
 	}
 	total, used := 0, []store.Handle{}
 	for h := range tx.Handles(d.UUID) {
-		if total++; h.InUse {
+		if total++; h.InUse() {
 			used = append(used, h)
 		}
 	}

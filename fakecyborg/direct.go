@@ -139,7 +139,7 @@ func (s *Server) UnitsInUse(hosts ...string) map[[2]string]int {
 			for d := range tx.HostDeployables(host) {
 				n := 0
 				for h := range tx.Handles(d.UUID) {
-					if h.InUse {
+					if h.InUse() {
 						n++
 					}
 				}

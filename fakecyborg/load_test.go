@@ -175,7 +175,7 @@ func badRows() map[string]badDump {
 		"handle of nothing": {put("attach_handles", one, "deployable", unknownID), "deployable: there is no"},
 		"handle type":       {put("attach_handles", one, "attach_type", "USB"), "USB"},
 		"handle info":       {put("attach_handles", one, "attach_info", object{"bus": "zz"}), "attach_handles 0000000001"},
-		"gone and free":     {func(d tablesOf) { find(d, "attach_handles", "attach_type", "PCI")["vanished"] = true }, "vanished"},
+		"handle state":      {put("attach_handles", one, "state", "gone"), "\"gone\" is not a state"},
 	}
 }
 
@@ -201,7 +201,7 @@ func badRequests() map[string]badDump {
 	freed := func(d tablesOf) {
 		a := find(d, "accelerator_requests", "state", started)
 		h := find(d, "attach_handles", "uuid", a["attach_handle"])
-		for _, field := range []string{"held_by", "in_use", "vanished"} {
+		for _, field := range []string{"held_by", "state"} {
 			delete(h, field)
 		}
 		delete(a, "attach_handle")
@@ -226,8 +226,8 @@ func badRequests() map[string]badDump {
 		}, "is held by"},
 		"handle not in use": {func(d tablesOf) {
 			a := find(d, "accelerator_requests", "state", bound)
-			delete(find(d, "attach_handles", "uuid", a["attach_handle"]), "in_use")
-		}, "not in use"},
+			delete(find(d, "attach_handles", "uuid", a["attach_handle"]), "state")
+		}, "held, and free"},
 		"other provider":  {arq(bound, "device_rp_uuid", unknownID), "on provider"},
 		"no such image":   {arq(initial, "bitstream", object{"by": "colour", "value": "a"}), "colour"},
 		"bind result":     {bind(object{"result": "Unbound"}), `result "Unbound"`},

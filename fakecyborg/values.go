@@ -215,7 +215,7 @@ func handleView(tx store.Tx) func(store.Handle) StoredAttachHandle {
 	}
 	return func(h store.Handle) StoredAttachHandle {
 		v := deployables[h.Deployable]
-		v.UUID, v.Type, v.Info, v.InUse, v.ARQ = h.UUID, h.Type, h.Info.Map(), h.InUse, h.HeldBy
+		v.UUID, v.Type, v.Info, v.InUse, v.ARQ = h.UUID, h.Type, h.Info.Map(), h.InUse(), h.HeldBy
 		return v
 	}
 }

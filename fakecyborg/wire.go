@@ -117,7 +117,7 @@ func (l links) arqs(tx store.Tx, handleUUID bool, count int) arqWriter {
 	if count > tx.CountHandles()/handlesPerLookup {
 		held := make(map[string]shownHandle, count)
 		for h := range tx.AllHandles() {
-			if h.InUse {
+			if h.InUse() {
 				held[h.UUID] = shownHandle{h.Type, h.Info}
 			}
 		}

@@ -115,7 +115,7 @@ func testKilledBind(t *testing.T, flags []string, faults string) {
 	if status != 0 || !strings.Contains(out, `"hardware.hosts"`) || strings.Contains(out, `"table":"accelerator.accelerator_requests"`) {
 		t.Errorf("the state afterwards: %d %s%s", status, out, stderr)
 	}
-	for _, left := range []string{`"in_use":true`, `"held_by"`, `"type":"nvidia-35"`} {
+	for _, left := range []string{`"state":"held"`, `"held_by"`, `"type":"nvidia-35"`} {
 		if strings.Contains(out, left) {
 			t.Errorf("the state afterwards has %s: %s", left, out)
 		}

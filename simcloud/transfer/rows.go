@@ -195,7 +195,7 @@ func (w *writer) deployable(d *deployable) {
 	for i, h := range d.reported.AttachHandles {
 		handle := row{"uuid": w.id("attach handle", d.UUID, i), "deployable": d.UUID, "attach_type": h.Type, "attach_info": h.Info}
 		if i < len(d.arqs) {
-			handle["uuid"], handle["held_by"], handle["in_use"] = d.arqs[i].handle, d.arqs[i].UUID, true
+			handle["uuid"], handle["held_by"], handle["state"] = d.arqs[i].handle, d.arqs[i].UUID, "held"
 		}
 		w.numbered("attach_handles", w.last["attach_handles"]+1, handle)
 	}

@@ -28,7 +28,7 @@ func functionsOf(stored []storedDevice) functions {
 	for _, device := range stored {
 		for _, d := range device.deployables {
 			for _, h := range d.handles {
-				f.add(driver.ControlPath{Info: h.Info.Map()}.Address(), location{place{device.key, d.Name}, h.Type, h.Info, h.InUse})
+				f.add(driver.ControlPath{Info: h.Info.Map()}.Address(), location{place{device.key, d.Name}, h.Type, h.Info, h.InUse()})
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func (r storedRows) held() (list []driver.PCIAddress) {
 	for _, device := range r.devices {
 		for _, deployable := range device.deployables {
 			for _, h := range deployable.handles {
-				if !h.InUse || h.Type != driver.HandlePCI {
+				if !h.InUse() || h.Type != driver.HandlePCI {
 					continue
 				}
 				if at, err := driver.PCIAddressOf(h.Info.Map()); err == nil {
@@ -232,7 +232,7 @@ func planDeployable(rules layout.Rules, was, is store.Device, deployable *stored
 func (d storedDeployable) inUse() int {
 	n := 0
 	for _, h := range d.handles {
-		if h.InUse {
+		if h.InUse() {
 			n++
 		}
 	}
@@ -254,7 +254,7 @@ func (d storedDeployable) matches(spec driver.Deployable, quirks bool) bool {
 	}
 	return !slices.ContainsFunc(d.handles, func(h store.Handle) bool {
 		is, found := reported[h.Info]
-		return !found || h.Vanished || !h.InUse && is.Type != h.Type || !quirks && !h.Functions.Are(is.Functions)
+		return !found || h.State == store.Withdrawn || !h.InUse() && is.Type != h.Type || !quirks && !h.Functions.Are(is.Functions)
 	})
 }
 
@@ -270,7 +270,7 @@ func (d storedDeployable) shrunk() driver.Deployable {
 	n := d.inUse()
 	spec := d.withTotal(min(max(1, n), d.Total))
 	for _, h := range d.handles {
-		if h.InUse || n == 0 || d.programming {
+		if h.InUse() || n == 0 || d.programming {
 			spec.AttachHandles = append(spec.AttachHandles, driver.AttachHandle{Type: h.Type, Info: h.Info.Map(), Functions: h.Functions.List()})
 		}
 	}

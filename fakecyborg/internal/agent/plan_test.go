@@ -37,11 +37,11 @@ func storedCard(d driver.Device) storedDevice {
 func TestPlanOfAReport(t *testing.T) {
 	t.Parallel()
 	bound := storedCard(card(2))
-	bound.deployables[0].handles[0].InUse = true
+	bound.deployables[0].handles[0].State = store.Held
 	double := card(2) // such as a card of Xilinx, whose functions are one unit
 	double.Deployables[0].NumAccelerators = 1
 	both := storedCard(double)
-	both.deployables[0].handles[0].InUse, both.deployables[0].handles[1].InUse = true, true
+	both.deployables[0].handles[0].State, both.deployables[0].handles[1].State = store.Held, store.Held
 	model := card(2)
 	model.Model = "new"
 	other := card(2)
@@ -140,7 +140,9 @@ func TestWhatAGuestHidesIsKept(t *testing.T) {
 		"not in use":                 {false, true, false, []string{vendor, gzip, region}, []string{vendor}, []string{vendor}},
 	} {
 		d := storedCard(card(2, tt.stored...))
-		d.deployables[0].handles[1].InUse, d.deployables[0].Preprogrammed = tt.inUse, tt.fixed
+		if d.deployables[0].Preprogrammed = tt.fixed; tt.inUse {
+			d.deployables[0].handles[1].State = store.Held
+		}
 		found := card(2, tt.found...)
 		found.Deployables[0].Hidden = tt.hidden
 		got := d.keepHidden(found).Deployables[0]

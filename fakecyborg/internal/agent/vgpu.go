@@ -76,7 +76,7 @@ func usedHandles(stored []storedDevice) inUse {
 	for _, device := range stored {
 		for _, d := range device.deployables {
 			for _, h := range d.handles {
-				if h.InUse {
+				if h.InUse() {
 					used[[2]string{d.Name, string(h.Info)}] = true
 				}
 			}

@@ -166,7 +166,7 @@ func (m *Mirror) checkLost(ctx context.Context, p Part) error {
 	m.db.View(func(tx store.Tx) {
 		before.Spec = tx.Reported(p.Deployable)
 		for h := range tx.Handles(p.Deployable.UUID) {
-			held = held || h.InUse
+			held = held || h.InUse()
 		}
 	})
 	lost := without(classesOf(m.rules.inventories(before, before.Spec.Resources)), classesOf(m.rules.inventories(p, p.Spec.Resources)))

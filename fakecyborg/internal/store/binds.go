@@ -120,8 +120,7 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 			return fail(err)
 		}
 	}
-	h.InUse, h.HeldBy, a.Handle = true, a.UUID, h.UUID
-	t.s.handles.Put(t.tx, h)
+	t.give(h, a)
 	return Bind{
 		ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Attempt: a.Attempt,
 		Handle: h.UUID, Mdev: t.createdByAgent(h), Bitstream: ref,

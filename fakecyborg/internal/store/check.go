@@ -98,8 +98,8 @@ func (a Attribute) check() error {
 }
 
 func (h Handle) check() error {
-	if h.Vanished && !h.InUse || h.HeldBy != "" && !h.InUse {
-		return errors.New("vanished or held, and not in use")
+	if h.HeldBy != "" && h.State == Free {
+		return errors.New("held, and free")
 	}
 	if h.Deployable == "" {
 		return errors.New("no deployable")

@@ -293,13 +293,8 @@ func (t Tx) WithdrawHandles(deployable string, reported []driver.AttachHandle) {
 		found[Info(h.Key())] = true
 	}
 	for h := range t.Handles(deployable) {
-		switch {
-		case found[h.Info]:
-		case !h.InUse:
-			t.s.handles.Delete(t.tx, h.ID)
-		case !h.Vanished:
-			h.Vanished = true
-			t.s.handles.Put(t.tx, h)
+		if !found[h.Info] {
+			t.withdraw(h)
 		}
 	}
 }
@@ -317,23 +312,14 @@ func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {
 	for h := range t.Handles(d.UUID) {
 		spec, found := specs[h.Info]
 		known[h.Info] = true
-		changed := h
-		changed.Vanished = !found
 		if found {
-			changed.Functions = t.functionsOf(spec)
-		}
-		switch {
-		case found && !h.InUse:
-			changed.Type = spec.Type
-		case !found && h.HeldBy != "":
-			users = append(users, "ARQ "+h.HeldBy)
-		case !found && !h.InUse:
-			t.s.handles.Delete(t.tx, h.ID)
+			t.find(h, spec)
 			continue
 		}
-		if changed != h {
-			t.s.handles.Put(t.tx, changed)
+		if h.HeldBy != "" {
+			users = append(users, "ARQ "+h.HeldBy)
 		}
+		t.withdraw(h)
 	}
 	for _, h := range reported {
 		if !known[Info(h.Key())] {
@@ -364,7 +350,7 @@ func (t Tx) updateHandlesAsUpstream(d Deployable, reported []driver.AttachHandle
 	}
 	for range missing {
 		newest := handles[len(handles)-1]
-		if newest.InUse {
+		if newest.InUse() {
 			return fmt.Errorf("deployable %s: cannot delete attach handle %s: a foreign key constraint fails", d.Name, newest.UUID)
 		}
 		t.s.handles.Delete(t.tx, newest.ID)

@@ -101,7 +101,7 @@ func (t Tx) handleFor(a ARQ, d Deployable, first Handle) (Handle, error) {
 		return first, nil
 	}
 	for h := range t.Handles(d.UUID) {
-		if !h.InUse && !h.Vanished && h.leads(wanted) {
+		if h.State == Free && h.leads(wanted) {
 			return h, nil
 		}
 	}
@@ -119,8 +119,7 @@ func (t Tx) takeFunction(a *ARQ) error {
 	if err != nil || h.UUID == old.UUID {
 		return err
 	}
-	t.releaseHandle(old.UUID)
-	h.InUse, h.HeldBy, a.Handle = true, a.UUID, h.UUID
-	t.s.handles.Put(t.tx, h)
+	t.release(old)
+	t.give(h, a)
 	return nil
 }

@@ -60,7 +60,7 @@ func (h Handle) spec() driver.AttachHandle {
 // firstFreeHandle is the free handle of a deployable with the lowest id.
 func (t Tx) firstFreeHandle(deployable string) (Handle, bool) {
 	for h := range t.Handles(deployable) {
-		if !h.InUse && !h.Vanished {
+		if h.State == Free {
 			return h, true
 		}
 	}
@@ -76,7 +76,7 @@ func (t Tx) usersOf(handles iter.Seq[Handle], except func(Handle, ARQ) bool) []s
 	for h := range handles {
 		a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
 		switch {
-		case !h.InUse || except != nil && except(h, a):
+		case !h.InUse() || except != nil && except(h, a):
 		case !held:
 			names = append(names, "attach handle "+h.UUID+", whose request is gone")
 		default:
@@ -84,21 +84,6 @@ func (t Tx) usersOf(handles iter.Seq[Handle], except func(Handle, ARQ) bool) []s
 		}
 	}
 	return names
-}
-
-// releaseHandle frees a handle. One that is no longer reported is deleted.
-func (t Tx) releaseHandle(uuid string) {
-	h, ok := t.Handle(uuid)
-	if !ok {
-		return
-	}
-	t.unlink(h)
-	if d, _ := t.Deployable(h.Deployable); h.Vanished || d.Vanished {
-		t.s.handles.Delete(t.tx, h.ID)
-		return
-	}
-	h.InUse, h.HeldBy = false, ""
-	t.s.handles.Put(t.tx, h)
 }
 
 // unlink removes a handle from the request that has it.
@@ -127,7 +112,7 @@ func (t Tx) BeginWork(work, handle string) (HandleWork, bool) {
 	if _, busy := t.s.leaseByHandle.Get(t.tx, handle); busy {
 		return HandleWork{}, false
 	}
-	if work == WorkRestore && !t.restorable(h) || work == WorkRemove && (!h.InUse || h.HeldBy != "") {
+	if work == WorkRestore && !t.restorable(h) || work == WorkRemove && !h.orphaned() {
 		return HandleWork{}, false
 	}
 	return t.lease(Lease{Work: work, Handle: handle}, h), true
@@ -172,7 +157,7 @@ func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
 	case h.NeedsAgent():
 		return t.lease(Lease{Work: WorkRemove, Handle: h.UUID}, h), true
 	default:
-		t.releaseHandle(h.UUID)
+		t.release(h)
 	}
 	return HandleWork{}, false
 }
@@ -228,10 +213,6 @@ func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (r
 	}
 	return []Bind{t.addBind(Bind{Patch: patch, ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Result: a.State})}, true
 }
-
-// orphaned reports whether no request holds a handle in use: its mediated device could not be removed
-// when the request went.
-func (h Handle) orphaned() bool { return h.InUse && h.HeldBy == "" }
 
 // UnsettledMdevs are the handles of a host whose mediated devices are to be removed, because no
 // request holds them, and those of [Tx.Restorable].

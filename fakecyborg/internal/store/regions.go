@@ -121,7 +121,7 @@ func withFunctions(spec driver.Deployable, functions []string) driver.Deployable
 func (t Tx) OwnedBy(deployable, project string) bool {
 	instance := ""
 	for h := range t.Handles(deployable) {
-		if !h.InUse {
+		if !h.InUse() {
 			continue
 		}
 		a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
@@ -145,7 +145,7 @@ func (t Tx) regionHandles(d Deployable) iter.Seq[Handle] {
 	return func(yield func(Handle) bool) {
 		for _, other := range t.DeviceDeployables(d.Device) {
 			for h := range t.Handles(other.UUID) {
-				if (t.sameRegion(d, other) || h.Vanished) && !yield(h) {
+				if (t.sameRegion(d, other) || h.State == Withdrawn) && !yield(h) {
 					return
 				}
 			}

@@ -120,21 +120,18 @@ type Attribute struct {
 
 // Handle is an attach handle: one unit of a deployable. There may be hundreds of thousands.
 type Handle struct {
-	ID         int64  `json:"id"`
-	UUID       string `json:"uuid"`
-	Deployable string `json:"deployable"`
-	Type       string `json:"attach_type"`
-	Info       Info   `json:"attach_info"`
-	// HeldBy is the request that has the handle. A handle in use that no request has waits
-	// for its mediated device to be removed.
+	ID         int64       `json:"id"`
+	UUID       string      `json:"uuid"`
+	Deployable string      `json:"deployable"`
+	Type       string      `json:"attach_type"`
+	Info       Info        `json:"attach_info"`
+	State      HandleState `json:"state,omitempty"`
+	// HeldBy is the request that has the handle. A handle that is not free and that no request has waits for the removal of its
+	// mediated device.
 	HeldBy string `json:"held_by,omitempty"`
-	InUse  bool   `json:"in_use,omitempty"`
 	// Functions are the traits of the functions that the handle leads to, as in a driver's report. Upstream does not
 	// know them.
 	Functions functions `json:"functions,omitempty"`
-	// Vanished is set for a handle that is no longer reported; it is deleted when it is
-	// released.
-	Vanished bool `json:"vanished,omitempty"`
 }
 
 // ARQ is an accelerator request.

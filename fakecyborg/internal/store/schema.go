@@ -185,13 +185,13 @@ func (s *Store) addHardware() {
 	s.attributeByDeployable = s.attributes.Index(func(a Attribute) string { return a.Deployable })
 
 	s.handles = addNumbered(s, tables.Spec[int64, Handle]{
-		Name: "attach_handles", Kind: "attach_handle", Hidden: []string{"in_use", "vanished"},
+		Name: "attach_handles", Kind: "attach_handle", Hidden: []string{"state"},
 		Key: func(h Handle) int64 { return h.ID }, ID: func(h Handle) string { return h.UUID },
 		Label: func(h Handle) string { return h.Type }, Check: Handle.check,
 	})
 	s.handleByDeployable = s.handles.Index(func(h Handle) string { return h.Deployable })
 	s.handleOfAgent = s.handles.Index(func(h Handle) string {
-		if h.InUse && (h.NeedsAgent() || h.orphaned()) {
+		if h.InUse() && (h.NeedsAgent() || h.orphaned()) {
 			return h.Deployable
 		}
 		return ""

@@ -249,7 +249,7 @@ func TestTheStatesOfABind(t *testing.T) {
 			tt.do(f, a)
 			used := store.Read(f.Store, func(tx store.Tx) (n int) {
 				for h := range tx.AllHandles() {
-					if h.InUse {
+					if h.InUse() {
 						n++
 					}
 				}
@@ -276,15 +276,14 @@ func TestAReportKeepsHandlesInUse(t *testing.T) {
 		return err
 	}
 	type handle struct {
-		ID       int64
-		InUse    bool
-		Vanished bool
+		ID    int64
+		State store.HandleState
 	}
 	want := func(step string, list ...handle) {
 		t.Helper()
 		var got []handle
 		for _, h := range f.handles("pci") {
-			got = append(got, handle{h.ID, h.InUse, h.Vanished})
+			got = append(got, handle{h.ID, h.State})
 		}
 		if diff := cmp.Diff(list, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step, diff)
@@ -293,13 +292,13 @@ func TestAReportKeepsHandlesInUse(t *testing.T) {
 	if err := report(2); err == nil {
 		t.Error("no error although the handle of a request vanished")
 	}
-	want("the first handle vanished and the second was replaced", handle{1, true, true}, handle{5, false, false})
+	want("the first handle vanished and the second was replaced", handle{1, store.Withdrawn}, handle{5, store.Free})
 	f.release(a.UUID, true, unbind)
-	want("after the unbind", handle{5, false, false})
+	want("after the unbind", handle{5, store.Free})
 	if err := report(0, 2); err != nil {
 		t.Error(err)
 	}
-	want("the first one is back", handle{5, false, false}, handle{6, false, false})
+	want("the first one is back", handle{5, store.Free}, handle{6, store.Free})
 	f.check(t, store.Config{Layout: store.LayoutTree})
 }
 
@@ -402,7 +401,7 @@ func TestRecoverEndsTheWorkOfAnEarlierProcess(t *testing.T) {
 		tx.EndRemoval(work, true, now())
 	})
 	for _, h := range f.handles("mdev") {
-		if h.InUse {
+		if h.InUse() {
 			t.Errorf("handle %s is in use", h.UUID)
 		}
 	}
@@ -445,7 +444,7 @@ func TestRecoverKeepsTheHandlesOfRequests(t *testing.T) {
 		})
 		used := 0
 		for _, h := range f.handles(tt.kind) {
-			if h.InUse {
+			if h.InUse() {
 				used++
 			}
 		}
@@ -603,8 +602,8 @@ func TestAnyOrderOfTransitionsIsConsistent(t *testing.T) {
 		}
 		for _, k := range []string{"pci", "mdev"} {
 			for _, h := range f.handles(k) {
-				if h.InUse || h.Vanished {
-					rt.Fatalf("handle %s of %s is in use, vanished: %t", h.UUID, k, h.Vanished)
+				if h.State != store.Free {
+					rt.Fatalf("handle %s of %s is %s", h.UUID, k, h.State)
 				}
 			}
 		}

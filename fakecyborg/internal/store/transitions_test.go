@@ -87,11 +87,11 @@ func TestALateBindLeavesTheRemovalAlone(t *testing.T) {
 		a, _ := tx.ARQ(b.ARQ, store.Everything())
 		work, remove := tx.ReleaseARQ(a, false)
 		tx.FailBind(b, errors.New("too late"), false, now())
-		if h, _ := tx.Handle(b.Handle); !remove || !h.InUse {
-			t.Errorf("removal: %t, handle in use: %t", remove, h.InUse)
+		if h, _ := tx.Handle(b.Handle); !remove || !h.InUse() {
+			t.Errorf("removal: %t, handle in use: %t", remove, h.InUse())
 		}
 		tx.EndRemoval(work, true, now())
-		if h, _ := tx.Handle(b.Handle); h.InUse {
+		if h, _ := tx.Handle(b.Handle); h.InUse() {
 			t.Error("the handle is in use after the removal")
 		}
 	})
