@@ -102,21 +102,29 @@ func (s *Server) Routes() []sim.Route { return s.service.Routes() }
 // that does not support it.
 func (s *Server) unrouted(c *simhttp.Call) error {
 	clearVersion(c.W.Header())
-	methods := []string{http.MethodGet}
 	collection, member, _ := strings.Cut(strings.TrimPrefix(canonicalPath(strings.TrimPrefix(c.URL.Path, "/accelerator")), "/v2/"), "/")
-	switch {
-	case collection == "accelerator_requests":
-		methods = []string{"DELETE", "GET", "PATCH", "POST"}
-	case collection == "device_profiles", collection == "attributes" && s.release.Attributes == yes:
-		methods = []string{"DELETE", "GET", "POST"}
+	methods := s.methods(collection)
+	isKnown := len(methods) > 0
+	if !isKnown {
+		methods = []string{http.MethodGet}
 	}
-	known := len(methods) > 1 || collection == "devices" || collection == "deployables"
 	switch {
 	case slices.Contains(methods, c.Method):
 		return cmp.Or(acceptsJSON(c), error(&simhttp.Error{Status: http.StatusNotFound}))
-	case known && c.Method == http.MethodPatch && member == "":
+	case isKnown && c.Method == http.MethodPatch && member == "":
 		return &simhttp.Error{Status: http.StatusNotFound}
 	}
 	c.W.Header().Set("Allow", strings.Join(methods, ", "))
 	return &simhttp.Error{Status: http.StatusMethodNotAllowed}
+}
+
+// methods lists the methods that the routes of a collection and its members have, nil for an unknown collection.
+func (s *Server) methods(collection string) (methods []string) {
+	for _, r := range s.service.Router.Routes() {
+		if r.Pattern == "/v2/"+collection || r.Pattern == "/v2/"+collection+"/{id}" {
+			methods = append(methods, r.Method)
+		}
+	}
+	slices.Sort(methods)
+	return slices.Compact(methods)
 }
