@@ -5,15 +5,13 @@ import (
 	"time"
 )
 
-// accelerators waits until every ARQ of an instance is Bound with a handle on its
-// host, and returns their devices. The events are registered first, then Cyborg is
-// asked, as after a spawn: an agent that starts with its host reports when the
-// mediated devices exist again. ARQs of a silent agent (unknown) are polled, because
-// no event announces its return (the Wallaby vGPU specification). The timeout is
-// Config.ARQBindingTimeout.
+// accelerators waits until every ARQ of an instance is Bound with a handle on its host, and returns their devices. It
+// registers for the events before it asks Cyborg, as after a spawn: an agent that starts with its host reports when
+// the mediated devices exist again. ARQs of an agent that does not respond (state unknown) are polled, because no
+// event announces its return (the Wallaby vGPU specification). The timeout is Config.ARQBindingTimeout.
 //
-// The error is a [*NotBoundError], matches ErrNoARQs, or ErrRequest if it is not known which ARQ
-// is that of a port; nothing was changed.
+// The error is a [*NotBoundError], or matches ErrNoARQs, or ErrRequest if the ARQ of a port cannot be determined.
+// Nothing was changed.
 func (o *Operations) accelerators(ctx context.Context, i Instance) (accelerators, error) {
 	return o.acceleratorsBy(ctx, i, o.deadline())
 }

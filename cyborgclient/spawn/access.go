@@ -9,8 +9,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// access is a client of Cyborg with what is known of its token, which decides what Cyborg shows and allows. Placement
-// judges another one.
+// access is a client of Cyborg and what is known about its token, which decides what Cyborg shows and allows. The
+// client of Placement has a token of its own.
 type access struct {
 	*cyborgclient.Client
 
@@ -19,8 +19,8 @@ type access struct {
 	othersShown time.Time          // Cyborg last showed the token an ARQ of another project
 }
 
-// owner returns whose the token is. That stays the same when the token is renewed. It is the zero value of a token
-// that the caller has set.
+// owner returns the project and the user of the token, which a renewal does not change. It is the zero value for a
+// token that the caller has set.
 func (c *access) owner() cyborgclient.Owner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,8 +30,8 @@ func (c *access) owner() cyborgclient.Owner {
 	return c.known
 }
 
-// listARQs lists ARQs, and learns from them whether Cyborg hides any. With a service token it may show by instance what it
-// does not show in the list of all.
+// listARQs lists ARQs and notes whether they include other projects. With a service token Cyborg may show ARQs in the
+// list of one instance that it does not show in the list of all.
 func (c *access) listARQs(ctx context.Context, opts cyborgclient.ListARQsOpts) ([]cyborgclient.ARQ, error) {
 	arqs, err := c.ListARQs(ctx, opts)
 	c.note(arqs)
@@ -48,12 +48,12 @@ func (c *access) note(arqs []cyborgclient.ARQ) {
 	}
 }
 
-// showsFor is how long a token is expected to see all projects after Cyborg has shown it an ARQ of another one. Cyborg may
-// be upgraded to a release that hides them.
+// showsFor is how long a token is expected to see all projects after Cyborg has shown it an ARQ of another project.
+// Cyborg may be upgraded to a release that hides them.
 const showsFor = time.Hour
 
-// shows reports whether Cyborg shows the token all ARQs of a project: to an administrator, in the token's own project, and
-// where it has recently shown ARQs of other projects. It answers that hidden ARQs do not exist.
+// shows reports whether Cyborg shows the token all ARQs of a project: to an administrator, in the token's own
+// project, and if it has recently shown ARQs of other projects. Cyborg answers 404 for an ARQ that it hides.
 func (c *access) shows(project string) bool {
 	owner := c.owner()
 	c.mu.Lock()

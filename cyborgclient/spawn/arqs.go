@@ -15,20 +15,19 @@ import (
 // Why something is a suspect.
 var (
 	errReplyLost   = errors.New("the reply was lost")
-	errLostCreate  = errors.New("another client may have created it")
-	errChanged     = errors.New("another agent has changed it meanwhile")
+	errLostCreate  = errors.New("possibly created by another client")
+	errChanged     = errors.New("another client has changed it")
 	errOthersClaim = errors.New("the instance was claimed by another client, or still has an ARQ from a failed attempt")
 )
 
-// clockSkew is by how much the clocks of a cloud's services may differ: the Date of an
-// answer and the creation time of an ARQ are those of two hosts.
+// clockSkew is the difference to allow between the clocks of a cloud's services: the Date header of a response and
+// the creation time of an ARQ may come from two hosts.
 const clockSkew = 5*time.Minute + 2*time.Second
 
-// createUndoer looks for the ARQs of a create whose reply was lost. An ARQ does not
-// name its creator, so that with those of other clients in the project none can be
-// deleted: what is there is named. With Config.ExclusiveProject those that no operation
-// of the flow has are the lost ones. They become the journal's, until they are as many
-// as a create makes; they may be fewer, because a create makes one after the other.
+// createUndoer looks for the ARQs of a create whose response was lost. An ARQ does not name its creator, so if other
+// clients use the project, none of them can be deleted safely: they are only reported. With Config.ExclusiveProject
+// the ARQs that no operation of the flow knows are the lost ones. They are added to the journal, up to the number
+// that the create makes. There may be fewer, because Cyborg creates them one after the other.
 type createUndoer struct {
 	*remover
 	seen map[string]int // ARQ -> the newest effect when it was first seen
@@ -56,8 +55,8 @@ func (u *createUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 // Look implements [ledger.Undoer].
 func (u *createUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// candidates lists the ARQs that the create may have made: in the project of the
-// token, whatever that of the instance is.
+// candidates lists the ARQs that may be the result of the create. They are in the project of the token, which may not
+// be the project of the instance.
 func (u *createUndoer) candidates(ctx context.Context, e *ledger.Effect) ([]cyborgclient.ARQ, error) {
 	all, now, err := u.flow.listAllARQs(ctx)
 	if err != nil {
@@ -74,8 +73,8 @@ func (u *createUndoer) candidates(ctx context.Context, e *ledger.Effect) ([]cybo
 	}), nil
 }
 
-// adopt adds the ARQs that are no other operation's to the journal, and reports whether all were found. One
-// that another create of the process may just have made is left for the next look.
+// adopt adds the ARQs that belong to no other operation to the journal, and reports whether all were found. An ARQ
+// that may be the result of another create of this process is checked again next time.
 func (u *createUndoer) adopt(e *ledger.Effect, found []cyborgclient.ARQ) bool {
 	newest := u.flow.book.Newest() // after the list, which may show what this one made
 	for _, arq := range found {
@@ -90,11 +89,11 @@ func (u *createUndoer) adopt(e *ledger.Effect, found []cyborgclient.ARQ) bool {
 	return e.Origin.Missing <= 0
 }
 
-// maxNamed bounds the ARQs that are named beside their create: on a cloud with many
-// agents most are others'.
+// maxNamed bounds the number of ARQs reported along with their create: on a cloud with many agents most belong to
+// others.
 const maxNamed = 16
 
-// name names the newest ARQs that the create may have made.
+// name reports the newest ARQs that may be the result of the create.
 func (u *createUndoer) name(found []cyborgclient.ARQ) {
 	for _, arq := range found[max(0, len(found)-maxNamed):] { // oldest first
 		if u.journal.Find(ledger.ARQ, arq.UUID) == nil {
@@ -103,7 +102,7 @@ func (u *createUndoer) name(found []cyborgclient.ARQ) {
 	}
 }
 
-// arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.
+// arqCount returns how many ARQs one create makes, or -1 for a profile that step 2 rejects.
 func arqCount(profile requestspec.Profile) int {
 	total := 0
 	for _, group := range profile.Groups {
@@ -116,13 +115,14 @@ func arqCount(profile requestspec.Profile) int {
 	return total
 }
 
-// arqUndoer deletes ARQs by their UUIDs, never by instance: a request by instance that arrives late would delete those that the
-// instance has got since. What could not be deleted together is deleted one by one, because Cyborg may wait for the agent of one of
-// them, and does not come to the next.
+// arqUndoer deletes ARQs by UUID, never by instance: a delayed request by instance would delete ARQs that the
+// instance got later. ARQs that could not be deleted in one request are deleted one by one, because Cyborg may wait
+// for the agent of one of them and not process the next.
 //
-// Only its agent can remove a mediated device. While the agent is down Cyborg keeps the ARQ Bound, however often it is asked. An
-// impatient remover asks for each ARQ that may have one alone, after the others, and only a few times. Once an agent has not answered,
-// the others of its host are not asked for.
+// Only its agent can remove a mediated device. While the agent is down Cyborg keeps the ARQ Bound, however often the
+// request is repeated. An impatient remover deletes each ARQ that may have a mediated device in a request of its own,
+// after the others, and makes only a few attempts. Once an agent has not responded, the other ARQs of its host are
+// skipped.
 type arqUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
@@ -150,7 +150,7 @@ func (u arqUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 	}
 }
 
-// deleteAlone deletes one of a number of ARQs, in its part of the time.
+// deleteAlone deletes one ARQ, with an equal share of the remaining time.
 func (u arqUndoer) deleteAlone(ctx context.Context, e *ledger.Effect, of int) {
 	if u.impatient && mayBeMediated(*e.ARQ) {
 		u.remove(ctx, []*ledger.Effect{e}, func(ctx context.Context, uuids []string) error {
@@ -206,7 +206,7 @@ func (u arqUndoer) remove(ctx context.Context, effects []*ledger.Effect, send fu
 	})
 }
 
-// explained adds why the ARQ of a mediated device remains.
+// explained adds to the error why the ARQ of a mediated device remains.
 func (u arqUndoer) explained(e *ledger.Effect, err error) error {
 	if !mayBeMediated(*e.ARQ) {
 		return err
@@ -220,9 +220,9 @@ func (u arqUndoer) Look(ctx context.Context, e *ledger.Effect) (bool, error) {
 	return arq != nil, err
 }
 
-// allowed leaves out the ARQs that another client has handed to this one, unless Cyborg shows that they are the instance's or no
-// instance's. Those of other instances are left alone. That Cyborg does not know an ARQ does not prove that it is deleted, if
-// Cyborg may hide it.
+// allowed leaves out ARQs that another client handed over, unless Cyborg shows that they belong to the instance or to
+// no instance. ARQs of other instances are not deleted. A 404 from Cyborg does not prove that an ARQ was deleted,
+// because Cyborg may hide it.
 func (u arqUndoer) allowed(ctx context.Context, effects []*ledger.Effect) []*ledger.Effect {
 	isHanded := func(e *ledger.Effect) bool { return e.Guard == ledger.Handed }
 	if !slices.ContainsFunc(effects, isHanded) {
@@ -244,7 +244,7 @@ func (u arqUndoer) allowed(ctx context.Context, effects []*ledger.Effect) []*led
 			u.see([]cyborgclient.ARQ{*arq})
 			allowed = append(allowed, e)
 		default:
-			u.journal.Settle(e, ledger.Foreign, fmt.Errorf("is left alone: it belongs to instance %s", arq.InstanceUUID))
+			u.journal.Settle(e, ledger.Foreign, fmt.Errorf("not deleted: it belongs to instance %s", arq.InstanceUUID))
 		}
 	}
 	if len(absent) == 0 {
@@ -261,7 +261,7 @@ func (u arqUndoer) allowed(ctx context.Context, effects []*ledger.Effect) []*led
 	return allowed
 }
 
-// see notes how Cyborg shows ARQs of the journal. One that is shown as the instance's, or as no instance's, may be deleted.
+// see stores ARQs of the journal as Cyborg now shows them. An ARQ of the instance, or of no instance, may be deleted.
 func (r *remover) see(arqs []cyborgclient.ARQ) {
 	for _, arq := range arqs {
 		e := r.journal.Find(ledger.ARQ, arq.UUID)
@@ -277,15 +277,15 @@ func (r *remover) see(arqs []cyborgclient.ARQ) {
 	}
 }
 
-// mayOwn reports whether an ARQ is the instance's, or no instance's yet.
+// mayOwn reports whether an ARQ belongs to the instance, or to no instance yet.
 func mayOwn(instance string, arq cyborgclient.ARQ) bool {
 	return arq.InstanceUUID == "" || arq.InstanceUUID == instance
 }
 
-// fewTries is how often something is tried that needs the host of an ARQ.
+// fewTries is the number of attempts of a request that needs the host of an ARQ.
 const fewTries = 3
 
-// tryFew tries again after an answer, and not after none: Cyborg waits a minute for an agent that is down.
+// tryFew retries after an error response, but not after a timeout: Cyborg waits a minute for an agent that is down.
 func (f *Flow) tryFew(ctx context.Context, try func(context.Context) error) error {
 	for n := 1; ; n++ {
 		limited, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/patience/3)
@@ -298,8 +298,7 @@ func (f *Flow) tryFew(ctx context.Context, try func(context.Context) error) erro
 	}
 }
 
-// mayBeMediated reports whether the deletion of an ARQ needs the agent of its host: only
-// a Bound one shows what it holds.
+// mayBeMediated reports whether deleting an ARQ may need the agent of its host. Only a Bound ARQ shows its handle.
 func mayBeMediated(arq cyborgclient.ARQ) bool {
 	switch arq.State {
 	case cyborgclient.StateInitial, cyborgclient.StateUnbound:
@@ -310,7 +309,7 @@ func mayBeMediated(arq cyborgclient.ARQ) bool {
 	return arq.Hostname != ""
 }
 
-// sendDelete sends one deletion. What a user's token, which has ended, could not delete is deleted with the flow's own.
+// sendDelete sends one DELETE. If the user's token has expired, it is repeated with the flow's own token.
 func (f *Flow) sendDelete(ctx context.Context, uuids []string) error {
 	for sender := f; ; sender = f.asOwn() {
 		err := sender.cyborg.DeleteARQs(ctx, uuids)
@@ -320,7 +319,7 @@ func (f *Flow) sendDelete(ctx context.Context, uuids []string) error {
 	}
 }
 
-// shows reports whether Cyborg shows ARQs to the flow. That it does not know one may only mean that it hides it.
+// shows reports whether Cyborg shows the ARQs to the flow. A 404 may mean that Cyborg hides an ARQ.
 func (f *Flow) shows(ctx context.Context, uuids []string) bool {
 	return !slices.ContainsFunc(uuids, func(uuid string) bool {
 		arq, err := f.findARQ(ctx, uuid)
@@ -328,7 +327,7 @@ func (f *Flow) shows(ctx context.Context, uuids []string) bool {
 	})
 }
 
-// findARQ reads one ARQ; it is nil if Cyborg shows none.
+// findARQ returns an ARQ, or nil if Cyborg answers 404.
 func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, error) {
 	arq, err := f.cyborg.GetARQ(ctx, uuid)
 	if cyborgclient.IsMissing(err) {
@@ -346,7 +345,7 @@ func (f *Flow) instanceARQs(ctx context.Context, instance string) (arqs []cyborg
 	return arqs, err
 }
 
-// listAllARQs lists the ARQs of all instances, and the time of the server's clock.
+// listAllARQs lists the ARQs of all instances, and returns the time of the server's clock.
 func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now time.Time, err error) {
 	var call cyborgclient.Call
 	ctx = cyborgclient.Observe(ctx, func(c cyborgclient.Call) { call = c })
@@ -357,7 +356,7 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 	return arqs, now, err
 }
 
-// retry repeats a read until it succeeds or is forbidden, the context ends, or its patience does. It returns the last error.
+// retry repeats a read until it succeeds, is forbidden or times out. It returns the last error.
 func (f *Flow) retry(ctx context.Context, read func(ctx context.Context) error) error {
 	limit := f.config.UnwindTimeout / patience
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -17,30 +17,28 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Request is what one instance is to get.
+// Request describes the instance to spawn and its devices.
 type Request struct {
 	// Instance is the UUID of the instance, the consumer of the allocation.
 	Instance string
 	Flavor   requestspec.Flavor
-	// Image is the UUID of the instance's image. Cyborg gets it with the ARQs of a device
-	// profile that has FPGAs (the specification of Train): the image names what to load into
-	// those for which the profile does not, and is itself no bitstream. No released Cyborg
-	// reads it.
+	// Image is the UUID of the instance's image. It is sent to Cyborg with the ARQs of a device profile that requests
+	// FPGAs (the Train specification): the properties of the image name the bitstream or function for regions whose
+	// profile does not. The image itself is not a bitstream. No released Cyborg reads it.
 	Image string
 	// Domain is the libvirt domain into which the devices are merged. Empty means a
 	// minimal domain of the flavor's size, whose name is "instance-" and the UUID.
 	Domain []byte
-	// ProjectID and UserID own the allocation, and ProjectID the ARQs. Empty means
-	// those of the token, or, with [Flow.AddDevices] and the role admin, the project of the allocation. Another
-	// project than the token's needs a token with the role admin.
+	// ProjectID and UserID own the allocation, and ProjectID the ARQs. They default to the project and user of the
+	// token, or, with [Flow.AddDevices] and the role admin, to the project of the allocation. A project other than
+	// the token's requires the role admin.
 	ProjectID, UserID string
 	// Options shape the request to Placement.
 	Options requestspec.Options
-	// Order, if set, reorders or filters the candidates before one is chosen, as
-	// Nova's weighers do. The first candidate of each host is tried first, another one of
-	// the host only when a device of it was taken meanwhile. One without allocations is an
-	// ErrRequest. It is called again with the candidates of another answer of Placement
-	// when all were refused.
+	// Order, if set, reorders or filters the candidates before one is chosen, as Nova's weighers do. The first
+	// candidate of each host is tried first; another candidate of the host is tried only if a device was taken in the
+	// meantime. A candidate without allocations is an ErrRequest. Order is called again with new candidates when all
+	// were refused.
 	Order func([]Candidate) []Candidate
 	// Ports are the instance's network ports. Those with a device profile get a
 	// device of Cyborg's.
@@ -63,19 +61,18 @@ type Candidate struct {
 	Allocations map[string]map[string]int `json:"allocations"`
 	// Mappings is request group -> provider UUIDs.
 	Mappings map[string][]string `json:"mappings,omitempty"`
-	// Reason is why it has its rank, set by [OrderBy].
+	// Reason explains the rank of the candidate; set by [OrderBy].
 	Reason string `json:"reason,omitempty"`
 
 	summaries *summaries // of the same answer
 }
 
-// Result is what an instance got.
+// Result describes a spawned instance and its devices.
 type Result struct {
 	Instance string
 	// Host is the name of the compute node.
 	Host string
-	// Flavor is that of the request; for a Rocky flavor the one with a device profile into
-	// which it was converted.
+	// Flavor is the flavor of the request. A Rocky flavor is converted into one with a device profile.
 	Flavor requestspec.Flavor
 	// ARQs are all Bound, in the order of the device profile's groups.
 	ARQs []cyborgclient.ARQ
@@ -88,23 +85,21 @@ type Result struct {
 	Ports []Port
 	// Domain is the domain XML with the devices.
 	Domain []byte
-	// Suspects are the ARQs that creates on other hosts may have left, because their
-	// replies were lost; see [Leftover.Certain].
+	// Suspects are ARQs that may have been created on other hosts by requests whose responses were lost; see
+	// [Leftover.Certain].
 	Suspects []Leftover
-	// Leftovers are the ARQs of other hosts that Cyborg keeps until the agent of their host
-	// answers. They hold their devices, which Placement offers again and Cyborg does not
-	// bind; Reconcile of that host frees them. Those whose mediated devices' definitions an [MdevRemover] could not
-	// remove there are among them.
+	// Leftovers are the ARQs on other hosts that Cyborg keeps until the agents of those hosts respond. Their devices
+	// stay in use: Placement offers them again, but Cyborg does not bind them. Reconcile of the host frees them. ARQs
+	// for which an [MdevRemover] could not remove the definition of the mediated device are included.
 	Leftovers []Leftover
 	Trace     []StepTrace
 }
 
-// Attempt is one run of the ten steps for one instance. Its methods are called in
-// order from one goroutine. The exported fields are the results of the steps; an
-// agent that does a step itself sets them. ARQs that another client created may be set in place of
-// CreateARQs: one POST for each device profile, unbound, in a project that the token sees. After a failure
-// Unwind deletes them, except ARQs that belong to another instance. The attempt ends when Compose
-// succeeds (with a hypervisor, when StartGuest does) or Unwind is called.
+// Attempt is one run of the ten steps for one instance. Call its methods in order from one goroutine. The exported
+// fields hold the results of the steps; an agent that performs a step itself sets them. Instead of calling
+// CreateARQs, the agent may set ARQs that another client created: one POST for each device profile, unbound, in a
+// project that the token sees. After a failure Unwind deletes them, except ARQs that belong to another instance. The
+// attempt ends when Compose succeeds (with a hypervisor, when StartGuest succeeds) or Unwind is called.
 type Attempt struct {
 	Request    Request
 	Profile    *requestspec.Profile    // step 1; nil without a device profile
@@ -128,15 +123,15 @@ type Attempt struct {
 	record  *recorder
 	journal *ledger.Journal
 	queue   *choose.Queue
-	before  placement.Allocation // that of the instance before the claim, with [Flow.AddDevices]
+	before  placement.Allocation // of the instance before the claim, with [Flow.AddDevices]
 	waiter  *externalevent.Waiter
 	bound   time.Time             // when the bind request ended
-	release func(*ledger.Journal) // the instance, for the next operation; nothing in a part of an operation, which does it
+	release func(*ledger.Journal) // unlocks the instance; does nothing if the attempt is part of an operation
 	tree    hostTree              // of Host
 }
 
-// Begin returns an attempt at its first step. It waits while another operation on the instance is running. The error matches
-// ErrRequest, or ErrBusy if the context ends before that operation, or belongs to a hook or a call of the hypervisor of it.
+// Begin returns an attempt at its first step. It waits while another operation on the instance is running. The error
+// matches ErrRequest, or ErrBusy if the context ends first or belongs to a hook or hypervisor call of that operation.
 func (f *Flow) Begin(ctx context.Context, request Request) (*Attempt, error) {
 	request, err := f.checkRequest(request)
 	if err != nil {
@@ -188,7 +183,7 @@ func (f *Flow) checkRequest(request Request) (Request, error) {
 // Trace returns the record so far.
 func (a *Attempt) Trace() []StepTrace { return a.record.trace() }
 
-// Result returns what the instance has got; it is complete after Compose.
+// Result returns the result so far; it is complete after Compose.
 func (a *Attempt) Result() *Result {
 	result := &Result{
 		Instance: a.Request.Instance, Host: a.Host, Flavor: a.Request.Flavor, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
@@ -212,8 +207,7 @@ func (a *Attempt) steps() []namedStep {
 	}
 }
 
-// deviceStep is step for one that only instances with accelerators need, after
-// another one.
+// deviceStep runs a step that only instances with accelerators need and that requires another step before it.
 func (a *Attempt) deviceStep(ctx context.Context, name Step, ready bool, after Step, work func(context.Context) (decision string, err error)) error {
 	return a.record.step(ctx, name, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
@@ -236,7 +230,7 @@ func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 	}
 }
 
-// end ends the attempt: what it has made is the instance's.
+// end ends the attempt successfully: its effects now belong to the instance.
 func (a *Attempt) end(ctx context.Context) error {
 	err := a.journal.Commit(ctx)
 	if err == nil {
@@ -263,8 +257,7 @@ func uuidsOf(arqs []cyborgclient.ARQ) []string {
 
 var uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// checkUUID refuses all but lower case with dashes: Cyborg and Placement compare
-// UUIDs byte by byte.
+// checkUUID rejects anything but lower case with dashes, because Cyborg and Placement compare UUIDs byte by byte.
 func checkUUID(what, uuid string) error {
 	if !uuidPattern.MatchString(uuid) {
 		return fmt.Errorf("%w: %s %q is not a lower-case UUID with dashes", ErrRequest, what, uuid)

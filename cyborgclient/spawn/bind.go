@@ -14,9 +14,8 @@ import (
 	"github.com/gocyborg/gocyborg/matching"
 )
 
-// CreateARQs is step 6: one POST for each device profile creates all its ARQs. A
-// POST is never repeated; when its reply is lost, the unwinding looks for the ARQs
-// that it created. ARQs that a reschedule kept are used again.
+// CreateARQs is step 6: one POST for each device profile creates all its ARQs. A POST is never repeated. If its
+// response is lost, Unwind looks for the ARQs that it created. ARQs that a reschedule kept are used again.
 func (a *Attempt) CreateARQs(ctx context.Context) error {
 	return a.deviceStep(ctx, StepCreate, a.hasClaim(), StepClaim, func(ctx context.Context) (string, error) {
 		if len(a.ARQs) > 0 {
@@ -79,8 +78,8 @@ func (a *Attempt) addARQs(arqs []cyborgclient.ARQ, from source) {
 	}
 }
 
-// spares are the ARQs that the PATCH of a bind begins with, if it has to bind next to ARQs that Cyborg cannot delete: those that are
-// not the instance's.
+// spares are extra ARQs that are sent first in the PATCH of a bind next to ARQs that Cyborg cannot delete. They are
+// not among the ARQs of the instance.
 func (a *Attempt) spares() []*ledger.Effect {
 	return slices.DeleteFunc(a.journal.Effects(ledger.ARQ), func(e *ledger.Effect) bool {
 		return e.State != ledger.Done || slices.Contains(uuidsOf(a.ARQs), e.ID)
@@ -107,7 +106,8 @@ func (a *Attempt) deleteSpares(ctx context.Context) {
 	r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return slices.Contains(spares, e) })
 }
 
-// readHanded adds the ARQs that the caller has set, and asks which of the instance's are not part of a handover.
+// readHanded adds the ARQs that the caller has set to the journal, and notes ARQs of the instance that are not part
+// of the handover.
 func (a *Attempt) readHanded(ctx context.Context) {
 	a.adoptHanded()
 	if !slices.ContainsFunc(a.journal.Effects(ledger.ARQ), func(e *ledger.Effect) bool { return e.Guard == ledger.Handed }) {
@@ -118,7 +118,7 @@ func (a *Attempt) readHanded(ctx context.Context) {
 	a.nameForgotten(listed)
 }
 
-// adoptHanded adds the ARQs that the caller has set to the journal: another client has created them.
+// adoptHanded adds the ARQs that the caller has set, created by another client, to the journal.
 func (a *Attempt) adoptHanded() {
 	for _, arq := range a.ARQs {
 		if a.journal.Find(ledger.ARQ, arq.UUID) == nil {
@@ -127,9 +127,8 @@ func (a *Attempt) adoptHanded() {
 	}
 }
 
-// Match is step 7: each ARQ is matched with the provider of its group. Counts and
-// group indices are verified, so that a profile that changed meanwhile is an error
-// and not a guest with too few devices.
+// Match is step 7: it matches each ARQ with the provider of its group. It verifies counts and group indices, so a
+// profile that was changed in the meantime is an error and not a guest with too few devices.
 func (a *Attempt) Match(ctx context.Context) error {
 	return a.deviceStep(ctx, StepMatch, len(a.ARQs) > 0, StepCreate, func(context.Context) (string, error) {
 		if err := a.match(); err != nil {
@@ -167,9 +166,9 @@ func (a *Attempt) matchingARQs(from source) []matching.Unmatched {
 	return arqs
 }
 
-// Bind is step 8: it registers for the events, then binds all ARQs of the instance
-// in one PATCH, because Cyborg refuses a second one. When Nova refused Cyborg's
-// event, the PATCH is answered 400 although the ARQs may be bound; their states decide.
+// Bind is step 8: it registers for the events, then binds all ARQs of the instance in one PATCH, because Cyborg
+// refuses a second one. If Nova refused Cyborg's event, the PATCH fails with 400 although the ARQs may be bound;
+// their states decide.
 func (a *Attempt) Bind(ctx context.Context) error {
 	return a.deviceStep(ctx, StepBind, len(a.Bindings) > 0, StepMatch, func(ctx context.Context) (string, error) {
 		if err := a.prepareEvents(); err != nil {
@@ -195,10 +194,10 @@ func (a *Attempt) Bind(ctx context.Context) error {
 	})
 }
 
-// sendBindings sends the PATCH. Cyborg gives the ARQs to the project of its token; an admin's token moves
-// them to the project of the instance. Only then a project is named, which needs microversion 2.1: a Cyborg
-// since 2025 refuses it of a member, also his own. Of a token whose project and role are unknown,
-// because the caller has set it, the ARQs tell the project.
+// sendBindings sends the PATCH. Cyborg sets the project of the ARQs to the project of its token; with an admin's
+// token the request moves them to the project of the instance. A project is named only in that case: it requires
+// microversion 2.1, and a Cyborg since 2025 refuses it from a member, even the member's own project. If project and
+// role of the token are unknown, because the caller has set it, the project is read from the ARQs.
 func (a *Attempt) sendBindings(ctx context.Context) error {
 	made := a.flow.cyborg.owner().ProjectID
 	for _, arq := range a.ARQs {
@@ -228,13 +227,12 @@ func (a *Attempt) bind(ctx context.Context, bindings []cyborgclient.Binding) err
 	}
 	err := a.flow.cyborg.BindAdditionalARQs(ctx, bindings, a.spares()[0].ID)
 	if err != nil {
-		err = fmt.Errorf("beside ARQ %s on host %s, which could not be deleted: %w", stuck[0].ID, stuck[0].ARQ.Hostname, err)
+		err = fmt.Errorf("next to ARQ %s on host %s, which could not be deleted: %w", stuck[0].ID, stuck[0].ARQ.Hostname, err)
 	}
 	return err
 }
 
-// prepareEvents registers the events before the PATCH, because Cyborg sends them
-// before its answer.
+// prepareEvents registers for the events before the PATCH, because Cyborg sends them before its response.
 func (a *Attempt) prepareEvents() error {
 	if a.flow.events == nil || a.waiter != nil {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// The keys of a group, and the properties of the image of an instance, that name what is loaded into a region. All but the first
-// are also properties by which a bitstream is found in Glance (cyborg/objects/extarq/fpga_ext_arq.py).
+// The keys of a group, and the properties of the instance's image, that name what to load into a region. Bitstreams
+// are searched in Glance by all but the first (cyborg/objects/extarq/fpga_ext_arq.py).
 const (
 	propertyBitstreamID   = "accel:bitstream_id"
 	propertyBitstreamName = "accel:bitstream_name"
@@ -30,7 +30,8 @@ func bitstreamProperties() []string {
 	return []string{propertyBitstreamID, propertyBitstreamName, propertyFunctionID, propertyFunctionName}
 }
 
-// bitstream is an image of Glance for a region. Function is the id of its function, empty if the image does not name it.
+// bitstream is a Glance image for a region. Function is the ID of its function, or empty if the image does not name
+// it.
 type bitstream struct{ ID, Function string }
 
 // glance returns a client of the image service.
@@ -46,7 +47,8 @@ func (f *Flow) glance() (*gophercloud.ServiceClient, error) {
 	return client, nil
 }
 
-// withImage returns a profile in which the groups for FPGAs that name nothing have what the image of the instance names.
+// withImage returns the profile with the properties of the instance's image added to each FPGA group that names no
+// bitstream or function.
 func (f *Flow) withImage(ctx context.Context, profile requestspec.Profile, guestImage string) (requestspec.Profile, error) {
 	leaves := func(group map[string]string) bool {
 		return isRegion(group) && !slices.ContainsFunc(bitstreamProperties(), func(key string) bool { return group[key] != "" })
@@ -78,7 +80,8 @@ func (f *Flow) withImage(ctx context.Context, profile requestspec.Profile, guest
 	return profile, nil
 }
 
-// bitstreams returns the bitstreams with the value of a property, without the image of the instance; of several, two or more.
+// bitstreams returns the bitstreams whose property has the value, except the image of the instance. If there are more
+// than two, some may be missing.
 func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage string) ([]bitstream, error) {
 	client, err := f.glance()
 	if err != nil {
@@ -99,8 +102,8 @@ func (f *Flow) bitstreams(ctx context.Context, property, value, guestImage strin
 	return disks, nil
 }
 
-// bitstreamsWith is bitstreams for one spelling of a value. Images of guests may have the property, too: the image of this
-// instance, and next to bitstreams, which are raw, the disks, which have another format.
+// bitstreamsWith is bitstreams for one spelling of a value. Images of guests may have the property, too. The
+// instance's own image is skipped. Bitstreams are raw; images in another format are returned as disks.
 func bitstreamsWith(ctx context.Context, client *gophercloud.ServiceClient, property, value, guestImage string) (found, disks []bitstream, err error) {
 	ctx, tokens := session.Watch(ctx)
 	err = images.List(client, imageQuery{property: {value}}).EachPage(ctx, func(_ context.Context, page pagination.Page) (more bool, err error) {
@@ -109,7 +112,7 @@ func bitstreamsWith(ctx context.Context, client *gophercloud.ServiceClient, prop
 			if image.Properties[property] != value {
 				continue
 			}
-			more = true // a page without one is no answer to the query
+			more = true // a page without a match ends the search
 			function, _ := image.Properties[propertyFunctionID].(string)
 			switch b := (bitstream{image.ID, function}); {
 			case image.ID == guestImage:
@@ -136,8 +139,8 @@ func (q imageQuery) ToImageListQuery() (string, error) { return "?" + url.Values
 // maxProgrammed is how many regions with a bitstream are read, about as many as there are candidates.
 const maxProgrammed = requestspec.DefaultLimit
 
-// programmed returns the bitstreams of the regions that Cyborg has programmed, by provider. Those without one come last in
-// Cyborg's order, so that the answer is not as long as the cloud is large.
+// programmed returns the bitstreams of the regions that Cyborg has programmed, by provider. The list is sorted so
+// that regions with a bitstream come first, and is limited, so its length does not grow with the cloud.
 func (f *Flow) programmed(ctx context.Context) (map[string][]string, error) {
 	list, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{SortKey: "bitstream_id", SortDir: "desc", Limit: maxProgrammed})
 	regions := map[string][]string{}
@@ -149,10 +152,11 @@ func (f *Flow) programmed(ctx context.Context) (map[string][]string, error) {
 	return regions, err
 }
 
-// readRegions reads what the traits of regions do not say by themselves, for the weigher of functions: what the image of the instance
-// names, which id a function's name stands for, and which bitstreams regions have. It asks Glance and Cyborg with the flow's own token.
-// The profile is the attempt's, with what the image names, and loaded the argument of [matching.FunctionLoaded]. With an error, as of
-// a service that does not answer within stateTimeout, they know as much as was read.
+// readRegions reads what the function weigher cannot see from traits: what the instance's image names, the ID of a
+// named function, and the bitstreams of regions. It asks Glance and Cyborg with the flow's own token. The returned
+// profile is the profile of the attempt with the properties of the image added; loaded is the argument of
+// [matching.FunctionLoaded]. After an error, such as a service that does not respond within stateTimeout, both
+// reflect what was read until then.
 func (a *Attempt) readRegions(ctx context.Context) (profile requestspec.Profile, loaded func(provider, key, value string) bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()

@@ -7,8 +7,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/holding"
 )
 
-// inOrder returns the expected ARQs in their order, with an ARQ without a state for
-// each one that was not found, and the other ARQs that were found.
+// inOrder returns the expected ARQs in order, with an ARQ without a state for each that was not found, and the other
+// ARQs that were found.
 func inOrder(found []cyborgclient.ARQ, expected []string) (ordered, others []cyborgclient.ARQ) {
 	ordered = make([]cyborgclient.ARQ, len(expected))
 	for i, uuid := range expected {
@@ -24,8 +24,8 @@ func inOrder(found []cyborgclient.ARQ, expected []string) (ordered, others []cyb
 	return ordered, others
 }
 
-// problemOf is why a guest cannot be started with an ARQ; empty if it can. An empty
-// host or provider means any.
+// problemOf returns why a guest cannot be started with an ARQ, or "" if it can. An empty host or provider matches
+// any.
 func problemOf(arq cyborgclient.ARQ, host, provider string) string {
 	switch {
 	case arq.State == "":
@@ -44,8 +44,7 @@ func problemOf(arq cyborgclient.ARQ, host, provider string) string {
 	return ""
 }
 
-// problemsOf says by ARQ why a guest cannot be started with the expected ones; no other
-// may be there.
+// problemsOf returns, by ARQ, why a guest cannot be started with the expected ARQs. Any other ARQ is a problem, too.
 func problemsOf(expected, others []cyborgclient.ARQ, host string, providers map[string]string) map[string]string {
 	problems := map[string]string{}
 	for _, arq := range expected {
@@ -62,7 +61,7 @@ func problemsOf(expected, others []cyborgclient.ARQ, host string, providers map[
 	return problems
 }
 
-// providers are the resource providers by ARQ.
+// providers returns the resource providers by ARQ.
 func (a *Attempt) providers() map[string]string {
 	providers := make(map[string]string, len(a.Bindings))
 	for _, binding := range a.Bindings {
@@ -79,9 +78,9 @@ func (a *Attempt) checkBound() error {
 	return nil
 }
 
-// onHost leaves out ARQs of other hosts that are not expected: those of an instance that
-// was evacuated, which Cyborg could not delete. One that is newer than those of the host is kept, because
-// the instance was moved there. If there is no other, all are kept, so that the error names their host.
+// onHost drops unexpected ARQs on other hosts, such as ARQs of an evacuated instance that Cyborg could not delete. An
+// ARQ newer than the ARQs on the host is kept, because the instance was moved there. If no ARQ would remain, all are
+// kept, so that the error names their host.
 func onHost(arqs []cyborgclient.ARQ, host string, expected []string) []cyborgclient.ARQ {
 	newest := holding.Newest(host, arqs)
 	here := slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool {

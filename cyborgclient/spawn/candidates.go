@@ -15,21 +15,18 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// FindCandidates is step 3: it asks Placement for candidates. Shipped Nova tries all of
-// them. Here those are excluded that cannot give the instance its accelerators, see
-// [Exclusion]: a device of a device profile on a provider of Nova's, which Cyborg cannot
-// bind, and a group of the flavor itself on a provider of Cyborg's, for which there would
-// be no accelerator request. The error matches ErrNoCandidates when no host has room or all
-// candidates are excluded; it is a [*NoCandidatesError].
+// FindCandidates is step 3: it asks Placement for allocation candidates. Shipped Nova tries all of them.
+// FindCandidates excludes candidates that cannot provide the accelerators, see [Exclusion]: a device profile's device
+// on a provider of Nova, which Cyborg cannot bind, and a group of the flavor itself on a provider of Cyborg, for
+// which there would be no accelerator request. The error is a [*NoCandidatesError], which matches ErrNoCandidates,
+// when no host has room or all candidates are excluded.
 //
-// It asks for few candidates at first, two for each host that may be tried and for each
-// alternate, times the orders of several devices, and for four times as many while there
-// are more and those that were found are of fewer than Config.MaxAttempts hosts, up to
-// [requestspec.DefaultLimit]. Where all of these are excluded or on hosts that are avoided
-// it goes on, up to 64 times as many. It
-// asks for DefaultLimit at once if Request.Order or Config.Weighers order them, and for as
-// many as Request.Options.Limit says, if that is set. Without Config.PlacementOrder
-// their order depends on the instance.
+// The first request asks for few candidates: two for each host that may be tried and for each alternate, times the
+// number of orders of several devices. While there are more and the candidates found cover fewer than
+// Config.MaxAttempts hosts, the limit is multiplied by four, up to [requestspec.DefaultLimit]. If all of these are
+// excluded or on hosts to avoid, the limit grows further, up to 64 times as many. The first limit is DefaultLimit if
+// Request.Order or Config.Weighers order the candidates, and Request.Options.Limit if it is set. Unless
+// Config.PlacementOrder is set, the order of the candidates depends on the instance.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
 	return a.record.step(ctx, StepCandidates, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
@@ -46,7 +43,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 	})
 }
 
-// limits are how many candidates are asked for. A running instance needs candidates of its own host only.
+// limits returns how many candidates to ask for. A running instance needs candidates on its own host only.
 func (a *Attempt) limits() choose.Limits {
 	all, attempts := a.Spec.Limit, a.flow.config.MaxAttempts
 	hosts := attempts
@@ -62,8 +59,7 @@ func (a *Attempt) limits() choose.Limits {
 	return choose.Few(all, attempts, len(a.deviceGroups()), hosts)
 }
 
-// askCandidates asks until the candidates are of as many hosts as may be tried, or are all
-// that there are.
+// askCandidates asks until the candidates cover as many hosts as may be tried, or there are no more.
 func (a *Attempt) askCandidates(ctx context.Context) error {
 	for limit, again := a.queue.Ask(), true; again; {
 		spec := a.Spec
@@ -92,8 +88,7 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 	return nil
 }
 
-// sendQuery sends a query. A Placement that does not support the microversion of Nova's
-// query gets that of Stein and Train.
+// sendQuery sends a query. If Placement does not support its microversion, it sends the query of Stein and Train.
 func (a *Attempt) sendQuery(ctx context.Context, spec *requestspec.RequestSpec) (*placement.Candidates, error) {
 	p := a.flow.placement
 	answer, err := p.Candidates(ctx, *spec)
@@ -113,9 +108,9 @@ func (a *Attempt) sendQuery(ctx context.Context, spec *requestspec.RequestSpec) 
 	return p.Candidates(ctx, *spec)
 }
 
-// narrowToHost keeps only the device groups of a running instance, in the provider
-// tree of its host. An instance without an allocation does not run: its UUID is
-// mistyped, and a device would be reserved for nobody.
+// narrowToHost keeps only the device groups of a running instance, in the provider tree of its host. An instance
+// without an allocation is not running: its UUID is probably mistyped, and the device would be reserved for no
+// instance.
 func (a *Attempt) narrowToHost(ctx context.Context) error {
 	if !a.Request.running {
 		return nil
@@ -147,9 +142,10 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	return nil
 }
 
-// refuseSecondDevice returns an error if a running instance holds a device of Cyborg's. Cyborg refuses to bind ARQs for an
-// instance that has some, and a flavor names one device profile, from which the operations would restore the devices. The
-// device may be one that an interrupted attempt has claimed: with another one claimed next to it, nothing would release it.
+// refuseSecondDevice returns an error if a running instance already holds a Cyborg device. Cyborg refuses to bind
+// more ARQs for an instance, and a flavor names one device profile, from which the operations restore the devices.
+// The device may have been claimed by an interrupted attempt; if another one were claimed next to it, nothing would
+// release it.
 func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
 	held := a.before.Resources
 	if len(a.flow.mayBeDevices(held, nil)) == 0 {
@@ -167,8 +163,9 @@ func (a *Attempt) refuseSecondDevice(ctx context.Context) error {
 	return err
 }
 
-// readBefore reads what the instance holds, without a lost claim of an earlier attempt that has arrived
-// since: this one replaces it. To an administrator the instance is of the project of its allocation.
+// readBefore reads the allocation of the instance, without a lost claim of an earlier attempt that has since been
+// applied: this attempt replaces it. For an administrator the project of the instance is the project of its
+// allocation.
 func (a *Attempt) readBefore(ctx context.Context) (err error) {
 	if a.before, err = a.flow.placement.Allocation(ctx, a.Request.Instance); err == nil {
 		if before, isLost := a.flow.book.LostClaim(a.Request.Instance, a.before.Resources); isLost && len(before) > 0 {
@@ -186,7 +183,7 @@ func (a *Attempt) readBefore(ctx context.Context) (err error) {
 	return err
 }
 
-// subtreesOf returns the lists of requester ids without those of other groups, which Placement refuses.
+// subtreesOf removes the requester IDs of other groups from the lists, because Placement rejects them.
 func subtreesOf(groups []requestspec.Group, lists [][]string) (subtrees [][]string) {
 	for _, list := range lists {
 		list = slices.DeleteFunc(slices.Clone(list), func(id string) bool {
@@ -199,9 +196,9 @@ func subtreesOf(groups []requestspec.Group, lists [][]string) (subtrees [][]stri
 	return subtrees
 }
 
-// onlyNode returns a provider of the instance's compute node. An instance that holds compute
-// resources of two, as after an evacuation whose source is not given up, is refused: which of them
-// it runs on is not known.
+// onlyNode returns a provider of the instance's compute node. It returns an error if the instance holds compute
+// resources of two nodes, as after an evacuation whose source was not released, because it is unknown on which it
+// runs.
 func (a *Attempt) onlyNode(ctx context.Context, held placement.Resources) (string, error) {
 	nodes := placement.NodeProviders(held)
 	if len(nodes) < 2 {
@@ -219,7 +216,7 @@ func (a *Attempt) onlyNode(ctx context.Context, held placement.Resources) (strin
 	return nodes[0], nil
 }
 
-// readCandidates sets a.Candidates and returns why others are excluded, each reason once.
+// readCandidates sets a.Candidates, and returns why others are excluded, each reason once.
 func (a *Attempt) readCandidates(answer *placement.Candidates) (excluded []Exclusion, err error) {
 	names := map[string]string{} // of hosts, by root
 	for _, c := range a.Candidates {
@@ -252,8 +249,8 @@ type summaries struct {
 	converted map[string]matching.Provider // see providers
 }
 
-// computeRoot returns the compute node: the root of the tree of a device provider, or else of any provider that
-// does not share its inventory with other trees, or else that of the processors.
+// computeRoot returns the compute node: the root of the tree of a device provider, or else of a provider that does
+// not share its inventory with other trees, or else of the provider of the VCPUs.
 func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string {
 	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
@@ -285,8 +282,8 @@ func (s *summaries) novaBelow(root string) []string {
 	return nova
 }
 
-// providers converts the summaries to what weighers read, once for all candidates.
-// It is nil for a candidate that the caller made.
+// providers converts the summaries for the weighers, once for all candidates. It is nil for a candidate that the
+// caller made.
 func (s *summaries) providers() map[string]matching.Provider {
 	if s == nil {
 		return nil
@@ -304,15 +301,14 @@ func (s *summaries) providers() map[string]matching.Provider {
 	return s.converted
 }
 
-// dropAvoided leaves out the candidates on the hosts that are avoided.
+// dropAvoided removes the candidates on hosts to avoid.
 func (a *Attempt) dropAvoided() {
 	a.Candidates = slices.DeleteFunc(a.Candidates, func(c Candidate) bool {
 		return slices.ContainsFunc(a.queue.Avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
 	})
 }
 
-// spread puts candidates into an order that depends on the instance, so that parallel
-// spawns do not all choose the first one.
+// spread shuffles candidates by the UUID of the instance, so that parallel spawns do not all choose the first one.
 func spread(candidates []Candidate, instance string) {
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(instance)) // never fails
@@ -339,9 +335,9 @@ func (a *Attempt) Select(ctx context.Context) error {
 	})
 }
 
-// OrderBy returns a Request.Order that ranks the candidates by weighers, best
-// first: the first decides, the next where it scores equal. The reason for each
-// rank is in Candidate.Reason, and that of the chosen one in the trace.
+// OrderBy returns a function for Request.Order that ranks the candidates by weighers, best first: the first weigher
+// decides, the next one breaks ties. Candidate.Reason explains each rank; the reason of the chosen candidate is in
+// the trace.
 func OrderBy(weighers ...matching.Weigher) func([]Candidate) []Candidate {
 	return func(candidates []Candidate) []Candidate {
 		list := make([]matching.Candidate, len(candidates))
@@ -378,7 +374,7 @@ func (a *Attempt) order(ctx context.Context) error {
 			ordered := OrderBy(weighers...)(candidates)
 			for i := range ordered {
 				if unread != nil {
-					ordered[i].Reason += fmt.Sprintf("; what regions have is not known: %v", unread)
+					ordered[i].Reason += fmt.Sprintf("; the content of regions is unknown: %v", unread)
 				}
 			}
 			return ordered
@@ -388,7 +384,7 @@ func (a *Attempt) order(ctx context.Context) error {
 		a.Candidates = order(slices.Clone(a.Candidates))
 	}
 	if len(a.Candidates) == 0 {
-		return fmt.Errorf("%w: none is left after ordering", ErrNoCandidates)
+		return fmt.Errorf("%w: no candidate remains after ordering", ErrNoCandidates)
 	}
 	if i := slices.IndexFunc(a.Candidates, func(c Candidate) bool { return len(c.Allocations) == 0 }); i >= 0 {
 		return fmt.Errorf("%w: candidate %d of Request.Order, of root %s, has no allocations", ErrRequest, i+1, a.Candidates[i].Root)
@@ -396,8 +392,7 @@ func (a *Attempt) order(ctx context.Context) error {
 	return nil
 }
 
-// weighersOf returns the named weighers; the error matches ErrConfig and names an
-// unknown one.
+// weighersOf returns the named weighers. The error for an unknown name matches ErrConfig.
 func weighersOf(names []Weigher, profile requestspec.Profile, loaded func(provider, key, value string) bool) ([]matching.Weigher, error) {
 	known := map[Weigher]matching.Weigher{
 		WeigherFunction: matching.FunctionLoaded(profile, loaded), WeigherFragments: matching.FewestFragments(), WeigherNUMA: matching.NUMAAffinity(),

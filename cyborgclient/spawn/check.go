@@ -14,10 +14,9 @@ import (
 type Refusal struct {
 	// Call is the call, such as "create ARQs".
 	Call string
-	// Fails lists what fails without it, such as "spawn".
+	// Fails lists what fails without the call, such as "spawn".
 	Fails string
-	// Err is the answer. It matches cyborgclient.ErrServiceToken if it is the service
-	// token that is missing.
+	// Err is the error response. It matches cyborgclient.ErrServiceToken if the service token is missing.
 	Err error
 }
 
@@ -33,12 +32,11 @@ func (r Refusal) String() string {
 // absentID identifies no ARQ, instance, deployable, image or device profile, so a request about it changes nothing.
 const absentID = "00000000-0000-4000-8000-676f6379626f"
 
-// Check asks Cyborg and Placement which calls of the flow they refuse to its tokens, in
-// the order in which a spawn makes them. It changes nothing: writes are about an
-// accelerator request, a deployable and a device profile that do not exist, which every
-// release looks for after it has judged the token. Call it when the agent starts, and
-// of [Flow.As] to know what a user may do. An agent can do without the calls of a
-// [Refusal] whose Fails it never does. The error is for a service that could not be asked.
+// Check asks Cyborg and Placement which calls of the flow they refuse to its tokens, in the order in which a spawn
+// makes them. It changes nothing: writes name an accelerator request, a deployable and a device profile that do not
+// exist, which every release looks up after it has checked the token. Call it when the agent starts, and on the flow
+// of [Flow.As] to find out what a user may do. A [Refusal] does not matter to an agent that never does what its Fails
+// lists. The error is for a service that could not be asked.
 func (f *Flow) Check(ctx context.Context) ([]Refusal, error) {
 	var refusals []Refusal
 	for _, probe := range []struct {
@@ -88,8 +86,8 @@ func (f *Flow) Check(ctx context.Context) ([]Refusal, error) {
 	return refusals, nil
 }
 
-// unlessUnknown returns the error of a write, unless Cyborg itself answered that it does not know what the write is about. The page
-// of a proxy does not say so.
+// unlessUnknown returns nil if Cyborg itself answered that the resource of a write is unknown, and the error
+// otherwise, for example for the error page of a proxy.
 func unlessUnknown(err error) error {
 	var answer *cyborgclient.APIError
 	if errors.As(err, &answer) && answer.Code != "" &&
@@ -99,7 +97,7 @@ func unlessUnknown(err error) error {
 	return err
 }
 
-// statusOf is the status of the error answer of Cyborg or Placement; 0 without one.
+// statusOf returns the status of an error response of Cyborg or Placement, or 0.
 func statusOf(err error) int {
 	var answer *cyborgclient.APIError
 	if errors.As(err, &answer) {

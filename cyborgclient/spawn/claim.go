@@ -14,16 +14,14 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Claim is step 5: it writes the allocation and finds the provider of each group of
-// the device profiles. When a device was taken or removed meanwhile, the next candidate of
-// the host without it is tried, up to 16 of them, then those of the next host, up to
-// Config.MaxAttempts hosts. A candidate with a card that Nova has, too, is left out. When
-// all are refused, Placement is asked for candidates again, up to seven times, unless they
-// are those of a handover, which does not have the options of the request.
+// Claim is step 5: it writes the allocation and finds the provider of each group of the device profiles. If a device
+// has been taken or removed, the next candidate of the host without that device is tried, up to 16 of them, then the
+// candidates of the next host, up to Config.MaxAttempts hosts. A candidate with a card that Nova also has is skipped.
+// When all are refused, Placement is asked for candidates again, up to seven times, unless the candidates come from a
+// handover, which lacks the options of the request.
 //
-// The error matches ErrClaim when Placement refused all, ErrNoCandidates as well when no
-// host has room any more, and is an [*OwnerConflictError] as well when a card has two
-// owners.
+// The error matches ErrClaim when Placement refused all candidates. It also matches ErrNoCandidates when no host has
+// room now, and is also an [*OwnerConflictError] when a card has two owners.
 func (a *Attempt) Claim(ctx context.Context) error {
 	return a.record.step(ctx, StepClaim, func(ctx context.Context) (string, error) {
 		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
@@ -37,7 +35,7 @@ func (a *Attempt) Claim(ctx context.Context) error {
 	})
 }
 
-// claimOf claims one candidate, unless Nova has a card of it, too.
+// claimOf claims one candidate, unless Nova also has one of its cards.
 func (a *Attempt) claimOf(ctx context.Context, candidate Candidate, generation *int) (decision string, err error) {
 	if conflict := a.tree.ownerConflict(a.deviceProviders(candidate), nil); conflict != nil {
 		return "", conflict
@@ -48,8 +46,8 @@ func (a *Attempt) claimOf(ctx context.Context, candidate Candidate, generation *
 	return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), nil
 }
 
-// refusedBy is the error of a claim that was refused everywhere. It names the owner of a
-// device that Nova has by now, which may be why it was refused.
+// refusedBy returns the error of a claim that was refused everywhere. If Nova now owns one of the devices, which may
+// be the reason, the error says so.
 func (a *Attempt) refusedBy(ctx context.Context, refused *refusals) error {
 	for _, devices := range refused.devices {
 		var conflict *OwnerConflictError
@@ -72,7 +70,7 @@ func (a *Attempt) deviceProviders(candidate Candidate) []string {
 	return providers
 }
 
-// claimed is what was claimed for the instance; nil before it is.
+// claimed returns the claim of the instance, or nil before there is one.
 func (a *Attempt) claimed() *ledger.Effect {
 	for _, e := range a.journal.Effects(ledger.Claim) {
 		if e.State != ledger.Foreign {
@@ -88,10 +86,10 @@ func (a *Attempt) hasClaim() bool {
 	return e != nil && e.State == ledger.Done && (a.Chosen == nil || placement.Contains(e.Amount.Added, a.Chosen.Allocations))
 }
 
-// consumerGeneration reads what the instance holds already. An allocation other than
-// the claim on an earlier host, or of an earlier attempt that arrived late, is an error
-// unless devices are added to a running instance, because the claim would overwrite it. So is that of an instance
-// that was deleted or moved since the candidates were requested for its host.
+// consumerGeneration returns the consumer generation of the instance's allocation. It is an error if the claim would
+// overwrite an allocation: only the claim on an earlier host, a claim of an earlier attempt that was applied late,
+// and, when devices are added, the allocation of the running instance are expected. It is also an error if that
+// instance was deleted or moved since its candidates were requested.
 func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
 	if err != nil {
@@ -108,7 +106,7 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	case isLost, len(held.Resources) == 0 && len(a.before.Resources) == 0:
 		return held.Generation, nil
 	case len(held.Resources) == 0, len(a.before.Resources) > 0 && !sameNodes(held.Resources, a.before.Resources):
-		return nil, fmt.Errorf("%w: the instance was deleted or moved meanwhile", ErrClaim)
+		return nil, fmt.Errorf("%w: the instance was deleted or moved", ErrClaim)
 	case len(a.before.Resources) == 0:
 		return nil, fmt.Errorf("%w: the instance already has an allocation", ErrClaim)
 	}
@@ -121,8 +119,8 @@ func sameNodes(held, before placement.Resources) bool {
 	return slices.Equal(placement.NodeProviders(held), placement.NodeProviders(before))
 }
 
-// put writes the candidate next to what the instance held before. A conflict of provider
-// generations, or of rows in the database, is not a refusal of the claim and is retried.
+// put adds the candidate to what the instance held before. A conflict of provider generations, or of rows in the
+// database, is retried; it does not mean that the claim was refused.
 func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int) error {
 	claim := a.claimed()
 	if claim == nil {
@@ -166,9 +164,9 @@ func (a *Attempt) send(ctx context.Context, claim *ledger.Effect, candidate Cand
 	})
 }
 
-// outdate writes a claim again until its generation is beyond those of all changes of the
-// instance that may still arrive. The consumers of one instance begin with the same
-// generation, so that a change of an earlier one would fit this one, too.
+// outdate repeats a claim until its generation is greater than the generation of any change of the instance that may
+// still be applied. All consumers of an instance start with the same generation, so a delayed change of an earlier
+// consumer could apply to this one.
 func (a *Attempt) outdate(ctx context.Context, claim *ledger.Effect, candidate Candidate) error {
 	late := a.flow.book.LateChange(a.Request.Instance)
 	for late != nil {
@@ -186,7 +184,7 @@ func (a *Attempt) outdate(ctx context.Context, claim *ledger.Effect, candidate C
 	return nil
 }
 
-// unchanged reports that the instance's allocation has the generation still that a claim was sent with.
+// unchanged reports whether the instance's allocation still has the generation with which a claim was sent.
 func (a *Attempt) unchanged(ctx context.Context, generation *int) bool {
 	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
 	if err != nil || held.Generation == nil || generation == nil {
@@ -195,10 +193,10 @@ func (a *Attempt) unchanged(ctx context.Context, generation *int) bool {
 	return *held.Generation == *generation
 }
 
-// suspectRepeated names the allocation after a conflict of consumer generations, if it is what
-// was claimed. A proxy that sends a claim again when its upstream dies, as nginx does, returns
-// the answer to the second one, which the first has made outdated. It may as well be another
-// agent's, which spawns the same instance, and is left.
+// suspectRepeated reports the allocation after a conflict of consumer generations, if it equals the claim. A proxy
+// that repeats a request when its upstream dies, as nginx does, returns the response to the second one, which
+// conflicts with the first. The allocation may also belong to another agent that spawns the same instance, so it is
+// not removed.
 func (a *Attempt) suspectRepeated(ctx context.Context, wanted placement.Resources, conflict error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
@@ -209,8 +207,8 @@ func (a *Attempt) suspectRepeated(ctx context.Context, wanted placement.Resource
 	a.journal.Note(&ledger.Effect{Kind: ledger.Claim, ID: a.Request.Instance, Amount: &ledger.Amount{}}, conflict)
 }
 
-// mapGroups finds the provider of each group of the device profiles before any ARQ
-// is created: in Placement's mappings, or by a search where it has none.
+// mapGroups finds the provider of each group of the device profiles before any ARQ is created: in Placement's
+// mappings, or by a search if Placement returns no mappings.
 func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
 	groups := a.deviceGroups()
 	if len(groups) > 0 && (a.flow.config.Compat.SearchProviders || a.Spec.Numeric) {

@@ -10,50 +10,47 @@ import (
 	"github.com/gocyborg/gocyborg/internal/session"
 )
 
-// cloudOpts are the options of flows that make their own clients.
+// cloudOpts are the options of flows that create their own clients.
 type cloudOpts struct {
 	serviceCloud, placementCloud string
-	service, placement           *gophercloud.ProviderClient // nil: none, and Cyborg's user
+	service, placement           *gophercloud.ProviderClient // nil: no service token, and Cyborg's user
 	region                       string
 	availability                 gophercloud.Availability
 }
 
-// WithServiceCloud names the cloud of clouds.yaml whose token is the X-Service-Token of
-// requests to Cyborg. Its user needs the role service; it may be the cloud of the flow.
-// It is for NewFromCloud.
+// WithServiceCloud names the cloud in clouds.yaml whose token is sent to Cyborg as X-Service-Token. Its user needs
+// the role service; it may be the cloud of the flow. Use it with NewFromCloud.
 func WithServiceCloud(cloud string) Option { return func(f *Flow) { f.cloud.serviceCloud = cloud } }
 
-// WithServiceProvider is [cyborgclient.WithServiceProvider] for the client that
-// NewFromCloud and NewFromProvider make.
+// WithServiceProvider is [cyborgclient.WithServiceProvider] for the client that NewFromCloud and NewFromProvider
+// create.
 func WithServiceProvider(service *gophercloud.ProviderClient) Option {
 	return func(f *Flow) { f.cloud.service = service }
 }
 
-// WithPlacementCloud names the cloud of clouds.yaml whose user talks to Placement, as
-// Nova's own user does beside the users that talk to Cyborg. Without it Placement gets
-// the token that Cyborg gets; Placement requires the role admin or service. It is for
-// NewFromCloud.
+// WithPlacementCloud names the cloud in clouds.yaml whose user calls Placement, as Nova calls Placement with a user
+// of its own. By default Placement gets the same token as Cyborg. Placement requires the role admin or service. Use
+// it with NewFromCloud.
 func WithPlacementCloud(cloud string) Option {
 	return func(f *Flow) { f.cloud.placementCloud = cloud }
 }
 
-// WithPlacementProvider is WithPlacementCloud for NewFromProvider: Placement is that in
-// the catalog of this provider, and gets its tokens.
+// WithPlacementProvider is WithPlacementCloud for NewFromProvider: the Placement endpoint is taken from the catalog
+// of this provider, and its tokens are used.
 func WithPlacementProvider(placement *gophercloud.ProviderClient) Option {
 	return func(f *Flow) { f.cloud.placement = placement }
 }
 
-// WithEndpointOpts selects the region and the interface (Availability) of the services
-// in the catalog. It is for NewFromProvider; NewFromCloud has those of clouds.yaml.
+// WithEndpointOpts selects the region and the interface (Availability) of the services in the catalog. Use it with
+// NewFromProvider; NewFromCloud reads them from clouds.yaml.
 func WithEndpointOpts(opts gophercloud.EndpointOpts) Option {
 	return func(f *Flow) { f.cloud.region, f.cloud.availability = opts.Region, opts.Availability }
 }
 
-// NewFromCloud logs in to the named cloud of clouds.yaml, as [cyborgclient.NewFromCloud]
-// does, and returns a flow with clients of its Cyborg and Placement. Tokens are renewed,
-// answers are bounded, and no redirect leads to another server. Cyborg of 2026 and later
-// binds only with a service token: see WithServiceCloud. An error of the options and of
-// clouds.yaml matches ErrConfig.
+// NewFromCloud logs in to the named cloud of clouds.yaml, as [cyborgclient.NewFromCloud] does, and returns a flow
+// with clients of its Cyborg and Placement. Tokens are renewed, the size of responses is limited, and redirects to
+// another server are not followed. Cyborg of 2026 and later binds only with a service token: see WithServiceCloud.
+// The error matches ErrConfig if the options or clouds.yaml are invalid.
 func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Flow, error) {
 	f := newFlow(opts)
 	provider, endpoint, err := logIn(ctx, "cloud", cloud)
@@ -74,9 +71,8 @@ func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Flow, err
 	return f.connect(provider)
 }
 
-// NewFromProvider returns a flow with clients of the Cyborg and the Placement in the
-// catalog of an authenticated provider, which should be able to reauthenticate. The
-// provider is not changed. The error matches ErrConfig.
+// NewFromProvider returns a flow with clients of the Cyborg and the Placement in the catalog of an authenticated
+// provider, which should be able to reauthenticate. The provider is not changed. The error matches ErrConfig.
 func NewFromProvider(provider *gophercloud.ProviderClient, opts ...Option) (*Flow, error) {
 	return newFlow(opts).connect(provider)
 }
@@ -84,7 +80,7 @@ func NewFromProvider(provider *gophercloud.ProviderClient, opts ...Option) (*Flo
 // Cyborg returns the client of Cyborg: the flow's own, or the one given to [Flow.As].
 func (f *Flow) Cyborg() *cyborgclient.Client { return f.cyborg.Client }
 
-// logIn logs in to a cloud, which an error calls what.
+// logIn logs in to a cloud. Errors call the cloud what.
 func logIn(ctx context.Context, what, name string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
 	cloud, err := session.ReadCloud(name)
 	if err != nil {
@@ -97,7 +93,7 @@ func logIn(ctx context.Context, what, name string) (*gophercloud.ProviderClient,
 	return provider, cloud.Endpoint, err
 }
 
-// connect makes the clients.
+// connect creates the clients.
 func (f *Flow) connect(provider *gophercloud.ProviderClient) (*Flow, error) {
 	if f.cloud.serviceCloud+f.cloud.placementCloud != "" {
 		return nil, fmt.Errorf("%w: WithServiceCloud and WithPlacementCloud are for NewFromCloud", ErrConfig)

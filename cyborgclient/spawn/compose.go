@@ -11,10 +11,9 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// Compose is step 10: it adds the devices of the attach handles to the domain, and
-// makes the binding profiles of ports. It reads the domain back: every ARQ of the
-// flavor must have its device there, or be of type TEST_PCI. A device that Nova uses
-// too is an [*OwnerConflictError].
+// Compose is step 10: it adds the devices of the attach handles to the domain, and creates the binding profiles of
+// ports. It reads the domain back: every ARQ of the flavor must have its device there, or be of type TEST_PCI. A
+// device that Nova also uses is an [*OwnerConflictError].
 func (a *Attempt) Compose(ctx context.Context) error {
 	return a.record.step(ctx, StepCompose, func(ctx context.Context) (string, error) {
 		if err := a.checkBound(); err != nil {
@@ -81,12 +80,11 @@ type accelerators struct {
 	hostdevs   []domainxml.Hostdev // of the flavor
 	interfaces []domainxml.Hostdev // of ports whose MAC is known
 	skipped    []domainxml.Handle
-	mdevs      []cyborgclient.ARQ // those of hostdevs that are mediated devices
+	mdevs      []cyborgclient.ARQ // ARQs of the mediated devices in hostdevs
 }
 
-// acceleratorsOf composes the devices of Bound ARQs: those of ports become
-// interfaces, the others host devices. Nova makes host devices of those of ports,
-// too, when it starts a guest again, and libvirt refuses the domain.
+// acceleratorsOf composes the devices of Bound ARQs: ARQs of ports become interfaces, the others host devices. When
+// Nova starts a guest again it makes host devices of the ARQs of ports, too, and libvirt rejects the domain.
 func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerators, error) {
 	var handles []domainxml.Handle
 	var known []domainxml.PortHandle
@@ -111,12 +109,11 @@ func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerator
 	return accelerators{hostdevs: hostdevs, interfaces: interfaces, skipped: skipped, mdevs: mdevs}, err
 }
 
-// devices are those of the domain.
+// devices returns the devices of the domain.
 func (a accelerators) devices() []domainxml.Hostdev { return slices.Concat(a.hostdevs, a.interfaces) }
 
-// complete adds to a domain the devices that are missing, removes stale ones, and gives the others their
-// aliases. Of an instance that the caller does not know to have accelerators Cyborg was not asked: its domain
-// stays.
+// complete adds missing devices to a domain, removes stale ones, and sets the aliases of the others. If Cyborg was
+// not asked, because the caller does not know of accelerators of the instance, the domain is not changed.
 func (a accelerators) complete(domain []byte) ([]byte, error) {
 	if len(a.devices())+len(a.skipped) == 0 {
 		return domain, nil
@@ -128,7 +125,7 @@ func (a accelerators) complete(domain []byte) ([]byte, error) {
 	return full, a.verify(full)
 }
 
-// in reports whether a domain has every device, and no stale one. Aliases do not matter.
+// in reports whether a domain has every device, and no stale one. Aliases are ignored.
 func (a accelerators) in(domain []byte) bool {
 	if len(a.devices())+len(a.skipped) == 0 {
 		return true
@@ -162,7 +159,7 @@ func (a *Attempt) portARQs() map[string]Port {
 	return ports
 }
 
-// bindPorts makes the binding profiles of the ports from the handles of their ARQs.
+// bindPorts returns the ports with the binding profiles made from the handles of their ARQs.
 func (a *Attempt) bindPorts(ports map[string]Port) ([]Port, error) {
 	var bound []Port
 	for _, arq := range a.ARQs {
@@ -205,7 +202,7 @@ func (a *Attempt) checkNovaPCI() error {
 	return nil
 }
 
-// handleAddress is the PCI address of a device, or of the parent of a mediated one.
+// handleAddress returns the PCI address of a device, or of the parent of a mediated device.
 func handleAddress(arq cyborgclient.ARQ) (domainxml.PCIAddress, bool) {
 	if arq.AttachHandleType == cyborgclient.HandleTestPCI {
 		return domainxml.PCIAddress{}, false
@@ -219,7 +216,7 @@ func handleAddress(arq cyborgclient.ARQ) (domainxml.PCIAddress, bool) {
 	return *devices[0].PCI, true
 }
 
-// domainConflict turns a device that is already in the domain, and so Nova's, into an
+// domainConflict converts the error for a device that is already in the domain, and so belongs to Nova, to an
 // [*OwnerConflictError].
 func (a *Attempt) domainConflict(err error) error {
 	var duplicate *domainxml.DuplicateError

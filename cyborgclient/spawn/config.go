@@ -26,57 +26,52 @@ const (
 // Weigher is the name of a weigher of package matching.
 type Weigher string
 
-// The weighers, by what comes first.
+// The weighers, by the candidates that they rank first.
 const (
-	// WeigherFunction: candidates whose regions have the function or bitstream of the device
-	// profile loaded (matching.FunctionLoaded). Names are looked up in the image service, and
-	// bitstreams in Cyborg's deployables, of up to 1,000 regions, with the flow's own token.
+	// WeigherFunction: candidates whose regions have the function or bitstream of the device profile loaded
+	// (matching.FunctionLoaded). Names are looked up in the image service, and bitstreams in Cyborg's deployables, of
+	// up to 1,000 regions, with the flow's own token.
 	WeigherFunction Weigher = "function"
-	// WeigherFragments: those that begin to use the fewest unused devices
-	// (matching.FewestFragments).
+	// WeigherFragments: candidates that begin to use the fewest unused devices (matching.FewestFragments).
 	WeigherFragments Weigher = "fragments"
-	// WeigherNUMA: those whose devices are on one NUMA node (matching.NUMAAffinity).
+	// WeigherNUMA: candidates whose devices are on one NUMA node (matching.NUMAAffinity).
 	WeigherNUMA Weigher = "numa"
 )
 
-// Config holds the options of a flow that an operator sets, named as Nova names
-// them. The zero value is the default. In JSON times are whole seconds.
+// Config holds the options of a flow that an operator sets, named as in Nova. The zero value is the default. In JSON,
+// times are whole seconds.
 type Config struct {
-	// ARQBindingTimeout is how long to wait for the ARQs to be bound, counted from
-	// the end of the bind request, in whole seconds. 0 means 300 s, a year is the
-	// maximum; Nova's [DEFAULT]/arq_binding_timeout.
+	// ARQBindingTimeout is how long to wait for the ARQs to be bound, counted from the end of the bind request, in
+	// whole seconds. 0 means 300 s; the maximum is a year. Nova's [DEFAULT]/arq_binding_timeout.
 	ARQBindingTimeout time.Duration `json:"-"`
-	// MaxAttempts is how many hosts are tried. 0 means 3; Nova's
-	// [scheduler]/max_attempts. Hosts that only refused the claim do not count.
+	// MaxAttempts is the number of hosts to try. 0 means 3; Nova's [scheduler]/max_attempts. Hosts that only refused
+	// the claim do not count.
 	MaxAttempts int `json:"max_attempts,omitempty"`
-	// UnwindTimeout bounds the unwinding, which does not end with the caller's
-	// context. 0 means two minutes. It is not an option of Nova and not in JSON.
+	// UnwindTimeout limits the unwinding, which continues when the caller's context ends. 0 means two minutes. It is
+	// not an option of Nova and not in JSON.
 	UnwindTimeout time.Duration `json:"-"`
-	// PlacementOrder tries the candidates in the order of Placement's answer. Without it
-	// their order depends on the instance's UUID, so that parallel spawns do not all choose
-	// the first one; Nova shuffles hosts of equal weight. Request.Order and Weighers come
-	// after it.
+	// PlacementOrder tries the candidates in the order of Placement's response. By default their order depends on the
+	// instance's UUID, so that parallel spawns do not all choose the first one; Nova shuffles hosts of equal weight.
+	// Request.Order and Weighers are applied afterwards.
 	PlacementOrder bool `json:"placement_order,omitempty"`
-	// ExclusiveProject says that this flow alone creates ARQs in the token's project:
-	// there is one flow, in one process, and the project is used for nothing else. The ARQs of a create whose reply was lost are then
-	// known to be the flow's, and are deleted. Without it they are named as suspects,
-	// because an ARQ does not tell who created it.
+	// ExclusiveProject says that only this flow creates ARQs in the token's project: there is one flow, in one
+	// process, and the project has no other use. ARQs from a create whose response was lost are then known to belong
+	// to the flow, and are deleted. Otherwise they are reported as suspects, because an ARQ does not name its
+	// creator.
 	ExclusiveProject bool `json:"exclusive_project,omitempty"`
-	// PCIDeviceSpec lists the PCI devices of this host that Nova assigns, in the form
-	// of [pci]device_spec: an object or a list of objects with an address such as
-	// "0000:0a:00.*". An ARQ with such a device is an [*OwnerConflictError]. Entries
-	// that name only vendor and product match nothing.
+	// PCIDeviceSpec lists the PCI devices of this host that Nova assigns, in the form of [pci]device_spec: an object
+	// or a list of objects with an address such as "0000:0a:00.*". An ARQ with such a device is an
+	// [*OwnerConflictError]. Entries with only vendor and product match nothing.
 	PCIDeviceSpec string `json:"pci_device_spec,omitempty"`
-	// Weighers order the candidates when Request.Order is nil: the first one decides,
-	// the next among equals.
+	// Weighers order the candidates when Request.Order is nil: the first one decides, the next one breaks ties.
 	Weighers []Weigher `json:"weighers,omitempty"`
 	// RockyFlavors converts flavors of the Rocky specification.
 	RockyFlavors RockyFlavors `json:"rocky_flavors,omitzero"`
-	// Compat switches single decisions to those of a specification.
+	// Compat makes single decisions follow a specification instead of shipped Nova.
 	Compat Compat `json:"compat,omitzero"`
 }
 
-// withDefaults sets the zero fields.
+// withDefaults replaces zero fields with their defaults.
 func (c Config) withDefaults() Config {
 	c.ARQBindingTimeout = cmp.Or(c.ARQBindingTimeout, defaultARQBindingTimeout)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, defaultMaxAttempts)
@@ -84,7 +79,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check refuses invalid options; the error matches ErrConfig.
+// check rejects invalid options; the error matches ErrConfig.
 func (c Config) check() error {
 	switch {
 	case c.ARQBindingTimeout < time.Second, c.ARQBindingTimeout%time.Second != 0:
@@ -100,9 +95,8 @@ func (c Config) check() error {
 	return err
 }
 
-// UnmarshalJSON reads {"arq_binding_timeout": 300, "max_attempts": 3, "compat":
-// {"rebind": true}}; options that are not set get their defaults. Unknown options are
-// refused; so is, unlike in Go, a zero that is written down. The error matches
+// UnmarshalJSON reads {"arq_binding_timeout": 300, "max_attempts": 3, "compat": {"rebind": true}}. Missing options
+// get their defaults. Unknown options are rejected, and so are explicit zeros, unlike in Go. The error matches
 // ErrConfig.
 func (c *Config) UnmarshalJSON(data []byte) error {
 	doc := configDocument{options: options(c.withDefaults())}
@@ -156,10 +150,9 @@ func (c *Config) set(fresh Config) error {
 	return err
 }
 
-// ReadNovaConf reads options from a file in the format of nova-cpu.conf or nova.conf:
-// arq_binding_timeout, [scheduler]max_attempts and [pci]device_spec. Options that the
-// file does not set keep their value or get their defaults; other options are ignored.
-// The error names the option and matches ErrConfig.
+// ReadNovaConf reads arq_binding_timeout, [scheduler]max_attempts and [pci]device_spec from a file in the format of
+// nova-cpu.conf or nova.conf. Options missing from the file keep their value or get their defaults; other options are
+// ignored. The error names the option and matches ErrConfig.
 func (c *Config) ReadNovaConf(r io.Reader) error {
 	file, err := readConf(r)
 	if err != nil {
@@ -228,25 +221,24 @@ func (c *Config) readDeviceSpecs(file osloconf.File) error {
 	return nil
 }
 
-// Compat switches single decisions of a flow from what shipped Nova does to what
-// one of the specifications says. The zero value is the default; docs/compat.md
-// lists every option with its reason. Fields and JSON names say what an option
-// does.
+// Compat switches single decisions of a flow from the behavior of shipped Nova to one of the specifications. The zero
+// value is the default; docs/compat.md lists every option with its reason. Fields and JSON names describe what an
+// option does.
 type Compat struct {
-	// OwnerNovaOnFlavorGroups requires OWNER_NOVA of the flavor's own VGPU
-	// groups as well. Providers of a Nova before 34.0.0 have no such trait.
+	// OwnerNovaOnFlavorGroups also requires OWNER_NOVA in the flavor's own VGPU groups. Providers of a Nova before
+	// 34.0.0 do not have this trait.
 	OwnerNovaOnFlavorGroups bool `json:"owner_nova_on_flavor_groups,omitempty"`
-	// NumericSuffixes is for a Placement before 1.34: numeric group suffixes at
-	// microversion 1.32, and a search for the provider of each group.
+	// NumericSuffixes is for a Placement before 1.34: it uses numeric group suffixes at microversion 1.32, and
+	// searches for the provider of each group.
 	NumericSuffixes bool `json:"numeric_suffixes,omitempty"`
-	// SearchProviders searches for the provider of each group as Stein and Train
-	// did, instead of reading Placement's mappings.
+	// SearchProviders searches for the provider of each group, as Stein and Train did, instead of reading Placement's
+	// mappings.
 	SearchProviders bool `json:"search_providers,omitempty"`
-	// FlatProviders accepts devices on the compute node's own provider, for a cloud
-	// whose Cyborg reports no nested providers.
+	// FlatProviders accepts devices on the compute node's own provider, for a Cyborg that does not report nested
+	// providers.
 	FlatProviders bool `json:"flat_providers,omitempty"`
-	// Rebind keeps the ARQs at a reschedule: they are unbound, and bound on the next
-	// host, as the specifications of Train and Ussuri say.
+	// Rebind keeps the ARQs at a reschedule: they are unbound, and bound again on the next host, as in the Train and
+	// Ussuri specifications.
 	Rebind bool `json:"rebind,omitempty"`
 	// UnbindFirst unbinds ARQs explicitly before they are deleted.
 	UnbindFirst bool `json:"unbind_first,omitempty"`

@@ -7,19 +7,19 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// HandleOf is the attach handle of a bound ARQ as package domainxml takes it.
+// HandleOf converts the attach handle of a bound ARQ for package domainxml.
 func HandleOf(arq cyborgclient.ARQ) domainxml.Handle {
 	return domainxml.Handle{
 		ARQ: arq.UUID, Type: string(arq.AttachHandleType), UUID: arq.AttachHandleUUID, Info: arq.AttachHandleInfo,
 	}
 }
 
-// MatchingOf is an ARQ as package matching takes it.
+// MatchingOf converts an ARQ for package matching.
 func MatchingOf(arq cyborgclient.ARQ) matching.Unmatched {
 	return matching.Unmatched{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName}
 }
 
-// ProfileOf is a device profile of Cyborg as package requestspec takes it.
+// ProfileOf converts a device profile of Cyborg for package requestspec.
 func ProfileOf(profile cyborgclient.DeviceProfile) requestspec.Profile {
 	converted := requestspec.Profile{Name: profile.Name, Groups: profile.Groups}
 	if profile.Description != nil {

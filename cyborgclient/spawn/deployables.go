@@ -14,8 +14,9 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// deployableList finds the deployables of resource providers. A provider has their name, but on a flat host, and where an
-// operator has renamed it: then all are listed, once, which on a cloud with many hosts is a long answer.
+// deployableList finds the deployables of resource providers. Both have the same name, except on a flat host and
+// after an operator has renamed the provider. In these cases all deployables are listed, once, which is a long
+// response on a cloud with many hosts.
 type deployableList struct {
 	flow *Flow
 	all  map[string][]cyborgclient.Deployable // by provider; nil: not read
@@ -23,8 +24,8 @@ type deployableList struct {
 
 func (f *Flow) deployables() *deployableList { return &deployableList{flow: f} }
 
-// of lists the deployables of a provider. One that Placement does not have has none. The owner of an instance, whose token
-// Placement refuses, finds them among all that Cyborg shows.
+// of lists the deployables of a provider, or none if Placement does not have the provider. If Placement refuses the
+// token, as for the owner of an instance, all deployables that Cyborg shows are searched.
 func (l *deployableList) of(ctx context.Context, provider string) ([]cyborgclient.Deployable, error) {
 	if l.flow.config.Compat.FlatProviders {
 		return l.amongAll(ctx, provider)
@@ -68,16 +69,17 @@ func (l *deployableList) amongAll(ctx context.Context, provider string) ([]cybor
 	return l.all[provider], nil
 }
 
-// isRenamed reports whether a provider may be one of Cyborg's that has another name now: its UUID is that of another name.
+// isRenamed reports whether a provider may belong to Cyborg and have been renamed: its UUID is derived from another
+// name.
 func isRenamed(provider, name string) bool {
 	return isCyborgs(provider) && provider != providerUUID(name)
 }
 
-// isCyborgs reports whether the UUID of a provider is one that Cyborg gives, of version 3. Nova's are of version 4, Neutron's of
-// version 5.
+// isCyborgs reports whether the UUID of a provider is of version 3, as Cyborg generates it. Nova generates version 4,
+// Neutron version 5.
 func isCyborgs(provider string) bool { return len(provider) == 36 && provider[14] == '3' }
 
-// providerUUID is the UUID that Cyborg gives to a provider: of version 3, of its name in the name space of DNS.
+// providerUUID returns the UUID that Cyborg generates for a provider: version 3 of its name in the DNS name space.
 func providerUUID(name string) string {
 	const dns = "\x6b\xa7\xb8\x10\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8"
 	sum := md5.Sum([]byte(dns + name))
@@ -85,13 +87,14 @@ func providerUUID(name string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:])
 }
 
-// attributeClass is the attribute of a deployable that has its resource class.
+// attributeClass is the key of the deployable's attribute with its resource class.
 const attributeClass = "rc"
 
-// devices returns the resource providers of Cyborg's devices that an instance uses, or its ARQs name, with
-// their classes. The trait OWNER_CYBORG does not show them: most drivers do not report it. The classes of an ARQ whose provider
-// Cyborg does not list, because its device is gone or was on a flat host, are those that its
-// profile requests. To a token that may not list deployables, as a member's since 14.1.0, the UUID of the provider tells.
+// devices returns the resource providers of the Cyborg devices that an instance uses or its ARQs name, with their
+// classes. The trait OWNER_CYBORG does not identify them, because most drivers do not report it. If Cyborg does not
+// list the provider of an ARQ, because the device was removed or was on a flat host, the classes come from the ARQ's
+// device profile. If the token may not list deployables, as a member's since 14.1.0, the UUID of the provider
+// decides.
 func (f *Flow) devices(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (placement.Devices, error) {
 	listed, list := placement.Devices{}, f.deployables()
 	for _, provider := range f.mayBeDevices(held, arqs) {
@@ -141,7 +144,7 @@ func addClasses(devices placement.Devices, deployables []cyborgclient.Deployable
 	}
 }
 
-// mayBeDevices returns the providers that may have devices. On a host that is not flat the compute node has none of its own.
+// mayBeDevices returns the providers that may have devices. Except on a flat host, the compute node itself has none.
 func (f *Flow) mayBeDevices(held placement.Resources, arqs []cyborgclient.ARQ) []string {
 	providers := slices.Collect(maps.Keys(held))
 	for _, arq := range arqs {

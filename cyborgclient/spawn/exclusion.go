@@ -9,16 +9,16 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Exclusion says why a candidate is not tried: which resource provider serves which of its
-// request groups. Shipped Nova tries such a candidate. Then the bind fails, or the instance
-// gets no device for what it has allocated.
+// Exclusion says why a candidate is not tried: a resource provider serves a request group that it cannot serve
+// usefully. Shipped Nova tries such a candidate. Then the bind fails, or the instance gets no device for its
+// allocation.
 type Exclusion struct {
 	// Group is the requester id of the request group; empty for the unsuffixed group of the
 	// flavor.
 	Group string
 	// Provider is the UUID of the resource provider.
 	Provider string
-	// Reason describes the provider in words, and what to do.
+	// Reason describes the provider and what to do.
 	Reason string
 }
 
@@ -29,9 +29,8 @@ const (
 	reasonCyborg = "a provider of Cyborg's, and the flavor makes no accelerator request for it (request the device with a device profile)"
 )
 
-// exclude returns why a candidate is not tried, if it is not. The groups are those of device
-// profiles. There are accelerator requests for these and for no others, so they are served
-// by Cyborg's devices, and all other groups are not.
+// exclude returns why a candidate is excluded, and whether it is. Devices are the groups of device profiles: only
+// these get accelerator requests, so Cyborg's devices must serve them, and must not serve any other group.
 func (a *Attempt) exclude(c Candidate, devices []requestspec.Group) (reason Exclusion, out bool) {
 	flat := a.flow.config.Compat.FlatProviders
 	for _, group := range a.Spec.Groups {
@@ -57,10 +56,9 @@ func (a *Attempt) exclude(c Candidate, devices []requestspec.Group) (reason Excl
 	return Exclusion{}, false
 }
 
-// serving returns the providers of a group. Before Placement 1.34 a candidate has no
-// mappings: then it returns all that serve a class of the group. A class that groups of a
-// device profile and of the flavor request makes such a candidate unusable anyway, see
-// [matching.Search].
+// serving returns the providers of a group. Before Placement 1.34 a candidate has no mappings, and all providers of a
+// class of the group are returned. A candidate is unusable anyway if a device profile and the flavor request the same
+// class, see [matching.Search].
 func (c Candidate) serving(group requestspec.Group) []string {
 	if c.Mappings != nil {
 		return c.Mappings[group.RequesterID]
@@ -81,9 +79,9 @@ func (c Candidate) serving(group requestspec.Group) []string {
 // classVGPU is the resource class of Nova's vGPUs, and of Cyborg's.
 const classVGPU = "VGPU"
 
-// nodeServes reports whether the compute node itself serves a class of the group that
-// nothing but Cyborg reports there, as on a flat host: Nova reports VGPU below it, and
-// provider.yaml has custom classes only. What it serves of device profiles is not counted.
+// nodeServes reports whether the compute node itself serves a class of the group that only Cyborg can have reported
+// there, as on a flat host: Nova reports VGPU below the node, and provider.yaml has only custom classes. Amounts for
+// device profiles are not counted.
 func (c Candidate) nodeServes(group requestspec.Group, devices []requestspec.Group) bool {
 	for _, class := range []string{"FPGA", "PGPU", classVGPU} {
 		amount := c.Allocations[c.Root][class]
@@ -107,11 +105,10 @@ func (s *summaries) kind(provider string) placement.Kind {
 	return s.Of(provider).Kind
 }
 
-// isCyborgs reports whether a provider below a compute node is Cyborg's. Few drivers report
-// OWNER_CYBORG: none before 11.0.0, then NVIDIA's, and since 17.0.0 that for PCI devices.
-// Without the trait the UUID decides, which is of version 3 in every release. A
-// provider that an operator has given such a UUID is not Cyborg's if it has OWNER_NOVA. A
-// wrong guess is an error that names the provider; a missing one would be a lost device.
+// isCyborgs reports whether a provider below a compute node belongs to Cyborg. Few drivers report OWNER_CYBORG: none
+// before 11.0.0, then NVIDIA's, and since 17.0.0 the PCI driver. Without the trait the UUID decides, which is of
+// version 3 in every release. If an operator has created a provider with such a UUID, OWNER_NOVA marks it as not
+// Cyborg's. A false positive is an error that names the provider; a false negative would be a lost device.
 func (s *summaries) isCyborgs(provider string) bool {
 	switch kind := s.kind(provider); {
 	case kind&placement.KindCyborg != 0:
@@ -122,7 +119,7 @@ func (s *summaries) isCyborgs(provider string) bool {
 	return isCyborgs(provider)
 }
 
-// shownProviders is how many providers an error names for a reason.
+// shownProviders is the number of providers that an error names for each reason.
 const shownProviders = 3
 
 // exclusionsText describes the reasons, with the first providers of each.

@@ -380,7 +380,7 @@ func rowDeleteFails(t *testing.T) {
 		if left.Kind != spawn.LeftoverARQs || left.ID != instance || !strings.HasPrefix(left.String(), "arqs of instance "+instance+" (") {
 			t.Errorf("left %s %s: %s", left.Kind, left.ID, left)
 		}
-		if !strings.Contains(err.Error(), "; left behind: arqs (") {
+		if !strings.Contains(err.Error(), "; not cleaned up: arqs (") {
 			t.Errorf("the text does not name what is left: %v", err)
 		}
 	})

@@ -15,13 +15,15 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 )
 
-// Flow gives accelerators to instances. It is safe for parallel use. Operations on one instance run one after the other: a call waits
-// for the operation that is running, and one from inside a hook or the hypervisor of that operation is an ErrBusy. A request that changes something is
-// not canceled with the caller's context, because its outcome would be unknown, so that a call returns at most a minute after its
-// context has ended, or Config.ARQBindingTimeout if that is longer.
+// A Flow attaches accelerators to instances. It is safe for parallel use. Operations on one instance run one after
+// the other: a call waits for the running operation, and a call from inside a hook or the hypervisor of that
+// operation returns ErrBusy. A write is not canceled with the caller's context, because its outcome would be unknown.
+// A call therefore returns at most a minute after its context has ended, or Config.ARQBindingTimeout if that is
+// longer.
 //
-// Create one Flow per process: it knows which ARQs its operations have made, and so which ones a create with a lost reply may have
-// left. [WithJournal] keeps that for the next process. [Flow.As] is the same flow with the token of a user.
+// Create one Flow per process: it knows which ARQs its operations have created, and so which ARQs may come from a
+// create whose response was lost. [WithJournal] keeps this for the next process. [Flow.As] is the same flow with the
+// token of a user.
 type Flow struct {
 	*process
 	cyborg *access
@@ -36,12 +38,12 @@ type process struct {
 	endpoint  gophercloud.EndpointOpts // of NewFromCloud and NewFromProvider
 	events    *externalevent.Registry  // nil: poll
 	novaPCI   []novaSpec
-	cloud     cloudOpts // until there are clients
+	cloud     cloudOpts // cleared once the clients exist
 
-	hypervisor Hypervisor // nil: the callers start guests
+	hypervisor Hypervisor // nil: the caller starts the guests
 
-	store journal.Store // of journals; nil: they are in memory only
-	book  *ledger.Book  // of what running operations have made, and of what those that have ended do not know
+	store journal.Store // of journals; nil: in memory only
+	book  *ledger.Book  // effects of running operations, and effects of ended ones with unknown outcome
 }
 
 // Option configures a [Flow].
@@ -50,28 +52,27 @@ type Option func(*Flow)
 // WithConfig sets the options that an operator chooses.
 func WithConfig(config Config) Option { return func(f *Flow) { f.config = config } }
 
-// WithEvents waits for the events of a registry, whose handler the caller mounts
-// where Nova's events arrive, and polls Cyborg slowly in case they go elsewhere. Without a
-// registry the flow polls Cyborg more often.
+// WithEvents waits for the events of a registry. The caller mounts its handler where Nova's events arrive. Cyborg is
+// polled as well, slowly, in case the events go elsewhere. Without a registry the flow polls Cyborg more often.
 func WithEvents(registry *externalevent.Registry) Option {
 	return func(f *Flow) { f.events = registry }
 }
 
-// WithJournal records every effect in a store before its request is sent, so that an agent that was killed finds what it had
-// begun: see [Flow.Recover]. Without a store, or with a nil one, the effects are recorded in memory only.
+// WithJournal records every effect in a store before its request is sent, so that a restarted agent finds what it had
+// begun: see [Flow.Recover]. Without a store, or with nil, effects are recorded in memory only.
 func WithJournal(store journal.Store) Option {
 	return func(f *Flow) { f.store = store }
 }
 
-// WithHypervisor sets the hypervisor that has the guests. With it Run starts the guest, [Flow.Operations] change it, and [Flow.Recover]
-// removes or restores it. Without one a flow ends with Compose: the caller starts the guest of [Result].Domain, and destroys it before
-// [Flow.Release].
+// WithHypervisor sets the hypervisor of the guests. With it Run starts the guest, [Flow.Operations] change it, and
+// [Flow.Recover] removes or restores it. Without it a flow ends with Compose: the caller starts the guest from
+// [Result].Domain, and destroys it before [Flow.Release].
 func WithHypervisor(h Hypervisor) Option {
 	return func(f *Flow) { f.hypervisor = h }
 }
 
-// New returns a flow with the given clients, for those that need other options than
-// NewFromCloud and NewFromProvider set. The error matches ErrConfig.
+// New returns a flow with the given clients, for callers that need other options than NewFromCloud and
+// NewFromProvider set. The error matches ErrConfig.
 func New(cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient, opts ...Option) (*Flow, error) {
 	return newFlow(opts).start(cyborg, placementClient)
 }
@@ -85,7 +86,7 @@ func newFlow(opts []Option) *Flow {
 	return f
 }
 
-// start checks the options of a flow and gives it its clients.
+// start checks the options of a flow and sets its clients.
 func (f *Flow) start(cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient) (*Flow, error) {
 	f.config = f.config.withDefaults()
 	if err := f.config.check(); err != nil {
@@ -110,14 +111,12 @@ func (f *Flow) start(cyborg *cyborgclient.Client, placementClient *gophercloud.S
 	return f, nil
 }
 
-// As returns the flow with the client of a user, as Nova makes a client of Cyborg from the
-// context of each API request: whatever the returned flow, its attempts and its
-// [Operations] ask of Cyborg is asked with the user's token, and new ARQs are of the
-// user's project. All else is shared: Placement, events, what running attempts hold.
-// [cyborgclient.Client.ForToken] and [cyborgclient.Client.ForProvider] of [Flow.Cyborg]
-// make such a client. ARQs whose deletion fails because the user's token has expired are
-// deleted with the flow's own token, if Cyborg shows them to it; [Flow.Reconcile] uses the
-// flow's own token only. A nil client means the flow's own.
+// As returns the flow with the client of a user, as Nova creates a Cyborg client from the context of each API
+// request. The returned flow, its attempts and its [Operations] send all Cyborg requests with the user's token, and
+// create ARQs in the user's project. Everything else is shared: Placement, events and running attempts.
+// [cyborgclient.Client.ForToken] and [cyborgclient.Client.ForProvider] of [Flow.Cyborg] create such a client. If the
+// deletion of ARQs fails because the user's token has expired, it is repeated with the flow's own token, if Cyborg
+// shows them to it. [Flow.Reconcile] always uses the flow's own token. A nil client means the flow's own client.
 func (f *Flow) As(user *cyborgclient.Client) *Flow {
 	if user == nil {
 		return f.asOwn()
@@ -128,10 +127,10 @@ func (f *Flow) As(user *cyborgclient.Client) *Flow {
 // asOwn returns the flow with its own client of Cyborg.
 func (f *Flow) asOwn() *Flow { return &Flow{process: f.process, cyborg: f.own} }
 
-// Run runs the ten steps and the caller's hooks, and starts the guest if the flow has a hypervisor. After a failure that may not occur
-// on another host (see [Attempt.Reschedulable]) everything is given back and the
-// next host is tried, up to Config.MaxAttempts hosts. A failure is an [*Error]; by
-// then everything that the attempt made has been given back or is named in it.
+// Run runs the ten steps and the caller's hooks, and starts the guest if the flow has a hypervisor. If a failure may
+// not occur on another host (see [Attempt.Reschedulable]), everything on this host is released and the next host is
+// tried, up to Config.MaxAttempts hosts. The error is an [*Error]. By then everything that the attempt created has
+// been released or is listed in its Leftovers.
 func (f *Flow) Run(ctx context.Context, request Request) (*Result, error) {
 	a, err := f.Begin(ctx, request)
 	if err != nil {
@@ -143,9 +142,8 @@ func (f *Flow) Run(ctx context.Context, request Request) (*Result, error) {
 	return a.Result(), nil
 }
 
-// finish runs the steps of an attempt. When run fails, panics or ends the
-// goroutine, as a hook of the caller may, everything is given back. The error is an
-// [*Error].
+// finish runs the steps of an attempt. If run fails, panics or ends the goroutine, as a hook of the caller may, the
+// attempt is unwound. The error is an [*Error].
 func (a *Attempt) finish(ctx context.Context, run func() (Step, error)) error {
 	finished := false
 	defer func() {
@@ -161,7 +159,7 @@ func (a *Attempt) finish(ctx context.Context, run func() (Step, error)) error {
 	return err
 }
 
-// walk runs the steps from first to last, each after the function before, if any.
+// walk runs the steps from first to last. Before each step it calls before, if set.
 func (a *Attempt) walk(ctx context.Context, first, last Step, before func(Step) error) (Step, error) {
 	started := false
 	for _, step := range a.steps() {
@@ -182,8 +180,7 @@ func (a *Attempt) walk(ctx context.Context, first, last Step, before func(Step) 
 	return last, nil
 }
 
-// run runs all steps, on one host after the other until one succeeds. The error is
-// that of the last host.
+// run runs all steps, on one host after the other until one succeeds. It returns the error from the last host.
 func (a *Attempt) run(ctx context.Context) (Step, error) {
 	step, err := a.walk(ctx, StepProfile, StepStart, nil)
 	for err != nil && a.Reschedulable(step, err) && ctx.Err() == nil {

@@ -75,7 +75,7 @@ func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 				}
 			}
 			want := map[string]string{
-				victim.ARQs[0]: "is left alone: it belongs to instance " + victim.UUID,
+				victim.ARQs[0]: "not deleted: it belongs to instance " + victim.UUID,
 				own:            "the ARQ belongs to the instance but is not part of the handover",
 			}
 			if diff := cmp.Diff(want, named); diff != "" {
@@ -302,7 +302,7 @@ func TestTheARQOfAnotherInstanceIsNotGivenBack(t *testing.T) {
 				settled(t, s.cloud.Faults().Set())
 			}
 			_, left := a.Unwind(t.Context())
-			if want := "is left alone: it belongs to instance " + victim.UUID; len(left) != 1 || left[0].ID != victim.ARQs[0] || left[0].Err.Error() != want {
+			if want := "not deleted: it belongs to instance " + victim.UUID; len(left) != 1 || left[0].ID != victim.ARQs[0] || left[0].Err.Error() != want {
 				t.Errorf("leftovers %v, want ARQ %s: %s", left, victim.ARQs[0], want)
 			}
 			s.running(t, victim, true)

@@ -17,65 +17,63 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// handoverVersion is the format of a [Handover].
+// handoverVersion is the version of the format of a [Handover].
 const handoverVersion = 2
 
-// Handover passes an attempt, as JSON, from the process that schedules and binds
-// (Nova's conductor) to the process that waits and starts the guest (nova-compute). It is the journal of
-// the attempt: the plan with which the second process continues, and the effects that it takes over and,
-// after a failure, removes.
+// Handover passes an attempt, as JSON, from the process that schedules and binds (Nova's conductor) to the process
+// that waits and starts the guest (nova-compute). It contains the plan with which the second process continues, and
+// the effects that this process takes over and removes after a failure.
 type Handover struct {
-	// Version is the format. A handover of another release, with another format, is refused.
+	// Version is the version of the format. A handover with another version, from another release, is rejected.
 	Version  int    `json:"version"`
 	Instance string `json:"instance"`
 	// Host is the name of the compute node.
 	Host string `json:"host"`
 
-	// Flavor, Image and Ports are the request's. Flavor is the size of the domain when none is given.
+	// Flavor, Image and Ports are copied from the request. Flavor is the size of the domain if none is given.
 	Flavor requestspec.Flavor `json:"flavor"`
 	Image  string             `json:"image,omitempty"`
 	Ports  []Port             `json:"ports,omitempty"`
 	// Profiles are the device profiles of flavor and ports, each once.
 	Profiles []requestspec.Profile `json:"profiles,omitempty"`
-	// Alternates are the candidates of the hosts that may still be tried, in this order, as
-	// those that Nova's conductor passes to nova-compute.
+	// Alternates are the candidates on hosts that may still be tried, in order, like the alternates that Nova's
+	// conductor passes to nova-compute.
 	Alternates []Candidate `json:"alternates,omitempty"`
 
-	// Chosen is the candidate whose allocations were added by the claim to Before, which the instance held until then:
-	// provider -> resource class -> amount. Generation is the consumer's after the claim.
+	// Chosen is the claimed candidate. Before is what the instance held before the claim: provider -> resource class
+	// -> amount. Generation is the consumer generation after the claim.
 	Chosen     Candidate                 `json:"chosen"`
 	Before     map[string]map[string]int `json:"before,omitempty"`
 	Generation *int                      `json:"generation,omitempty"`
 	// ProjectID and UserID own the allocation.
 	ProjectID string `json:"project_id"`
 	UserID    string `json:"user_id"`
-	// ARQs were bound.
+	// ARQs are the bound ARQs.
 	ARQs []HandedARQ `json:"arqs"`
-	// Kept are ARQs of hosts that were tried before, which Cyborg keeps until the agents of
-	// those hosts answer: see [Result.Leftovers].
+	// Kept are ARQs on hosts that were tried before, which Cyborg keeps until the agents of those hosts respond: see
+	// [Result.Leftovers].
 	Kept []KeptARQ `json:"kept,omitempty"`
 }
 
-// HandedARQ is an ARQ in a [Handover].
+// HandedARQ is a bound ARQ in a [Handover].
 type HandedARQ struct {
 	ARQ string `json:"arq"`
 	// Group is the index of its group in its device profile.
 	Group int `json:"group"`
-	// Port is the UUID of its port; empty for one of the flavor.
+	// Port is the UUID of its port, or empty for an ARQ of the flavor.
 	Port string `json:"port,omitempty"`
 }
 
-// KeptARQ is an ARQ of another host in a [Handover].
+// KeptARQ is an ARQ on another host in a [Handover].
 type KeptARQ struct {
 	ARQ    string `json:"arq"`
 	Host   string `json:"host"`
 	Reason string `json:"reason"` // why Cyborg did not delete it
 }
 
-// Handover ends the attempt on this side after Bind and unregisters its events.
-// Unwind still works, in case the other side cannot be reached. That the attempt was handed over is
-// recorded before the handover is returned: see [Flow.Recover]. The error matches
-// ErrOrder before Bind.
+// Handover ends the attempt on this side after Bind and unregisters its events. Unwind still works, in case the other
+// side cannot be reached. The handover is recorded in the journal before it is returned: see [Flow.Recover]. The
+// error matches ErrOrder before Bind.
 func (a *Attempt) Handover(ctx context.Context) (Handover, error) {
 	isClaimed := a.Chosen != nil && a.hasClaim()
 	if err := a.needs(isClaimed && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
@@ -119,8 +117,8 @@ func (h Handover) profile(name string) (profile requestspec.Profile, isKnown boo
 	return h.Profiles[i], true
 }
 
-// UnmarshalJSON refuses another version, unknown fields and values that no attempt writes; the
-// error matches ErrRequest.
+// UnmarshalJSON rejects another version, unknown fields and values that no attempt writes; the error matches
+// ErrRequest.
 func (h *Handover) UnmarshalJSON(data []byte) error {
 	var format struct {
 		Version int `json:"version"`
@@ -149,8 +147,8 @@ func checkVersion(version int) error {
 	return nil
 }
 
-// check refuses values that no attempt writes. Whether the claim and the ARQs belong to another instance needs no check here:
-// they are compared with Placement and Cyborg before a guest starts with them, and before they are removed.
+// check rejects values that no attempt writes. It does not check whether the claim and the ARQs belong to another
+// instance: they are compared with Placement and Cyborg before a guest starts with them, and before they are removed.
 func (h Handover) check() error {
 	if err := checkVersion(h.Version); err != nil {
 		return err
@@ -204,13 +202,16 @@ func (h Handover) checkAmounts(resources placement.Resources) error {
 	return nil
 }
 
-// Resume continues the attempt of a handover with WaitBound and Compose, or after a
-// failure with Reschedule and Claim on an alternate. Its Unwind gives back what the other
-// side made, but for ARQs of another instance, which it leaves alone and names as suspects, and for ARQs that Cyborg hides
-// from this side's token, as from one of another project than the instance's without the role admin: it names those
-// that are not shown as left. An ARQ of the instance that the handover does not name is a suspect, too. The binding timeout starts here, as in
-// nova-compute. An empty domain is made from the flavor. Resume refuses a handover whose ARQs are more or fewer than its device
-// profiles ask for. After an error, which matches ErrRequest, nothing is removed, because the handover is unusable.
+// Resume continues the attempt of a handover with WaitBound and Compose, or after a failure with Reschedule and Claim
+// on an alternate. An empty domain is created from the flavor. The binding timeout starts here, as in nova-compute.
+//
+// Unwind of the returned attempt releases what the other side created, with these exceptions. ARQs of another
+// instance are not deleted, and are listed as suspects. ARQs that Cyborg may hide from this side's token, such as a
+// token of another project than the instance's without the role admin, are listed as leftovers if they are not shown.
+// An ARQ of the instance that is not part of the handover is a suspect, too.
+//
+// Resume rejects a handover with more or fewer ARQs than its device profiles request. Its error matches ErrRequest if
+// the handover is unusable; nothing is removed then.
 func (f *Flow) Resume(ctx context.Context, h Handover, domain []byte) (*Attempt, error) {
 	if err := h.check(); err != nil {
 		return nil, err
@@ -240,7 +241,7 @@ func (f *Flow) Resume(ctx context.Context, h Handover, domain []byte) (*Attempt,
 	return a, nil
 }
 
-// resumePlan continues with the plan of a handover. Its ARQs have to be the ARQs that the plan asks for.
+// resumePlan takes over the plan of a handover. The ARQs must match the plan.
 func (a *Attempt) resumePlan(h Handover) error {
 	a.record = a.flow.newRecorder(h.Instance, h.Host)
 	a.Host, a.Chosen, a.Candidates, a.bound, a.PortProfiles = h.Host, &h.Chosen, h.Alternates, time.Now(), map[string]requestspec.Profile{}
@@ -285,7 +286,7 @@ func (a *Attempt) resumePlan(h Handover) error {
 	return nil
 }
 
-// resumeEffects takes over the effects of a handover. What it says about ARQs is not trusted.
+// resumeEffects takes over the effects of a handover. The ARQs are verified with Cyborg before they are deleted.
 func (a *Attempt) resumeEffects(h Handover) {
 	a.journal.Adopt(&ledger.Effect{Kind: ledger.Claim, ID: h.Instance, Amount: &ledger.Amount{
 		Before: h.Before, Added: h.Chosen.Allocations, Generation: h.Generation, Project: h.ProjectID, User: h.UserID,

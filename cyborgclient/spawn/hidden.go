@@ -14,14 +14,14 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// Cyborg shows a token without the role admin the ARQs of its own project only, unless the release shows all. It answers that others do
-// not exist, so that an ARQ that is not shown is either deleted or hidden. What an instance holds tells: there is an ARQ of each of its
-// devices.
+// Without the role admin, Cyborg shows a token only the ARQs of its own project, unless the release shows all, and
+// answers 404 for others. So an ARQ that is not shown was deleted or is hidden. The allocation of the instance helps
+// to decide: each of its devices has an ARQ.
 
 // refuseHidden returns an error that matches ErrHidden if Cyborg shows no ARQ of an instance that may have some.
 func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	owner := f.cyborg.owner()
-	if owner.ProjectID == "" || owner.IsAdmin() { // of a token that the caller has set neither is known
+	if owner.ProjectID == "" || owner.IsAdmin() { // both are unknown for a token that the caller has set
 		return nil
 	}
 	ctx = withRequestID(ctx, i.UUID)
@@ -42,8 +42,8 @@ func (f *Flow) refuseHidden(ctx context.Context, i Instance) error {
 	return f.hidden(ctx, project)
 }
 
-// refuseUnshown returns an error that matches ErrHidden if an instance holds a device without one of its ARQs, and Cyborg may hide
-// that.
+// refuseUnshown returns an error that matches ErrHidden if an instance holds a device whose ARQ is not among the
+// given ones, and Cyborg may hide it.
 func (f *Flow) refuseUnshown(ctx context.Context, held placement.Allocation, arqs []cyborgclient.ARQ) error {
 	if len(held.Resources) == 0 || f.cyborg.shows(held.Project) {
 		return nil
@@ -62,8 +62,8 @@ func (f *Flow) refuseUnshown(ctx context.Context, held placement.Allocation, arq
 	return err
 }
 
-// hidden returns an error that matches ErrHidden if Cyborg may hide ARQs of a project from the token. The list of all may show that it
-// hides none.
+// hidden returns an error that matches ErrHidden if Cyborg may hide ARQs of a project from the token. The list of all
+// ARQs may prove that it hides none.
 func (f *Flow) hidden(ctx context.Context, project string) error {
 	if f.cyborg.shows(project) {
 		return nil
@@ -79,7 +79,7 @@ func (f *Flow) hidden(ctx context.Context, project string) error {
 		cmp.Or(project, "unknown (Instance.ProjectID)"), cmp.Or(f.cyborg.owner().ProjectID, "unknown"))
 }
 
-// mayHide returns an error if Cyborg may have an ARQ of an instance that it answers not to know.
+// mayHide returns an error if Cyborg may have answered 404 for an existing ARQ of an instance.
 func (f *Flow) mayHide(ctx context.Context, i Instance) error {
 	if f.cyborg.shows("") {
 		return nil
@@ -91,8 +91,8 @@ func (f *Flow) mayHide(ctx context.Context, i Instance) error {
 	return f.hidden(ctx, cmp.Or(held.Project, i.ProjectID))
 }
 
-// deviceWithout returns a provider of Cyborg's of which an instance holds a device without one of its ARQs; "" if there
-// is none.
+// deviceWithout returns a Cyborg provider of a device that the instance holds without one of the given ARQs, or "" if
+// each has one.
 func (f *Flow) deviceWithout(ctx context.Context, held placement.Resources, arqs []cyborgclient.ARQ) (string, error) {
 	devices, err := f.devices(ctx, held, arqs)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *Flow) deviceWithout(ctx context.Context, held placement.Resources, arqs
 	return heldDevice(held, devices), nil
 }
 
-// heldDevice returns the first provider whose devices are held, or "".
+// heldDevice returns the first provider from which a device is held, or "".
 func heldDevice(held placement.Resources, devices placement.Devices) string {
 	for _, provider := range slices.Sorted(maps.Keys(devices)) {
 		if !placement.Equal(held, placement.Without(held, placement.Devices{provider: devices[provider]})) {
@@ -114,17 +114,18 @@ func heldDevice(held placement.Resources, devices placement.Devices) string {
 	return ""
 }
 
-// errForgotten is why an ARQ of the instance is not given back.
+// errForgotten is the reason for not deleting an ARQ of the instance.
 var errForgotten = errors.New("the ARQ belongs to the instance but is not part of the handover")
 
-// isForgotten reports whether an ARQ of the instance is Bound on the host, and a handover does not name it. One of a
-// provider of which the instance held resources before may be older, and one on another host is of an earlier try.
+// isForgotten reports whether an ARQ of the instance is Bound on the host but not part of the handover. An ARQ on
+// another host belongs to an earlier attempt. An ARQ whose provider the instance used before the claim may be older,
+// and is not reported.
 func (a *Attempt) isForgotten(arq cyborgclient.ARQ) bool {
 	isNew := len(a.before.Resources[arq.DeviceRPUUID]) == 0 && a.journal.Find(ledger.ARQ, arq.UUID) == nil
 	return isNew && arq.State == cyborgclient.StateBound && holding.SameHost(arq.Hostname, a.Host)
 }
 
-// nameForgotten names such ARQs: they may be those of a later attempt, and are not deleted.
+// nameForgotten reports such ARQs as suspects. They may belong to a later attempt, so they are not deleted.
 func (a *Attempt) nameForgotten(listed []cyborgclient.ARQ) {
 	for _, arq := range listed {
 		if a.isForgotten(arq) {

@@ -5,18 +5,16 @@ import (
 	"fmt"
 )
 
-// Hooks are the caller's steps of a build, which nova-compute runs between
-// the ten steps. Each may be nil. When a hook fails, the flow releases ARQs,
-// allocation and events; the caller releases what the hook made, such as ports and
-// volumes. The guest is started by the [Hypervisor] of the flow.
+// Hooks are the caller's steps of a build, which nova-compute runs between the ten steps. Each may be nil. When a
+// hook fails, the flow releases ARQs, allocation and events; the caller releases what the hook created, such as ports
+// and volumes. The [Hypervisor] of the flow starts the guest.
 type Hooks struct {
-	// Claim is the compute host's own claim (processors, memory, NUMA, late
-	// affinity). It runs after the bind and before the wait, as in Nova, where it
-	// sets the instance's host. When it fails the next host is tried, unless the
-	// error is an ErrAbort or ErrGone.
+	// Claim is the compute host's own claim (processors, memory, NUMA, late affinity). It runs after the bind and
+	// before the wait, as in Nova, where it sets the instance's host. When it fails, the next host is tried, unless
+	// the error is an ErrAbort or ErrGone.
 	Claim func(ctx context.Context, a *Attempt) error
-	// Prepare sets up networks and block devices, once every ARQ is Bound. When
-	// it fails no other host is tried, as in Nova.
+	// Prepare sets up networks and block devices when every ARQ is Bound. When it fails, no other host is tried, as
+	// in Nova.
 	Prepare func(ctx context.Context, a *Attempt) error
 }
 

@@ -8,46 +8,43 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
-// Hypervisor manages the guests of the hosts; the caller implements it, and gives it to the
-// flow with [WithHypervisor]. A spawn defines and starts the guest with it, and destroys and
-// undefines it after a failure; [Operations] and [Flow.Recover] use the same. UUID and Host
-// of the instance name the guest. With libvirt each method is one call of the domain
-// API: examples/libvirt shows one. Every method may be called again after a failure, even if the
-// failed call had an effect.
+// Hypervisor manages the guests of the hosts. The caller implements it and sets it with [WithHypervisor]. A spawn
+// defines and starts the guest with it, and destroys and undefines the guest after a failure; [Operations] and
+// [Flow.Recover] use it, too. UUID and Host of the instance identify the guest. With libvirt each method is one call
+// of the domain API: examples/libvirt shows an implementation. Every method may be called again after a failure, even
+// if the failed call had an effect.
 //
-// A hypervisor of guests with mediated devices should also be an [MdevCreator], and an [MdevRemover] if what
-// that creates is persistent.
+// A hypervisor of guests with mediated devices should also be an [MdevCreator], and an [MdevRemover] if the mediated
+// devices that it creates are persistent.
 type Hypervisor interface {
-	// Domain returns the saved XML of a guest, with which it starts the next time,
-	// and whether it runs. The error matches ErrNoGuest for an unknown guest.
+	// Domain returns the saved XML of a guest, with which it starts the next time, and whether the guest is running.
+	// The error matches ErrNoGuest for an unknown guest.
 	Domain(ctx context.Context, i Instance) (domain []byte, running bool, err error)
-	// Define saves the XML of a guest without changing a running guest.
+	// Define saves the XML of a guest. A running guest is not changed.
 	Define(ctx context.Context, i Instance, domain []byte) error
 	// Start starts a guest with its saved XML. Starting a running guest is an error.
 	Start(ctx context.Context, i Instance) error
-	// Shutdown asks a guest to power off and waits until it has, or returns an
-	// error; then the guest still runs. The error matches ErrNoGuest for an unknown guest.
+	// Shutdown asks a guest to power off and waits until it is off. After an error the guest is still running. The
+	// error matches ErrNoGuest for an unknown guest.
 	Shutdown(ctx context.Context, i Instance) error
-	// Destroy powers a guest off. Destroying a stopped or missing guest is not an
-	// error.
+	// Destroy powers a guest off. Destroying a stopped or missing guest is not an error.
 	Destroy(ctx context.Context, i Instance) error
-	// Undefine deletes the saved XML of a stopped guest. A missing guest is not an
-	// error.
+	// Undefine deletes the saved XML of a stopped guest. A missing guest is not an error.
 	Undefine(ctx context.Context, i Instance) error
 }
 
 // startsGuest reports whether the attempt starts the guest of the instance.
 func (a *Attempt) startsGuest() bool { return a.flow.hypervisor != nil && !a.Request.running }
 
-// StartGuest defines and starts the guest of Domain, after Compose, with the hypervisor of the flow. The
-// [Instance] that the hypervisor gets has the host, the ARQs, the flavor and the ports, with their binding profiles.
-// Its success ends the attempt. Without a hypervisor, and for an instance that runs already ([Flow.BeginAdding]),
-// it does nothing.
+// StartGuest defines and starts the guest of Domain with the hypervisor of the flow, after Compose. The hypervisor
+// gets an [Instance] with the host, the ARQs, the flavor and the ports with their binding profiles. Success ends the
+// attempt. Without a hypervisor, and for an instance that is already running ([Flow.BeginAdding]), StartGuest does
+// nothing.
 //
-// When it fails, Unwind and Reschedule destroy and undefine the guest before they delete the ARQs, and try again
-// for a third of Config.UnwindTimeout, also after the caller's context has ended. If the guest cannot be destroyed
-// until then no other host is tried, and ARQs and allocation stay, because the guest may still use
-// its devices: [Error.Leftovers] names them and the guest. Release them when the guest does not exist any longer.
+// After a failure, Unwind and Reschedule destroy and undefine the guest before they delete the ARQs, and retry for a
+// third of Config.UnwindTimeout, also when the caller's context has ended. If the guest still cannot be destroyed, no
+// other host is tried, and ARQs and allocation are kept, because the guest may still use its devices:
+// [Error.Leftovers] lists them and the guest. Release them once the guest no longer exists.
 func (a *Attempt) StartGuest(ctx context.Context) error {
 	if !a.startsGuest() {
 		return nil
@@ -70,7 +67,7 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 	})
 }
 
-// instance is the instance of the attempt as the hypervisor gets it.
+// instance returns the instance of the attempt for the hypervisor.
 func (a *Attempt) instance() Instance { return InstanceOf(a.Request, a.Result()) }
 
 func (f *Flow) startGuest(ctx context.Context, i Instance, domain []byte) error {
@@ -90,8 +87,8 @@ func (f *Flow) removeGuest(ctx context.Context, i Instance) error {
 	return nil
 }
 
-// restoreGuest destroys a guest, saves its old XML if it was another one, and starts it if it ran. The guest may run although its start
-// returned an error, so it is destroyed before each try.
+// restoreGuest destroys a guest, saves its old XML if it differs, and starts the guest if it was running. A guest may
+// be running even if its start returned an error, so it is destroyed before each try.
 func (f *Flow) restoreGuest(ctx context.Context, i Instance, saved *ledger.Saved) error {
 	err := f.hypervisor.Destroy(ctx, i)
 	if err == nil && saved.Domain != nil {
@@ -103,11 +100,11 @@ func (f *Flow) restoreGuest(ctx context.Context, i Instance, saved *ledger.Saved
 	return err
 }
 
-// errNoHypervisor is why a guest of an earlier process stays.
+// errNoHypervisor is the reason for keeping a guest of an earlier process.
 var errNoHypervisor = errors.New("the flow has no hypervisor: see WithHypervisor")
 
-// guestUndoer removes the guest, or restores a changed one. It is tried before the devices of the guest are released, and
-// they stay as long as it does.
+// guestUndoer removes the guest, or restores a changed one. This happens before the devices of the guest are
+// released; if it fails, the devices are kept.
 type guestUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].

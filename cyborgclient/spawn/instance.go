@@ -11,34 +11,33 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Instance is an instance after its spawn, as [Operations] need it. An agent stores
-// it with the instance; [InstanceOf] makes it from the spawn.
+// Instance is a spawned instance, as [Operations] need it. An agent stores it with the instance; [InstanceOf] creates
+// it from the result of the spawn.
 type Instance struct {
 	UUID string
-	// Host is the name of its compute node, or the short name; empty for an instance that
-	// is shelved and offloaded.
+	// Host is the name of its compute node, or its short name. It is empty for an instance that is shelved and
+	// offloaded.
 	Host string
-	// Flavor is that of [Result]: a Rocky flavor has no device profile.
+	// Flavor is the Flavor of [Result], because a Rocky flavor has no device profile.
 	Flavor requestspec.Flavor
-	// Image is that of [Request].
+	// Image is the Image of [Request].
 	Image string
-	// Ports are its network ports, with their binding profiles as Neutron keeps them. A port
-	// whose profile no longer names its ARQ has the only one of its device profile.
+	// Ports are its network ports, with their binding profiles as Neutron stores them. A port whose profile no longer
+	// names its ARQ is matched with the only remaining ARQ of its device profile.
 	Ports []Port
-	// ARQs are the UUIDs of all its ARQs, those of ports included, and those that it got while
-	// it ran ([Flow.AddDevices]). Empty means those that Cyborg lists, of an instance
-	// whose flavor or port has a device profile.
+	// ARQs are the UUIDs of all its ARQs, including ARQs of ports and ARQs from [Flow.AddDevices]. If empty, and the
+	// flavor or a port has a device profile, the ARQs that Cyborg lists are used.
 	ARQs []string
-	// ServiceVersion is the version of the nova-compute service and RPC the minor
-	// version of its RPC API 5; some operations need a minimum. 0 means current.
+	// ServiceVersion is the version of the nova-compute service, and RPC the minor version of its RPC API 5; some
+	// operations need a minimum. 0 means current.
 	ServiceVersion, RPC int
-	// ProjectID and UserID own its allocation. Empty means those of the token, or, with the role
-	// admin, the project of the allocation that it has. To a deletion an empty one is unknown.
+	// ProjectID and UserID own its allocation. They default to the project and user of the token, or, with the role
+	// admin, to the project of its allocation. When the instance is deleted, an empty project is unknown.
 	ProjectID, UserID string
 }
 
-// InstanceOf returns the instance that [Flow.Run] made for a request. Its project is that of its ARQs, if the request has
-// none: another token may be used later.
+// InstanceOf returns the instance that [Flow.Run] spawned for a request. If the request has no project, it is the
+// project of the ARQs, because another token may be used later.
 func InstanceOf(request Request, result *Result) Instance {
 	i := Instance{
 		UUID: result.Instance, Host: result.Host, Flavor: request.Flavor, Image: request.Image, Ports: slices.Clone(request.Ports),
@@ -47,7 +46,7 @@ func InstanceOf(request Request, result *Result) Instance {
 	if len(result.ARQs) > 0 {
 		i.ProjectID = cmp.Or(i.ProjectID, result.ARQs[0].ProjectID)
 	}
-	if _, ok := result.Flavor.DeviceProfile(); ok { // not that of a result without a flavor
+	if _, ok := result.Flavor.DeviceProfile(); ok { // a result may lack the flavor
 		i.Flavor = result.Flavor
 	}
 	for n, port := range i.Ports {
@@ -58,8 +57,8 @@ func InstanceOf(request Request, result *Result) Instance {
 	return i
 }
 
-// hasProfile reports a device profile in the flavor, hasPort an accelerated port. A Rocky
-// flavor of an instance with ARQs was converted into one with a profile.
+// hasProfile reports whether the flavor has a device profile. If an instance with ARQs has a Rocky flavor, it was
+// converted into a flavor with a profile.
 func (i Instance) hasProfile() bool {
 	_, ok := i.Flavor.DeviceProfile()
 	if !ok && len(i.ARQs) > 0 {
@@ -70,8 +69,8 @@ func (i Instance) hasProfile() bool {
 
 func (i Instance) hasPort() bool { return slices.ContainsFunc(i.Ports, Port.Accelerated) }
 
-// hasDevice reports an accelerator that is not that of a port: of the flavor, or one that the
-// instance got while it ran.
+// hasDevice reports whether the instance has an accelerator that does not belong to a port: from the flavor, or added
+// while it was running.
 func (i Instance) hasDevice() bool {
 	ports := 0
 	for _, port := range i.Ports {
@@ -84,7 +83,7 @@ func (i Instance) hasDevice() bool {
 
 func (i Instance) accelerated() bool { return i.hasDevice() || i.hasPort() }
 
-// isOn reports whether a host is that of the instance.
+// isOn reports whether the instance is on a host.
 func (i Instance) isOn(host string) bool { return i.Host != "" && holding.SameHost(host, i.Host) }
 
 // portARQs returns the accelerated ports by their ARQ.
@@ -98,11 +97,10 @@ func (i Instance) portARQs() map[string]Port {
 	return ports
 }
 
-// portsOf returns the ports by their ARQs. Neutron clears the binding profile of a port that is unbound, and
-// others may write it: a port whose profile names none of the ARQs has the one that was made of
-// its device profile. The error matches ErrRequest if there is another number of these, if they
-// may be the flavor's or that of another port whose MAC differs, or if a profile names the ARQ of another
-// port or device profile.
+// portsOf returns the ports by their ARQs. Neutron clears the binding profile of an unbound port, and other clients
+// may write it, so a port whose profile names none of the ARQs is matched by device profile. The error matches
+// ErrRequest if the numbers of such ports and ARQs differ, if an ARQ may belong to the flavor or to a port with
+// another MAC, or if a profile names the ARQ of another port or device profile.
 func (i Instance) portsOf(arqs []cyborgclient.ARQ) (map[string]Port, error) {
 	ports := make(map[string]Port, len(i.Ports))
 	lost := map[string][]Port{} // by device profile

@@ -12,38 +12,38 @@ import (
 // LeftoverKind says what a [Leftover] is.
 type LeftoverKind string
 
-// The kinds of leftovers; the ID of a leftover is given in parentheses.
+// The kinds of leftovers, with their IDs in parentheses.
 const (
 	LeftoverARQ        LeftoverKind = "arq"              // an ARQ (its UUID)
-	LeftoverARQs       LeftoverKind = "arqs of instance" // all ARQs, which could not be listed (the instance)
+	LeftoverARQs       LeftoverKind = "arqs of instance" // all ARQs of an instance, which could not be listed (the instance)
 	LeftoverAllocation LeftoverKind = "allocation"       // an allocation in Placement (the instance)
 	LeftoverGuest      LeftoverKind = "guest"            // a guest of the hypervisor (the instance)
-	LeftoverMdev       LeftoverKind = "mdev"             // a mediated device of Nova's (its UUID)
-	LeftoverCreate     LeftoverKind = "arq create"       // ARQs of a create whose reply was lost (the device profile's name)
-	LeftoverRegion     LeftoverKind = "region"           // a region of an FPGA whose content is not known (the deployable)
+	LeftoverMdev       LeftoverKind = "mdev"             // a mediated device of Nova (its UUID)
+	LeftoverCreate     LeftoverKind = "arq create"       // ARQs of a create whose response was lost (the device profile's name)
+	LeftoverRegion     LeftoverKind = "region"           // an FPGA region with unknown content (the deployable)
 )
 
-// Leftover is something that may still hold an accelerator.
+// Leftover is a resource that was not cleaned up and may still hold an accelerator.
 type Leftover struct {
 	Kind LeftoverKind `json:"kind"`
 	ID   string       `json:"id"`
-	// Instance is the one that it was made for; empty where it is not known.
+	// Instance is the UUID of its instance; empty if unknown.
 	Instance string `json:"instance,omitempty"`
-	// Certain is true if it was read after the last request that could have changed it, and existed. If not, no
-	// such answer was read, or it did not exist: it may be another client's (an ARQ), or may still
-	// appear (an allocation, a create), see [Flow.Suspects]. A guest that the hypervisor could not remove and a
-	// mediated device are never certain, because no read shows them.
+	// Certain reports whether the resource existed when it was read after the last request that could have changed
+	// it. If false, it was not read or did not exist: it may belong to another client (an ARQ), or may still appear
+	// (an allocation, a create), see [Flow.Suspects]. A guest that the hypervisor could not remove and a mediated
+	// device are never certain, because they cannot be read.
 	Certain bool `json:"certain"`
-	// Seq, Count, ProjectID and Since describe a [LeftoverCreate]: it may have made up to
-	// Count ARQs in the project, with a creation time from Since on. Seq is its number among
-	// the creates of the Flow, from 1: several may have begun within one second.
+	// Seq, Count, ProjectID and Since describe a [LeftoverCreate]: up to Count ARQs may exist in the project, with
+	// creation times from Since on. Seq is the number of the create within the Flow, from 1; several creates may have
+	// begun in the same second.
 	Seq       int       `json:"seq,omitempty"`
 	Count     int       `json:"count,omitempty"`
 	ProjectID string    `json:"project_id,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
-	// Reason is set by [Flow.Reconcile]: why this belongs to no living instance.
+	// Reason is set by [Flow.Reconcile]: why the resource belongs to no living instance.
 	Reason string `json:"reason,omitempty"`
-	// Err is why it could not be given back; nil if it was, or was not to be.
+	// Err is why it could not be released; nil if it was released or was not to be.
 	Err error `json:"-"`
 }
 
@@ -55,7 +55,7 @@ func (l Leftover) String() string {
 	return l.name("")
 }
 
-// name leaves out an instance that the text around it names.
+// name omits the instance if the surrounding text already names it.
 func (l Leftover) name(instance string) string {
 	switch {
 	case l.Kind == LeftoverCreate:
@@ -79,7 +79,7 @@ func (l Leftover) details() string {
 	return strings.Join(details, "; ")
 }
 
-// leftoversText names leftovers, and what neighbors have in common once.
+// leftoversText lists leftovers; details that neighbors share are written once.
 func leftoversText(leftovers []Leftover, instance string) string {
 	list := make([]detailed, len(leftovers))
 	for i, l := range leftovers {
@@ -88,13 +88,13 @@ func leftoversText(leftovers []Leftover, instance string) string {
 	return detailedText(list)
 }
 
-// same reports whether both are about the same thing.
+// same reports whether both describe the same resource.
 func (l Leftover) same(other Leftover) bool {
 	return l.Kind == other.Kind && l.ID == other.ID && l.Instance == other.Instance && l.Seq == other.Seq
 }
 
-// leftoverKinds are the kinds of what remains of effects, in the order in which they are named. A binding remains with its ARQs, the
-// definition of a mediated device with its ARQ.
+// leftoverKinds maps effects to kinds of leftovers, in the order in which they are listed. A binding remains with its
+// ARQs, and the definition of a mediated device with its ARQ.
 var leftoverKinds = []struct {
 	effect ledger.Kind
 	kind   LeftoverKind
@@ -103,7 +103,7 @@ var leftoverKinds = []struct {
 	{ledger.Part, LeftoverAllocation}, {ledger.Consumer, LeftoverAllocation}, {ledger.NovaMdev, LeftoverMdev}, {ledger.Program, LeftoverRegion}, {ledger.Create, LeftoverCreate},
 }
 
-// leftoverKindOf returns the kind of what remains of an effect.
+// leftoverKindOf returns the kind of the leftover of an effect.
 func leftoverKindOf(kind ledger.Kind) LeftoverKind {
 	for _, k := range leftoverKinds {
 		if k.effect == kind {
@@ -113,7 +113,7 @@ func leftoverKindOf(kind ledger.Kind) LeftoverKind {
 	return LeftoverMdev
 }
 
-// leftoverOf describes an effect that remains.
+// leftoverOf returns the leftover of an effect.
 func leftoverOf(e ledger.Effect) Leftover {
 	l := Leftover{Kind: leftoverKindOf(e.Kind), ID: e.ID, Instance: e.Instance, Certain: e.State == ledger.Left, Err: e.Err}
 	if e.Origin != nil {
@@ -128,13 +128,13 @@ func leftoverOf(e ledger.Effect) Leftover {
 	return l
 }
 
-// leftoversOf returns what remains of the effects of a journal, and the suspects.
+// leftoversOf returns the leftovers of a journal and the suspects.
 func leftoversOf(j *ledger.Journal) []Leftover {
 	left, suspects := remaining(j)
 	return append(left, suspects...)
 }
 
-// remaining returns what could not be removed of the effects of a journal, and what is not known: guests, ARQs, allocations.
+// remaining returns the effects of a journal that could not be removed, and the suspects.
 func remaining(j *ledger.Journal) (left, suspects []Leftover) {
 	for _, k := range leftoverKinds {
 		for _, e := range j.Effects(k.effect) {
@@ -150,12 +150,12 @@ func remaining(j *ledger.Journal) (left, suspects []Leftover) {
 	return left, suspects
 }
 
-// isSuspect reports whether an effect is another client's, perhaps, or may still appear.
+// isSuspect reports whether an effect may belong to another client, or may still appear.
 func isSuspect(e ledger.Effect) bool {
 	return e.State == ledger.Foreign || e.State == ledger.Unknown && (e.Kind == ledger.Create || e.Kind == ledger.Claim && e.Amount.Added == nil)
 }
 
-// namesOf returns what was removed as the texts of [Error.Undone].
+// namesOf returns the removed effects as texts for [Error.Undone].
 func namesOf(removed []*ledger.Effect) []string {
 	var names []string
 	for _, e := range removed {
@@ -175,9 +175,9 @@ func namesOf(removed []*ledger.Effect) []string {
 	return names
 }
 
-// Suspects lists, the oldest first, what requests of the last hour with an unknown outcome may have
-// made, in [Error.Leftovers] or [Result.Suspects] of an attempt, and what no one has seen since.
-// [Flow.Reconcile] finds it once it exists.
+// Suspects lists, oldest first, what may have been created by requests of the last hour with an unknown outcome. They
+// come from [Error.Leftovers] or [Result.Suspects] of attempts, and have not been found since. [Flow.Reconcile] finds
+// them once they exist.
 func (f *Flow) Suspects() []Leftover {
 	var suspects []Leftover
 	for _, e := range f.book.Uncertain() {

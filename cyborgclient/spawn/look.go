@@ -11,17 +11,17 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// sight is what an operation decides on: one look at an instance.
+// sight is the state of an instance on which an operation decides.
 type sight struct {
 	holding.Snapshot
 	allocation placement.Allocation
 	unlisted   error            // Cyborg does not list the ARQs
-	unread     error            // Placement does not show where the instance is
-	silences   map[string]error // of hosts that do not answer
+	unread     error            // Placement could not be read
+	silences   map[string]error // errors of hosts that do not respond
 }
 
-// look reads what an instance has, and asks the hosts on which it may be for its guest. ARQs that are all on its host show where it is.
-// Else Placement is asked, too, unless its allocation is given.
+// look reads the ARQs of an instance, and asks the hosts on which it may be for its guest. If the ARQs do not show
+// that the instance is on its host, it also reads the allocation, unless it is given.
 func (o *Operations) look(ctx context.Context, i Instance, down []string, held *placement.Allocation) *sight {
 	s := &sight{Snapshot: holding.Snapshot{Host: i.Host, Down: down, Guests: map[string]holding.Guest{}}, silences: map[string]error{}}
 	s.ARQs, s.unlisted = o.flow.instanceARQs(ctx, i.UUID)
@@ -43,12 +43,12 @@ func (o *Operations) look(ctx context.Context, i Instance, down []string, held *
 	o.ask(ctx, s, i, others)
 	isAbsent := func(host string) bool { return s.Guests[host] == holding.Absent }
 	if !s.Told() && s.Host != "" && slices.ContainsFunc(others, func(host string) bool { return !isAbsent(host) }) {
-		o.ask(ctx, s, i, []string{s.Host}) // which is where the instance is, if it answers
+		o.ask(ctx, s, i, []string{s.Host}) // the instance is there if the host responds
 	}
 	return s
 }
 
-// heldUnless reads an allocation that is not known.
+// heldUnless returns the known allocation, or reads it.
 func (f *Flow) heldUnless(ctx context.Context, known *placement.Allocation, instance string) (placement.Allocation, error) {
 	if known != nil {
 		return *known, nil
@@ -56,7 +56,7 @@ func (f *Flow) heldUnless(ctx context.Context, known *placement.Allocation, inst
 	return f.placement.Allocation(ctx, instance)
 }
 
-// ask asks hosts for the guest of an instance, each once, but for those that are down.
+// ask asks hosts for the guest of an instance, each once, except hosts that are down.
 func (o *Operations) ask(ctx context.Context, s *sight, i Instance, hosts []string) {
 	for _, host := range hosts {
 		if _, asked := s.Guests[host]; asked || holding.Among(s.Down, host) {
@@ -80,7 +80,7 @@ func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error
 	return err
 }
 
-// elsewhere returns an error if an instance without a guest on its host has one on another host, or may have.
+// elsewhere returns an error if an instance without a guest on its host has, or may have, one on another host.
 func (o *Operations) elsewhere(ctx context.Context, i Instance) error {
 	s := o.look(ctx, i, nil, nil)
 	if err := s.moved(); err != nil {
@@ -89,7 +89,7 @@ func (o *Operations) elsewhere(ctx context.Context, i Instance) error {
 	return s.unread
 }
 
-// moved returns an error if the instance is, or may be, on another host than the caller's.
+// moved returns an error if the instance is, or may be, on another host than the caller named.
 func (s *sight) moved() error {
 	for _, host := range s.Judged(holding.Moved) {
 		return &MovedError{Host: host, Why: "a guest"}
@@ -100,10 +100,10 @@ func (s *sight) moved() error {
 	return nil
 }
 
-// Inspect returns an instance as it is now, also for a caller that does not know where it is, as after a [MovedError]: with
-// the host, its ARQs there, and its project. The newest ARQ that a guest may use gives the host, unless that host has no guest; without
-// ARQs the only guest does, or the allocation. An instance on no host has an empty one. The error names the hosts if it may be on several.
-// Flavor, image, ports and versions are the caller's.
+// Inspect returns the present host, ARQs and project of an instance, for a caller that does not know where it is, as
+// after a [MovedError]. The host is the host of the newest ARQ that a guest may use, unless that host has no guest;
+// without ARQs it is the host of the only guest, or of the allocation. Host is empty if the instance is on no host.
+// The error names the hosts if there are several possible ones. Flavor, image, ports and versions are copied from i.
 func (o *Operations) Inspect(ctx context.Context, i Instance) (Instance, error) {
 	err := o.flow.operate(ctx, i, func(ctx context.Context, _ *remover) error {
 		i.Host, i.ARQs = "", nil

@@ -18,19 +18,17 @@ import (
 
 // MoveOpts are the options of [Operations.Unshelve] and [Operations.Evacuate].
 type MoveOpts struct {
-	// Domain is the domain for the new host, without accelerators. Empty means a
-	// minimal one of the flavor's size.
+	// Domain is the domain for the new host, without accelerators. Empty means a minimal domain of the flavor's size.
 	Domain []byte
-	// Options and Order are those of [Request].
+	// Options and Order are as in [Request].
 	Options requestspec.Options
 	Order   func([]Candidate) []Candidate
-	// Down are the names of compute nodes, or their short names, other than that of the instance, that
-	// are down: none is chosen, and none is asked for a guest of the instance. The caller makes sure
-	// that they are down.
+	// Down are the names, or short names, of compute nodes that are down, other than the instance's host. They are
+	// neither chosen nor asked for a guest of the instance. The caller makes sure that they are down.
 	Down []string
 }
 
-// request is the request for a spawn on another host.
+// request returns the request for a spawn on another host.
 func (o *Operations) request(i Instance, opts MoveOpts) Request {
 	return Request{
 		Instance: i.UUID, Flavor: i.Flavor, Image: i.Image, Domain: opts.Domain, ProjectID: i.ProjectID, UserID: i.UserID,
@@ -38,22 +36,21 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 	}
 }
 
-// Unshelve brings a shelved instance back. One that is still on its host is
-// started, and the result is nil. An offloaded one (no Host) is spawned on any host
-// with new ARQs. After a failure everything is given back, so that the next
-// Unshelve works; ARQs that could not be deleted then are deleted first. Nova leaves the
-// ARQs bound, and Cyborg refuses the next bind. If they, or the resources that the instance
-// holds, belong to a guest, that of an earlier Unshelve whose end the caller does not know, nothing
-// is done, and the error is a [*MovedError]. An allocation that another agent
-// writes meanwhile is left, and the error matches ErrLeftover and names it as not certain.
+// Unshelve restores a shelved instance. If it is still on its host, it is started, and the result is nil. An
+// offloaded instance (no Host) is spawned on any host with new ARQs. After a failure everything is released, so that
+// the next Unshelve works; it first deletes ARQs that could not be deleted before. Nova leaves the ARQs bound, and
+// Cyborg refuses the next bind.
 //
-// After an evacuation Cyborg may still not be able to delete the ARQ of a mediated device, because
-// its host is down. If opts.Down names that host, new ones are bound beside it, as in
-// [Operations.Evacuate]: both the result and an error that matches ErrLeftover and names the ARQ
-// are returned.
+// If such ARQs, or the resources that the instance holds, belong to a guest from an earlier Unshelve whose result the
+// caller does not know, nothing is done, and the error is a [*MovedError]. An allocation that another agent writes
+// during the call is not removed; the error matches ErrLeftover and lists it as not certain.
 //
-// An offloaded instance with ARQs, also with some in Instance.ARQs that no longer exist, whose
-// flavor names no device profile is refused, as by Evacuate.
+// After an evacuation Cyborg may be unable to delete the ARQ of a mediated device, because its host is down. If
+// opts.Down names that host, new ARQs are bound next to it, as in [Operations.Evacuate]: both the result and an error
+// that matches ErrLeftover and lists the ARQ are returned.
+//
+// An offloaded instance with ARQs, including ARQs in Instance.ARQs that no longer exist, is rejected if its flavor
+// names no device profile, as by Evacuate.
 func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	if i.Host != "" {
 		return nil, o.powerOn(ctx, OpUnshelve, i, o.start)
@@ -81,12 +78,12 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 			return err
 		}
 		result = a.Result()
-		return a.remains("not everything of an earlier host could be given up")
+		return a.remains("not everything on an earlier host could be released")
 	})
 	return result, err
 }
 
-// attempt runs an attempt as a part of an operation. The error is an [*Error].
+// attempt runs an attempt as part of an operation. The error is an [*Error].
 func (o *Operations) attempt(ctx context.Context, r *remover, request Request, run func(*Attempt) (Step, error)) (*Attempt, error) {
 	request, err := o.flow.checkRequest(request)
 	if err != nil {
@@ -97,7 +94,7 @@ func (o *Operations) attempt(ctx context.Context, r *remover, request Request, r
 	return a, a.finish(ctx, func() (Step, error) { return run(a) })
 }
 
-// remains is the error of an attempt that has succeeded, and names what remains of another host.
+// remains returns the error of a successful attempt with leftovers on another host, or nil.
 func (a *Attempt) remains(cause string) error {
 	leftovers, _ := remaining(a.journal)
 	if len(leftovers) == 0 {
@@ -108,9 +105,9 @@ func (a *Attempt) remains(cause string) error {
 	}
 }
 
-// freeLeftovers deletes the ARQs and the allocation that an offloaded instance still has,
-// after a failure that named them: Cyborg would refuse to bind others. The claim may have
-// come true since. ARQs that need the agent of a host that is down remain.
+// freeLeftovers deletes the ARQs and the allocation that an offloaded instance still has after a failure, because
+// Cyborg would refuse to bind others. A delayed claim may have been applied since. ARQs that need the agent of a host
+// that is down remain.
 func (o *Operations) freeLeftovers(ctx context.Context, r *remover, i Instance, down []string) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
@@ -148,32 +145,31 @@ func (o *Operations) freeLeftovers(ctx context.Context, r *remover, i Instance, 
 	return err
 }
 
-// Evacuate moves an instance from a host that is down: it claims another host, of which
-// it holds no resources, as it may after an earlier evacuation,
-// then deletes the old ARQs, because Cyborg refuses to bind more for the instance,
-// creates and binds new ones, starts the guest, and gives up the claim on the old
-// host. The caller makes sure that the old host is really down.
+// Evacuate moves an instance from a host that is down. It claims another host, on which the instance holds no
+// resources from an earlier evacuation; deletes the old ARQs, because Cyborg refuses to bind more for the instance;
+// creates and binds new ones; starts the guest; and releases the claim on the old host. The caller makes sure that
+// the old host is really down.
 //
-// A failure before the deletion of the old ARQs leaves the instance as it was.
-// After a later failure the instance has neither accelerators nor their allocation,
-// and Evacuate may be called again; Nova leaves the new ARQs bound. When something of the
-// old host could not be given up, both the result and an error that matches ErrLeftover
-// are returned; Reconcile of the old host, the next Evacuate and Delete give up the allocation there. This is so for a
-// mediated device: no released Cyborg deletes its ARQ while
-// the agent of the old host is down. The new ARQs are bound beside it, and the later
-// operations ignore it; delete it (cyborgclient's DeleteARQs) when the host is back, and
-// Reconcile that host.
+// After a failure before the old ARQs are deleted, the instance is unchanged. After a later failure it has neither
+// accelerators nor their allocation, and Evacuate may be called again; Nova leaves the new ARQs bound.
 //
-// An instance with ARQs whose flavor names no device profile is refused (ErrRequest) before
-// anything is changed: it would lose them. After a TakeOver give its new flavor. One that holds
-// a device without an ARQ that Cyborg shows is refused, too (ErrHidden), unless the token, which is of its project or has the role
-// admin, would show it: it would stay bound.
+// When something on the old host could not be released, both the result and an error that matches ErrLeftover are
+// returned. Reconcile of the old host, the next Evacuate, and Delete release the allocation there. This happens with
+// mediated devices: no released Cyborg deletes their ARQs while the agent of the old host is down. The new ARQs are
+// bound next to the old one, and later operations ignore it. When the host is back, delete it (cyborgclient's
+// DeleteARQs), and Reconcile that host.
 //
-// An instance that has been evacuated already, which the caller may not know, is left alone: see [Operations.Delete]. A guest
-// from before an earlier evacuation keeps its ARQs, and the new ones are bound next to them.
+// An instance with ARQs whose flavor names no device profile is rejected (ErrRequest) before anything is changed,
+// because it would lose them. After a TakeOver, pass its new flavor. An instance that holds a device whose ARQ Cyborg
+// does not show is rejected, too (ErrHidden), because the ARQ would stay bound, unless the token sees all its ARQs: a
+// token of its project or with the role admin.
 //
-// A process that ends on the way may leave a claim on another host. Evacuate claims a third one and gives
-// that up; without one its error matches ErrNoCandidates and names the host, which Reconcile frees.
+// An instance that was already evacuated, without the caller's knowledge, is not changed: see [Operations.Delete]. A
+// guest from before an earlier evacuation keeps its ARQs, and the new ones are bound next to them.
+//
+// If the process ends during the call, a claim on another host may remain. The next Evacuate claims a third host and
+// releases that claim. If there is no third host, its error matches ErrNoCandidates and names the claimed host, which
+// Reconcile frees.
 func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	var result *Result
 	err := o.do(ctx, OpEvacuate, i, func(ctx context.Context, r *remover) (err error) {
@@ -189,16 +185,16 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		}
 		ctx, cancel := o.flow.detached(ctx)
 		defer cancel()
-		err = r.cleanUp(ctx, "not everything of the old host could be given up", func(e *ledger.Effect) bool { return e.Kind == ledger.Part })
+		err = r.cleanUp(ctx, "not everything on the old host could be released", func(e *ledger.Effect) bool { return e.Kind == ledger.Part })
 		result = a.Result()
 		return err
 	})
 	return result, err
 }
 
-// withKnownProfile refuses an instance that has ARQs and whose flavor names no device
-// profile, such as the old one of an instance whose vGPU was taken over: it would move
-// without its devices. The ARQs tell whether a Rocky flavor was converted.
+// withKnownProfile rejects an instance that has ARQs and whose flavor names no device profile, such as the old flavor
+// of an instance after a TakeOver: it would move without its devices. The ARQs show whether a Rocky flavor was
+// converted.
 func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance, error) {
 	if o.givesProfile(i) {
 		return i, nil
@@ -216,8 +212,8 @@ func (o *Operations) withKnownProfile(ctx context.Context, i Instance) (Instance
 	return i, nil
 }
 
-// givesProfile reports whether a spawn of the instance reads a device profile: it converts a Rocky
-// flavor only if the configuration says so.
+// givesProfile reports whether a spawn of the instance reads a device profile. Rocky flavors are converted only if
+// configured.
 func (o *Operations) givesProfile(i Instance) bool {
 	_, named := i.Flavor.DeviceProfile()
 	return named || o.flow.config.RockyFlavors.Convert && i.hasProfile()
@@ -246,7 +242,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 	return step, err
 }
 
-// takeOldHost adds what the instance held before, which is released once it runs on the new host.
+// takeOldHost adds the instance's earlier resources to the journal. They are released when it runs on the new host.
 func (a *Attempt) takeOldHost() {
 	for _, e := range a.journal.Effects(ledger.Part) { // of an earlier host that was tried
 		a.journal.Settle(e, ledger.Refused, nil)
@@ -256,8 +252,8 @@ func (a *Attempt) takeOldHost() {
 	}})
 }
 
-// lookAtOld looks at an instance before anything is claimed for it: it is an error if it is on another host already, or if Cyborg
-// may hide ARQs, which would stay bound.
+// lookAtOld reads the state of an instance before anything is claimed for it. It returns an error if the instance is
+// already on another host, or if Cyborg may hide ARQs, which would stay bound.
 func (o *Operations) lookAtOld(ctx context.Context, a *Attempt, i Instance) (*sight, error) {
 	if err := a.readBefore(ctx); err != nil {
 		return nil, err
@@ -275,12 +271,12 @@ func (o *Operations) lookAtOld(ctx context.Context, a *Attempt, i Instance) (*si
 	return s, o.flow.refuseUnshown(ctx, a.before, s.ARQs)
 }
 
-// ownCandidates completes the error of an evacuation without candidates, which may be because the instance itself holds them: an
-// operation whose end the caller does not know has claimed them.
+// ownCandidates adds to the error of an evacuation without candidates the hosts whose resources the instance itself
+// holds: an operation whose result the caller does not know has claimed them.
 func (o *Operations) ownCandidates(ctx context.Context, a *Attempt, i Instance, full error) error {
 	hosts, err := o.flow.hostsOf(ctx, a.before.Resources)
 	if err != nil {
-		return fmt.Errorf("%w; where else the instance holds resources is not known: %w", full, err)
+		return fmt.Errorf("%w; the other hosts of the instance's resources are unknown: %w", full, err)
 	}
 	others := slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(hosts))), func(host string) bool {
 		return i.isOn(host) || holding.Among(a.queue.Down, host)
@@ -291,9 +287,9 @@ func (o *Operations) ownCandidates(ctx context.Context, a *Attempt, i Instance, 
 	return fmt.Errorf("%w; the instance holds resources of host %s, which Reconcile there frees", full, strings.Join(others, ", "))
 }
 
-// avoid leaves out the candidates on some hosts, by their names, which may be empty or unknown to
-// Placement, as short ones, or by providers there: after an evacuation whose source is not given up an instance
-// holds resources of several.
+// avoid excludes the candidates on some hosts, given by name or by a provider there. A name may be empty or, like a
+// short name, unknown to Placement. After an evacuation whose source was not released an instance holds resources on
+// several hosts.
 func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
 	a.queue.Avoided = providers
 	for _, host := range hosts {
@@ -311,11 +307,10 @@ func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
 	return nil
 }
 
-// freeOld deletes the ARQs on the old host. From then on the instance does not
-// hold their devices either, whatever follows. The deletion is not interrupted
-// once it has begun, because it must be known which ARQs are gone.
+// freeOld deletes the ARQs on the old host. The instance no longer holds their devices afterwards, even if a later
+// step fails. The deletion ignores the caller's context once it has begun, because its outcome must be known.
 func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance, s *sight) error {
-	if i.isOn(a.Host) { // of a short name, without an allocation there
+	if i.isOn(a.Host) { // a short name, without an allocation there
 		return fmt.Errorf("%w: the instance's allocation is on another host than %s", ErrRequest, i.Host)
 	}
 	if !i.hasProfile() {
@@ -355,7 +350,7 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance, s *sig
 	return err
 }
 
-// dropDevices makes devices of the old host, and device memory, a part of what is released with the claim.
+// dropDevices marks devices on the old host, and device memory, to be released together with the claim.
 func (a *Attempt) dropDevices(devices placement.Devices, memory bool) {
 	claim := a.claimed()
 	whole := claim.Amount.Wanted()

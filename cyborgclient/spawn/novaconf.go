@@ -11,25 +11,23 @@ import (
 	"github.com/gocyborg/gocyborg/internal/session"
 )
 
-// NewFromNovaConf returns a flow with the users and the endpoints of a nova.conf:
+// NewFromNovaConf returns a flow with the users and the endpoints from a nova.conf:
 //
-//   - the user of the section placement talks to Placement;
-//   - the user of service_user is the flow's own for Cyborg, for what is done outside of
-//     a user's request; where that section has no user, it is Placement's. Requests
-//     of a user are made with [Flow.As];
-//   - with send_service_user_token = true in service_user its token is the
-//     X-Service-Token, as in Nova, which Cyborg of 2026 and later requires for a bind;
-//   - region_name, valid_interfaces (internal, then public by default) and
-//     endpoint_override are read from the sections cyborg and placement.
+//   - the user in section placement calls Placement;
+//   - the user in service_user is the flow's own user for Cyborg, for calls outside of a user's request. If
+//     that section has no user, Placement's is used. Requests of a user are made with [Flow.As];
+//   - with send_service_user_token = true in service_user its token is sent as X-Service-Token, as in Nova.
+//     Cyborg of 2026 and later requires it for a bind;
+//   - region_name, valid_interfaces (internal, then public by default) and endpoint_override are read from
+//     the sections cyborg and placement.
 //
-// Users are read with keystoneauth's plugins password and v3applicationcredential;
-// auth_section names the section with the user's options. TLS options of cyborg come
-// before the ones of service_user. The options that [Config.ReadNovaConf] reads are set,
-// too. An error of the file names the option, and matches ErrConfig; docs/compat.md has an
+// The keystoneauth plugins password and v3applicationcredential are supported; auth_section names the section with
+// the user's options. TLS options in cyborg override those in service_user. The options that [Config.ReadNovaConf]
+// reads are set, too. The error for an invalid file names the option and matches ErrConfig; docs/compat.md has an
 // example of the file.
 //
-// From Cyborg 14.1 on only an administrator is shown the ARQs of all projects: to
-// reconcile, the flow's own user needs the role admin.
+// Since Cyborg 14.1 only an administrator sees the ARQs of all projects: to reconcile, the flow's own user needs the
+// role admin.
 func NewFromNovaConf(ctx context.Context, conf io.Reader, opts ...Option) (*Flow, error) {
 	f := newFlow(opts)
 	if f.cloud != (cloudOpts{}) {
@@ -68,7 +66,7 @@ func isSet(file osloconf.File, section, option string) bool {
 	return set
 }
 
-// logInSection logs in the user of a section, for the service that another one says where to find.
+// logInSection logs in with the user of a section. The section adapter says where to find the service.
 func logInSection(ctx context.Context, file osloconf.File, section, adapter, service string) (*gophercloud.ProviderClient, error) {
 	where := session.Adapter{Service: service, Interfaces: file.List(adapter, "valid_interfaces")}
 	where.Override, _ = file.Last(adapter, "endpoint_override")

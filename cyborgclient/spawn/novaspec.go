@@ -9,8 +9,8 @@ import (
 	"github.com/gocyborg/gocyborg/internal/devicespec"
 )
 
-// novaSpec is an entry of [pci]device_spec. One with vendor and product alone matches
-// nothing, because an attach handle does not contain these.
+// novaSpec is an entry of [pci]device_spec. An entry with only vendor and product matches nothing, because an attach
+// handle does not contain these.
 type novaSpec struct {
 	text    string              // as it was written
 	pattern *devicespec.Pattern // nil without an address
@@ -20,7 +20,7 @@ func (s novaSpec) matches(a domainxml.PCIAddress) bool {
 	return s.pattern != nil && s.pattern.Match(a.Domain, a.Bus, a.Slot, a.Function)
 }
 
-// readNovaSpecs reads one value of the option. An empty text has no entries.
+// readNovaSpecs parses one value of the option. An empty text has no entries.
 func readNovaSpecs(text string) ([]novaSpec, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil

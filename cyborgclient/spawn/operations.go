@@ -13,14 +13,13 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// Operations are what happens to instances after their spawn: Nova's rules for
-// accelerators without Nova's defects. They are safe for parallel use, one
-// operation per instance; see the package on other processes.
+// Operations are the operations on instances after their spawn. They follow Nova's rules for accelerators without
+// Nova's defects. They are safe for parallel use, one operation per instance; see the package documentation on other
+// processes.
 //
-// Operations that Nova blocks because of the accelerators return a
-// [*BlockedError] before any request; see [Permit]. Those that free accelerators
-// continue when the caller's context ends halfway, bounded by
-// Config.UnwindTimeout, and name what could not be freed in an [*Error].
+// Operations that Nova blocks because of accelerators return a [*BlockedError] before any request; see [Permit].
+// Operations that free accelerators continue when the caller's context ends halfway, limited by Config.UnwindTimeout,
+// and list in an [*Error] what could not be freed.
 type Operations struct {
 	flow       *Flow
 	hypervisor Hypervisor
@@ -35,7 +34,7 @@ func (f *Flow) Operations() (*Operations, error) {
 	return &Operations{flow: f, hypervisor: f.hypervisor}, nil
 }
 
-// do checks the instance, applies Nova's rule, and runs the operation, alone. The error names
+// do checks the instance, applies Nova's rule, and runs the operation under the lock of the instance. The error names
 // operation and instance.
 func (o *Operations) do(ctx context.Context, op Operation, i Instance, run func(ctx context.Context, r *remover) error) error {
 	if err := i.check(); err != nil {
@@ -47,7 +46,7 @@ func (o *Operations) do(ctx context.Context, op Operation, i Instance, run func(
 	err := o.flow.operate(ctx, i, func(ctx context.Context, r *remover) error {
 		return run(r.journal.Inside(ctx), r)
 	})
-	switch err := err.(type) { //nolint:errorlint // only an error that names the instance itself
+	switch err := err.(type) { //nolint:errorlint // only an error that already names the instance
 	case nil:
 		return nil
 	case *BlockedError:
@@ -60,8 +59,7 @@ func (o *Operations) do(ctx context.Context, op Operation, i Instance, run func(
 	}
 }
 
-// Stop powers the guest of an instance off: by shutdown, or else by force. The
-// accelerators stay bound.
+// Stop shuts the guest of an instance down, or powers it off by force if that fails. The accelerators stay bound.
 func (o *Operations) Stop(ctx context.Context, i Instance) error {
 	return o.do(ctx, OpStop, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, r) })
 }
@@ -72,8 +70,8 @@ func (o *Operations) SoftDelete(ctx context.Context, i Instance) error {
 	return o.do(ctx, OpSoftDelete, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, r) })
 }
 
-// Shelve powers the guest off. The accelerators stay bound until
-// [Operations.ShelveOffload] frees them. The caller makes the snapshot.
+// Shelve powers the guest off. The accelerators stay bound until [Operations.ShelveOffload] frees them. The caller
+// creates the snapshot.
 func (o *Operations) Shelve(ctx context.Context, i Instance) error {
 	return o.do(ctx, OpShelve, i, func(ctx context.Context, r *remover) error { return o.powerOff(ctx, r) })
 }
@@ -96,7 +94,7 @@ func (o *Operations) powerOff(ctx context.Context, r *remover) error {
 	return nil
 }
 
-// power runs a call of the hypervisor that is not undone: the guest keeps its domain.
+// power runs a call of the hypervisor that is not undone after a failure: the guest keeps its domain.
 func (r *remover) power(ctx context.Context, call func(context.Context, Instance) error) error {
 	e := &ledger.Effect{Kind: ledger.Power, ID: r.instance.UUID}
 	err := r.journal.Do(ctx, e, func(ctx context.Context) error { return call(ctx, r.instance) })
@@ -106,12 +104,10 @@ func (r *remover) power(ctx context.Context, call func(context.Context, Instance
 	return err
 }
 
-// Start powers an instance on: it waits until every ARQ is Bound, adds missing
-// devices to the saved domain, removes those that its ARQs have no more (see
-// [domainxml.Complete]), and starts the guest. When an ARQ is not Bound in
-// time, or the guest does not start, the guest stays off with its old XML, and its
-// ARQs stay. Nova starts the guest with whatever Cyborg lists. A running guest is
-// left alone.
+// Start powers an instance on. It waits until every ARQ is Bound, adds missing devices to the saved domain, removes
+// devices that no longer belong to its ARQs (see [domainxml.Complete]), and starts the guest. If an ARQ is not Bound
+// in time, or the guest does not start, the guest stays off with its old XML and keeps its ARQs. Nova starts the
+// guest with the ARQs that Cyborg lists, even if some are missing. A running guest is not changed.
 func (o *Operations) Start(ctx context.Context, i Instance) error {
 	return o.powerOn(ctx, OpStart, i, o.start)
 }
@@ -121,17 +117,16 @@ func (o *Operations) Restore(ctx context.Context, i Instance) error {
 	return o.powerOn(ctx, OpRestore, i, o.start)
 }
 
-// ResumeAfterHostReboot starts an instance after its host rebooted. It is Start
-// with a retry: mediated devices do not survive a reboot of the host. A hypervisor
-// that is an [MdevCreator] creates them again; otherwise Cyborg's agent has to, which no
-// released one does, before or after nova-compute starts. A guest with mediated devices
-// that does not start is therefore started again within Config.ARQBindingTimeout. Nova
-// asks for no ARQs here and starts the guest without its accelerators.
+// ResumeAfterHostReboot starts an instance after its host was rebooted. It is Start with retries, because mediated
+// devices do not survive a reboot of the host. A hypervisor that is an [MdevCreator] creates them again; otherwise
+// Cyborg's agent would have to, before or after nova-compute starts, and no released agent does. A guest with
+// mediated devices that does not start is therefore started again within Config.ARQBindingTimeout. Nova asks for no
+// ARQs here and starts the guest without its accelerators.
 func (o *Operations) ResumeAfterHostReboot(ctx context.Context, i Instance) error {
 	return o.powerOn(ctx, OpHostReboot, i, o.startWhenMediated)
 }
 
-// powerOn runs start unless the guest runs already.
+// powerOn runs start unless the guest is already running.
 func (o *Operations) powerOn(ctx context.Context, op Operation, i Instance, start func(context.Context, *remover, Instance) error) error {
 	return o.do(ctx, op, i, func(ctx context.Context, r *remover) error {
 		if _, running, err := o.domain(ctx, i); err != nil || running {
@@ -145,8 +140,7 @@ func (o *Operations) start(ctx context.Context, r *remover, i Instance) error {
 	return o.startDomain(ctx, r, i, nil)
 }
 
-// startWhenMediated starts the guest, again and again while its mediated devices
-// may be missing.
+// startWhenMediated starts the guest, and retries while its mediated devices may be missing.
 func (o *Operations) startWhenMediated(ctx context.Context, r *remover, i Instance) error {
 	var last error
 	deadline := o.deadline()
@@ -168,19 +162,17 @@ func (o *Operations) startWhenMediated(ctx context.Context, r *remover, i Instan
 // errStart marks a guest that was defined and did not start.
 var errStart = errors.New("the guest did not start")
 
-// HardReboot destroys the guest and starts it with a new domain of the caller's,
-// into which the accelerators are merged. Empty means the saved domain. The guest
-// is not destroyed before every ARQ is Bound. When it does not start with the new
-// domain it stays off with the old one.
+// HardReboot destroys the guest and starts it with a new domain from the caller, into which the accelerators are
+// merged. Empty means the saved domain. The guest is destroyed only after every ARQ is Bound. If it does not start
+// with the new domain, it stays off with the old one.
 func (o *Operations) HardReboot(ctx context.Context, i Instance, domain []byte) error {
 	return o.do(ctx, OpHardReboot, i, func(ctx context.Context, r *remover) error { return o.startDomain(ctx, r, i, domain) })
 }
 
-// Rebuild shuts the guest down and starts it with the domain of another image on the
-// same host. The ARQs are kept and used again. An instance without ARQs is an error. A
-// guest that is off gets the domain and stays off. After a failure the guest has the old
-// domain, and runs if it ran; an error that matches ErrLeftover says that it could not be
-// restored: start it after the next Rebuild.
+// Rebuild shuts the guest down and starts it with the domain of another image on the same host. The ARQs are kept and
+// used again. An instance without ARQs is an error. A guest that is off gets the domain and stays off. After a
+// failure the guest has the old domain, and runs if it was running. An error that matches ErrLeftover says that the
+// guest could not be restored: start it after the next Rebuild.
 func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) error {
 	return o.do(ctx, OpRebuild, i, func(ctx context.Context, r *remover) error {
 		accel, err := o.accelerators(ctx, i)
@@ -195,9 +187,8 @@ func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) err
 	})
 }
 
-// Unrescue ends a rescue: it starts the domain that [Operations.Rescue] returned,
-// with missing devices added. Without it the error matches ErrRequest: the hypervisor has
-// only the rescue domain.
+// Unrescue ends a rescue: it starts the domain that [Operations.Rescue] returned, with missing devices added. If
+// saved is empty, the error matches ErrRequest, because the hypervisor has only the rescue domain.
 func (o *Operations) Unrescue(ctx context.Context, i Instance, saved []byte) error {
 	return o.do(ctx, OpUnrescue, i, func(ctx context.Context, r *remover) error {
 		if len(saved) == 0 {
@@ -207,10 +198,9 @@ func (o *Operations) Unrescue(ctx context.Context, i Instance, saved []byte) err
 	})
 }
 
-// SoftReboot shuts the guest down and starts it again with its domain unchanged.
-// Every ARQ must be Bound before. A guest that lacks a device or has a stale one, does not
-// shut down, or does not start again, is rebooted hard. One that lacks only aliases (see
-// [domainxml.Complete]) is not: it gets them at the next start or hard reboot.
+// SoftReboot shuts the guest down and starts it again with its domain unchanged. Every ARQ must be Bound. A guest
+// that lacks a device or has a stale one, does not shut down, or does not start again, is hard rebooted. A guest that
+// lacks only aliases (see [domainxml.Complete]) is not: it gets them at the next start or hard reboot.
 func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 	return o.do(ctx, OpSoftReboot, i, func(ctx context.Context, r *remover) error {
 		accel, err := o.accelerators(ctx, i)
@@ -234,11 +224,10 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 	})
 }
 
-// Rescue starts the guest with a rescue domain and returns its saved domain for
-// [Operations.Unrescue]. The ARQs are kept, and their devices are left out of the
-// rescue domain, as in Nova. When the rescue domain does not start, the guest is
-// off with its old domain. If that fails, too, only the caller has the saved domain:
-// it is returned with the error.
+// Rescue starts the guest with a rescue domain and returns its saved domain for [Operations.Unrescue]. The ARQs are
+// kept, and their devices are omitted from the rescue domain, as in Nova. If the rescue domain does not start, the
+// guest is off with its old domain. If restoring the old domain fails, too, only the caller has it: it is returned
+// with the error.
 //
 // Cyborg is asked for the devices only if the rescue domain has any host device.
 func (o *Operations) Rescue(ctx context.Context, i Instance, domain []byte) (saved []byte, err error) {
@@ -272,7 +261,7 @@ func (o *Operations) withoutDevices(ctx context.Context, i Instance, domain []by
 	return domainxml.Remove(domain, slices.Concat(diff.Present, diff.Stale))
 }
 
-// domain returns the saved XML and whether the guest runs.
+// domain returns the saved XML, and whether the guest is running.
 func (o *Operations) domain(ctx context.Context, i Instance) (domain []byte, running bool, err error) {
 	domain, running, err = o.hypervisor.Domain(ctx, i)
 	if errors.Is(err, ErrNoGuest) {
@@ -298,8 +287,7 @@ func (o *Operations) startDomain(ctx context.Context, r *remover, i Instance, do
 	return o.startWith(ctx, r, i, accel, domain)
 }
 
-// startWith adds the devices that are missing to a domain, or to the saved one, and
-// starts the guest with it.
+// startWith adds the missing devices to the given domain, or else to the saved one, and starts the guest with it.
 func (o *Operations) startWith(ctx context.Context, r *remover, i Instance, accel accelerators, domain []byte) error {
 	saved, complete, _, err := o.complete(ctx, i, accel, domain)
 	if err != nil {
@@ -308,8 +296,7 @@ func (o *Operations) startWith(ctx context.Context, r *remover, i Instance, acce
 	return o.exchange(ctx, r, i, accel.mdevs, saved, complete)
 }
 
-// complete returns the saved domain, and the given one or else the saved one with the
-// devices that are missing.
+// complete returns the saved domain, and the given domain, or else the saved one, with the missing devices added.
 func (o *Operations) complete(ctx context.Context, i Instance, accel accelerators, domain []byte) (saved, complete []byte, running bool, err error) {
 	saved, running, err = o.domain(ctx, i)
 	if err != nil {
@@ -322,8 +309,7 @@ func (o *Operations) complete(ctx context.Context, i Instance, accel accelerator
 	return saved, complete, running, err
 }
 
-// exchange destroys the guest and starts it with the new XML. After a failure the guest
-// is off, and the old XML is saved.
+// exchange destroys the guest and starts it with the new XML. After a failure the guest is off with the old XML.
 func (o *Operations) exchange(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte) error {
 	if err := r.power(ctx, o.hypervisor.Destroy); err != nil {
 		return fmt.Errorf("power off: %w", err)
@@ -331,7 +317,7 @@ func (o *Operations) exchange(ctx context.Context, r *remover, i Instance, mdevs
 	return o.change(ctx, r, saved(old, fresh, false), func(ctx context.Context) error { return o.boot(ctx, r, i, mdevs, old, fresh, true) })
 }
 
-// saved is a guest before it gets a new domain.
+// saved returns the state of a guest before it gets a new domain.
 func saved(old, fresh []byte, running bool) *ledger.Saved {
 	if bytes.Equal(old, fresh) {
 		old = nil
@@ -339,8 +325,8 @@ func saved(old, fresh []byte, running bool) *ledger.Saved {
 	return &ledger.Saved{Domain: old, Running: running}
 }
 
-// change gives a guest a new domain. When that fails, panics or ends the goroutine, the guest gets its saved domain again, and runs if
-// it ran; also after the caller's context ended.
+// change gives a guest a new domain. If that fails, panics or ends the goroutine, the old domain is restored, and the
+// guest is started if it was running, also when the caller's context has ended.
 func (o *Operations) change(ctx context.Context, r *remover, saved *ledger.Saved, work func(context.Context) error) (err error) {
 	guest := &ledger.Effect{Kind: ledger.Guest, ID: r.instance.UUID, Host: r.instance.Host, Saved: saved}
 	err = errors.New("the hypervisor panicked or called Goexit")
@@ -355,8 +341,7 @@ func (o *Operations) change(ctx context.Context, r *remover, saved *ledger.Saved
 	return err
 }
 
-// boot saves the new XML of a guest that is off, and starts it with its mediated
-// devices.
+// boot saves the new XML of a stopped guest, creates its mediated devices and starts it.
 func (o *Operations) boot(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, start bool) error {
 	if !bytes.Equal(old, fresh) {
 		if err := o.hypervisor.Define(ctx, i, fresh); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// withOverclaim adds to the error of a bind that found no free handle that Placement has allocated more of a provider than it
-// has: on a database without snapshot isolation, claims that overlap do not see each other, and only the handle is given once.
-// Providers that cannot be read add nothing.
+// withOverclaim completes the error of a bind that found no free handle: it adds the providers whose allocations in
+// Placement exceed their capacity. On a database without snapshot isolation, overlapping claims do not see each
+// other, and there is a handle for only one of them. Providers that cannot be read are omitted.
 func (a *Attempt) withOverclaim(ctx context.Context, err error) error {
 	if !errors.Is(err, cyborgclient.ErrNoFreeHandle) {
 		return err

@@ -13,11 +13,11 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// addressInName matches the PCI address in the name of a provider: Cyborg and Nova's
-// PCI tracking write HOST_0000:3b:00.0, Nova's vGPUs HOST_pci_0000_3b_00_0.
+// addressInName matches the PCI address in the name of a provider: HOST_0000:3b:00.0 from Cyborg and Nova's PCI
+// tracking, HOST_pci_0000_3b_00_0 from Nova's vGPUs.
 var addressInName = regexp.MustCompile(`([0-9a-f]{4})[:_]([0-9a-f]{2})[:_]([0-9a-f]{2})[._]([0-7])$`)
 
-// providerAddress is the PCI address in the name of a provider, or the name.
+// providerAddress returns the PCI address in the name of a provider, or the name.
 func providerAddress(name string) string {
 	if part := addressInName.FindStringSubmatch(strings.ToLower(name)); part != nil {
 		return part[1] + ":" + part[2] + ":" + part[3] + "." + part[4]
@@ -25,9 +25,9 @@ func providerAddress(name string) string {
 	return name
 }
 
-// hostTree is what is known of the provider tree of a host.
+// hostTree is the known part of the provider tree of a host.
 type hostTree struct {
-	names map[string]string // of the providers, by UUID; at least those of Nova
+	names map[string]string // of the providers, by UUID; at least Nova's
 	nova  map[string]string // names of the providers with OWNER_NOVA below the host, by PCI address
 }
 
@@ -39,8 +39,8 @@ func newHostTree(names map[string]string, nova []string) hostTree {
 	return tree
 }
 
-// readHost reads the name of a candidate's host, and those of all providers of its tree
-// when Nova has devices there.
+// readHost reads the name of a candidate's host, and the names of all providers in its tree if Nova has devices
+// there.
 func (a *Attempt) readHost(ctx context.Context, c Candidate) (host string, err error) {
 	a.tree = hostTree{}
 	nova := c.summaries.novaBelow(c.Root)
@@ -49,7 +49,7 @@ func (a *Attempt) readHost(ctx context.Context, c Candidate) (host string, err e
 	}
 	names, err := a.flow.placement.Tree(ctx, c.Root, "")
 	if err == nil && names[c.Root] == "" {
-		return a.flow.placement.ProviderName(ctx, c.Root) // it is gone
+		return a.flow.placement.ProviderName(ctx, c.Root) // the tree is empty: the host was removed
 	}
 	if err != nil {
 		return "", err
@@ -58,9 +58,9 @@ func (a *Attempt) readHost(ctx context.Context, c Candidate) (host string, err e
 	return names[c.Root], nil
 }
 
-// ownerConflict returns an [*OwnerConflictError] when Nova has a provider for the card of
-// one of the given providers of Cyborg's, as after an operator has named the card in Nova's
-// configuration, too: both would assign it. Its cause is the refusal, if there was one.
+// ownerConflict returns an [*OwnerConflictError] if Nova also has a provider for the card of one of Cyborg's
+// providers, for example after an operator has added the card to Nova's configuration: both would assign it. Its
+// cause is the refusal, if there was one.
 func (t hostTree) ownerConflict(providers []string, refusal error) error {
 	for _, provider := range providers {
 		address := providerAddress(t.names[provider])
@@ -75,8 +75,8 @@ func (t hostTree) ownerConflict(providers []string, refusal error) error {
 	return nil
 }
 
-// withOwners turns the refusal of devices into an [*OwnerConflictError], if Nova has one of
-// them by now. What cannot be read is left out.
+// withOwners converts the refusal of devices to an [*OwnerConflictError] if Nova now owns one of them. Providers that
+// cannot be read are skipped.
 func (a *Attempt) withOwners(ctx context.Context, root string, providers []string, refusal error) error {
 	names, err := a.flow.placement.Tree(ctx, root, placement.TraitOwnerNova)
 	delete(names, root)
@@ -104,7 +104,7 @@ func (a *Attempt) withOwnersOfBind(ctx context.Context, err error) error {
 
 func bindRefused(err error) bool { return bindFailed(err) || errors.Is(err, cyborgclient.ErrNotFound) }
 
-// bindFailed reports that Cyborg shows an ARQ BindFailed.
+// bindFailed reports whether Cyborg shows an ARQ as BindFailed.
 func bindFailed(err error) bool {
 	var notBound *NotBoundError
 	return errors.As(err, &notBound) && slices.ContainsFunc(notBound.ARQs, func(arq cyborgclient.ARQ) bool { return arq.State == cyborgclient.StateBindFailed })

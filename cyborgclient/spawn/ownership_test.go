@@ -273,7 +273,7 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 		if result == nil || !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("result %v, error %v; want both, with ErrLeftover", result, err)
 		}
-		for _, text := range []string{i.UUID, "left behind: allocation (", "mdev " + novasMdev, "sysfs says no"} {
+		for _, text := range []string{i.UUID, "not cleaned up: allocation (", "mdev " + novasMdev, "sysfs says no"} {
 			if !strings.Contains(err.Error(), text) {
 				t.Errorf("error %v does not name %q", err, text)
 			}

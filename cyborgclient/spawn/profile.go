@@ -14,8 +14,8 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ReadProfile is step 1: it reads the device profiles that the ports and the flavor
-// name. The error of a missing one matches ErrProfile. A flavor may name none.
+// ReadProfile is step 1: it reads the device profiles that the ports and the flavor name. The error for a missing
+// profile matches ErrProfile. The flavor may name none.
 func (a *Attempt) ReadProfile(ctx context.Context) error {
 	return a.record.step(ctx, StepProfile, func(ctx context.Context) (string, error) {
 		for _, port := range a.Request.Ports {
@@ -52,8 +52,7 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 	})
 }
 
-// readProfile reads a device profile; an error that matches ErrProfile names one that
-// does not exist.
+// readProfile reads a device profile. The error for a missing profile matches ErrProfile.
 func (f *Flow) readProfile(ctx context.Context, name string) (requestspec.Profile, error) {
 	found, exists, err := f.findProfile(ctx, name)
 	if err == nil && !exists {
@@ -75,9 +74,8 @@ func (f *Flow) findProfile(ctx context.Context, name string) (profile requestspe
 	return ProfileOf(found[0]), true, nil
 }
 
-// BuildRequest is step 2: flavor and profile become request groups. A profile
-// that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest. The decision
-// names the extra specs that are ignored.
+// BuildRequest is step 2: it converts flavor and profile to request groups. The error for a profile that cannot be
+// scheduled matches ErrProfile, for an invalid flavor ErrRequest. The decision names extra specs that are ignored.
 func (a *Attempt) BuildRequest(ctx context.Context) error {
 	return a.record.step(ctx, StepRequest, func(context.Context) (string, error) {
 		if err := a.buildSpec(); err != nil {
@@ -87,7 +85,7 @@ func (a *Attempt) BuildRequest(ctx context.Context) error {
 	})
 }
 
-// warningsText describes what of the flavor or the image is ignored, or refused later.
+// warningsText describes what is ignored, or rejected later, in the flavor or the image.
 func warningsText(warnings []requestspec.Warning) (text string) {
 	for _, w := range warnings {
 		text += fmt.Sprintf("; %s=%q: %s", w.Key, w.Value, w.Message)
@@ -114,8 +112,8 @@ func requestKind(err error) error {
 	return ErrRequest
 }
 
-// options are those of the request with the groups of the ports, which come before
-// those of the profile, and with Compat applied.
+// options returns the options of the request with Compat applied, and with the groups of the ports, which come before
+// the groups of the profile.
 func (a *Attempt) options() (requestspec.Options, error) {
 	options := a.Request.Options
 	options.NumericSuffixes = options.NumericSuffixes || a.flow.placement.Old()
@@ -159,13 +157,11 @@ func amountsText(resources map[string]int) string {
 	return strings.Join(amounts, "+")
 }
 
-// Port is a network port of the instance. An accelerated one gets a device of
-// Cyborg's with its own ARQ. The device becomes the port's interface in the guest,
-// not a host device.
+// Port is a network port of the instance. An accelerated port gets a Cyborg device with its own ARQ. The device
+// becomes the port's interface in the guest, not a host device.
 type Port struct {
 	requestspec.Port
-	// MAC and VLAN are those of the interface that is merged into the domain.
-	// Without a MAC the caller adds the interface.
+	// MAC and VLAN are set on the interface in the domain. Without a MAC the caller adds the interface.
 	MAC  string `json:"mac,omitempty"`
 	VLAN int    `json:"vlan,omitempty"`
 	// BindingProfile is the port's binding:profile. A spawn adds arq_uuid, pci_slot
@@ -202,8 +198,7 @@ func checkPorts(ports []Port) error {
 	return nil
 }
 
-// source is one device profile of the instance, the flavor's or a port's. Its ARQs
-// are created with one POST.
+// source is one device profile of the instance, the flavor's or a port's. One POST creates its ARQs.
 type source struct {
 	profile requestspec.Profile
 	port    Port // zero: the flavor's
@@ -211,13 +206,12 @@ type source struct {
 
 func (s source) ofPort() bool { return s.port.UUID != "" }
 
-// requesterID is the requester id of a group; that of a port's profile ends with the
-// port's UUID.
+// requesterID returns the requester ID of a group. For the profile of a port it ends with the port's UUID.
 func (s source) requesterID(group int) string {
 	return s.port.RequesterID(group)
 }
 
-// mappings returns those of this profile, by the requester ids of a flavor's profile.
+// mappings returns the mappings of this profile, keyed by the requester IDs of a flavor's profile.
 func (s source) mappings(all map[string][]string) map[string][]string {
 	if !s.ofPort() {
 		return all
@@ -231,8 +225,7 @@ func (s source) mappings(all map[string][]string) map[string][]string {
 	return own
 }
 
-// sources lists the profiles in Nova's order of POSTs: the flavor's, then those
-// of the ports.
+// sources returns the profiles in the order in which Nova sends the POSTs: the flavor's, then the ports'.
 func (a *Attempt) sources() []source {
 	list := make([]source, 0, len(a.PortProfiles)+1)
 	if a.Profile != nil {
@@ -246,7 +239,7 @@ func (a *Attempt) sources() []source {
 	return list
 }
 
-// accelerated reports whether the instance is to have accelerator requests.
+// accelerated reports whether the request needs ARQs.
 func (a *Attempt) accelerated() bool {
 	return a.Profile != nil || len(a.PortProfiles) > 0
 }
@@ -266,17 +259,15 @@ func (a *Attempt) deviceGroups() []requestspec.Group {
 	return groups
 }
 
-// RockyFlavors makes a flow convert flavors of the Rocky specification, which request
-// accelerators without a device profile; see requestspec.FromRocky. With the zero
-// value they are refused (ErrProfile), because their instances would claim resources and
-// get no device, as in shipped Nova.
+// RockyFlavors makes a flow convert flavors of the Rocky specification, which request accelerators without a device
+// profile; see requestspec.FromRocky. The zero value rejects them (ErrProfile), because their instances would claim
+// resources and get no device, as in shipped Nova.
 type RockyFlavors struct {
 	// Convert turns such a flavor into one with the equivalent device profile.
 	Convert bool `json:"convert,omitempty"`
-	// Create creates a missing profile in Cyborg, which needs an administrator's
-	// token. The profile stays, because it belongs to the flavor. Without Create a
-	// missing profile is an ErrProfile whose text has the commands
-	// that create it.
+	// Create creates a missing profile in Cyborg, which requires an administrator's token. The profile is not deleted
+	// later, because it belongs to the flavor. Without Create a missing profile is an ErrProfile whose text contains
+	// the commands that create it.
 	Create bool `json:"create,omitempty"`
 	// ShippedClasses requests the resource classes of Cyborg's drivers; see
 	// requestspec.FromRocky.
@@ -317,7 +308,7 @@ func withoutProfile(rocky requestspec.Rocky, remedy string) error {
 		ErrProfile, rocky.Flavor.Name, remedy, strings.Join(commands, " && "))
 }
 
-// ensureProfile makes sure that Cyborg has the profile with these groups.
+// ensureProfile makes sure that Cyborg has the profile with these groups, and reports whether it was created.
 func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (created bool, err error) {
 	exists, err := f.sameProfile(ctx, rocky.Profile)
 	if exists || err != nil {
@@ -332,7 +323,7 @@ func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (crea
 	if err == nil {
 		return true, nil
 	}
-	if errors.Is(err, cyborgclient.ErrConflict) || errors.Is(err, cyborgclient.ErrReplyLost) { // by another spawn of this flavor, or by this one
+	if errors.Is(err, cyborgclient.ErrConflict) || errors.Is(err, cyborgclient.ErrReplyLost) { // created by another spawn of this flavor, or by this one
 		if exists, readErr := f.sameProfile(ctx, rocky.Profile); exists || readErr != nil {
 			return false, readErr
 		}
@@ -340,8 +331,7 @@ func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (crea
 	return false, fmt.Errorf("%w: create device profile %s of flavor %s: %w", ErrProfile, rocky.Profile.Name, rocky.Flavor.Name, err)
 }
 
-// sameProfile reports whether a profile of that name exists; one with other groups is
-// an error.
+// sameProfile reports whether a profile with that name exists. It is an error if its groups differ.
 func (f *Flow) sameProfile(ctx context.Context, want requestspec.Profile) (bool, error) {
 	found, exists, err := f.findProfile(ctx, want.Name)
 	if err != nil || !exists {

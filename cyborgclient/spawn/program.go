@@ -15,37 +15,35 @@ import (
 
 // ProgramRequest is a function to load into the region of an accelerator.
 type ProgramRequest struct {
-	// Instance is the UUID of the instance, ARQ that of its ARQ.
+	// Instance and ARQ are the UUIDs of the instance and its ARQ.
 	Instance, ARQ string
-	// Image is the UUID of the instance's own image, or empty. It may name the function that its
-	// instances need, and is no bitstream.
+	// Image is the UUID of the instance's own image, or empty. It may have the property by which the bitstream is
+	// searched, but is not a bitstream.
 	Image string
-	// Set exactly one: the UUID of the bitstream's image, or the function by which
-	// the image is found in the image service. Of several images those in the format of a virtual
-	// disk, such as qcow2, do not count.
+	// Set exactly one: the UUID of the bitstream's image, or the function by which to find the image in the image
+	// service. If several images match, images in the format of a virtual disk, such as qcow2, are ignored.
 	Bitstream, FunctionID, FunctionName string
 }
 
-// Programmed is what [Flow.Program] did.
+// Programmed is the result of [Flow.Program].
 type Programmed struct {
 	// Image is the UUID of the bitstream's image.
 	Image string
-	// Before and After are the region before and now, with its bitstream and the traits of
-	// its function. After is empty if it could not be read.
+	// Before and After are the region before and after the call, with its bitstream and the traits of its function.
+	// After is zero if the region could not be read.
 	Before, After cyborgclient.Deployable
 }
 
-// Program loads another function into the accelerator of a running instance: it
-// finds the region of the ARQ and makes Cyborg program it, which is synchronous. The
-// ARQ stays Bound. By Cyborg's default policy this needs an administrator's token; a Cyborg
-// that lets the owner of the ARQ program it needs nothing else of the owner's, in particular no
-// access to Placement.
+// Program loads another function into the accelerator of a running instance. It finds the region of the ARQ and calls
+// Cyborg's program API, which is synchronous. The ARQ stays Bound. Cyborg's default policy requires an
+// administrator's token. If Cyborg lets the owner of the ARQ program it, the owner's token is sufficient; in
+// particular it needs no access to Placement.
 //
-// The error matches ErrRequest for an invalid request, an ARQ of another instance, or
-// a function without exactly one image, and ErrNotBound for an ARQ that is not Bound;
-// nothing was written then. Otherwise it matches ErrProgram and its cause, names the old
-// and the present function, and these are returned with it. After a lost reply Cyborg's record of
-// the region decides, unless it named the image before. A released Cyborg writes it at a bind only.
+// The error matches ErrRequest for an invalid request, an ARQ of another instance, or a function without exactly one
+// image, and ErrNotBound for an ARQ that is not Bound; nothing was written then. Otherwise it matches ErrProgram and
+// its cause, and names the old and the present function, which are returned, too. If the response was lost, Program
+// succeeds when Cyborg's record of the region now names the image and did not before. A released Cyborg writes this
+// record only during a bind.
 func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed, error) {
 	if err := request.check(); err != nil {
 		return Programmed{}, err
@@ -73,7 +71,7 @@ func (f *Flow) program(ctx context.Context, journal *ledger.Journal, request Pro
 		_, err := f.cyborg.ProgramDeployable(ctx, region.UUID, image)
 		return err
 	})
-	if content.Pending() { // the answer, or what is read now, is returned
+	if content.Pending() { // the caller gets the response, or the state read below
 		journal.Settle(content, ledger.Undone, nil)
 	}
 	present := "could not be read"
@@ -88,7 +86,7 @@ func (f *Flow) program(ctx context.Context, journal *ledger.Journal, request Pro
 		request.Instance, request.ARQ, ErrProgram, region.UUID, image, functionText(*region), present, withWhoPrograms(err))
 }
 
-// withWhoPrograms adds to a refusal who may program a region.
+// withWhoPrograms adds to a 403 who may program a region.
 func withWhoPrograms(err error) error {
 	if !errors.Is(err, cyborgclient.ErrForbidden) {
 		return err
@@ -96,8 +94,8 @@ func withWhoPrograms(err error) error {
 	return fmt.Errorf("%w; its owner may program it only where Cyborg allows run-time programming", err)
 }
 
-// replyLost reports that nobody knows the outcome of a program. Cyborg does where it answers with a fault
-// of its own, which proxies do not have.
+// replyLost reports whether the outcome of a program request is unknown. It is known if Cyborg itself, and not a
+// proxy, answered with a fault.
 func replyLost(err error) bool {
 	var answer *cyborgclient.APIError
 	return errors.Is(err, cyborgclient.ErrReplyLost) && (!errors.As(err, &answer) || answer.Code == "")
@@ -155,7 +153,7 @@ func (f *Flow) regionOf(ctx context.Context, r ProgramRequest) (*cyborgclient.De
 	return &deployables[0], nil
 }
 
-// imageOf returns the bitstream, or the only one with the function.
+// imageOf returns the given bitstream, or the only one with the function.
 func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	property, value := propertyFunctionID, r.FunctionID
 	switch {
@@ -174,7 +172,8 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	return found[0].ID, nil
 }
 
-// readRegion reads a region, also after the caller's context ended, and with the flow's own token if the user's is refused.
+// readRegion reads a region, also when the caller's context has ended, and with the flow's own token if the user's is
+// refused.
 func (f *Flow) readRegion(ctx context.Context, region string) (*cyborgclient.Deployable, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()

@@ -16,14 +16,14 @@ type ProgressEvent string
 const (
 	ProgressBegin  ProgressEvent = "begin"  // the step begins
 	ProgressEnd    ProgressEvent = "end"    // it has ended, with Err or the decision in Text
-	ProgressStage  ProgressEvent = "stage"  // the unwinding begins with what is of the [LeftoverKind] in Text
-	ProgressRetry  ProgressEvent = "retry"  // after Duration a request is sent again, because of Err, or to look for a late effect
-	ProgressUndone ProgressEvent = "undone" // what Text names was given back
-	ProgressLeft   ProgressEvent = "left"   // Leftover, which Text names, could not be given back
+	ProgressStage  ProgressEvent = "stage"  // the unwinding begins to remove effects of the [LeftoverKind] in Text
+	ProgressRetry  ProgressEvent = "retry"  // a request is repeated after Duration, because of Err, or to look for a late effect
+	ProgressUndone ProgressEvent = "undone" // the resource in Text was released
+	ProgressLeft   ProgressEvent = "left"   // Leftover, described in Text, could not be released
 )
 
-// Progress is something that happened to an instance in a spawn, a release, or the wait and
-// the cleanup of an operation. Neither Text nor Err has a token.
+// Progress reports an event of a spawn, a release, or the wait and the cleanup of an operation. Text and Err contain
+// no token.
 type Progress struct {
 	Instance string
 	Host     string // as soon as it is chosen
@@ -35,9 +35,9 @@ type Progress struct {
 	Leftover *Leftover // of ProgressLeft
 }
 
-// WithObserver calls a function for everything that happens to an instance, in order,
-// with the context of the call. It is called from the goroutine of the call, so it must not
-// block, and for several instances at once. Each option adds an observer, unless it is nil.
+// WithObserver calls a function for every event of an instance, in order, with the context of the call. It runs in
+// the goroutine of the call, so it must not block, and may be called for several instances at once. Each option adds
+// an observer; nil adds none.
 func WithObserver(observe func(context.Context, Progress)) Option {
 	return func(f *Flow) {
 		if observe != nil {
@@ -46,9 +46,9 @@ func WithObserver(observe func(context.Context, Progress)) Option {
 	}
 }
 
-// WithLogger logs what an observer gets: the begin of a step and looks for a late effect at
-// level debug, failures, retries and suspects as warnings, what is certainly left behind as
-// an error, the rest as information. With nil nothing is logged.
+// WithLogger logs the events that an observer gets: the start of a step and checks for late effects at level debug,
+// failures, retries and suspects as warnings, certain leftovers as errors, and the rest as information. With nil
+// nothing is logged.
 func WithLogger(logger *slog.Logger) Option {
 	if logger == nil {
 		return WithObserver(nil)
@@ -92,20 +92,20 @@ func (p Progress) rank() (slog.Level, string) {
 		return slog.LevelDebug, "looking again"
 	case ProgressLeft:
 		if p.Leftover.Certain {
-			return slog.LevelError, "left behind"
+			return slog.LevelError, "not cleaned up"
 		}
-		return slog.LevelWarn, "possibly left behind"
+		return slog.LevelWarn, "possibly not cleaned up"
 	}
 	return slog.LevelInfo, string(p.Event)
 }
 
-// report tells the observers.
+// report notifies the observers.
 func (r *recorder) report(ctx context.Context, p Progress) {
 	p.Instance, p.Host = r.instance, r.host
 	returned := false
 	defer func() {
 		if !returned {
-			r.observers = nil // one that panics does not keep the unwinding from its work
+			r.observers = nil // an observer that panics must not stop the unwinding
 		}
 	}()
 	for _, observe := range r.observers {
@@ -114,7 +114,7 @@ func (r *recorder) report(ctx context.Context, p Progress) {
 	returned = true
 }
 
-// reportRetry tells those of the step of a context that something is tried again.
+// reportRetry notifies the observers of the step of a context about a retry.
 func reportRetry(ctx context.Context, pause time.Duration, err error) {
 	if step, ok := ctx.Value(stepKey{}).(openStep); ok {
 		step.recorder.report(ctx, Progress{Step: step.trace.Step, Event: ProgressRetry, Duration: pause, Err: err})

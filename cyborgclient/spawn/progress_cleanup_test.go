@@ -33,7 +33,7 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 			disturb: func(_ *testing.T, s *site, _ spawn.Instance) { s.guests.fail["destroy"] = 3 },
 			run:     func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.Delete(ctx, i) },
 			want: []string{
-				"begin", "undone guest INSTANCE", "undone arq ARQ", "undone allocation INSTANCE", "end 3 undone, 0 left behind",
+				"begin", "undone guest INSTANCE", "undone arq ARQ", "undone allocation INSTANCE", "end 3 undone, 0 not cleaned up",
 			},
 			retries: 3,
 		},
@@ -65,14 +65,14 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 				_, err := s.ops.Evacuate(ctx, i, spawn.MoveOpts{})
 				return err
 			},
-			want:    []string{"undone arq ARQ", "begin", "left allocation INSTANCE", "end 0 undone, 1 left behind"},
+			want:    []string{"undone arq ARQ", "begin", "left allocation INSTANCE", "end 0 undone, 1 not cleaned up"},
 			retries: 3,
 		},
 		"devices": {
 			spawn:   anInstance,
 			disturb: func(t *testing.T, s *site, _ spawn.Instance) { s.fail(t, putFails) },
 			run:     func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
-			want:    []string{"begin", "undone arq ARQ", "left allocation INSTANCE", "end 1 undone, 1 left behind"},
+			want:    []string{"begin", "undone arq ARQ", "left allocation INSTANCE", "end 1 undone, 1 not cleaned up"},
 			retries: 3,
 		},
 		"devices, without an answer": {
@@ -81,7 +81,7 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 				s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After})
 			},
 			run:  func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
-			want: []string{"begin", "undone arq ARQ", "undone part of allocation INSTANCE", "end 2 undone, 0 left behind"},
+			want: []string{"begin", "undone arq ARQ", "undone part of allocation INSTANCE", "end 2 undone, 0 not cleaned up"},
 		},
 		"devices that are released": {
 			spawn: func(t *testing.T, s *site) spawn.Instance {
@@ -92,7 +92,7 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 				return i
 			},
 			run:  func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
-			want: []string{"begin", "end 0 undone, 0 left behind"},
+			want: []string{"begin", "end 0 undone, 0 not cleaned up"},
 		},
 		"a change of the owner": {
 			spawn: novaVGPU,
@@ -102,7 +102,7 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 				_, err := s.ops.TakeOver(ctx, c)
 				return err
 			},
-			want:    []string{"begin", "undone part of allocation INSTANCE", "left mdev " + novasMdev, "end 1 undone, 1 left behind"},
+			want:    []string{"begin", "undone part of allocation INSTANCE", "left mdev " + novasMdev, "end 1 undone, 1 not cleaned up"},
 			retries: 3,
 		},
 	} {

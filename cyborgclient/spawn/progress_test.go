@@ -71,7 +71,7 @@ func TestAnObserverSeesEachStep(t *testing.T) {
 	want = []string{
 		"unwind begin", "unwind stage arqs of instance", "unwind stage arq", "unwind undone arq " + result.ARQs[0].UUID,
 		"unwind stage allocation", "unwind undone allocation " + instance,
-		"unwind end 2 undone, 0 left behind",
+		"unwind end 2 undone, 0 not cleaned up",
 	}
 	if diff := cmp.Diff(want, p.lines); diff != "" {
 		t.Errorf("release (-want +got):\n%s", diff)
@@ -114,7 +114,7 @@ func TestAnObserverSeesTheUnwinding(t *testing.T) {
 		})
 		want := []string{
 			"unwind begin", "unwind stage arq", "unwind stage allocation",
-			"unwind undone allocation " + instance, "unwind left " + failure.Leftovers[0].String(), "unwind end 1 undone, 1 left behind",
+			"unwind undone allocation " + instance, "unwind left " + failure.Leftovers[0].String(), "unwind end 1 undone, 1 not cleaned up",
 		}
 		if diff := cmp.Diff(want, unwinding); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -160,7 +160,7 @@ func TestTheLogHasNoToken(t *testing.T) {
 			`level=INFO msg="step ended" instance=` + instance + ` host=cn0 step=claim text="host cn0, 2 providers"`,
 			`level=WARN msg="step failed" instance=` + instance + " host=cn0 step=bind",
 			`level=WARN msg="trying again" instance=` + instance + " host=cn0 step=unwind duration=",
-			`level=ERROR msg="left behind" instance=` + instance + ` host=cn0 step=unwind text="arq `,
+			`level=ERROR msg="not cleaned up" instance=` + instance + ` host=cn0 step=unwind text="arq `,
 			`level=INFO msg=undone instance=` + instance + ` host=cn0 step=unwind text="allocation ` + instance + `"`,
 		} {
 			if !strings.Contains(text.String(), want) {

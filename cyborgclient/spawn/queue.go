@@ -12,8 +12,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// claimNext claims the chosen candidate, or else the next one that Placement does not refuse: of the same host, of the next host, of
-// another answer.
+// claimNext claims the chosen candidate, or else the next one that Placement does not refuse: on the same host, on
+// the next host, or from another response.
 func (a *Attempt) claimNext(ctx context.Context, generation *int) (decision string, err error) {
 	refused := new(refusals)
 	candidates := append([]Candidate{*a.Chosen}, a.Candidates...)
@@ -50,7 +50,7 @@ func (a *Attempt) claimNext(ctx context.Context, generation *int) (decision stri
 	}
 }
 
-// askAgain replaces the candidates by another answer.
+// askAgain replaces the candidates with a new response.
 func (a *Attempt) askAgain(ctx context.Context) error {
 	if err := a.askCandidates(ctx); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (a *Attempt) askAgain(ctx context.Context) error {
 	return a.order(ctx)
 }
 
-// next returns the candidate that comes next: another one of the same host, or else one of another host. When all that are known have
-// been tried, it asks for more.
+// next returns the next candidate: another one on the same host, or else one on another host. When all known
+// candidates have been tried, it asks for more.
 func (a *Attempt) next(ctx context.Context) (choose.Move, Candidate, error) {
 	for {
 		move, i := a.queue.Next(inQueue(a.Candidates))
@@ -72,7 +72,7 @@ func (a *Attempt) next(ctx context.Context) (choose.Move, Candidate, error) {
 	}
 }
 
-// chooseFrom chooses the host of a candidate or, when it was removed or is down, the next host.
+// chooseFrom chooses the host of a candidate or, if it was removed or is down, the next host.
 func (a *Attempt) chooseFrom(ctx context.Context, candidate Candidate) (decision string, err error) {
 	for passed := 1; ; passed++ {
 		decision, err = a.choose(ctx, candidate)
@@ -91,16 +91,16 @@ func (a *Attempt) chooseFrom(ctx context.Context, candidate Candidate) (decision
 	}
 }
 
-// errDown is the error of a host that the caller names as down.
+// errDown is the error for a host in MoveOpts.Down.
 var errDown = errors.New("the host is down")
 
-// passesBy reports whether a host cannot be chosen, and the next one may.
+// passesBy reports whether a host cannot be chosen, but the next one may.
 func passesBy(err error) bool { return placement.UnknownProvider(err) || errors.Is(err, errDown) }
 
 // choose chooses the host of a candidate.
 func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {
 	host, err := a.readHost(ctx, candidate)
-	if err == nil && holding.Among(a.queue.Down, host) { // of a short name
+	if err == nil && holding.Among(a.queue.Down, host) { // Down may have its short name
 		err = fmt.Errorf("host %s: %w", host, errDown)
 	}
 	if passesBy(err) {
@@ -121,8 +121,8 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 	return "host " + host, nil
 }
 
-// noteBroken notes the devices that could not be bound: of the ARQs that are BindFailed, or all of a bind that was refused because
-// of one, which the refusal does not name.
+// noteBroken records the devices that could not be bound: the devices of BindFailed ARQs, or all devices of a bind
+// that was refused because of one of them, which the response does not name.
 func (a *Attempt) noteBroken(err error) {
 	var notBound *NotBoundError
 	isRefused := errors.Is(err, cyborgclient.ErrNoFreeHandle) || errors.Is(err, cyborgclient.ErrRegionRefused)
@@ -139,7 +139,7 @@ func (a *Attempt) noteBroken(err error) {
 	a.queue.BindFailed(broken)
 }
 
-// inQueue are candidates as the queue reads them.
+// inQueue converts candidates for the queue.
 func inQueue(candidates []Candidate) []choose.Candidate {
 	list := make([]choose.Candidate, len(candidates))
 	for i, c := range candidates {

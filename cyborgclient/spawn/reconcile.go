@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// minMinAge is the least ReconcileOpts.MinAge, and its default.
+	// minMinAge is the minimum of ReconcileOpts.MinAge, and its default.
 	minMinAge = 15 * time.Minute
 	// secondLook is how long an ARQ without an instance must stay unchanged.
 	secondLook = time.Minute
@@ -23,19 +23,18 @@ const (
 
 // ReconcileOpts are the options of [Flow.Reconcile].
 type ReconcileOpts struct {
-	// Hosts are the names of the compute nodes whose instances Living knows, exactly as in
-	// [Result.Host]. What is on other hosts belongs to other agents.
+	// Hosts are the names of the compute nodes whose instances Living knows, exactly as in [Result.Host]. Resources
+	// on other hosts belong to other agents.
 	Hosts []string
-	// Living is required. It reports whether an instance exists or is being built
-	// on one of the hosts, by whatever process. It is called once per instance before
-	// anything is freed, when an error ends the reconciliation, and again before an
-	// allocation or an ARQ of it is freed.
+	// Living is required. It reports whether an instance exists or is being built on one of the hosts, by any
+	// process. It is called once per instance before anything is freed, when an error ends the reconciliation, and
+	// again before an allocation or an ARQ of the instance is freed.
 	Living func(ctx context.Context, instance string) (bool, error)
-	// MinAge is the age from which an ARQ without an instance is an orphan; a younger
-	// one may be between its creation and its bind. 0 means 15 minutes, the minimum.
-	// It has to be longer than any agent on the cloud takes between the two.
+	// MinAge is the age from which an ARQ without an instance is an orphan; a younger one may be between its creation
+	// and its bind. 0 means 15 minutes, the minimum. MinAge must be longer than any agent on the cloud takes between
+	// the two.
 	MinAge time.Duration
-	// Free frees the orphans. Without it they are listed.
+	// Free frees the orphans. By default they are only listed.
 	Free bool
 }
 
@@ -55,35 +54,32 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 	return o, nil
 }
 
-// Reconcile finds, and with Free frees, what crashes and late requests have left on the
-// hosts of the caller:
+// Reconcile finds, and with Free frees, what crashes and late requests did not clean up on the hosts of the caller:
 //
 //   - ARQs that are bound to one of the hosts, of instances that are not living;
-//   - allocations from Cyborg's providers on the hosts, of consumers that are not living:
-//     of one that has resources of another host, such as an evacuated instance's, only the
-//     part on the hosts.
-//     What a consumer without accelerators has on the hosts is found if it has resources of another host, too, or is one
-//     of [Flow.Suspects].
-//     A consumer has to be of type INSTANCE, as this package writes it from Placement
-//     1.38 on, or to have an ARQ on the hosts, or to be one of [Flow.Suspects]. What Nova
-//     holds for a migration is left alone;
-//   - ARQs without an instance, which are on no host, once they are MinAge old by the
-//     server's clock. They are deleted if they are the same a minute later, one by one
-//     and without X-Service-Token: a Cyborg of 2026 and later refuses that if the ARQ
-//     has got an instance meanwhile.
+//   - allocations from Cyborg's providers on the hosts, of consumers that are not living. If
+//     the consumer also has resources on another host, as after an evacuation, only the part
+//     on the hosts is included. Resources of a consumer without accelerators are included if it
+//     also has resources on another host, or is one of [Flow.Suspects]. The consumer must be of
+//     type INSTANCE, which this package writes from Placement 1.38 on, or have an ARQ on the
+//     hosts, or be one of [Flow.Suspects]. Allocations of Nova's migrations are not changed;
+//   - ARQs without an instance, which are on no host, once they are MinAge old by the server's
+//     clock. If they are unchanged a minute later, they are deleted one by one and without
+//     X-Service-Token: a Cyborg of 2026 and later refuses this if the ARQ has got an instance
+//     in the meantime.
 //
-// Handles and mediated devices are freed with their ARQs. A hypervisor that is an [MdevRemover] removes the definitions of the devices
-// before; the instance that it gets has UUID and host. Running attempts of this flow are left alone. It finds what its token may list: with that of an admin, the ARQs of
-// all projects. An allocation whose ARQs may be hidden from the token is named and left alone: see
-// [Flow.Release]. So is one with an ARQ that has a provider of the hosts and the name of another host, as after a
-// host was renamed in Placement: Hosts needs both names.
+// Handles and mediated devices are freed with their ARQs. If the hypervisor is an [MdevRemover], it removes the
+// definitions of the devices first; the instance that it gets has UUID and host. Running attempts of this flow are
+// not changed. Reconcile finds only what its token may list; an administrator's token lists the ARQs of all projects.
+// An allocation whose ARQs may be hidden from the token is listed but not freed: see [Flow.Release]. The same applies
+// to an allocation with an ARQ that has a provider of the hosts and the name of another host, as after a host was
+// renamed in Placement: Hosts needs both names.
 //
-// Everything is read before anything is freed, and an ARQ of an instance again before it is deleted: one that
-// has moved to another host since is left alone. All that was found is returned, also with
-// an error; Err of what could not be freed is set, and the error, which joins these,
-// matches ErrLeftover. The error matches ErrReconcileScope without Hosts, and when no
-// provider of Placement and no ARQ is on one of them: its name may be another one there. The
-// other hosts are reconciled.
+// Everything is read before anything is freed, and an ARQ of an instance is read again before it is deleted: an ARQ
+// that has moved to another host is not deleted. Everything that was found is returned, also with an error. Err is
+// set on what could not be freed; the returned error joins these and matches ErrLeftover. The error matches
+// ErrReconcileScope if Hosts is empty, or if a host has neither a provider in Placement nor an ARQ, because it may
+// have another name there. The other hosts are reconciled.
 func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, error) {
 	opts, err := opts.check()
 	if err != nil {
@@ -107,7 +103,7 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, e
 	return orphans, errors.Join(r.unknownHosts(), leftoverError(orphans))
 }
 
-// unknownHosts returns the error about hosts that nothing names.
+// unknownHosts returns an error for hosts that neither Placement nor an ARQ names.
 func (r *reconciliation) unknownHosts() error {
 	unknown := slices.DeleteFunc(slices.Clone(r.opts.Hosts), func(host string) bool { return r.known[host] })
 	if len(unknown) == 0 {
@@ -138,10 +134,10 @@ type reconciliation struct {
 	onHosts map[string]bool             // instances that have an ARQ on the hosts
 	known   map[string]bool             // hosts that Placement or an ARQ has
 	trees   map[string]bool             // providers of the hosts, the compute nodes included
-	renamed map[string]cyborgclient.ARQ // those with a provider of the hosts and the name of another, by instance
+	renamed map[string]cyborgclient.ARQ // ARQs with a provider of the hosts and the name of another host, by instance
 	arqs    map[string]cyborgclient.ARQ // orphans
-	silent  map[string]error            // of deletions that an agent did not answer, by host
-	// suspects are the consumers whose allocations are suspects.
+	silent  map[string]error            // errors of deletions to which an agent did not respond, by host
+	// suspects are consumers whose allocations are listed by [Flow.Suspects].
 	suspects map[string]bool
 	list     *deployableList
 }
@@ -174,7 +170,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 	return slices.Concat(bound, allocations, unbound), nil
 }
 
-// boundARQs returns those of ARQs that are bound to the hosts for instances that are gone.
+// boundARQs returns the ARQs that are bound to the hosts for instances that no longer exist.
 func (r *reconciliation) boundARQs(ctx context.Context, arqs []cyborgclient.ARQ) (bound []Leftover, err error) {
 	for _, arq := range arqs {
 		if arq.InstanceUUID == "" || r.flow.book.InUse(arq.UUID) {
@@ -202,7 +198,7 @@ func (r *reconciliation) boundARQs(ctx context.Context, arqs []cyborgclient.ARQ)
 	return bound, nil
 }
 
-// oldReason is why an ARQ without an instance is an orphan; empty if it may be none.
+// oldReason returns why an ARQ without an instance is an orphan, or "" if it may be in use.
 func (r *reconciliation) oldReason(arq cyborgclient.ARQ, now time.Time) string {
 	since := arq.CreatedAt
 	switch arq.State {
@@ -218,8 +214,7 @@ func (r *reconciliation) oldReason(arq cyborgclient.ARQ, now time.Time) string {
 	return fmt.Sprintf("%s since %s", arq.State, since.UTC().Format(time.RFC3339))
 }
 
-// gone reports whether an instance is neither living nor in a running attempt of
-// this flow.
+// gone reports whether an instance is neither living nor part of a running attempt of this flow.
 func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error) {
 	if r.flow.book.Busy(instance) {
 		return false, nil
@@ -240,7 +235,7 @@ func (r *reconciliation) isDead(ctx context.Context, instance string) (bool, err
 	return !living, nil
 }
 
-// hostProviders are the compute node of a host and the names of all its providers, by UUID.
+// hostProviders is the compute node of a host and the names of all its providers, by UUID.
 type hostProviders struct {
 	host, root string
 	names      map[string]string
@@ -270,7 +265,7 @@ func (r *reconciliation) readTrees(ctx context.Context) ([]hostProviders, error)
 	return trees, nil
 }
 
-// allocations lists those of consumers that are gone, in the trees of the hosts.
+// allocations lists the allocations in the trees of the hosts whose consumers no longer exist.
 func (r *reconciliation) allocations(ctx context.Context, trees []hostProviders) ([]Leftover, error) {
 	var orphans []Leftover
 	seen := map[string]bool{}
@@ -302,8 +297,8 @@ func (r *reconciliation) allocations(ctx context.Context, trees []hostProviders)
 	return orphans, nil
 }
 
-// shownByInstance returns the ARQs on the hosts of a consumer that is gone, which the list of all ARQs lacks: with a service
-// token Cyborg may show those of other projects by instance only.
+// shownByInstance returns the ARQs on the hosts of a consumer that no longer exists, if the list of all ARQs lacks
+// them: with a service token Cyborg may show ARQs of other projects only in the list of one instance.
 func (r *reconciliation) shownByInstance(ctx context.Context, consumer string) ([]Leftover, error) {
 	if r.onHosts[consumer] {
 		return nil, nil
@@ -315,8 +310,8 @@ func (r *reconciliation) shownByInstance(ctx context.Context, consumer string) (
 	return r.boundARQs(ctx, arqs)
 }
 
-// goneConsumers lists, sorted, the consumers of a provider that are gone and whose
-// allocations are the caller's to free. Those that were seen are left out.
+// goneConsumers returns, sorted, the consumers of a provider that no longer exist and whose allocations the caller
+// may free, except consumers in seen.
 func (r *reconciliation) goneConsumers(ctx context.Context, provider, name string, seen map[string]bool) ([]string, error) {
 	consumers, err := r.flow.placement.Consumers(ctx, provider)
 	if err != nil {
@@ -343,9 +338,9 @@ func (r *reconciliation) goneConsumers(ctx context.Context, provider, name strin
 	return found, nil
 }
 
-// ours reports whether a consumer is an instance, and the caller may free what it holds of a provider: a device of Cyborg's,
-// a late claim, or what an evacuation to another host could not give up. An instance that holds resources of one
-// compute node alone is not the caller's: most have no accelerator, and Living may not know them.
+// ours reports whether a consumer is an instance and the caller may free what it holds of a provider: a Cyborg
+// device, a late claim, or what an evacuation to another host could not release. An instance with resources of only
+// one compute node is skipped: most have no accelerator, and Living may not know them.
 func (r *reconciliation) ours(ctx context.Context, consumer, provider, name string) (bool, error) {
 	if r.onHosts[consumer] {
 		return true, nil
@@ -362,7 +357,7 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 		return true, nil
 	case r.hosts[name] && !r.flow.config.Compat.FlatProviders: // a compute node
 		return false, nil
-	case placement.HasMemory(held.Resources[provider]): // of a card, which Cyborg does not list
+	case placement.HasMemory(held.Resources[provider]): // memory of a card, which Cyborg does not list
 		return true, nil
 	}
 	deployables, err := r.list.named(ctx, provider, name)
@@ -372,8 +367,7 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 	return useDevices(placement.Resources{provider: held.Resources[provider]}, deployables), err
 }
 
-// free frees each orphan, also after one could not be freed, and returns those that are
-// orphans still.
+// free frees each orphan, even if another could not be freed, and returns the orphans that it processed.
 func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftover {
 	var unbound, done []Leftover
 	for _, orphan := range orphans {
@@ -408,8 +402,8 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 	return done
 }
 
-// remove takes away an effect that an orphan is, with those that are added, alone among the operations on the instance. It reports
-// whether it was there.
+// remove removes the effects that adopt adds to the journal, under the lock of the instance. It reports whether the
+// orphan existed.
 func (r *reconciliation) remove(ctx context.Context, instance, host string, orphan *Leftover, adopt func(m *remover) *ledger.Effect) bool {
 	i := Instance{UUID: instance, Host: host}
 	journal, err := r.flow.book.Open(ctx, instance)
@@ -425,15 +419,15 @@ func (r *reconciliation) remove(ctx context.Context, instance, host string, orph
 	case ledger.Undone:
 		return slices.Contains(journal.Removed(), e)
 	case ledger.Foreign:
-		journal.Settle(e, ledger.Undone, nil) // there is nothing to name
+		journal.Settle(e, ledger.Undone, nil) // there is nothing to report
 		return false
 	}
 	orphan.Err, orphan.Certain = e.Err, e.State == ledger.Left
 	return true
 }
 
-// deleteBound deletes an ARQ of an instance that is still gone, unless another agent has moved or unbound it meanwhile. Of
-// an agent that has not answered no other deletion waits.
+// deleteBound deletes an ARQ of an instance that still does not exist, unless another agent has moved or unbound it.
+// If the agent of a host did not respond, other deletions on that host are skipped.
 func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ, orphan *Leftover) (gone bool) {
 	gone, err := r.stillGone(ctx, arq.InstanceUUID)
 	var present []cyborgclient.ARQ
@@ -464,15 +458,15 @@ func (r *reconciliation) deleteBound(ctx context.Context, arq cyborgclient.ARQ, 
 	return gone
 }
 
-// stillGone asks for an instance again: since the orphans were read, it may have been built again, by this flow
-// or another process.
+// stillGone asks again whether an instance exists: it may have been built again, by this flow or another process.
 func (r *reconciliation) stillGone(ctx context.Context, instance string) (bool, error) {
 	delete(r.living, instance)
 	return r.gone(ctx, instance)
 }
 
-// freeAllocation takes the hosts' resources from a consumer that is still gone. It asks for it once the allocation has been
-// read, each time: another process may claim for it meanwhile, and then the change of what was read is refused.
+// freeAllocation removes the hosts' resources from the allocation of a consumer that still does not exist. It calls
+// Living again each time the allocation has been read. If another process claims for the consumer in between, the
+// change fails because of its generation.
 func (r *reconciliation) freeAllocation(ctx context.Context, orphan *Leftover) (gone bool) {
 	consumer := orphan.ID
 	if gone, orphan.Err = r.stillGone(ctx, consumer); orphan.Err != nil || !gone {
@@ -499,7 +493,7 @@ func (r *reconciliation) freeAllocation(ctx context.Context, orphan *Leftover) (
 	})
 }
 
-// refuse is why the allocation of a consumer is left alone, although the instance is gone.
+// refuse returns why the allocation of a consumer is not freed, although the instance does not exist.
 func (r *reconciliation) refuse(ctx context.Context, consumer string) error {
 	if arq, ok := r.renamed[consumer]; ok {
 		return fmt.Errorf("ARQ %s (provider %s) is on host %s, which is not in ReconcileOpts.Hosts", arq.UUID, arq.DeviceRPUUID, arq.Hostname)
@@ -510,8 +504,8 @@ func (r *reconciliation) refuse(ctx context.Context, consumer string) error {
 	return r.flow.refuseHidden(ctx, Instance{UUID: consumer})
 }
 
-// elsewhere returns what a consumer holds on other hosts than those of the caller. Resources of
-// sharing providers alone, such as a disk, belong to what it has on the caller's.
+// elsewhere returns what a consumer holds on hosts other than the caller's. If these are only resources of sharing
+// providers, such as a disk, they belong to the resources on the caller's hosts.
 func (r *reconciliation) elsewhere(ctx context.Context, held placement.Resources) (placement.Resources, error) {
 	rest := placement.Elsewhere(held, r.trees)
 	for _, provider := range slices.Sorted(maps.Keys(rest)) {
@@ -523,7 +517,7 @@ func (r *reconciliation) elsewhere(ctx context.Context, held placement.Resources
 	return nil, nil
 }
 
-// freeUnchanged deletes the ARQs without an instance that are the same after a minute.
+// freeUnchanged deletes the ARQs without an instance that have not changed after a minute.
 func (r *reconciliation) freeUnchanged(ctx context.Context, orphans []Leftover) []Leftover {
 	if len(orphans) == 0 {
 		return nil
@@ -547,7 +541,7 @@ func (r *reconciliation) freeUnchanged(ctx context.Context, orphans []Leftover) 
 	orphans = slices.DeleteFunc(orphans, func(orphan Leftover) bool { return !unchanged[orphan.ID] })
 	for i := range orphans {
 		arq := r.arqs[orphans[i].ID]
-		r.remove(ctx, arq.UUID, "", &orphans[i], func(m *remover) *ledger.Effect { // of no instance
+		r.remove(ctx, arq.UUID, "", &orphans[i], func(m *remover) *ledger.Effect { // no instance
 			return m.journal.Take(&ledger.Effect{Kind: ledger.ARQ, ID: arq.UUID, ARQ: &arq, Guard: ledger.Unbound})
 		})
 	}

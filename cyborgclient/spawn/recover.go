@@ -11,16 +11,16 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
-// Recovered is an operation of a process that was killed, or of one that lost its right to the instance.
+// Recovered is an operation of a process that was killed, or that lost its lock of the instance.
 type Recovered struct {
 	Instance string
-	// HandedOver says that another process continues it: see [Flow.TakeBack]. Nothing was done.
+	// HandedOver says that another process continues the operation: see [Flow.TakeBack]. Nothing was done.
 	HandedOver bool
 	// Undone lists what was released, as [Error.Undone].
 	Undone []string
-	// Leftovers is what could not be released, and what may still appear.
+	// Leftovers lists what could not be released, and what may still appear.
 	Leftovers []Leftover
-	// Err is why the journal could not be read.
+	// Err is the error of a journal that could not be read.
 	Err error
 }
 
@@ -31,15 +31,15 @@ type Recovery struct {
 	running    sync.WaitGroup
 }
 
-// Operations returns what is known now of each operation, by instance.
+// Operations returns the present state of each operation, by instance.
 func (r *Recovery) Operations() []Recovered {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.operations)
 }
 
-// Wait waits until nothing can appear any longer, [LateWindow] after the start, and what failed was tried again. A new operation
-// on an instance ends the search for an earlier one; it does not wait.
+// Wait waits until nothing more can appear, [LateWindow] after the start, and failed cleanups were retried. A new
+// operation on an instance does not wait for this; it ends the search for the effects of the earlier one.
 func (r *Recovery) Wait(ctx context.Context) ([]Recovered, error) {
 	done := make(chan struct{})
 	go func() {
@@ -54,22 +54,23 @@ func (r *Recovery) Wait(ctx context.Context) ([]Recovered, error) {
 	}
 }
 
-// Recover reads what the store of [WithJournal] has of operations that no process has ended, and that no process runs now, and
-// undoes or finishes them:
+// Recover reads the operations in the store of [WithJournal] that were not finished and that no process is running,
+// and undoes or finishes them:
 //
-//   - A spawn, an unshelve, an evacuation, devices that were added, a vGPU that was taken over: what was made is undone, guest first,
-//     unless the operation had committed it.
-//   - A deletion, a release: it is finished, if it had begun. After an evacuation was undone the instance lacks the ARQs whose
-//     deletion had begun.
-//   - Of a region that was programmed the content is not known: it is named, and not changed.
-//   - What was handed over is not touched: the other process has it.
+//   - A spawn, an unshelve, an evacuation, added devices, a vGPU that was taken over: everything that was
+//     created is undone, guest first, unless the operation had committed it.
+//   - A delete or a release is finished if it had begun. After an evacuation was undone the instance lacks
+//     the ARQs whose deletion had begun.
+//   - A region that was being programmed has unknown content: it is reported, and not changed.
+//   - An attempt that was handed over is not touched: the other process continues it.
 //
-// It returns at once what is certain, already undone or finished. The rest is looked for in the background: see [Recovery.Wait]. Call
-// it when the agent starts. The flow's own client of Cyborg is used, and the hypervisor of [WithHypervisor], without which guests stay,
-// with their devices.
+// It returns when all known effects were undone or finished once. Requests with an unknown outcome are followed up in
+// the background: see [Recovery.Wait]. Call Recover when the agent starts. It uses the flow's own client of Cyborg
+// and the hypervisor of [WithHypervisor]; without a hypervisor, guests and their devices are kept.
 //
-// One thing no journal can know: which ARQs a create has made whose answer was not recorded. They are unbound and hold no device. With
-// Config.ExclusiveProject they are found and deleted; else a [LeftoverCreate] names them, and [Flow.Reconcile] frees them.
+// A journal cannot show which ARQs a create has made whose response was not recorded. They are unbound and hold no
+// device. With Config.ExclusiveProject they are found and deleted; otherwise a [LeftoverCreate] describes them, and
+// [Flow.Reconcile] frees them.
 func (f *Flow) Recover(ctx context.Context) (*Recovery, error) {
 	r := &Recovery{}
 	if f.store == nil {
@@ -93,7 +94,8 @@ func (f *Flow) Recover(ctx context.Context) (*Recovery, error) {
 	return r, nil
 }
 
-// recoveredAtOnce is how many operations are recovered at the same time: a service that is down takes long to answer for each.
+// recoveredAtOnce is the number of operations that are recovered in parallel, because a service that is down takes
+// long to respond.
 const recoveredAtOnce = 16
 
 func (r *Recovery) set(n int, o Recovered) {
@@ -102,7 +104,7 @@ func (r *Recovery) set(n int, o Recovered) {
 	r.operations[n] = o
 }
 
-// recoverOne undoes or finishes an operation once, and goes on in the background.
+// recoverOne undoes or finishes an operation once, and continues in the background.
 func (f *Flow) recoverOne(ctx context.Context, r *Recovery, n int, instance string) {
 	journal, err := f.book.Open(ctx, instance)
 	switch {
@@ -133,7 +135,7 @@ func (f *Flow) recoverOne(ctx context.Context, r *Recovery, n int, instance stri
 	})
 }
 
-// open begins an operation on an instance. What another process has left of one is recovered first.
+// open begins an operation on an instance. An unfinished operation of another process is recovered first.
 func (f *Flow) open(ctx context.Context, instance string) (*ledger.Journal, error) {
 	journal, err := f.book.Open(ctx, instance)
 	if err != nil || !journal.Unfinished() {
@@ -145,8 +147,8 @@ func (f *Flow) open(ctx context.Context, instance string) (*ledger.Journal, erro
 	return f.book.Open(ctx, instance)
 }
 
-// TakeBack undoes what this process has handed over, if the other one is known not to have it. The error is an [*Error] if something
-// remains, and matches ErrRequest if nothing was handed over for the instance.
+// TakeBack undoes an attempt that this process has handed over, if the other process is known not to have it. The
+// error is an [*Error] if something remains, and matches ErrRequest if nothing was handed over for the instance.
 func (f *Flow) TakeBack(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
@@ -165,7 +167,7 @@ func (f *Flow) TakeBack(ctx context.Context, instance string) error {
 	return f.recovering(journal).cleanUp(ctx, "not everything that was handed over could be released", nil)
 }
 
-// recovering is the remover of an operation of another process.
+// recovering returns the remover for an operation of another process.
 func (f *Flow) recovering(journal *ledger.Journal) *remover {
 	i := Instance{UUID: journal.Instance}
 	for _, e := range journal.Effects() {
@@ -178,14 +180,15 @@ func (f *Flow) recovering(journal *ledger.Journal) *remover {
 	return m
 }
 
-// Why a recovery leaves something.
+// Why a recovery does not clean up a resource.
 var (
-	errRegion    = errors.New("what was programmed is not known: program the region again")
-	errNoRelease = errors.New("it is released by a TakeOver that is called again with OwnershipChange.Mdev")
+	errRegion    = errors.New("the content of the region is unknown: program it again")
+	errNoRelease = errors.New("call TakeOver again with OwnershipChange.Mdev to release it")
 )
 
-// recover takes away what was made, and what was to be removed: of an evacuation the ARQs on the old host, which were recorded when
-// their deletion began, and the rest if nothing was made or all of that is the instance's.
+// recover removes what the operation created, and finishes removals. For an evacuation these are the ARQs on the old
+// host, which were recorded when their deletion began; the rest is removed only if the operation claimed nothing or
+// had already been committed.
 func (r *remover) recover(ctx context.Context, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, r.flow.config.UnwindTimeout)
 	defer cancel()

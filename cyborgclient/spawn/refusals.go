@@ -40,9 +40,9 @@ var missingInventory = regexp.MustCompile(`for '([A-Z0-9_]+)' on resource provid
 // goneProvider matches the refusal of a claim on a device that was removed.
 var goneProvider = regexp.MustCompile(`resource provider '([0-9a-f-]{36})' that does not exist`)
 
-// refusalOf says why a claim was refused. Others is false when no other candidate may succeed: a conflict of
-// the consumer fails on every host (nova/scheduler/client/report.py), and so does what is
-// no conflict, except for a provider that does not exist.
+// refusalOf returns why a claim was refused. Others is false if no other candidate can succeed: a conflict of the
+// consumer fails on every host (nova/scheduler/client/report.py), and so does any other error that is not a conflict,
+// except for a provider that does not exist.
 func refusalOf(err error) (r choose.Refusal, others bool) {
 	missing := missingInventory.FindStringSubmatch(placement.DetailOf(err))
 	gone := goneProvider.FindStringSubmatch(placement.DetailOf(err))
@@ -95,7 +95,7 @@ func (r *refusals) err() error {
 	return r.tried[len(r.tried)-1].err
 }
 
-// text is for the decision of a step that has succeeded in the end.
+// text describes the refusals for the decision of a step that has finally succeeded.
 func (r *refusals) text() string {
 	switch {
 	case len(r.tried) == 0:
@@ -106,8 +106,8 @@ func (r *refusals) text() string {
 	return "; refused before on " + r.hostsText()
 }
 
-// hostsText names the hosts with the number of candidates that were refused, and why. The last refusal and the conflict of
-// owners are not repeated.
+// hostsText lists the hosts with the number of refused candidates and the reason. The last refusal and the conflict
+// of owners are not repeated.
 func (r *refusals) hostsText() string {
 	hosts := make([]string, len(r.tried))
 	for i, t := range r.tried {
@@ -123,8 +123,8 @@ func (r *refusals) hostsText() string {
 	return strings.Join(hosts, ", ")
 }
 
-// cause is the error of a claim without success. It matches ErrClaim when Placement
-// refused it, or nothing was sent.
+// cause returns the error of a claim that did not succeed. It matches ErrClaim if Placement refused the claim, or
+// nothing was sent.
 func (r *refusals) cause() error {
 	last := r.err()
 	switch {

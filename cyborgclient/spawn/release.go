@@ -13,18 +13,16 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// Release gives back what an instance holds after its guest was deleted: first its
-// ARQs, which frees handles and mediated devices, then its allocation. Both are
-// idempotent and retried, and the second is done also when the first fails. Unlike
-// Nova it deletes ARQs by UUID: a request by instance that arrives late would delete
-// those that the instance has got since.
+// Release releases the resources of an instance after its guest was deleted: first its ARQs, which frees handles and
+// mediated devices, then its allocation. Both are idempotent and retried, and the allocation is released even if the
+// ARQs could not be deleted. Unlike Nova, Release deletes ARQs by UUID: a delayed request by instance would delete
+// ARQs that the instance got later.
 //
-// A failure is an [*Error] that matches ErrLeftover; its Leftovers name every ARQ
-// that may still exist, or the instance if Cyborg does not list them, so that the caller
-// can try again. Nothing is given back, and the error matches ErrHidden, if the instance has
-// accelerators and is of another project than the token, which has no role admin: Cyborg hides its ARQs.
-// An ARQ of another project than the instance's, as Nova's evacuation by an administrator makes, is found with
-// the role admin only.
+// A failure is an [*Error] that matches ErrLeftover. Its Leftovers list every ARQ that may still exist, or the
+// instance if Cyborg does not list its ARQs; the caller can try again. If the instance has accelerators and belongs
+// to another project than the token, which lacks the role admin, nothing is released and the error matches ErrHidden,
+// because Cyborg hides its ARQs. An ARQ in another project than the instance's, as Nova's evacuation by an
+// administrator creates, is found only with the role admin.
 func (f *Flow) Release(ctx context.Context, instance string) error {
 	i := Instance{UUID: instance}
 	return f.operate(ctx, i, func(ctx context.Context, r *remover) error {
@@ -39,7 +37,7 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 
 const notReleased = "not everything could be released"
 
-// operate runs an operation on an instance, alone. The error matches ErrRequest for a bad UUID.
+// operate runs an operation under the lock of an instance. The error matches ErrRequest for an invalid UUID.
 func (f *Flow) operate(ctx context.Context, i Instance, run func(ctx context.Context, r *remover) error) error {
 	if err := checkUUID("instance", i.UUID); err != nil {
 		return err
@@ -52,44 +50,44 @@ func (f *Flow) operate(ctx context.Context, i Instance, run func(ctx context.Con
 	return run(ctx, &remover{flow: f, journal: journal, record: f.newRecorder(i.UUID, i.Host), instance: i, mdevs: f.mdevCreator()})
 }
 
-// Delete removes an instance: guest, ARQs (which frees handles and mediated
-// devices), allocation, in this order. When the guest cannot be destroyed, after
-// some retries, nothing is freed, because the guest may still use its devices, and the
-// error, which matches ErrLeftover, names the guest and what it keeps. The
-// rest is done whatever fails, also when the caller's context ends after it has begun to
-// destroy the guest; what could not be freed is named in the [*Error], and Delete may be
-// called again.
+// Delete removes an instance: guest, ARQs (which frees handles and mediated devices), allocation, in this order. If
+// the guest cannot be destroyed after some retries, nothing is freed, because the guest may still use its devices,
+// and the error, which matches ErrLeftover, lists the guest and its resources. All other steps are performed even if
+// one fails, and also if the caller's context ends after the guest began to be destroyed. The [*Error] lists what
+// could not be freed; Delete may be called again.
 //
-// Of an instance that was moved since, which the caller may not know, nothing is done: the error is a [*MovedError]. Each other host on
-// which it has ARQs or resources is asked for its guest. One of before an evacuation, whose ARQs are older than those on the instance's own
-// host, or, without ARQs, that has a part of the allocation beside the own host's, is left with these, and the error, which
-// matches ErrLeftover, names all. Delete with that host removes them. Where the allocation tells where the
-// instance is, one that another agent has written since is left, and named as not certain. So is an ARQ that another
-// agent has bound on another host since.
+// If the instance was moved without the caller's knowledge, nothing is done: the error is a [*MovedError]. Each other
+// host on which the instance has ARQs or resources is asked for its guest. A guest from before an evacuation is kept
+// with its resources, and the error, which matches ErrLeftover, lists them; Delete with that host removes them. Such
+// a guest has ARQs that are older than the ARQs on the instance's host, or, without ARQs, holds a part of the
+// allocation in addition to the part on the instance's host.
 //
-// An instance with accelerators of another project than the token's needs a token with the role admin, as
-// for [Flow.Release]. Without such a token an ARQ of Instance.ARQs or of a port that Cyborg answers not to know is named as
-// left, if neither an allocation nor Instance.ProjectID tells that the instance is of the token's project.
+// If the allocation was needed to find the host of the instance, an allocation that another agent has written since
+// is not removed, and is listed as not certain. The same applies to an ARQ that another agent has bound on another
+// host since.
+//
+// An instance with accelerators that belongs to another project than the token's needs a token with the role admin,
+// as for [Flow.Release]. Without such a token an ARQ of Instance.ARQs or of a port for which Cyborg answers 404 is
+// listed as a leftover, unless an allocation or Instance.ProjectID shows that the instance belongs to the token's
+// project.
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
 	return o.do(ctx, OpDelete, i, o.remove)
 }
 
-// ShelveOffload removes the guest of a shelved instance from its host and frees its
-// ARQs and allocation, as [Operations.Delete] does; [Operations.Unshelve] creates
-// new ones.
+// ShelveOffload removes the guest of a shelved instance from its host and frees its ARQs and allocation, as
+// [Operations.Delete] does; [Operations.Unshelve] creates new ones.
 func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
 	return o.do(ctx, OpShelveOffload, i, o.remove)
 }
 
-// LocalDelete frees ARQs and allocation of an instance without a host, or whose host
-// is down. It does not touch the guest: when the host comes back, the guest must be
-// removed first, as nova-compute does at its start. A guest on another host is one of an
-// instance that was moved, or is left from before: see [Operations.Delete]. So is one on a host of which an
-// instance without a host holds resources, as after an Unshelve.
+// LocalDelete frees ARQs and allocation of an instance without a host, or whose host is down. It does not touch the
+// guest: when the host is back, the guest must be removed first, as nova-compute does when it starts. A guest on
+// another host means that the instance was moved, or is a guest from before an evacuation: see [Operations.Delete].
+// The same applies to a guest on a host whose resources an instance without a host holds, as after an Unshelve.
 //
-// No released Cyborg deletes an ARQ with a mediated device while the agent of its host is
-// down. LocalDelete frees the rest and returns an error that matches ErrLeftover and names
-// the ARQ; call it again, or Reconcile, when the host is back. Nova forgets it.
+// No released Cyborg deletes an ARQ with a mediated device while the agent of its host is down. LocalDelete frees the
+// rest and returns an error that matches ErrLeftover and lists the ARQ; call it again, or Reconcile, when the host is
+// back. Nova ignores the ARQ.
 func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 	return o.do(ctx, OpLocalDelete, i, func(ctx context.Context, r *remover) error {
 		s, err := o.whole(ctx, i)
@@ -104,7 +102,7 @@ func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 	})
 }
 
-// remove removes the guest, and then what it has used.
+// remove removes the guest, and then its resources.
 func (o *Operations) remove(ctx context.Context, r *remover) error {
 	i := r.instance
 	s, err := o.whole(ctx, i)
@@ -130,18 +128,17 @@ func (o *Operations) remove(ctx context.Context, r *remover) error {
 	return err
 }
 
-// isOwn leaves out the guests on other hosts.
+// isOwn reports whether an effect is not a guest on another host.
 func (r *remover) isOwn(e *ledger.Effect) bool {
 	return e.Kind != ledger.Guest || e.Host == r.instance.Host
 }
 
-// take adds what an instance has to the journal: its known ARQs and those
-// of its ports, too. Nova deletes by instance only those of a flavor
-// (nova/accelerator/cyborg.py, delete_arqs_if_needed), and leaks the ARQ of a port whose
-// binding profile Neutron has cleared.
+// take adds the resources of an instance to the journal, including the ARQs in Instance and of its ports. Nova
+// deletes by instance only the ARQs of a flavor (nova/accelerator/cyborg.py, delete_arqs_if_needed), and leaks the
+// ARQ of a port whose binding profile Neutron has cleared.
 func (r *remover) take(s *sight) {
 	uuid := r.instance.UUID
-	var used []int // the part of the allocation that guests of before an evacuation use
+	var used []int // the part of the allocation that guests from before an evacuation use
 	switch unused := s.Unused(); {
 	case s.Held == nil:
 		r.journal.Take(&ledger.Effect{Kind: ledger.Consumer, ID: uuid, Amount: &ledger.Amount{}})
@@ -171,7 +168,7 @@ func (r *remover) take(s *sight) {
 	}
 }
 
-// numbers returns the numbers of the effects that ARQs have in the journal.
+// numbers returns the sequence numbers of ARQs in the journal.
 func (r *remover) numbers(arqs []cyborgclient.ARQ) []int {
 	numbers := make([]int, len(arqs))
 	for n, arq := range arqs {
@@ -180,7 +177,7 @@ func (r *remover) numbers(arqs []cyborgclient.ARQ) []int {
 	return numbers
 }
 
-// takeConsumer adds the allocation that was read, if there is one, and returns its numbers.
+// takeConsumer adds the allocation, if there is one, and returns its sequence number in the journal.
 func (r *remover) takeConsumer(held placement.Allocation) []int {
 	if len(held.Resources) == 0 {
 		return nil
@@ -189,18 +186,19 @@ func (r *remover) takeConsumer(held placement.Allocation) []int {
 	return []int{e.Seq}
 }
 
-// takeGuest adds the guest of before an evacuation, which stays with what it uses.
+// takeGuest adds a guest from before an evacuation, which is kept with the effects that it uses.
 func (r *remover) takeGuest(host string, uses []int) {
 	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: r.instance.UUID, Host: host, Holds: uses})
 	r.journal.Settle(guest, ledger.Left, fmt.Errorf("on host %s, from before an evacuation", host))
 }
 
-// whole looks at an instance that is to be removed. It is an error if it is not where the caller has it, or if Cyborg may hide ARQs.
+// whole returns the state of an instance to be removed. It returns an error if the instance is not where the caller
+// expects it, or if Cyborg may hide ARQs.
 func (o *Operations) whole(ctx context.Context, i Instance) (*sight, error) {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	s := o.look(ctx, i, nil, nil)
-	if host, moved := s.Elsewhere(); moved { // or is moved just now
+	if host, moved := s.Elsewhere(); moved { // or is being moved
 		return nil, &MovedError{Host: host, Why: "all that it holds in Placement"}
 	}
 	err := s.moved()
@@ -210,8 +208,9 @@ func (o *Operations) whole(ctx context.Context, i Instance) (*sight, error) {
 	return s, err
 }
 
-// hostsOf returns the names of the compute nodes of resources by provider. Those of a flavor may be devices only. A
-// provider that shares its inventory with other trees, such as one of disks, is of none.
+// hostsOf returns the compute node names of resources, by provider. Providers that share their inventory with other
+// trees, such as shared disk, are skipped. A device provider may be the only one on its host, if the flavor requests
+// nothing else.
 func (f *Flow) hostsOf(ctx context.Context, held placement.Resources) (map[string]string, error) {
 	hosts := make(map[string]string, len(held))
 	nodes := placement.NodeProviders(held)

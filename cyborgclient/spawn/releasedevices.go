@@ -9,14 +9,15 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// AddDevices gives accelerators to an instance that exists and has none: its allocation is kept, and only
-// the device groups of the flavor are requested, on its host; Options.SameSubtree does not apply to the
-// others. Request.Domain is its present domain. The guest is not restarted, also with a hypervisor: attach the
-// result's devices to it, or give [Operations.HardReboot] the result's domain.
+// AddDevices adds accelerators to an existing instance that has none. Its allocation is kept, and only the device
+// groups of the flavor are requested, on its host; Options.SameSubtree does not apply to the others. Request.Domain
+// is its present domain. The guest is not restarted, even with a hypervisor: attach the result's devices to it, or
+// pass the result's domain to [Operations.HardReboot].
 //
-// The error matches ErrRequest if the instance has no allocation, or already has a device of Cyborg's,
-// for example after an interrupted attempt: Cyborg binds the ARQs of an instance once, and a flavor names one device profile, from which the
-// operations restore the devices. To change the devices, call [Flow.ReleaseDevices] and request all that the instance is to have.
+// The error matches ErrRequest if the instance has no allocation, or already has a Cyborg device, for example after
+// an interrupted attempt: Cyborg binds the ARQs of an instance once, and a flavor names one device profile, from
+// which the operations restore the devices. To change the devices, call [Flow.ReleaseDevices] and request all devices
+// again.
 func (f *Flow) AddDevices(ctx context.Context, request Request) (*Result, error) {
 	request.running = true
 	return f.Run(ctx, request)
@@ -28,14 +29,14 @@ func (f *Flow) BeginAdding(ctx context.Context, request Request) (*Attempt, erro
 	return f.Begin(ctx, request)
 }
 
-// ReleaseDevices gives back the accelerators of an instance that goes on, as one that
-// got them from [Flow.AddDevices]: its ARQs, and then in its allocation the resources of
-// their providers and of others that Cyborg lists: of a flat host (Compat.FlatProviders) only
-// those of the classes of Cyborg's devices. Device memory goes with them, also that which the
-// regions of a card share. The rest of the allocation is kept.
-// Take the devices out of the domain before. It is idempotent; a failure is an [*Error]
-// that matches ErrLeftover, as that of Release. The token must be one that may see the
-// ARQs of the instance's project (ErrHidden).
+// ReleaseDevices releases the accelerators of an instance that continues to exist, such as one with accelerators from
+// [Flow.AddDevices]: its ARQs, and then from its allocation the resources of their providers and of other providers
+// that Cyborg lists. On a flat host (Compat.FlatProviders) only the resource classes of Cyborg's devices are
+// released. Device memory is released with them, including memory that the regions of a card share. The rest of the
+// allocation is kept.
+//
+// Remove the devices from the domain first. ReleaseDevices is idempotent. A failure is an [*Error] that matches
+// ErrLeftover, as for Release. The token must be able to see the ARQs of the instance's project (ErrHidden).
 func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	i := Instance{UUID: instance}
 	return f.operate(ctx, i, func(ctx context.Context, r *remover) error {
@@ -60,8 +61,8 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	})
 }
 
-// heldDevices returns what an instance holds, its ARQs, and what of it its devices may hold. Those without an ARQ are left
-// from a release that failed half-way.
+// heldDevices returns the allocation of an instance, its ARQs, and the resources that belong to devices. Devices
+// without an ARQ remain from a release that failed halfway.
 func (f *Flow) heldDevices(ctx context.Context, instance string) (all placement.Resources, arqs []cyborgclient.ARQ, devices placement.Devices, err error) {
 	held, err := f.allocation(ctx, instance)
 	if err != nil {
@@ -77,8 +78,8 @@ func (f *Flow) heldDevices(ctx context.Context, instance string) (all placement.
 	return held.Resources, arqs, devices, err
 }
 
-// useDevices reports whether resources are of deployables: all of a provider of their own, and those of their classes of
-// a compute node, which is the provider on a flat host.
+// useDevices reports whether resources include devices: anything of a deployable's own provider, or, on a flat host,
+// its classes on the compute node.
 func useDevices(held placement.Resources, deployables []cyborgclient.Deployable) bool {
 	devices := placement.Devices{}
 	for _, deployable := range deployables {

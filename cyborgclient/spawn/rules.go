@@ -52,19 +52,18 @@ const (
 	portsNeedUpgrade    = "Port with cyborg profile is not available until upgrade finished."
 )
 
-// BlockedError is an operation that Nova refuses because of the accelerators of the
-// instance. No request was sent.
+// BlockedError is the error of an operation that Nova refuses because of the accelerators of the instance. No request
+// was sent.
 type BlockedError struct {
 	Operation Operation
 	Instance  string
-	// Code is the status of Nova's API, 400; for heal allocations, a command, its
-	// exit status 8.
+	// Code is the status of Nova's API, 400, or for heal allocations, a command, its exit status 8.
 	Code int
 	// Text is Nova's message.
 	Text string
 }
 
-// Error names operation and instance, and has Nova's message.
+// Error names operation and instance, and contains Nova's message.
 func (e *BlockedError) Error() string {
 	return fmt.Sprintf("spawn: %s of instance %s: %v: %s", e.Operation, e.Instance, ErrBlocked, e.Text)
 }
@@ -72,16 +71,16 @@ func (e *BlockedError) Error() string {
 // Unwrap returns ErrBlocked.
 func (e *BlockedError) Unwrap() error { return ErrBlocked }
 
-// rule says whether Nova allows an operation on instances with a device profile in
-// the flavor, or with ARQs that no port has, and with an accelerated port, and from which service version and RPC
-// version of nova-compute it allows the former.
+// rule says whether Nova allows an operation on instances with a device profile in the flavor, or with ARQs that
+// belong to no port (profile), and on instances with an accelerated port (port). The former need a minimum service
+// and RPC version of nova-compute.
 type rule struct {
 	profile, port      bool
 	minService, minRPC int
 }
 
-// rules follow nova/compute/api.py (block_accelerators, block_port_accelerators) of
-// Nova 2026.1. docs/operations.md says what the operations do with the ARQs.
+// rules follow nova/compute/api.py (block_accelerators, block_port_accelerators) of Nova 2026.1. docs/operations.md
+// describes what the operations do with the ARQs.
 var rules = map[Operation]rule{
 	OpCreate:          {profile: true, port: true},
 	OpDelete:          {profile: true, port: true},
@@ -116,10 +115,9 @@ var rules = map[Operation]rule{
 	OpTakeOver:        {profile: true}, // Cyborg refuses to bind a second device
 }
 
-// Permit tells whether Nova's rule allows an operation on an instance, without a
-// request to any service. The error is a [*BlockedError]. To attach or detach an
-// interface, pass the instance with that port as its only one; for a resize see
-// [PermitResize]. The error of an unknown operation matches ErrRequest.
+// Permit reports whether Nova's rule allows an operation on an instance, without a request to any service. The error
+// is a [*BlockedError], or matches ErrRequest for an unknown operation. To attach or detach an interface, pass the
+// instance with that port as its only one; for a resize see [PermitResize].
 func Permit(op Operation, i Instance) error {
 	rule, ok := rules[op]
 	if !ok {
@@ -143,12 +141,11 @@ func Permit(op Operation, i Instance) error {
 	return blocked
 }
 
-// older compares a version with a minimum; 0 means current.
+// older reports whether a version is less than a minimum. 0 means current.
 func older(version, least int) bool { return version > 0 && version < least }
 
-// PermitResize tells whether an instance may be resized to a flavor: by Nova's rule
-// neither when it has accelerators nor when it would get some. The error is a
-// [*BlockedError].
+// PermitResize reports whether Nova's rule allows resizing an instance to a flavor: neither may have accelerators.
+// The error is a [*BlockedError].
 func PermitResize(i Instance, to requestspec.Flavor) error {
 	if err := Permit(OpResize, i); err != nil {
 		return err

@@ -17,29 +17,27 @@ import (
 // OwnershipChange transfers the vGPU of an instance from Nova to Cyborg.
 type OwnershipChange struct {
 	Instance Instance
-	// Flavor is the instance's new flavor: its device profile requests one vGPU of
-	// Cyborg's, in place of the resources:VGPU of the old flavor.
+	// Flavor is the instance's new flavor. Its device profile requests one vGPU from Cyborg, in place of the
+	// resources:VGPU of the old flavor.
 	Flavor requestspec.Flavor
-	// Mdev is the UUID of Nova's mediated device. Empty means the only one in the
-	// domain. Naming it lets TakeOver be called again when it could not be released.
+	// Mdev is the UUID of Nova's mediated device. Empty means the only one in the domain. Set it to be able to call
+	// TakeOver again if the device could not be released.
 	Mdev string
-	// Provider is the UUID of the resource provider of Nova's vGPU. Empty means the
-	// only one of which the instance holds VGPU.
+	// Provider is the UUID of the resource provider of Nova's vGPU. Empty means the only provider from which the
+	// instance holds VGPU.
 	Provider string
-	// Release removes Nova's mediated device from the host, after the guest has
-	// started without it, as Nova's libvirt driver does. Nil leaves the device. It may be
-	// called again for a device that is gone.
+	// Release removes Nova's mediated device from the host after the guest has started without it, as Nova's libvirt
+	// driver does. If nil, the device is not removed. Release may be called again for a device that no longer exists.
 	Release func(ctx context.Context, mdev string) error
-	// Stopped says, when TakeOver is called again, that the guest is off because it was stopped,
-	// and not because it did not start.
+	// Stopped says, when TakeOver is called again, that the guest was stopped, and is not off because it failed to
+	// start.
 	Stopped bool
 	// Options shape the request to Placement.
 	Options requestspec.Options
 }
 
-// TakeOver changes the owner of an instance's vGPU from Nova to Cyborg. The
-// specification (Wallaby, vGPU) uses a resize, which Nova blocks. On the host of
-// the instance TakeOver
+// TakeOver changes the owner of an instance's vGPU from Nova to Cyborg. The specification (Wallaby, vGPU) uses a
+// resize, which Nova blocks. On the host of the instance TakeOver
 //
 //   - claims Cyborg's vGPU beside Nova's, creates and binds its ARQ and waits for
 //     it (the mdev tag changes from COMPUTE to ACCELERATOR);
@@ -47,18 +45,16 @@ type OwnershipChange struct {
 //     Cyborg's, and starts it again if it ran;
 //   - releases Nova's vGPU in Placement, and with Release on the host.
 //
-// After a failure before or at the start with the new domain, the instance is as it
-// was: the same domain, running if it ran, and nothing of Cyborg's; the error is a
-// [*Error]. When only the release of Nova's vGPU failed, both the result and an
-// error that matches ErrLeftover are returned. TakeOver then releases it when it is called
-// again with the same Mdev. That is refused (ErrRequest) while the guest is off, unless
-// change.Stopped is set: if it ran before, and neither started nor could be restored, start it
-// first, with [Operations.Start] and the new flavor.
+// If TakeOver fails before the guest has started with the new domain, the instance is restored: the same domain,
+// running if it was running, and no Cyborg device; the error is a [*Error]. If only the release of Nova's vGPU
+// failed, both the result and an error that matches ErrLeftover are returned. TakeOver releases the vGPU when it is
+// called again with the same Mdev. This is rejected (ErrRequest) while the guest is off, unless change.Stopped is
+// set: if the guest was running before, and neither started nor could be restored, start it first, with
+// [Operations.Start] and the new flavor.
 //
-// A process that ended during a TakeOver leaves what that one had claimed and bound. While the domain
-// has Nova's device and none of Cyborg's, TakeOver is refused then (ErrRequest), and
-// [Flow.ReleaseDevices] gives it back. It is refused as well for an instance that has another device of
-// Cyborg's, or several vGPUs of one provider.
+// If the process ends during a TakeOver, its claim and its ARQ remain. While the domain has Nova's device and no
+// Cyborg device, TakeOver is then rejected (ErrRequest), and [Flow.ReleaseDevices] releases them. TakeOver is also
+// rejected for an instance that has another Cyborg device, or several vGPUs from one provider.
 func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Result, error) {
 	i := change.Instance
 	change.Mdev = strings.ToLower(change.Mdev)
@@ -84,8 +80,8 @@ func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Res
 	return result, err
 }
 
-// takenOver returns the result of an earlier TakeOver, whose guest has Cyborg's device in
-// place of Nova's, or nil. Nothing tells whether a guest that is off ran before that one.
+// takenOver returns the result of an earlier TakeOver whose guest has Cyborg's device in place of Nova's, or nil. It
+// is unknown whether a guest that is off was running before it.
 func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, saved []byte, running bool) (*Result, error) {
 	arqs, err := o.flow.instanceARQs(ctx, change.Instance.UUID)
 	if err != nil || len(arqs) != 1 || arqs[0].State != cyborgclient.StateBound {
@@ -110,7 +106,7 @@ func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, sav
 		return nil, err
 	}
 	others := placement.Subtract(held.Resources, placement.Resources{arqs[0].DeviceRPUUID: {classVGPU: 1}})
-	if len(novaProviders(others, change.Provider)) > 0 { // it is not released yet
+	if len(novaProviders(others, change.Provider)) > 0 { // not released yet
 		if change.Provider, err = novaProvider(others, change.Provider); err != nil {
 			return nil, err
 		}
@@ -120,7 +116,7 @@ func (o *Operations) takenOver(ctx context.Context, change *OwnershipChange, sav
 	}, nil
 }
 
-// takeOverNow gives the guest a device of Cyborg's.
+// takeOverNow replaces Nova's device in the guest with a Cyborg device.
 func (o *Operations) takeOverNow(ctx context.Context, r *remover, change *OwnershipChange, saved []byte, running bool) (_ *Result, err error) {
 	if change.Mdev, err = novaMdev(saved, change.Mdev); err != nil {
 		return nil, err
@@ -137,7 +133,7 @@ func (o *Operations) takeOverNow(ctx context.Context, r *remover, change *Owners
 	return a.Result(), nil
 }
 
-// novaMdev returns the mediated device that is to be replaced.
+// novaMdev returns the mediated device to replace.
 func novaMdev(domain []byte, mdev string) (string, error) {
 	mdevs, err := mdevsOf(domain)
 	switch {
@@ -164,7 +160,7 @@ func mdevsOf(domain []byte) (mdevs []string, err error) {
 	return mdevs, err
 }
 
-// takeOver claims, binds and replaces.
+// takeOver claims and binds Cyborg's vGPU, and replaces Nova's in the domain.
 func (o *Operations) takeOver(ctx context.Context, r *remover, a *Attempt, change *OwnershipChange, saved []byte, running bool) (Step, error) {
 	step, err := a.walk(ctx, StepProfile, StepPrepare, func(next Step) (err error) {
 		switch {
@@ -201,7 +197,7 @@ func (o *Operations) takeOver(ctx context.Context, r *remover, a *Attempt, chang
 	return 0, nil
 }
 
-// novaProvider returns the provider of Nova's vGPU among what the instance holds.
+// novaProvider returns the provider of Nova's vGPU in the allocation.
 func novaProvider(held placement.Resources, provider string) (string, error) {
 	found := novaProviders(held, provider)
 	if len(found) != 1 {
@@ -222,7 +218,7 @@ func novaProviders(held placement.Resources, provider string) (found []string) {
 	return found
 }
 
-// replaceMdev replaces Nova's mediated device by that of the one ARQ, with its alias.
+// replaceMdev replaces Nova's mediated device with the device of the only ARQ, and sets its alias.
 func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 	handles := make([]domainxml.Handle, len(a.ARQs))
 	for n, arq := range a.ARQs {
@@ -249,15 +245,14 @@ func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 	return fresh, nil
 }
 
-// swap gives the guest its new domain. After a failure the guest has the old one,
-// and runs if it ran.
+// swap gives the guest a new domain. After a failure the guest has the old domain, and runs if it was running.
 func (o *Operations) swap(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
 	return o.change(ctx, r, saved(old, fresh, running), func(ctx context.Context) error {
 		return o.replace(ctx, r, i, mdevs, old, fresh, running)
 	})
 }
 
-// replace powers the guest off if it runs, and starts it with its new domain.
+// replace powers a running guest off, saves the new domain, and starts the guest if it was running.
 func (o *Operations) replace(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
 	if running {
 		if err := o.powerOff(ctx, r); err != nil {
@@ -267,8 +262,8 @@ func (o *Operations) replace(ctx context.Context, r *remover, i Instance, mdevs 
 	return o.boot(ctx, r, i, mdevs, old, fresh, running)
 }
 
-// takeNova adds Nova's vGPU, which is released in Placement and on the host. If Nova's provider is Cyborg's, too, the vGPU of Cyborg's
-// is kept.
+// takeNova adds Nova's vGPU in Placement and on the host to the journal, to be released. If Nova and Cyborg share the
+// provider, Cyborg's vGPU is kept.
 func (o *Operations) takeNova(ctx context.Context, r *remover, cyborgs string, change OwnershipChange) error {
 	held, err := o.flow.allocation(ctx, change.Instance.UUID)
 	novas := held.Resources[change.Provider][classVGPU]

@@ -30,13 +30,13 @@ const (
 	StepBind                       // bind all ARQs
 	StepWait                       // wait until every ARQ is Bound
 	StepCompose                    // put the devices into the domain XML
-	StepUnwind                     // give everything back
+	StepUnwind                     // release everything
 	StepHost                       // the compute host's own claim, see Hooks
 	StepPrepare                    // networks and block devices, see Hooks
 	StepStart                      // define and start the guest, see Hypervisor
 )
 
-// String returns the step's short name: "profile", "claim", ...
+// String returns the step's short name: "profile", "claim", and so on.
 func (s Step) String() string {
 	names := [...]string{"profile", "request", "candidates", "select", "claim", "create", "match", "bind", "wait", "compose", "unwind",
 		"host", "prepare", "start"}
@@ -61,22 +61,22 @@ type StepTrace struct {
 	Error string `json:"error,omitempty"`
 }
 
-// RequestTrace is one call to a service, retries included.
+// RequestTrace is the record of one call to a service, retries included.
 type RequestTrace struct {
 	Service  string        `json:"service"` // "placement" or "accelerator"
 	Name     string        `json:"name"`    // the operation, such as "PUT allocations"
-	Status   int           `json:"status"`  // 0: no answer
+	Status   int           `json:"status"`  // 0: no response
 	Duration time.Duration `json:"duration_ns"`
 }
 
-// recorder collects the steps of one attempt, and tells the observers of the flow.
+// recorder records the steps of one attempt, and notifies the observers of the flow.
 type recorder struct {
 	observers []func(context.Context, Progress)
 	instance  string
 	host      string
 	tried     []TriedHost // the hosts that were chosen, each once
-	undone    int         // how many of the journal's removals the observers know
-	left      []Leftover  // those that they know
+	undone    int         // number of the journal's removals that were reported
+	left      []Leftover  // reported leftovers
 
 	mu    sync.Mutex // a hook may send requests from several goroutines
 	steps []*StepTrace
@@ -86,14 +86,14 @@ func (f *Flow) newRecorder(instance, host string) *recorder {
 	return &recorder{observers: f.observers, instance: instance, host: host}
 }
 
-// choose notes that a host is tried, perhaps once more.
+// choose records that a host is tried, possibly again.
 func (r *recorder) choose(host string) {
 	r.host = host
 	r.tried = append(slices.DeleteFunc(slices.Clone(r.tried), func(t TriedHost) bool { return t.Host == host }), TriedHost{Host: host})
 }
 
-// failed notes what failed on the host that was chosen last, unless it is the same failure again, or that there is no
-// other host.
+// failed records the failure on the last chosen host, unless it is the same failure again, or the error says that
+// there is no other host.
 func (r *recorder) failed(step Step, err error) {
 	if len(r.tried) == 0 || step == StepUnwind {
 		return
@@ -104,7 +104,7 @@ func (r *recorder) failed(step Step, err error) {
 	}
 }
 
-// openStep is the step to which what is done with a context belongs.
+// openStep is the step to which the requests with a context belong.
 type openStep struct {
 	recorder *recorder
 	trace    *StepTrace
@@ -112,8 +112,7 @@ type openStep struct {
 
 type stepKey struct{}
 
-// open starts a step; end it with the decision or the error. Requests that are sent with
-// the context belong to the step.
+// open starts a step. Call end with the decision or the error. Requests with the returned context belong to the step.
 func (r *recorder) open(ctx context.Context, step Step) (opened context.Context, end func(decision string, err error)) {
 	s := &StepTrace{Step: step, Started: time.Now()}
 	r.mu.Lock()
@@ -132,7 +131,7 @@ func (r *recorder) open(ctx context.Context, step Step) (opened context.Context,
 	}
 }
 
-// step runs a step and records it. With a context that has ended it is not run.
+// step runs a step and records it. If the context has ended, the step is not run.
 func (r *recorder) step(ctx context.Context, name Step, work func(context.Context) (decision string, err error)) error {
 	ctx, end := r.open(ctx, name)
 	if err := ctx.Err(); err != nil {
@@ -179,7 +178,8 @@ func (r *recorder) record(ctx context.Context, s *StepTrace) context.Context {
 	return cyborgclient.Observe(ctx, func(c cyborgclient.Call) { add("accelerator", c.Operation, c.Status, c.Duration) })
 }
 
-// withRequestID returns a context whose requests have the global request id of an instance, unless it has one.
+// withRequestID returns a context whose requests have a global request ID derived from the instance, unless ctx
+// already has one.
 func withRequestID(ctx context.Context, instance string) context.Context {
 	if session.RequestID(ctx) != "" {
 		return ctx
@@ -187,7 +187,7 @@ func withRequestID(ctx context.Context, instance string) context.Context {
 	return session.WithRequestID(ctx, "req-"+strings.ToLower(instance))
 }
 
-// count is a number with its noun: "1 ARQ", "2 ARQs".
+// count returns a number with its noun: "1 ARQ", "2 ARQs".
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -12,36 +12,37 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// LateWindow is how long the unwinding looks for the effect of a request whose outcome is unknown: bytes may have been sent, and
-// neither success nor refusal was read. What appears later is a suspect, see [Leftover.Certain]. A shorter third of
-// Config.UnwindTimeout ends the window.
+// LateWindow is how long the unwinding looks for the effect of a request whose outcome is unknown: it may have been
+// sent, but neither success nor refusal was read. An effect that appears later is a suspect, see [Leftover.Certain].
+// If a third of Config.UnwindTimeout is shorter, that is the limit.
 const LateWindow = ledger.LateWindow
 
-// patience is the part of Config.UnwindTimeout in which the removal of what an operation has made is tried again. One request has
-// a part of it, so that a request without an answer leaves time for others.
+// patience is the divisor of Config.UnwindTimeout for the time in which the removal of effects is retried. Each
+// request gets a part of it, so that a request without a response does not use up the time for others.
 const patience = 3
 
-// writeTimeout is how long a request that changes something may take. It is not canceled with the caller's context.
+// writeTimeout limits a request that changes something. Such a request is not canceled with the caller's context.
 const writeTimeout = time.Minute
 
-// detached returns a context for cleaning up: it does not end with the caller's, but after Config.UnwindTimeout.
+// detached returns a context for cleaning up. It does not end with the caller's, but after Config.UnwindTimeout.
 func (f *Flow) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), f.config.UnwindTimeout)
 }
 
-// remover takes away what an operation has made, or what the instance has. It has the undoer of each kind of effect.
+// remover removes the effects of an operation, or the resources of an instance. It has the undoer for each kind of
+// effect.
 type remover struct {
 	flow     *Flow // with the token of the operation
 	journal  *ledger.Journal
 	record   *recorder
 	instance Instance
-	// isThere reports whether the guest exists; nil: it is not known.
+	// isThere reports whether the guest exists; nil: unknown.
 	isThere func(ctx context.Context) (bool, error)
-	// mdevs is the hypervisor, if it creates mediated devices; nil: their definitions stay.
+	// mdevs is the hypervisor, if it creates mediated devices; nil: their definitions are kept.
 	mdevs MdevCreator
-	// removeNovaMdev removes a mediated device of Nova's.
+	// removeNovaMdev removes a mediated device of Nova.
 	removeNovaMdev func(ctx context.Context, mdev string) error
-	// confirm reports whether an allocation that was read is still to be changed; nil: it is.
+	// confirm reports whether an allocation that was read should still be changed; nil: always.
 	confirm func(ctx context.Context) (bool, error)
 	// impatient is for the ARQs of a host that is down: see arqUndoer.
 	impatient bool
@@ -57,12 +58,12 @@ func (r *remover) undoers() map[ledger.Kind]ledger.Undoer {
 	}
 }
 
-// undo takes away the chosen effects, all without a choice, and reports them.
+// undo removes the chosen effects, or all if chosen is nil, and reports them.
 func (r *remover) undo(ctx context.Context, undoers map[ledger.Kind]ledger.Undoer, chosen func(*ledger.Effect) bool) {
 	r.undoFor(ctx, r.patience(), undoers, chosen)
 }
 
-// patience is how long a removal that fails is tried again.
+// patience is how long a failed removal is retried.
 func (r *remover) patience() time.Duration { return r.flow.config.UnwindTimeout / patience }
 
 func (r *remover) undoFor(ctx context.Context, patience time.Duration, undoers map[ledger.Kind]ledger.Undoer, chosen func(*ledger.Effect) bool) {
@@ -80,8 +81,8 @@ func (r *remover) undoFor(ctx context.Context, patience time.Duration, undoers m
 	})
 }
 
-// cleanUp takes away the chosen effects of an operation as one step. If something remains, the error is an [*Error] with the given
-// cause.
+// cleanUp removes the chosen effects of an operation as one step. If something remains, the error is an [*Error] with
+// the given cause.
 func (r *remover) cleanUp(ctx context.Context, cause string, chosen func(*ledger.Effect) bool) error {
 	ctx, end := r.record.open(ctx, StepUnwind)
 	earlier := len(r.journal.Removed())
@@ -103,10 +104,12 @@ func (r *remover) cleanUp(ctx context.Context, cause string, chosen func(*ledger
 	}
 }
 
-// decision is the result of an unwinding in a few words.
-func decision(undone, left int) string { return fmt.Sprintf("%d undone, %d left behind", undone, left) }
+// decision describes the result of an unwinding.
+func decision(undone, left int) string {
+	return fmt.Sprintf("%d undone, %d not cleaned up", undone, left)
+}
 
-// novaMdevUndoer removes a mediated device of Nova's.
+// novaMdevUndoer removes a mediated device of Nova.
 type novaMdevUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
@@ -118,10 +121,11 @@ func (u novaMdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 	}
 }
 
-// Look implements [ledger.Undoer]: no read shows a mediated device.
+// Look implements [ledger.Undoer]. A mediated device cannot be read.
 func (u novaMdevUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// mdevUndoer removes the definitions of mediated devices, if the hypervisor has any. Cyborg's agent removes the devices with their ARQs.
+// mdevUndoer removes the definitions of mediated devices, if the hypervisor creates any. Cyborg's agent removes the
+// devices with their ARQs.
 type mdevUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
@@ -143,10 +147,11 @@ func (u mdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 	}
 }
 
-// Look implements [ledger.Undoer]: no read shows a definition.
+// Look implements [ledger.Undoer]. A definition cannot be read.
 func (u mdevUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// takeARQs adds the ARQs that the instance has, with the definitions of their mediated devices, except ARQs that an earlier try has added.
+// takeARQs adds the ARQs of the instance, with the definitions of their mediated devices, except ARQs that an earlier
+// try has added.
 func (r *remover) takeARQs(arqs []cyborgclient.ARQ) {
 	for _, arq := range arqs {
 		if known := r.journal.Find(ledger.ARQ, arq.UUID); known != nil && known.Pending() {
@@ -156,7 +161,7 @@ func (r *remover) takeARQs(arqs []cyborgclient.ARQ) {
 	}
 }
 
-// takeMdev adds the definition of the mediated device of an ARQ, if it may have one.
+// takeMdev adds the definition of an ARQ's mediated device, if it may have one.
 func (r *remover) takeMdev(e *ledger.Effect) {
 	_, removes := r.mdevs.(MdevRemover)
 	if removes && e.ARQ.AttachHandleType == cyborgclient.HandleMDEV && e.ARQ.AttachHandleUUID != "" {
@@ -164,7 +169,7 @@ func (r *remover) takeMdev(e *ledger.Effect) {
 	}
 }
 
-// noUndoer is for what needs no request: bindings, which end with their ARQs, and the power state of a guest.
+// noUndoer is for effects that need no request: bindings, which end with their ARQs, and the power state of a guest.
 type noUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
@@ -177,8 +182,8 @@ func (u noUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
 // Look implements [ledger.Undoer].
 func (u noUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// unbindUndoer unbinds the ARQs of an instance, which are bound on another host next. It is tried once: an unbinding with an unknown
-// outcome might arrive after the next bind.
+// unbindUndoer unbinds the ARQs of an instance before they are bound on the next host. It is tried once: an unbind
+// with an unknown outcome could be applied after the next bind.
 type unbindUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
@@ -194,7 +199,8 @@ func (u unbindUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 // Look implements [ledger.Undoer].
 func (u unbindUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// regionUndoer names the region of an FPGA whose programming was not answered: its content cannot be read back.
+// regionUndoer reports the FPGA region of a program request without a response: the content of a region cannot be
+// read back.
 type regionUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
@@ -207,7 +213,7 @@ func (u regionUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
 // Look implements [ledger.Undoer].
 func (u regionUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
-// listedUndoer adds the ARQs that Cyborg lists of the instance, once it does.
+// listedUndoer adds the ARQs of the instance when Cyborg lists them.
 type listedUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
@@ -229,8 +235,8 @@ func (u listedUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) 
 	return len(arqs) > 0, err
 }
 
-// amountUndoer releases claims and parts of allocations. A change is sent with the generation that was read, so that one that arrives
-// late changes nothing.
+// amountUndoer releases claims and parts of allocations. A change is sent with the generation that was read, so a
+// delayed change has no effect.
 type amountUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
@@ -265,7 +271,7 @@ func (u amountUndoer) release(ctx context.Context, e *ledger.Effect) {
 	case shown == ledger.Awaited && len(held.Resources) == 0:
 		u.journal.Settle(e, ledger.Unknown, nil)
 		return
-	case shown == ledger.Awaited && len(rest) == 0: // a consumer that is created again may get the generation of the claim
+	case shown == ledger.Awaited && len(rest) == 0: // a recreated consumer may get the generation of the claim
 		next = ledger.Unknown
 	case e.State == ledger.Undoing && time.Since(e.Changed()) < LateWindow: // it may still arrive
 		return
@@ -296,14 +302,15 @@ func othersError(kind ledger.Kind) error {
 	return errChanged
 }
 
-// setAllocation sends what an instance is to hold.
+// setAllocation replaces the allocation of an instance.
 func (f *Flow) setAllocation(ctx context.Context, instance string, want placement.Allocation) error {
 	return f.placement.SetAllocation(ctx, instance, want)
 }
 
-// othersHaveIt reports whether the instance has ARQs that are not the journal's, of providers that were claimed and of which it held
-// nothing before: then another agent has spawned it, and the allocation is that agent's. Those of other providers an earlier failure
-// has left. If Cyborg does not answer, the claim is released, also while Cyborg is down.
+// othersHaveIt reports whether another agent has spawned the instance, so that the allocation belongs to that agent:
+// it has ARQs that are not in the journal, on providers that were claimed and from which it held nothing before. ARQs
+// on other providers come from an earlier failure. If Cyborg does not respond, the result is false, so that a claim
+// is released also while Cyborg is down.
 func (u amountUndoer) othersHaveIt(ctx context.Context, e *ledger.Effect) bool {
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
@@ -334,7 +341,7 @@ func idsOf(effects []*ledger.Effect) []string {
 	return ids
 }
 
-// allocation reads what an instance holds.
+// allocation reads the allocation of an instance.
 func (f *Flow) allocation(ctx context.Context, instance string) (held placement.Allocation, err error) {
 	err = f.retry(ctx, func(ctx context.Context) (err error) {
 		held, err = f.placement.Allocation(ctx, instance)

@@ -13,8 +13,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
 )
 
-// Reschedulable reports whether the failure of a step may not occur on another
-// host, so that [Flow.Run] tries the next one:
+// Reschedulable reports whether the failure of a step may not occur on another host, so that [Flow.Run] tries the
+// next one:
 //
 //   - the creation of ARQs, when Cyborg did not answer or failed (5xx). A refusal
 //     would be the same for every host.
@@ -24,8 +24,8 @@ import (
 //   - the wait, when Cyborg shows an ARQ BindFailed.
 //   - the hook Claim and the start of the guest, unless the error is an ErrAbort or ErrGone.
 //
-// Everything else is fatal: a refused claim, because [Attempt.Claim] itself tries
-// the other hosts, and the timeout of the wait, as in Nova.
+// All other failures are final: a refused claim, because [Attempt.Claim] itself tries the other hosts, and the
+// timeout of the wait, as in Nova.
 func (a *Attempt) Reschedulable(step Step, err error) bool {
 	if errors.Is(err, ErrAbort) || errors.Is(err, ErrGone) || errors.Is(err, ErrOrder) {
 		return false
@@ -44,20 +44,19 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 	return false
 }
 
-// Reschedule moves on after a step failed: it gives back the guest
-// and the ARQs of the failed try, and chooses the next device of the same host, if a bind failed because of a device, or else the
-// first candidate of the next host.
-// Continue with Claim, which replaces the allocation: one that was deleted in between
-// could be deleted once more by a request that arrives late. With Compat.Rebind the
-// ARQs are unbound and kept, unless the outcome of their bind is unknown.
+// Reschedule moves on after a step has failed. It releases the guest and the ARQs of the failed try, and chooses the
+// next device on the same host if a bind failed because of a device, or else the first candidate on the next host.
+// Continue with Claim, which replaces the allocation: if the allocation were deleted and created again, a delayed
+// request could delete the new one. With Compat.Rebind the ARQs are unbound and kept, unless the outcome of their
+// bind is unknown.
 //
-// An ARQ whose mediated device Cyborg cannot remove, because the agent of the host does
-// not answer, stays: the ARQs of the next host are bound next to it, and [Result.Leftovers]
-// names it, as it names one whose mediated device's definition an [MdevRemover] could not
-// remove. The error matches ErrNoAlternate when no host remains: before anything is
-// released, or, if the agent of the only remaining host does not answer, after the failed
-// try was. It matches ErrLeftover when anything else could not be released: Cyborg would
-// refuse a second bind, so unwind the attempt.
+// An ARQ whose mediated device Cyborg cannot remove, because the agent of the host does not respond, is kept: the
+// ARQs on the next host are bound next to it, and [Result.Leftovers] lists it. An ARQ is also kept and listed if an
+// [MdevRemover] could not remove the definition of its mediated device.
+//
+// The error matches ErrNoAlternate if no host remains: usually before anything is released, or, if the agent of the
+// only remaining host does not respond, after the failed try was released. It matches ErrLeftover if anything else
+// could not be released: Cyborg would refuse a second bind, so unwind the attempt.
 func (a *Attempt) Reschedule(ctx context.Context) error {
 	move, next, err := a.next(ctx)
 	if err != nil {
@@ -79,7 +78,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	isLeft := func(e *ledger.Effect) bool { return e.State == ledger.Left || e.State == ledger.Unknown }
-	if move == choose.Same && slices.ContainsFunc(a.journal.Effects(ledger.ARQ), isLeft) { // the agent does not answer
+	if move == choose.Same && slices.ContainsFunc(a.journal.Effects(ledger.ARQ), isLeft) { // the agent does not respond
 		a.queue.GiveUp()
 		if _, next, err = a.next(ctx); err != nil {
 			return err
@@ -90,15 +89,13 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	})
 }
 
-// Unwind gives back everything that the attempt made, in reverse: guest, events,
-// ARQs (which frees handles and mediated devices), allocation. It does not end with
-// the caller's context, but after Config.UnwindTimeout; failures are retried. It
-// may be called after any step, more than once, and returns what it has undone and all
-// that is left behind.
+// Unwind releases everything that the attempt created, in reverse order: guest, events, ARQs (which frees handles and
+// mediated devices), allocation. It does not end with the caller's context, but after Config.UnwindTimeout; failures
+// are retried. It may be called after any step, and more than once. It returns what it has undone and all leftovers.
 func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Leftover) {
 	waiting, cancel := a.flow.detached(ctx)
 	defer cancel()
-	if err := a.journal.Reopen(waiting); err != nil { // the attempt had ended, and a later operation is running
+	if err := a.journal.Reopen(waiting); err != nil { // the attempt has ended, and a later operation is running
 		for _, e := range a.journal.Effects() {
 			l := leftoverOf(*e)
 			l.Err = err
@@ -110,7 +107,7 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 	earlier := len(a.journal.Removed())
 	a.giveBack(ctx, func(ctx context.Context, r *remover) {
 		defer func() { // also after a hook that panics or ends the goroutine
-			if a.ARQs = nil; len(a.before.Resources) > 0 && len(a.stuck()) > 0 { // what their devices hold is left to them
+			if a.ARQs = nil; len(a.before.Resources) > 0 && len(a.stuck()) > 0 { // keep the resources of their devices
 				a.journal.Note(&ledger.Effect{Kind: ledger.Part, ID: a.Request.Instance, Amount: &ledger.Amount{}}, ledger.ErrARQsStay)
 			}
 		}()
@@ -124,7 +121,7 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 	return namesOf(a.journal.Removed()[earlier:]), leftoversOf(a.journal)
 }
 
-// giveBack gives back what was made on one host, as one step.
+// giveBack releases the effects on one host, as one step.
 func (a *Attempt) giveBack(ctx context.Context, undo func(context.Context, *remover)) {
 	earlier := len(a.journal.Removed())
 	ctx, end := a.record.open(context.WithoutCancel(ctx), StepUnwind)
@@ -139,13 +136,13 @@ func (a *Attempt) giveBack(ctx context.Context, undo func(context.Context, *remo
 	undo(ctx, a.remover())
 }
 
-// remover takes away what the attempt has made.
+// remover returns the remover for the effects of the attempt.
 func (a *Attempt) remover() *remover {
 	return &remover{flow: a.flow, journal: a.journal, record: a.record, instance: a.instance(), mdevs: a.flow.mdevCreator()}
 }
 
-// unbind destroys the guest and unbinds the ARQs, which are kept for the next host. It reports false when they are to be deleted
-// instead: when not all were created, when their bind may still arrive, or when the unbinding was not answered.
+// unbind destroys the guest and unbinds the ARQs, which are kept for the next host. It returns false if they must be
+// deleted instead: if not all were created, if their bind may still be applied, or if the unbind got no response.
 func (a *Attempt) unbind(ctx context.Context, r *remover) bool {
 	isPart := slices.ContainsFunc(a.sources(), func(from source) bool { return len(a.matchingARQs(from)) < arqCount(from.profile) })
 	isHanded := slices.ContainsFunc(a.journal.Effects(ledger.ARQ), func(e *ledger.Effect) bool { return e.Guard == ledger.Handed })
@@ -160,7 +157,8 @@ func (a *Attempt) unbind(ctx context.Context, r *remover) bool {
 	return len(a.journal.Effects(ledger.Guest, ledger.Mdev, ledger.Binding)) == 0
 }
 
-// bindHasEnded reports whether the bind was answered, or Cyborg shows an ARQ BindFailed, where a bind ends, or all of them Bound.
+// bindHasEnded reports whether the bind got a response, or Cyborg shows an ARQ as BindFailed, which ends a bind, or
+// all as Bound.
 func (a *Attempt) bindHasEnded(ctx context.Context) bool {
 	lost := slices.DeleteFunc(a.journal.Effects(ledger.Binding), func(e *ledger.Effect) bool { return e.State != ledger.Unknown })
 	if len(lost) == 0 {
@@ -181,7 +179,7 @@ func (a *Attempt) bindHasEnded(ctx context.Context) bool {
 	return true
 }
 
-// stuck are the ARQs of other hosts that Cyborg keeps until the agent of their host answers.
+// stuck returns the ARQs on other hosts that Cyborg keeps until the agents of those hosts respond.
 func (a *Attempt) stuck() []*ledger.Effect {
 	return slices.DeleteFunc(a.journal.Effects(ledger.ARQ), func(e *ledger.Effect) bool { return !a.isElsewhere(e) })
 }
@@ -191,8 +189,8 @@ func (a *Attempt) isElsewhere(e *ledger.Effect) bool {
 	return e.Kind == ledger.ARQ && (e.State == ledger.Left || e.State == ledger.Unknown) && e.ARQ.Hostname != "" && !holding.SameHost(e.ARQ.Hostname, a.Host)
 }
 
-// notElsewhere returns what an unwinding could not remove, except the ARQs that Cyborg keeps until the agent of their host answers:
-// those are set aside when the attempt moves on to another host.
+// notElsewhere returns what an unwinding could not remove, except the ARQs that Cyborg keeps until the agents of
+// their hosts respond: the attempt moves on to another host in spite of them.
 func (a *Attempt) notElsewhere(ctx context.Context) []*ledger.Effect {
 	left := slices.DeleteFunc(a.journal.Effects(), func(e *ledger.Effect) bool {
 		return e.Kind == ledger.Claim || e.State != ledger.Left && e.State != ledger.Unknown || e.Kind == ledger.Create || a.isElsewhere(e)
@@ -202,7 +200,7 @@ func (a *Attempt) notElsewhere(ctx context.Context) []*ledger.Effect {
 	}
 	ctx, cancel := a.flow.detached(ctx)
 	defer cancel()
-	arqs, _ := a.flow.instanceARQs(ctx, a.Request.Instance) // without an answer nothing is set aside
+	arqs, _ := a.flow.instanceARQs(ctx, a.Request.Instance) // without a response no ARQ is excepted
 	a.remover().see(arqs)
 	return slices.DeleteFunc(left, func(e *ledger.Effect) bool {
 		return e.Kind == ledger.Mdev || e.Kind == ledger.ARQ && mayBeMediated(*e.ARQ)

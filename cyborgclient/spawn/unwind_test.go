@@ -60,7 +60,7 @@ func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
 		if took := time.Since(began); took != 40*time.Second {
 			t.Errorf("the hook had %s, want a third of Config.UnwindTimeout", took)
 		}
-		for _, want := range []string{"3 undone, 0 left behind", "0 undone, 0 left behind"} {
+		for _, want := range []string{"3 undone, 0 not cleaned up", "0 undone, 0 not cleaned up"} {
 			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
 				t.Errorf("left behind: %v", leftovers)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 )
 
-// Bounds of the pause between two polls, without an event registry and beside one.
+// Limits of the pause between two polls, without an event registry and with one.
 const (
 	firstPoll       = 250 * time.Millisecond
 	lastPoll        = 10 * time.Second
@@ -21,22 +21,20 @@ const (
 	lastPollBeside  = 30 * time.Second
 )
 
-// lookTimeout bounds one poll, retries included, and stateTimeout the last one and a
-// request for the states after a failure.
+// lookTimeout limits one poll, retries included. stateTimeout limits the last poll and a request for the states after
+// a failure.
 const (
 	lookTimeout  = 30 * time.Second
 	stateTimeout = 10 * time.Second
 )
 
-// WaitBound is step 9: it waits until every ARQ is Bound with a handle, until
-// Config.ARQBindingTimeout after the bind request. It asks Cyborg at once, because most
-// ARQs are Bound before the bind request is answered, and again after the events of the
-// others. Events may be lost, late or forged, so that Cyborg is polled beside the
-// registry, with pauses that grow from one second to half a minute, and its states decide.
+// WaitBound is step 9: it waits until every ARQ is Bound with a handle, until Config.ARQBindingTimeout after the bind
+// request. It asks Cyborg at once, because most ARQs are Bound before the bind request returns, and again after the
+// events of the others. Events may be lost, late or forged, so Cyborg's states decide. With a registry Cyborg is
+// polled as well, with pauses that grow from one second to half a minute.
 //
-// An ARQ that is not Bound is a [*NotBoundError], and so is, after a [Handover], one that is Bound to the instance on the
-// host and that the handover does not name. A timeout is fatal, as in Nova: no
-// other host is tried.
+// If an ARQ is not Bound, or, after a [Handover], an ARQ that is not part of the handover is Bound to the instance on
+// the host, the error is a [*NotBoundError]. A timeout is final, as in Nova: no other host is tried.
 func (a *Attempt) WaitBound(ctx context.Context) error {
 	return a.deviceStep(ctx, StepWait, !a.bound.IsZero(), StepBind, func(ctx context.Context) (string, error) {
 		defer a.closeWaiter()
@@ -77,11 +75,10 @@ func (a *Attempt) closeWaiter() {
 	a.waiter = nil
 }
 
-// arqWait waits until the ARQs of an instance are Bound. It asks Cyborg, and again when
-// the events have come, a pause is over or the time is. An event says when to ask, not
-// what is true: one that Cyborg does not confirm, because it is forged or because another
-// of its API workers answers with an older state, ends the listening, and the ARQs are
-// polled from then on.
+// arqWait waits until the ARQs of an instance are Bound. It reads them from Cyborg, again when their events have
+// arrived or a pause has ended, and at the deadline. An event only triggers a read. If Cyborg does not confirm it,
+// because it is forged or another API worker of Cyborg returns an older state, arqWait stops listening and polls the
+// ARQs.
 type arqWait struct {
 	flow      *Flow
 	instance  string
@@ -89,26 +86,25 @@ type arqWait struct {
 	providers map[string]string // by ARQ; none: any
 	expected  []string          // empty: the ARQs that Cyborg lists first
 	fresh     bool              // the bind was just requested
-	// isForgotten tells, of a fresh bind, which others are the instance's by the bind that is waited for.
+	// isForgotten reports, for a fresh bind, whether another ARQ of the instance was bound by the same bind.
 	isForgotten func(cyborgclient.ARQ) bool
 	timeout     time.Duration
 	deadline    time.Time
 	waiter      *externalevent.Waiter // nil: no events are expected
 
-	arqs, others []cyborgclient.ARQ // as last read; arqs are the expected ones
-	read         error              // of the last request for them
-	early        int                // Bound when first read
+	arqs, others []cyborgclient.ARQ // as last read; arqs are the expected ARQs
+	read         error              // error of the last read
+	early        int                // number Bound when first read
 	failed       error              // a failed event
-	interval     time.Duration      // the last pause, before it is spread
+	interval     time.Duration      // the last pause, before jitter
 }
 
-// run returns nil when every ARQ is Bound with a handle and there are no others, of a fresh
-// bind none that a handover has forgotten. The error is a [*NotBoundError], or matches
-// ErrNoARQs or the context's error.
+// run returns nil when every ARQ is Bound with a handle and there are no others; after a fresh bind only forgotten
+// ARQs count as others. The error is a [*NotBoundError], or matches ErrNoARQs or the context's error.
 func (w *arqWait) run(ctx context.Context) error {
 	cause := w.wait(ctx)
 	if ctx.Err() != nil && cause != nil {
-		_ = w.look(context.WithoutCancel(ctx), stateTimeout, false) // tell the states, which may have changed
+		_ = w.look(context.WithoutCancel(ctx), stateTimeout, false) // report the states, which may have changed
 	}
 	if cause != nil && w.read != nil { // what was read before may no longer be true
 		w.arqs, w.others = inOrder(nil, w.expected)
@@ -123,7 +119,7 @@ func (w *arqWait) run(ctx context.Context) error {
 	return &NotBoundError{ARQs: slices.Concat(w.arqs, w.others), Problems: problems, Err: cause}
 }
 
-// wait returns nil when the states are decided.
+// wait returns nil when every ARQ is Bound or one cannot become Bound.
 func (w *arqWait) wait(ctx context.Context) error {
 	listened := w.waiter != nil || w.flow.events == nil
 	for first := true; ; first = false {
@@ -162,15 +158,15 @@ func (w *arqWait) wait(ctx context.Context) error {
 	}
 }
 
-// passing reports whether an error may not occur when Cyborg is asked again. Cyborg answers no list
-// with 404: that is an ingress while Cyborg is restarted.
+// passing reports whether a later read may succeed. Cyborg never answers a list with 404, but an ingress does while
+// Cyborg is restarted.
 func passing(err error) bool {
 	return errors.Is(err, cyborgclient.ErrUnavailable) || errors.Is(err, cyborgclient.ErrNotFound) || errors.Is(err, cyborgclient.ErrMalformed) ||
 		errors.Is(err, cyborgclient.ErrNotResolved)
 }
 
-// look reads the ARQs. With resolved and Compat.ResolvedByServer Cyborg refuses while
-// there are unresolved ones. One that is not listed becomes an ARQ without a state.
+// look reads the ARQs. With resolved and Compat.ResolvedByServer Cyborg refuses the list while there are unresolved
+// ARQs. An expected ARQ that is not listed becomes an ARQ without a state.
 func (w *arqWait) look(ctx context.Context, timeout time.Duration, resolved bool) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -196,7 +192,7 @@ func (w *arqWait) look(ctx context.Context, timeout time.Duration, resolved bool
 	return nil
 }
 
-// decided reports whether every ARQ is Bound, or one cannot become Bound any more.
+// decided reports whether every ARQ is Bound, or one can no longer become Bound.
 func (w *arqWait) decided() bool {
 	decided := true
 	for _, arq := range w.arqs {
@@ -211,10 +207,9 @@ func (w *arqWait) decided() bool {
 	return decided
 }
 
-// mayBecomeBound reports whether an ARQ may become Bound by itself. After a bind request
-// the states before it, and no ARQ, may be an old answer. The ARQs of an instance that
-// has been bound for long are awaited in the states provisioning and unknown, and in those
-// that this version does not know.
+// mayBecomeBound reports whether an ARQ may become Bound by itself. After a bind request an earlier state, or a
+// missing ARQ, may be an outdated response. For an instance that was bound long ago, arqWait waits for ARQs in the
+// states provisioning and unknown, and in states that this version does not know.
 func (w *arqWait) mayBecomeBound(state cyborgclient.State) bool {
 	if w.fresh {
 		return !state.Resolved()
@@ -222,8 +217,7 @@ func (w *arqWait) mayBecomeBound(state cyborgclient.State) bool {
 	return state != "" && !state.Known() || state == cyborgclient.StateBindStarted
 }
 
-// pause returns when the events of all ARQs that are not Bound have come, or after the
-// given time.
+// pause returns when the events of all ARQs that are not Bound have arrived, or after the given time.
 func (w *arqWait) pause(ctx context.Context, d time.Duration) error {
 	if w.waiter == nil {
 		return sleep(ctx, d)
@@ -239,9 +233,9 @@ func (w *arqWait) pause(ctx context.Context, d time.Duration) error {
 		return nil
 	case err == nil, errors.Is(err, externalevent.ErrFailed) && !errors.Is(err, externalevent.ErrClosed):
 		if w.interval = 0; err != nil {
-			w.failed = externalevent.ErrFailed // the ARQs tell which
+			w.failed = externalevent.ErrFailed // the ARQs show which
 		}
-		w.close() // an event is received once, so that a later one would be dropped
+		w.close() // an event is received only once; a later one would be dropped
 		return nil
 	}
 	return err
@@ -255,7 +249,7 @@ func (w *arqWait) close() {
 	w.waiter = nil
 }
 
-// nextPause doubles up to a bound. The instances of one moment spread by a quarter of it.
+// nextPause doubles the pause up to a limit, with a jitter of a quarter derived from the instance.
 func (w *arqWait) nextPause() time.Duration {
 	first, last := firstPoll, lastPoll
 	if w.waiter != nil {

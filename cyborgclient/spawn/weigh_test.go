@@ -269,7 +269,7 @@ func TestWhatTheWeigherOfFunctionsReads(t *testing.T) {
 			if diff := cmp.Diff(tt.want, read); diff != "" {
 				t.Errorf("read (-want +got):\n%s", diff)
 			}
-			if got := rankOf(t, result); strings.Contains(got, "; what regions have is not known: ") != (tt.fails != "") {
+			if got := rankOf(t, result); strings.Contains(got, "; the content of regions is unknown: ") != (tt.fails != "") {
 				t.Errorf("decision %q", got)
 			}
 		})
