@@ -37,10 +37,10 @@ type File struct {
 	broken error     // the file cannot be used after it
 }
 
-// Open opens a journal file, or creates it with mode 0600. Every record that Append acknowledged is there; Open fails
-// if one cannot be read. The error names the file. It matches [ErrInUse], after less than a second, if the file is open
-// already, and [ErrDamaged] if it is not as it was written; a program may then rename the file, report that, and look
-// for what its operations have created without a journal.
+// Open opens a journal file, or creates it with mode 0600. It contains every record that Append acknowledged; Open
+// fails if one cannot be read. The error names the file. It matches [ErrInUse], after less than a second, if another
+// process has the file open, and [ErrDamaged] if the file is damaged or not a journal file; a program may then rename
+// the file, report that, and look for resources of its operations without a journal.
 //
 // The directory should be on a local disk.
 func Open(path string) (*File, error) {
@@ -67,7 +67,7 @@ func open(path string) (*File, error) {
 	db, err := openBolt(path, &bbolt.Options{NoFreelistSync: true})
 	if err != nil {
 		if found.transaction == boltfile.FirstTransaction && !errors.Is(err, ErrInUse) {
-			os.Truncate(path, 0) // what the full disk has of a new file would be taken for damage
+			os.Truncate(path, 0) // on a full disk, the truncated new file would look damaged
 		}
 		return nil, err
 	}
@@ -132,7 +132,8 @@ func guard(err *error) func() {
 	}
 }
 
-// begin prepares the file for changes, if it still is as it was read: the transaction is the last one that was read.
+// begin prepares the file for changes, if it has not changed since it was read: transaction is the last one that was
+// read.
 func (f *File) begin(transaction uint64) error {
 	now, err := f.transaction()
 	if err == nil && now != transaction {
@@ -220,7 +221,7 @@ func (j *fileJournal) Append(ctx context.Context, record []byte) error {
 
 func (j *fileJournal) Clear(ctx context.Context) error { return j.write(ctx, nil) }
 
-// write returns after the change, or when ctx ends.
+// write enqueues a change and waits until it is written, or ctx ends.
 func (j *fileJournal) write(ctx context.Context, record []byte) error {
 	e, err := j.held(ctx)
 	if err != nil {
@@ -239,7 +240,7 @@ func (j *fileJournal) write(ctx context.Context, record []byte) error {
 	}
 }
 
-// Release leaves the right with a change that is being written, if write did not wait for it.
+// Release ends the right after a change that is still being written.
 func (j *fileJournal) Release() {
 	if j.last == nil {
 		j.release()

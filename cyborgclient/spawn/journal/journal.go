@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Errors of a store. Others are the store's own, for example a full disk or a server without an answer.
+// Errors of a store. A store may return other errors, for example for a full disk or a server that does not respond.
 var (
 	// ErrLost is matched by an error of a [Journal] whose right has ended. The call had no effect.
 	ErrLost = errors.New("the right to the journal has ended")
@@ -20,10 +20,10 @@ var (
 	ErrDamaged = errors.New("not a journal file, or damaged")
 )
 
-// Store keeps the journals of operations under way, one for each instance. Its methods may be called concurrently.
+// Store keeps the journals of operations in progress, one for each instance. Its methods may be called concurrently.
 //
-// The name of an instance is a text in UTF-8 of 1 to 255 bytes without the byte 0, for example a UUID. Names are equal
-// if their bytes are.
+// The name of an instance is a UTF-8 string of 1 to 255 bytes without the byte 0, for example a UUID. Names are
+// compared byte by byte.
 type Store interface {
 	// Lock gives the caller the only right to the journal of an instance, which need not exist. It waits while
 	// another caller has the right, in this process or another one, until ctx ends; the error then matches the
@@ -40,10 +40,10 @@ type Journal interface {
 	// Records returns the records that [Store.Lock] found, in the order in which they were appended. They must
 	// not be modified.
 	Records() [][]byte
-	// Abandoned returns when the right of an earlier holder ended that did not release the journal: its process
-	// was killed, or it lost its lease. Requests that the holder sent until then may still be under way. It is
-	// zero if there was none since the journal was last empty. A store that does not know the time returns a
-	// later one: the file store returns when the file was opened.
+	// Abandoned returns when the right of an earlier holder ended without a Release: its process was killed, or it
+	// lost its lease. Requests that the holder sent until then may still be in progress. It is zero if this has not
+	// happened since the journal was last empty. A store that does not know the time returns a later one: the file
+	// store returns when the file was opened.
 	Abandoned() time.Time
 	// Append adds a record, of up to 1 MiB in any store. Once it has returned nil, the record survives the end
 	// of the process, except in a store in memory. After an error it is unknown whether the record was added,
@@ -55,10 +55,10 @@ type Journal interface {
 	// for the store. It is zero if the right lasts until Release or the end of the process. The right may end
 	// earlier; Append, Clear and Renew report that with ErrLost.
 	Until() time.Time
-	// Renew extends the right. A store does not do that by itself, so that a holder that hangs loses the right.
+	// Renew extends the right. A store does not renew rights by itself, so that a holder that hangs loses its right.
 	// The error matches [ErrLost] if the right has ended.
 	Renew(ctx context.Context) error
-	// Release ends the right. The records remain. It returns soon: if the store does not answer, the right runs
-	// out by itself.
+	// Release ends the right. The records are kept. It returns soon: if the store does not respond, the right expires
+	// by itself.
 	Release()
 }

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// change is a change of a journal on its way to the disk.
+// change is a change of a journal that is waiting to be written.
 type change struct {
 	instance string
 	entry    *entry
@@ -20,7 +20,7 @@ type change struct {
 	err      error
 }
 
-// enqueue gives a change to the goroutine that writes.
+// enqueue adds a change to the queue, and starts the goroutine that writes it if necessary.
 func (f *File) enqueue(c *change) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,8 +36,9 @@ func (f *File) enqueue(c *change) error {
 	return nil
 }
 
-// drain writes changes until the queue is empty. One transaction has all that arrived while the previous one was written.
-// bbolt's own Batch waits for a time, and its Update flushes the disk for each change.
+// drain writes changes until the queue is empty. Each transaction contains all changes that arrived while the
+// previous one was written. bbolt's own Batch waits for a fixed time, and its Update flushes the disk for each
+// change.
 func (f *File) drain() {
 	for {
 		f.mu.Lock()
@@ -81,7 +82,7 @@ func (f *File) commit(batch []*change) error {
 	return err
 }
 
-// update runs a transaction. A failed one can be repeated, for example once the disk has room.
+// update runs a transaction. A failed transaction may be repeated, for example when the disk has room again.
 func (f *File) update(do func(*bbolt.Tx) error) error {
 	if now, err := os.Stat(f.path); err != nil || !os.SameFile(f.info, now) {
 		return errors.Join(errors.New("it was removed or replaced while it was open"), err)
@@ -100,7 +101,7 @@ func (f *File) transaction() (number uint64, err error) {
 	return number, err
 }
 
-// protect calls bbolt. After a panic, bbolt's locks may never be free again, and it is not called any longer.
+// protect calls bbolt. After a panic, bbolt's locks may stay locked, so it is not called again.
 func (f *File) protect(call func() error) (err error) {
 	if f.broken != nil {
 		return f.broken
@@ -129,7 +130,7 @@ const (
 	sumLength    = 4
 )
 
-// total is the number of records and the sum of their checksums: bbolt would not miss one that is lost.
+// total is the number of records and the sum of their checksums, because bbolt does not notice a lost record.
 type total struct{ Records, Sums uint64 }
 
 func create(tx *bbolt.Tx) error {

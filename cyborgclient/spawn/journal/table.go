@@ -11,16 +11,16 @@ import (
 // maxName is the length of the longest name of an instance, in bytes.
 const maxName = 255
 
-// table has the journals of one process, and who may write them.
+// table has the journals of one process and their locks.
 type table struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 }
 
-// entry is the journal of one instance. The table has it while there are records, a holder or a waiting caller.
+// entry is the journal of one instance. It is in the table while there are records, a holder or a waiting caller.
 type entry struct {
-	right     chan struct{} // contains the right while it is free
-	callers   int           // the holder and those that wait
+	right     chan struct{} // has one element while no caller holds the right
+	callers   int           // the holder and waiting callers
 	records   [][]byte
 	abandoned time.Time
 }
@@ -41,7 +41,7 @@ func (t *table) lock(ctx context.Context, instance string, closed <-chan struct{
 	return &holding{table: t, instance: instance, records: slices.Clip(e.records), abandoned: e.abandoned, closed: closed, entry: e}, nil
 }
 
-// wait takes the right.
+// wait waits for the right and takes it.
 func (e *entry) wait(ctx context.Context, closed <-chan struct{}) error {
 	select {
 	case <-closed:
@@ -108,7 +108,7 @@ func (t *table) unfinished() (instances []string) {
 	return instances
 }
 
-// holding is a right to a journal of a table. It has the methods of [Journal] that are the same in each store.
+// holding is a right to a journal of a table. It implements the methods of [Journal] that are the same in each store.
 type holding struct {
 	table     *table
 	instance  string

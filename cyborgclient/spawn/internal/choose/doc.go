@@ -1,7 +1,8 @@
-// Package choose says which allocation candidate a spawn tries next: the next candidate of the host that it is on, else the first one
-// of the next host, and whether, and for how many candidates, Placement is asked again. It sends nothing and has no clock.
+// Package choose decides which allocation candidate a spawn tries next: the next candidate on the current host, else
+// the first one on the next host, and whether, and with which limit, to query Placement again. It sends no requests
+// and has no clock.
 //
-// The order follows nova/conductor/manager.py and nova/scheduler/manager.py, with three differences: a host has more than one
-// candidate, a refused claim rules out the candidates that would be refused as well, and a device that could not be bound is followed
-// by another device of the same host.
+// The order follows nova/conductor/manager.py and nova/scheduler/manager.py, with three differences: a host has more
+// than one candidate, a refused claim rules out the candidates that would also be refused, and after a device that
+// could not be bound another device on the same host is tried.
 package choose

@@ -1,23 +1,23 @@
 package choose
 
-// state says whether the candidates of a host may be tried.
+// state says whether the candidates on a host may be tried.
 type state uint8
 
 // The states of a host.
 const (
-	open     state = iota // they may
-	passed                // not those of this answer of Placement
-	claimed               // one was claimed: other hosts are next
-	reopened              // a device of the claimed one could not be bound: another one of the host is next
+	open     state = iota // they may be tried
+	passed                // not before the next response of Placement
+	claimed               // one was claimed: other hosts come next
+	reopened              // a device of the claimed candidate could not be bound: another one on the host comes next
 	closed                // the host cannot be used
 )
 
-// event is what happens to a host.
+// event is an event of a host.
 type event uint8
 
 // The events.
 const (
-	answer  event = iota // Placement has answered again
+	answer  event = iota // Placement has returned new candidates
 	choice               // the host was chosen
 	pass                 // the host has refused enough
 	claim                // a candidate was claimed
@@ -25,7 +25,8 @@ const (
 	closing              // the host does not exist, is down, or refuses without a reason
 )
 
-// transitions has the events that change a state. A host that was claimed on stays one, because the number of these is limited.
+// transitions lists the events that change a state. A host on which a candidate was claimed stays in claimed or
+// reopened, because the number of such hosts is limited.
 var transitions = map[state]map[event]state{
 	open:     {pass: passed, claim: claimed, closing: closed},
 	passed:   {answer: open, choice: open},
@@ -42,9 +43,9 @@ func (s state) after(e event) state {
 	return s
 }
 
-// host is what is known of a host.
+// host is the known state of a host.
 type host struct {
 	state    state
-	refusals int // of its candidates, since the last answer or claim
+	refusals int // of its candidates, since the last response or claim
 	failures int // of binds
 }

@@ -6,65 +6,65 @@ import (
 )
 
 const (
-	candidatesPerHost = 16 // how many candidates of one host are claimed until the next answer
-	maxQueries        = 8  // how often Placement is asked for one claim
+	candidatesPerHost = 16 // maximum of refused claims on one host until the next response
+	maxQueries        = 8  // maximum of queries for one claim
 )
 
-// Candidate is what a [Queue] reads of an allocation candidate.
+// Candidate is the part of an allocation candidate that a [Queue] reads.
 type Candidate struct {
 	Root        string                    // provider UUID of the compute node
 	Allocations map[string]map[string]int // provider UUID -> resource class -> amount
 }
 
-// Queue is what one attempt knows of hosts and devices. The candidates themselves are passed to the methods that read them, because
-// a caller may change them between two steps.
+// Queue records what one attempt knows about hosts and devices. The candidates are passed to the methods that read
+// them, because a caller may change them between two steps.
 type Queue struct {
-	// Avoided are providers of hosts that are not chosen, Down the names of such hosts.
+	// Avoided are providers of hosts that must not be chosen, Down the names of such hosts.
 	Avoided, Down []string
 
-	attempts int             // how many hosts may be claimed on
+	attempts int             // maximum number of hosts with a claim
 	hosts    map[string]host // by root
 	at       string          // root of the chosen host
-	unusable map[string]bool // providers that no other candidate may have
+	unusable map[string]bool // providers that rule out a candidate
 
 	origin  origin
 	limits  Limits
 	limit   int               // of the next query
 	queries int               // for this claim
-	short   map[inventory]int // smallest amount that was refused since the answer
+	short   map[inventory]int // smallest amount that was refused since the last response
 }
 
 // inventory is a resource class of a provider.
 type inventory struct{ provider, class string }
 
-// origin says where the candidates are from.
+// origin is where the candidates come from.
 type origin uint8
 
 // The origins.
 const (
-	given origin = iota // the caller or a handover: Placement is not asked for others
-	whole               // an answer with all candidates that there were
-	cut                 // an answer with as many as were asked for
+	given origin = iota // the caller or a handover: Placement is not queried
+	whole               // a response with all candidates
+	cut                 // a response that was limited
 )
 
-// New returns the queue of an attempt that may claim on so many hosts.
+// New returns the queue of an attempt that may claim on the given number of hosts.
 func New(attempts int) *Queue {
 	return &Queue{attempts: attempts, hosts: map[string]host{}, unusable: map[string]bool{}, short: map[inventory]int{}}
 }
 
-// Begin says for how many candidates Placement may be asked, beginning with the first limit.
+// Begin sets the limits of queries to Placement.
 func (q *Queue) Begin(limits Limits) {
 	q.limits, q.limit, q.queries = limits, limits.First, 0
 }
 
-// Ask begins a query. It returns how many candidates to ask for; 0 for all.
+// Ask begins a query and returns its limit; 0 means all candidates.
 func (q *Queue) Ask() (limit int) {
 	q.queries++
 	return q.limit
 }
 
-// Answered says how many candidates an answer to a query with a limit lists, and which of these can be used. If they are of too few
-// hosts, and there may be more, the next limit is to be asked for at once.
+// Answered reports a response to a query with a limit: the number of candidates, and the usable ones. If these are on
+// too few hosts, and there may be more, it returns the next limit and true.
 func (q *Queue) Answered(limit, listed int, usable []Candidate) (next int, again bool) {
 	q.limit, q.origin = q.limits.after(limit, usable), whole
 	if listed >= limit && q.limit > limit { // a limit of 0 is not raised
@@ -77,30 +77,30 @@ func (q *Queue) Answered(limit, listed int, usable []Candidate) (next int, again
 	return q.limit, q.origin == cut && Hosts(usable) < q.limits.Hosts
 }
 
-// Choose says which host is chosen, by its root. Its candidates come first.
+// Choose sets the chosen host, by its root. Its candidates come first.
 func (q *Queue) Choose(root string) {
 	q.at = root
 	q.move(root, choice)
 }
 
-// Close says that a host cannot be used.
+// Close marks a host as unusable.
 func (q *Queue) Close(root string) { q.move(root, closing) }
 
-// GiveUp says that the other candidates of the chosen host are not to be tried.
+// GiveUp excludes the other candidates on the chosen host.
 func (q *Queue) GiveUp() { q.move(q.at, pass) }
 
-// Claimed says that a candidate of the chosen host is claimed.
+// Claimed reports that a candidate on the chosen host was claimed.
 func (q *Queue) Claimed() {
 	q.move(q.at, claim)
-	q.queries = 1 // for the present answer
+	q.queries = 1 // for the present response
 	for root, h := range q.hosts {
 		h.refusals = 0
 		q.hosts[root] = h
 	}
 }
 
-// Refused says that the claim of a candidate was refused. The candidates that would be refused as well are not tried; if what was
-// refused is not a part of the candidate, those are all of its host.
+// Refused reports that the claim of a candidate was refused. Candidates that would also be refused are ruled out. If
+// the refused resource is not part of the candidate, these are all candidates on its host.
 func (q *Queue) Refused(c Candidate, r Refusal) {
 	switch r.Reason {
 	case Short:
@@ -114,7 +114,7 @@ func (q *Queue) Refused(c Candidate, r Refusal) {
 		q.move(c.Root, closing)
 	}
 	h := q.hosts[c.Root]
-	if r.Reason != Owned { // which was not sent
+	if r.Reason != Owned { // an owned device is not sent
 		h.refusals++
 		q.hosts[c.Root] = h
 	}
@@ -123,8 +123,8 @@ func (q *Queue) Refused(c Candidate, r Refusal) {
 	}
 }
 
-// BindFailed says that devices of the chosen host could not be bound. Other candidates of the host come next, after as many failures
-// as hosts may be claimed on other hosts.
+// BindFailed reports that devices on the chosen host could not be bound. Other candidates on the host come next,
+// until the number of failures reaches the number of hosts that may be claimed on.
 func (q *Queue) BindFailed(devices []string) {
 	known := len(q.unusable)
 	for _, device := range devices {
@@ -147,19 +147,19 @@ func (q *Queue) move(root string, e event) {
 	q.hosts[root] = h
 }
 
-// Move is what comes next.
+// Move is the next action of an attempt.
 type Move uint8
 
 // The moves.
 const (
-	None  Move = iota // no candidate may be claimed any longer
-	Same              // a candidate of the chosen host
-	Other             // a candidate of another host, which is to be chosen first
-	Query             // Placement is to be asked
+	None  Move = iota // no candidate remains
+	Same              // claim a candidate on the chosen host
+	Other             // choose another host, and claim a candidate there
+	Query             // query Placement
 )
 
-// Next returns what comes next, and the index of the candidate, if it is one: a candidate of the chosen host, else the first one of
-// the next host, else another answer of Placement. It changes nothing.
+// Next returns the next action, and the index of the candidate, if any: one on the chosen host, else the first one on
+// the next host, else another query. It changes nothing.
 func (q *Queue) Next(candidates []Candidate) (Move, int) {
 	if i := q.first(candidates, q.at); i >= 0 {
 		return Same, i
@@ -173,7 +173,7 @@ func (q *Queue) Next(candidates []Candidate) (Move, int) {
 	return None, 0
 }
 
-// first returns the index of the first candidate of a host that may be claimed; -1 without one.
+// first returns the index of the first candidate on a host that may be claimed, or -1.
 func (q *Queue) first(candidates []Candidate, root string) int {
 	if state := q.hosts[root].state; state != open && state != reopened {
 		return -1
@@ -186,7 +186,8 @@ func (q *Queue) first(candidates []Candidate, root string) int {
 	return -1
 }
 
-// Others returns the index of the first candidate that may be claimed of each host that was not claimed on, of as many as may still be.
+// Others returns the index of the first claimable candidate on each host without a claim, for as many hosts as may
+// still be claimed on.
 func (q *Queue) Others(candidates []Candidate) []int {
 	var first []int
 	seen, most := map[string]bool{}, q.attempts-q.Claims()
@@ -199,7 +200,7 @@ func (q *Queue) Others(candidates []Candidate) []int {
 	return first
 }
 
-// Claims returns on how many hosts a candidate was claimed.
+// Claims returns the number of hosts on which a candidate was claimed.
 func (q *Queue) Claims() (n int) {
 	for _, h := range q.hosts {
 		if h.state == claimed || h.state == reopened {
@@ -209,7 +210,7 @@ func (q *Queue) Claims() (n int) {
 	return n
 }
 
-// refusing returns how many hosts have refused a claim since the last answer or claim.
+// refusing returns the number of hosts that have refused a claim since the last response or claim.
 func (q *Queue) refusing() (n int) {
 	for _, h := range q.hosts {
 		if h.refusals > 0 {
@@ -234,7 +235,7 @@ func (q *Queue) isRuledOut(c Candidate) bool {
 	return false
 }
 
-// Hosts returns of how many hosts candidates are.
+// Hosts returns the number of hosts of candidates.
 func Hosts(candidates []Candidate) int {
 	roots := map[string]bool{}
 	for _, c := range candidates {

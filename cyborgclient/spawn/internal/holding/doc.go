@@ -1,7 +1,8 @@
-// Package holding judges where an instance is, and what of its ARQs and allocation an operation may take away, from one look at what
-// Cyborg, Placement and the hypervisors show of it.
+// Package holding decides where an instance is, and which of its ARQs and resources an operation may remove, from a
+// snapshot of Cyborg, Placement and the hypervisors.
 //
-// A caller may have the host of before a move: an evacuation or an unshelve whose end it does not know. Its instance then has a guest
-// on another host, and that guest's devices must not be released. The reverse is a guest of before an evacuation: the instance has
-// left its host, which is back with the old guest and the ARQ that Cyborg could not delete.
+// The caller may know only the host from before a move: an evacuation or an unshelve whose result it does not know.
+// The instance then has a guest on another host, and the devices of that guest must not be released. The reverse case
+// is a guest from before an evacuation: the instance has left that host, which is back with the old guest and the ARQ
+// that Cyborg could not delete.
 package holding

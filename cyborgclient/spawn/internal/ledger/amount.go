@@ -2,26 +2,26 @@ package ledger
 
 import "github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 
-// Amount is the effect on the allocation of an instance. A claim is one effect however often it is changed.
+// Amount is the effect on the allocation of an instance. A claim stays one effect, however often it is changed.
 type Amount struct {
-	// Before is what the instance held before the first claim, or is to hold without a part.
+	// Before is what the instance held before the first claim, or holds after a part is released.
 	Before placement.Resources `json:"before,omitempty"`
-	// Added is what was accepted. It is released by subtraction, because other clients may change the rest.
+	// Added is what Placement accepted. It is released by subtraction, because other clients may change the rest.
 	Added placement.Resources `json:"added,omitempty"`
-	// Sent is what was sent last, while its outcome is not known, or nil.
+	// Sent is what was sent last while its outcome is unknown, or nil.
 	Sent placement.Resources `json:"sent,omitempty"`
-	// Generation is the consumer's: that with which Sent was sent, or else that which the last change has made or a read has
-	// shown. It is nil for a consumer that does not exist.
+	// Generation is the consumer generation: the one with which Sent was sent, or else the one after the last change
+	// or from a read. It is nil for a consumer that does not exist.
 	Generation *int `json:"generation,omitempty"`
 	// Project and User own the allocation.
 	Project string `json:"project,omitempty"`
 	User    string `json:"user,omitempty"`
 
-	// late is the newest generation of a change that may still arrive.
+	// late is the greatest generation of a change that may still be applied.
 	late *int
 }
 
-// Wanted is what the instance holds with the effect.
+// Wanted returns what the instance holds with the effect.
 func (m *Amount) Wanted() placement.Resources {
 	if m.Sent != nil {
 		return placement.Add(m.Before, m.Sent)
@@ -29,12 +29,13 @@ func (m *Amount) Wanted() placement.Resources {
 	return placement.Add(m.Before, m.Added)
 }
 
-// send notes a claim that is sent.
+// send records a claim that is being sent.
 func (m *Amount) send(added placement.Resources, generation *int) {
 	m.Sent, m.Generation = added, generation
 }
 
-// answered notes the answer to the last claim, and returns the state of the effect: a refused change leaves the one before.
+// answered records the response to the last claim, and returns the state of the effect. A refused change keeps the
+// previous claim.
 func (m *Amount) answered(state State) State {
 	switch {
 	case state == Done:
@@ -49,7 +50,7 @@ func (m *Amount) answered(state State) State {
 	return state
 }
 
-// state is the state of a claim with this amount when no request is under way.
+// state returns the state of a claim with this amount when no request is in progress.
 func (m *Amount) state() State {
 	switch {
 	case m.Sent != nil:
@@ -60,7 +61,7 @@ func (m *Amount) state() State {
 	return Refused
 }
 
-// next is the generation of a consumer after a change.
+// next returns the generation of a consumer after a change.
 func next(generation *int) *int {
 	n := 1
 	if generation != nil {
@@ -69,25 +70,25 @@ func next(generation *int) *int {
 	return &n
 }
 
-// mayArrive notes that a change with a generation may still arrive. One without a generation creates the consumer.
+// mayArrive records that a change with a generation may still be applied. A change without one creates the consumer.
 func (m *Amount) mayArrive(generation *int) {
 	if generation != nil && (m.late == nil || *m.late < *generation) {
 		m.late = generation
 	}
 }
 
-// Shown says what a read of an allocation shows of an effect.
+// Shown is what a read of an allocation shows about an effect.
 type Shown uint8
 
-// What is shown.
+// The results of a read.
 const (
-	Absent  Shown = iota // it is not there, and cannot appear
-	Present              // it is there
+	Absent  Shown = iota // it does not exist, and cannot appear
+	Present              // it exists
 	Others               // another client has replaced it
-	Awaited              // it is not there, and may appear: a change with the present generation is under way, or the first one
+	Awaited              // it does not exist, and may appear: a change with the present generation, or the first change, is in progress
 )
 
-// In compares an effect with what the instance holds, and returns what remains without it.
+// In compares an effect with the allocation, and returns what remains without the effect.
 func (e *Effect) In(held placement.Allocation) (shown Shown, rest placement.Resources) {
 	m := e.Amount
 	rest = placement.Subtract(held.Resources, m.Added)
@@ -110,7 +111,8 @@ func (e *Effect) In(held placement.Allocation) (shown Shown, rest placement.Reso
 	return Present, rest
 }
 
-// sentIn is In for a claim whose outcome is not known. If another client has written since, the claim may be part of what is held.
+// sentIn is In for a claim with an unknown outcome. If another client has written since, the claim may be part of the
+// allocation.
 func (m *Amount) sentIn(held placement.Allocation, rest placement.Resources) (Shown, placement.Resources) {
 	isUnderWay := m.Generation != nil && held.Generation != nil && *m.Generation == *held.Generation
 	switch {
@@ -126,7 +128,8 @@ func (m *Amount) sentIn(held placement.Allocation, rest placement.Resources) (Sh
 	return Absent, held.Resources
 }
 
-// least is what is held as long as the claim is: of the classes that were claimed also what was held before.
+// least returns what the instance holds at least while the claim exists: for each claimed class also the amount held
+// before.
 func (m *Amount) least() placement.Resources {
 	least := placement.Clone(m.Added)
 	for provider, resources := range least {
@@ -137,17 +140,18 @@ func (m *Amount) least() placement.Resources {
 	return least
 }
 
-// mayBePart reports whether what was sent last, and is not what was accepted before, may be part of what is held: another client has
-// written after it.
+// mayBePart reports whether the last claim sent, if it differs from the accepted one, may be part of the allocation,
+// because another client has written after it.
 func (m *Amount) mayBePart(held placement.Allocation) bool {
 	isFollowed := held.Generation != nil && *held.Generation > *next(m.Generation)
 	return isFollowed && !placement.Equal(m.Sent, m.Added) && placement.Contains(held.Resources, m.Wanted())
 }
 
-// isOutdated reports whether another client has written an allocation since it was read.
+// isOutdated reports whether another client has written the allocation since it was read.
 func (m *Amount) isOutdated(held placement.Allocation) bool {
 	return m.Generation != nil && (*held.Generation != *m.Generation || !placement.Equal(held.Resources, m.Added))
 }
 
-// reaches reports whether a consumer has at least a generation: one that was deleted and created again begins with the first.
+// reaches reports whether a consumer has at least the given generation. A recreated consumer begins with the first
+// one.
 func reaches(held, least *int) bool { return least == nil || held != nil && *held >= *least }

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	defaultLimit = time.Minute // of a request of Do
+	defaultLimit = time.Minute // timeout of a request of Do
 
-	lifetime  = time.Hour        // of what the book remembers
-	arqsKnown = 10 * time.Minute // of the ARQs of operations that have ended: a replica of Cyborg's database may lag behind
+	lifetime  = time.Hour        // how long the book remembers an effect
+	arqsKnown = 10 * time.Minute // how long it remembers ARQs of ended operations: a replica of Cyborg's database may lag behind
 	maxKnown  = 4096
 )
 
-// Book has the journals of a process, and remembers for an hour what those that have ended do not know.
+// Book has the journals of a process, and remembers for an hour the effects of ended operations with unknown outcome.
 type Book struct {
 	limits map[Kind]time.Duration
 	store  journal.Store // nil: the journals are in memory only
@@ -29,8 +29,8 @@ type Book struct {
 	mu    sync.Mutex
 	last  int                 // Seq of the newest effect
 	open  map[string]*Journal // by instance
-	past  []*Effect           // not known, of operations that have ended
-	arqs  map[string]*Effect  // by UUID: of open journals and of pastARQs
+	past  []*Effect           // uncertain effects of ended operations
+	arqs  map[string]*Effect  // by UUID: ARQs of open journals and in ended
 	ended []endedARQ          // in the order of their end
 }
 
@@ -39,13 +39,13 @@ type endedARQ struct {
 	at time.Time
 }
 
-// NewBook returns a book without journals. Limits bound the requests of Do, in place of a minute. With a store the journals survive
-// the process.
+// NewBook returns a book without journals. Limits are the timeouts of requests of Do by kind; the default is a
+// minute. With a store the journals survive the process.
 func NewBook(limits map[Kind]time.Duration, store journal.Store) *Book {
 	return &Book{limits: limits, store: store, open: map[string]*Journal{}, arqs: map[string]*Effect{}}
 }
 
-// limit returns the context of a request. Hooks have the caller's.
+// limit returns the context of a request. Hooks get the caller's context.
 func (b *Book) limit(ctx context.Context, kind Kind) (context.Context, context.CancelFunc) {
 	if kind == Guest || kind == Mdev || kind == Power {
 		return ctx, func() {}
@@ -53,7 +53,7 @@ func (b *Book) limit(ctx context.Context, kind Kind) (context.Context, context.C
 	return context.WithTimeout(context.WithoutCancel(ctx), b.limitOf(kind))
 }
 
-// limitOf is how long a request of Do may take.
+// limitOf returns the timeout of a request of Do.
 func (b *Book) limitOf(kind Kind) time.Duration { return cmp.Or(b.limits[kind], defaultLimit) }
 
 // ErrBusy is the error of a call for an instance from inside a hook of another operation on it.
@@ -61,18 +61,18 @@ var ErrBusy = errors.New("another operation on the instance is running")
 
 type operationKey struct{}
 
-// operation is an operation that a context belongs to, and the one around it.
+// operation is the operation that a context belongs to, and the enclosing one.
 type operation struct {
 	*Journal
 	outer *operation
 }
 
-// Inside returns the context of a hook of the operation: Open with it, for the same instance, is ErrBusy.
+// Inside returns the context for a hook of the operation. Open with it, for the same instance, returns ErrBusy.
 func (j *Journal) Inside(ctx context.Context) context.Context {
 	return context.WithValue(ctx, operationKey{}, &operation{j, around(ctx)})
 }
 
-// around returns the operation that a context belongs to; nil if it belongs to no operation.
+// around returns the operation that a context belongs to, or nil.
 func around(ctx context.Context) *operation {
 	o, _ := ctx.Value(operationKey{}).(*operation)
 	return o
@@ -87,15 +87,15 @@ func isInside(ctx context.Context, j *Journal) bool {
 	return false
 }
 
-// Open begins the journal of an operation. It waits while another operation on the instance is running, until the context ends.
-// The error matches ErrBusy: at once inside that operation, or when the context ends; or ErrStore. If Journal.Unfinished, it is the
-// journal of an operation that another process did not end.
+// Open begins the journal of an operation. It waits while another operation on the instance is running. The error
+// matches ErrBusy, at once inside that operation or when the context ends, or ErrStore. If Journal.Unfinished reports
+// true, the journal belongs to an operation that another process did not end.
 func (b *Book) Open(ctx context.Context, instance string) (*Journal, error) {
 	j := &Journal{Instance: instance, book: b}
 	return j, j.Reopen(ctx)
 }
 
-// Reopen continues an operation that has ended, as Open. It does nothing for one that is running.
+// Reopen continues an ended operation; it waits and fails as Open does. It does nothing if the operation is running.
 func (j *Journal) Reopen(ctx context.Context) error {
 	for {
 		other := j.book.begin(j)
@@ -111,7 +111,7 @@ func (j *Journal) Reopen(ctx context.Context) error {
 	}
 }
 
-// wait waits until an operation ends. One that can yield is asked to.
+// wait waits until an operation ends. If the operation has a yield function, it is called.
 func (j *Journal) wait(ctx context.Context) error {
 	var yield func()
 	var ended chan struct{}
@@ -131,7 +131,7 @@ func (j *Journal) wait(ctx context.Context) error {
 	}
 }
 
-// lock gets the right to the stored journal. A running operation has it.
+// lock locks the stored journal. A running operation already holds the lock.
 func (j *Journal) lock(ctx context.Context) error {
 	if j.book.store == nil || j.stored != nil {
 		return nil
@@ -142,7 +142,7 @@ func (j *Journal) lock(ctx context.Context) error {
 		return fmt.Errorf("%w: instance %s: %w", ErrStore, j.Instance, err)
 	}
 	j.stored, j.written = stored, len(stored.Records())
-	if len(j.effects) == 0 { // it is not continued
+	if len(j.effects) == 0 { // not continued
 		found, err := j.read(stored)
 		if err != nil {
 			j.Leave()
@@ -165,7 +165,7 @@ func (j *Journal) Yield(yield func()) {
 	}
 }
 
-// renew extends a right until the operation ends, so that it is not lost during a wait.
+// renew extends a lock until the operation ends, so that it does not expire during a wait.
 func renew(stored journal.Journal, ended <-chan struct{}) {
 	for {
 		timer := time.NewTimer(max(time.Until(stored.Until())/3, FirstPause))
@@ -184,7 +184,7 @@ func renew(stored journal.Journal, ended <-chan struct{}) {
 	}
 }
 
-// loaded adds what a stored journal says of an operation that has ended to what the book remembers.
+// loaded adds the effects of a stored journal to the book.
 func (b *Book) loaded(j *Journal, found []*Effect) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,7 +206,7 @@ func (b *Book) loaded(j *Journal, found []*Effect) {
 	}
 }
 
-// Continue makes the effects of an operation that was handed over, or that remained at its end, those of this one.
+// Continue takes over the effects of an operation that was handed over, or that remained when it ended.
 func (j *Journal) Continue() {
 	j.book.mu.Lock()
 	defer j.book.mu.Unlock()
@@ -217,7 +217,7 @@ func (j *Journal) Continue() {
 	j.effects, j.ofOthers = j.ofOthers, nil
 }
 
-// begin opens a journal, unless another one of the instance is open, and returns the open one.
+// begin opens a journal, unless another journal of the instance is open, and returns the open one.
 func (b *Book) begin(j *Journal) *Journal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,7 +229,7 @@ func (b *Book) begin(j *Journal) *Journal {
 	return j
 }
 
-// end ends an operation and returns what is to stay in the stored journal.
+// end ends an operation and returns the effects to keep in the stored journal.
 func (b *Book) end(j *Journal) (remaining []*Effect) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -259,7 +259,7 @@ func (b *Book) end(j *Journal) (remaining []*Effect) {
 	return remaining
 }
 
-// isUncertain reports whether the book has to remember an effect.
+// isUncertain reports whether the book must remember an effect.
 func (e *Effect) isUncertain() bool {
 	return e.State == Unknown || e.State == Foreign || e.Amount != nil && e.Amount.late != nil
 }
@@ -275,7 +275,7 @@ func (b *Book) expire() {
 	}
 }
 
-// of returns the effects of an instance that are remembered or of an operation that is running.
+// of returns the effects of an instance: the remembered ones, and the ones of its running operation.
 func (b *Book) of(instance string) []*Effect {
 	b.expire()
 	var found []*Effect
@@ -297,7 +297,7 @@ func (b *Book) Busy(instance string) bool {
 	return b.open[instance] != nil
 }
 
-// Uncertain returns copies of the effects that are not known to exist, or to be this process's, oldest first.
+// Uncertain returns copies of the effects that may not exist, or may belong to another client, oldest first.
 func (b *Book) Uncertain() []Effect {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -318,7 +318,7 @@ func (b *Book) Uncertain() []Effect {
 	return found
 }
 
-// InUse reports whether an operation that is running has an ARQ.
+// InUse reports whether an ARQ belongs to a running operation.
 func (b *Book) InUse(arq string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -326,7 +326,7 @@ func (b *Book) InUse(arq string) bool {
 	return e != nil && b.open[e.Instance] == e.journal && e.Pending()
 }
 
-// Knows reports whether an operation of the last minutes has, or had, an ARQ.
+// Knows reports whether an ARQ belongs, or belonged, to an operation of the last minutes.
 func (b *Book) Knows(arq string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -343,14 +343,14 @@ func (b *Book) Removed(arq string) bool {
 	return e != nil && e.State == Undone
 }
 
-// Newest returns the number of the newest effect.
+// Newest returns the sequence number of the newest effect.
 func (b *Book) Newest() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.last
 }
 
-// Creating reports whether a create up to the given effect is under way: its ARQs may be listed already.
+// Creating reports whether a create up to the given sequence number is in progress. Its ARQs may already be listed.
 func (b *Book) Creating(newest int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -364,7 +364,8 @@ func (b *Book) Creating(newest int) bool {
 	return false
 }
 
-// LateChange returns the newest generation of a change of an instance's allocation that may still arrive, or nil.
+// LateChange returns the greatest generation of a change of an instance's allocation that may still be applied, or
+// nil.
 func (b *Book) LateChange(instance string) *int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -377,8 +378,8 @@ func (b *Book) LateChange(instance string) *int {
 	return late
 }
 
-// LostClaim returns what the instance held before, and holds with, a claim of an earlier operation with an unknown outcome, if that
-// is what it holds now.
+// LostClaim reports whether the allocation of an instance is the result of a claim of an earlier operation with an
+// unknown outcome, and returns what the instance held before that claim.
 func (b *Book) LostClaim(instance string, held placement.Resources) (before placement.Resources, found bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -390,7 +391,7 @@ func (b *Book) LostClaim(instance string, held placement.Resources) (before plac
 	return nil, false
 }
 
-// Forget settles effects of operations that have ended: they were removed since, or have become those of a later operation.
+// Forget settles effects of ended operations: they have been removed, or now belong to a later operation.
 func (b *Book) Forget(settled func(Effect) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,39 +10,39 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// Kind is what an effect is.
+// Kind is the kind of an effect.
 type Kind string
 
-// The kinds of effects, and what identifies one.
+// The kinds of effects, and the resource whose ID identifies an effect.
 const (
-	Claim    Kind = "claim"     // what an operation has claimed in Placement: the instance
-	Part     Kind = "part"      // a part of the allocation that is to be released: the instance
-	Consumer Kind = "consumer"  // the whole allocation that is to be released: the instance
+	Claim    Kind = "claim"     // resources claimed in Placement: the instance
+	Part     Kind = "part"      // a part of the allocation to release: the instance
+	Consumer Kind = "consumer"  // the whole allocation to release: the instance
 	Create   Kind = "create"    // a POST of ARQs: the device profile
 	ARQ      Kind = "arq"       // its UUID
 	Listed   Kind = "listed"    // all ARQs that Cyborg lists of the instance: the instance
 	Binding  Kind = "binding"   // the PATCH that binds the ARQs of an instance: the instance
 	Mdev     Kind = "mdev"      // the definition of a mediated device: its ARQ
-	NovaMdev Kind = "nova mdev" // a mediated device of Nova's: its UUID
+	NovaMdev Kind = "nova mdev" // a mediated device of Nova: its UUID
 	Guest    Kind = "guest"     // the guest of the instance on a host, or its domain: the instance
 	Program  Kind = "program"   // the content of a region of an FPGA: the deployable
 	Power    Kind = "power"     // the power state of a guest, which is not restored: the instance
 )
 
-// State says how far an effect is.
+// State is the state of an effect.
 type State uint8
 
 // The states. An effect begins as Sent, or as Done or Found if it exists.
 const (
 	none    State = iota
-	Sent          // its request was recorded, and has no answer yet
-	Done          // it was made
+	Sent          // its request was recorded, and has no response yet
+	Done          // it was created
 	Found         // it was read, and the operation is to remove it
 	Refused       // it was not applied, or is not to be removed
-	Unknown       // no answer says whether it exists
+	Unknown       // it is unknown whether it exists
 	Undoing       // its removal was recorded
 	Left          // it exists, and its removal failed
-	Foreign       // it is another client's
+	Foreign       // it belongs to another client
 	Undone        // it does not exist
 )
 
@@ -51,7 +51,7 @@ func (s State) String() string {
 	return [...]string{"none", "sent", "done", "found", "refused", "unknown", "undoing", "left", "foreign", "undone"}[s]
 }
 
-// transitions are the states that may follow each one. A change of an allocation is sent again and again.
+// transitions lists the states that may follow each state. A change of an allocation may be sent several times.
 var transitions = map[State][]State{
 	none:    {Sent, Done, Found, Foreign},
 	Sent:    {Done, Refused, Unknown},
@@ -65,63 +65,66 @@ var transitions = map[State][]State{
 	Undone:  {},
 }
 
-// Guard is what must be true of an ARQ when it is deleted.
+// Guard is a condition for the deletion of an ARQ.
 type Guard uint8
 
 // The guards.
 const (
-	// Own: it is of the answer to a POST of the journal, or was shown as the instance's.
+	// Own: the ARQ is in the response to a POST of the journal, or was shown as the instance's.
 	Own Guard = iota
-	// Handed: another client named it. It is deleted if Cyborg shows that it belongs to the instance or to none.
+	// Handed: another client handed the ARQ over. It is deleted if Cyborg shows that it belongs to the instance or to
+	// none.
 	Handed
-	// Unbound: it has no instance; Cyborg refuses the deletion if it got one.
+	// Unbound: the ARQ has no instance; Cyborg refuses the deletion if it has got one.
 	Unbound
 )
 
-// Effect is one change outside. Its fields are read under the lock of the book, and written by this package.
+// Effect is one change in a service or on a host. Its fields are read under the lock of the book, and written by this
+// package.
 type Effect struct {
-	Seq      int    `json:"seq"` // its number among those of all journals of the book
+	Seq      int    `json:"seq"` // sequence number among all effects of the book
 	Kind     Kind   `json:"kind"`
 	ID       string `json:"id"`
 	Instance string `json:"-"`
 	Host     string `json:"host,omitempty"` // of a guest
 	State    State  `json:"state"`
-	// Err is why its state is not known, or why it was not removed.
+	// Err is why the state is unknown, or why the effect was not removed.
 	Err error `json:"-"`
 
-	// Holds are the numbers of the effects that remain as long as this one does: the guest's devices, the ARQ of a mediated device.
+	// Holds are the sequence numbers of the effects that must be kept as long as this one exists: the guest's
+	// devices, the ARQ of a mediated device.
 	Holds []int `json:"holds,omitempty"`
 
 	Guard  Guard             `json:"guard,omitempty"`  // of an ARQ
 	ARQ    *cyborgclient.ARQ `json:"arq,omitempty"`    // of ARQ and Mdev, as last shown
 	Amount *Amount           `json:"amount,omitempty"` // of Claim, Part and Consumer
 	Origin *Origin           `json:"origin,omitempty"` // of Create
-	Saved  *Saved            `json:"saved,omitempty"`  // of a Guest that is to be restored, and not to be removed
+	Saved  *Saved            `json:"saved,omitempty"`  // of a Guest to restore instead of remove
 
 	journal *Journal
 	changed time.Time // of the state
 }
 
-// Saved is a guest before it was changed.
+// Saved is the state of a guest before it was changed.
 type Saved struct {
 	Domain  []byte `json:"domain"`
 	Running bool   `json:"running"`
 }
 
-// Origin describes a create whose ARQs are not known.
+// Origin describes a create whose ARQs are unknown.
 type Origin struct {
 	Project string    `json:"project"`
-	Missing int       `json:"missing"`        // how many it may have made that were not found
+	Missing int       `json:"missing"`        // number of its ARQs that were not found
 	Began   time.Time `json:"began"`          // by the clock of this host
 	Since   time.Time `json:"since,omitzero"` // by the clock of the server, or earlier
 }
 
-// Pending reports that the effect exists or may exist.
+// Pending reports whether the effect exists or may exist.
 func (e *Effect) Pending() bool {
 	return e.State != none && e.State != Refused && e.State != Undone
 }
 
-// Changed is when the state last changed.
+// Changed returns when the state last changed.
 func (e *Effect) Changed() time.Time { return e.changed }
 
 // to changes the state.
@@ -135,7 +138,7 @@ func (e *Effect) to(next State, err error) {
 	e.State, e.Err = next, err
 }
 
-// outcome is what the answer to a request says about its effect.
+// outcome returns the state of an effect after the response to its request.
 func outcome(kind Kind, err error) State {
 	isRefused := false
 	switch kind {

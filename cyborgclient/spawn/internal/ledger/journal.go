@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 )
 
-// Journal has the effects of one operation on an instance. Its methods are called from one goroutine.
+// Journal records the effects of one operation on an instance. Its methods are called from one goroutine.
 type Journal struct {
 	Instance string
 
@@ -20,10 +20,10 @@ type Journal struct {
 	removed []*Effect     // in the order of their removal
 	ended   chan struct{} // closed when the operation ends
 
-	stored  journal.Journal // nil: it is in memory only
-	written int             // how many records it has
+	stored  journal.Journal // nil: in memory only
+	written int             // number of its records
 	changed []*Effect       // since it was last written
-	mark    Mark            // of what was stored by another process
+	mark    Mark            // stored by another process
 
 	ofOthers []*Effect // of an operation that has ended or was handed over
 	yield    func()
@@ -33,14 +33,14 @@ type Journal struct {
 // errNoReturn is the outcome of a request whose function panicked or ended the goroutine.
 var errNoReturn = errors.New("the call did not return")
 
-// Do records an effect as Sent and runs the function that sends its request. The state of the effect is afterwards what the
-// answer proves. A request is not canceled with the context, because its outcome would be unknown: it has Book.Limit for the
-// kind. If the context has ended before, nothing is sent.
+// Do records an effect as Sent and calls send. Afterwards the state of the effect is what the response proves. The
+// request is not canceled with the context, because its outcome would be unknown; its timeout is Book.Limit of the
+// kind. If the context has already ended, nothing is sent.
 func (j *Journal) Do(ctx context.Context, e *Effect, send func(ctx context.Context) error) error {
 	return j.do(ctx, e, e.Amount, send)
 }
 
-// Claim is Do for a claim that is to add resources to what the instance held before, sent with the generation of the consumer.
+// Claim is Do for a claim that adds resources to what the instance held before, sent with the consumer generation.
 func (j *Journal) Claim(ctx context.Context, e *Effect, added placement.Resources, generation *int, send func(ctx context.Context) error) error {
 	claimed := *e.Amount
 	claimed.send(added, generation)
@@ -78,7 +78,7 @@ func (j *Journal) answered(e *Effect, state State, err error) {
 	j.note(e, state, err)
 }
 
-// revert takes back what was not sent.
+// revert restores an effect whose request was not sent.
 func (j *Journal) revert(e *Effect, earlier Effect) {
 	j.book.mu.Lock()
 	defer j.book.mu.Unlock()
@@ -92,29 +92,29 @@ func (j *Journal) revert(e *Effect, earlier Effect) {
 	}
 }
 
-// Adopt adds an effect that an operation has made: an answer has shown it, or another process has made it.
+// Adopt adds an existing effect of an operation: a response has shown it, or another process has created it.
 func (j *Journal) Adopt(e *Effect) *Effect {
 	j.add(e)
 	j.set(e, Done, nil)
 	return e
 }
 
-// Take adds what the instance has and the operation is to remove.
+// Take adds a resource of the instance that the operation is to remove.
 func (j *Journal) Take(e *Effect) *Effect {
 	j.add(e)
 	j.set(e, Found, nil)
 	return e
 }
 
-// Remove records effects as Undoing and runs the function that sends the request to remove them. The function returns an
-// error for each that remains.
+// Remove records effects as Undoing and calls send, which sends the request to remove them and returns an error for
+// each that remains.
 func (j *Journal) Remove(ctx context.Context, effects []*Effect, send func(ctx context.Context) map[*Effect]error) {
 	failed := make(map[*Effect]error, len(effects))
 	for _, e := range effects {
 		j.set(e, Undoing, nil)
 		failed[e] = &Final{errNoReturn}
 	}
-	if err := j.write(ctx, ""); errors.Is(err, journal.ErrLost) { // without the right nothing is sent; without a record these are removed
+	if err := j.write(ctx, ""); errors.Is(err, journal.ErrLost) { // without the lock nothing is sent; other store errors do not prevent the removal
 		for _, e := range effects {
 			j.set(e, Left, &Final{err})
 		}
@@ -132,9 +132,10 @@ func (j *Journal) Remove(ctx context.Context, effects []*Effect, send func(ctx c
 	failed = send(ctx)
 }
 
-// Release records a claim or a part of an allocation as Undoing and runs the function that sends the allocation without it, with the
-// generation that was read. Next is the state after an answer that it was applied. Without an answer the effect stays Undoing, and the
-// change may still arrive, also if the process is killed before the answer.
+// Release records a claim or a part of an allocation as Undoing and calls send, which sends the allocation without
+// it, with the generation that was read. If the response says that it was applied, the state becomes next. Without a
+// response the effect stays Undoing, and the change may still be applied, also if the process is killed before the
+// response.
 func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next State, send func(ctx context.Context) error) {
 	j.set(e, Undoing, nil)
 	late := e.Amount.late
@@ -161,7 +162,7 @@ func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next 
 	}
 }
 
-// Seen notes that a read of the allocation has shown a claim: the one that was sent last, or else the one before.
+// Seen records that a read of the allocation has shown a claim: the last one sent, or the one before.
 func (j *Journal) Seen(e *Effect, held placement.Allocation) {
 	j.Change(e, func() {
 		m := e.Amount
@@ -172,19 +173,19 @@ func (j *Journal) Seen(e *Effect, held placement.Allocation) {
 	})
 }
 
-// Note adds an effect of another client, which is only named.
+// Note adds an effect that may belong to another client. It is reported but not removed.
 func (j *Journal) Note(e *Effect, err error) {
 	j.add(e)
 	j.set(e, Foreign, err)
 }
 
-// Settle changes the state of an effect to what a read has shown.
+// Settle sets the state of an effect to what a read has shown.
 func (j *Journal) Settle(e *Effect, state State, err error) { j.set(e, state, err) }
 
-// Removed returns the effects that were removed, in this order.
+// Removed returns the removed effects, in the order of their removal.
 func (j *Journal) Removed() []*Effect { return j.removed }
 
-// Effects returns the effects of the given kinds that exist or may exist, oldest first; of all kinds without one.
+// Effects returns the effects of the given kinds that exist or may exist, oldest first. Without kinds it returns all.
 func (j *Journal) Effects(kinds ...Kind) []*Effect {
 	var found []*Effect
 	for _, e := range j.effects {
@@ -195,7 +196,8 @@ func (j *Journal) Effects(kinds ...Kind) []*Effect {
 	return found
 }
 
-// Numbers returns the numbers of the effects of the given kinds that exist or may exist; of all kinds without one.
+// Numbers returns the sequence numbers of the effects of the given kinds that exist or may exist. Without kinds it
+// returns all.
 func (j *Journal) Numbers(kinds ...Kind) []int {
 	var numbers []int
 	for _, e := range j.Effects(kinds...) {
@@ -204,7 +206,7 @@ func (j *Journal) Numbers(kinds ...Kind) []int {
 	return numbers
 }
 
-// Find returns the newest effect of a kind with an ID, also one that was removed, or nil.
+// Find returns the newest effect of a kind with an ID, including removed effects, or nil.
 func (j *Journal) Find(kind Kind, id string) *Effect {
 	for _, e := range slices.Backward(j.effects) {
 		if e.Kind == kind && e.ID == id {
@@ -214,7 +216,8 @@ func (j *Journal) Find(kind Kind, id string) *Effect {
 	return nil
 }
 
-// Commit records that what was made belongs to the instance: a later process does not undo it. After an error it would.
+// Commit records that the effects belong to the instance: a later process does not undo them. After an error it
+// would.
 func (j *Journal) Commit(ctx context.Context) error {
 	isMade := func(e *Effect) bool { return e.State == Done || e.State == Foreign }
 	if len(slices.DeleteFunc(j.Effects(), isMade)) > 0 {
@@ -237,10 +240,10 @@ func (j *Journal) clear(ctx context.Context) error {
 	return nil
 }
 
-// Record writes what has changed.
+// Record writes the changed effects to the store.
 func (j *Journal) Record(ctx context.Context) error { return j.write(ctx, "") }
 
-// HandOver records that another process continues the operation, and ends it here.
+// HandOver records that another process continues the operation, and ends it in this process.
 func (j *Journal) HandOver(ctx context.Context) error {
 	if err := j.write(ctx, HandedOver); err != nil {
 		return err
@@ -249,8 +252,8 @@ func (j *Journal) HandOver(ctx context.Context) error {
 	return nil
 }
 
-// End ends the operation. The book remembers what is not known. A store that does not answer is not waited for: a later process finds
-// what was recorded, and that it was removed.
+// End ends the operation. The book remembers effects with unknown outcome. Errors of the store are ignored: a later
+// process finds what was recorded, and that it was removed.
 func (j *Journal) End() {
 	remaining := j.book.end(j)
 	if j.changed = remaining; len(remaining) == 0 {
@@ -261,7 +264,7 @@ func (j *Journal) End() {
 	j.release()
 }
 
-// Leave ends the operation and leaves the stored journal as it is.
+// Leave ends the operation and keeps the stored journal unchanged.
 func (j *Journal) Leave() {
 	j.book.end(j)
 	j.release()
@@ -274,10 +277,10 @@ func (j *Journal) release() {
 	}
 }
 
-// Mark returns the point that the stored operation of another process has reached.
+// Mark returns the mark of the stored operation of another process.
 func (j *Journal) Mark() Mark { return j.mark }
 
-// Unfinished reports whether the journal is that of an operation of another process, which did not end it.
+// Unfinished reports whether the journal belongs to an operation that another process did not end.
 func (j *Journal) Unfinished() bool {
 	return len(j.effects) > 0 && j.mark != Ended && j.mark != HandedOver
 }
@@ -319,7 +322,7 @@ func (j *Journal) change(change func()) {
 	change()
 }
 
-// Change changes the content of an effect. It is recorded with the next request.
+// Change changes the content of an effect. The change is recorded with the next request.
 func (j *Journal) Change(e *Effect, change func()) {
 	j.book.mu.Lock()
 	defer j.book.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 )
 
-// ErrStore is matched by errors of the store of journals. Nothing new is begun then.
+// ErrStore is matched by errors of the store of journals. No new request is sent after such an error.
 var ErrStore = errors.New("the journal of the operation failed")
 
-// record is what one entry of a stored journal says. Effects that changed since the last one are in it.
+// record is one entry of a stored journal. It contains the effects that changed since the previous entry.
 type record struct {
 	Effects []*Effect `json:"effects,omitempty"`
 	Mark    Mark      `json:"mark,omitempty"`
@@ -25,7 +25,7 @@ type Mark string
 
 // The marks.
 const (
-	Committed  Mark = "committed"   // what it has made belongs to the instance
+	Committed  Mark = "committed"   // its effects belong to the instance
 	HandedOver Mark = "handed over" // another process continues it
 	Ended      Mark = "ended"       // the effects of this record remain, or may appear
 )
@@ -83,7 +83,7 @@ func (e *Effect) UnmarshalJSON(data []byte) error {
 	return e.check()
 }
 
-// check refuses an effect that no operation has recorded.
+// check rejects an effect that no operation writes.
 func (e *Effect) check() error {
 	var isAmount, isARQ, isCreate bool
 	switch e.Kind {
@@ -106,7 +106,7 @@ func (e *Effect) check() error {
 	return nil
 }
 
-// check refuses a record that no operation has written.
+// check rejects a record that no operation writes.
 func (r *record) check() error {
 	switch r.Mark {
 	case "", Committed, HandedOver, Ended:
@@ -119,12 +119,13 @@ func (r *record) check() error {
 	return nil
 }
 
-// write appends what has changed to the stored journal. Cancellation of the caller does not interrupt it.
+// write appends the changed effects to the stored journal. It continues when the caller's context ends.
 func (j *Journal) write(ctx context.Context, mark Mark) error {
 	return j.writeBefore(ctx, mark, defaultLimit)
 }
 
-// writeBefore is write before a request that takes up to limit. A right that could end during the request is renewed first.
+// writeBefore is write before a request that takes up to limit. If the lock could expire during the request, it is
+// renewed first.
 func (j *Journal) writeBefore(ctx context.Context, mark Mark, limit time.Duration) error {
 	if j.stored == nil {
 		return nil
@@ -148,14 +149,15 @@ func (j *Journal) writeBefore(ctx context.Context, mark Mark, limit time.Duratio
 	return nil
 }
 
-// encode returns the record of what has changed.
+// encode returns a record of the changed effects.
 func (j *Journal) encode(mark Mark) ([]byte, error) {
 	j.book.mu.Lock()
 	defer j.book.mu.Unlock()
 	return json.Marshal(record{Effects: j.changed, Mark: mark})
 }
 
-// read applies the records of an earlier process, or of another one that lost its right. What was under way then is Unknown.
+// read applies the records of an earlier process, or of a process that lost its lock. Requests that were in progress
+// become Unknown.
 func (j *Journal) read(stored journal.Journal) (found []*Effect, err error) {
 	effects := map[int]*Effect{}
 	var mark Mark
@@ -198,7 +200,7 @@ func (j *Journal) read(stored journal.Journal) (found []*Effect, err error) {
 	return found, nil
 }
 
-// interrupt notes that the process that sent a request has ended. The request may still arrive.
+// interrupt records that the process that sent a request has ended. The request may still be applied.
 func (e *Effect) interrupt(at time.Time) {
 	if !at.IsZero() && (e.State == Sent || e.State == Undoing) {
 		e.changed = at

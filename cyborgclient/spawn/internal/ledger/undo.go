@@ -10,14 +10,14 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// The pauses between two tries, and how long an effect is looked for whose request has an unknown outcome.
+// The pauses between two tries, and how long to look for the effect of a request with an unknown outcome.
 const (
 	FirstPause = 200 * time.Millisecond
 	MaxPause   = 2 * time.Second
 	LateWindow = 10 * time.Second
 )
 
-// Final is an error after which the removal is not tried again before the next Undo.
+// Final is an error after which the removal is not retried before the next Undo.
 type Final struct{ Err error }
 
 // Error returns the text of the error.
@@ -26,30 +26,30 @@ func (f *Final) Error() string { return f.Err.Error() }
 // Unwrap returns the error.
 func (f *Final) Unwrap() error { return f.Err }
 
-// Why an effect remains that another one holds.
+// The reasons for keeping an effect that another one holds.
 var (
 	ErrGuestStays = errors.New("the guest, which could not be destroyed, may use it")
 	ErrARQsStay   = errors.New("the ARQs of its devices could not be deleted")
 )
 
-// Undoer takes away the effects of one kind. An undoer is the only code that does.
+// Undoer removes the effects of one kind. Only undoers remove effects.
 type Undoer interface {
-	// Undo tries once: it removes effects with Journal.Remove, and settles what a read has shown. An effect that stays Unknown
-	// is looked for until LateWindow is over.
+	// Undo tries once: it removes effects with Journal.Remove, and settles what a read has shown. An effect that
+	// stays Unknown is looked for until LateWindow has passed.
 	Undo(ctx context.Context, effects []*Effect)
-	// Look reads whether an effect exists.
+	// Look reports whether an effect exists, as read from the service.
 	Look(ctx context.Context, e *Effect) (exists bool, err error)
 }
 
 // Unwinding is one run of Journal.Undo.
 type Unwinding struct {
-	// Undoers are those of the kinds that may occur.
+	// Undoers has an undoer for each kind that may occur.
 	Undoers map[Kind]Undoer
 	// Chosen selects the effects; nil selects all.
 	Chosen func(*Effect) bool
-	// Patience is how long a removal that fails is tried again; 0: once. Limit bounds one try.
+	// Patience is how long a failed removal is retried; 0 means one try. Limit is the timeout of one try.
 	Patience, Limit time.Duration
-	// Begin is called when the effects of a kind are tried for the first time, and Pause before a pause with the last error.
+	// Begin is called before the first try of a kind, and Pause before each pause, with the last error.
 	Begin func(Kind)
 	Pause func(time.Duration, error)
 
@@ -59,8 +59,8 @@ type Unwinding struct {
 	kinds   map[Kind]bool    // of all passes
 }
 
-// Undo takes away the chosen effects, the newest first, but no effect before those that hold it. What fails is tried again.
-// When an undoer panics or ends the goroutine, the others are still run.
+// Undo removes the chosen effects, newest first, but none before the effects that hold it. Failed removals are
+// retried. If an undoer panics or ends the goroutine, the others still run.
 func (j *Journal) Undo(ctx context.Context, u Unwinding) {
 	u.journal, u.began, u.kinds = j, time.Now(), map[Kind]bool{}
 	for _, e := range u.chosen() {
@@ -88,7 +88,7 @@ func (u *Unwinding) run(ctx context.Context) {
 	ended = true
 }
 
-// pause waits, also when Pause does not return.
+// pause waits, even if Pause panics.
 func (u *Unwinding) pause(ctx context.Context, pause time.Duration, err error) {
 	defer func() {
 		timer := time.NewTimer(pause)
@@ -120,7 +120,8 @@ func (u *Unwinding) pass(ctx context.Context) {
 	}
 }
 
-// try runs an undoer. If it does not return, an effect is not tried again: that of Remove, or else the first that remains.
+// try runs an undoer. If it does not return, one effect is not retried: the effect of Remove, or else the first that
+// remains.
 func (u *Unwinding) try(ctx context.Context, group []*Effect) {
 	ended := false
 	defer func() {
@@ -155,7 +156,8 @@ func (u *Unwinding) next() (group []*Effect) {
 	return group
 }
 
-// chosen returns the effects that are to be removed, guests last, which use the others.
+// chosen returns the effects to remove. Guests come last, because they use the others; next takes effects from the
+// end.
 func (u *Unwinding) chosen() []*Effect {
 	effects := slices.DeleteFunc(u.journal.Effects(), func(e *Effect) bool { return !u.isChosen(e) })
 	slices.SortStableFunc(effects, func(x, y *Effect) int { return rank(x) - rank(y) })
@@ -173,7 +175,7 @@ func (u *Unwinding) isChosen(e *Effect) bool {
 	return e.State != Foreign && u.Undoers[e.Kind] != nil && (u.Chosen == nil || u.Chosen(e))
 }
 
-// holder is why an effect has to remain: another one that holds it does.
+// holder returns why an effect must be kept, if another effect holds it.
 func (u *Unwinding) holder(e *Effect) error {
 	for _, h := range u.journal.Effects() {
 		isGuests := h.Kind == Guest && e.Kind != Guest && e.Seq > h.Seq // made while it existed
@@ -195,7 +197,7 @@ func (u *Unwinding) holder(e *Effect) error {
 	return nil
 }
 
-// left is for how long the effects may be tried again, and the last error.
+// left returns how long the effects may still be retried, and the last error.
 func (u *Unwinding) left() (left time.Duration, last error) {
 	elapsed := time.Since(u.began)
 	for _, e := range u.chosen() {
@@ -219,8 +221,8 @@ func isFinal(err error) bool {
 	return errors.As(err, &final) || errors.Is(err, cyborgclient.ErrForbidden)
 }
 
-// look reads which of the effects that could not be removed exist: the others become Unknown. After a failed read those of the
-// same kind are not known, either.
+// look reads which effects that could not be removed exist, and sets the others to Unknown. After a failed read all
+// effects of that kind become Unknown.
 func (u *Unwinding) look(ctx context.Context) {
 	unread := map[Kind]bool{}
 	for _, e := range u.chosen() {

@@ -7,27 +7,26 @@ import (
 	"github.com/gocyborg/gocyborg/internal/jsonread"
 )
 
-// summaryLength is about the length of a summary in bytes, maxRepeated how many texts are
-// looked for: those of the providers of a cloud have few different ones.
+// summaryLength is the approximate length of a summary in bytes. maxRepeated is the number of recent texts that are
+// compared, because the providers of a cloud have few different ones.
 const (
 	summaryLength = 512
 	maxRepeated   = 8
 )
 
-// answerReader reads an answer. The answer has no part of the document, whose memory is
-// used again.
+// answerReader decodes a response. The result shares no memory with the document, whose buffer is reused.
 type answerReader struct {
 	jsonread.Reader
 	Candidates
-	names       strings.Builder // memory of the strings of the answer
+	names       strings.Builder // memory of the strings of the result
 	words       []string        // names of groups and classes
 	lists       []string        // memory of the lists of mappings
 	amounts     []map[string]int
 	amountTexts []string // JSON, of the same amounts
 }
 
-// decodeCandidates reads an answer. A member that is missing or null is empty, of one that
-// is given twice the last counts, and others are ignored.
+// decodeCandidates decodes a response. A missing or null member is empty, the last of duplicate members is used, and
+// unknown members are ignored.
 func decodeCandidates(text []byte) (*Candidates, error) {
 	r := &answerReader{Reader: jsonread.New(text)}
 	providers := len(text) / summaryLength
@@ -54,7 +53,7 @@ func decodeCandidates(text []byte) (*Candidates, error) {
 	if err := r.End(); err != nil {
 		return nil, err
 	}
-	answer := r.Candidates // without the memory of the reader
+	answer := r.Candidates // without the buffers of the reader
 	return &answer, nil
 }
 
@@ -109,8 +108,8 @@ func (r *answerReader) allocationRequest() (request AllocationRequest) {
 	return request
 }
 
-// sharedText reads an object or an array whose text may have been read lately; if not, the
-// function reads it. It returns the number of the text, from 1 on.
+// sharedText returns the number, from 1 on, of the text of an object or array. If the text was not among the recent
+// ones, it calls read.
 func (r *answerReader) sharedText(texts *[]string, read func()) int32 {
 	begin := r.Begin()
 	for i := len(*texts); i > max(0, len(*texts)-maxRepeated); i-- {
@@ -168,7 +167,7 @@ func (r *answerReader) summary() row {
 	return s
 }
 
-// optionalProvider reads a UUID; a null is 0.
+// optionalProvider reads a provider UUID. It returns 0 for null.
 func (r *answerReader) optionalProvider() int32 {
 	if uuid := r.Optional(); len(uuid) > 0 {
 		return r.provider(uuid)

@@ -12,21 +12,20 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Candidates is an answer to a request for allocation candidates.
+// Candidates is a response to GET /allocation_candidates.
 type Candidates struct {
 	Requests  []AllocationRequest
 	Providers Providers
 }
 
-// AllocationRequest is one candidate. Those of one answer share the amounts that are equal.
+// AllocationRequest is one candidate. Candidates of one response share equal amounts.
 type AllocationRequest struct {
 	Allocations Resources
 	Mappings    map[string][]string // nil before Placement 1.34
 }
 
-// Providers are the summaries of the providers of an answer. Traits and resources are kept
-// as texts, each once, and read when they are asked for: only weighers do, and they are
-// most of an answer.
+// Providers are the provider summaries of a response. Traits and resources make up most of a response, but only
+// weighers read them: each distinct text is stored once and decoded on demand.
 type Providers struct {
 	index     map[string]int32 // by UUID
 	uuids     []string
@@ -36,8 +35,8 @@ type Providers struct {
 	resources []string // JSON, which was checked
 }
 
-// row is the summary of a provider: the numbers of other providers, of its traits and of its
-// resources, from 1 on. It is 0 for what is not given.
+// row is the summary of a provider: the numbers of other providers, of its traits and of its resources, from 1 on; 0
+// if missing.
 type row struct {
 	given                           bool // false: only mentioned
 	parent, root, traits, resources int32
@@ -50,17 +49,17 @@ const (
 	TraitShares = "MISC_SHARES_VIA_AGGREGATE"
 )
 
-// Kind is what the traits of a provider say about it: a set of the constants below.
+// Kind is a set of properties of a provider, derived from its traits.
 type Kind uint8
 
 // The kinds of providers.
 const (
 	KindNova   Kind = 1 << iota // OWNER_NOVA
-	KindCyborg                  // OWNER_CYBORG, which not every driver of Cyborg's reports
+	KindCyborg                  // OWNER_CYBORG, which not every Cyborg driver reports
 	KindShares                  // shares its inventory with other trees
 )
 
-// kindOf returns the kind that a trait stands for; 0 for other traits.
+// kindOf returns the kind for a trait; 0 for other traits.
 func kindOf(trait string) Kind {
 	switch trait {
 	case TraitOwnerNova:
@@ -73,7 +72,7 @@ func kindOf(trait string) Kind {
 	return 0
 }
 
-// Summary is what an answer tells of a provider.
+// Summary is the summary of a provider in a response.
 type Summary struct {
 	Parent, Root string // UUIDs; empty before Placement 1.29, and without a parent
 	Kind         Kind
@@ -81,10 +80,10 @@ type Summary struct {
 	traits, resources int32
 }
 
-// Len returns how many providers there may be.
+// Len returns the number of providers, including providers that are only mentioned.
 func (p *Providers) Len() int { return len(p.rows) }
 
-// Of returns the summary of a provider; it is zero without one.
+// Of returns the summary of a provider, or the zero value.
 func (p *Providers) Of(uuid string) Summary {
 	if i, known := p.index[uuid]; known {
 		return p.summary(p.rows[i])
@@ -117,7 +116,7 @@ func (p *Providers) summary(r row) Summary {
 	return s
 }
 
-// Details are what only weighers read of providers. Equal ones of an answer are shared.
+// Details decodes traits and resources of providers for weighers. Equal values of a response are shared.
 type Details struct {
 	Providers *Providers
 
@@ -139,7 +138,7 @@ func (d *Details) Traits(s Summary) []string {
 	return names
 }
 
-// Resources returns capacity and used amount of a provider by resource class.
+// Resources returns the capacity and the used amount of a provider, by resource class.
 func (d *Details) Resources(s Summary) (capacity, used map[string]int) {
 	amounts, known := d.resources[s.resources]
 	if !known {
@@ -156,8 +155,8 @@ func (d *Details) Resources(s Summary) (capacity, used map[string]int) {
 	return amounts[0], amounts[1]
 }
 
-// Candidates requests allocation candidates. The answer is walked once: gophercloud decodes
-// it with encoding/json into maps of everything, which took two thirds of a spawn.
+// Candidates requests allocation candidates. The response is decoded in one pass: gophercloud decodes it with
+// encoding/json into generic maps, which took two thirds of a spawn.
 func (c *Client) Candidates(ctx context.Context, spec requestspec.RequestSpec) (*Candidates, error) {
 	client := c.service()
 	client.Microversion = spec.Microversion()

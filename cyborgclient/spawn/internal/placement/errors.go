@@ -15,27 +15,26 @@ import (
 	"github.com/gocyborg/gocyborg/internal/terminal"
 )
 
-// Error is an error answer of Placement. It unwraps to gophercloud's
-// ErrUnexpectedResponseCode, and to the error of a failed reauthentication.
+// Error is an error response of Placement. It unwraps to gophercloud's ErrUnexpectedResponseCode, and to the error of
+// a failed reauthentication.
 type Error struct {
 	Status int
 	Code   string // such as "placement.concurrent_update"
 	Detail string
 
-	maxVersion string // of an answer that refuses a microversion
+	maxVersion string // of a response that refuses a microversion
 	text       string // operation, subject, request id
 	cause      error
 }
 
-// Error names the operation, the subject and the server's message.
+// Error returns the operation, the subject and the server's message.
 func (e *Error) Error() string { return line(e.text) }
 
 // Unwrap returns gophercloud's error.
 func (e *Error) Unwrap() error { return e.cause }
 
-// decodeError names the operation, such as "GET allocations", and the consumer or
-// provider. A renewal of the token that failed before is part of the cause. Tokens that the
-// answer quotes are left out.
+// decodeError returns an error with the operation, such as "GET allocations", and the consumer or provider. If a
+// renewal of the token failed before, its error is part of the cause. Tokens in the response are redacted.
 func decodeError(op, subject string, err error, tokens *session.Outcome) error {
 	what, renewal := strings.TrimSpace("placement: "+op+" "+subject), tokens.Err
 	err = tokens.Redacted(err)
@@ -67,14 +66,15 @@ func decodeError(op, subject string, err error, tokens *session.Outcome) error {
 	return e
 }
 
-// unanswered is a call without an error answer.
+// unanswered is the error of a call without an error response.
 type unanswered struct {
 	what   string
 	cause  error
 	hidden []string // tokens, in case the cause quotes one
 }
 
-// Error leaves out what net/url adds: method and URL, with the whole query. Of a web page the URL is what is wrong.
+// Error omits the method and URL that net/url adds, with the whole query. If the response is a web page, the URL is
+// kept, because it is probably wrong.
 func (e *unanswered) Error() string {
 	cause := e.cause
 	var failed *url.Error
@@ -90,8 +90,7 @@ func line(text string) string { return terminal.Line(strings.ReplaceAll(text, "\
 // Unwrap returns the cause.
 func (e *unanswered) Unwrap() error { return e.cause }
 
-// answer returns the error answer of Placement in an error; the zero value if there
-// is none.
+// answer returns the Error in an error's tree, or the zero value.
 func answer(err error) Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -100,47 +99,48 @@ func answer(err error) Error {
 	return Error{}
 }
 
-// StatusOf is the status of an error answer of Placement; 0 without an answer.
+// StatusOf returns the status of an error response of Placement, or 0.
 func StatusOf(err error) int { return answer(err).Status }
 
-// DetailOf is the message of an error answer of Placement.
+// DetailOf returns the message of an error response of Placement.
 func DetailOf(err error) string { return answer(err).Detail }
 
-// UnknownProvider reports that Placement does not know the resource provider of a request. The
-// 404 of an ingress does not say so.
+// UnknownProvider reports whether Placement answered that the resource provider does not exist. The 404 of an ingress
+// does not match.
 func UnknownProvider(err error) bool {
 	return StatusOf(err) == http.StatusNotFound && strings.Contains(DetailOf(err), "No resource provider with uuid")
 }
 
-// Refused reports that Placement certainly did not apply a change: it answered with
-// a status that proves it, or there was no token to send it with. Otherwise the outcome is unknown.
+// Refused reports whether Placement certainly did not apply a change: it answered with a status that proves it, or
+// there was no token to send the request with. Otherwise the outcome is unknown.
 func Refused(err error) bool {
 	return httpbounds.Refused(StatusOf(err)) || errors.Is(err, session.ErrNoToken)
 }
 
-// VersionRefused reports that Placement does not support the microversion. A 406 of a proxy, such as
-// that of a web application firewall, names no version.
+// VersionRefused reports whether Placement does not support the microversion. A 406 from a proxy, such as a web
+// application firewall, names no version and does not match.
 func VersionRefused(err error) bool {
 	e := answer(err)
 	return e.Status == http.StatusNotAcceptable && e.maxVersion != ""
 }
 
-// ConcurrentUpdate reports a conflict of generations.
+// ConcurrentUpdate reports whether the error is a conflict of generations.
 func ConcurrentUpdate(err error) bool { return answer(err).Code == "placement.concurrent_update" }
 
-// RecordChanged reports that the database of Placement refused a write whose row had changed since the transaction read it,
-// as MariaDB does since 11.6. The status is 500: whether anything was written has to be read.
+// RecordChanged reports whether the database of Placement refused a write because the row had changed since the
+// transaction read it, as MariaDB does since 11.6. The status is 500; read the allocation to find out whether
+// anything was written.
 func RecordChanged(err error) bool {
 	return StatusOf(err) == http.StatusInternalServerError && strings.Contains(DetailOf(err), "Record has changed since last read")
 }
 
-// ConsumerConflict reports that another client changed the consumer itself.
+// ConsumerConflict reports whether another client changed the consumer itself.
 func ConsumerConflict(err error) bool {
 	return ConcurrentUpdate(err) && strings.Contains(DetailOf(err), "consumer generation conflict")
 }
 
-// EmptyConsumer reports that Placement has a consumer without allocations, of generation 0: it keeps
-// that of a first claim on a provider that does not exist.
+// EmptyConsumer reports whether Placement has a consumer without allocations, of generation 0. It keeps such a
+// consumer after a first claim on a provider that does not exist.
 func EmptyConsumer(err error) bool {
 	return ConsumerConflict(err) && strings.Contains(DetailOf(err), "expected 0 but got None")
 }

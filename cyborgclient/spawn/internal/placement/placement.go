@@ -20,18 +20,17 @@ import (
 )
 
 const (
-	// microversion is what Nova sends from Zed to 2026.1: string suffixes, mappings,
-	// root_required and same_subtree.
+	// microversion is what Nova sends from Zed to 2026.1: it has string suffixes, mappings, root_required and
+	// same_subtree.
 	microversion = "1.36"
-	// oldMicroversion is for a Placement before 1.34. It suffices for everything but
-	// candidates, whose query has its own: consumer generations came with 1.28, nested
-	// providers with 1.29.
+	// oldMicroversion is for a Placement before 1.34. It is sufficient for everything except candidates, whose query
+	// has its own microversion: consumer generations came with 1.28, nested providers with 1.29.
 	oldMicroversion = "1.29"
-	// typeMicroversion has types of consumers.
+	// typeMicroversion has consumer types.
 	typeMicroversion = "1.38"
 )
 
-// Types of consumers. Nova, which asks for microversions below 1.38, sets none.
+// Types of consumers. Nova sets none, because it uses microversions below 1.38.
 const (
 	TypeInstance = "INSTANCE"
 	TypeUnknown  = "unknown"
@@ -41,13 +40,12 @@ const (
 type Client struct {
 	client  *gophercloud.ServiceClient
 	old     atomic.Bool
-	untyped atomic.Bool // it is a Placement before 1.38
+	untyped atomic.Bool // Placement is older than 1.38
 	bodies  sync.Pool   // of *bytes.Buffer, see read
 }
 
-// New returns a client that leaves the given one alone. With old it is one of a
-// Placement before 1.34. It reauthenticates through the given one's provider, and
-// follows no redirect to another server.
+// New returns a client that uses a copy of the given one. Old is for a Placement before 1.34. The client
+// reauthenticates through the provider of the given one, and follows no redirect to another server.
 func New(client *gophercloud.ServiceClient, old bool) (*Client, error) {
 	own, err := session.Service(client)
 	if err != nil {
@@ -58,10 +56,10 @@ func New(client *gophercloud.ServiceClient, old bool) (*Client, error) {
 	return c, nil
 }
 
-// Old reports whether this is a Placement before 1.34.
+// Old reports whether Placement is older than 1.34.
 func (c *Client) Old() bool { return c.old.Load() }
 
-// SetOld is called once Placement has refused a microversion that Nova sends today.
+// SetOld records that Placement has refused a microversion that Nova sends today.
 func (c *Client) SetOld() { c.old.Store(true) }
 
 // service returns a client with a microversion that Placement supports.
@@ -74,8 +72,7 @@ func (c *Client) service() *gophercloud.ServiceClient {
 	return &client
 }
 
-// typed runs a call with a client of microversion 1.38, and again with that of service
-// if Placement does not support it.
+// typed runs a call with microversion 1.38, and repeats it with the default one if Placement does not support that.
 func (c *Client) typed(send func(client *gophercloud.ServiceClient, typed bool) error) error {
 	if !c.Old() && !c.untyped.Load() {
 		client := c.service()
@@ -89,8 +86,8 @@ func (c *Client) typed(send func(client *gophercloud.ServiceClient, typed bool) 
 	return c.supported(func() error { return send(c.service(), false) })
 }
 
-// supported runs a call, and again as one to a Placement before 1.34 if Placement does not
-// support the microversion: this may be the first call of a process.
+// supported runs a call, and repeats it for a Placement before 1.34 if the microversion is not supported. Any call
+// may be the first one of a process.
 func (c *Client) supported(send func() error) error {
 	old := c.Old()
 	err := send()
@@ -104,7 +101,7 @@ func (c *Client) supported(send func() error) error {
 // Call is one call of the client.
 type Call struct {
 	Operation string // such as "PUT allocations"
-	Status    int    // 0: no answer
+	Status    int    // 0: no response
 	Duration  time.Duration
 }
 
@@ -115,7 +112,7 @@ func Observe(ctx context.Context, observe func(Call)) context.Context {
 	return context.WithValue(ctx, observerKey{}, observe)
 }
 
-// requestTimeout bounds a request.
+// requestTimeout limits a request.
 const requestTimeout = 2 * time.Minute
 
 // call runs one call, reports it and decodes its error.
@@ -136,8 +133,7 @@ func call(ctx context.Context, op, subject string, success int, send func(contex
 	return err
 }
 
-// get runs one call that reads. It decodes the answer itself: gophercloud decodes it three
-// times.
+// get runs a GET. It decodes the response itself, because gophercloud decodes it three times.
 func get[T any](ctx context.Context, c *Client, op, subject string, path ...string) (answer T, err error) {
 	err = c.supported(func() error {
 		client := c.service()
@@ -149,7 +145,7 @@ func get[T any](ctx context.Context, c *Client, op, subject string, path ...stri
 	return answer, err
 }
 
-// getJSON reads the answer to a GET; it is the zero value with an error.
+// getJSON decodes the response to a GET. With an error it returns the zero value.
 func getJSON[T any](ctx context.Context, c *Client, client *gophercloud.ServiceClient, path ...string) (answer T, err error) {
 	resp, err := client.Get(ctx, client.ServiceURL(path...), nil, &gophercloud.RequestOpts{KeepResponseBody: true})
 	if err != nil {
@@ -163,10 +159,10 @@ func getJSON[T any](ctx context.Context, c *Client, client *gophercloud.ServiceC
 	return answer, nil
 }
 
-// maxKeptBody is the longest answer whose memory is used again, in bytes.
+// maxKeptBody is the size of the largest buffer that is reused, in bytes.
 const maxKeptBody = 4 << 20
 
-// read decodes the body of an answer, whose text is not kept.
+// read decodes the body of a response. Decode must not keep the text.
 func (c *Client) read(resp *http.Response, decode func(text []byte) error) error {
 	defer resp.Body.Close()
 	text, ok := c.bodies.Get().(*bytes.Buffer)
@@ -186,8 +182,8 @@ func (c *Client) read(resp *http.Response, decode func(text []byte) error) error
 
 const pathProviders = "resource_providers"
 
-// ProviderName returns the name of a resource provider. That of a compute root is the
-// node name, which Cyborg's bind takes as hostname.
+// ProviderName returns the name of a resource provider. The name of a compute node's root provider is its node name,
+// which Cyborg's bind takes as hostname.
 func (c *Client) ProviderName(ctx context.Context, provider string) (string, error) {
 	answer, err := get[struct{ Name string }](ctx, c, "GET resource_providers", provider, pathProviders, provider)
 	return answer.Name, err
@@ -211,7 +207,7 @@ func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) 
 	return answer.Traits, err
 }
 
-// Named returns the UUID of the provider with a name; "" for an unknown one.
+// Named returns the UUID of the provider with a name, or "" if it does not exist.
 func (c *Client) Named(ctx context.Context, name string) (string, error) {
 	found, err := c.providers(ctx, "GET resource_providers name", name, resourceproviders.ListOpts{Name: name})
 	if err == nil {
@@ -223,8 +219,8 @@ func (c *Client) Named(ctx context.Context, name string) (string, error) {
 	return found[0].UUID, nil
 }
 
-// Tree returns the names of the providers of a provider's tree by UUID: of all, or of those
-// with a trait, none for a Placement that does not know it.
+// Tree returns the names of the providers in a provider's tree, by UUID. With a trait it returns only providers that
+// have the trait, and none if Placement does not know it.
 func (c *Client) Tree(ctx context.Context, provider, trait string) (map[string]string, error) {
 	found, err := c.providers(ctx, "GET resource_providers in_tree", provider, resourceproviders.ListOpts{InTree: provider, Required: trait})
 	if trait != "" && StatusOf(err) == http.StatusBadRequest {
@@ -243,7 +239,7 @@ func (c *Client) Tree(ctx context.Context, provider, trait string) (map[string]s
 	return names, checkFilter("in_tree "+provider, found, func(p resourceproviders.ResourceProvider) bool { return p.RootProviderUUID == root })
 }
 
-// checkFilter refuses a list with a provider that a filter leaves out: a proxy may lose the query.
+// checkFilter rejects a list with a provider that the filter excludes: a proxy may lose the query.
 func checkFilter(filter string, found []resourceproviders.ResourceProvider, matches func(resourceproviders.ResourceProvider) bool) error {
 	for _, p := range found {
 		if !matches(p) {
@@ -266,8 +262,8 @@ func (c *Client) providers(ctx context.Context, op, subject string, opts resourc
 	return found, err
 }
 
-// Consumers returns the consumers of a resource provider; none for an unknown one,
-// which Cyborg may just have removed.
+// Consumers returns the consumers of a resource provider. It returns none for an unknown provider, which Cyborg may
+// just have removed.
 func (c *Client) Consumers(ctx context.Context, provider string) ([]string, error) {
 	answer, err := get[struct{ Allocations map[string]struct{} }](ctx, c, "GET resource_providers allocations", provider, pathProviders, provider, "allocations")
 	if UnknownProvider(err) {
@@ -276,13 +272,13 @@ func (c *Client) Consumers(ctx context.Context, provider string) ([]string, erro
 	return slices.Collect(maps.Keys(answer.Allocations)), err
 }
 
-// Exceeded is a resource class whose use exceeds the capacity of a provider.
+// Exceeded is a resource class whose usage exceeds the capacity of a provider.
 type Exceeded struct {
 	Class          string
 	Used, Capacity int
 }
 
-// Exceeded lists the resource classes whose use exceeds the capacity of a provider, sorted.
+// Exceeded returns the resource classes whose usage exceeds the capacity of a provider, sorted.
 func (c *Client) Exceeded(ctx context.Context, provider string) (list []Exceeded, err error) {
 	used, err := get[struct{ Usages map[string]int }](ctx, c, "GET resource_providers usages", provider, pathProviders, provider, "usages")
 	if err != nil {
@@ -304,13 +300,13 @@ func (c *Client) Exceeded(ctx context.Context, provider string) (list []Exceeded
 	return list, err
 }
 
-// Allocation is what a consumer holds.
+// Allocation is the allocation of a consumer.
 type Allocation struct {
 	Resources Resources
 	Mappings  map[string][]string // only for writes
 	Project   string
 	User      string
-	// Type is that of the consumer: "" before Placement 1.38. Writes set TypeInstance.
+	// Type is the consumer type; "" before Placement 1.38. Writes set TypeInstance.
 	Type string
 	// Generation is nil for a consumer that holds nothing.
 	Generation *int
@@ -330,7 +326,7 @@ type providerAllocation struct {
 	Resources map[string]int `json:"resources"`
 }
 
-// Allocation reads what a consumer holds.
+// Allocation returns the allocation of a consumer.
 func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocation, err error) {
 	var answer allocationDocument
 	err = c.typed(func(client *gophercloud.ServiceClient, _ bool) error {
@@ -352,9 +348,8 @@ func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocati
 	return held, err
 }
 
-// SetAllocation replaces what a consumer holds. Without resources the consumer is
-// deleted, if it still has the generation. Where Placement has types of consumers, it
-// becomes an instance.
+// SetAllocation replaces the allocation of a consumer. Without resources the consumer is deleted, if it still has the
+// generation. If Placement supports consumer types, the type is set to INSTANCE.
 func (c *Client) SetAllocation(ctx context.Context, consumer string, want Allocation) error {
 	body := allocationDocument{
 		Allocations: make(map[string]providerAllocation, len(want.Resources)), Generation: want.Generation,

@@ -25,7 +25,7 @@ func Add(a, b Resources) Resources {
 	return sum
 }
 
-// Subtract returns resources without those of another set, without changing either.
+// Subtract returns the difference of two sets of resources without changing either.
 func Subtract(from, part Resources) Resources {
 	rest := make(Resources, len(from))
 	for provider, resources := range from {
@@ -42,7 +42,7 @@ func Subtract(from, part Resources) Resources {
 	return rest
 }
 
-// Clone copies resources, their texts included, which may be parts of a long answer.
+// Clone copies resources and their strings, which may be parts of a long response.
 func Clone(r Resources) Resources {
 	copied := make(Resources, len(r))
 	for provider, resources := range r {
@@ -55,18 +55,18 @@ func Clone(r Resources) Resources {
 	return copied
 }
 
-// Equal compares two sets of resources.
+// Equal reports whether two sets of resources are equal.
 func Equal(a, b Resources) bool {
 	return maps.EqualFunc(a, b, func(x, y map[string]int) bool { return maps.Equal(x, y) })
 }
 
-// Contains reports whether resources have all of another set.
+// Contains reports whether held includes all resources of part.
 func Contains(held, part Resources) bool { return len(Subtract(part, held)) == 0 }
 
-// Devices are the resource classes of devices by their provider.
+// Devices are the resource classes of devices, by provider.
 type Devices map[string]map[string]bool
 
-// Add adds a class to those of a provider.
+// Add adds a resource class to a provider.
 func (d Devices) Add(provider, class string) {
 	if d[provider] == nil {
 		d[provider] = map[string]bool{}
@@ -74,8 +74,8 @@ func (d Devices) Add(provider, class string) {
 	d[provider][class] = true
 }
 
-// Without returns resources without those of devices. On a flat host the device provider is
-// the compute node, of which the rest is kept.
+// Without returns resources without the resources of devices. On a flat host the device provider is the compute node;
+// its other resources are kept.
 func Without(held Resources, devices Devices) Resources {
 	kept := maps.Clone(held)
 	for provider, classes := range devices {
@@ -89,8 +89,8 @@ func Without(held Resources, devices Devices) Resources {
 	return kept
 }
 
-// WithoutMemory returns resources without device memory, on whatever provider: what the regions of a card
-// share is on that of the card, which Cyborg does not list.
+// WithoutMemory returns resources without device memory on any provider. Memory that the regions of a card share is
+// on the provider of the card, which Cyborg does not list.
 func WithoutMemory(held Resources) Resources {
 	kept := Clone(held)
 	for provider, resources := range kept {
@@ -102,7 +102,7 @@ func WithoutMemory(held Resources) Resources {
 	return kept
 }
 
-// HasMemory reports whether resources of a provider are device memory, at least in part.
+// HasMemory reports whether resources of a provider include device memory.
 func HasMemory(resources map[string]int) bool {
 	for class := range resources {
 		if isMemory(class) {
@@ -112,29 +112,28 @@ func HasMemory(resources map[string]int) bool {
 	return false
 }
 
-// isMemory reports whether a resource class is one of device memory, such as CUSTOM_ACCELERATOR_MEMORY_HBM.
+// isMemory reports whether a resource class is device memory, such as CUSTOM_ACCELERATOR_MEMORY_HBM.
 func isMemory(class string) bool { return strings.HasPrefix(class, "CUSTOM_ACCELERATOR_MEMORY_") }
 
-// Elsewhere returns resources without those of some providers.
+// Elsewhere returns the resources on all but the given providers.
 func Elsewhere(held Resources, providers map[string]bool) Resources {
 	rest := maps.Clone(held)
 	maps.DeleteFunc(rest, func(provider string, _ map[string]int) bool { return providers[provider] })
 	return rest
 }
 
-// onNode reports resources that are those of a compute node: disk and addresses may come
-// from a sharing provider in another tree; processors and memory do not.
+// onNode reports whether resources are on a compute node: processors and memory always are; disk and addresses may
+// come from a sharing provider in another tree.
 func onNode(resources map[string]int) bool {
 	return resources["VCPU"] > 0 || resources["PCPU"] > 0 || resources["MEMORY_MB"] > 0
 }
 
-// NodeProviders returns, of the providers that an instance uses, those of compute resources, sorted.
+// NodeProviders returns the providers of an instance's compute resources, sorted.
 func NodeProviders(held Resources) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(held)), func(provider string) bool { return !onNode(held[provider]) })
 }
 
-// NodeProvider returns, of the providers that an instance uses, one in the tree of
-// its compute node.
+// NodeProvider returns a provider of the instance in the tree of its compute node.
 func NodeProvider(held Resources) string {
 	if nodes := NodeProviders(held); len(nodes) > 0 {
 		return nodes[0]

@@ -13,8 +13,8 @@ import (
 
 var errKilled = errors.New("the agent was killed")
 
-// Shared is a store that several agents use, each through its own view, as if it was a server in the network. A right is a
-// lease: it ends after a time unless it is renewed. The holder of a lease that has ended cannot change the journal.
+// Shared is a store that several agents use, each through its own view, like a server on the network. A right is a
+// lease: it ends after a time unless it is renewed. The holder of an expired lease cannot change the journal.
 type Shared struct {
 	lease time.Duration
 
@@ -48,8 +48,8 @@ func (s *Shared) Agent(name string) journal.Store {
 	return a
 }
 
-// Kill ends the processes of an agent: what [Shared.Agent] has returned for the name until now fails. Their leases run
-// out by themselves.
+// Kill ends the processes of an agent: every store that [Shared.Agent] has returned for the name until now fails.
+// Their leases expire by themselves.
 func (s *Shared) Kill(name string) {
 	s.each([]string{name}, func(a *agent) { a.killed = errKilled })
 }
@@ -60,8 +60,8 @@ func (s *Shared) Fail(err error, agents ...string) {
 	s.each(agents, func(a *agent) { a.unsent = err })
 }
 
-// FailAfter makes calls fail with err after their effect, as if the answer was lost, until it is called with nil. A Lock
-// does not wait then. It applies to the current processes of the named agents, or of all.
+// FailAfter makes calls fail with err after their effect, as if the response was lost, until it is called with nil. A
+// Lock does not wait in this case. It applies to the current processes of the named agents, or of all.
 func (s *Shared) FailAfter(err error, agents ...string) {
 	s.each(agents, func(a *agent) { a.unanswered = err })
 }
@@ -77,7 +77,7 @@ func (s *Shared) each(names []string, do func(*agent)) {
 	s.wake()
 }
 
-// Lose ends the right to the journal of an instance now. Its holder learns that from its next call.
+// Lose ends the right to the journal of an instance now. Its holder gets ErrLost from its next call.
 func (s *Shared) Lose(instance string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Shared) Lose(instance string) {
 	}
 }
 
-// wake makes callers that wait look again. It is called with the store locked.
+// wake wakes waiting callers. It is called with the store locked.
 func (s *Shared) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -119,7 +119,7 @@ type agent struct {
 	killed, unsent, unanswered error
 }
 
-// call runs what a call does, with the store locked.
+// call runs do with the store locked.
 func (a *agent) call(ctx context.Context, name string, do func() error) error {
 	a.shared.mu.Lock()
 	defer a.shared.mu.Unlock()

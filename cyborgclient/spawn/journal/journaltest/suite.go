@@ -27,13 +27,13 @@ type Subject struct {
 	In func(t *testing.T, test func(*testing.T))
 }
 
-// patience is how long a call may take that has nothing to wait for, and how long a lease may last.
+// patience is the maximum duration of a call that does not wait for another caller, and of a lease.
 const patience = time.Minute
 
-// shortly is how long a test waits for what must not happen.
+// shortly is how long a test waits to see that something does not happen.
 const shortly = 20 * time.Millisecond
 
-// Run tests that a store does what [journal.Store] and [journal.Journal] promise.
+// Run tests that a store satisfies the contract of [journal.Store] and [journal.Journal].
 func Run(t *testing.T, s Subject) {
 	if s.In == nil {
 		s.In = func(t *testing.T, test func(*testing.T)) { test(t) }
