@@ -229,7 +229,7 @@ func TestNamesAreResolvedThroughGlance(t *testing.T) {
 		{`"accel:function_name":"sdk"`, "FPGA", fakecyborg.StateBound, "sdk"},
 		{`"accel:function_name":"nothing"`, "FPGA", fakecyborg.StateBindFailed, "function_name nothing: no image has it, want exactly one"},
 		{`"accel:bitstream_name":"twice"`, "FPGA", fakecyborg.StateBindFailed, imageTwo},
-		{`"accel:bitstream_id":"` + imageRegion + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageRegion + " is for regions of type bb-22, deployable cn0_0000:3b:00.0 is none"},
+		{`"accel:bitstream_id":"` + imageRegion + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageRegion + " is for regions of type bb-22, deployable cn0_0000:3b:00.0 is not one"},
 		{`"accel:bitstream_id":"` + imageOdd + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageOdd + `: accel:function_id "ü"`},
 	} {
 		t.Run(tt.class+" "+tt.accel, func(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// Patch is what a PATCH asks of one request: to bind it, or to unbind it.
+// Patch is the part of a PATCH for one request: bind it, or unbind it.
 type Patch struct {
 	ARQ    string
 	Unbind bool
 	Args   store.BindArgs
-	read   *readARQ // before a rule let time pass; nil: no rule did
+	read   *readARQ // read before a fault rule delayed the write; nil without such a rule
 }
 
 // Caller is the client of a PATCH.
@@ -23,9 +23,8 @@ type Caller struct {
 	Scope   store.Scope
 }
 
-// Apply executes a checked PATCH: each request in the order of the body. The first failure ends
-// it: requests before stay bound, requests after are not touched, and Nova gets the error of the
-// PATCH instead of an event.
+// Apply executes a checked PATCH, request by request in the order of the body. The first failure ends it: earlier
+// requests stay bound, later ones are not changed, and Nova gets the error of the PATCH instead of an event.
 func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) error {
 	ctx, end := c.work.Detach(c.forState(ctx))
 	defer end()
@@ -45,7 +44,7 @@ func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) e
 	return overlap.After(ctx)
 }
 
-// apply is Apply once the first request was checked, if a rule lets time pass after that.
+// apply is Apply after the first request was checked, if a rule delays the write.
 func (c *Conductor) apply(ctx context.Context, caller Caller, patches []Patch) error {
 	if c.cfg.Async || c.wantsProgramming(caller, patches) {
 		return c.applyLater(ctx, caller, patches)
@@ -65,8 +64,8 @@ func (c *Conductor) apply(ctx context.Context, caller Caller, patches []Patch) e
 	return events.send(ctx)
 }
 
-// applyEach starts the binds of a PATCH, which started is called for, and does its unbinds, in the
-// order of the body until one fails. It returns the number of the PATCH, 0 if no bind was started.
+// applyEach starts the binds of a PATCH, calling started for each, and performs its unbinds, in the order of the body
+// until one fails. It returns the number of the PATCH, or 0 if no bind was started.
 func (c *Conductor) applyEach(ctx context.Context, caller Caller, patches []Patch, started func(store.Bind) error) (patch int64, err error) {
 	for i, p := range patches {
 		if p.Unbind {
@@ -90,8 +89,8 @@ func (c *Conductor) endPatch(ctx context.Context, patch int64) {
 	}
 }
 
-// startBind begins the i-th bind of a PATCH. The check for requests that the instance has already
-// is in the transaction of the first bind, so that of two simultaneous PATCHes one is refused.
+// startBind begins the i-th bind of a PATCH. The check for existing requests of the instance is in the transaction of
+// the first bind, so one of two simultaneous PATCHes is refused.
 func (c *Conductor) startBind(ctx context.Context, caller Caller, patches []Patch, i int, patch int64) (b store.Bind, err error) {
 	read := patches[i].read
 	if read == nil && c.cfg.Quirks {
@@ -112,9 +111,9 @@ func (c *Conductor) startBind(ctx context.Context, caller Caller, patches []Patc
 	return b, err
 }
 
-// checkUnused refuses a bind for an instance that has requests already. Upstream checks only the
-// first request's instance, and only requests that the caller sees. It is not called for a PATCH
-// that begins with an unbind, as upstream.
+// checkUnused refuses a bind for an instance that already has requests. Upstream checks only the first request's
+// instance, and only requests that the caller sees. As upstream, it is not called for a PATCH that begins with an
+// unbind.
 func (c *Conductor) checkUnused(tx store.Tx, caller Caller, patches []Patch) error {
 	scope := store.Everything()
 	if c.cfg.Quirks {
@@ -131,8 +130,8 @@ func (c *Conductor) checkUnused(tx store.Tx, caller Caller, patches []Patch) err
 	return nil
 }
 
-// wantsProgramming reports whether a bind of the PATCH programs a device, which takes too long for
-// an answer.
+// wantsProgramming reports whether a bind of the PATCH programs a device, which takes too long for a synchronous
+// response.
 func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) bool {
 	return store.Read(c.db, func(tx store.Tx) bool {
 		return slices.ContainsFunc(patches, func(p Patch) bool {
@@ -142,8 +141,7 @@ func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) bool {
 	})
 }
 
-// runBind finishes a bind. Between two transactions the image is written and the mediated device
-// created, if there is one.
+// runBind finishes a bind. Between two transactions it writes the image and creates the mediated device, if any.
 func (c *Conductor) runBind(ctx context.Context, b store.Bind) error {
 	made, ours, err := c.workFor(ctx, b)
 	if !ours {
@@ -152,8 +150,8 @@ func (c *Conductor) runBind(ctx context.Context, b store.Bind) error {
 	return c.finishBind(ctx, b, made, err)
 }
 
-// workFor has the agent do its work of a bind. Made is what it may have made of a mediated device or vGPU, nil
-// for nothing. Ours is false when the request was unbound or deleted before.
+// workFor calls the agent for a bind. Made is a mediated device or vGPU that may have been created, or nil. Ours is
+// false if the request was unbound or deleted before.
 func (c *Conductor) workFor(ctx context.Context, b store.Bind) (made *store.HandleWork, ours bool, err error) {
 	if !b.Mdev && !b.Bitstream.Named() {
 		return nil, true, nil
@@ -176,8 +174,8 @@ func (c *Conductor) workFor(ctx context.Context, b store.Bind) (made *store.Hand
 	return &work, true, err
 }
 
-// finishBind stores how the agent's work ended. If it failed, or the request was unbound or
-// deleted meanwhile, it is undone; upstream keeps the handle in use until an unbind.
+// finishBind stores the result of the agent's work. If the work failed, or the request was unbound or deleted in the
+// meantime, the work is undone; upstream keeps the handle in use until an unbind.
 func (c *Conductor) finishBind(ctx context.Context, b store.Bind, made *store.HandleWork, cause error) error {
 	if cause == nil {
 		cause = store.Overtaken(b) // by another state
@@ -202,22 +200,21 @@ func (c *Conductor) finishBind(ctx context.Context, b store.Bind, made *store.Ha
 	return cause
 }
 
-// applyLater is Apply for binds in the background. What can be refused is refused before the
-// answer.
+// applyLater is Apply for binds in the background. Everything that can be refused is refused before the response.
 func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Patch) error {
 	patch, err := c.applyEach(ctx, caller, patches, func(store.Bind) error { return nil })
 	if patch == 0 {
 		return err
 	}
-	if err != nil { // Nova gets it with the answer
+	if err != nil { // Nova gets it with the response
 		c.change(ctx, func(tx store.Tx) { tx.SilencePatch(patch) })
 	}
 	c.bindLater(patch)
 	return err
 }
 
-// bindLater ends the binds of a PATCH after the configured delay, in the background. Those of two PATCHes that are due
-// at the same instant end in the order of the calls, unless they program a device.
+// bindLater ends the binds of a PATCH in the background, after the configured delay. If two PATCHes are due at the
+// same instant, their binds end in the order of the calls, unless they program a device.
 func (c *Conductor) bindLater(patch int64) {
 	late := c.cfg.BindDelay > c.cfg.BindTimeout
 	delay := c.cfg.BindDelay
@@ -228,7 +225,7 @@ func (c *Conductor) bindLater(patch int64) {
 	c.start(func(ctx context.Context) {
 		defer done()
 		if c.cfg.Clock.Wait(ctx, delay) != nil || turn(ctx) != nil || c.replaced(ctx) {
-			return // closed, or another state was loaded meanwhile
+			return // closed, or another state was loaded
 		}
 		binds := store.Read(c.db, func(tx store.Tx) []store.Bind { return tx.Binds(patch) })
 		if slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Bitstream.Named() }) {
@@ -241,8 +238,9 @@ func (c *Conductor) bindLater(patch int64) {
 	})
 }
 
-// endBinds ends the binds of a PATCH within a time and notifies Nova. Binds that would take longer than the bind
-// timeout fail; upstream never sends their event, and no event of a PATCH of which one request was left BindStarted.
+// endBinds ends the binds of a PATCH within a time limit and notifies Nova. Binds that would take longer than the
+// bind timeout fail; upstream never sends their event. If one request of a PATCH stays BindStarted, upstream sends
+// none of its events.
 func (c *Conductor) endBinds(ctx context.Context, binds []store.Bind, late bool, limit time.Duration) {
 	silent := late && c.cfg.Quirks || slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Silent })
 	events := &eventBatch{c: c}
@@ -261,8 +259,8 @@ func (c *Conductor) endBinds(ctx context.Context, binds []store.Bind, late bool,
 	}
 }
 
-// limited is a context that ends after d on the clock, so that an image service or an agent that
-// hangs does not block a bind. Upstream's job continues after its monitor has given up.
+// limited returns a context that ends after d on the clock, so that an image service or an agent that hangs does not
+// block a bind. Upstream's job continues after its monitor has given up.
 func (c *Conductor) limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if !c.cfg.Quirks && d > 0 {
@@ -275,7 +273,7 @@ func (c *Conductor) limited(ctx context.Context, d time.Duration) (context.Conte
 	return ctx, cancel
 }
 
-// endLater ends a bind and returns its result, BindStarted for one that was abandoned or is left to
+// endLater ends a bind and returns its result. BindStarted means that the bind was abandoned, or will be continued by
 // the next process.
 func (c *Conductor) endLater(ctx context.Context, b store.Bind, late bool) string {
 	if b.Result != "" { // it ended in an earlier process
@@ -321,9 +319,8 @@ func (c *Conductor) Delete(ctx context.Context, uuid string, scope store.Scope) 
 	return c.release(ctx, uuid, scope, store.Tx.DeleteARQ)
 }
 
-// release frees the handle, removing its mediated device between two transactions, and calls finish
-// in the second. If the device cannot be removed nothing is changed, so that the call can be
-// repeated.
+// release frees the handle, removes its mediated device between two transactions, and calls finish in the second one.
+// If the device cannot be removed, nothing is changed, and the call can be repeated.
 func (c *Conductor) release(ctx context.Context, uuid string, scope store.Scope, finish func(store.Tx, store.ARQ)) error {
 	for {
 		var work store.HandleWork
@@ -360,8 +357,8 @@ func (c *Conductor) release(ctx context.Context, uuid string, scope store.Scope,
 	}
 }
 
-// removeHandle removes the mediated device of a handle that is being released, and then calls finish, unless nil, in the
-// transaction that frees the handle.
+// removeHandle removes the mediated device of a handle that is being released, and then calls finish, unless nil, in
+// the transaction that frees the handle.
 func (c *Conductor) removeHandle(ctx context.Context, w store.HandleWork, finish func(store.Tx)) error {
 	err := c.removeDevice(ctx, w)
 	c.update(ctx, func(tx store.Tx) {

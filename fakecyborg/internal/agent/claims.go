@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// traitOwnerNova is on the providers that Nova makes for its own devices.
+// traitOwnerNova is on the providers that Nova creates for its own devices.
 const traitOwnerNova = "OWNER_NOVA"
 
 // claimsPeriod is how often Nova's providers are read for known devices.
@@ -20,15 +20,15 @@ const claimsPeriod = 10 * reportPeriod
 // ErrOwnerConflict is public in fakecyborg.
 var ErrOwnerConflict = errors.New("the device is offered by Nova, too")
 
-// refuseClaimed removes the devices from a discovery that Nova offers, too, since both would assign
-// them. Nova's settings are read for every device. Its providers, which it may make later, are read
-// every ten minutes, for new devices, and until none is refused, so that most reports
-// without changes cost one call. Upstream reports such a device.
+// refuseClaimed removes devices that Nova also offers from a discovery, since both would assign them. Nova's settings
+// are checked for every device. Its providers, which may be created later, are read every ten minutes, for new
+// devices, and until no device is refused, so most reports without changes need only one call. Upstream reports such
+// a device.
 func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []storedDevice) {
 	if r.c.cfg.Quirks {
 		return
 	}
-	var providers []string // names of Nova's
+	var providers []string // names of Nova's providers
 	if r.asksForClaims(seen, stored) {
 		providers = r.novaProviders(ctx)
 	}
@@ -50,7 +50,7 @@ func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []st
 	})
 }
 
-// asksForClaims reports whether Nova's providers are to be read.
+// asksForClaims reports whether Nova's providers must be read.
 func (r *report) asksForClaims(seen *discovery, stored []storedDevice) bool {
 	isNew := func(f found) bool { return !isStored(stored, f) }
 	due := !r.c.now().Before(seen.before.ClaimsReadAt.Add(claimsPeriod))
@@ -89,7 +89,7 @@ func (r *report) novaProviders(ctx context.Context) (names []string) {
 	return names
 }
 
-// claimedBy names the provider of Nova's that stands for a device, or "".
+// claimedBy returns the name of Nova's provider for a device, or "".
 func claimedBy(providers []string, d driver.Device) string {
 	for _, at := range d.Addresses() {
 		for _, name := range providers {
@@ -104,9 +104,9 @@ func claimedBy(providers []string, d driver.Device) string {
 // nodeDevice writes an address as libvirt does in the names of node devices.
 var nodeDevice = strings.NewReplacer(":", "_", ".", "_")
 
-// namesAddress reports whether the name of a provider of Nova's ends with an address:
-// HOST_0000:3b:00.0 for PCI devices, HOST_pci_0000_3b_00_0 for cards divided into vGPUs
-// (nova/compute/pci_placement_translator.py, nova/virt/libvirt/driver.py).
+// namesAddress reports whether the name of a Nova provider ends with an address: HOST_0000:3b:00.0 for PCI devices,
+// HOST_pci_0000_3b_00_0 for cards divided into vGPUs (nova/compute/pci_placement_translator.py,
+// nova/virt/libvirt/driver.py).
 func namesAddress(name string, address driver.PCIAddress) bool {
 	text := address.String()
 	return strings.HasSuffix(name, "_"+text) ||

@@ -16,12 +16,11 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Config is what a Conductor is made of. The fields without a comment are those of
-// fakecyborg.Config.
+// Config is the configuration of a Conductor. Fields without a comment are copied from fakecyborg.Config.
 type Config struct {
 	Quirks             bool
 	Layout             string // PlacementMode
-	Async              bool   // a bind ends after its PATCH was answered
+	Async              bool   // binds end after the response to their PATCH
 	BindDelay          time.Duration
 	BindTimeout        time.Duration
 	EventForm          string
@@ -37,9 +36,9 @@ type Config struct {
 	Placement *layout.Client // nil: none, as of the other peers
 	Nova      *simhttp.Peer
 	Glance    *simhttp.Peer
-	// Logger, unless nil, gets why binds fail.
+	// Logger, unless nil, logs why binds fail.
 	Logger *slog.Logger
-	// Loop lets the agents report by themselves.
+	// Loop makes the agents report periodically.
 	Loop bool
 	// DriverReport is what a driver of the release reports where the driver of the host reports found.
 	DriverReport func(name string, found driver.Report) driver.Report
@@ -90,7 +89,7 @@ func New(cfg Config, db *store.Store) *Conductor {
 // Close ends the agents and the binds in the background, and waits for them.
 func (c *Conductor) Close() { c.work.Close() }
 
-// update changes the database for the request of ctx, unless the state that it is for was replaced.
+// update changes the database for the request of ctx, unless its state was replaced.
 func (c *Conductor) update(ctx context.Context, write func(store.Tx)) {
 	c.db.Update(simhttp.ChangeLogOf(ctx), func(tx store.Tx) {
 		if isFor(ctx, tx) {
@@ -106,7 +105,7 @@ func (c *Conductor) change(ctx context.Context, write func(store.Tx)) {
 
 func (c *Conductor) now() time.Time { return c.cfg.Clock.Now() }
 
-// AddHost makes a host known. The error matches ErrHost.
+// AddHost adds a host. The error matches ErrHost.
 func (c *Conductor) AddHost(h driver.Host) error {
 	if h.Name == "" {
 		return fmt.Errorf("%w: it has no name", ErrHost)

@@ -29,17 +29,17 @@ type discovery struct {
 	failed  map[string]bool         // drivers that could not discover
 	unread  map[driver.Address]bool // what drivers found and could not read
 	before  store.HostReport
-	// abort is set for a report that upstream drops as a whole: a driver failed, or
-	// reported a device without attributes, as that of Huawei's Ascend does.
+	// abort is set for a report that upstream drops as a whole: a driver failed, or reported a device without
+	// attributes, as Huawei's Ascend driver does.
 	abort     bool
 	functions map[driver.PCIAddress]bool // of the devices
 }
 
-// reading is what the drivers of a host found in its hardware before its turn, if anything.
+// reading is the hardware that the drivers of a host found before the turn of the host, if anything.
 type reading struct {
 	drivers []driver.Report
 	changes uint64     // the version of the hardware
-	rows    storedRows // that say what guests had
+	rows    storedRows // stored rows, which show the functions that guests had
 }
 
 // read asks the drivers of a host.
@@ -49,8 +49,8 @@ func (c *Conductor) read(ctx context.Context, h *host) reading {
 	return r
 }
 
-// readAhead reads the hardware of hosts side by side, while those before them report. Fault rules act
-// in the order of the reports: while there are any, nothing is read before a host reports.
+// readAhead reads the hardware of hosts in parallel while earlier hosts report. Fault rules act in the order of the
+// reports, so if there are any, a host is read only when it reports.
 func (c *Conductor) readAhead(ctx context.Context, names []string) iter.Seq2[int, reading] {
 	none := c.hasFaults()
 	return ordered.Ahead(len(names), func(i int) reading {
@@ -78,8 +78,8 @@ func (v discovery) gone(d storedDevice) bool {
 	return !v.present[d.key] && !v.failed[d.Driver]
 }
 
-// discover calls all drivers. What a driver that fails, or that cannot read a device, reported
-// before stays as it is; upstream drops the report of the whole host.
+// discover calls all drivers. The stored devices of a driver that fails, or that cannot read a device, are kept;
+// upstream drops the report of the whole host.
 func (r *report) discover(ctx context.Context, ahead reading) discovery {
 	v := discovery{present: make(map[string]bool), failed: make(map[string]bool), functions: make(map[driver.PCIAddress]bool)}
 	now := r.c.now()
@@ -122,8 +122,8 @@ func (r *report) discover(ctx context.Context, ahead reading) discovery {
 	return v
 }
 
-// keepUnread leaves the devices as they are of which a stored handle could not be read now. The rest
-// of such a device may be found, and would replace it.
+// keepUnread keeps stored devices unchanged if one of their handles could not be read now. Otherwise the part of such
+// a device that was found would replace it.
 func (v *discovery) keepUnread(stored []storedDevice) {
 	if len(v.unread) == 0 {
 		return
@@ -206,7 +206,7 @@ func (v *discovery) shared(d driver.Device) (at driver.PCIAddress, is bool) {
 	return at, false
 }
 
-// complete adds what is stored of the devices to what was found, and places their local memory, which depends on it.
+// complete adds the stored data of devices to what was found, and then places their local memory.
 func (r *report) complete(seen *discovery, stored []storedDevice) {
 	for i := range seen.devices {
 		f := &seen.devices[i]
@@ -219,7 +219,8 @@ func (r *report) complete(seen *discovery, stored []storedDevice) {
 	}
 }
 
-// withProgrammability is a device whose pre-programmed deployables have no trait for programming.
+// withProgrammability returns the device with its Programmable copied to deployables that lack one, and without the
+// trait for programming on pre-programmed deployables.
 func withProgrammability(d driver.Device) driver.Device {
 	if d.Programmable == nil && !slices.ContainsFunc(d.Deployables, driver.Deployable.Preprogrammed) {
 		return d
@@ -237,9 +238,9 @@ func withProgrammability(d driver.Device) driver.Device {
 	return d
 }
 
-// dropTraitMismatches removes devices from the discovery of a flat host, where all must have the
-// same traits, since Placement could not distinguish them. The first device that is stored already
-// is the model, or else the first. What a guest hides is not compared: after a restart of the host its function is not known.
+// dropTraitMismatches removes devices from the discovery of a flat host, where all must have the same traits, since
+// Placement could not distinguish them. They are compared with the first stored device, or else the first one.
+// Deployables that a guest hides are not compared: after a restart of the host their function is unknown.
 func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	if r.c.cfg.Layout != store.LayoutFlat || len(seen.devices) == 0 {
 		return

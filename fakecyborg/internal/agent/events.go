@@ -120,8 +120,8 @@ func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) error {
 	return err
 }
 
-// eventFault is the result of a send that a rule faults: a dropped event is no error, all else is a
-// bad answer of Nova's.
+// eventFault returns the result of a send with an injected fault: nil for a dropped event, a bad response from Nova
+// otherwise.
 func eventFault(rule fault.Rule) error {
 	if rule.Action == fault.Drop {
 		return nil
@@ -133,7 +133,7 @@ func novaRefusal(details string) error {
 	return store.Refuse(store.Invalid, "Bad API response from Nova for os-server-external-events API. Details: %s", details)
 }
 
-// postEvents sends events, if there is a Nova to send them to. Those of a state that was replaced are not sent.
+// postEvents sends events, if Nova is configured. Events of a state that was replaced are not sent.
 func (c *Conductor) postEvents(ctx context.Context, events []sim.Event) error {
 	if c.cfg.Nova == nil || c.replaced(ctx) {
 		return nil

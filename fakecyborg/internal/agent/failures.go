@@ -10,7 +10,7 @@ import (
 // maxFailures is how many failures may wait to be logged; more are dropped.
 const maxFailures = 256
 
-// logFailures logs why binds fail, which Cyborg's API does not tell, until Close. What is loaded with a state is
+// logFailures logs why binds fail, which Cyborg's API does not report, until Close. Failures in a loaded state are
 // not logged again.
 func (c *Conductor) logFailures() {
 	waiting := make(chan *store.ARQ, maxFailures) // a commit must not wait for the log

@@ -52,8 +52,8 @@ var (
 // errInjected is the cause of a failure that a fault rule asked for.
 var errInjected = errors.New("injected fault")
 
-// errReplaced is the cause of the failure of work for a state that was replaced meanwhile.
-var errReplaced = errors.New("another state was loaded meanwhile")
+// errReplaced is the error of work for a state that was replaced.
+var errReplaced = errors.New("another state was loaded")
 
 // withFault calls do, unless a rule makes the operation fail, before or after it.
 func (c *Conductor) withFault(ctx context.Context, operation sim.OperationName, subject string, do func() error) error {
@@ -136,7 +136,8 @@ func (c *Conductor) reboot(name string, away time.Duration) error {
 	return fmt.Errorf("%w on host %s, which reboots: %w", ErrAgentDown, name, errInjected)
 }
 
-// stopFor stops an agent for a time, or until it is started if that is 0. One that is stopped until then stays so.
+// stopFor stops an agent for a time, or, if away is 0, until it is started. An agent that is already stopped until it
+// is started stays so.
 func (c *Conductor) stopFor(host string, away time.Duration) error {
 	if _, err := c.host(host); err != nil {
 		return err

@@ -6,9 +6,9 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// functions are the handles of a host by the function that they stand for, so that each function is offered by one
-// deployable only. The configuration of a driver may move a function to another deployable, while the one that had it
-// cannot be removed: it is in use, an image is being written to it, or Placement keeps it.
+// functions maps the functions of a host to their handles, to offer each function in one deployable only. The
+// configuration of a driver may move a function to another deployable while the old one cannot be removed: it is in
+// use, an image is being written to it, or Placement keeps it.
 type functions map[driver.Address][]location
 
 // location records which deployable lists a handle.
@@ -41,8 +41,8 @@ func (f functions) add(at driver.Address, s location) {
 	}
 }
 
-// take adds the function of a handle that is to stand somewhere, and reports whether it may: no other deployable has it,
-// and no request has it as another handle of the same one. Mediated devices share theirs.
+// take adds the function of a handle to a deployable, and reports whether this is allowed: no other deployable has
+// the function, and no request has it as another handle of the same deployable. Mediated devices share theirs.
 func (f functions) take(to place, h driver.AttachHandle) bool {
 	at, s := driver.ControlPath{Info: h.Info}.Address(), location{place: to, kind: h.Type, info: store.Info(h.Key())}
 	known, taken := false, false
@@ -63,8 +63,8 @@ func (f functions) take(to place, h driver.AttachHandle) bool {
 	return !taken
 }
 
-// restrict leaves the handles out of a change that may not stand where they are found. The report after that which
-// frees their functions adds them. It reports whether there is anything left to change.
+// restrict removes from a change the handles whose functions are still listed elsewhere. A later report adds them
+// when their functions are free. It reports whether anything remains to change.
 func (f functions) restrict(rules layout.Rules, change *deviceChange) bool {
 	all := true
 	reported := withoutForeign(change.found.Deployables, func(d driver.Deployable, h driver.AttachHandle) bool {

@@ -39,8 +39,8 @@ func (c *Conductor) StartAgent(ctx context.Context, host string) error {
 	return c.ReportHost(ctx, host)
 }
 
-// ShownState returns a function of the states that requests show at one moment: unknown while
-// heartbeats are missing. It is valid as long as the view or transaction.
+// ShownState returns a function that returns the state to show for a request: unknown while heartbeats are missing.
+// It is valid as long as the view or transaction.
 func (c *Conductor) ShownState(tx store.Tx, now time.Time) func(store.ARQ) string {
 	silent := make(map[string]bool)
 	return func(a store.ARQ) string {

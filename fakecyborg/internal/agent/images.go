@@ -15,8 +15,7 @@ import (
 
 var errNoGlance = errors.New("no image service is configured")
 
-// fromGlance sends a GET to Glance, for JSON or for the data of an image. An answer other
-// than 2xx is an error, too.
+// fromGlance sends a GET to Glance, for JSON or for the data of an image. A status other than 2xx is an error.
 func (c *Conductor) fromGlance(ctx context.Context, path string, data bool) (simhttp.Answer, error) {
 	if c.cfg.Glance == nil {
 		return simhttp.Answer{}, errNoGlance
@@ -62,7 +61,7 @@ func imageOf(id string, fields map[string]json.RawMessage) store.Image {
 	return image
 }
 
-// findImage finds the image of a reference. Of a function or a name, Glance must have exactly one bitstream.
+// findImage finds the image of a reference. For a function or a name, Glance must have exactly one bitstream.
 func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (store.Image, error) {
 	switch {
 	case want.By != store.ByBitstreamID:
@@ -129,7 +128,8 @@ func oneImage(want store.BitstreamRef, images []map[string]json.RawMessage) (sto
 	return store.Image{}, fmt.Errorf("%s: %d images have it, want exactly one: %s", want, len(ids), strings.Join(ids, ", "))
 }
 
-// readImage fetches a bitstream from Glance, and compares it with what Glance tells of it beforehand, as upstream's client does.
+// readImage fetches a bitstream from Glance, and verifies it with Glance's metadata of the image, as upstream's
+// client does.
 func (c *Conductor) readImage(ctx context.Context, image string) ([]byte, error) {
 	path := "/images/" + url.PathEscape(image)
 	described, err := c.fromGlance(ctx, path, false)

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// integrity is what Glance tells of the data of an image. Old images have less of it, or nothing.
+// integrity is Glance's metadata about the data of an image. Old images lack some or all of it.
 type integrity struct {
 	Size      *int64 `json:"size"`
 	Algorithm string `json:"os_hash_algo"` // by the name that Python's hashlib has
@@ -41,7 +41,7 @@ func (i integrity) check(data []byte, quirks bool) error {
 	}
 	sum.Write(data)
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return fmt.Errorf("corrupt image download: the %s of what was received is %s, that of the image is %s", algorithm, got, want)
+		return fmt.Errorf("corrupt image download: the %s of the received data is %s, want %s as in Glance", algorithm, got, want)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// deviceOf is what a handle that needs its agent stands for.
+// deviceOf names the device of a handle that needs its agent.
 func deviceOf(w store.HandleWork) string {
 	if w.Handle.Type == driver.HandleMDEV {
 		return "mediated device"
@@ -23,8 +23,8 @@ func deviceOf(w store.HandleWork) string {
 	return "vGPU"
 }
 
-// createDevice makes on its host what a handle stands for: a mediated device, whose UUID is the
-// handle's, or the vGPU of a virtual function. Foreign is set where the function has a vGPU of somebody else.
+// createDevice creates the device of a handle on its host: a mediated device, whose UUID is the handle's, or the vGPU
+// of a virtual function. Foreign is set if the function already has a vGPU that Cyborg did not create.
 func (c *Conductor) createDevice(ctx context.Context, w store.HandleWork) (foreign bool, err error) {
 	if w.Handle.Type == driver.HandleMDEV {
 		return false, c.changeMdev(ctx, fault.MdevCreate, w, driver.MdevDriver.CreateMdev)
@@ -38,7 +38,7 @@ func (c *Conductor) createDevice(ctx context.Context, w store.HandleWork) (forei
 	return exists.Load(), err
 }
 
-// removeDevice removes it; one that is not there is no error.
+// removeDevice removes the device of a handle. A missing device is not an error.
 func (c *Conductor) removeDevice(ctx context.Context, w store.HandleWork) error {
 	if w.Handle.Type == driver.HandleMDEV {
 		return c.changeMdev(ctx, fault.MdevRemove, w, driver.MdevDriver.RemoveMdev)

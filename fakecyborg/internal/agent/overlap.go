@@ -62,7 +62,7 @@ func changedSinceRead(kind store.RefusalKind) error {
 	return store.Refuse(kind, `(pymysql.err.OperationalError) (1020, "Record has changed since last read in table 'extended_accelerator_requests'")`)
 }
 
-// readARQ is what a PATCH has read of a request in an earlier transaction.
+// readARQ is a request as a PATCH has read it in an earlier transaction.
 type readARQ struct {
 	arq store.ARQ
 	err error // the check's
@@ -99,8 +99,8 @@ func (c *Conductor) check(tx store.Tx, caller Caller, patches []Patch, i int) (s
 	return a, store.CheckBindable(a)
 }
 
-// checkAgain returns the request that a bind writes to, after an earlier transaction has read and checked it. With a rule the bind
-// overwrites what others have written since then.
+// checkAgain returns the request that a bind writes to, after an earlier transaction has read and checked it. With a
+// rule the bind overwrites later changes by other requests.
 func (c *Conductor) checkAgain(tx store.Tx, caller Caller, p Patch, read readARQ) (store.ARQ, error) {
 	if read.err != nil {
 		return store.ARQ{}, read.err

@@ -9,8 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// findParent finds the provider of the host: where it was before with all that is below it, or else by
-// its name.
+// findParent finds the provider of the host: by its UUID, with the tree below it, or else by its name.
 func (r *report) findParent(ctx context.Context, before store.Root) error {
 	if before.UUID != "" {
 		if err := r.readTree(ctx, before.UUID); err != nil {
@@ -32,11 +31,11 @@ func (r *report) findParent(ctx context.Context, before store.Root) error {
 	return nil
 }
 
-// RootName is by which name an agent finds the provider of its host.
+// RootName is the name by which an agent finds the provider of its host.
 type RootName string
 
-// The ways of the releases; the second since 16.0. With the first and a short name, the provider that nova-compute made of its whole
-// name is never found: a defect.
+// The names that releases use; the second since 16.0. With the first and a short name, a provider that nova-compute
+// created with the full name is never found: a defect.
 const (
 	RootByHost RootName = "`[DEFAULT] host`, in each report"
 	RootByName RootName = "`[agent] resource_provider_name`, then `[DEFAULT] host`; without one the agent does not start"
@@ -87,9 +86,9 @@ func (r *report) provider(uuid string) (layout.Provider, bool) {
 	return r.tree[i], true
 }
 
-// returnLost puts the deployables into Placement again that it does not have, and reports whether there
-// were any: who deletes a compute service deletes the provider of its host with all that is below it, and
-// nova-compute makes only its own again. Upstream's agent does not notice.
+// returnLost creates deployables again that Placement has lost, and reports whether there were any: deleting a
+// compute service deletes the provider of its host with the tree below it, and nova-compute recreates only its own
+// providers. Upstream's agent does not notice.
 func (r *report) returnLost(ctx context.Context, seen discovery, stored []storedDevice) bool {
 	if r.c.cfg.Placement == nil || r.c.cfg.Quirks || len(stored) == 0 {
 		return false
@@ -131,8 +130,8 @@ type lostDeployable struct {
 	storedDeployable
 }
 
-// returnDeployable offers a deployable again. One that cannot be put back is not assigned until a later report
-// has done it.
+// returnDeployable offers a deployable again. If that fails, its handles are not assigned until a later report
+// succeeds.
 func (r *report) returnDeployable(ctx context.Context, d lostDeployable) {
 	c := r.c
 	c.db.Update(nil, func(tx store.Tx) { d.Deployable = tx.Displace(d.device.Device, d.Deployable, r.parent) })

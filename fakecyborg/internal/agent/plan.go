@@ -71,14 +71,14 @@ type difference struct {
 // deviceChange is what a report changes about a device that was found.
 type deviceChange struct {
 	found  found
-	stored *storedDevice // nil for a new device, of which all deployables are added
+	stored *storedDevice // nil for a new device; all its deployables are added
 	// updated is set if the row of the device differs.
 	updated bool
 	// nested is set if the device is to have a provider of its own, and reshaped if it is to be otherwise than before:
 	// the providers of all deployables have to stand elsewhere.
 	nested, reshaped bool
 	vanished         []storedDeployable
-	kept             bool // some of those that vanished could not be removed
+	kept             bool // some vanished deployables could not be removed
 	deployables      []deployableChange
 }
 
@@ -113,9 +113,9 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 	return d
 }
 
-// keepHidden returns what a driver reported, with what is stored of the deployables in use that the
-// kernel does not show, and the functions of those to which an image is being written: what such a region has is
-// known when that has ended. The others are as if the kernel showed them.
+// keepHidden returns the report of a driver, completed with stored deployables that are in use and hidden by the
+// kernel, and with the stored functions of regions to which an image is being written: their content is known when
+// the write has ended. Other deployables are used as reported.
 func (d storedDevice) keepHidden(reported driver.Device) driver.Device {
 	cloned := false
 	for i, part := range reported.Deployables {
@@ -201,7 +201,7 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 	return c.updated || len(c.vanished)+len(c.deployables) > 0
 }
 
-// endVanished ends what vanished: the rest of the change is about what is found.
+// endVanished ends the removal of vanished deployables; the rest of the change is about found ones.
 func (c *deviceChange) endVanished(removed bool) {
 	rest := *c.stored
 	rest.deployables = slices.DeleteFunc(slices.Clone(rest.deployables), func(d storedDeployable) bool {
@@ -263,9 +263,9 @@ func sameItems[T comparable](a, b []T) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x T) bool { return !slices.Contains(b, x) })
 }
 
-// shrunk is the deployable with nothing but what is in use. If that is nothing, something is allocated of it, and
-// an instance may still bind it: it keeps its handles, and one unit, the least that Placement takes. It also keeps them while
-// an image is written to it, which concerns them all.
+// shrunk returns the deployable reduced to its handles in use. If none is in use, resources are still allocated from
+// it, and an instance may yet bind it: it keeps its handles and one unit, the minimum in Placement. It also keeps
+// them while an image is written to it, which concerns them all.
 func (d storedDeployable) shrunk() driver.Deployable {
 	n := d.inUse()
 	spec := d.withTotal(min(max(1, n), d.Total))
@@ -277,7 +277,7 @@ func (d storedDeployable) shrunk() driver.Deployable {
 	return spec
 }
 
-// remaining is the deployable as it is stored with no more than what is reported of it.
+// remaining returns the stored deployable, reduced to what is reported.
 func (d storedDeployable) remaining(found driver.Deployable) driver.Deployable {
 	var left []driver.AttachHandle
 	for _, h := range found.AttachHandles {
@@ -290,7 +290,8 @@ func (d storedDeployable) remaining(found driver.Deployable) driver.Deployable {
 	return spec
 }
 
-// withTotal is the deployable as it is stored with another total, and without its handles. It is Hidden: no driver has reported it.
+// withTotal returns the stored deployable with another total, and without its handles. It is Hidden, because no
+// driver has reported it.
 func (d storedDeployable) withTotal(total int) driver.Deployable {
 	spec := d.reported
 	spec.DriverName, spec.NumAccelerators, spec.Hidden = d.DriverName, total, true
@@ -300,7 +301,7 @@ func (d storedDeployable) withTotal(total int) driver.Deployable {
 	return spec
 }
 
-// holds reports whether what is to be stored has the class and the memory of the deployable.
+// holds reports whether spec has the class and the memory of the deployable.
 func (d storedDeployable) holds(spec driver.Deployable) bool {
 	return d.reported.Class == spec.Class && maps.Equal(d.reported.Resources, spec.Resources)
 }

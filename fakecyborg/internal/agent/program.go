@@ -14,13 +14,13 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// errUnwritten is the reason why upstream leaves a request BindStarted: the image is on the card,
-// and the trait of its function cannot be created.
+// errUnwritten is the reason why upstream keeps a request BindStarted: the image is on the card, but the trait of its
+// function cannot be created.
 var errUnwritten = errors.New("the function's trait was refused")
 
-// Program writes an image to a region. A region in use is refused, unless RuntimeProgramming is on
-// and the project uses it; upstream does not check. Denied is the error for a caller who may not
-// program regions of others, or nil.
+// Program writes an image to a region. A region in use is refused, unless RuntimeProgramming is on and the project
+// uses it; upstream does not check. Denied is the error for a caller who may not program regions of other projects,
+// or nil.
 func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project string, denied error) error {
 	ctx = c.forState(ctx)
 	image := store.Image{ID: id}
@@ -98,7 +98,7 @@ func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image,
 		c.unclaimAfter(ctx, l, w.ended)
 	}
 	if err == nil && lost {
-		err = c.programFailed(d, image.ID, errors.New("the host has restarted meanwhile"))
+		err = c.programFailed(d, image.ID, errors.New("the host was restarted during the write"))
 	}
 	if err != nil && begun {
 		_ = c.settle(ctx, d) // or the next report does
@@ -106,7 +106,7 @@ func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image,
 	return err
 }
 
-// writing is a call of a driver's Program, which may go on after it was given up.
+// writing is a call of a driver's Program, which may continue after its caller has given up.
 type writing struct {
 	begun atomic.Bool
 	ended chan struct{} // closed when the driver has returned
@@ -124,7 +124,7 @@ func (w *writing) goesOn() bool {
 	}
 }
 
-// unclaimAfter ends the lease of a region once its driver has returned. Until then nobody gets the region.
+// unclaimAfter ends the lease of a region when its driver has returned. Until then no request gets the region.
 func (c *Conductor) unclaimAfter(ctx context.Context, l store.Lease, ended <-chan struct{}) {
 	c.work.Start(func(closing context.Context) {
 		select {
@@ -135,8 +135,7 @@ func (c *Conductor) unclaimAfter(ctx context.Context, l store.Lease, ended <-cha
 	})
 }
 
-// publishFunction sets the function's trait in the store and in Placement. Reports of the host wait
-// meanwhile.
+// publishFunction sets the function's trait in the store and in Placement. Reports of the host wait until it returns.
 func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, image store.Image) error {
 	host := c.deviceOf(d).Host
 	leave, err := c.EnterTurn(ctx, host)
@@ -154,7 +153,7 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 	c.db.View(func(tx store.Tx) {
 		row, gone := tx.Deployable(d.UUID)
 		if gone != nil {
-			err = errors.New("the deployable vanished meanwhile")
+			err = errors.New("the deployable vanished during the write")
 			return
 		}
 		d = row
@@ -173,8 +172,8 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 	return nil
 }
 
-// readBack is what the driver shows of a region that was written, nil if nothing: whether it reads the function from the card is
-// not known of a report while a guest has the card. Upstream's drivers read nothing.
+// readBack returns what the driver reports for a region after a write, or nil for nothing. While a guest has the
+// card, a report does not show whether the driver reads the function from the card. Upstream's drivers read nothing.
 func (c *Conductor) readBack(ctx context.Context, device store.Device, name string) *driver.Deployable {
 	h, d, err := c.driverOf(device.Host, device.Driver)
 	if err != nil || c.cfg.Quirks {
@@ -253,8 +252,9 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 	return nil
 }
 
-// SetStatus enables or disables a device, in Placement first. What a failed change may have done there is undone: at once,
-// or by the next report. Upstream stores the status first, uses the deployable that has the device's number, and loses max_unit.
+// SetStatus enables or disables a device, in Placement first. The effects of a failed change in Placement are undone,
+// at once or by the next report. Upstream stores the status first, uses the deployable whose number equals the
+// device's, and loses max_unit.
 func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	find := func() (store.Device, error) {
 		return store.Find(c.db, func(tx store.Tx) (store.Device, error) { return tx.Device(uuid) })
@@ -268,7 +268,7 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 		return err
 	}
 	defer leave()
-	if d, err = find(); err != nil { // who had the turn before may have changed it
+	if d, err = find(); err != nil { // it may have changed before this turn
 		return err
 	}
 	ctx, end := c.work.Detach(ctx)

@@ -198,7 +198,8 @@ func (r *report) begin(ctx context.Context, ahead reading) {
 	}
 }
 
-// settle makes Placement what is stored of the host, where an earlier call or process was interrupted. Upstream does not know.
+// settle makes Placement match the stored data of the host after an earlier call or process was interrupted. Upstream
+// does not notice.
 func (r *report) settle(ctx context.Context) {
 	if r.c.cfg.Placement == nil || r.c.cfg.Quirks {
 		return
@@ -320,7 +321,7 @@ func (r *report) settleMdevs(ctx context.Context) {
 	}
 }
 
-// removeOrphans tries again to remove mediated devices whose requests are gone.
+// removeOrphans retries the removal of mediated devices whose requests were deleted.
 func (r *report) removeOrphans(ctx context.Context, handles []string) {
 	for _, handle := range handles {
 		if work, ok := r.c.begin(ctx, store.WorkRemove, handle); ok {
@@ -329,7 +330,7 @@ func (r *report) removeOrphans(ctx context.Context, handles []string) {
 	}
 }
 
-// begin takes the lease of a handle, unless it was released meanwhile.
+// begin takes the lease of a handle, unless the handle was released.
 func (c *Conductor) begin(ctx context.Context, work, handle string) (w store.HandleWork, ok bool) {
 	c.change(ctx, func(tx store.Tx) { w, ok = tx.BeginWork(work, handle) })
 	return w, ok
@@ -350,7 +351,7 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 		var ended []store.Bind
 		held := false
 		c.db.Update(nil, func(tx store.Tx) { ended, held = tx.EndRestore(work, err, patch, c.now()) })
-		if !held { // unbound or deleted meanwhile
+		if !held { // unbound or deleted
 			err = c.removeHandle(ctx, work, nil)
 		}
 		for _, b := range ended {
@@ -364,8 +365,8 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 	}
 }
 
-// apply applies the difference, in Placement and in the store: what vanished first, on all devices, since what is
-// found may have its functions. Upstream goes from device to device.
+// apply applies the difference, in Placement and in the store. Vanished deployables of all devices come first, since
+// found ones may have their functions. Upstream handles one device after the other.
 func (r *report) apply(ctx context.Context, d difference) {
 	if len(d.vanished) > 0 || slices.ContainsFunc(d.devices, func(change deviceChange) bool { return change.stored != nil }) {
 		r.alone()
@@ -392,8 +393,8 @@ func (r *report) apply(ctx context.Context, d difference) {
 	}
 }
 
-// takenFunctions are the functions that the devices of the host have, nil if there is none that a device that is found could
-// take from another.
+// takenFunctions returns the functions of the host's devices, or nil if no found device could take a function from
+// another.
 func (r *report) takenFunctions(d difference) functions {
 	if r.c.cfg.Quirks || len(d.devices) == 0 {
 		return nil
@@ -404,21 +405,21 @@ func (r *report) takenFunctions(d difference) functions {
 	return nil
 }
 
-// endVanished removes what vanished of a device.
+// endVanished removes the vanished deployables of a device.
 func (r *report) endVanished(ctx context.Context, change *deviceChange) {
 	if len(change.vanished) > 0 {
 		change.endVanished(r.removeVanished(ctx, change.stored.Device, "drop the vanished deployable", change.vanished))
 	}
 }
 
-// removeDevice removes a device that no driver reports any more, once no request holds a handle of it.
+// removeDevice removes a device that drivers no longer report when no request holds a handle of it.
 func (r *report) removeDevice(ctx context.Context, d storedDevice) {
 	r.removeVanished(ctx, d.Device, "drop the vanished device", d.deployables)
 	r.c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(d.UUID) })
 }
 
-// removeVanished removes the deployables that are free, and withdraws what is free of the others. It
-// reports whether there are no others.
+// removeVanished removes the deployables that are free, and withdraws the free handles of the others. It reports
+// whether all were removed.
 func (r *report) removeVanished(ctx context.Context, device store.Device, step string, deployables []storedDeployable) (all bool) {
 	vanished := make(map[string]bool, len(deployables))
 	for _, d := range deployables {
@@ -432,9 +433,9 @@ func (r *report) removeVanished(ctx context.Context, device store.Device, step s
 	return len(left) == 0
 }
 
-// removeDeployables removes deployables from Placement and then from the store. It returns false,
-// with an error of the step, if one of them is in use. One that Placement refuses to remove, because
-// something is allocated from it, is offered again.
+// removeDeployables removes deployables from Placement and then from the store. It returns false, with an error of
+// the step, if any is in use. If Placement refuses to remove one, because resources from it are allocated, it is
+// offered again.
 func (r *report) removeDeployables(ctx context.Context, device store.Device, step string, deployables ...storedDeployable) bool {
 	rows := make([]store.Deployable, len(deployables))
 	for i, d := range deployables {
@@ -531,7 +532,7 @@ func (r *report) addDevice(ctx context.Context, d newDevice) {
 	}
 }
 
-// takeBack removes a new device of which some deployables are in Placement, and one failed.
+// takeBack removes a new device after one of its deployables failed and others are in Placement.
 func (r *report) takeBack(ctx context.Context, d newDevice, offered int) {
 	c := r.c
 	ctx, end := c.work.Detach(ctx)
@@ -551,7 +552,7 @@ func (r *report) deployablesOf(device store.Device) []storedDeployable {
 	return store.Read(r.c.db, func(tx store.Tx) []storedDeployable { return loadDeployables(tx, device.UUID) })
 }
 
-// addDeployable adds a deployable to a stored device, or leaves nothing of it.
+// addDeployable adds a deployable to a stored device, or none of its rows and providers.
 func (r *report) addDeployable(ctx context.Context, device store.Device, spec driver.Deployable) {
 	var d layout.Part
 	var err error
@@ -563,7 +564,8 @@ func (r *report) addDeployable(ctx context.Context, device store.Device, spec dr
 	r.offer(ctx, d)
 }
 
-// put adds a deployable to Placement, or leaves nothing of it. What it cannot remove the next report does.
+// put adds a deployable to Placement. After a failure it removes what was created; what it cannot remove, the next
+// report does.
 func (r *report) put(ctx context.Context, part layout.Part) error {
 	made, err := r.c.mirror.Put(ctx, part)
 	if err == nil || !made {
@@ -628,7 +630,7 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	}
 }
 
-// lowerAll withdraws what is not reported any more of a device whose providers cannot move.
+// lowerAll withdraws handles that are no longer reported from a device whose providers cannot move.
 func (r *report) lowerAll(ctx context.Context, change deviceChange) {
 	for _, d := range r.deployablesOf(change.stored.Device) {
 		n := slices.IndexFunc(change.found.Deployables, func(found driver.Deployable) bool { return found.Name == d.Name })
@@ -663,8 +665,9 @@ func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 	}
 }
 
-// changeDeployable changes a deployable in Placement and then in the store. The free handles that are not reported any more are
-// withdrawn before, whatever Placement answers, and no bind counts on the traits that are not.
+// changeDeployable changes a deployable in Placement and then in the store. Before, free handles that are no longer
+// reported are withdrawn, whether or not Placement accepts the change, and traits that are no longer reported cannot
+// satisfy a bind.
 func (r *report) changeDeployable(ctx context.Context, key string, d deployableChange) {
 	c := r.c
 	step := "update provider " + d.stored.Name
@@ -689,8 +692,8 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 	r.fail(key, step, err)
 }
 
-// lower lowers the capacity of a deployable to what is reported of it, in its present class and with its present memory, if
-// Placement refuses others because a guest holds some. What is reported may be other handles, which cannot be added now.
+// lower reduces the capacity of a deployable to what is reported, with its present class and memory, if Placement
+// refuses to replace these because a guest holds some. Reported handles may be other ones, which cannot be added now.
 func (r *report) lower(d deployableChange) {
 	if r.c.cfg.Quirks || d.stored.holds(d.spec) {
 		return
@@ -714,8 +717,8 @@ func (c *Conductor) reportedAt(name string) time.Time {
 	return c.reported[name]
 }
 
-// DriverReports is what each driver of some hosts, or of all, found last, by host and then in
-// the order of the drivers.
+// DriverReports returns what each driver of the given hosts, or of all, found last, by host and then in the order of
+// the drivers.
 func (c *Conductor) DriverReports(hosts ...string) (list []driver.HostReport) {
 	c.db.View(func(tx store.Tx) {
 		reports := tx.Reports()

@@ -47,7 +47,7 @@ func (c *Conductor) start(run func(context.Context)) {
 	c.work.Start(func(ctx context.Context) { run(context.WithValue(ctx, loadsKey{}, loads)) })
 }
 
-// isFor reports whether the state of a transaction is the one that the work of ctx is for.
+// isFor reports whether the work of ctx is for the state of a transaction.
 func isFor(ctx context.Context, tx store.Tx) bool {
 	loads, ok := ctx.Value(loadsKey{}).(int)
 	return !ok || loads == tx.Loads()
@@ -58,8 +58,7 @@ func (c *Conductor) replaced(ctx context.Context) bool {
 	return !store.Read(c.db, func(tx store.Tx) bool { return isFor(ctx, tx) })
 }
 
-// Resume continues what an earlier process left, once after each replacement of the state. It
-// returns at once.
+// Resume continues the work of an earlier process, once after each replacement of the state. It returns at once.
 func (c *Conductor) Resume() {
 	c.mu.Lock()
 	added, resumed := slices.Clone(c.added), c.resumed
@@ -122,7 +121,7 @@ func (c *Conductor) writeAgain(ctx context.Context, leases []store.Lease) {
 		c.change(ctx, func(tx store.Tx) { tx.Spoil(l, c.now()) })
 		within, cancel := c.limited(ctx, c.cfg.BindTimeout)
 		if image, err := c.DescribeImage(within, l.Image); err == nil {
-			_ = c.write(within, l, image, true) // its caller is gone
+			_ = c.write(within, l, image, true) // no caller waits for it
 		} else {
 			c.change(ctx, func(tx store.Tx) { tx.Unclaim(l) })
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// changeVGPU has the agent write or clear the vGPU type of a virtual function.
+// changeVGPU calls the agent to write or clear the vGPU type of a virtual function.
 func (c *Conductor) changeVGPU(ctx context.Context, operation sim.OperationName, w store.HandleWork, change func(context.Context, driver.VGPUDriver, driver.VGPU) error) error {
 	v, _, err := w.Handle.VGPU()
 	if err == nil {
@@ -55,8 +55,8 @@ func currentVGPU(d driver.Driver, v driver.VGPU) int {
 	return current
 }
 
-// dropForeign removes from a discovery the handles that are in use and that no request has, since somebody else has
-// set the type of their function. A device with no other handle is not new then.
+// dropForeign removes from a discovery the handles that are in use without a request: the type of their function was
+// not set by Cyborg. A device without other handles is then not new.
 func (r *report) dropForeign(seen *discovery, stored []storedDevice) {
 	used := usedHandles(stored)
 	for i := range seen.devices {
@@ -90,8 +90,8 @@ func (u inUse) has(d driver.Deployable, h driver.AttachHandle) bool {
 	return u[[2]string{d.Name, h.Key()}]
 }
 
-// stillUsed looks again at a handle that was in use when the hardware was read: a request that had it may have
-// been released since, or a request may have been bound.
+// stillUsed checks again a handle that was in use when the hardware was read: its request may have been released
+// since, or a request may have been bound.
 func (r *report) stillUsed(f found, d driver.Deployable, h driver.AttachHandle) bool {
 	at := slices.IndexFunc(r.host.Drivers, func(d driver.Driver) bool { return d.Name() == f.source })
 	if v, isVGPU, err := h.VGPU(); at >= 0 && isVGPU && err == nil && currentVGPU(r.host.Drivers[at], v) == 0 {

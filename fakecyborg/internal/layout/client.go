@@ -17,20 +17,20 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// Client calls Placement as upstream's conductor does (cyborg/services/report.py): the same writes in
-// the same order and at the same microversions, one by one. It reads only what it cannot know.
+// Client calls Placement as upstream's conductor does (cyborg/services/report.py): the same writes in the same order
+// and at the same microversions, one by one. It reads only what it cannot know.
 type Client struct {
 	simhttp.Peer
 	// Quirks makes it send all that upstream sends for a new provider: it is read before it is
 	// created and before each write, and each of its classes and traits is ensured.
 	Quirks bool
-	// StandardTraits is what the release does about traits that Placement has from the beginning.
+	// StandardTraits selects how the release treats traits that Placement defines.
 	StandardTraits StandardTraits
-	// GetErrors is what the release does about a GET that Placement cannot answer.
+	// GetErrors selects how the release treats a GET that fails.
 	GetErrors GetErrors
 }
 
-// StandardTraits is what Cyborg does about a standard trait such as OWNER_CYBORG before it writes it.
+// StandardTraits is how Cyborg treats a standard trait, such as OWNER_CYBORG, before it writes it.
 type StandardTraits string
 
 const (
@@ -40,18 +40,18 @@ const (
 	StandardTraitsCreated StandardTraits = "the device is dropped"
 )
 
-// GetErrors is what Cyborg does about a status of 500 and above of a GET.
+// GetErrors is how Cyborg treats a status of 500 and above from a GET.
 type GetErrors string
 
 const (
 	// GetErrorsRaised ends the change with an error.
 	GetErrorsRaised GetErrors = "an error"
-	// GetErrorsUnnoticed takes the trait or the provider for missing: a defect.
+	// GetErrorsUnnoticed treats the trait or the provider as missing: a defect.
 	GetErrorsUnnoticed GetErrors = "not noticed: the trait or provider seems to be missing"
 )
 
-// maxConflicts is how often a write is tried after generation conflicts. Upstream leaves it to the
-// next report.
+// maxConflicts is the number of tries of a write with generation conflicts. Upstream does not retry before the next
+// report.
 const maxConflicts = 5
 
 // send makes one call. Version is the minor version, "" for Placement's default.
@@ -139,7 +139,7 @@ func (p *Client) List(ctx context.Context, query, version string) ([]Provider, e
 	return list, nil
 }
 
-// readProviders reads a list of providers. Each report needs one, most of which is links.
+// readProviders decodes a list of providers. Each report needs one, and links make up most of it.
 func readProviders(text []byte) (list []Provider, err error) {
 	r := jsonread.New(text)
 	r.Object(func(key []byte) {
@@ -188,7 +188,7 @@ type target struct {
 	isRead bool
 }
 
-// existing is a provider of which nothing is known.
+// existing returns a target for an existing provider with unknown contents.
 func existing(uuid string) *target { return &target{uuid: uuid} }
 
 // ensureClasses creates custom resource classes.
@@ -204,8 +204,8 @@ func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
 	return nil
 }
 
-// ensureProvider creates the provider, or adopts one with the same UUID, name and parent, which an
-// earlier Cyborg made. Upstream asks first whether there is one.
+// ensureProvider creates the provider, or adopts one with the same UUID, name and parent from an earlier Cyborg.
+// Upstream first asks whether it exists.
 func (p *Client) ensureProvider(ctx context.Context, want provider) (t *target, made bool, err error) {
 	t = existing(want.UUID)
 	if p.Quirks {
@@ -241,11 +241,11 @@ type newProvider struct {
 	UUID   string `json:"uuid"`
 }
 
-// lookTime is how long a lost answer is looked into.
+// lookTime limits the check after a lost response.
 const lookTime = 10 * time.Second
 
-// maybeMade reports whether a request with a lost answer, or that of a server's failure, may have created a provider. One
-// that has been written to is older.
+// maybeMade reports whether a provider may come from a request whose response was lost or was a server error. A
+// provider that has been written to is older.
 func (p *Client) maybeMade(ctx context.Context, uuid string) bool {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 	defer end()
@@ -272,8 +272,9 @@ func (p *Client) exists(ctx context.Context, path string) (simhttp.Answer, error
 	return got, err
 }
 
-// adopt takes a provider over, unless looking for it failed, and refuses one that Cyborg cannot have made. Made is set for one
-// to which nothing has been written: it comes from a creation whose answer was lost or that was applied late.
+// adopt takes over an existing provider, and refuses one that Cyborg cannot have created. Failed is the error of the
+// search for it. Made is set for a provider that has never been written to: it comes from a create whose response was
+// lost or that was applied late.
 func (p *Client) adopt(ctx context.Context, want provider, failed error) (made bool, err error) {
 	if failed != nil {
 		return false, failed
@@ -291,8 +292,8 @@ func (p *Client) adopt(ctx context.Context, want provider, failed error) (made b
 	return have.untouched(), err
 }
 
-// checkUnused refuses a provider, or some classes of it, of which something is allocated: instances have functions of it, and
-// this Cyborg cannot know which. Upstream takes them all for free.
+// checkUnused returns an error if resources of a provider, or of some of its classes, are allocated: instances have
+// functions of it, and this Cyborg cannot know which. Upstream treats all as free.
 func (p *Client) checkUnused(ctx context.Context, provider string, classes ...string) error {
 	used, err := p.usages(ctx, provider)
 	if err != nil {
@@ -315,7 +316,7 @@ func (p *Client) usages(ctx context.Context, provider string) (map[string]int, e
 	return body.Usages, err
 }
 
-// generation is the number that the next write of the provider must carry. Upstream always reads it.
+// generation returns the provider generation for the next write. Upstream always reads it.
 func (p *Client) generation(ctx context.Context, t *target) (int, error) {
 	if t.isNew || t.isRead && !p.Quirks {
 		return t.generation, nil
@@ -329,9 +330,8 @@ func (p *Client) provider(ctx context.Context, uuid, version string) (have Provi
 	return have, err
 }
 
-// write sends a change that carries the provider's generation, again when another writer came
-// in between, or once when Placement lacked a name in it. The body is made for each try, before the
-// generation is read.
+// write sends a change with the provider's generation. It retries if another client has written in between, and once
+// if Placement lacked a name in it. The body is built for each try, before the generation is read.
 func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
 	path := ProviderPath(t.uuid) + c.path
 	ensure := c.ensure
@@ -360,13 +360,13 @@ func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
 // providerWrite is a change of a provider.
 type providerWrite struct {
 	method, path, version string
-	ensure                func() error // creates the names in it, nil if they are known to be there
+	ensure                func() error // creates the names in it; nil if they are known to exist
 	body                  func() (writeBody, error)
 }
 
 // writeBody is the body of a providerWrite: all inventories, all traits, or one inventory.
 type writeBody struct {
-	version     string            // in place of that of the write
+	version     string            // overrides the version of the write
 	Generation  int               `json:"resource_provider_generation"`
 	Inventories map[string]amount `json:"inventories,omitzero"`
 	Traits      []string          `json:"traits,omitzero"`
@@ -399,14 +399,14 @@ type amount struct {
 	Reserved int `json:"reserved,omitempty"`
 }
 
-// OverwriteInventory replaces all inventories of a provider by one, whatever was there.
+// OverwriteInventory replaces all inventories of a provider with one.
 func (p *Client) OverwriteInventory(ctx context.Context, uuid string, i store.Inventory) error {
 	return p.write(ctx, existing(uuid), providerWrite{method: http.MethodPut, path: "/inventories", version: "1.26", body: func() (writeBody, error) {
 		return writeBody{Inventories: map[string]amount{i.Class: {i.Total, i.MaxUnit, i.Reserved}}}, nil
 	}})
 }
 
-// putInventories replaces all inventories of a provider. What others reserved of them stays reserved.
+// putInventories replaces all inventories of a provider. Amounts that other clients reserved stay reserved.
 func (p *Client) putInventories(ctx context.Context, t *target, list []store.Inventory, own reservation) error {
 	c := providerWrite{
 		method: http.MethodPut, path: "/inventories",
@@ -426,7 +426,7 @@ func (p *Client) putInventories(ctx context.Context, t *target, list []store.Inv
 	return p.write(ctx, t, c)
 }
 
-// putInventory writes one inventory that is there or not. What others reserved of it stays reserved.
+// putInventory creates or updates one inventory. Amounts that other clients reserved stay reserved.
 func (p *Client) putInventory(ctx context.Context, uuid string, i store.Inventory, there bool, own reservation) error {
 	t := existing(uuid)
 	c := providerWrite{method: http.MethodPost, path: "/inventories", version: "1.26", body: func() (writeBody, error) {
@@ -442,7 +442,7 @@ func (p *Client) putInventory(ctx context.Context, uuid string, i store.Inventor
 	return p.write(ctx, t, c)
 }
 
-// inventory reads an inventory of a provider, nil if it is not there.
+// inventory reads an inventory of a provider, or returns nil if it does not exist.
 func (p *Client) inventory(ctx context.Context, uuid, class string) (*amount, error) {
 	got, err := p.Must(ctx, http.MethodGet, InventoryPath(uuid, class), "1.26", nil, http.StatusNotFound)
 	if err != nil || !got.OK() {
@@ -471,8 +471,8 @@ func (p *Client) hasSome(ctx context.Context, uuid string, classes []string) (bo
 	return len(classes) == 0 || slices.ContainsFunc(classes, func(class string) bool { _, there := list[class]; return there }), nil
 }
 
-// keepReserved adds to inventories what others reserved, such as an operator for maintenance, or Nova of a device that is used
-// once. Upstream overwrites it.
+// keepReserved adds amounts to inventories that other clients reserved, such as an operator for maintenance, or Nova
+// for a one-time-use device. Upstream overwrites them.
 func (p *Client) keepReserved(ctx context.Context, t *target, list []store.Inventory, own reservation) (map[string]amount, error) {
 	kept := make(map[string]amount, len(list))
 	for _, i := range list {
@@ -494,7 +494,7 @@ func (p *Client) keepReserved(ctx context.Context, t *target, list []store.Inven
 	return kept, nil
 }
 
-// ChangeTraits adds and removes traits of a provider and leaves all others.
+// ChangeTraits adds and removes traits of a provider. Other traits are kept.
 func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []string) error {
 	_, err := p.changeTraits(ctx, existing(uuid), traitsChange{add: add, drop: drop})
 	return err
@@ -549,8 +549,8 @@ func (p *Client) changeTraits(ctx context.Context, t *target, change traitsChang
 // errUnchanged ends a write that would change nothing.
 var errUnchanged = errors.New("nothing to change")
 
-// currentTraits reads the traits. The write that follows carries the generation of this answer, so that
-// another writer in between is noticed; upstream reads it later, and overwrites that writer's traits.
+// currentTraits reads the traits. The following write carries the generation of this response, so a change by another
+// client in between is noticed; upstream reads the generation later, and overwrites that client's traits.
 func (p *Client) currentTraits(ctx context.Context, t *target) ([]string, error) {
 	if t.isNew {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// Part is what is to be in Placement of a deployable.
+// Part is the desired state in Placement of a deployable.
 type Part struct {
 	Device     store.Device
 	Deployable store.Deployable
@@ -18,11 +18,12 @@ type Part struct {
 	Root string
 }
 
-// provider is a resource provider as it is to be in Placement.
+// provider is the desired state of a resource provider.
 type provider struct {
 	store.Provider
 	want store.Contents
-	// isNew is set if it was never in Placement: no request has any of it, and an allocation is from an earlier Cyborg.
+	// isNew is set if it was never in Placement: no request holds any of it, and an allocation comes from an earlier
+	// Cyborg.
 	isNew bool
 }
 
@@ -33,8 +34,8 @@ type Rules struct {
 	StandardTraits StandardTraits
 }
 
-// desired are the providers of parts of one device, or of one host in the flat layout, which shares its provider with Nova: that of
-// a device before those of its regions.
+// desired returns the providers for parts of one device, or of one host in the flat layout, which shares its provider
+// with Nova. The provider of a device comes before the providers of its regions.
 func (r Rules) desired(parts []Part) (list []provider) {
 	if len(parts) == 0 {
 		return nil
@@ -76,7 +77,8 @@ func (p Part) provider(uuid, name, parent string) provider {
 	return provider{Provider: store.Provider{UUID: uuid, Host: p.Device.Host, Name: name, Parent: parent}}
 }
 
-// host is the share of Cyborg of the provider of a host. The provider stays Nova's, so that the trait OWNER_CYBORG is left out.
+// host returns Cyborg's share of the provider of a host. The provider belongs to Nova, so the trait OWNER_CYBORG is
+// omitted.
 func (r Rules) host(on Part, parts []Part) provider {
 	host := on.provider(on.Deployable.Provider, "", "")
 	sum := make(map[string]store.Inventory)
@@ -127,7 +129,7 @@ func isRegional(trait string) bool {
 	return driver.IsRegionTrait(trait) || driver.IsFunctionTrait(trait)
 }
 
-// inventories are those of a deployable, that of the handles first.
+// inventories returns the inventories of a deployable, beginning with the one for its handles.
 func (r Rules) inventories(p Part, memory map[string]int) []store.Inventory {
 	units := store.Inventory{Class: p.Spec.Class, Total: p.Spec.NumAccelerators, MaxUnit: p.Spec.NumAccelerators}
 	if r.reserves(p) {
@@ -154,12 +156,12 @@ func (r Rules) reserves(p Part) bool {
 	return p.Device.Status == store.StatusMaintaining && (!r.Quirks || r.Layout == store.LayoutFlat)
 }
 
-// traits are those of a deployable.
+// traits returns the traits of a deployable.
 func (r Rules) traits(p Part) []string {
 	return r.withOwner(r.withProgrammable(p.Device, p.Deployable, p.Spec.Traits))
 }
 
-// Differs reports whether the providers of a part are to be otherwise than before.
+// Differs reports whether the desired providers of a part have changed.
 func (r Rules) Differs(before, after Part) bool {
 	contents := func(p Part) []store.Contents {
 		var list []store.Contents
@@ -187,7 +189,7 @@ func (r Rules) providers(p Part) (list []string) {
 	return list
 }
 
-// withOwner adds OWNER_CYBORG where it can be reported. Upstream leaves that to its drivers; two add it.
+// withOwner adds OWNER_CYBORG if the release can report it. Upstream leaves this to its drivers; two of them add it.
 func (r Rules) withOwner(reported []string) []string {
 	if r.Quirks || r.StandardTraits == StandardTraitsCreated || r.Layout == store.LayoutFlat || slices.Contains(reported, driver.TraitOwnerCyborg) {
 		return reported
@@ -204,8 +206,8 @@ func (r Rules) withProgrammable(device store.Device, d store.Deployable, reporte
 	return append(slices.Clone(reported), driver.TraitProgrammable)
 }
 
-// Nests reports whether a device gets a provider of its own, above those of its regions. An FPGA of
-// one deployable without a type of region has no partial reconfiguration, and is its own region.
+// Nests reports whether a device gets a provider of its own, above the providers of its regions. An FPGA with one
+// deployable and without a region type has no partial reconfiguration, and is its own region.
 func (r Rules) Nests(d driver.Device) bool {
 	if r.Layout != store.LayoutNested || d.Type != driver.TypeFPGA {
 		return false
@@ -213,9 +215,9 @@ func (r Rules) Nests(d driver.Device) bool {
 	return len(d.Deployables) > 1 || len(d.Deployables) == 1 && slices.ContainsFunc(d.Deployables[0].Traits, driver.IsRegionTrait)
 }
 
-// PlaceMemory moves the memory that the regions of a device share to the only region, or on a flat
-// host to the first, unless the device has a provider of its own. It is left out, with an error, for
-// several regions without a provider above them.
+// PlaceMemory moves the memory that the regions of a device share to the only region, or on a flat host to the first
+// one, unless the device has a provider of its own. For several regions without a provider above them the memory is
+// omitted, with an error.
 func (r Rules) PlaceMemory(d driver.Device) (driver.Device, error) {
 	if len(d.Resources) == 0 || r.Nests(d) {
 		return d, nil
@@ -239,8 +241,8 @@ func (r Rules) PlaceMemory(d driver.Device) (driver.Device, error) {
 	return d, nil
 }
 
-// deviceProviderName is the name of the provider of a device with regions: of an FPGA, also if its driver calls it something
-// else by now and the regions cannot move yet.
+// deviceProviderName returns the name of the provider of a device with regions. It contains the type FPGA, even if
+// the driver now reports another type and the regions cannot move yet.
 func deviceProviderName(d store.Device) string {
 	return d.Host + "_" + driver.TypeFPGA + "_" + d.ControlPath.Reported().Address().String()
 }

@@ -77,8 +77,9 @@ func (m *Mirror) putInventory(ctx context.Context, row *store.Provider, want sto
 	return nil
 }
 
-// takeOver takes an existing inventory of the class for one of an earlier Cyborg, if it has the same total, and the custom traits
-// that are there with it. Any other is not Cyborg's, nor may be one of VGPU, which Nova has on its own providers.
+// takeOver adopts an existing inventory of the class from an earlier Cyborg, if it has the same total, with its
+// custom traits. Any other inventory does not belong to Cyborg. VGPU is never adopted, because Nova has it on its own
+// providers.
 func (m *Mirror) takeOver(ctx context.Context, row *store.Provider, want store.Inventory, traits []string) (bool, error) {
 	if err := m.client.ensureClasses(ctx, want.Class); err != nil {
 		return false, err
@@ -103,7 +104,7 @@ func (m *Mirror) takeOver(ctx context.Context, row *store.Provider, want store.I
 	return true, nil
 }
 
-// TakenError is the error about a resource class of a flat host that is there and not Cyborg's.
+// TakenError is the error for a resource class on a flat host that does not belong to Cyborg.
 type TakenError struct {
 	Class string
 	error
@@ -112,7 +113,7 @@ type TakenError struct {
 // Unwrap returns the cause.
 func (e *TakenError) Unwrap() error { return e.error }
 
-// mayHaveMade reports whether a request with a lost answer may have made an inventory, which was not there before.
+// mayHaveMade reports whether an inventory that did not exist before may come from a request whose response was lost.
 func (m *Mirror) mayHaveMade(ctx context.Context, provider string, want store.Inventory) bool {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 	defer end()
@@ -133,7 +134,7 @@ func (m *Mirror) deleteInventory(ctx context.Context, row *store.Provider, class
 	return nil
 }
 
-// putTraits adds missing traits and removes those that were added here and are no longer wanted.
+// putTraits adds missing traits and removes traits that were added here and are no longer wanted.
 func (m *Mirror) putTraits(ctx context.Context, row *store.Provider, traits []string) error {
 	missing, drop := without(traits, row.Applied.Traits), without(mayHave(*row).Traits, traits)
 	if len(missing)+len(drop) == 0 {
@@ -156,8 +157,9 @@ func (m *Mirror) putTraits(ctx context.Context, row *store.Provider, traits []st
 	return nil
 }
 
-// checkLost refuses that a deployable loses a class of which something is in use, as Placement does on a provider of its own. On
-// the shared one it would take a part of the total, and offer the same accelerators as another class.
+// checkLost returns an error if a deployable would lose a class from which resources are allocated, as Placement does
+// for a provider of its own. On the shared provider only a part of the total would be removed, and the same
+// accelerators would be offered as another class.
 func (m *Mirror) checkLost(ctx context.Context, p Part) error {
 	if m.rules.Layout != store.LayoutFlat || !p.Deployable.InPlacement {
 		return nil

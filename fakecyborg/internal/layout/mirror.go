@@ -11,9 +11,9 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// Mirror makes the resource providers in Placement what they are to be. It is the only writer, and stores of each provider what
-// Placement has confirmed and what is pending, so that a later call finishes what a failure or a crash has interrupted. Calls for
-// one host are sequential. Without a client it does nothing.
+// Mirror makes the resource providers in Placement match the desired state. It is the only writer. For each provider
+// it stores what Placement has confirmed and what is pending, so that a later call finishes an interrupted one. Calls
+// for one host are sequential. Without a client it does nothing.
 type Mirror struct {
 	client *Client
 	db     *store.Store
@@ -26,7 +26,8 @@ func NewMirror(client *Client, db *store.Store, change func(context.Context, fun
 	return &Mirror{client, db, change, rules}
 }
 
-// Put writes parts of one device, or of one host in the flat layout. Made reports whether this call may have created something.
+// Put writes parts of one device, or of one host in the flat layout. Made reports whether a provider or an inventory
+// may be new.
 func (m *Mirror) Put(ctx context.Context, parts ...Part) (made bool, err error) {
 	if m.client == nil {
 		return false, nil
@@ -47,8 +48,8 @@ func (m *Mirror) Put(ctx context.Context, parts ...Part) (made bool, err error) 
 	return made, nil
 }
 
-// Remove removes a part, and the provider of its device with the last region. A missing one is no error. Placement refuses to
-// delete a provider with children, which Cyborg did not make.
+// Remove removes a part, and with the last region the provider of its device. A missing part is not an error.
+// Placement refuses to delete a provider with children, which Cyborg did not create.
 func (m *Mirror) Remove(ctx context.Context, p Part) error {
 	if m.client == nil {
 		return nil
@@ -99,8 +100,9 @@ func (m *Mirror) delete(ctx context.Context, p provider) error {
 	return nil
 }
 
-// Forget forgets the providers of a host that Placement has lost, which are not in its tree, and returns the others. The provider of
-// a flat host, which is Nova's, was made anew if it has nothing of Cyborg.
+// Forget deletes the stored providers of a host that Placement has lost, that is, those not in its tree, and returns
+// the others. The provider of a flat host belongs to Nova. If it has none of Cyborg's inventories, it was created
+// anew, and is also lost.
 func (m *Mirror) Forget(ctx context.Context, host, root string, tree []Provider) (known map[string]bool, err error) {
 	if m.client == nil {
 		return nil, nil
@@ -143,8 +145,8 @@ func (m *Mirror) rows(host string) map[string]store.Provider {
 	return rows
 }
 
-// Settle finishes what was interrupted: it makes the providers of a host what they are to be for these parts, which are all that is
-// to be in Placement, and deletes others that an earlier call has made.
+// Settle finishes interrupted calls: it makes the providers of a host match these parts, which are all desired parts
+// of the host, and deletes other providers that an earlier call has created.
 func (m *Mirror) Settle(ctx context.Context, host string, parts []Part) (errs []error) {
 	if m.client == nil {
 		return nil
@@ -176,8 +178,8 @@ func (m *Mirror) Settle(ctx context.Context, host string, parts []Part) (errs []
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// Assume stores that Placement has the parts of a host as they are to be, where nothing is stored about their providers: in a state
-// that was made of listings.
+// Assume stores that Placement has the desired providers of a host's parts, if nothing is stored about them: in a
+// state that was created from listings.
 func (m *Mirror) Assume(parts []Part) {
 	if m.client == nil {
 		return
@@ -205,7 +207,7 @@ func (m *Mirror) Doubt(ctx context.Context, parts ...Part) {
 	}
 }
 
-// desired are the providers of parts, with what is in Placement beside these.
+// desired returns the providers for parts, including the other parts in Placement that share these providers.
 func (m *Mirror) desired(parts []Part) []provider {
 	if len(parts) == 0 {
 		return nil
@@ -251,8 +253,8 @@ func (m *Mirror) save(ctx context.Context, row store.Provider) {
 	m.change(ctx, func(tx store.Tx) { tx.PutProvider(row) })
 }
 
-// converge writes the difference of a provider in upstream's order: the provider, inventories and classes, traits that it loses,
-// and traits that it gets.
+// converge writes the difference of a provider in upstream's order: the provider, inventories and classes, removed
+// traits, added traits.
 func (m *Mirror) converge(ctx context.Context, p provider) (made bool, err error) {
 	if m.rules.Layout == store.LayoutFlat {
 		return true, m.convergeHost(ctx, p)
@@ -349,7 +351,8 @@ func mayHave(row store.Provider) store.Contents {
 	}
 }
 
-// begin is a row while these contents are written: what differs from them is pending until an answer confirms it.
+// begin returns the row of a provider while contents are written: differences are pending until a response confirms
+// them.
 func begin(row store.Provider, want store.Contents) store.Provider {
 	had := mayHave(row)
 	row.Applied = store.Contents{Inventories: both(row.Applied.Inventories, want.Inventories), Traits: both(row.Applied.Traits, want.Traits)}
@@ -381,7 +384,7 @@ func ownReservation(row store.Provider) reservation {
 				return amount
 			}
 		}
-		return reserved // others have lowered it
+		return reserved // another client has lowered it
 	}
 }
 

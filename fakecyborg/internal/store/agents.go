@@ -38,7 +38,7 @@ func (t Tx) AddAgent(host, fallback string, now time.Time) {
 	t.s.agents.Put(t.tx, a)
 }
 
-// FallBack stores that Placement knows a host by its other name.
+// FallBack stores that Placement has a host under its other name.
 func (t Tx) FallBack(host string) {
 	a, ok := t.Agent(host)
 	if !ok || a.FellBack {
@@ -92,10 +92,10 @@ func (t Tx) SetReturn(host string, at time.Time) {
 	}
 }
 
-// Reports iterates over what was found on each host, ordered by host.
+// Reports iterates over the reports of all hosts, ordered by host.
 func (t Tx) Reports() iter.Seq[HostReport] { return t.s.reports.All(t.tx) }
 
-// Report is what was found on a host last.
+// Report returns the last report of a host.
 func (t Tx) Report(host string) HostReport {
 	r, _ := t.s.reports.Get(t.tx, host)
 	return r
@@ -118,7 +118,7 @@ func (t Tx) SetRoot(host string, root Root) {
 	}
 }
 
-// ClaimsRead stores when the providers were read that Nova has below a host.
+// ClaimsRead stores when Nova's providers below a host were read.
 func (t Tx) ClaimsRead(host string, now time.Time) {
 	if r, ok := t.s.reports.Get(t.tx, host); ok {
 		r.ClaimsReadAt = now
@@ -126,7 +126,7 @@ func (t Tx) ClaimsRead(host string, now time.Time) {
 	}
 }
 
-// ChangeReport changes what one driver of a host found.
+// ChangeReport changes the report of one driver of a host.
 func (t Tx) ChangeReport(host, source string, change func(*DriverReport)) {
 	r, ok := t.s.reports.Get(t.tx, host)
 	if !ok {

@@ -25,7 +25,7 @@ func (t Tx) Attribute(uuid string) (Attribute, error) {
 	return Attribute{}, Refuse(NotFound, "Attribute not found with uuid=%s", uuid)
 }
 
-// Check applies the limits of upstream's columns; without quirks also those that upstream lacks.
+// Check applies the limits of upstream's columns, and without quirks also limits that upstream lacks.
 func (a Attribute) Check(quirks bool) error {
 	most := maxText
 	if !quirks {
@@ -44,7 +44,7 @@ func (a Attribute) Check(quirks bool) error {
 	return nil
 }
 
-// CreateAttribute stores an attribute of a user, which was checked.
+// CreateAttribute stores a checked attribute of a user.
 func (t Tx) CreateAttribute(a Attribute, now time.Time) (Attribute, error) {
 	if a.UUID == "" {
 		a.UUID = t.s.attributes.newUUID(t, kindAttribute, t.number(kindAttribute))
@@ -71,8 +71,8 @@ func (t Tx) insertAttribute(a Attribute) Attribute {
 	return a
 }
 
-// UpdateAttributes makes the attributes of a deployable those that a driver reports. Those of
-// users stay; upstream deletes them.
+// UpdateAttributes replaces the reported attributes of a deployable. Attributes of users are kept; upstream deletes
+// them.
 func (t Tx) UpdateAttributes(d Deployable, spec driver.Deployable, now time.Time) {
 	t.LoseTraits(d.UUID, spec.Traits, now)
 	old, reported := t.Attributes(d.UUID), spec.AttributeList()
@@ -96,13 +96,13 @@ func (t Tx) UpdateAttributes(d Deployable, spec driver.Deployable, now time.Time
 	}
 }
 
-// Reported is a deployable as Placement knows it: attributes of users are Cyborg's alone.
+// Reported returns a deployable as it is in Placement, without attributes of users.
 func (t Tx) Reported(d Deployable) driver.Deployable {
 	spec, _ := t.ReportedOrAdded(d)
 	return spec
 }
 
-// ReportedOrAdded is Reported, and whether users have added attributes.
+// ReportedOrAdded returns the result of Reported, and whether users have added attributes.
 func (t Tx) ReportedOrAdded(d Deployable) (spec driver.Deployable, byUser bool) {
 	spec = driver.Deployable{Name: d.Name, DriverName: d.DriverName, NumAccelerators: d.Total, Resources: d.Resources}
 	list := make([]driver.Attribute, 0, 8)

@@ -10,7 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// BindArgs says where a request is to be bound.
+// BindArgs are the arguments of a bind.
 type BindArgs struct {
 	Host, Provider, Instance string
 	Project                  string // empty: not given
@@ -29,7 +29,7 @@ func CheckBindable(a ARQ) error {
 	return nil
 }
 
-// checkLengths refuses what upstream's columns do not hold.
+// checkLengths refuses values that are too long for upstream's columns.
 func (b BindArgs) checkLengths() error {
 	for _, column := range []struct {
 		name, value string
@@ -42,8 +42,8 @@ func (b BindArgs) checkLengths() error {
 	return nil
 }
 
-// Overwritten is a request as it was read by an earlier transaction, for a bind that does not see what was written since then. The
-// attach handle that the request has got since then stays in use, and no request holds it: upstream never frees it.
+// Overwritten returns a request as an earlier transaction read it, for a bind that does not see later writes. An
+// attach handle that the request has got since then stays in use without a request: upstream never frees it.
 func (t Tx) Overwritten(a, read ARQ) ARQ {
 	if h, ok := t.Handle(a.Handle); ok {
 		h.HeldBy = ""
@@ -53,9 +53,9 @@ func (t Tx) Overwritten(a, read ARQ) ARQ {
 	return read
 }
 
-// StartBind does the part of a bind that needs no agent: it stores the fields, finds the deployable
-// and takes its first free handle. On an error other than that of a wrong state, the request is
-// BindFailed (with quirks and an unknown provider it stays BindStarted).
+// StartBind performs the part of a bind that needs no agent: it stores the fields, finds the deployable and takes its
+// first free handle. On any error except a wrong state, the request becomes BindFailed (with quirks and an unknown
+// provider it stays BindStarted).
 //
 // The caller's project owns the request afterwards if neither the request nor the arguments name
 // one. Patch is the first bind of the PATCH, 0 if it is this one.
@@ -85,9 +85,8 @@ func (t Tx) addBind(b Bind) Bind {
 	return b
 }
 
-// takeHandle gives the first free handle of a deployable to the request, which the caller stores. A
-// bitstream that the region has already is not written; one that would replace the function of
-// another request is refused.
+// takeHandle assigns the first free handle of a deployable to the request, which the caller stores. A bitstream that
+// the region already has is not written; a bitstream that would replace the function of another request is refused.
 func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	d, ok := t.deployableFor(*a)
 	if !ok || !d.InPlacement {
@@ -115,7 +114,7 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	if !ok {
 		return fail(Refuse(NotFound, "AttachHandle not found Matching deployable_id %d", d.ID))
 	}
-	if !ref.Named() { // else the region gets other functions
+	if !ref.Named() { // otherwise the region gets other functions
 		if h, err = t.handleFor(*a, d, h); err != nil {
 			return fail(err)
 		}
@@ -127,8 +126,8 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	}, nil
 }
 
-// deployableFor is the deployable that a request is bound to on its provider: of several, the first
-// enabled one of the request's class that has a free handle.
+// deployableFor returns the deployable on the provider to which a request is bound: if there are several, the first
+// enabled one of the request's class with a free handle.
 func (t Tx) deployableFor(a ARQ) (Deployable, bool) {
 	if t.s.cfg.Layout != LayoutFlat {
 		return t.s.deployableByProvider.First(t.tx, a.Provider)
@@ -161,8 +160,8 @@ func (t Tx) WantsProgramming(a ARQ, provider string) bool {
 	return !ok || !t.Carries(d, ref)
 }
 
-// checkRegionOf refuses a region that is being programmed for another request, and the programming of
-// a region that others use or that is pre-programmed. Upstream checks none of it.
+// checkRegionOf refuses a region that is being programmed for another request, and refuses to program a region that
+// is in use by other requests or pre-programmed. Upstream checks none of this.
 func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.s.cfg.Quirks {
 		return nil
@@ -190,8 +189,8 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	return nil
 }
 
-// checkFunction refuses a region that does not have the function any more whose trait a request requires: Placement had it when
-// the instance was scheduled. The function of a request that selects an image is written.
+// checkFunction refuses a region that no longer has the function whose trait a request requires: Placement had it
+// when the instance was scheduled. If the request selects an image, the function is written and not checked.
 func (t Tx) checkFunction(a ARQ, d Deployable, ref BitstreamRef) error {
 	traits := t.Reported(d).Traits
 	switch group := t.group(a); {
@@ -205,9 +204,9 @@ func (t Tx) checkFunction(a ARQ, d Deployable, ref BitstreamRef) error {
 	return nil
 }
 
-// checkTraits refuses a deployable that has changed since Placement chose it for the instance: its driver does not report a trait
-// any more that the request requires, or reports one that it forbids. A trait that no driver reported counts as one that others
-// put on the provider. Upstream checks none of it.
+// checkTraits refuses a deployable that has changed since Placement chose it for the instance: its driver no longer
+// reports a trait that the request requires, or reports a forbidden one. A trait that no driver reported may have
+// been added to the provider by another client. Upstream checks none of this.
 func (t Tx) checkTraits(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.s.cfg.Quirks {
 		return nil
@@ -225,12 +224,12 @@ func (t Tx) checkTraits(a ARQ, d Deployable, ref BitstreamRef) error {
 	return nil
 }
 
-// isHardware reports whether a trait tells of a device what it is or has: not who owns it, nor that it can be programmed.
+// isHardware reports whether a trait describes the hardware, and not its owner or that it can be programmed.
 func isHardware(trait string) bool {
 	return trait != driver.TraitOwnerCyborg && trait != driver.TraitProgrammable
 }
 
-// programs reports whether the bind in progress of a request writes an image.
+// programs reports whether a request has a bind in progress that writes an image.
 func (t Tx) programs(a ARQ) bool {
 	for b := range t.s.bindByARQ.All(t.tx, a.UUID) {
 		if b.Result == "" && b.Attempt == a.Attempt && b.Bitstream.Named() {
@@ -247,14 +246,14 @@ func (t Tx) shares(other ARQ, instance string, ref BitstreamRef) bool {
 	return err == nil && other.Instance == instance && other.State == BindStarted && wanted == ref
 }
 
-// otherUsers names the requests that hold handles of a region, except for one handle and for the
-// requests of the instance that want the same bitstream written.
+// otherUsers returns the requests that hold handles of a region, except one handle and the requests of the instance
+// that want the same bitstream.
 func (t Tx) otherUsers(d Deployable, except, instance string, ref BitstreamRef) []string {
 	return t.regionUsers(d, func(h Handle, a ARQ) bool { return h.UUID == except || t.shares(a, instance, ref) })
 }
 
-// ownerAfterBind keeps the tenant's project when the patch names none. Upstream takes the caller's,
-// so that the tenant's later deletion finds nothing; a release without isolation knows no caller.
+// ownerAfterBind keeps the request's project if the patch names none. Upstream sets the caller's project, so that the
+// user's later deletion finds nothing; a release without isolation has no caller.
 func (t Tx) ownerAfterBind(present, patched, caller string) string {
 	switch {
 	case patched != "":
@@ -265,14 +264,14 @@ func (t Tx) ownerAfterBind(present, patched, caller string) string {
 	return caller
 }
 
-// current returns the request of a bind, and whether it is still in the bind.
+// current returns the request of a bind, and whether the bind is still its current one.
 func (t Tx) current(b Bind) (ARQ, bool) {
 	a, ok := t.s.arqs.byUUID.Get(t.tx, b.ARQ)
 	return a, ok && a.Attempt == b.Attempt
 }
 
-// BeginBindWork takes the lease of the bind's handle for the agent. It returns false when the request
-// was unbound or deleted since the bind began.
+// BeginBindWork takes the lease of the bind's handle for the agent. It returns false if the request was unbound or
+// deleted since the bind began.
 func (t Tx) BeginBindWork(b Bind) (HandleWork, bool) {
 	h, ok := t.Handle(b.Handle)
 	_, current := t.current(b)
@@ -287,8 +286,8 @@ func (t Tx) BeginBindWork(b Bind) (HandleWork, bool) {
 	return w, true
 }
 
-// EndBindWork ends the lease and leaves the bind as it is, for [Tx.Recover]. It returns false when the
-// request was unbound or deleted meanwhile.
+// EndBindWork ends the lease and keeps the bind unchanged, for [Tx.Recover]. It returns false if the request was
+// unbound or deleted since the bind began.
 func (t Tx) EndBindWork(b Bind) bool {
 	if _, current := t.current(b); !current {
 		return false
@@ -297,7 +296,7 @@ func (t Tx) EndBindWork(b Bind) bool {
 	return true
 }
 
-// endBindLease ends the lease that a bind has, if it has one.
+// endBindLease ends the lease of a bind, if it has one.
 func (t Tx) endBindLease(b Bind) bool {
 	l, ok := t.s.leaseByHandle.Get(t.tx, b.Handle)
 	if !ok || l.Bind != b.ID {
@@ -306,8 +305,8 @@ func (t Tx) endBindLease(b Bind) bool {
 	return t.endLease(l)
 }
 
-// FinishBind makes the request Bound, unless it was unbound or deleted meanwhile, or its region has lost its function. Then the
-// agent's work must be undone and [Tx.FailBind] be called.
+// FinishBind makes the request Bound. It returns an error if the request was unbound or deleted since the bind began,
+// or if its region has lost its function. Then the agent's work must be undone and [Tx.FailBind] called.
 func (t Tx) FinishBind(b Bind, now time.Time) error {
 	a, current := t.current(b)
 	if !current {
@@ -326,8 +325,8 @@ func (t Tx) FinishBind(b Bind, now time.Time) error {
 	return nil
 }
 
-// checkUnwritten refuses a region without an image of the bind that had what the request wants when the bind began, and has not
-// any more, as after a restart of its host.
+// checkUnwritten checks a region to which the bind writes no image, because the region had the requested image or
+// function when the bind began. It refuses a region that has lost it, as after a restart of its host.
 func (t Tx) checkUnwritten(a ARQ, b Bind) error {
 	h, _ := t.Handle(b.Handle)
 	d, err := t.Deployable(h.Deployable)
@@ -340,21 +339,20 @@ func (t Tx) checkUnwritten(a ARQ, b Bind) error {
 	return t.checkFunction(a, d, b.Bitstream)
 }
 
-// Overtaken is the refusal of a bind whose request is not in it any more.
+// Overtaken returns the refusal of a bind that is no longer the current bind of its request.
 func Overtaken(b Bind) error {
 	return Refuse(Conflict, "ARQ %s was unbound or deleted while it was being bound", b.ARQ)
 }
 
-// AbandonBind leaves a request BindStarted and without a handle, as upstream does when Placement
-// refuses its trait.
+// AbandonBind keeps a request BindStarted without a handle, as upstream does when Placement refuses its trait.
 func (t Tx) AbandonBind(b Bind) {
 	t.endBindLease(b)
 	t.releaseHandle(b.Handle)
 	t.setResult(b, BindStarted)
 }
 
-// FailBind makes the request BindFailed if it is still in the bind. The handle is kept if its mediated
-// device may still exist, so that an unbind removes it.
+// FailBind makes the request BindFailed if the bind is still current. The handle is kept if its mediated device may
+// still exist, so that an unbind removes it.
 func (t Tx) FailBind(b Bind, cause error, keepHandle bool, now time.Time) {
 	worked := t.endBindLease(b)
 	_, current := t.current(b)
@@ -375,7 +373,7 @@ func (t Tx) setResult(b Bind, result string) {
 	}
 }
 
-// Binds lists the binds of a PATCH of which Nova was not notified yet.
+// Binds returns the binds of a PATCH about which Nova was not notified yet.
 func (t Tx) Binds(patch int64) []Bind {
 	return slices.Collect(t.s.bindByPatch.All(t.tx, patchKey(patch)))
 }
@@ -387,7 +385,7 @@ func (t Tx) EndPatch(patch int64) {
 	}
 }
 
-// SilencePatch stores that Nova is not notified of the binds of a PATCH.
+// SilencePatch stores that Nova is not notified about the binds of a PATCH.
 func (t Tx) SilencePatch(patch int64) {
 	for b := range t.s.bindByPatch.All(t.tx, patchKey(patch)) {
 		b.Silent = true

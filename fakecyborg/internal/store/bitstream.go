@@ -10,7 +10,7 @@ import (
 // Selector is a key by which a group, or an image of Glance, names an FPGA image.
 type Selector string
 
-// The selectors. Upstream reads those that end in _id, its specifications know all four.
+// The selectors. Upstream reads only the ones that end in _id; its specifications have all four.
 const (
 	ByBitstreamID   Selector = "bitstream_id"
 	ByFunctionID    Selector = "function_id"
@@ -37,12 +37,12 @@ func (i Image) Get(by Selector) string { return i.Properties[by.Property()] }
 type BitstreamRef struct {
 	By    Selector `json:"by,omitempty"`
 	Value string   `json:"value,omitempty"`
-	// GuestImage is the image of the instance, if it is known. It is no bitstream, though it may have the property
-	// by which one is found: it names what its guests need.
+	// GuestImage is the image of the instance, if known. It is not a bitstream, but may have the property by which a
+	// bitstream is searched, to name what its guests need.
 	GuestImage string `json:"guest_image,omitempty"`
 }
 
-// Named reports whether there is an image at all.
+// Named reports whether the reference names an image.
 func (r BitstreamRef) Named() bool { return r.Value != "" }
 
 // String names the image for errors.
@@ -51,8 +51,8 @@ func (r BitstreamRef) String() string { return string(r.By) + " " + r.Value }
 // IsFunction reports whether a function is named rather than an image.
 func (r BitstreamRef) IsFunction() bool { return r.By == ByFunctionID || r.By == ByFunctionName }
 
-// Spellings are the values of the property that an image may have for it: Glance compares texts, and a
-// UUID of a function may be written with hyphens or without. Upstream asks for one.
+// Spellings returns the possible values of the image property: Glance compares strings, and the UUID of a function
+// may be written with or without hyphens. Upstream asks for one.
 func (r BitstreamRef) Spellings(quirks bool) []string {
 	list := []string{r.Value}
 	if id, err := uuid.Parse(r.Value); err == nil && r.By == ByFunctionID && !quirks {
@@ -69,8 +69,8 @@ func (r BitstreamRef) valid() bool {
 	return r.By == "" && !r.Named() || r.Named() && slices.Contains(selectors(false), r.By)
 }
 
-// bitstream is what the group wants programmed. Naming it in more than one way is refused when the
-// request is bound, with upstream's text, braces included, for the two that upstream knows.
+// bitstream returns the image that the group requests. Naming it in more than one way is refused at the bind, with
+// upstream's text, braces included, for the two selectors that upstream reads.
 func (g Group) bitstream(profile string, quirks bool) (BitstreamRef, error) {
 	if !g.programmable(quirks) {
 		return BitstreamRef{}, nil
@@ -81,7 +81,7 @@ func (g Group) bitstream(profile string, quirks bool) (BitstreamRef, error) {
 	})
 }
 
-// BitstreamOf is what an image of image_uuid names, if anything.
+// BitstreamOf returns the bitstream that the image of image_uuid names, if any.
 func BitstreamOf(i Image) (BitstreamRef, error) {
 	ref, err := pickBitstream("of image "+i.ID, false, i.Get)
 	ref.GuestImage = i.ID
@@ -121,8 +121,7 @@ func pickBitstream(profile string, quirks bool, get func(Selector) string) (Bits
 		profile, strings.Join(names, " and "))
 }
 
-// RequestedBitstream is the image of a request: that of its group, or else that of the image_uuid of
-// its creation.
+// RequestedBitstream returns the image of a request: from its group, or else from the image_uuid of its creation.
 func (t Tx) RequestedBitstream(a ARQ) (BitstreamRef, error) {
 	g := t.group(a)
 	ref, err := g.bitstream(a.Profile, t.s.cfg.Quirks)
@@ -136,7 +135,7 @@ func (t Tx) RequestedBitstream(a ARQ) (BitstreamRef, error) {
 	return ref, err
 }
 
-// group is the group of the profile that a request is of.
+// group returns the group of the profile to which a request belongs.
 func (t Tx) group(a ARQ) Group {
 	p, _ := t.s.profileByName.Get(t.tx, a.Profile)
 	if a.Group >= len(p.Groups) {

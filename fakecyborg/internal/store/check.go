@@ -111,7 +111,7 @@ func (a ARQ) check() error {
 	idle := a.State == Initial || a.State == Unbound
 	switch {
 	case !slices.Contains(storedStates(), a.State):
-		return fmt.Errorf("state %q is none that is stored", a.State)
+		return fmt.Errorf("state %q is never stored", a.State)
 	case idle && (a.Host != "" || a.Provider != "" || a.Instance != "" || a.Handle != ""):
 		return fmt.Errorf("%s with hostname %q, device_rp_uuid %q, instance_uuid %q, attach_handle %q", a.State, a.Host, a.Provider, a.Instance, a.Handle)
 	case a.Handle == "" && (a.State == Bound || a.State == Provisioning):
@@ -124,7 +124,7 @@ func (a ARQ) check() error {
 
 func (b Bind) check() error {
 	if b.Result != "" && b.Result != Bound && b.Result != BindFailed && b.Result != BindStarted {
-		return fmt.Errorf("result %q is none of a bind", b.Result)
+		return fmt.Errorf("result %q is not a result of a bind", b.Result)
 	}
 	if !b.Bitstream.valid() {
 		return fmt.Errorf("bitstream: %s %q names none", b.Bitstream.By, b.Bitstream.Value)
@@ -232,7 +232,7 @@ func (t Tx) checkAttributes() error {
 	return nil
 }
 
-// checkBinds: a bind that goes on is of a request that is in it, and of one PATCH.
+// checkBinds: the request of a bind in progress is in this bind, and its PATCH is the only one.
 func (t Tx) checkBinds() error {
 	going := make(map[string]bool)
 	for b := range t.s.binds.All(t.tx) {

@@ -32,7 +32,7 @@ func (t Tx) Device(uuid string) (Device, error) {
 	return Device{}, Refuse(NotFound, "Device not found with uuid=%s", uuid)
 }
 
-// SetDeviceStatus stores the status of a device. One that has it already is not changed.
+// SetDeviceStatus stores the status of a device, unless it is unchanged.
 func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
 	if d, err := t.Device(uuid); err != nil || d.Status == status {
 		return
@@ -47,7 +47,7 @@ func (d Device) IsAsReported(found driver.Device, source string) bool {
 		d.ControlPath.Type == found.ControlPath.Type && d.ControlPath.Key() == found.ControlPath.Key() && maps.Equal(d.Resources, found.Resources)
 }
 
-// Merge is the device with what a driver reports of it.
+// Merge returns the device with the values that a driver reports.
 func (d Device) Merge(found driver.Device, source string) Device {
 	d.Driver, d.Type, d.Vendor, d.Model, d.StdBoardInfo, d.VendorBoardInfo, d.ControlPath, d.Resources =
 		source, found.Type, found.Vendor, found.Model, found.StdBoardInfo, found.VendorBoardInfo, ControlPath{found.ControlPath.Type, Info(found.ControlPath.Key())}, maps.Clone(found.Resources)
@@ -66,7 +66,7 @@ func (t Tx) AddDevice(host string, found driver.Device, source string, nested bo
 	return d
 }
 
-// UpdateDevice stores what may change about a device that stays.
+// UpdateDevice stores the changed values of a reported device.
 func (t Tx) UpdateDevice(uuid string, found driver.Device, source string, now time.Time) {
 	t.s.devices.edit(t, uuid, func(d *Device) {
 		old := *d
@@ -83,7 +83,7 @@ func (t Tx) SetNested(uuid string, nested bool) {
 	t.s.devices.edit(t, uuid, func(d *Device) { d.Nested = nested })
 }
 
-// RemoveEmptyDevice deletes a device that has no deployables any more.
+// RemoveEmptyDevice deletes a device if it has no deployables.
 func (t Tx) RemoveEmptyDevice(uuid string) {
 	_, used := t.s.deployableByDevice.First(t.tx, uuid)
 	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok && !used {
@@ -123,8 +123,8 @@ func (t Tx) Deployable(uuid string) (Deployable, error) {
 // DeployableByID finds a deployable by its number.
 func (t Tx) DeployableByID(id int64) (Deployable, bool) { return t.s.deployables.Get(t.tx, id) }
 
-// AddDeployable stores a new deployable with its attributes and handles, which are not assigned until
-// it is in Placement. Parent is the provider of the host.
+// AddDeployable stores a new deployable with its attributes and handles. The handles are not assigned until it is in
+// Placement. Parent is the provider of the host.
 func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, now time.Time) (Deployable, error) {
 	if other, taken := t.s.deployableByName.Get(t.tx, spec.Name); taken {
 		on, _ := t.Device(other.Device)
@@ -150,7 +150,7 @@ func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, 
 	return d, nil
 }
 
-// providerOf is the provider of a deployable: one of its own, or that of the host.
+// providerOf returns the provider of a deployable: its own, or the provider of the host.
 func (t Tx) providerOf(device Device, name, parent string) string {
 	switch {
 	case t.s.cfg.Layout != LayoutFlat:
@@ -169,8 +169,8 @@ func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
 	})
 }
 
-// Withdraw stops offering deployables, all or none of them: the error names the users of one, or says that an image is being
-// written to it.
+// Withdraw stops offering deployables, all or none of them. The error names the users of one, or says that an image
+// is being written to it.
 func (t Tx) Withdraw(deployables []Deployable) error {
 	for _, d := range deployables {
 		if users := t.users(d.UUID); len(users) > 0 {
@@ -196,8 +196,7 @@ func (t Tx) SetVanished(uuid string, vanished bool) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Vanished = vanished })
 }
 
-// Displace stores that Placement has lost a deployable, and where it is to be instead. Parent is the provider
-// of the host.
+// Displace stores that Placement has lost a deployable, and its new place. Parent is the provider of the host.
 func (t Tx) Displace(device Device, d Deployable, parent string) Deployable {
 	d.InPlacement = false
 	if t.s.cfg.Layout == LayoutFlat {
@@ -212,7 +211,7 @@ func (t Tx) OfferDeployable(uuid string, now time.Time) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.InPlacement, d.UpdatedAt = true, now })
 }
 
-// RemoveDeployable deletes a deployable and what belongs to it.
+// RemoveDeployable deletes a deployable with its attributes and handles.
 func (t Tx) RemoveDeployable(uuid string) {
 	for a := range t.s.attributeByDeployable.All(t.tx, uuid) {
 		t.s.attributes.Delete(t.tx, a.ID)
@@ -225,8 +224,8 @@ func (t Tx) RemoveDeployable(uuid string) {
 	}
 }
 
-// UpdateDeployable stores what differs of a reported deployable, which Placement has now. Handles that are no longer reported
-// but in use stay until they are released; the error names their users.
+// UpdateDeployable stores the changes of a reported deployable that Placement has accepted. Handles that are no
+// longer reported but in use are kept until they are released; the error names their users.
 func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time) error {
 	old, ok := t.s.deployables.byUUID.Get(t.tx, uuid)
 	if !ok {
@@ -252,11 +251,11 @@ func (t Tx) LoseTraits(uuid string, reported []string, now time.Time) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Lost = d.lostAfter(t.Reported(*d).Traits, reported, now) })
 }
 
-// lostTime is for how long a lost trait is remembered: longer than an instance takes from its claim in Placement to the bind. The
-// same trait may be put on the provider by others later.
+// lostTime is how long a lost trait is remembered: longer than an instance takes from its claim in Placement to the
+// bind. Later, another client may put the same trait on the provider.
 const lostTime = time.Hour
 
-// lostAfter are the traits that a deployable has lost lately, when drivers report others than before.
+// lostAfter returns the traits that a deployable has lost recently, given the traits reported before and after.
 func (d Deployable) lostAfter(before, after []string, now time.Time) map[string]time.Time {
 	lost := make(map[string]time.Time)
 	maps.Copy(lost, d.Lost)
@@ -270,13 +269,13 @@ func (d Deployable) lostAfter(before, after []string, now time.Time) map[string]
 	return lost
 }
 
-// lacks reports whether a deployable lost a trait lately.
+// lacks reports whether a deployable has lost a trait recently.
 func (d Deployable) lacks(trait string, now time.Time) bool {
 	at, lost := d.Lost[trait]
 	return lost && now.Sub(at) < lostTime
 }
 
-// LowerTotal stores the total that Placement has now of a deployable that is otherwise as it was.
+// LowerTotal stores the present total in Placement of an otherwise unchanged deployable.
 func (t Tx) LowerTotal(uuid string, total int, now time.Time) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) {
 		if d.Total != total {
@@ -285,8 +284,8 @@ func (t Tx) LowerTotal(uuid string, total int, now time.Time) {
 	})
 }
 
-// WithdrawHandles deletes the free handles of a deployable that are not reported any more. Those in use are deleted when they
-// are released.
+// WithdrawHandles deletes the free handles of a deployable that are no longer reported. Handles in use are deleted
+// when they are released.
 func (t Tx) WithdrawHandles(deployable string, reported []driver.AttachHandle) {
 	found := make(map[Info]bool, len(reported))
 	for _, h := range reported {
@@ -332,9 +331,8 @@ func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {
 	return nil
 }
 
-// updateHandlesAsUpstream imitates a defect: instead of a handle that is no longer reported, the newest
-// handle of the deployable is deleted. One that a request holds cannot be deleted, because the
-// request's row refers to it.
+// updateHandlesAsUpstream imitates a defect: instead of a handle that is no longer reported, the newest handle of the
+// deployable is deleted. A handle that a request holds cannot be deleted, because the request's row refers to it.
 func (t Tx) updateHandlesAsUpstream(d Deployable, reported []driver.AttachHandle) error {
 	wanted, known := make(map[Info]bool), make(map[Info]bool)
 	for _, h := range reported {

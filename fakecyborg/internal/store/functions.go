@@ -7,8 +7,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// functions are traits of functions, joined by blanks. With a slice, handles could not be compared, and there are hundreds of
-// thousands of them, nearly all without functions.
+// functions are function traits, joined by spaces. With a slice, handles could not be compared, and there are
+// hundreds of thousands of them, nearly all without functions.
 type functions string
 
 // List returns the traits, nil for none.
@@ -22,7 +22,7 @@ func (f functions) List() []string {
 // Are reports whether the functions equal a list.
 func (f functions) Are(list []string) bool { return string(f) == strings.Join(list, " ") }
 
-// functionsOf are the functions of a handle that is reported. Upstream does not read them.
+// functionsOf returns the functions of a reported handle. Upstream does not read them.
 func (t Tx) functionsOf(h driver.AttachHandle) functions {
 	if t.s.cfg.Quirks {
 		return ""
@@ -30,7 +30,7 @@ func (t Tx) functionsOf(h driver.AttachHandle) functions {
 	return functions(strings.Join(h.Functions, " "))
 }
 
-// setHandleFunctions stores what the handles of a deployable lead to, after an image was written.
+// setHandleFunctions stores the functions of a deployable's handles after an image was written.
 func (t Tx) setHandleFunctions(deployable string, reported []driver.AttachHandle) {
 	for h := range t.Handles(deployable) {
 		i := slices.IndexFunc(reported, func(r driver.AttachHandle) bool { return Info(r.Key()) == h.Info })
@@ -54,7 +54,7 @@ func (t Tx) differ(deployable string) bool {
 	return false
 }
 
-// wantedFunctions are the functions of a region that a request names, by id, by name or by the trait that it requires.
+// wantedFunctions returns the functions of a region that a request names, by ID, by name or by a required trait.
 func (t Tx) wantedFunctions(a ARQ, d Deployable) (wanted []string) {
 	id := ""
 	switch ref, _ := t.RequestedBitstream(a); ref.By {
@@ -79,8 +79,8 @@ func (h Handle) leads(wanted []string) bool {
 	return !slices.ContainsFunc(wanted, func(trait string) bool { return !slices.Contains(has, trait) })
 }
 
-// serves reports whether a request has its functions with a handle: it leads to them, all handles of the region do, or another one
-// that the instance has for the same group leads to them.
+// serves reports whether a request gets its functions with a handle: the handle leads to them, all handles of the
+// region do, or another handle of the instance for the same group does.
 func (t Tx) serves(a ARQ, h Handle, wanted []string) bool {
 	if len(wanted) == 0 || h.leads(wanted) || !t.differ(h.Deployable) {
 		return true
@@ -94,7 +94,8 @@ func (t Tx) serves(a ARQ, h Handle, wanted []string) bool {
 	return false
 }
 
-// handleFor is the first free handle of a deployable with which a request has its functions. First is the first free one.
+// handleFor returns the first free handle of a deployable that gives the request its functions. First is the first
+// free handle.
 func (t Tx) handleFor(a ARQ, d Deployable, first Handle) (Handle, error) {
 	wanted := t.wantedFunctions(a, d)
 	if t.serves(a, first, wanted) {
@@ -108,7 +109,8 @@ func (t Tx) handleFor(a ARQ, d Deployable, first Handle) (Handle, error) {
 	return Handle{}, Refuse(Conflict, "deployable %s has no free attach handle that leads to function %s", d.Name, strings.Join(wanted, " and "))
 }
 
-// takeFunction gives a request whose region was written another handle if its own does not lead to its function.
+// takeFunction assigns another handle to a request whose region was written, if its own handle does not lead to its
+// function.
 func (t Tx) takeFunction(a *ARQ) error {
 	old, _ := t.Handle(a.Handle)
 	d, err := t.Deployable(old.Deployable)

@@ -89,7 +89,7 @@ func (g Group) traits() iter.Seq2[string, bool] {
 	}
 }
 
-// lacksFunction reports whether the group requires the trait of a function that is not among those of a region.
+// lacksFunction reports whether the group requires a function trait that a region lacks.
 func (g Group) lacksFunction(traits []string) bool {
 	for trait, required := range g.traits() {
 		if required && driver.IsFunctionTrait(trait) && !slices.Contains(traits, trait) {
@@ -99,9 +99,9 @@ func (g Group) lacksFunction(traits []string) bool {
 	return false
 }
 
-// requests is how many accelerator requests the group makes: the sum of its amounts, or twice the FPGAs
-// for Xilinx cards, which have a management and a user function (cyborg/objects/ext_arq.py). Memory
-// makes requests only upstream. The error is upstream's for an amount that it has stored and cannot read.
+// requests returns how many accelerator requests the group makes: the sum of its amounts, or twice the FPGAs for
+// Xilinx cards, which have a management and a user function (cyborg/objects/ext_arq.py). Memory makes requests only
+// upstream. The error is upstream's for a stored amount that it cannot read.
 func (g Group) requests(quirks bool) (total int, err error) {
 	if value, _ := g.get("trait:CUSTOM_FPGA_XILINX"); value == "required" {
 		amount, ok := g.get("resources:FPGA")

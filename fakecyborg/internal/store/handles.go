@@ -10,7 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// The work that leases are for.
+// The kinds of work for leases.
 const (
 	WorkBind    = "bind"    // the agent does what a bind needs
 	WorkRestore = "restore" // a mediated device is created again after a restart of its host
@@ -38,13 +38,13 @@ const (
 	MdevsByNova  = "nova"  // nova-compute, before it starts the guest
 )
 
-// createdByAgent reports whether the agent has to create the handle's device before its request is Bound.
+// createdByAgent reports whether the agent must create the handle's device before its request is Bound.
 func (t Tx) createdByAgent(h Handle) bool {
 	return h.NeedsAgent() && (h.Type != driver.HandleMDEV || t.s.cfg.Mdevs != MdevsByNova)
 }
 
-// NeedsAgent reports whether the agent has to remove the handle's device: a mediated device, or the
-// vGPU of a virtual function.
+// NeedsAgent reports whether the agent must remove the handle's device: a mediated device, or the vGPU of a virtual
+// function.
 func (h Handle) NeedsAgent() bool {
 	if h.Type == driver.HandlePCI && strings.Contains(string(h.Info), `"asked_type":`) {
 		_, vgpu, _ := h.spec().VGPU()
@@ -57,7 +57,7 @@ func (h Handle) spec() driver.AttachHandle {
 	return driver.AttachHandle{Type: h.Type, Info: h.Info.Map()}
 }
 
-// firstFreeHandle is the free handle of a deployable with the lowest id.
+// firstFreeHandle returns the free handle of a deployable with the lowest ID.
 func (t Tx) firstFreeHandle(deployable string) (Handle, bool) {
 	for h := range t.Handles(deployable) {
 		if h.State == Free {
@@ -67,10 +67,11 @@ func (t Tx) firstFreeHandle(deployable string) (Handle, bool) {
 	return Handle{}, false
 }
 
-// users names the requests that hold handles of a deployable. A handle in use whose request is gone counts.
+// users returns the requests that hold handles of a deployable. A handle in use whose request was deleted is
+// included.
 func (t Tx) users(deployable string) []string { return t.usersOf(t.Handles(deployable), nil) }
 
-// usersOf names the requests that hold some of the handles, less those for which except, if it is not nil, answers true.
+// usersOf returns the requests that hold the handles, except those for which except, if not nil, returns true.
 func (t Tx) usersOf(handles iter.Seq[Handle], except func(Handle, ARQ) bool) []string {
 	var names []string
 	for h := range handles {
@@ -78,7 +79,7 @@ func (t Tx) usersOf(handles iter.Seq[Handle], except func(Handle, ARQ) bool) []s
 		switch {
 		case !h.InUse() || except != nil && except(h, a):
 		case !held:
-			names = append(names, "attach handle "+h.UUID+", whose request is gone")
+			names = append(names, "attach handle "+h.UUID+", whose request was deleted")
 		default:
 			names = append(names, "ARQ "+a.UUID)
 		}
@@ -95,18 +96,18 @@ func (t Tx) unlink(h Handle) {
 	})
 }
 
-// HandleWork is what an agent needs to know of a handle that it works on.
+// HandleWork describes a handle for an agent that works on it.
 type HandleWork struct {
 	Lease        Lease
 	Host, Driver string
 	Device       string // key of its control path
 	Handle       driver.AttachHandle
 	UUID         string
-	// Again is set for a device that may have been made for the request before.
+	// Again is set if the device may already have been created for the request.
 	Again bool
 }
 
-// BeginWork takes the lease of a handle, unless it is taken or the work is not needed any more.
+// BeginWork takes the lease of a handle, unless it is taken or the work is no longer needed.
 func (t Tx) BeginWork(work, handle string) (HandleWork, bool) {
 	h, _ := t.Handle(handle)
 	if _, busy := t.s.leaseByHandle.Get(t.tx, handle); busy {
@@ -129,17 +130,18 @@ func (t Tx) lease(l Lease, h Handle) HandleWork {
 	}
 }
 
-// endLease ends a lease; false if it was ended before.
+// endLease ends a lease. It returns false if the lease had already ended.
 func (t Tx) endLease(l Lease) bool {
 	_, ok := t.s.leases.Get(t.tx, l.ID)
 	t.s.leases.Delete(t.tx, l.ID)
 	return ok
 }
 
-// ReleaseARQ begins an unbind or a deletion, and ends a bind in progress. With true comes the work of
-// removing a mediated device first, see [Tx.EndRemoval]; else the request has no handle any more.
+// ReleaseARQ begins an unbind or a deletion, and ends a bind in progress. If it returns true, the returned work, the
+// removal of a mediated device, must be done first, see [Tx.EndRemoval]; otherwise the request no longer has a
+// handle.
 //
-// While the agent is unreachable the mediated device stays until it is back, see [Tx.UnsettledMdevs].
+// While the agent is unreachable the mediated device is kept until the agent is back, see [Tx.UnsettledMdevs].
 func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
 	a.Attempt++
 	t.s.arqs.Put(t.tx, a)
@@ -150,7 +152,7 @@ func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
 	_, busy := t.s.leaseByHandle.Get(t.tx, h.UUID)
 	switch {
 	case busy, h.NeedsAgent() && unreachable:
-		// the work in progress finds that the request is gone, and cleans up
+		// the work in progress finds that the request was deleted, and cleans up
 		t.unlink(h)
 		h.HeldBy = ""
 		t.s.handles.Put(t.tx, h)
@@ -179,13 +181,13 @@ func (t Tx) EndRemoval(w HandleWork, removed bool, now time.Time) {
 	}
 }
 
-// maxRestoreFailures is how many reports in a row must fail to create a mediated device again before
-// its request is BindFailed. Later reports still try.
+// maxRestoreFailures is the number of consecutive reports that must fail to recreate a mediated device before its
+// request is BindFailed. Later reports still try.
 const maxRestoreFailures = 3
 
-// EndRestore ends the restoration of a mediated device. Held is false if the request was unbound or
-// deleted meanwhile: the device must then be removed, and the lease is kept for that. A request that
-// was provisioning, or BindFailed by earlier failures, is resolved, with a bind for the event.
+// EndRestore ends the restoration of a mediated device. Held is false if the request was unbound or deleted since it
+// began: the device must then be removed, and the lease is kept for the removal. A request that was provisioning, or
+// BindFailed by earlier failures, is resolved, with a bind for the event.
 func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (resolved []Bind, held bool) {
 	h, ok := t.Handle(w.UUID)
 	a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
@@ -194,7 +196,7 @@ func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (r
 	}
 	t.endLease(w.Lease)
 	if a.State == Bound || cause != nil && t.AgentDown(a.Host) {
-		return nil, true // the next report, or the next start, tries again
+		return nil, true // the next report, or the next start, retries
 	}
 	before := a.State
 	if cause == nil {
@@ -214,8 +216,8 @@ func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (r
 	return []Bind{t.addBind(Bind{Patch: patch, ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Result: a.State})}, true
 }
 
-// UnsettledMdevs are the handles of a host whose mediated devices are to be removed, because no
-// request holds them, and those of [Tx.Restorable].
+// UnsettledMdevs returns the handles of a host whose mediated devices must be removed, because no request holds them,
+// and the handles of [Tx.Restorable].
 func (t Tx) UnsettledMdevs(host string) (orphans, restorable []string) {
 	for _, handle := range t.handlesOf(host, func(h Handle) bool { return h.orphaned() || t.restorable(h) }) {
 		if h, _ := t.Handle(handle); h.orphaned() {
@@ -227,11 +229,11 @@ func (t Tx) UnsettledMdevs(host string) (orphans, restorable []string) {
 	return orphans, restorable
 }
 
-// Restorable are the handles of a host whose mediated devices guests use.
+// Restorable returns the handles of a host whose mediated devices guests use.
 func (t Tx) Restorable(host string) []string { return t.handlesOf(host, t.restorable) }
 
-// restorable reports whether a guest uses the device of a handle, which the agent has created. A handle that is not reported any more counts: the guest
-// has the device until its request is released.
+// restorable reports whether a guest uses the device of a handle that the agent has created. This includes handles
+// that are no longer reported: the guest has the device until its request is released.
 func (t Tx) restorable(h Handle) bool {
 	if !t.createdByAgent(h) || h.HeldBy == "" {
 		return false
@@ -240,7 +242,7 @@ func (t Tx) restorable(h Handle) bool {
 	return a.State == Bound || a.State == Provisioning || a.State == BindFailed && a.RestoreFailures > 0
 }
 
-// handlesOf lists handles of a host that have no lease, of those that an agent looks after.
+// handlesOf returns the selected handles of a host that need the agent and have no lease.
 func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
 	var list []string
 	if t.s.handleOfAgent.Len(t.tx) == 0 {
@@ -259,8 +261,8 @@ func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
 	return list
 }
 
-// MarkProvisioning makes the bound requests of a host with mediated devices provisioning, and those
-// whose devices could not be created again.
+// MarkProvisioning sets the bound requests of a host with mediated devices to provisioning, and also those whose
+// devices could not be recreated.
 func (t Tx) MarkProvisioning(host string, now time.Time) {
 	for _, uuid := range t.Restorable(host) {
 		h, _ := t.Handle(uuid)

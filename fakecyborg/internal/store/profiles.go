@@ -38,8 +38,8 @@ func CheckProfileName(name string) error {
 	return nil
 }
 
-// Check applies the limits that upstream lacks; with quirks only that of the number of requests. The
-// name and the groups were checked before.
+// Check applies limits that upstream lacks; with quirks only the limit of the number of requests. The name and the
+// groups were already checked.
 func (p Profile) Check(quirks bool) error {
 	total := 0
 	for i, g := range p.Groups {

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Recovery is what an earlier process left to be done.
+// Recovery is the unfinished work of an earlier process.
 type Recovery struct {
-	// Patches are PATCHes with binds in progress, or that Nova was not notified of.
+	// Patches are PATCHes with binds in progress, or about which Nova was not notified.
 	Patches []int64
-	// Programming are those of Patches that program a bitstream; they wait for Leases.
+	// Programming are the Patches that program a bitstream; they wait for Leases.
 	Programming []int64
-	// Leases are the programmings that were interrupted.
+	// Leases are interrupted writes of bitstreams.
 	Leases []Lease
-	// Orphans are handles whose mediated devices are to be removed.
+	// Orphans are handles whose mediated devices must be removed.
 	Orphans []string
 }
 
-// Recover ends the leases of an earlier process and returns what to undo and what to continue. Without
-// such work it changes nothing.
+// Recover ends the leases of an earlier process and returns what to undo and what to continue. If there is nothing,
+// it changes nothing.
 func (t Tx) Recover(now time.Time) Recovery {
 	var r Recovery
 	for l := range t.s.leases.All(t.tx) {
@@ -42,8 +42,8 @@ func (t Tx) Recover(now time.Time) Recovery {
 	return r
 }
 
-// recoverHandle frees a handle whose request is gone; orphaned reports that this needs an agent. A
-// removal that was interrupted has failed.
+// recoverHandle frees a handle whose request was deleted; orphaned reports that this needs an agent. An interrupted
+// removal has failed.
 func (t Tx) recoverHandle(l Lease, now time.Time) (orphaned bool) {
 	h, ok := t.Handle(l.Handle)
 	if !ok {

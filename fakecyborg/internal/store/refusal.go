@@ -4,8 +4,7 @@ import (
 	"fmt"
 )
 
-// RefusalKind is the class of a refusal: a status of the API, or one of the kinds for which upstream
-// has forgotten the status.
+// RefusalKind is the class of a refusal: a status of the API, or a kind for which upstream lacks the status.
 type RefusalKind int
 
 // The kinds of refusals.
@@ -24,7 +23,7 @@ const (
 	NoReferent RefusalKind = -NotFound
 )
 
-// Status is the status of the API; quirks is that of upstream, 500 where it has forgotten one.
+// Status returns the status of the API. With quirks it is upstream's: 500 where upstream lacks a status.
 func (k RefusalKind) Status(quirks bool) int {
 	switch {
 	case k > 0:
@@ -35,7 +34,7 @@ func (k RefusalKind) Status(quirks bool) int {
 	return int(-k)
 }
 
-// Refusal is an error in Cyborg's own words.
+// Refusal is an error with Cyborg's text.
 type Refusal struct {
 	Kind RefusalKind
 	Text string

@@ -24,9 +24,9 @@ func functionTraits(spec driver.Deployable) (functions []string) {
 	return functions
 }
 
-// Carries reports whether the region is known to have what a request wants, which is not known of the
-// name of a bitstream before Glance has been read. Upstream compares bitstreams only, writes a
-// function every time, and assumes that a failed programming has changed nothing.
+// Carries reports whether the region is known to have the requested image or function. This is unknown for a
+// bitstream name until Glance has been read. Upstream compares only bitstreams, writes a function every time, and
+// assumes that a failed write has changed nothing.
 func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	quirks := t.s.cfg.Quirks
 	if d.Unknown && !quirks {
@@ -46,9 +46,9 @@ func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	})
 }
 
-// AsProgrammed is what a driver reports, with the function that was written since in place of the one
-// it reports. A driver that has reported another function than before reads it from the card, and
-// overrules what was written: a card may restart with its first function.
+// AsProgrammed returns the report of a driver, with the function that was written since in place of the reported one.
+// If a driver's report has changed since, the driver reads the function from the card, and its report is used: a card
+// may restart with its first function.
 func (d Deployable) AsProgrammed(spec driver.Deployable) driver.Deployable {
 	if d.Programmed == nil || d.isRead(spec) {
 		return spec
@@ -56,15 +56,15 @@ func (d Deployable) AsProgrammed(spec driver.Deployable) driver.Deployable {
 	return withFunctions(spec, traitList(d.Programmed.Trait))
 }
 
-// isRead reports whether the driver has read the region since it was written. One that was written in part shows what it
-// had before, until its driver reports something else.
+// isRead reports whether the driver has read the region since it was written. After a partial write the driver shows
+// the previous function until it reports something else.
 func (d Deployable) isRead(spec driver.Deployable) bool {
 	p := d.Programmed
 	return p.Read || p.Reads && !d.Unknown || !slices.Equal(functionTraits(spec), p.Reported)
 }
 
-// Observe is the row after a driver has reported the region. What was written is removed where the
-// driver reports something else, but not with the defects of upstream.
+// Observe returns the row after a driver has reported the region. The record of a write is removed if the driver
+// reports another function, except with the defects of upstream.
 func (d Deployable) Observe(spec driver.Deployable, quirks bool) Deployable {
 	traits := functionTraits(spec)
 	d.Functions = traits
@@ -83,7 +83,7 @@ func (d Deployable) Observe(spec driver.Deployable, quirks bool) Deployable {
 	return d
 }
 
-// Know is the row after Placement has what a driver reported of the region.
+// Know returns the row after Placement has accepted a driver's report of the region.
 func (d Deployable) Know(spec driver.Deployable) Deployable {
 	d.Unknown = d.Unknown && (d.Programmed != nil || len(functionTraits(spec)) == 0)
 	return d
@@ -116,8 +116,7 @@ func withFunctions(spec driver.Deployable, functions []string) driver.Deployable
 	return spec
 }
 
-// OwnedBy reports whether the region is in use, and by requests of one instance of the
-// project only.
+// OwnedBy reports whether the region is in use only by requests of one instance of the project.
 func (t Tx) OwnedBy(deployable, project string) bool {
 	instance := ""
 	for h := range t.Handles(deployable) {
@@ -139,8 +138,9 @@ func (t Tx) Programming(deployable string) bool {
 	return writing
 }
 
-// regionHandles iterates over the handles that may be of the region of a deployable: its own, and those of other deployables
-// of the device of which either is no longer reported, since nobody knows then which region they belong to.
+// regionHandles iterates over the handles that may belong to the region of a deployable: its own, and the handles of
+// other deployables of the device if either deployable is no longer reported, because it is then unknown to which
+// region they belong.
 func (t Tx) regionHandles(d Deployable) iter.Seq[Handle] {
 	return func(yield func(Handle) bool) {
 		for _, other := range t.DeviceDeployables(d.Device) {
@@ -153,13 +153,14 @@ func (t Tx) regionHandles(d Deployable) iter.Seq[Handle] {
 	}
 }
 
-// sameRegion reports whether two deployables of a device may be of one region. Those that are reported are regions of their own.
+// sameRegion reports whether two deployables of a device may belong to one region. Reported deployables are separate
+// regions.
 func (t Tx) sameRegion(d, other Deployable) bool {
 	return d.UUID == other.UUID || d.Vanished || other.Vanished
 }
 
-// regionUsers names what has handles of the region of a deployable. A deployable that is no longer reported, and that nobody
-// uses, counts: an instance may have claimed it.
+// regionUsers returns the users of handles in the region of a deployable. An unused deployable that is no longer
+// reported is included, because an instance may have claimed it.
 func (t Tx) regionUsers(d Deployable, except func(Handle, ARQ) bool) []string {
 	names := t.usersOf(t.regionHandles(d), except)
 	for _, other := range t.DeviceDeployables(d.Device) {
@@ -217,7 +218,7 @@ func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
 	case len(users) > 0:
 		return l, Refuse(Conflict, "deployable %s is in use by %s and cannot be programmed", d.Name, strings.Join(users, ", "))
 	case region != "" && !t.regionFits(d, region):
-		return l, Refuse(Conflict, "image %s is for regions of type %s, deployable %s is none", image.ID, region, d.Name)
+		return l, Refuse(Conflict, "image %s is for regions of type %s, deployable %s is not one", image.ID, region, d.Name)
 	}
 	trait, err := t.FunctionTrait(d, image)
 	if err != nil {
@@ -231,7 +232,7 @@ func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
 	return l, nil
 }
 
-// differsOnProvider names another deployable of a flat host that has not the function, or has others.
+// differsOnProvider returns another deployable of a flat host that lacks the function, or has other functions.
 func (t Tx) differsOnProvider(d Deployable, trait string) (other string, differs bool) {
 	if t.s.cfg.Layout != LayoutFlat {
 		return "", false
@@ -276,8 +277,8 @@ func (t Tx) FunctionTrait(d Deployable, image Image) (string, error) {
 	return name, nil
 }
 
-// vendorOf is the word for the vendor in the traits of a region: the device's, if the driver uses it in the traits
-// that it reports, or else the driver's.
+// vendorOf returns the vendor in the traits of a region: the device's vendor if the driver uses it in its traits, or
+// else the driver's.
 func (t Tx) vendorOf(d Deployable) string {
 	device, _ := t.Device(d.Device)
 	name, err := driver.CustomName(driver.TypeFPGA, device.Vendor)
@@ -287,8 +288,7 @@ func (t Tx) vendorOf(d Deployable) string {
 	return strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
 }
 
-// shapeOf recognizes the shape of the names of a region. That of an agent joins type, vendor and
-// product in one trait.
+// shapeOf detects the form of the traits of a region. Cyborg's agent joins type, vendor and product in one trait.
 func shapeOf(spec driver.Deployable, vendor string) driver.TraitShape {
 	if !strings.HasPrefix(spec.Class, "CUSTOM_ACCELERATOR_") {
 		return driver.ShapeShipped
@@ -301,10 +301,9 @@ func shapeOf(spec driver.Deployable, vendor string) driver.TraitShape {
 	return driver.ShapeRockyScheduling
 }
 
-// PlanFunction is the deployable as it is to be reported with an image, and what is stored of the
-// image. Shown is what the driver shows of the region after the image was written, nil if that is not known: a driver
-// that has read the region names its function, also of an image that does not. A region that shows another function than the
-// image names is refused.
+// PlanFunction returns the desired deployable with an image, and the record of the write. Shown is what the driver
+// reports for the region after the write, or nil if unknown: a driver that reads the region reports its function,
+// even if the image does not name it. A region that shows another function than the image names is refused.
 func (t Tx) PlanFunction(d Deployable, image Image, shown *driver.Deployable) (driver.Deployable, Programmed, error) {
 	trait, err := t.FunctionTrait(d, image)
 	if err != nil {
@@ -334,8 +333,8 @@ func (t Tx) PlanFunction(d Deployable, image Image, shown *driver.Deployable) (d
 	return withFunctions(spec, read), p, nil
 }
 
-// reportedFunctions are those that the driver reported last. A state of an earlier version does not have them, but what is stored
-// now, and what was reported before an image was written.
+// reportedFunctions returns the functions that the driver reported last. A state from an earlier version lacks them;
+// then they are derived from what is stored now and what was reported before the write.
 func (d Deployable) reportedFunctions(stored driver.Deployable) []string {
 	if d.Functions != nil {
 		return d.Functions
@@ -347,8 +346,8 @@ func (d Deployable) reportedFunctions(stored driver.Deployable) []string {
 	return functions
 }
 
-// SetFunction stores the function that was written to a region, and that Placement has. Shown is what the driver shows of it, nil
-// if that is not known.
+// SetFunction stores the function that was written to a region and that Placement has. Shown is what the driver
+// reports for it, or nil if unknown.
 func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, shown *driver.Deployable, now time.Time) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed = &p })
 	var handles []driver.AttachHandle
@@ -368,8 +367,8 @@ func (t Tx) EndProgramming(l Lease, now time.Time) {
 	t.s.deployables.edit(t, l.Deployable, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = false, l.Image, now })
 }
 
-// Spoil stores that the content of a region is unknown, because an image was written to it in part: it has no function. Upstream
-// ignores that.
+// Spoil stores that the content of a region is unknown, because an image was written only in part: it has no
+// function. Upstream ignores this.
 func (t Tx) Spoil(l Lease, now time.Time) {
 	d, err := t.Deployable(l.Deployable)
 	if err != nil || t.s.cfg.Quirks {
@@ -387,11 +386,11 @@ func (t Tx) Lost(l Lease) bool {
 	return row.Lost
 }
 
-// Unclaim ends the lease of a region and leaves its row as it is.
+// Unclaim ends the lease of a region and keeps its row unchanged.
 func (t Tx) Unclaim(l Lease) { t.endLease(l) }
 
-// LoseFunctions stores that a host restarts: an FPGA loses what was written to it, and has what its driver reports then. What
-// it has while a guest hides it from the driver is not known. Upstream ignores that.
+// LoseFunctions stores that a host restarts: an FPGA loses what was written to it, and has the content that its
+// driver reports afterwards. While a guest hides it from the driver its content is unknown. Upstream ignores this.
 func (t Tx) LoseFunctions(host string, now time.Time) {
 	if t.s.cfg.Quirks {
 		return
@@ -404,7 +403,7 @@ func (t Tx) LoseFunctions(host string, now time.Time) {
 		spec := t.Reported(d)
 		functions := functionTraits(spec)
 		if d.Programmed == nil && (len(functions) == 0 || len(t.users(d.UUID)) == 0) {
-			unknown := len(functions) > 0 && !d.Preprogrammed // others than Cyborg may have written it
+			unknown := len(functions) > 0 && !d.Preprogrammed // another program may have written it
 			t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown = d.Unknown || unknown })
 			continue
 		}

@@ -21,7 +21,7 @@ const (
 	Provisioning = "provisioning"
 )
 
-// Scope is whose requests a caller may see: those of a project, or all.
+// Scope selects the requests that a caller may see: those in a project, or all.
 type Scope struct {
 	Project string
 	All     bool
@@ -61,8 +61,8 @@ func (t Tx) ARQ(uuid string, sc Scope) (ARQ, error) {
 	return ARQ{}, Refuse(NotFound, "ExtArq not found with uuid=%s", uuid)
 }
 
-// CreateARQs makes the requests of a profile: one per unit of each group, in the order of
-// the groups. With an error it returns those that it has made before, which stay, as upstream's.
+// CreateARQs creates the requests of a profile: one per unit of each group, in the order of the groups. With an error
+// it returns the requests created before, which are kept, as upstream.
 func (t Tx) CreateARQs(profile, project string, bitstream BitstreamRef, now time.Time) ([]ARQ, error) {
 	p, err := t.ProfileByName(profile)
 	if err != nil {
@@ -86,7 +86,7 @@ func (t Tx) CreateARQs(profile, project string, bitstream BitstreamRef, now time
 	return created, nil
 }
 
-// SetARQState sets the state of a request. The error says why it cannot be.
+// SetARQState sets the state of a request. It returns an error if the state is not possible.
 func (t Tx) SetARQState(uuid, state string, now time.Time) error {
 	a, err := t.ARQ(uuid, Everything())
 	if err != nil {
@@ -122,16 +122,16 @@ func (t Tx) SetARQState(uuid, state string, now time.Time) error {
 	return nil
 }
 
-// storedStates are those that a request may be found in.
+// storedStates returns the states in which a request may be stored.
 func storedStates() []string {
 	return []string{Initial, BindStarted, Bound, Unbound, BindFailed, UnbindFailed, Deleting, Provisioning}
 }
 
-// Unbind makes a request Unbound that holds no handle any more.
+// Unbind makes a request without a handle Unbound.
 func (t Tx) Unbind(a ARQ, now time.Time) {
 	a.State, a.Host, a.Provider, a.Instance, a.UpdatedAt, a.Failure, a.RestoreFailures = Unbound, "", "", "", now, "", 0
 	t.s.arqs.Put(t.tx, a)
 }
 
-// DeleteARQ deletes a request that holds no handle any more.
+// DeleteARQ deletes a request without a handle.
 func (t Tx) DeleteARQ(a ARQ) { t.s.arqs.Delete(t.tx, a.ID) }

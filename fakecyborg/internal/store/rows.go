@@ -31,8 +31,7 @@ type Device struct {
 	ControlPath     ControlPath    `json:"controlpath_id"`
 	Resources       map[string]int `json:"resources,omitempty"` // shared by its deployables, MiB by class
 	Status          string         `json:"status"`
-	// Nested is set for a device with a provider of its own, above those of its
-	// deployables.
+	// Nested is set for a device with a provider of its own, above the providers of its deployables.
 	Nested    bool      `json:"nested,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"` // zero until the first change, as in all rows
@@ -62,10 +61,10 @@ type Deployable struct {
 	Total      int            `json:"num_accelerators"`
 	Resources  map[string]int `json:"resources,omitempty"` // local memory on the provider, MiB by class
 	Provider   string         `json:"rp_uuid"`
-	// InPlacement is set while the provider is in Placement. Only then its attach handles are
-	// assigned.
+	// InPlacement is set while the provider is in Placement. Attach handles are assigned only then.
 	InPlacement bool `json:"in_placement"`
-	// Lost is when drivers ceased to report traits of it, lately. An instance may have been scheduled by them before.
+	// Lost has the times at which drivers recently stopped reporting traits. An instance may have been scheduled by
+	// them before.
 	Lost map[string]time.Time `json:"lost_traits,omitempty"`
 	// Vanished is set while the deployable is no longer reported, and cannot be removed. Its handles are deleted when they
 	// are released.
@@ -74,7 +73,7 @@ type Deployable struct {
 	Preprogrammed bool        `json:"preprogrammed,omitempty"`
 	Bitstream     string      `json:"bitstream_id,omitempty"`
 	Programmed    *Programmed `json:"programmed,omitempty"`
-	// Functions are the function traits that the driver reported last, whatever was written since.
+	// Functions are the function traits that the driver reported last, regardless of later writes.
 	Functions []string `json:"reported_functions,omitempty"`
 	// Unknown is set after a failed programming, and after a restart of the host until a driver reads a
 	// function: the content of the region is unknown.
@@ -88,8 +87,8 @@ type Programmed struct {
 	Image Image `json:"image"`
 	// Trait is the function's, empty for an image that does not name its function.
 	Trait string `json:"trait,omitempty"`
-	// Reported are the function traits that the driver reported then. A driver that still
-	// reports the same has not read the region since.
+	// Reported are the function traits that the driver reported at that time. If it still reports the same, it has
+	// not read the region since.
 	Reported []string `json:"reported_traits,omitempty"`
 	// Read is set once the driver has reported something else since: it reads the function
 	// from the card.

@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
-// Config is what of the configuration the transitions depend on.
+// Config is the part of the configuration on which transitions depend.
 type Config struct {
 	// Seed chooses the identifiers.
 	Seed uint64
@@ -21,10 +21,11 @@ type Config struct {
 	Layout string
 	// Mdevs says who creates mediated devices: [MdevsByAgent] or [MdevsByNova].
 	Mdevs string
-	// Collation compares what upstream compares in SQL: names and UUIDs of what the API looks up, filters, and projects. What it
-	// compares in Python is compared byte by byte: the instance of a request, and the names of a list of profiles.
+	// Collation compares what upstream compares in SQL: names and UUIDs in lookups and filters of the API, and
+	// projects. What it compares in Python is compared byte by byte: the instance of a request, and the names in a
+	// list of profiles.
 	Collation collation.Key
-	// RequestIDs is how many request ids the service gave; nil means none.
+	// RequestIDs returns the number of request IDs that the service has issued; nil means 0.
 	RequestIDs func() uint64
 }
 
@@ -37,7 +38,7 @@ func (c Config) requestIDs() int64 {
 
 // The layouts of devices in Placement.
 const (
-	LayoutTree   = "tree"   // a provider for each deployable, below that of the host
+	LayoutTree   = "tree"   // a provider for each deployable, below the provider of the host
 	LayoutFlat   = "flat"   // classes and traits on the provider of the host
 	LayoutNested = "nested" // like tree, with a provider for each device of several regions
 )
@@ -102,8 +103,8 @@ type numbered[R any] struct {
 	byUUID tables.Unique[int64, R]
 }
 
-// newUUID returns the UUID of a new row, after what it stands for. In a state that something else
-// wrote, another row may have it; then it is another one.
+// newUUID returns the UUID of a new row, derived from its name. In a state from another program another row may have
+// this UUID; then another one is returned.
 func (n numbered[R]) newUUID(t Tx, kind, name string) string {
 	id := t.s.uuidOf(kind, name)
 	for {
@@ -119,7 +120,7 @@ func addNumbered[R any](s *Store, spec tables.Spec[int64, R]) numbered[R] {
 	return numbered[R]{t, tables.KeySequence(t), t.Unique(spec.ID).Collate(s.cfg.Collation)}
 }
 
-// edit stores what change makes of the row with a UUID, if it is there and then differs.
+// edit applies change to the row with a UUID, if it exists, and stores it if it differs.
 func (n numbered[R]) edit(t Tx, uuid string, change func(*R)) {
 	old, ok := n.byUUID.Get(t.tx, uuid)
 	row := old

@@ -19,36 +19,36 @@ type Tx struct {
 // DB is the database as tables of records.
 func (s *Store) DB() *tables.DB { return s.db }
 
-// View calls read with a view of the database. Nothing changes meanwhile.
+// View calls read with a view of the database. Nothing changes during the call.
 func (s *Store) View(read func(Tx)) {
 	s.db.View(func(tx *tables.Tx) { read(Tx{s, tx}) })
 }
 
-// ViewPast is View with what a reader of a replica sees, see fakecyborg.Config.ReadLag.
+// ViewPast is View as a reader of a replica sees the database, see fakecyborg.Config.ReadLag.
 func (s *Store) ViewPast(read func(Tx)) {
 	s.db.ViewPast(func(tx *tables.Tx) { read(Tx{s, tx}) })
 }
 
-// Loads counts how often the state was replaced by another.
+// Loads returns how often the state was replaced.
 func (t Tx) Loads() int { return t.tx.Loads() }
 
 // Version increases with each change.
 func (t Tx) Version() int { return t.tx.Version() }
 
-// Read returns what read finds in a view of the database.
+// Read returns the result of read in a view of the database.
 func Read[T any](s *Store, read func(Tx) T) (found T) {
 	s.View(func(t Tx) { found = read(t) })
 	return found
 }
 
-// Find is Read for what may not be there.
+// Find is Read with an error result.
 func Find[T any](s *Store, find func(Tx) (T, error)) (found T, err error) {
 	s.View(func(t Tx) { found, err = find(t) })
 	return found, err
 }
 
-// Update calls write with a transaction, which is committed when it returns. What it changes
-// is added to the log, which may be nil.
+// Update calls write with a transaction, which is committed when write returns. The changes are added to the log,
+// which may be nil.
 func (s *Store) Update(log *tables.ChangeLog, write func(Tx)) {
 	s.db.Update(log, func(tx *tables.Tx) {
 		write(Tx{s, tx})
@@ -61,7 +61,7 @@ func (s *Store) Update(log *tables.ChangeLog, write func(Tx)) {
 // Rollback makes [Store.Update] undo the transaction's writes when it ends.
 func (t Tx) Rollback() { t.tx.Rollback() }
 
-// RequestIDs is how many request ids had been given at the last change.
+// RequestIDs returns the number of request IDs that had been issued at the last change.
 func (s *Store) RequestIDs() (n int64) {
 	s.View(func(t Tx) { n = s.requestIDs.Last(t.tx) })
 	return n
@@ -70,8 +70,8 @@ func (s *Store) RequestIDs() (n int64) {
 // number names the next row of a kind by its number.
 func (t Tx) number(kind string) string { return fmt.Sprint(t.s.names[kind].Next(t.tx)) }
 
-// uuidOf names a row after what it stands for, so that hosts may report in any order. It is uuid.NewSHA1, which
-// allocates its hash, without that.
+// uuidOf returns the UUID of a row, derived from its name, so that hosts may report in any order. It equals
+// uuid.NewSHA1, without the allocation of the hash.
 func (s *Store) uuidOf(kind, name string) string {
 	var room [256]byte
 	text := strconv.AppendUint(append(room[:0], s.space[:]...), s.cfg.Seed, 10)

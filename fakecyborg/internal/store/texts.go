@@ -5,11 +5,11 @@ import (
 	"unique"
 )
 
-// textsPiece is how long a piece is that texts of rows share, in bytes.
+// textsPiece is the size of a buffer that strings of rows share, in bytes.
 const textsPiece = 2 << 10
 
-// texts keeps what is different in each row of the hardware in pieces that many rows share. A
-// large cloud has a million of such texts, and the garbage collector would visit each.
+// texts stores strings that differ in each row of the hardware in buffers that many rows share. A large cloud has a
+// million of such strings, and the garbage collector would visit each.
 type texts struct{ piece strings.Builder }
 
 // keep copies a text.
@@ -23,5 +23,5 @@ func (x *texts) keep(text string) string {
 	return x.piece.String()[begin:]
 }
 
-// shared returns one copy of a text that is the same in many rows.
+// shared returns the single copy of a string that is the same in many rows.
 func shared(text string) string { return unique.Make(text).Value() }
