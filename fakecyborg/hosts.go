@@ -55,8 +55,8 @@ func (s *Server) Prepare(records []sim.Record) (commit func(), err error) {
 	}
 	return func() {
 		replace()
-		s.conductor.Replaced()
 		s.service.IDs.Continue(uint64(s.db.RequestIDs()))
+		s.conductor.Replaced()
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package fakecyborg_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -249,4 +250,30 @@ func TestUpstreamDoesNotReturnDevices(t *testing.T) {
 	if p, there := w.provider("3b"); there {
 		t.Errorf("provider %+v", p)
 	}
+}
+
+// The deletion of a provider succeeds and its answer is lost, and the next report cannot repeat it. The device is stored as one that
+// Placement does not have.
+func TestADeletedProviderIsNotStoredAsPresent(t *testing.T) {
+	t.Parallel()
+	w := newReportWorldOf(t, fakecyborg.Config{}, gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
+	w.report()
+	provider := w.cyborg.Deployables()[0].ProviderUUID
+	w.hardware.set()
+	w.wire.after = func(method, _ string) error {
+		return either[error](method == http.MethodDelete, nil, errors.New("the answer is lost"))
+	}
+	_ = w.cyborg.Report(t.Context())
+	w.wire.after = nil
+	if _, err := w.placement.ResourceProvider(provider); err == nil {
+		t.Fatal("the provider is still there")
+	}
+	w.wire.hook = func(method, _ string) int { return either(method == http.MethodDelete, 0, http.StatusServiceUnavailable) }
+	_ = w.cyborg.Report(t.Context())
+	w.wire.hook = nil
+	if len(w.cyborg.Deployables()) == 0 {
+		t.Fatal("the deletion was repeated")
+	}
+	next := newReportWorldOn(t, w, fakecyborg.Config{})
+	loaded(t, next.cyborg, dumped(t, w.cyborg))
 }

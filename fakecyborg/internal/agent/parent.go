@@ -106,11 +106,8 @@ func (r *report) returnLost(ctx context.Context, seen discovery, stored []stored
 	}
 	var lost []lostDeployable
 	for _, device := range stored {
-		if seen.gone(device) {
-			continue
-		}
 		for _, d := range device.deployables {
-			if !d.InPlacement || !known[d.Provider] {
+			if !d.InPlacement && !seen.gone(device) || d.InPlacement && !known[d.Provider] {
 				lost = append(lost, lostDeployable{device, d})
 			}
 		}
@@ -119,7 +116,10 @@ func (r *report) returnLost(ctx context.Context, seen discovery, stored []stored
 		r.alone()
 	}
 	for _, d := range lost {
-		r.returnDeployable(ctx, d)
+		r.c.db.Update(nil, func(tx store.Tx) { d.Deployable = tx.Displace(d.device.Device, d.Deployable, r.parent) })
+		if !seen.gone(d.device) {
+			r.returnDeployable(ctx, d)
+		}
 	}
 	return len(lost) > 0
 }
@@ -134,7 +134,6 @@ type lostDeployable struct {
 // succeeds.
 func (r *report) returnDeployable(ctx context.Context, d lostDeployable) {
 	c := r.c
-	c.db.Update(nil, func(tx store.Tx) { d.Deployable = tx.Displace(d.device.Device, d.Deployable, r.parent) })
 	err := r.put(ctx, r.part(d.device.Device, d.Deployable, d.reported))
 	if err == nil {
 		c.db.Update(nil, func(tx store.Tx) { tx.SetInPlacement(d.UUID, true) })

@@ -184,12 +184,21 @@ func (m *Mirror) Assume(parts []Part) {
 	if m.client == nil {
 		return
 	}
-	m.db.Update(nil, func(tx store.Tx) {
+	var missing []store.Provider
+	m.db.View(func(tx store.Tx) {
 		for _, p := range m.rules.all(parts) {
 			if _, known := tx.Provider(p.UUID); !known {
 				p.Applied = p.want
-				tx.PutProvider(p.Provider)
+				missing = append(missing, p.Provider)
 			}
+		}
+	})
+	if len(missing) == 0 {
+		return
+	}
+	m.db.Update(nil, func(tx store.Tx) {
+		for _, row := range missing {
+			tx.PutProvider(row)
 		}
 	})
 }
