@@ -12,7 +12,6 @@ const (
 	kong        = "github.com/alecthomas/kong"
 	pretty      = "github.com/jedib0t/go-pretty/v6"
 	yaml        = "go.yaml.in/yaml/v3"
-	xsync       = "golang.org/x/sync/semaphore"
 	xsys        = "golang.org/x/sys/unix"
 	xtext       = "golang.org/x/text"
 )
@@ -187,7 +186,7 @@ func programs() []Package {
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "sim", "placementsim",
 				"fakecyborg", "simcloud/...", "driver/...", "internal/*",
 			},
-			Others: []string{gophercloud, kong, pretty, uuid, xsync, yaml},
+			Others: []string{gophercloud, kong, pretty, uuid, yaml},
 		},
 		{
 			Pattern: "examples/...",
