@@ -176,7 +176,6 @@ func wholeCloud() []Package {
 // programs are the commands and the examples.
 func programs() []Package {
 	return []Package{
-		{Pattern: "internal/nightly"},
 		{Pattern: "internal/skips"},
 		{Pattern: "internal/ociimage"}, // the image of a release
 		{
