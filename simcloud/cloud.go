@@ -32,8 +32,8 @@ const baseURL = "http://simcloud.invalid"
 // maxRequests limits the record of requests.
 const maxRequests = 20000
 
-// tokenSize is about what a token takes in memory, in bytes.
-const tokenSize = 1 << 10
+// maxTokens limits the number of valid tokens: the oldest are revoked.
+const maxTokens = 1 << 16
 
 // Option configures a cloud in code. What a file can configure is in Model.
 type Option func(*settings)
@@ -45,13 +45,12 @@ type settings struct {
 	stateFile string
 	logger    *slog.Logger
 	drivers   *builtin.Registry
-	maxMemory int64
 	fault     error              // of an option
 	keep      func(*Cloud) error // writes the state to the file from now on
 }
 
 func newSettings(opts []Option) settings {
-	set := settings{keep: func(*Cloud) error { return nil }, drivers: new(builtin.Registry), maxMemory: 1 << 30}
+	set := settings{keep: func(*Cloud) error { return nil }, drivers: new(builtin.Registry)}
 	for _, opt := range opts {
 		opt(&set)
 	}
@@ -69,11 +68,6 @@ func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logge
 // WithAgentLoop makes the agents report every minute, as real ones do. Without it they
 // report when the cloud is made and when Cyborg.Report is called, unless a host has [RootNova].
 func WithAgentLoop() Option { return func(s *settings) { s.agentLoop = true } }
-
-// WithMaxMemory bounds the memory for data about requests, in addition to the state of the cloud.
-// The record may use an eighth of the given number of bytes, the tokens a sixteenth. The default
-// is 1 GiB.
-func WithMaxMemory(bytes int64) Option { return func(s *settings) { s.maxMemory = bytes } }
 
 // WithDriver adds a driver from outside: hosts of the model enable it by its name ([Host.Drivers],
 // enabled_drivers) and configure it in a section of that name. Such a host is a host like any other:
@@ -208,9 +202,9 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 
 // start makes the services and connects them.
 func (c *Cloud) start(set settings) error {
-	c.recorder.RefusesUnrecognized, c.recorder.MaxBytes = c.model.StrictRequests, set.maxMemory/8
+	c.recorder.RefusesUnrecognized = c.model.StrictRequests
 	identity := c.model.identity()
-	identity.Clock, identity.Faults, identity.MaxTokens = c.clock, c.faults, int(set.maxMemory/16/tokenSize)
+	identity.Clock, identity.Faults, identity.MaxTokens = c.clock, c.faults, maxTokens
 	c.identity = keystone.New(identity)
 	release, err := nova.ParseRelease(c.model.NovaRelease)
 	if err != nil {

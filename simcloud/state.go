@@ -315,10 +315,12 @@ func (c *Cloud) getState(w http.ResponseWriter, _ *http.Request) error {
 	return c.writeState(w)
 }
 
-// putState makes the cloud what the body says, in place of all that happened in it. The body
-// may be of any length: it is read record by record.
+// maxState is the longest state in the body of a request, in bytes. It is read record by record.
+const maxState = 1 << 30
+
+// putState makes the cloud what the body says, in place of all that happened in it.
 func (c *Cloud) putState(w http.ResponseWriter, r *http.Request) error {
-	if err := c.loadFrom(r.Context(), r.Body); err != nil {
+	if err := c.loadFrom(r.Context(), http.MaxBytesReader(w, r.Body, maxState)); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		args = []string{"--help"}
 	}
 	return command.Run(ctx, new(cli), args, stdout, stderr,
-		kong.Description("Simulated OpenStack clouds with accelerators, for tests and trials. A variable such as CYSIM_MAX_MEMORY sets a flag such as --max-memory that is not given."), groups(), kong.PostBuild(describeFlags))
+		kong.Description("Simulated OpenStack clouds with accelerators, for tests and trials. A variable such as CYSIM_CONTROL_TOKEN sets a flag such as --control-token that is not given."), groups(), kong.PostBuild(describeFlags))
 }
 
 // helpCommand is --help as a command.

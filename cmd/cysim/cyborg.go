@@ -8,7 +8,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/daemon"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -32,9 +31,8 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 	if c.Daemon {
 		return daemon.Start(ctx, p, line.Args, c.Log)
 	}
-	limit := ceiling.New(c.MaxMemory)
 	drivers := c.drivers(p.Log)
-	model, err := c.model(ctx, line, drivers, limit, p.Log)
+	model, err := c.model(ctx, line, drivers, p.Log)
 	if err != nil {
 		return err
 	}
@@ -74,14 +72,14 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 		exposes = ""
 	}
 	err = c.run(ctx, p, service{
-		name: "Cyborg", line: line, exposes: exposes, identity: identity, ceiling: limit, handler: s.control(limit, described.Routes()), prepare: s.prepare, early: true,
+		name: "Cyborg", line: line, exposes: exposes, identity: identity, handler: s.control(described.Routes()), prepare: s.prepare, early: true,
 	})
 	return errors.Join(err, s.close())
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *cyborgCommand) model(ctx context.Context, line *kong.Context, drivers simcloud.Option, limit *ceiling.Ceiling, log *slog.Logger) (simcloud.Model, error) {
-	model, err := readModel(ctx, c.Model, limit, drivers)
+func (c *cyborgCommand) model(ctx context.Context, line *kong.Context, drivers simcloud.Option, log *slog.Logger) (simcloud.Model, error) {
+	model, err := readModel(ctx, c.Model, drivers)
 	if err != nil {
 		return model, err
 	}

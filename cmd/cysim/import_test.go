@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -329,6 +331,13 @@ func TestImportNamesWhatWentWrong(t *testing.T) {
 		{"a consumer", fail("/placement/allocations/00000000-0000-4000-8000-000000000001", 500), []string{"read allocations of consumer 00000000-0000-4000-8000-000000000001: "}},
 		{"devices", fail("/accelerator/v2/devices", 403), []string{"accelerator: read devices: ", "403"}},
 		{"the login", fail("/auth/tokens", 401), []string{"log in at http://127.0.0.1"}},
+		{"resource providers without a uuid", func(w http.ResponseWriter, r *http.Request) bool {
+			listed := strings.HasSuffix(r.URL.Path, "/placement/resource_providers")
+			if listed {
+				_, _ = io.WriteString(w, `{"resource_providers":[{},{}]}`)
+			}
+			return listed
+		}, []string{"read resource_providers: resource provider 0: it has no uuid"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			serveCloud(t, simcloud.Model{}, tt.change)
@@ -344,6 +353,36 @@ func TestImportNamesWhatWentWrong(t *testing.T) {
 			}
 			if strings.Contains(stderr, "gAAAA") || strings.Contains(stderr, simcloud.Password) {
 				t.Errorf("a secret in %s", stderr)
+			}
+		})
+	}
+}
+
+// What an answer takes unpacked counts.
+func TestImportReadsAnswersUpToALimit(t *testing.T) {
+	spaces := bytes.Repeat([]byte(" "), 1<<20)
+	for _, packed := range []bool{false, true} {
+		t.Run(fmt.Sprint("packed ", packed), func(t *testing.T) {
+			serveCloud(t, simcloud.Model{}, func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/placement/traits") {
+					return false
+				}
+				w.Header().Set("Content-Type", "application/json")
+				out := io.Writer(w)
+				if packed {
+					w.Header().Set("Content-Encoding", "gzip")
+					out = gzip.NewWriter(w)
+				}
+				for range 80 { // the client has left before the last
+					if _, err := out.Write(spaces); err != nil {
+						break
+					}
+				}
+				return true
+			})
+			status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
+			if status != 1 || stdout != "" || !strings.Contains(stderr, "placement: read traits: ") || !strings.Contains(stderr, "the answer is too large: more than 64 MiB") {
+				t.Errorf("status %d, %q: %s", status, stdout, stderr)
 			}
 		})
 	}

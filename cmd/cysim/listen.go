@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/servers"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -26,17 +26,18 @@ const (
 	maxHeaderBytes    = 64 << 10
 	// grace limits the time that requests have to end after a signal.
 	grace = 5 * time.Second
+	// firstRequest is how long a new connection may still send a request after a signal.
+	firstRequest = 200 * time.Millisecond
 )
 
 // listenFlags are the flags of a command that serves.
 type listenFlags struct {
-	Listen       string       `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
-	Port         misnamed     `hidden:"" help:"Another name of --listen in other servers."`
-	Verbose      bool         `short:"v" help:"Log each request."`
-	Daemon       bool         `help:"Run in the background, and return when the server is ready. The printed variables name its process and its log."`
-	Log          string       `placeholder:"FILE" help:"Append the log of --daemon to this file. Default: a new temporary file."`
-	ControlToken string       `placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
-	MaxMemory    ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory limit of the process (${default}). An eighth is for the record of requests, an eighth for request bodies, a sixteenth for connections and a sixteenth for tokens. When three quarters are in use, requests that may need more are refused."`
+	Listen       string   `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
+	Port         misnamed `hidden:"" help:"Another name of --listen in other servers."`
+	Verbose      bool     `short:"v" help:"Log each request."`
+	Daemon       bool     `help:"Run in the background, and return when the server is ready. The printed variables name its process and its log."`
+	Log          string   `placeholder:"FILE" help:"Append the log of --daemon to this file. Default: a new temporary file."`
+	ControlToken string   `placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
 	tlsFlags
 }
 
@@ -109,8 +110,6 @@ type service struct {
 	early bool
 	// identity is the server's certificate; nil means plain HTTP.
 	identity *identity
-	// ceiling is the memory of the process; nil: it has no bound.
-	ceiling *ceiling.Ceiling
 	// ending is called when a signal ends the process.
 	ending []func()
 }
@@ -126,7 +125,7 @@ func (f listenFlags) run(ctx context.Context, p *command.Process, s service) err
 		return err
 	}
 	defer s.identity.remove()
-	s.handler = f.guard(s.ceiling.Handler(s.handler), s.identity)
+	s.handler = f.guard(s.handler, s.identity)
 	if f.Verbose {
 		s.handler = logged(s.handler, p.Log)
 	}
@@ -187,11 +186,10 @@ func serveHTTP(ctx context.Context, listener net.Listener, s service, log *slog.
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelError),
 	}
-	for _, f := range s.ending {
+	for _, f := range append(s.ending, followSilent(server)) {
 		server.RegisterOnShutdown(f)
 	}
 	ended := make(chan error, 1)
-	listener = s.ceiling.Listen(listener, server)
 	serve := server.Serve
 	if s.identity != nil {
 		server.TLSConfig, server.Protocols = s.identity.config(), new(http.Protocols)
@@ -212,4 +210,25 @@ func serveHTTP(ctx context.Context, listener net.Listener, s service, log *slog.
 	}
 	<-ended
 	return nil
+}
+
+// followSilent returns a function that closes the connections of a server that have not sent a request yet. Browsers open
+// such connections in advance, and http.Server.Shutdown would wait 5 s for each.
+func followSilent(server *http.Server) (end func()) {
+	var silent sync.Map
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			silent.Store(conn, nil)
+		} else {
+			silent.Delete(conn)
+		}
+	}
+	return func() {
+		time.AfterFunc(firstRequest, func() {
+			silent.Range(func(conn, _ any) bool {
+				go conn.(net.Conn).Close() // with TLS this takes a while
+				return true
+			})
+		})
+	}
 }

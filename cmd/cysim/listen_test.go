@@ -11,8 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 )
 
 func TestServingOtherMachinesIsLogged(t *testing.T) {
@@ -195,7 +193,7 @@ func TestARequestInProgressIsFinishedAfterTheSignal(t *testing.T) {
 	})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serveHTTP(ctx, listener, service{handler: handler, ceiling: ceiling.New(1 << 30)}, slog.New(slog.DiscardHandler))
+		ended <- serveHTTP(ctx, listener, service{handler: handler}, slog.New(slog.DiscardHandler))
 	}()
 	if status, _ := get(t, baseURL(listener, nil), ""); status != http.StatusAccepted {
 		t.Errorf("status: got %d, want 202", status)

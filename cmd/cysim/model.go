@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/modelfile"
@@ -19,15 +18,12 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// readModel reads a model from a JSON file, for which there is memory; without a file it is the default model.
-func readModel(ctx context.Context, name string, limit *ceiling.Ceiling, drivers simcloud.Option) (simcloud.Model, error) {
+// readModel reads a model from a JSON file; without a file it is the default model.
+func readModel(ctx context.Context, name string, drivers simcloud.Option) (simcloud.Model, error) {
 	if name == "" {
 		return simcloud.Model{}, nil
 	}
 	return command.ParseFile(ctx, "model", name, modelfile.MaxSize, func(data []byte) (simcloud.Model, error) {
-		if err := limit.Fits(data); err != nil {
-			return simcloud.Model{}, err
-		}
 		return simcloud.ParseModel(data, drivers)
 	})
 }

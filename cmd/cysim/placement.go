@@ -7,7 +7,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/daemon"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -43,14 +42,13 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *ko
 	if err != nil {
 		return command.BadInput(err)
 	}
-	limit := ceiling.New(c.MaxMemory)
 	identity, err := c.identity("")
 	if err != nil {
 		return err
 	}
 	return c.run(ctx, p, service{
-		name: "Placement", line: line, facts: func(string) []string { return nil }, exposes: trusting, identity: identity, ceiling: limit, handler: withControl(server, limit, simhttp.Control{
-			Faults: faults, Routes: server.Routes(), More: []simhttp.ControlRoute{{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Long: true, Help: "Explains for each host why it is not a candidate. Takes the query of GET /allocation_candidates.", Handler: server.ServeExplain}},
+		name: "Placement", line: line, facts: func(string) []string { return nil }, exposes: trusting, identity: identity, handler: withControl(server, simhttp.Control{
+			Faults: faults, Routes: server.Routes(), More: []simhttp.ControlRoute{{Pattern: "GET /_sim/explain", Query: []string{"*"}, Answer: "explanation", Help: "Explains for each host why it is not a candidate. Takes the query of GET /allocation_candidates.", Handler: server.ServeExplain}},
 		}),
 		prepare: func(_ context.Context, base string) (environment, error) {
 			return environment{set: []variable{{"CYSIM_PLACEMENT_URL", base}}}, nil
@@ -62,9 +60,8 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process, line *ko
 const maxRequests = 1000
 
 // withControl serves /_sim/ in addition to a service, as a whole cloud does.
-func withControl(server http.Handler, limit *ceiling.Ceiling, control simhttp.Control) http.Handler {
+func withControl(server http.Handler, control simhttp.Control) http.Handler {
 	recorder := simhttp.NewRecorder(maxRequests)
-	recorder.MaxBytes = limit.Bytes() / 8
 	control.Recorder = recorder
 	own := control.Handler()
 	return simhttp.Recording(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/daemon"
 	"github.com/gocyborg/gocyborg/internal/plural"
@@ -46,10 +45,9 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	if c.Daemon {
 		return daemon.Start(ctx, p, line.Args, c.Log)
 	}
-	limit := ceiling.New(c.MaxMemory)
 	drivers := c.drivers(p.Log)
 	p.Doing("reading the model")
-	model, err := c.model(ctx, line, drivers, limit, p.Log)
+	model, err := c.model(ctx, line, drivers, p.Log)
 	if err != nil {
 		return err
 	}
@@ -68,19 +66,12 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	}
 	var locks treeLocks
 	defer func() { locks.release() }()
-	var cloud *simcloud.Cloud
 	p.Doing("building a cloud")
 	if model.Hosts != nil {
 		p.Doing("building a cloud of %s", plural.Count(len(model.Hosts), "host"))
 	}
-	err = limit.Within(ctx, func(ctx context.Context) (err error) {
-		cloud, err = c.cloud(ctx, model, append(options, drivers, simcloud.WithLogger(p.Log), simcloud.WithMaxMemory(limit.Bytes())), locks.take)
-		return err
-	})
+	cloud, err := c.cloud(ctx, model, append(options, drivers, simcloud.WithLogger(p.Log)), locks.take)
 	if err != nil {
-		if cloud != nil {
-			err = errors.Join(err, cloud.Close())
-		}
 		return command.BadInput(err)
 	}
 	if err := c.set(ctx, cloud.Faults()); err != nil {
@@ -88,7 +79,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	}
 	err = c.run(ctx, p, service{
 		name: "the cloud", line: line, facts: func(base string) []string { return c.facts(base, cloud.Model()) },
-		exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity, ceiling: limit,
+		exposes: "passwords are public defaults", handler: cloud.Handler(), ending: []func(){cloud.EndStreams}, identity: identity,
 		prepare: func(_ context.Context, base string) (environment, error) {
 			return c.prepare(p, cloud, base, identity.caFile())
 		},
@@ -110,8 +101,8 @@ func (c *serveCommand) options() ([]simcloud.Option, error) {
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *serveCommand) model(ctx context.Context, line *kong.Context, drivers simcloud.Option, limit *ceiling.Ceiling, log *slog.Logger) (_ simcloud.Model, err error) {
-	if c.World, err = readModel(ctx, c.Model, limit, drivers); err != nil {
+func (c *serveCommand) model(ctx context.Context, line *kong.Context, drivers simcloud.Option, log *slog.Logger) (_ simcloud.Model, err error) {
+	if c.World, err = readModel(ctx, c.Model, drivers); err != nil {
 		return c.World, err
 	}
 	if _, err := line.Apply(); err != nil {

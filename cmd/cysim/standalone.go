@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -39,8 +38,8 @@ type standalone struct {
 
 // control is the API with the simulator's own routes. A change is answered after it is on disk.
 // Changes are refused until the state is loaded, which would overwrite them.
-func (s *standalone) control(limit *ceiling.Ceiling, routes []sim.Route) http.Handler {
-	synced := simhttp.Synced(s.routes(limit, routes), func() error { return s.keeper.Load().Sync() })
+func (s *standalone) control(routes []sim.Route) http.Handler {
+	synced := simhttp.Synced(s.routes(routes), func() error { return s.keeper.Load().Sync() })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.kept != nil && s.api.Load() == nil && r.Method != http.MethodGet && r.Method != http.MethodHead {
 			http.Error(w, cmp.Or(s.waiting.String(), "not ready: the state is not loaded"), http.StatusServiceUnavailable)
@@ -50,8 +49,8 @@ func (s *standalone) control(limit *ceiling.Ceiling, routes []sim.Route) http.Ha
 	})
 }
 
-func (s *standalone) routes(limit *ceiling.Ceiling, routes []sim.Route) http.Handler {
-	return withControl(http.HandlerFunc(s.serve), limit, simhttp.Control{
+func (s *standalone) routes(routes []sim.Route) http.Handler {
+	return withControl(http.HandlerFunc(s.serve), simhttp.Control{
 		Faults: s.faults, Routes: routes,
 		More: []simhttp.ControlRoute{
 			{Pattern: "GET /_sim/health", Answer: "status", Help: "200 when all hosts have reported to Placement, 503 with the reason before.", Handler: s.waiting.serveHealth},

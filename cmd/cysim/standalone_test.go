@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/tables"
@@ -63,7 +62,7 @@ func TestACyborgAloneAnswersNoChangeThatIsNotOnTheDisk(t *testing.T) {
 			}
 			release := keeper.Queue.Hold()
 			var answer *httptest.ResponseRecorder
-			go func() { answer = sendRules(s.control(ceiling.New(1<<30), nil), method) }()
+			go func() { answer = sendRules(s.control(nil), method) }()
 			synctest.Wait()
 			if answer != nil {
 				t.Errorf("%s was answered %d before the disk had the rules", method, answer.Code)
@@ -81,10 +80,10 @@ func TestACyborgAloneAnswersNoChangeThatIsNotOnTheDisk(t *testing.T) {
 func TestACyborgAloneTakesNoChangeBeforeItsStateIsLoaded(t *testing.T) {
 	t.Parallel()
 	s := newKeptStandalone(t)
-	if w := sendRules(s.control(ceiling.New(1<<30), nil), http.MethodPut); w.Code != http.StatusServiceUnavailable || len(s.faults.Rules()) > 0 {
+	if w := sendRules(s.control(nil), http.MethodPut); w.Code != http.StatusServiceUnavailable || len(s.faults.Rules()) > 0 {
 		t.Errorf("PUT: %d %s, and %d rules are set", w.Code, w.Body, len(s.faults.Rules()))
 	}
-	if w := sendRules(s.control(ceiling.New(1<<30), nil), http.MethodGet); w.Code != http.StatusOK {
+	if w := sendRules(s.control(nil), http.MethodGet); w.Code != http.StatusOK {
 		t.Errorf("GET: %d %s", w.Code, w.Body)
 	}
 }

@@ -12,7 +12,6 @@ const (
 	kong        = "github.com/alecthomas/kong"
 	pretty      = "github.com/jedib0t/go-pretty/v6"
 	yaml        = "go.yaml.in/yaml/v3"
-	xsync       = "golang.org/x/sync/semaphore"
 	xsys        = "golang.org/x/sys/unix"
 	xtext       = "golang.org/x/text"
 )
@@ -177,7 +176,6 @@ func wholeCloud() []Package {
 // programs are the commands and the examples.
 func programs() []Package {
 	return []Package{
-		{Pattern: "internal/nightly"},
 		{Pattern: "internal/skips"},
 		{Pattern: "internal/ociimage"}, // the image of a release
 		{
@@ -187,7 +185,7 @@ func programs() []Package {
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "sim", "placementsim",
 				"fakecyborg", "simcloud/...", "driver/...", "internal/*",
 			},
-			Others: []string{gophercloud, kong, pretty, uuid, xsync, yaml},
+			Others: []string{gophercloud, kong, pretty, uuid, yaml},
 		},
 		{
 			Pattern: "examples/...",

@@ -82,17 +82,12 @@ func (c *Call) Empty(status int) error {
 // Log is the log for the changes of the call's transactions.
 func (c *Call) Log() *tables.ChangeLog { return ChangeLogOf(c.Context()) }
 
-// Dispatch calls the handler of the route when it is its turn (see [WithTurn]). Without a route it returns an *[Error] of
-// status 404, or of status 405 with the header Allow set.
+// Dispatch calls the handler of the route. Without a route it returns an *[Error] of status 404, or
+// of status 405 with the header Allow set.
 func (c *Call) Dispatch() error {
 	if err := c.RequireRoute(); err != nil {
 		return err
 	}
-	end, err := beginTurn(c.Context())
-	if err != nil {
-		return err
-	}
-	defer end()
 	return c.Route.Handler(c)
 }
 

@@ -118,7 +118,7 @@ func TestChangesAreLimited(t *testing.T) {
 		t.Errorf("%d changes are kept, the last of them %+v", len(changes), changes[len(changes)-1])
 	}
 	n = maxChanges
-	recorder.MaxBytes = 4 << 20
+	recorder.maxBytes = 4 << 20
 	for range 100 {
 		post(s)
 	}

@@ -41,11 +41,8 @@ type ControlRoute struct {
 	// key * means keys that the route checks itself.
 	Query []string `json:"query,omitempty"`
 	// Body and Answer say what the bodies are: the key next to schema_version, if that is all.
-	Body   string `json:"body,omitempty"`
-	Answer string `json:"answer,omitempty"`
-	// Long is set for an answer that may be long and does not wait for other requests: it waits
-	// for its turn, see [WithTurn].
-	Long    bool             `json:"-"`
+	Body    string           `json:"body,omitempty"`
+	Answer  string           `json:"answer,omitempty"`
 	Handler http.HandlerFunc `json:"-"`
 }
 
@@ -58,14 +55,6 @@ func (c ControlRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		http.Error(w, fmt.Sprintf("unknown %s; %s reads %s", list[0], c.Pattern, reads), http.StatusBadRequest)
 		return
-	}
-	if c.Long {
-		end, err := beginTurn(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), AsError(err).Status)
-			return
-		}
-		defer end()
 	}
 	c.Handler(w, r)
 }
@@ -84,7 +73,7 @@ func (c Control) All() []ControlRoute {
 	routes := []ControlRoute{
 		{Pattern: "GET /_sim/health", Answer: "status", Help: "200 when it is ready, 503 with the reason before.", Handler: Show("status", func() any { return "ok" })},
 		{Pattern: "GET /_sim/routes", Answer: "routes, operations, control", Help: "Lists the routes of all services with the query keys and body fields that they read, the operations with the actions of fault rules, and these routes.", Handler: c.getRoutes},
-		{Pattern: "GET /_sim/faults", Answer: "rules", Long: true, Help: "Lists the fault rules with their hit counts.", Handler: Show("rules", func() any { return c.Faults.Rules() })},
+		{Pattern: "GET /_sim/faults", Answer: "rules", Help: "Lists the fault rules with their hit counts.", Handler: Show("rules", func() any { return c.Faults.Rules() })},
 		{Pattern: "PUT /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Replaces all fault rules.", Handler: c.putFaults},
 		{Pattern: "POST /_sim/faults", Body: "a list of fault rules", Answer: "rules", Help: "Adds fault rules after the existing ones, which keep their hit counts, and answers the added rules.", Handler: c.postFaults},
 		{Pattern: "DELETE /_sim/faults", Help: "Removes all fault rules.", Handler: c.deleteFaults},

@@ -81,7 +81,7 @@ func TestTheRecordHasABoundInBytes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := 0
 			service, recorder := notingService(func(ctx context.Context) { tt.do(ctx, n) }), NewRecorder(20000)
-			recorder.MaxBytes = limit
+			recorder.maxBytes = limit
 			handler := Recording(service, recorder)
 			before := heap()
 			for n = range testrun.Of(600, 200) {

@@ -19,13 +19,11 @@ type Recorder struct {
 	// RefusesUnrecognized lets every Service refuse requests with unrecognized query keys
 	// or members of the body. It is set before the first request.
 	RefusesUnrecognized bool
-	// MaxBytes is about how much memory the exchanges may take; 0 means 128 MiB. Beyond it the changes
-	// of the oldest are dropped, and then the oldest themselves. It is set before the first request.
-	MaxBytes int64
 
 	paused   atomic.Bool
 	mu       sync.Mutex
 	limit    int
+	maxBytes int64 // beyond which the changes of the oldest are dropped, and then the oldest themselves
 	started  uint64
 	revision uint64       // see Revision
 	unknown  uint64       // also, of exchanges with unrecognized input
@@ -36,8 +34,8 @@ type Recorder struct {
 	bytes    int64        // that they take
 }
 
-// defaultMaxBytes is the default memory of a recorder, in bytes.
-const defaultMaxBytes = 128 << 20
+// maxRecord is about how much memory the exchanges of a recorder may take, in bytes.
+const maxRecord = 128 << 20
 
 // pageLength is how many exchanges a page has, unless fewer are kept. An exchange is not moved:
 // the copies of a growing list would be most of the memory that a record costs.
@@ -73,9 +71,7 @@ func (e *numbered) size() int64 {
 }
 
 // NewRecorder returns a recorder that keeps the newest limit exchanges.
-func NewRecorder(limit int) *Recorder { return &Recorder{limit: max(limit, 1)} }
-
-func (r *Recorder) maxBytes() int64 { return cmp.Or(r.MaxBytes, defaultMaxBytes) }
+func NewRecorder(limit int) *Recorder { return &Recorder{limit: max(limit, 1), maxBytes: maxRecord} }
 
 // begin numbers an exchange that starts.
 func (r *Recorder) begin() uint64 {
@@ -110,8 +106,8 @@ func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog, hid
 	if r.count++; r.count > r.limit {
 		r.dropOldest()
 	}
-	if r.bytes > r.maxBytes() {
-		r.trim(r.maxBytes() / 4 * 3)
+	if r.bytes > r.maxBytes {
+		r.trim(r.maxBytes / 4 * 3)
 	}
 }
 

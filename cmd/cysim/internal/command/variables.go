@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Variable is the name of the environment variable of a flag, such as CYSIM_MAX_MEMORY of --max-memory. A flag of the group
+// Variable is the name of the environment variable of a flag, such as CYSIM_CONTROL_TOKEN of --control-token. A flag of the group
 // SERVICE-flags has the name of the service in its variable, which is the same wherever the
 // service is served. The result is empty for --help and --version, which are not options, and for
 // a hidden flag: Kubernetes sets CYSIM_PORT for a service cysim. CYSIM_LOG is what a daemon

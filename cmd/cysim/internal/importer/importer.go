@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
@@ -18,8 +17,6 @@ type Command struct {
 	ReplaceNames bool   `help:"Replace the names of hosts, providers and device profiles by host-1, host-2 and so on."`
 	ReplaceIDs   bool   `name:"replace-ids" help:"Replace all UUIDs."`
 	Seed         uint64 `help:"Seed for the UUIDs of --replace-ids."`
-
-	MaxMemory ceiling.Size `default:"1GiB" placeholder:"SIZE" help:"Memory limit of the process (${default}). One response of the cloud may use a sixteenth."`
 }
 
 // Help implements kong.HelpProvider.
@@ -36,17 +33,13 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	limit := ceiling.New(c.MaxMemory)
-	var state []byte
-	err := limit.Within(ctx, func(ctx context.Context) error {
-		p.Doing("reading the cloud")
-		listing, err := c.listing(ctx, p, limit)
-		if err == nil {
-			p.Doing("making the state of a simulated cloud")
-			state, err = c.state(ctx, listing)
-		}
+	p.Doing("reading the cloud")
+	listing, err := c.listing(ctx, p)
+	if err != nil {
 		return err
-	})
+	}
+	p.Doing("making the state of a simulated cloud")
+	state, err := c.state(ctx, listing)
 	if err != nil {
 		return err
 	}
@@ -66,11 +59,11 @@ func (c *Command) check() error {
 }
 
 // listing reads the file, or the cloud into the file.
-func (c *Command) listing(ctx context.Context, p *command.Process, limit *ceiling.Ceiling) (listing transfer.Listing, err error) {
+func (c *Command) listing(ctx context.Context, p *command.Process) (listing transfer.Listing, err error) {
 	if c.FromListing != "" {
 		return command.ParseFile(ctx, "from-listing", c.FromListing, maxListing, transfer.ParseListing)
 	}
-	cloud, err := openCloud(ctx, c.Cloud, limit, p.Log)
+	cloud, err := openCloud(ctx, c.Cloud, p.Log)
 	if err != nil {
 		return listing, err
 	}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
-	"github.com/gocyborg/gocyborg/cmd/cysim/internal/ceiling"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
@@ -29,6 +29,7 @@ const (
 	readAttempts  = 4 // of one request, and of one provider that changes during the import
 	retryPause    = 2 * time.Second
 	answerTimeout = time.Minute // of one request
+	answerLimit   = 64 << 20    // of one answer, unpacked, in bytes
 )
 
 // readOnly is a transport that changes nothing.
@@ -54,14 +55,16 @@ type reader struct {
 	pause             time.Duration              // between two attempts of a request
 }
 
-// openCloud logs in and finds the services, whose answers are read within the limit.
-func openCloud(ctx context.Context, name string, limit *ceiling.Ceiling, log *slog.Logger) (*reader, error) {
+// openCloud logs in and finds the services.
+func openCloud(ctx context.Context, name string, log *slog.Logger) (*reader, error) {
 	cloud, err := session.ReadCloud(name)
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("log in: %w", err))
 	}
 	endpoint := cloud.Endpoint
-	provider, err := cloud.LogIn(ctx, func(c *http.Client) { c.Transport, c.Timeout = limit.Transport(readOnly{c.Transport}), answerTimeout })
+	provider, err := cloud.LogIn(ctx, func(c *http.Client) {
+		c.Transport, c.Timeout = httpbounds.Transport(readOnly{c.Transport}, answerLimit), answerTimeout
+	})
 	if err != nil {
 		return nil, err
 	}
