@@ -268,7 +268,9 @@ func TestADeletedProviderIsNotStoredAsPresent(t *testing.T) {
 	if _, err := w.placement.ResourceProvider(provider); err == nil {
 		t.Fatal("the provider is still there")
 	}
-	w.wire.hook = func(method, _ string) int { return either(method == http.MethodDelete, 0, http.StatusServiceUnavailable) }
+	w.wire.hook = func(method, _ string) int {
+		return either(method == http.MethodDelete, 0, http.StatusServiceUnavailable)
+	}
 	_ = w.cyborg.Report(t.Context())
 	w.wire.hook = nil
 	if len(w.cyborg.Deployables()) == 0 {

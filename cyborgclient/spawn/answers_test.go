@@ -21,7 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// limits are those of the requests for candidates, in order.
+// limits lists the limit parameters of the requests for candidates, in order.
 func (w *world) limits(t *testing.T) []string {
 	t.Helper()
 	var limits []string
@@ -37,7 +37,7 @@ func (w *world) limits(t *testing.T) []string {
 	return limits
 }
 
-// Few candidates are asked for, and more when they are of fewer hosts than may be tried.
+// The flow requests few candidates first, and more if they cover fewer hosts than it may try.
 func TestHowManyCandidatesAreAskedFor(t *testing.T) {
 	t.Parallel()
 	sameOrder := func(all []spawn.Candidate) []spawn.Candidate { return all }
@@ -100,7 +100,7 @@ func TestARunningInstanceAsksOnce(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-// The first candidates may all be excluded, for either reason and however many are asked for at once.
+// All candidates of the first response may be excluded, for either reason and with any limit.
 func TestUsableCandidatesBehindUnusableOnes(t *testing.T) {
 	t.Parallel()
 	vgpu := simcloud.DefaultModel()
@@ -150,7 +150,7 @@ func TestUsableCandidatesBehindUnusableOnes(t *testing.T) {
 	}
 }
 
-// A host that refused the claim is no attempt. When the first answer has no other host, a larger answer has one.
+// A refused claim does not use up an attempt. If the first response has no other host, a larger one has.
 func TestARescheduleAsksForMoreHosts(t *testing.T) {
 	t.Parallel()
 	model := raceModel(3, 12)
@@ -191,8 +191,7 @@ func TestARescheduleAsksForMoreHosts(t *testing.T) {
 	}
 }
 
-// A handover has the alternates of the whole answer, also where one host has more
-// candidates than were asked for first.
+// A handover has alternates from all candidates, even if one host has more candidates than the first limit.
 func TestTheAlternatesOfManyCandidates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(4, 60), spread: true})
@@ -202,8 +201,8 @@ func TestTheAlternatesOfManyCandidates(t *testing.T) {
 	}
 }
 
-// Others take all devices of the first answer between the answer and the claim. There are
-// more, which the next answer has.
+// Other clients claim all devices of the first response before the flow claims one. The next response has more
+// devices.
 func TestAClaimAsksAgain(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]spawn.Config{"few": {}, "weighed": {Weighers: []spawn.Weigher{spawn.WeigherFragments}}} {
@@ -233,8 +232,8 @@ func TestAClaimAsksAgain(t *testing.T) {
 	}
 }
 
-// The compute side does not know the options of the request, such as the aggregates of an
-// availability zone, and so claims nothing but the alternates of the handover.
+// The compute side does not know the options of the request, such as the aggregates of an availability zone. It
+// therefore claims only the alternates of the handover.
 func TestTheComputeSideAsksForNoCandidates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(3, 2), config: spawn.Config{MaxAttempts: 2}})
@@ -262,7 +261,7 @@ func TestTheComputeSideAsksForNoCandidates(t *testing.T) {
 	}
 }
 
-// A Placement whose claims do not agree with its candidates is not asked for ever.
+// The flow gives up if Placement refuses every claim of its own candidates.
 func TestAClaimThatIsAlwaysRefusedEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(2, 2)})
@@ -291,7 +290,7 @@ func TestAClaimThatIsAlwaysRefusedEnds(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-// When no device is left, the error says so.
+// The error reports that there is no free device.
 func TestAClaimWhoseCloudIsFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(1, 2)})
@@ -304,8 +303,8 @@ func TestAClaimWhoseCloudIsFull(t *testing.T) {
 	a.Unwind(t.Context())
 }
 
-// Parallel spawns succeed exactly while devices are free, with the default options: each
-// round has as many as there are free devices, and some more.
+// With the default options as many parallel spawns succeed as there are free devices. Each round starts more spawns
+// than that.
 func TestParallelSpawnsSucceedWhileDevicesAreFree(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ hosts, gpus, kept, more int }{
@@ -325,7 +324,7 @@ func TestParallelSpawnsSucceedWhileDevicesAreFree(t *testing.T) {
 	}
 }
 
-// together spawns instances at once, of which as many as given may find no device.
+// together spawns instances in parallel. The given number of them may find no device.
 func (w *world) together(t *testing.T, name string, spawns, fail int) {
 	t.Helper()
 	var failed atomic.Int64
@@ -351,8 +350,7 @@ func (w *world) together(t *testing.T, name string, spawns, fail int) {
 	}
 }
 
-// As many workers as there are free devices spawn and release: at any time one of them is
-// free for each.
+// As many workers as devices spawn and release instances. At any time there is a free device for each worker.
 func TestWorkersOfANearlyFullCloud(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ hosts, gpus, workers int }{{8, 8, 13}, {2, 8, 16}, {8, 2, 16}, {1, 16, 16}}

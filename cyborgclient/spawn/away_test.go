@@ -12,8 +12,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// The token expires while the ARQs are awaited, and Keystone is away for a moment, as Cyborg may be.
-func TestAMomentWithoutKeystoneDoesNotEndTheWait(t *testing.T) {
+// The token expires during the wait for the ARQs, and Keystone is unavailable for a moment.
+func TestAKeystoneOutageDoesNotEndTheWait(t *testing.T) {
 	t.Parallel()
 	expired := fault.Rule{Operation: fault.ARQList, Action: fault.ExpireToken}
 	for name, keystone := range map[string]fault.Rule{
@@ -32,13 +32,13 @@ func TestAMomentWithoutKeystoneDoesNotEndTheWait(t *testing.T) {
 			settled(t, w.cloud.Faults().Set(expired, keystone))
 			settled(t, a.WaitBound(t.Context()))
 			if _, left := a.Unwind(t.Context()); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("leftovers: %v", left)
 			}
 		})
 	}
 }
 
-// silent is a proxy that holds requests to a path for a day, unless they end before.
+// silent is a proxy that holds requests to a path for a day, or until their context ends.
 type silent struct {
 	next http.RoundTripper
 	path string
@@ -56,7 +56,7 @@ func (s silent) RoundTrip(req *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(req)
 }
 
-// gophercloud asks a service for its versions in a request that nothing ends.
+// gophercloud discovers the versions of a service in a request without a context.
 func TestNoServiceIsAskedForItsVersions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

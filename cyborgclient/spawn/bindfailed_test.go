@@ -15,8 +15,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// A bind fails in the answer of the PATCH, or with the event. The next host is tried, with the same ARQs if Compat.Rebind says so
-// and the outcome of the unbind is known.
+// A bind fails in the response to the PATCH, or with the event. The next host is tried, with the same ARQs if
+// Compat.Rebind is set and the outcome of the unbind is known.
 func TestABindThatFailedIsTriedOnTheNextHost(t *testing.T) {
 	t.Parallel()
 	for _, async := range []bool{false, true} {
@@ -56,7 +56,7 @@ func TestABindThatFailedIsTriedOnTheNextHost(t *testing.T) {
 	}
 }
 
-// With Compat.Rebind the next host gets the same ARQs if it is known that their bind has ended.
+// With Compat.Rebind the ARQs are bound to the next host if their bind is known to have ended.
 func TestTheARQsOfABindThatWasAnswered500AreBoundAgain(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -86,7 +86,7 @@ func TestTheARQsOfABindThatWasAnswered500AreBoundAgain(t *testing.T) {
 	}
 }
 
-// Nova refuses the event of a bind that failed. The states decide.
+// Nova refuses the event of a failed bind. The flow reads the states.
 func TestABindThatFailedWithARefusedEventIsTriedOnTheNextHost(t *testing.T) {
 	t.Parallel()
 	bubble(t, "refused", func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestABindThatFailedWithARefusedEventIsTriedOnTheNextHost(t *testing.T) {
 	})
 }
 
-// The agent of the first host is dead: Cyborg keeps the ARQ, and its name goes with the handover. An agent that creates the ARQs of the
-// next host itself binds them next to it, too.
+// The agent of the first host is dead, so Cyborg keeps the ARQ, and the handover names it. A caller that creates the
+// ARQs of the next host itself can bind them next to it.
 func TestTheARQOfADeadHostGoesWithTheHandover(t *testing.T) {
 	t.Parallel()
 	for _, creates := range []string{"the flow", "the agent"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// An operation on an instance waits for a running one. From inside one of its hooks it would wait for ever.
+// An operation on an instance waits for the running one. Called from a hook of that one, it would wait forever.
 func TestOneOperationAtATime(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(context.Context, *site, spawn.Instance) error{
@@ -67,8 +67,9 @@ func TestOneOperationAtATime(t *testing.T) {
 	}
 }
 
-// Without a record nothing new is begun. What is removed by its UUID is removed from memory; the allocation stays and is named: a
-// change that arrives late could fit the next consumer. Without the right to the instance nothing is sent at all.
+// Without a record the flow creates nothing. It still deletes by UUID what it knows from memory. The allocation stays
+// and is named, because a late write could match the generation of the next consumer. Without the lock of the
+// instance the flow sends no request.
 func TestTheStoreOfJournalsFails(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("no space left on device")
@@ -124,7 +125,7 @@ func TestTheStoreOfJournalsFails(t *testing.T) {
 	}
 }
 
-// A spawn whose end could not be recorded is no success: the next process would undo it.
+// A spawn whose end could not be recorded fails, because the next process would undo it.
 func TestTheEndOfASpawnIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestTheEndOfASpawnIsRecorded(t *testing.T) {
 	})
 }
 
-// count is how many requests of an operation the cloud has got.
+// count returns how many requests of an operation the cloud has received.
 func (w *world) count(operation sim.OperationName) (n int) {
 	for _, r := range w.cloud.Requests() {
 		if r.Operation == operation {
@@ -155,7 +156,7 @@ func (w *world) count(operation sim.OperationName) (n int) {
 	return n
 }
 
-// recordedStore keeps what is appended.
+// recordedStore collects the appended records.
 type recordedStore struct {
 	journal.Store
 	records *bytes.Buffer
@@ -178,7 +179,7 @@ func (j recordedJournal) Append(ctx context.Context, record []byte) error {
 	return j.Journal.Append(ctx, record)
 }
 
-// A journal is a file that stays: errors in it quote no token.
+// A journal is a file on disk, so errors in it do not quote a token.
 func TestTheJournalHasNoToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

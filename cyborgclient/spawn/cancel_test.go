@@ -23,10 +23,9 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// Callers give up at random instants, many at a time, over sockets of the kernel:
-// whatever is left is named. This is not a bubble, because only real sockets lose a
-// request on its way.
-func TestDrillNothingIsUnnamedWhenCallersGiveUp(t *testing.T) {
+// Many callers cancel spawns at random times over real sockets. The errors name every leftover. This test does not
+// use synctest, because only real sockets lose a request in transit.
+func TestDrillCancelledSpawnsNameTheirLeftovers(t *testing.T) {
 	t.Parallel()
 	for _, config := range []spawn.Config{{}, {ExclusiveProject: true}} {
 		t.Run(fmt.Sprintf("exclusive=%v", config.ExclusiveProject), func(t *testing.T) {
@@ -51,7 +50,7 @@ func TestDrillNothingIsUnnamedWhenCallersGiveUp(t *testing.T) {
 	}
 }
 
-// connectTo makes clients that reach the cloud through a server's socket.
+// connectTo connects clients to the cloud through a server's socket.
 func (w *world) connectTo(t *testing.T, server *httptest.Server, config spawn.Config) {
 	t.Helper()
 	logIn := func(user, project string) *gophercloud.ProviderClient {
@@ -84,8 +83,7 @@ const (
 	callers       = 64
 )
 
-// patience is how long a caller waits: for some requests, and for a time after the last
-// one was sent.
+// patience is how long a caller waits: for a number of requests, and a time after the last one.
 type patience struct {
 	requests int64
 	rest     time.Duration
@@ -95,8 +93,8 @@ type patience struct {
 
 type patienceKey struct{}
 
-// giveUp runs spawns that are cancelled, releases those that were too fast, and returns
-// what the errors and the flow name.
+// giveUp runs spawns that are cancelled, releases those that succeeded first, and returns the leftovers that the
+// errors and the flow name.
 func giveUp(t *testing.T, w *world, spawns int) []spawn.Leftover {
 	t.Helper()
 	var (

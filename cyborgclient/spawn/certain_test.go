@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// exists reports whether a leftover of the instance is there in truth.
+// exists reports whether a leftover of the instance really exists.
 func (s *site) exists(l spawn.Leftover) bool {
 	for _, arq := range s.cloud.Cyborg.ARQs() {
 		if l.Kind == spawn.LeftoverARQ && arq.UUID == l.ID || l.Kind == spawn.LeftoverARQs && arq.InstanceUUID == l.ID {
@@ -32,8 +32,8 @@ func (s *site) exists(l spawn.Leftover) bool {
 	return false
 }
 
-// Certain is what was read to exist after the last request that could have changed it, when a request is refused, when its
-// answer is lost, and when nothing answers.
+// A leftover is Certain if a read after the last write showed it. The test has refused requests, lost responses and
+// silent services.
 func TestWhatIsCertainWasRead(t *testing.T) {
 	t.Parallel()
 	unknown := func(context.Context, string) (bool, error) { return false, nil }

@@ -10,10 +10,10 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// MariaDB refuses the later of two overlapping writes of a row, "Record has changed since last read", and the service answers
-// 500: before the change, or after a part of it. The outcome of such a write is unknown. The library looks and goes on. Only a
-// claim that was written ends the spawn, and is undone.
-func TestAWriteThatTheDatabaseRefusesIsLookedAt(t *testing.T) {
+// MariaDB refuses the later of two overlapping writes of a row ("Record has changed since last read"), and the
+// service answers 500 before the change or after a part of it. The outcome of such a write is unknown. The library
+// reads the state and continues. Only a claim that was written ends the spawn, and is undone.
+func TestAWriteThatTheDatabaseRefusesIsVerified(t *testing.T) {
 	t.Parallel()
 	deleted := func(ctx context.Context, w *world) (*spawn.Result, error) {
 		if result, err := w.flow.Run(ctx, request("gpu")); err != nil {

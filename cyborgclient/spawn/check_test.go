@@ -17,7 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// What a token may not do is known before the first spawn, and asking changes nothing.
+// Check finds the calls that a token is not allowed to do, and changes nothing.
 func TestACheckNamesTheCallsThatATokenMayNotDo(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -78,7 +78,7 @@ func TestACheckOfASilentServiceIsAnError(t *testing.T) {
 	}
 }
 
-// On no release has a question an effect.
+// Check has no side effects on any release.
 func TestACheckChangesNothingOnAnyRelease(t *testing.T) {
 	t.Parallel()
 	for _, column := range releaseColumns {
@@ -102,7 +102,7 @@ func TestACheckChangesNothingOnAnyRelease(t *testing.T) {
 	}
 }
 
-// What answers 404 to everything is no Cyborg that allows everything.
+// A server that answers 404 to every request is not a Cyborg that allows every request.
 func TestACheckOfAnotherServerIsAnError(t *testing.T) {
 	t.Parallel()
 	bubble(t, "an ingress", func(t *testing.T) {

@@ -70,7 +70,7 @@ func TestAnExistingAllocationIsNotOverwritten(t *testing.T) {
 	if _, err := w.flow.Run(t.Context(), request("vgpu")); !errors.Is(err, spawn.ErrClaim) {
 		t.Errorf("second spawn of the same instance: got error %v, want ErrClaim", err)
 	}
-	w.checkPromise(t, result, nil) // what the first one got is all there
+	w.checkPromise(t, result, nil) // the first spawn still has all of its resources
 }
 
 func TestARunningInstanceKeepsItsAllocation(t *testing.T) {
@@ -168,7 +168,7 @@ func TestTheErrorNamesWhatCouldNotBeUndone(t *testing.T) {
 				_, err = w.flow.Run(t.Context(), request("gpu"))
 				var failure *spawn.Error
 				if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 1 {
-					t.Fatalf("got error %v, want one thing left behind", err)
+					t.Fatalf("got error %v, want one leftover", err)
 				}
 				left := failure.Leftovers[0]
 				if left.Kind != tt.wantKind || left.Err == nil || !strings.Contains(err.Error(), left.ID) {
@@ -220,7 +220,8 @@ func TestOrderChoosesTheHost(t *testing.T) {
 	w.cloud.CheckNoLeaks(t)
 }
 
-// Placement names no host in its answer. The name is known once a candidate of the host was chosen, also in the next answer.
+// Placement's response has no host names. The flow knows the name once it has chosen a candidate of the host, and
+// sets it in the next response, too.
 func TestACandidateHasTheNameOfItsHostOnceItIsKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(2, 20)})
@@ -259,7 +260,7 @@ func TestACandidateHasTheNameOfItsHostOnceItIsKnown(t *testing.T) {
 	}
 }
 
-// An attempt for a running instance was interrupted after its claim.
+// An attempt to attach a device to a running instance was interrupted after its claim.
 func TestASecondDeviceIsNotClaimedBesideOneOfAnInterruptedAttempt(t *testing.T) {
 	t.Parallel()
 	for name, model := range map[string]func() *simcloud.Model{"flat": flatModel, "nested": func() *simcloud.Model { return raceModel(2, 2) }} {

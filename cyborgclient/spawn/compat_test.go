@@ -25,8 +25,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// compatCase shows what an option changes: run answers in words what came out,
-// by default and with the option.
+// compatCase shows the effect of an option: run describes the outcome, by default and with the option.
 type compatCase struct {
 	set          func(*spawn.Compat)
 	run          func(*testing.T, spawn.Config) string
@@ -89,8 +88,7 @@ func compatFields() []string {
 	return names
 }
 
-// defectCases show, by the number in docs/compat.md, what this library does where
-// Nova has a defect.
+// defectCases are keyed by the number in docs/compat.md and show how this library avoids a defect of Nova.
 func defectCases() map[int]struct {
 	name string
 	run  func(*testing.T, spawn.Config) string
@@ -184,7 +182,7 @@ func TestCompatPageIsComplete(t *testing.T) {
 	}
 }
 
-// outcome tells a run in a few words.
+// outcome describes a run in a few words.
 func outcome(result *spawn.Result, err error) string {
 	if err != nil {
 		return err.Error()
@@ -333,8 +331,8 @@ func hostReboot(t *testing.T, config spawn.Config) string {
 	return fmt.Sprintf("%d devices", s.deviceCount(t, i))
 }
 
-// searchLeftovers has a group of the flavor's own of the class of the first group of
-// the profile, on a provider that is not Cyborg's.
+// searchLeftovers has a group of the flavor with the class of the profile's first group, on a provider that Cyborg
+// does not own.
 func searchLeftovers(t *testing.T, config spawn.Config) string {
 	model := simcloud.DefaultModel()
 	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "two", Groups: []map[string]string{
@@ -353,8 +351,8 @@ func searchLeftovers(t *testing.T, config spawn.Config) string {
 	return outcome(w.flow.Run(t.Context(), req))
 }
 
-// groupWithoutResources reads a profile that asks for a trait and no device, which
-// this Cyborg would not store.
+// groupWithoutResources reads a profile that requests a trait and no resources. The simulated Cyborg would not store
+// it.
 func groupWithoutResources(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{})
 	w.through(t, config, func(next http.RoundTripper) http.RoundTripper {
@@ -373,7 +371,7 @@ func groupWithoutResources(t *testing.T, config spawn.Config) string {
 	return failure.Step.String() + ", Placement asked"
 }
 
-// queries are the questions for candidates.
+// queries lists the requests for candidates.
 func (w *world) queries() []sim.Exchange {
 	return slices.DeleteFunc(w.cloud.Requests(), func(r sim.Exchange) bool { return r.Operation != fault.AllocationCandidatesList })
 }
@@ -460,7 +458,7 @@ func compatFlat(t *testing.T, config spawn.Config) string {
 	return outcome(result, err)
 }
 
-// arqCalls are the changes of ARQs that were asked for, in order.
+// arqCalls lists the requests that change ARQs, in order.
 func (w *world) arqCalls() string {
 	var calls []string
 	for _, r := range w.cloud.Requests() {
@@ -471,8 +469,7 @@ func (w *world) arqCalls() string {
 	return strings.Join(calls, " ")
 }
 
-// watched records the calls that change ARQs. Binding and unbinding are the same
-// operation to the simulator.
+// watched records the calls that change ARQs. Bind and unbind are one operation of the simulator.
 func (w *world) watched(t *testing.T, config spawn.Config) *[]string {
 	t.Helper()
 	var calls []string
@@ -528,7 +525,7 @@ func compatRebind(t *testing.T, config spawn.Config) string {
 	return strings.Join(*calls, " ")
 }
 
-// What a failed create of several has made is no use on the next host.
+// The ARQs of a create that failed halfway are not reused on the next host.
 func TestRebindKeepsNoPartOfACreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

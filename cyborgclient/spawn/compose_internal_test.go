@@ -8,7 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// No guest gets a domain that lacks a device, also if the merge is wrong.
+// A domain that lacks a device is rejected, even if the merge is wrong.
 func TestADomainWithoutADeviceIsNotVerified(t *testing.T) {
 	t.Parallel()
 	hostdevs, _, err := domainxml.Hostdevs([]domainxml.Handle{{

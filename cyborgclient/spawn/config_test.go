@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
-// configured is a configuration with its defaults.
+// configured returns a configuration with its defaults.
 func configured(c spawn.Config) spawn.Config {
 	if c.ARQBindingTimeout == 0 {
 		c.ARQBindingTimeout = 300 * time.Second
@@ -142,7 +142,7 @@ func TestNewRefusesABadConfiguration(t *testing.T) {
 		{spawn.Config{ARQBindingTimeout: 300}, "arq_binding_timeout: 300ns"}, // a unit was forgotten
 		{spawn.Config{MaxAttempts: -1}, "max_attempts"},
 		{spawn.Config{UnwindTimeout: -time.Second}, "unwind timeout"},
-		{spawn.Config{}, "Cyborg client"}, // the configuration is fine, the clients are missing
+		{spawn.Config{}, "Cyborg client"}, // a valid configuration without clients
 	}
 	for _, tt := range tests {
 		_, err := spawn.New(nil, nil, spawn.WithConfig(tt.config))

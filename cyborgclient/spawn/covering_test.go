@@ -12,28 +12,29 @@ import (
 // choice is a value of an axis, by its position.
 type choice struct{ axis, value int }
 
-// pairOf are two choices, of the earlier axis first.
+// pairOf is a pair of choices, ordered by axis.
 type pairOf [2]choice
 
-// covering makes combinations of the values of axes, one of each, such that each pair of values of two axes is in one.
+// covering generates combinations with one value of each axis, such that each pair of values of two axes is in one of
+// them.
 type covering struct {
 	random *rand.Rand
 	sizes  []int // how many values each axis has
-	// excluded reports whether a combination cannot be. It may be incomplete: -1 is no value.
+	// excluded reports whether a combination is impossible. It may be incomplete: -1 means no value.
 	excluded func(row []int) bool
 }
 
-// row is a combination of no values.
+// row returns a combination without values.
 func (c covering) row() []int { return slices.Repeat([]int{-1}, len(c.sizes)) }
 
-// with is a row of two values.
+// with returns a row of two values.
 func (c covering) with(p pairOf) []int {
 	row := c.row()
 	row[p[0].axis], row[p[1].axis] = p[0].value, p[1].value
 	return row
 }
 
-// pairs lists all that are to be covered.
+// pairs lists all pairs to cover.
 func (c covering) pairs() (all []pairOf) {
 	for first := range c.sizes {
 		for second := first + 1; second < len(c.sizes); second++ {
@@ -49,8 +50,8 @@ func (c covering) pairs() (all []pairOf) {
 	return all
 }
 
-// combinations are rows with the position of the value of each axis. The pairs that no row can have, because more values are
-// excluded, are returned, too.
+// combinations returns rows with the position of the value of each axis. It also returns the pairs that no row can
+// have, because of exclusions of more than two values.
 func (c covering) combinations() (rows [][]int, impossible []pairOf) {
 	missing := map[pairOf]bool{}
 	all := c.pairs()
@@ -84,8 +85,8 @@ func (c covering) combinations() (rows [][]int, impossible []pairOf) {
 	return rows, impossible
 }
 
-// fill chooses values for the axes without one. It tries values first that cover most missing pairs, and goes back where all
-// are excluded.
+// fill chooses values for the axes without one. It tries the values first that cover the most missing pairs, and
+// backtracks if all are excluded.
 func (c covering) fill(row, order []int, missing map[pairOf]bool) bool {
 	for len(order) > 0 && row[order[0]] >= 0 {
 		order = order[1:]
@@ -134,7 +135,8 @@ func (c covering) each(row []int, f func(pairOf)) {
 	}
 }
 
-// Each pair is in a combination, is excluded, or is in none that is not excluded; and combinations repeat with their seed.
+// Each pair is in a combination, is excluded, or cannot be combined with any values of the other axes. A seed always
+// generates the same combinations.
 func TestEachPairOfValuesIsInACombination(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// process makes the site's calls those of a new process, which dies at one of them.
+// process makes the site's calls on behalf of a new process, which dies at one of them.
 func (s *site) process(t *testing.T, line *mortalLine) {
 	t.Helper()
 	line.next, s.guests.line = s.cloud.Transport(), line
@@ -23,7 +23,7 @@ func (s *site) process(t *testing.T, line *mortalLine) {
 	s.renew(t)
 }
 
-// reconciled is what the agents of the hosts that run do, each for its own.
+// reconciled lets the agents of the hosts that are up reconcile, each its own host.
 func (s *site) reconciled(t *testing.T) {
 	t.Helper()
 	time.Sleep(time.Hour)
@@ -39,8 +39,9 @@ func (s *site) reconciled(t *testing.T) {
 	}
 }
 
-// TestDrillOperationsAreRepeatedAfterACrash lets the process of each operation die before or after each of its calls, to
-// the services and to the hypervisor. When the hosts are reconciled, the next process repeats the operation, and nothing is left.
+// TestDrillOperationsAreRepeatedAfterACrash kills the process of each operation before or after each of its calls to
+// the services and to the hypervisor. The hosts are reconciled, the next process repeats the operation, and nothing
+// leaks.
 func TestDrillOperationsAreRepeatedAfterACrash(t *testing.T) {
 	t.Parallel()
 	for n, r := range rows() {
@@ -107,13 +108,13 @@ func (r row) isRepeatedAfterACrash(t *testing.T, c cell, calls int, before bool)
 		delete(s.guests.saved, place{i.UUID, host})
 		delete(s.guests.runs, place{i.UUID, host})
 		s.guests.down[host] = false
-		s.reconciled(t) // what the last step had not given up yet
+		s.reconciled(t) // frees what the last step had not released yet
 	}
 	s.sound(t)
 	return true
 }
 
-// startedAfterRebuild starts a guest that was off when the rebuild was repeated: it stays so.
+// startedAfterRebuild starts a guest that was off when the rebuild was repeated, and therefore still is.
 func (s *site) startedAfterRebuild(t *testing.T, i spawn.Instance) error {
 	if stopped(s, i) != nil {
 		return nil

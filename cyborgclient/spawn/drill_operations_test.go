@@ -20,15 +20,15 @@ import (
 // drilledExercise is an operation for drill.Run.
 type drilledExercise struct {
 	exercise
-	// harmed is an operation after whose failure an instance need not be whole if a
-	// request was late: a late request without a waiter may still take its devices.
+	// harmed is an operation whose failure may cost the instance its devices if a request was late: a late request
+	// may take effect after the caller gave up.
 	harmed bool
 	// pairs is how many pairs of faults are tried with the tag drill.
 	pairs int
 }
 
-// drilledExercises are all that change what a guest has or what it runs with, and those
-// that are of more than one operation.
+// drilledExercises are the operations that change the devices or the domain of a guest, and sequences of several
+// operations.
 func drilledExercises() []drilledExercise {
 	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
 	list := []drilledExercise{
@@ -84,8 +84,7 @@ func drilledExercises() []drilledExercise {
 	return list
 }
 
-// rebootHost lets the host of an instance go down and come up again, and starts its guest
-// with its devices.
+// rebootHost stops the host of an instance, starts it again, and starts its guest with its devices.
 func rebootHost(ctx context.Context, s *site, i *spawn.Instance) error {
 	if _, runs := s.guests.runs[s.guests.at(*i)]; runs {
 		if err := s.guests.powerCut(i.Host); err != nil {
@@ -98,8 +97,8 @@ func rebootHost(ctx context.Context, s *site, i *spawn.Instance) error {
 	return s.ops.ResumeAfterHostReboot(ctx, *i)
 }
 
-// evacuateAndReturn is over when the dead host is back, where nova-compute removes the
-// guests that have gone, with the definitions of their mediated devices, and the agent the ARQs that Cyborg could not delete before.
+// evacuateAndReturn ends after the dead host is back. There nova-compute removes the evacuated guests and the
+// definitions of their mediated devices, and the agent removes the ARQs that Cyborg could not delete before.
 func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 	for host := range s.guests.down {
 		if s.guests.node(i.Host) == host {
@@ -135,7 +134,7 @@ func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 	return nil
 }
 
-// hypervisorOn has the guests of a run.
+// hypervisorOn returns the hypervisor of a run.
 func (s *stage) hypervisorOn(cloud *simcloud.Cloud) *hypervisor {
 	guests := newHypervisor(cloud)
 	guests.named = map[string]string{}
@@ -147,7 +146,7 @@ func (s *stage) hypervisorOn(cloud *simcloud.Cloud) *hypervisor {
 	return guests
 }
 
-// siteOn is a new agent over the guests of a hypervisor.
+// siteOn returns a new agent with the guests of a hypervisor.
 func (s *stage) siteOn(ctx context.Context, cloud *simcloud.Cloud, guests *hypervisor) (*site, error) {
 	w, err := s.agentOn(ctx, cloud)
 	if err != nil {
@@ -172,9 +171,8 @@ func (e drilledExercise) setup(stage *stage) drill.Flow {
 	}
 }
 
-// flow does the operation as often as it takes, each time with a new agent. Two faults
-// strike at most two tries, so the fourth has to succeed; and after each failure nothing
-// may be lost. What is wrong is a panic, which the drill reports.
+// flow repeats the operation until it succeeds, each time with a new agent. Two faults hit at most two tries, so the
+// fourth has to succeed. No failure may lose a device. flow panics on a violation, and the drill reports the panic.
 func (e drilledExercise) flow(stage *stage) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		var on set
@@ -201,9 +199,8 @@ func (e drilledExercise) flow(stage *stage) drill.Flow {
 	}
 }
 
-// afterwards waits until what was delayed has come to its end and the agents have
-// reported, as they do every minute, and checks that the failure has lost nothing and left
-// nothing that it does not name.
+// afterwards waits until delayed requests have ended and the agents have reported, which they do every minute. It
+// checks that the failure lost no device, and that its error names every leak.
 func (e drilledExercise) afterwards(ctx context.Context, stage *stage, s *site, i spawn.Instance) {
 	time.Sleep(15 * time.Minute)
 	for range 3 { // the second fault may strike such a report
@@ -232,9 +229,8 @@ func (e drilledExercise) afterwards(ctx context.Context, stage *stage, s *site, 
 	}
 }
 
-// Every request, event, piece of an agent's work and call of the hypervisor of every
-// operation fails in every way: what an instance has is whole after at most three tries,
-// and nothing leaks meanwhile.
+// Every request, event, agent task and hypervisor call of every operation fails in every way. The instance has all of
+// its devices after at most three more tries, and no try leaks.
 func TestDrillOperations(t *testing.T) {
 	t.Parallel()
 	for n, e := range drilledExercises() {

@@ -22,7 +22,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/drill"
 )
 
-// stage keeps, for each run of a drill, what lives outside of its cloud.
+// stage keeps the state of each run of a drill that is not in its cloud.
 type stage struct {
 	tokens   credentials                 // of the first agent
 	config   spawn.Config                // of all flows
@@ -35,14 +35,14 @@ type stage struct {
 	sets map[*simcloud.Cloud]*set
 }
 
-// credentials are the users of an agent: of its client of Cyborg, of its client of Placement, and of the request, if that one
-// is another than the first. The instance is of the last project, or of the project of the last user of Cyborg.
+// credentials are the users of an agent: for its Cyborg client, for its Placement client, and for the request if that
+// differs from the first. The instance belongs to the last project, or to the project of the last user of Cyborg.
 type credentials struct{ cyborg, placement, request, project string }
 
-// administrators is the one user of an agent of an administrator.
+// administrators returns the credentials of an agent that uses only the administrator.
 var administrators = credentials{cyborg: "admin", placement: "admin"}
 
-// set is what a run's agents know, and what the hypervisor does.
+// set is the state of a run's agents and of the hypervisor.
 type set struct {
 	guests   *hypervisor
 	instance spawn.Instance
@@ -56,7 +56,7 @@ func newStage() *stage {
 
 func sameName(node string) string { return node }
 
-// lastHost is one that no drill lets go down.
+// lastHost is a host that no drill stops.
 func lastHost(hosts []string) string { return hosts[len(hosts)-1] }
 
 func firstHost(hosts []string) string { return hosts[0] }
@@ -82,14 +82,14 @@ func (s *stage) on(cloud *simcloud.Cloud, f func(*set)) {
 	f(s.sets[cloud])
 }
 
-// unkind is a cloud of which every part has its own clock and database.
+// unkind returns a cloud in which every service has its own clock and database.
 func unkind(m simcloud.Model) simcloud.Model {
 	m.Cyborg.AsyncBind, m.Cyborg.BindDelay = true, 2*time.Second
 	m.Cyborg.ReadLag, m.Cyborg.ClockSkew = 300*time.Millisecond, 5*time.Minute
 	return m
 }
 
-// agentOn is an agent that lives as long as one flow of a drill. Nova's events reach it.
+// agentOn returns an agent that lives as long as one flow of a drill and receives Nova's events.
 func (s *stage) agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, error) {
 	w, err := s.newAgent(ctx, cloud, s.tokens, "")
 	if err == nil {
@@ -98,7 +98,8 @@ func (s *stage) agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, err
 	return w, err
 }
 
-// newAgent is an agent with a name in its User-Agent. Without events it still gets them if an agent on the same registry does.
+// newAgent returns an agent with a name in its User-Agent. Without events it still receives the events of an agent
+// with the same registry.
 func (s *stage) newAgent(ctx context.Context, cloud *simcloud.Cloud, who credentials, name string) (*world, error) {
 	users := map[string]*gophercloud.ProviderClient{}
 	for _, user := range []string{who.cyborg, "nova", who.placement, who.request} {
@@ -134,12 +135,12 @@ func (s *stage) newAgent(ctx context.Context, cloud *simcloud.Cloud, who credent
 	return w, nil
 }
 
-// failed keeps an error of an agent that tries again.
+// failed records an error of an agent that tries again.
 func (s *stage) failed(cloud *simcloud.Cloud, err error) {
 	s.on(cloud, func(set *set) { set.errs = append(set.errs, err) })
 }
 
-// names reports whether an error of an agent, or one of its suspects, names what was left.
+// names reports whether an error of an agent, or one of its suspects, names a leak.
 func (s *stage) names(cloud *simcloud.Cloud, flowErr error, left simcloud.Leak) (named bool) {
 	s.on(cloud, func(set *set) {
 		var all []spawn.Leftover
@@ -172,8 +173,8 @@ func leftoversOf(err error) []spawn.Leftover {
 	return list
 }
 
-// isLeft reports whether a leftover names what the cloud found. A mediated device goes with
-// the ARQ whose handle has its uuid.
+// isLeft reports whether a leftover names a leak that the cloud found. A mediated device belongs to the ARQ whose
+// handle has its UUID.
 func isLeft(cloud *simcloud.Cloud, l spawn.Leftover, left simcloud.Leak) bool {
 	i := slices.IndexFunc(cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool {
 		return a.UUID == left.Subject || left.Kind == simcloud.LeakMdev && a.AttachHandleUUID == left.Subject
@@ -195,7 +196,7 @@ func isLeft(cloud *simcloud.Cloud, l spawn.Leftover, left simcloud.Leak) bool {
 	return false
 }
 
-// reconcile is what an administrator's agent does after a crash, and the end of a run.
+// reconcile reconciles as an administrator's agent does after a crash and at the end of a run.
 func (s *stage) reconcile(ctx context.Context, cloud *simcloud.Cloud) error {
 	w, err := s.newAgent(ctx, cloud, administrators, "")
 	if err != nil {
@@ -233,10 +234,9 @@ const (
 	neighbor  = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0f1"
 )
 
-// beside runs a flow beside a second agent, with a client, a registry and a Flow of its own,
-// which spawns an instance, reconciles, deletes it, and spawns and deletes it again, so that
-// what was late in its first life arrives in its second. No moment is that of an action of
-// the first.
+// beside runs a flow next to a second agent with its own client, registry and Flow. The second agent spawns an
+// instance, reconciles, deletes it, and spawns and deletes it again, so that late requests of the first life arrive
+// in the second. The two agents never act at the same instant.
 func (s *stage) beside(flow drill.Flow) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		ended := make(chan error, 1)
@@ -250,7 +250,7 @@ func (s *stage) beside(flow drill.Flow) drill.Flow {
 	}
 }
 
-// second is the life of the second agent. Its errors are those of four tries.
+// second runs the second agent. It returns the errors of up to four tries.
 func (s *stage) second(ctx context.Context, cloud *simcloud.Cloud) error {
 	profile := cmp.Or(s.neighbor, "vgpu")
 	s.on(cloud, func(set *set) {
@@ -312,9 +312,9 @@ func (s *stage) second(ctx context.Context, cloud *simcloud.Cloud) error {
 	return nil
 }
 
-// insist tries four times, as two faults hit two tries at most. Before it tries again, it
-// releases what came true late. The first time it does so soon, so that more comes true
-// late; then as after a crash, when nothing is on its way any more.
+// insist tries four times, because two faults hit at most two tries. Before it tries again, it releases the effects
+// of late requests. The first time it does so soon, so that more late requests follow, and then as after a crash,
+// when no request is in transit.
 func (s *stage) insist(ctx context.Context, w *world, cloud *simcloud.Cloud, do func(*world) error) (*world, error) {
 	var failures []error
 	for try := range 4 {

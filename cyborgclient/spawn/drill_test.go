@@ -38,9 +38,8 @@ func (s *stage) deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
 	return w.flow.Release(ctx, instance)
 }
 
-// Every flow is drilled with a few faults here, and with all of them under the build
-// tag drill. A test that calls drill.Run itself is not parallel: the cases are, and it would wait for their turns
-// behind all other tests.
+// Every flow is drilled with a few faults here, and with all of them under the build tag drill. A test that calls
+// drill.Run itself is not parallel. Its cases are, and would have to wait for all other parallel tests.
 func TestDrillSpawn(t *testing.T) {
 	t.Parallel()
 	for name, isUnkind := range map[string]bool{"kind": false, "unkind": true} {
@@ -59,8 +58,7 @@ func TestDrillDelete(t *testing.T) {
 	drill.Run(t, s.beside(s.deleteGuest), config)
 }
 
-// spawnOnBrokenHost prefers the first host, whose card makes no mediated devices, for
-// good.
+// spawnOnBrokenHost prefers the first host, whose card permanently fails to create mediated devices.
 func (s *stage) spawnOnBrokenHost(ctx context.Context, cloud *simcloud.Cloud) error {
 	var rules []fault.Rule
 	for _, handle := range cloud.Cyborg.AttachHandles() {
@@ -85,7 +83,7 @@ func (s *stage) spawnOnBrokenHost(ctx context.Context, cloud *simcloud.Cloud) er
 	return err
 }
 
-// The bind on the first host fails for good; the second host takes the guest.
+// The bind on the first host fails permanently. The guest starts on the second host.
 func TestDrillReschedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := simcloud.Run(t)

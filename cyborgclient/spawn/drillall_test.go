@@ -10,7 +10,7 @@ import (
 
 var drillPairs = flag.Int("drill.pairs", 0, "how many pairs of faults each drill tries, -1 for all of them, instead of its own number")
 
-// drilled is every single fault, and many pairs.
+// drilled has every single fault, and many pairs.
 func drilled(pairs int) drill.Config {
 	if *drillPairs != 0 {
 		pairs = *drillPairs

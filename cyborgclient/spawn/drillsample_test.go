@@ -4,7 +4,7 @@ package spawn_test
 
 import "github.com/gocyborg/gocyborg/simcloud/drill"
 
-// drilled is a sample for every day.
+// drilled is a sample for every run of the tests.
 func drilled(int) drill.Config {
 	return drill.Config{Singles: 2, Pairs: 1}
 }

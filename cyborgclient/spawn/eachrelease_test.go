@@ -10,8 +10,9 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
-// lives says which profiles have a device on a release: Cyborg 9 and 10.0 have no vGPUs, and 10.1 reports no NVIDIA GPUs, because it
-// cannot report their trait OWNER_CYBORG. There the trait of the profile vgpu does not exist either.
+// lives returns the profiles that have a device on a release. Cyborg 9 and 10.0 have no vGPUs. Cyborg 10.1 reports no
+// NVIDIA GPUs, because it cannot report their trait OWNER_CYBORG, and the trait of the profile vgpu does not exist
+// there.
 func lives(release fakecyborg.Release) map[string]bool {
 	there := map[string]bool{"gpu": true, "vgpu": true, "fpga": true, "fake": true}
 	switch release {
@@ -24,7 +25,8 @@ func lives(release fakecyborg.Release) map[string]bool {
 	return there
 }
 
-// An administrator's agent creates, binds and deletes on every release, with the defects of Cyborg and without.
+// An administrator's agent creates, binds and deletes ARQs on every release, with and without the defects of upstream
+// Cyborg.
 func TestALifeOfAnInstanceOnEachRelease(t *testing.T) {
 	t.Parallel()
 	for _, release := range fakecyborg.Releases() {

@@ -18,8 +18,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// checkText wants an error on one line that names the package and the instance once, and
-// every host that was tried.
+// checkText checks that an error is one line that names the package and the instance once, and every host that was
+// tried.
 func checkText(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -42,7 +42,7 @@ func checkText(t *testing.T, err error) {
 	}
 	for _, url := range []string{"http://", "?limit="} {
 		if strings.Contains(text, url) {
-			t.Errorf("a URL stands in %s", text)
+			t.Errorf("a URL is in %s", text)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestLeftoverTexts(t *testing.T) {
 	}
 }
 
-// TestErrorTexts lets each request of a spawn, of its unwinding and of a release fail.
+// TestErrorTexts fails each request of a spawn, of its unwinding and of a release.
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
 	kinds := []fault.Rule{
@@ -101,7 +101,7 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// cut is a transport whose requests of one path get no answer.
+// cut is a transport that drops requests to one path.
 type cut struct {
 	next http.RoundTripper
 	path string
@@ -194,7 +194,7 @@ func TestErrorTextsOfBadRequests(t *testing.T) {
 	}
 }
 
-// TestTheTextsOfErrors has what the text of an error says only sometimes.
+// TestTheTextsOfErrors checks the optional parts of an error's text.
 func TestTheTextsOfErrors(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom on cn0")
@@ -229,7 +229,7 @@ func TestTheTextsOfErrors(t *testing.T) {
 	}
 }
 
-// An error of many hosts with long reasons stays short, and says that there were more.
+// An error with many hosts and long reasons is truncated, and says so.
 func TestTheTextOfManyHostsIsBounded(t *testing.T) {
 	t.Parallel()
 	failure := &spawn.Error{Step: spawn.StepBind, Err: errors.New("boom")}
@@ -244,7 +244,7 @@ func TestTheTextOfManyHostsIsBounded(t *testing.T) {
 	}
 }
 
-// Each host is named once with what failed there, whatever the step, and of the error as well as of its text.
+// The error and its text name each host once with what failed there, for every step.
 func TestAnErrorHasTheReasonOfEachHost(t *testing.T) {
 	t.Parallel()
 	reasons := []string{"NUMA does not fit", "the disk is full"}

@@ -22,11 +22,10 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// eventForms are those of fakecyborg.Config.EventForm.
+// eventForms are the values of fakecyborg.Config.EventForm.
 var eventForms = []fakecyborg.EventForm{fakecyborg.EventFormShipped, fakecyborg.EventFormTrain, fakecyborg.EventFormUssuri}
 
-// eventWorld is a slow world whose Cyborg sends one form of event, and whose registry
-// takes it.
+// eventWorld is a slow world whose Cyborg sends one form of event, and whose registry accepts it.
 func eventWorld(t *testing.T, form fakecyborg.EventForm, opts worldOpts) *world {
 	t.Helper()
 	if opts.model == nil {
@@ -40,7 +39,7 @@ func eventWorld(t *testing.T, form fakecyborg.EventForm, opts worldOpts) *world 
 	return w
 }
 
-// knownARQs are the ARQs of request("mixed") in a world of the default seed.
+// knownARQs returns the ARQs of request("mixed") in a world with the default seed.
 func knownARQs(t *testing.T) []cyborgclient.ARQ {
 	t.Helper()
 	w := newWorld(t, worldOpts{})
@@ -51,9 +50,9 @@ func knownARQs(t *testing.T) []cyborgclient.ARQ {
 	return result.ARQs
 }
 
-// TestEventsOnTheirWay spawns with what can happen to events between Cyborg and the
-// registry, in each form. The ARQs are Bound after 10 s. An event decides only when the
-// flow notices: the polls find without it what Cyborg has bound.
+// TestEventsOnTheirWay spawns while events are lost, late or reordered between Cyborg and the registry, in each form.
+// The ARQs are Bound after 10 s. An event only makes the flow notice sooner: the polls find the Bound ARQs without
+// it.
 func TestEventsOnTheirWay(t *testing.T) {
 	t.Parallel()
 	const (
@@ -129,8 +128,7 @@ func TestEventsOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestForgedEvents sends events that Cyborg did not send. Whatever they say, Cyborg's
-// states decide.
+// TestForgedEvents sends events that Cyborg did not send. The flow trusts only Cyborg's states.
 func TestForgedEvents(t *testing.T) {
 	t.Parallel()
 	const other = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
@@ -235,7 +233,7 @@ func TestForeignEventsDoNotEndTheWait(t *testing.T) {
 	})
 }
 
-// Before the wait, inside the PATCH, every form is early.
+// An event that arrives during the PATCH, before the wait, is early in every form.
 func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
 	t.Parallel()
 	for _, form := range eventForms {
@@ -258,7 +256,7 @@ func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
 	}
 }
 
-// A bind that failed is never a success, in any form of the event.
+// A failed bind is never a success, in any form of the event.
 func TestAFailedBindFailsInEachForm(t *testing.T) {
 	t.Parallel()
 	for _, form := range eventForms {
@@ -274,8 +272,8 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 	}
 }
 
-// The server's own filter, 423 while an ARQ is unresolved, does as well as ours, with
-// events and without.
+// Cyborg's own filter, which answers 423 while an ARQ is unresolved, works like the filter of the library, with and
+// without events.
 func TestResolvedByTheServer(t *testing.T) {
 	t.Parallel()
 	for name, poll := range map[string]bool{"events": false, "polling": true} {

@@ -14,9 +14,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// TestDrillEveryFaultLeavesNothing spawns once for each operation of the cloud that a spawn
-// comes by, each action that the operation takes, before and after. What a spawn names as
-// left behind is gone after a Release, once the hosts are up.
+// TestDrillEveryFaultLeavesNothing spawns once for each operation that a spawn uses and each fault action of the
+// operation, before and after it. Once the hosts are up, a Release removes the leftovers that the spawn named.
 func TestDrillEveryFaultLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, async := range []bool{false, true} {
@@ -63,7 +62,7 @@ func asyncModel(async bool) *simcloud.Model {
 	return &model
 }
 
-// everyFault makes the rules that strike a spawn of the profile mixed.
+// everyFault returns the fault rules that hit a spawn of the profile mixed.
 func everyFault(t *testing.T, async bool) []fault.Rule {
 	t.Helper()
 	w := newWorld(t, worldOpts{model: asyncModel(async), config: alone})

@@ -13,8 +13,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
-// Another client creates the accelerator requests before the instance, as a user creates a port. The attempt binds them, and
-// after a failure Unwind deletes them with all else.
+// Another client creates the accelerator requests before the instance, as a user creates a port. The attempt binds
+// them. After a failure Unwind deletes them with everything else.
 func ExampleAttempt_createdARQs() {
 	ctx := context.Background()
 	cloud, err := simcloud.New(ctx, simcloud.Model{})
@@ -50,7 +50,7 @@ func ExampleAttempt_createdARQs() {
 	// Output: true Bound pci 0000:3b:00.0
 }
 
-// A running instance gets a GPU, and gives it back. A second request is refused while it has one.
+// A GPU is attached to a running instance and detached again. A second request is refused while it has one.
 func ExampleFlow_ReleaseDevices() {
 	ctx := context.Background()
 	cloud, err := simcloud.New(ctx, simcloud.Model{})

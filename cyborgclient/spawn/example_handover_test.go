@@ -9,8 +9,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// One process schedules and binds, as Nova's conductor; another one waits and makes the domain, as
-// nova-compute. Between them goes JSON.
+// One process schedules and binds, as Nova's conductor does. Another one waits and composes the domain, as
+// nova-compute does. They exchange JSON.
 func ExampleAttempt_Handover() {
 	ctx := context.Background()
 	cloud, err := simcloud.New(ctx, simcloud.Model{})
@@ -45,7 +45,7 @@ func ExampleAttempt_Handover() {
 		err = attempt.Compose(ctx)
 	}
 	if err != nil {
-		_, leftovers := attempt.Unwind(ctx) // what the conductor made, too
+		_, leftovers := attempt.Unwind(ctx) // also what the conductor created
 		fmt.Println(err, leftovers)
 		return
 	}
@@ -78,7 +78,7 @@ func conductor(ctx context.Context, cloud *simcloud.Cloud) ([]byte, error) {
 	return json.Marshal(handover)
 }
 
-// A function is loaded into the FPGA region of a running instance, by the name that its image has.
+// A function is loaded into the FPGA region of a running instance, by the name in the metadata of its image.
 func ExampleFlow_Program() {
 	ctx := context.Background()
 	cloud, err := simcloud.New(ctx, *programModel())

@@ -12,8 +12,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
-// nodeDevices is a hypervisor that has the mediated devices of a simulated host, and no memory for guests. A real one calls libvirt's
-// node device API, by the commands that are printed.
+// nodeDevices is a hypervisor with the mediated devices of a simulated host and no memory for guests. A real one
+// calls libvirt's node device API, which the printed commands use.
 type nodeDevices struct{ guests.Mdevs }
 
 func (n nodeDevices) Start(context.Context, spawn.Instance) error {
@@ -35,8 +35,8 @@ func (n nodeDevices) RemoveMdev(ctx context.Context, i spawn.Instance, arq cybor
 	return n.Mdevs.RemoveMdev(ctx, i, arq)
 }
 
-// As Nova 34 the agent creates the mediated device of a vGPU itself, and it removes what Nova leaves, here since the guest does not
-// start.
+// Like Nova 34 the agent creates the mediated device of a vGPU itself. Unlike Nova it also removes the device if the
+// guest does not start.
 func ExampleMdevRemover() {
 	ctx := context.Background()
 	cloud, err := simcloud.New(ctx, simcloud.Model{Cyborg: fakecyborg.Config{MdevCreation: fakecyborg.MdevsByNova}})

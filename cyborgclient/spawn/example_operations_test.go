@@ -10,8 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/guests"
 )
 
-// An agent keeps the instance of a spawn, and does with it what Nova's users ask
-// for.
+// An agent keeps the instance of a spawn and runs the operations that Nova's users request.
 func ExampleOperations() {
 	ctx := context.Background()
 	cloud, err := simcloud.New(ctx, simcloud.Model{})
@@ -40,8 +39,8 @@ func ExampleOperations() {
 	}
 	server := spawn.InstanceOf(request, result)
 
-	// The host restarts: mediated devices are gone, and Cyborg's agent makes them
-	// again. Nova would start the guest without its vGPU.
+	// The host restarts and loses its mediated devices. Cyborg's agent creates them again. Nova would start the guest
+	// without its vGPU.
 	hypervisor.PowerOff(server.Host)
 	if err := cloud.RebootHost(ctx, server.Host); err != nil {
 		fmt.Println(err)

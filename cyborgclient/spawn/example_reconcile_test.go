@@ -8,8 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// reconcile frees what this agent's crashes left on its host. It runs at the start and
-// every hour.
+// reconcile frees the resources that this agent leaked in a crash. It runs at the start and every hour.
 func reconcile(ctx context.Context, flow *spawn.Flow, host string, existsHere func(ctx context.Context, instance string) (bool, error)) error {
 	orphans, err := flow.Reconcile(ctx, spawn.ReconcileOpts{
 		Hosts:  []string{host},

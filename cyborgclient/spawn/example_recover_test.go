@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// recoverAll undoes or finishes what this agent had begun when it was killed. It runs at the start.
+// recoverAll undoes or finishes the operations that were running when the agent was killed. It runs at the start.
 func recoverAll(ctx context.Context, flow *spawn.Flow) error {
 	recovery, err := flow.Recover(ctx)
 	if err != nil {

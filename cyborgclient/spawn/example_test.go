@@ -28,8 +28,8 @@ func (h oldHost) Destroy(ctx context.Context, i spawn.Instance) error {
 	return h.Hypervisor.Destroy(ctx, i)
 }
 
-// A guest that does not start on the first host is undone there, accelerators
-// and allocation included, and started on the next.
+// If a guest does not start on the first host, its accelerators and its allocation there are released, and it is
+// started on the next host.
 func ExampleFlow_Run() {
 	ctx := context.Background()
 	cloud, err := simcloud.New(ctx, simcloud.DefaultModel())

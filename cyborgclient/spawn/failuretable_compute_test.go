@@ -54,7 +54,7 @@ func (g *startedGuests) Destroy(_ context.Context, i spawn.Instance) error {
 
 var errHook = errors.New("hook failed")
 
-// hookFails runs a spawn whose hook fails everywhere it is asked.
+// hookFails runs a spawn whose hook fails on every host.
 func hookFails(t *testing.T, step spawn.Step, cause error, set func(*spawn.Hooks, func(context.Context, *spawn.Attempt) error)) {
 	w := newWorld(t, worldOpts{})
 	req := request("mixed")
@@ -222,7 +222,7 @@ func rowDestroyFails(t *testing.T) {
 		if result != nil {
 			t.Errorf("result %v", result)
 		}
-		settled(t, w.flow.Release(t.Context(), instance)) // the caller, when the guest is gone
+		settled(t, w.flow.Release(t.Context(), instance)) // by the caller, after the guest was destroyed
 		w.cloud.CheckNoLeaks(t)
 	})
 }
@@ -256,7 +256,7 @@ func rowRescheduleExhausted(t *testing.T) {
 }
 
 func rowRescheduleSucceeds(t *testing.T) {
-	bubble(t, "the mapping is that of the alternate", func(t *testing.T) {
+	bubble(t, "the mapping is the alternate's", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After})
 		var chosen []spawn.Candidate
@@ -381,7 +381,7 @@ func rowDeleteFails(t *testing.T) {
 			t.Errorf("left %s %s: %s", left.Kind, left.ID, left)
 		}
 		if !strings.Contains(err.Error(), "; not cleaned up: arqs (") {
-			t.Errorf("the text does not name what is left: %v", err)
+			t.Errorf("the text does not name the leftovers: %v", err)
 		}
 	})
 	bubble(t, "after an explicit unbind: the ARQs are named although they have no instance", func(t *testing.T) {
@@ -426,7 +426,7 @@ func rowDeleteFails(t *testing.T) {
 func checkLeftARQs(t *testing.T, failure *spawn.Error, arqs []cyborgclient.ARQ) {
 	t.Helper()
 	if len(failure.Leftovers) != len(arqs) {
-		t.Errorf("left behind %v, want %d ARQs", failure.Leftovers, len(arqs))
+		t.Errorf("leftovers %v, want %d ARQs", failure.Leftovers, len(arqs))
 	}
 	for _, arq := range arqs {
 		if !slices.ContainsFunc(failure.Leftovers, func(l spawn.Leftover) bool { return l.Kind == "arq" && l.ID == arq.UUID && l.Err != nil }) {
@@ -501,7 +501,7 @@ func rowEvacuateFails(t *testing.T) {
 }
 
 func rowShelveOffloadDeleteFails(t *testing.T) {
-	bubble(t, "is tried again and the allocation goes all the same", func(t *testing.T) {
+	bubble(t, "is tried again and the allocation is deleted", func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "mixed")
 		s.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: 2})

@@ -23,8 +23,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// Nova's failure points, in the order of its flow. Each row provokes the failure and
-// requires what Nova should clean up; checkPromise checks all services.
+// Nova's failure points, in the order of its flow. Each row injects a failure and checks the cleanup that Nova should
+// do. checkPromise checks all services.
 func TestFailureTable(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
@@ -77,7 +77,7 @@ func bubble(t *testing.T, name string, run func(*testing.T)) {
 	})
 }
 
-// failed checks that a run ended at a step for a reason and left nothing.
+// failed checks that a run failed in a step with an error and cleaned up.
 func (w *world) failed(t *testing.T, result *spawn.Result, err error, step spawn.Step, want error) {
 	t.Helper()
 	var failure *spawn.Error
@@ -85,7 +85,7 @@ func (w *world) failed(t *testing.T, result *spawn.Result, err error, step spawn
 		t.Errorf("got error %v, want %v in step %s", err, want, step)
 	}
 	if len(certainlyLeft(err)) > 0 {
-		t.Errorf("something is named as left behind: %v", err)
+		t.Errorf("the error names leftovers: %v", err)
 	}
 	w.cloud.Faults().Clear()
 	w.checkPromise(t, result, err)
@@ -111,7 +111,7 @@ func (w *world) checkWrites(t *testing.T, want ...string) {
 	}
 }
 
-// What one spawn writes up to the bind, and what takes it back.
+// The writes of one spawn up to the bind, and the writes that undo them.
 const (
 	claimed    = "allocations.put No Content"
 	unclaimed  = "allocations.put No Content" // with the generation that was read
@@ -120,7 +120,7 @@ const (
 	arqDeleted = "arq.delete No Content"
 )
 
-// rewrite is a transport that changes answers on their way.
+// rewrite is a transport that modifies responses.
 type rewrite struct {
 	next   http.RoundTripper
 	method string
@@ -256,7 +256,7 @@ func rowCreateFails(t *testing.T) {
 	})
 }
 
-// emptyCreate answers a create as a Cyborg would that made nothing.
+// emptyCreate answers a create as if Cyborg had created nothing.
 type emptyCreate struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -424,14 +424,14 @@ func rowBindFails(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "refused, another host is tried in vain by nobody", func(t *testing.T) {
+	bubble(t, "a refused bind is not tried on another host", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrForbidden)
 		w.checkWrites(t, claimed, created, "arq.bind Forbidden", arqDeleted, unclaimed)
 	})
-	bubble(t, "one ARQ is gone, the others are deleted all the same", func(t *testing.T) {
+	bubble(t, "one ARQ no longer exists, the others are deleted", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		i := &interceptor{n: 7, before: func(r *http.Request) {
 			if err := w.cyborg.DeleteARQs(r.Context(), []string{w.cloud.Cyborg.ARQs()[0].UUID}); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// The world of nova/tests/fixtures/cyborg.py and of the functional tests that use it:
-// three devices on accel_host0, one on accel_host1, with two FPGAs each.
+// The cloud of nova/tests/fixtures/cyborg.py and of the functional tests that use it: three devices on accel_host0,
+// one on accel_host1, with two FPGAs each.
 const (
 	fixtureTrait = "CUSTOM_FAKE_DEVICE"
 	fixtureHost0 = "accel_host0"
@@ -59,7 +59,7 @@ func fixtureModel() *simcloud.Model {
 	}
 }
 
-// held is what an instance holds: provider name, class and amount.
+// held lists the allocations of an instance: provider name, class and amount.
 func (w *world) held(instance string) []string {
 	names := map[string]string{}
 	for _, p := range w.cloud.Placement.ResourceProviders() {
@@ -75,8 +75,8 @@ func (w *world) held(instance string) []string {
 	return list
 }
 
-// checkUsage is Nova's standard check: the root has exactly the flavor's resources, the
-// devices hold one FPGA for each ARQ, and the ARQs say where.
+// checkUsage is Nova's standard check: the root provider has exactly the flavor's resources, the devices have one
+// allocated FPGA for each ARQ, and the ARQs name the host.
 func (w *world) checkUsage(t *testing.T, host string, arqs int) {
 	t.Helper()
 	held := w.held(instance)
@@ -120,7 +120,7 @@ func (w *world) checkUsage(t *testing.T, host string, arqs int) {
 	}
 }
 
-// oneByOne writes "device FPGA 2" as two lines of one.
+// oneByOne splits "device FPGA 2" into two lines with amount 1.
 func oneByOne(t *testing.T, held []string) []string {
 	t.Helper()
 	var ones []string
@@ -184,7 +184,7 @@ func TestNovaFixture(t *testing.T) {
 					t.Errorf("handle %s %v", arq.AttachHandleType, info)
 				}
 				if len(result.Devices) != 0 || len(result.Skipped) != 1 {
-					t.Errorf("devices %v, skipped %v; TEST_PCI is left out and named", result.Devices, result.Skipped)
+					t.Errorf("devices %v, skipped %v; want TEST_PCI skipped and named", result.Devices, result.Skipped)
 				}
 			}
 		},

@@ -90,14 +90,14 @@ func TestADeletedInstanceLeavesNoARQThatWasUnbound(t *testing.T) {
 				t.Errorf("error %v, want one that names the other instance", err)
 			}
 			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 1 {
-				t.Errorf("%d ARQs, want that of the other instance", len(arqs))
+				t.Errorf("%d ARQs, want only the ARQ of the other instance", len(arqs))
 			}
 		})
 	}
 }
 
-// Cyborg goes down between the list of the ARQs and the reading of one that only the caller names: what was
-// listed is deleted, or named.
+// Cyborg goes down after it listed the ARQs, and before the flow reads an ARQ that only the caller names. The listed
+// ARQs are deleted or named.
 func TestADeletionNamesWhatCyborgListedBeforeItWentDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

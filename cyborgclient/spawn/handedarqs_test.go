@@ -27,7 +27,7 @@ func secondInstanceRequest(profile string) spawn.Request {
 	return req
 }
 
-// A handover that names the ARQ of another instance, whose guest runs, takes nothing from that one.
+// A handover that names the ARQ of another instance with a running guest does not release that ARQ.
 func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -93,7 +93,7 @@ func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A handover that names the ARQ of another instance as one that was kept takes nothing from that one, whatever its host is said to be.
+// A handover that names the ARQ of another instance as kept does not release that ARQ, with any host name.
 func TestTheARQOfAnotherInstanceIsNotKept(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"", "cn0", "cn1", "cn9"} {
@@ -116,8 +116,8 @@ func TestTheARQOfAnotherInstanceIsNotKept(t *testing.T) {
 	}
 }
 
-// A handover that was damaged in one place is refused, or is as good as before, or fails. In none of these cases another instance loses
-// anything, or the instance gets fewer devices than it is to have.
+// A handover with one damaged value is refused, still works, or fails. In no case does another instance lose a
+// resource, or the instance get fewer devices than requested.
 func TestADamagedHandoverDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	var good []byte
@@ -187,7 +187,7 @@ func damage(rt *rapid.T, in map[string]any, pool []any) {
 	}
 }
 
-// continueDamaged continues a damaged handover and returns what harm it does.
+// continueDamaged continues a damaged handover and returns the harm that it does.
 func continueDamaged(t *testing.T, text []byte, config spawn.Config, moves bool) error {
 	s := newSite(t, worldOpts{})
 	victim := s.spawn(t, "mixed")
@@ -280,8 +280,8 @@ func TestARQsThatAnotherClientCreated(t *testing.T) {
 	}
 }
 
-// An ARQ that an agent sets and that is another instance's is not taken from that one.
-func TestTheARQOfAnotherInstanceIsNotGivenBack(t *testing.T) {
+// An ARQ of another instance in Attempt.ARQs is not released.
+func TestTheARQOfAnotherInstanceIsNotReleased(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"at once": false, "after Cyborg was down": true} {
 		bubble(t, name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// conduct walks the conductor's side and returns the JSON that it passes on.
+// conduct runs the conductor's steps and returns the JSON of the handover.
 func (w *world) conduct(t *testing.T, req spawn.Request) []byte {
 	t.Helper()
 	a, err := w.flow.Begin(t.Context(), req)
@@ -25,7 +25,7 @@ func (w *world) conduct(t *testing.T, req spawn.Request) []byte {
 	return conducted(t, a)
 }
 
-// conducted does the steps of a conductor.
+// conducted runs the steps of a conductor.
 func conducted(t *testing.T, a *spawn.Attempt) []byte {
 	t.Helper()
 	if _, err := a.Handover(t.Context()); !errors.Is(err, spawn.ErrOrder) {
@@ -54,7 +54,7 @@ func parseHandover(data []byte) (h spawn.Handover, err error) {
 	return h, err
 }
 
-// The group of memory that the regions of a card share has no ARQ, which would tell its provider.
+// The request group for the memory that the regions of a card share has no ARQ, so no ARQ names its provider.
 func TestAHandoverOfSharedMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 				}
 				if err != nil {
 					if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-						t.Errorf("left behind: %v", leftovers)
+						t.Errorf("leftovers: %v", leftovers)
 					}
 					w.checkPromise(t, nil, err)
 					return
@@ -147,7 +147,7 @@ func TestTheComputeSideKeepsTheAllocationOfARunningInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-		t.Errorf("left behind: %v", leftovers)
+		t.Errorf("leftovers: %v", leftovers)
 	}
 	if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {
 		t.Errorf("allocations (-before +after):\n%s", diff)
@@ -160,7 +160,7 @@ func TestABadHandoverIsRefused(t *testing.T) {
 	req := request("mixed")
 	req.Ports = []spawn.Port{acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}
 	good := w.conduct(t, req)
-	nobody := map[string]map[string]int{"x": {"VCPU": 1}}
+	unknownProvider := map[string]map[string]int{"x": {"VCPU": 1}}
 	for name, edit := range map[string]func(h *spawn.Handover){
 		"version":                      func(h *spawn.Handover) { h.Version = 1 },
 		"instance":                     func(h *spawn.Handover) { h.Instance = "vm1" },
@@ -171,13 +171,13 @@ func TestABadHandoverIsRefused(t *testing.T) {
 		"kept ARQ":                     func(h *spawn.Handover) { h.Kept = []spawn.KeptARQ{{ARQ: "x", Host: "cn9"}} },
 		"root of the claim":            func(h *spawn.Handover) { h.Chosen.Root = "x" },
 		"nothing claimed":              func(h *spawn.Handover) { h.Chosen.Allocations = nil },
-		"claimed of no provider":       func(h *spawn.Handover) { h.Chosen.Allocations = nobody },
+		"claimed of no provider":       func(h *spawn.Handover) { h.Chosen.Allocations = unknownProvider },
 		"claimed a negative amount":    func(h *spawn.Handover) { h.Chosen.Allocations[h.Chosen.Root]["VCPU"] = -1 },
 		"claimed nothing of a class":   func(h *spawn.Handover) { h.Chosen.Allocations[h.Chosen.Root]["VCPU"] = 0 },
-		"held before of no provider":   func(h *spawn.Handover) { h.Before = nobody },
+		"held before of no provider":   func(h *spawn.Handover) { h.Before = unknownProvider },
 		"an alternate's root":          func(h *spawn.Handover) { h.Alternates[0].Root = "x" },
 		"an alternate of nothing":      func(h *spawn.Handover) { h.Alternates[0].Allocations = nil },
-		"an alternate of no provider":  func(h *spawn.Handover) { h.Alternates[0].Allocations = nobody },
+		"an alternate of no provider":  func(h *spawn.Handover) { h.Alternates[0].Allocations = unknownProvider },
 		"no device profiles":           func(h *spawn.Handover) { h.Profiles = nil },
 		"no device profile of a port":  func(h *spawn.Handover) { h.Profiles = h.Profiles[:1] },
 		"one ARQ less":                 func(h *spawn.Handover) { h.ARQs = h.ARQs[1:] },
@@ -236,7 +236,7 @@ func (w *world) resume(t *testing.T, text []byte) (*spawn.Attempt, error) {
 	return w.flow.Resume(t.Context(), h, nil)
 }
 
-// The compute side has all that it needs to go to the next host by itself.
+// The compute side can continue on the next host without the conductor.
 func TestTheComputeSideGoesToAnAlternate(t *testing.T) {
 	t.Parallel()
 	bubble(t, "mapped by Placement", func(t *testing.T) { goToAlternate(t, spawn.Compat{}, spawn.Compat{}) })
@@ -273,7 +273,7 @@ func goToAlternate(t *testing.T, conductor, compute spawn.Compat) {
 	}
 }
 
-// As Nova's conductor, the handover gives as many alternates as may be tried.
+// Like Nova's conductor, the handover has as many alternates as may be tried.
 func TestAHandoverHasTheAlternatesThatMayBeTried(t *testing.T) {
 	t.Parallel()
 	for attempts, want := range map[int]int{1: 0, 2: 1, 3: 2, 9: 3} {

@@ -17,9 +17,9 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// TestHardwareFaults spawns while the hardware fails. An ARQ ends BindFailed or the spawn
-// succeeds; what the host cannot give back while it is away is named, and gone once the
-// host is back and the instance is released.
+// TestHardwareFaults spawns while the hardware fails. Either an ARQ becomes BindFailed or the spawn succeeds. The
+// error names the resources that a host cannot release while it is down. They are freed once the host is back and the
+// instance is released.
 func TestHardwareFaults(t *testing.T) {
 	t.Parallel()
 	const image = "cccccccc-0000-4000-8000-000000000001"
@@ -27,10 +27,10 @@ func TestHardwareFaults(t *testing.T) {
 		name    string
 		profile string
 		rule    fault.Rule
-		states  bool // Cyborg shows binding states, and lets go of what a silent host has
+		states  bool // Cyborg has binding states, and releases the ARQs of a silent host
 		want    error
 		says    string
-		left    bool // something is named as left behind
+		left    bool // the error or the result names leftovers
 	}{
 		{name: "mdev create fails", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed",
 			rule: fault.Rule{Operation: fault.MdevCreate, Action: fault.Status}},
@@ -90,7 +90,7 @@ func TestHardwareFaults(t *testing.T) {
 					w.define(t, result)
 				}
 				if left != tt.left {
-					t.Errorf("left behind %t, want %t: %v, %v", left, tt.left, err, result)
+					t.Errorf("leftovers %t, want %t: %v, %v", left, tt.left, err, result)
 				}
 				w.cloud.Faults().Clear()
 				w.comeBack(t, tt.rule)
@@ -108,7 +108,7 @@ func TestHardwareFaults(t *testing.T) {
 	}
 }
 
-// comeBack waits for the host of a rule, or starts it.
+// comeBack waits until the host of a rule is up, or starts it.
 func (w *world) comeBack(t *testing.T, rule fault.Rule) {
 	t.Helper()
 	switch {
@@ -123,7 +123,7 @@ func (w *world) comeBack(t *testing.T, rule fault.Rule) {
 	}
 }
 
-// checkUnharmed spawns again, as if nothing had been.
+// checkUnharmed checks that another spawn succeeds.
 func (w *world) checkUnharmed(t *testing.T, result *spawn.Result, profile string) {
 	t.Helper()
 	if result != nil {
@@ -141,9 +141,8 @@ func (w *world) checkUnharmed(t *testing.T, result *spawn.Result, profile string
 	w.checkPromise(t, again, nil)
 }
 
-// A device that vanishes between the claim and the bind stays in Placement, which has an
-// allocation of it, and in Cyborg until that is gone; the ARQ is BindFailed or Bound, and
-// nothing is left.
+// A device that vanishes between the claim and the bind stays in Placement and in Cyborg until its allocation is
+// deleted. The ARQ becomes BindFailed or Bound, and nothing leaks.
 func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,7 +157,7 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 		name := w.cloud.Cyborg.Deployables()[i].Name
 		w.fail(t, fault.Rule{Operation: fault.DeviceFind, Subject: name, Action: fault.Drop, Times: -1})
 		if err := w.cloud.Cyborg.ReportHost(t.Context(), a.Host); err == nil {
-			t.Error("want the report to tell that the provider is in use")
+			t.Error("want an error of the report, because the provider is in use")
 		}
 		var err error
 		for _, step := range []func(context.Context) error{a.Bind, a.WaitBound} {
@@ -170,7 +169,7 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 			t.Errorf("got error %v, want ErrNotBound or none", err)
 		}
 		if _, left := a.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("leftovers: %v", left)
 		}
 		if err := w.cloud.Cyborg.ReportHost(t.Context(), a.Host); err != nil {
 			t.Error(err)
@@ -182,9 +181,9 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 	})
 }
 
-// The agents' own reports meet the same faults: a silent agent is shown as unknown, and
-// its host's ARQs come back with it.
-func TestAnAgentThatFallsSilentInItsReport(t *testing.T) {
+// The periodic reports of the agents hit the same faults. The ARQs of a silent agent have the state unknown until the
+// agent is back.
+func TestAnAgentThatStopsAnsweringDuringItsReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		model := simcloud.DefaultModel()

@@ -19,8 +19,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// agentModel is a model with an agent of the project service, which has no role admin, and an owner of instances. Cyborg
-// shows each the ARQs of its own project.
+// agentModel is a model with an agent of the project service, without the role admin, and an owner of instances.
+// Cyborg shows each user only the ARQs of its own project.
 func agentModel(model simcloud.Model) *simcloud.Model {
 	model.Cyborg.UpstreamQuirks = true
 	model.Users = append(model.Users,
@@ -29,7 +29,7 @@ func agentModel(model simcloud.Model) *simcloud.Model {
 	return &model
 }
 
-// On a flat host the device is on the compute node.
+// On a flat host the compute node's provider has the inventory of the device.
 func TestHiddenARQsOfAFlatHostAreNoSuccess(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]func(context.Context, *spawn.Flow) error{
@@ -52,7 +52,7 @@ func TestHiddenARQsOfAFlatHostAreNoSuccess(t *testing.T) {
 	}
 }
 
-// Placement does not tell the project of the instance until its guest is deleted.
+// Placement does not answer until the guest is deleted, so the project of the instance is unknown.
 func TestHiddenARQsAreNoSuccessWhilePlacementIsDown(t *testing.T) {
 	t.Parallel()
 	for _, named := range []bool{false, true} {
@@ -159,7 +159,7 @@ func TestAnAgentOfAnotherProjectAddsNoDevice(t *testing.T) {
 	}
 }
 
-// The first deletion frees the only ARQ by which an agent of another project sees that Cyborg hides none.
+// The first deletion deletes the only ARQ that shows to an agent of another project that Cyborg hides no ARQs.
 func TestADeletionWhereCyborgHidesNothingIsRepeated(t *testing.T) {
 	t.Parallel()
 	all := releases()
@@ -180,7 +180,7 @@ func TestADeletionWhereCyborgHidesNothingIsRepeated(t *testing.T) {
 				s.logIn(t, "agent")
 				s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
 				if err := free(s, t.Context(), i); !errors.Is(err, spawn.ErrLeftover) || len(s.cloud.Cyborg.ARQs()) > 0 {
-					t.Errorf("got %v, want the allocation as what is left", err)
+					t.Errorf("got %v, want the allocation as a leftover", err)
 				}
 				settled(t, s.cloud.Faults().Set())
 				settled(t, free(s, t.Context(), i))
@@ -191,7 +191,7 @@ func TestADeletionWhereCyborgHidesNothingIsRepeated(t *testing.T) {
 	}
 }
 
-// The process that continues a handover has another token. What Cyborg does not show to it may still be bound.
+// The process that continues a handover has another token. An ARQ that Cyborg does not show to it may still be bound.
 func TestTheARQsOfAHandoverAreDeletedOrNamed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -246,7 +246,8 @@ func TestTheARQsOfAHandoverAreDeletedOrNamed(t *testing.T) {
 	}
 }
 
-// An ARQ that was shown once is not hidden when the reply to its deletion is lost.
+// An ARQ that Cyborg showed once is not hidden: a 404 after a lost response to its deletion means that it was
+// deleted.
 func TestAnARQOfAHandoverThatWasShownIsNotHidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,12 +262,12 @@ func TestAnARQOfAHandoverThatWasShownIsNotHidden(t *testing.T) {
 		wantKinds(t, left, spawn.LeftoverARQ)
 		settled(t, s.cloud.Faults().Set())
 		if _, left = a.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("leftovers: %v", left)
 		}
 	})
 }
 
-// Cyborg may be upgraded to one that hides the ARQs of other projects.
+// Cyborg may be upgraded to a release that hides the ARQs of other projects.
 func TestThatCyborgHidesNothingIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -282,7 +283,8 @@ func TestThatCyborgHidesNothingIsForgotten(t *testing.T) {
 	})
 }
 
-// The caller names an ARQ that Cyborg does not show, and the allocation, which tells the project of the instance, is gone.
+// The caller names an ARQ that Cyborg does not show. The allocation, which has the project of the instance, does not
+// exist.
 func TestADeletionNamesTheARQsThatMayBeHidden(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -308,14 +310,14 @@ func TestADeletionNamesTheARQsThatMayBeHidden(t *testing.T) {
 				s.logIn(t, "admin")
 				settled(t, free(s.ops, t.Context(), i))
 				if left := s.cloud.Cyborg.ARQs(); len(left) > 0 {
-					t.Errorf("with the token of an admin %v are left", left)
+					t.Errorf("with the token of an admin %v remain", left)
 				}
 			})
 		}
 	}
 }
 
-// Cyborg shows the ARQ of an instance, and hides the unbound one of another project that it had before.
+// Cyborg shows the ARQ of an instance, and hides an unbound ARQ of another project that it had before.
 func TestADeletionNamesTheARQThatIsHiddenBesideAnother(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -338,7 +340,8 @@ func TestADeletionNamesTheARQThatIsHiddenBesideAnother(t *testing.T) {
 	}
 }
 
-// The ARQs tell the project of an instance that was made without one, also when they and the allocation are gone.
+// The project of an instance that was created without one is known from its ARQs, even after they and the allocation
+// were deleted.
 func TestADeletionInTheProjectOfTheTokenIsRepeated(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {

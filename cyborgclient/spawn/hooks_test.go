@@ -176,9 +176,9 @@ func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 		if err := w.cyborg.UnbindARQs(t.Context(), []string{result.ARQs[0].UUID}); err != nil {
 			t.Fatal(err)
 		}
-		nobody := func(context.Context, string) (bool, error) { return false, nil }
+		noneLiving := func(context.Context, string) (bool, error) { return false, nil }
 		opts := w.scope()
-		opts.Living = nobody
+		opts.Living = noneLiving
 		young, err := w.flow.Reconcile(t.Context(), opts)
 		if err != nil || len(young) != 1 || young[0].Kind != "allocation" {
 			t.Errorf("at once: %+v, %v; want the allocation alone", young, err)
@@ -217,7 +217,7 @@ func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 	w.cloud.CheckNoLeaks(t)
 }
 
-// While Placement is upgraded its workers have two versions. An old one refuses mappings.
+// During an upgrade of Placement its workers have two versions. An old worker refuses mappings.
 func TestAnOldPlacementGetsTheClaimOfANewCandidate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
@@ -236,8 +236,8 @@ func TestAnOldPlacementGetsTheClaimOfANewCandidate(t *testing.T) {
 	}
 }
 
-// A Cyborg of Ussuri has no projects in bindings: its ARQs get that of the token, which has
-// to be the one of the instance.
+// Cyborg in Ussuri has no project in bindings. Its ARQs get the project of the token, which has to be the project of
+// the instance.
 func TestAnOldCyborgBindsWithoutAProject(t *testing.T) {
 	t.Parallel()
 	for _, own := range []bool{true, false} {
@@ -266,9 +266,8 @@ func TestAnOldCyborgBindsWithoutAProject(t *testing.T) {
 	}
 }
 
-// A hook that gives up the goroutine, as a test that fails in it does, is one that could not
-// destroy the guest, which keeps its devices. When the caller knows that it is gone, a
-// reconciliation frees them.
+// A hook that calls Goexit, as t.Fatal does, is treated like a hook that failed to destroy the guest. The guest keeps
+// its devices. Once the caller knows that the guest does not exist, Reconcile frees them.
 func TestAPanicOfDestroyLeavesTheGuestItsDevices(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(){"panic": func() { panic("destroy") }, "Goexit": runtime.Goexit} {

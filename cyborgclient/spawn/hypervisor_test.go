@@ -25,9 +25,9 @@ type place struct{ instance, host string }
 
 func placeOf(i spawn.Instance) place { return place{i.UUID, i.Host} }
 
-// hypervisor has the guests of a cloud: what a host has saved, what runs, and
-// libvirt's requirement that a mediated device exists when its guest starts.
-// It registers the guest in the cloud with the domain of its present host.
+// hypervisor has the guests of a cloud: the domains that a host has saved and those that run. Like libvirt it
+// requires that a mediated device exists when its guest starts. It registers the guest in the cloud with the domain
+// of its current host.
 type hypervisor struct {
 	mu    *sync.Mutex // of all processes that call
 	cloud *simcloud.Cloud
@@ -102,11 +102,10 @@ func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, wo
 	return nil
 }
 
-// hypervisorWork begins the names of its calls among the operations of a cloud that
-// fault rules act on.
+// hypervisorWork is the prefix of the names of its calls in fault rules.
 const hypervisorWork = "hypervisor."
 
-// work are the calls, for the cloud's fault rules.
+// work lists the calls for the cloud's fault rules.
 func (h *hypervisor) work() []fault.Operation {
 	var list []fault.Operation
 	for _, call := range []sim.OperationName{"domain", "define", "start", "shutdown", "destroy", "undefine", "create mdev", "remove mdev"} {
@@ -115,7 +114,7 @@ func (h *hypervisor) work() []fault.Operation {
 	return list
 }
 
-// tell shows the cloud the guest on its host; one that is nowhere is gone.
+// tell registers the guest of the host in the cloud, or removes a guest that no host has.
 func (h *hypervisor) tell(instance string) error {
 	home := place{instance, h.home[instance]}
 	if _, there := h.saved[home]; !there {
@@ -231,7 +230,7 @@ func (h *hypervisor) node(host string) string { return cmp.Or(h.named[host], hos
 // at is where a guest is, by the name of the node.
 func (h *hypervisor) at(i spawn.Instance) place { return place{i.UUID, h.node(i.Host)} }
 
-// powerCut stops a host: nothing runs there any more.
+// powerCut stops a host and all of its guests.
 func (h *hypervisor) powerCut(host string) error {
 	host = h.node(host)
 	if err := h.cloud.StopHost(host); err != nil {
@@ -241,7 +240,8 @@ func (h *hypervisor) powerCut(host string) error {
 	return nil
 }
 
-// guestFuncs is a hypervisor of functions, which get the guest with the domain that was saved. A nil one does nothing.
+// guestFuncs is a hypervisor of functions, which are called with the guest and its saved domain. A nil function does
+// nothing.
 type guestFuncs struct {
 	start, destroy func(context.Context, sim.Guest) error
 	mdevHooks
@@ -313,7 +313,7 @@ func newSite(t *testing.T, opts worldOpts) *site {
 	return s
 }
 
-// renew makes the operations of the present flow.
+// renew creates the operations of the current flow.
 func (s *site) renew(t *testing.T) {
 	t.Helper()
 	var err error
@@ -333,7 +333,7 @@ func (s *site) powerCut(t *testing.T, host string) {
 	}
 }
 
-// loseHost is a powerCut after which the host stays down.
+// loseHost is a powerCut after which the host stays down
 func (s *site) loseHost(t *testing.T, host string) {
 	t.Helper()
 	s.powerCut(t, host)
@@ -353,7 +353,7 @@ func (s *site) spawn(t *testing.T, profile string, ports ...spawn.Port) spawn.In
 	return i
 }
 
-// launch is spawn for those who have no test.
+// launch is spawn without a testing.T.
 func (s *site) launch(ctx context.Context, profile string, ports ...spawn.Port) (i spawn.Instance, err error) {
 	req := request(profile)
 	if profile == "" {
@@ -368,8 +368,7 @@ func (s *site) launch(ctx context.Context, profile string, ports ...spawn.Port) 
 	return spawn.InstanceOf(req, result), nil
 }
 
-// running checks whether the guest runs, and that one that runs has every device
-// of its ARQs.
+// running checks whether the guest runs, and that a running guest has every device of its ARQs.
 func (s *site) running(t *testing.T, i spawn.Instance, want bool) {
 	t.Helper()
 	if err := s.runs(i, want); err != nil {
@@ -388,7 +387,7 @@ func (s *site) runs(i spawn.Instance, want bool) error {
 	return nil
 }
 
-// sound checks that nothing leaks, and nothing is still waited for.
+// sound checks that nothing leaks, and that no event is registered.
 func (s *site) sound(t *testing.T) {
 	t.Helper()
 	s.cloud.CheckNoLeaks(t)
@@ -397,7 +396,7 @@ func (s *site) sound(t *testing.T) {
 	}
 }
 
-// asked lists the operations of Cyborg that were asked for, without reading ones.
+// asked lists the operations that were requested from Cyborg, without reads.
 func (s *site) asked() []string {
 	list := []string{}
 	for _, r := range s.cloud.Requests() {

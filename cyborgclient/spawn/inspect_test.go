@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-// A caller with the host of before an evacuation asks where the instance is, and deletes it there.
+// A caller that only knows the source host of an evacuation inspects the instance and deletes it on its new host.
 func TestInspectShowsWhereAnInstanceIs(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"gpu", ""} {
@@ -57,7 +57,7 @@ func TestInspectOfAnInstanceWithoutAHost(t *testing.T) {
 	})
 }
 
-// Two hosts have a guest, and either may be the instance's.
+// Two hosts have a guest with the UUID of the instance.
 func TestInspectNamesTheHostsOfTwoGuests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestInspectNamesTheHostsOfTwoGuests(t *testing.T) {
 	})
 }
 
-// The caller of an operation on the guest has the host of before an evacuation, which has removed its guest.
+// The caller passes the source host of an evacuation, which has already removed its guest.
 func TestOperationsOnAGuestThatHasMoved(t *testing.T) {
 	t.Parallel()
 	for op, run := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
@@ -93,7 +93,7 @@ func TestOperationsOnAGuestThatHasMoved(t *testing.T) {
 	}
 }
 
-// An instance on no host has no guest: no hypervisor is asked to remove one.
+// An instance without a host has no guest, so no hypervisor is called.
 func TestADeletionOfAnInstanceOnNoHost(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -110,7 +110,7 @@ func TestADeletionOfAnInstanceOnNoHost(t *testing.T) {
 	}
 }
 
-// A guest that does not exist anywhere is off.
+// A guest that no host has is off.
 func TestAMissingGuestIsOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

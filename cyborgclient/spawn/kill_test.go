@@ -65,7 +65,7 @@ func TestUnwindAfterEachStepLeavesNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // the unwinding has a context of its own
 			if _, leftovers := attempt.Unwind(ctx); len(leftovers) > 0 {
-				t.Errorf("left behind: %v", leftovers)
+				t.Errorf("leftovers: %v", leftovers)
 			}
 			w.cloud.CheckNoLeaks(t)
 			if undone, leftovers := attempt.Unwind(ctx); len(undone)+len(leftovers) > 0 {

@@ -20,8 +20,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// A request may be applied after its caller has given up. Within LateWindow it is
-// undone, beyond it is named.
+// A request may take effect after its caller gave up. Within LateWindow it is undone. Later it is named.
 func TestARequestThatIsAppliedLateLeavesNothingUnnamed(t *testing.T) {
 	t.Parallel()
 	const beyond = 7 * time.Minute
@@ -38,7 +37,7 @@ func TestARequestThatIsAppliedLateLeavesNothingUnnamed(t *testing.T) {
 							t.Fatal("no error")
 						}
 						if left := certainlyLeft(err); len(left) > 0 {
-							t.Errorf("left behind for certain: %v", left)
+							t.Errorf("certain leftovers: %v", left)
 						}
 						time.Sleep(beyond + time.Minute)
 						w.checkNamed(t, err)
@@ -53,8 +52,8 @@ func TestARequestThatIsAppliedLateLeavesNothingUnnamed(t *testing.T) {
 	}
 }
 
-// checkNamed checks that every ARQ and every allocation of the instance that leaks is
-// named in the error, and that the suspects of the error are those of the flow.
+// checkNamed checks that the error names every ARQ and every allocation of the instance that leaks, and that the
+// error and the flow have the same suspects.
 func (w *world) checkNamed(t *testing.T, err error) {
 	t.Helper()
 	var failure *spawn.Error
@@ -90,8 +89,8 @@ func namesARQ(t *testing.T, w *world, leftovers []spawn.Leftover, uuid string) b
 	})
 }
 
-// An undoing that is applied late does not delete what the instance has got since.
-func TestALateUndoingSparesTheNextHost(t *testing.T) {
+// A delayed undo does not delete resources that the instance got later.
+func TestADelayedUndoLeavesTheNextHost(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{20 * time.Millisecond, 5 * time.Second, 7 * time.Minute} {
 		t.Run(delay.String(), func(t *testing.T) {
@@ -106,7 +105,7 @@ func TestALateUndoingSparesTheNextHost(t *testing.T) {
 				result, err := w.flow.Run(t.Context(), request("mixed"))
 				time.Sleep(8 * time.Minute)
 				if left := certainlyLeft(err); len(left) > 0 {
-					t.Errorf("left behind for certain: %v", left)
+					t.Errorf("certain leftovers: %v", left)
 				}
 				w.checkPromise(t, result, err)
 				if result, err = w.flow.Run(t.Context(), request("mixed")); err != nil {
@@ -118,8 +117,7 @@ func TestALateUndoingSparesTheNextHost(t *testing.T) {
 	}
 }
 
-// A claim that came true after its attempt had ended does not keep the instance from
-// being tried again.
+// A claim that took effect after the end of its attempt does not block the next attempt.
 func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,8 +146,8 @@ func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 	})
 }
 
-// Of a running instance, too: it would keep the device of the first attempt beside that of the next, and
-// an evacuated one the resources of a host where it never was.
+// The same applies to a running instance, which would hold the devices of both attempts, and to an evacuated one,
+// which would hold resources of a host where it never ran.
 func TestALateClaimOfARunningInstanceIsReplaced(t *testing.T) {
 	t.Parallel()
 	// unsettled runs what loses its claim, which is done, while Placement does not tell.
@@ -211,8 +209,8 @@ func TestALateClaimIsSuspectedUntilItArrives(t *testing.T) {
 	})
 }
 
-// A change of an allocation without an answer may still be done. It is sent again, with the
-// generation that was read then, when that is past.
+// A write of an allocation without a response may still take effect. The flow repeats it with a newly read generation
+// after that time has passed.
 func TestAChangeOfUnknownOutcomeIsNotSentAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -236,9 +234,8 @@ func TestAChangeOfUnknownOutcomeIsNotSentAgainAtOnce(t *testing.T) {
 	})
 }
 
-// What another client has claimed for another instance is not taken over, although a lost
-// claim was for the same.
-func TestALostClaimIsThatOfItsInstance(t *testing.T) {
+// A lost claim matches only the allocation of its own instance, even if another instance holds the same resources.
+func TestALostClaimMatchesOnlyItsInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -256,7 +253,7 @@ func TestALostClaimIsThatOfItsInstance(t *testing.T) {
 	})
 }
 
-// Nor what the instance has got after a release.
+// A delayed release does not delete the resources of the next spawn.
 func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []sim.OperationName{fault.ARQDelete, fault.AllocationsPut} {
@@ -277,7 +274,7 @@ func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
 	}
 }
 
-// A release with an answer cannot arrive late: the next claim is written once.
+// A release with a response cannot take effect late, so the next claim is written once.
 func TestAfterAReleaseTheNextClaimIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
@@ -295,7 +292,7 @@ func TestAfterAReleaseTheNextClaimIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// A release that was given up, and then done again, may still arrive, too.
+// A release that was canceled and repeated may still take effect late.
 func TestAReleaseThatWasGivenUpSparesTheNextSpawn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -305,7 +302,7 @@ func TestAReleaseThatWasGivenUpSparesTheNextSpawn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := w.flow.Release(ctx, instance); !errors.Is(err, spawn.ErrLeftover) {
-			t.Fatalf("got error %v, want the allocation as left behind", err)
+			t.Fatalf("got error %v, want the allocation as a leftover", err)
 		}
 		if err := w.flow.Release(t.Context(), instance); err != nil {
 			t.Fatal(err)
@@ -316,8 +313,8 @@ func TestAReleaseThatWasGivenUpSparesTheNextSpawn(t *testing.T) {
 	})
 }
 
-// Nor does one of several releases delete what the instance has got since: the generation
-// of each new consumer passes those of all.
+// None of several delayed releases deletes the resources of a later spawn, because the generation of each new
+// consumer is raised above all of theirs.
 func TestLateReleasesSpareEachNextSpawn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -335,8 +332,7 @@ func TestLateReleasesSpareEachNextSpawn(t *testing.T) {
 	})
 }
 
-// A claim of another host that is late does not come true for the instance that is spawned
-// again under the same UUID.
+// A delayed claim on another host is refused after the instance was spawned again with the same UUID.
 func TestALateClaimOfAnEarlierLifeIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -359,8 +355,7 @@ func TestALateClaimOfAnEarlierLifeIsRefused(t *testing.T) {
 	})
 }
 
-// What an instance held before is written again, which refuses the claim that is under
-// way.
+// The flow writes the earlier allocation of the instance again, so that Placement refuses the delayed claim.
 func TestALateClaimOfARunningInstanceIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -406,8 +401,8 @@ func TestSuspectsExpire(t *testing.T) {
 	})
 }
 
-// A spawn that succeeded on the next host tells what the first one may have left.
-func TestASuccessTellsItsSuspects(t *testing.T) {
+// A spawn that succeeded on the next host reports the suspects of the first host.
+func TestASuccessReportsItsSuspects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -426,8 +421,7 @@ func TestASuccessTellsItsSuspects(t *testing.T) {
 	})
 }
 
-// neighbour is another agent on the same cloud, with clients, registry and flow of its
-// own, as another process has them.
+// neighbour returns another agent of the same cloud with its own clients, registry and flow, as in another process.
 func (w *world) neighbour(t *testing.T, config spawn.Config) *world {
 	t.Helper()
 	other := &world{cloud: w.cloud, events: externalevent.NewRegistry()}
@@ -465,8 +459,7 @@ func TestALostCreateSparesTheARQsOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// With a project of its own a flow deletes what a lost create has made, in any number:
-// a create makes one ARQ after the other.
+// A flow with a project of its own deletes the ARQs of a lost create, even if the create stopped halfway.
 func TestAnExclusiveProjectFreesPartOfACreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -492,8 +485,8 @@ func TestAnExclusiveProjectFreesPartOfACreate(t *testing.T) {
 	})
 }
 
-// An ARQ that a create of the same flow has made, and whose answer is still on its way,
-// is not the lost one of another attempt.
+// An ARQ of a create of the same flow that has not returned yet is not attributed to the lost create of another
+// attempt.
 func TestALostCreateSparesACreateUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -516,7 +509,7 @@ func TestALostCreateSparesACreateUnderWay(t *testing.T) {
 	})
 }
 
-// Likewise one of a create that began while the ARQs were listed.
+// The same applies to a create that began during the list of the ARQs.
 func TestALostCreateSparesACreateThatBeganDuringTheList(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

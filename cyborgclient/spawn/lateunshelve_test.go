@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// lateUnshelve binds for six seconds, for an instance that has no host. Nova refuses the event of the end with
-// 422, and Cyborg does not send it again: Nova's own compute process waits for it until its timeout.
+// lateUnshelve has a bind that takes six seconds for an instance without a host. Nova refuses its event with 422, and
+// Cyborg does not send it again. Nova's own compute process waits for it until its timeout.
 func lateUnshelve(t *testing.T, config spawn.Config) string {
 	model := slowModel(6 * time.Second)
 	model.StrictInstances = true

@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-// handOver walks an attempt up to its handover, and returns both sides of it, of two processes.
+// handOver runs an attempt up to its handover and returns the attempts of both processes.
 func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *spawn.Attempt) {
 	t.Helper()
 	conductor, err := w.flow.Begin(t.Context(), req)
@@ -23,7 +23,7 @@ func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *s
 	return conductor, w.handedOver(t, conductor)
 }
 
-// handedOver walks an attempt up to its handover, and returns the other side.
+// handedOver runs an attempt up to its handover and returns the attempt of the compute side.
 func (w *world) handedOver(t *testing.T, conductor *spawn.Attempt) (compute *spawn.Attempt) {
 	t.Helper()
 	settled(t, walk(t.Context(), conductor.ReadProfile, conductor.BuildRequest, conductor.FindCandidates, conductor.Select,
@@ -37,21 +37,22 @@ func (w *world) handedOver(t *testing.T, conductor *spawn.Attempt) (compute *spa
 	return compute
 }
 
-// notTaken checks that an unwinding left the allocation of a later attempt, and names it. A handover names the later ARQs, too.
+// notTaken checks that an unwinding did not touch the allocation of a later attempt, and named it. A handover names
+// the later ARQs, too.
 func (w *world) notTaken(t *testing.T, held []string, left []spawn.Leftover) {
 	t.Helper()
 	left = slices.DeleteFunc(slices.Clone(left), func(l spawn.Leftover) bool { return l.Kind == spawn.LeftoverARQ && !l.Certain })
 	wantKinds(t, left, spawn.LeftoverAllocation)
 	if len(left) > 0 && (left[0].Certain || left[0].Err == nil) {
-		t.Errorf("left behind: %+v, want a suspect with its cause", left[0])
+		t.Errorf("leftovers: %+v, want a suspect with its cause", left[0])
 	}
 	if diff := cmp.Diff(held, w.held(instance)); diff != "" {
 		t.Errorf("allocation (-before +after):\n%s", diff)
 	}
 }
 
-// A consumer that is created again begins with the same generation, and the same candidate is free again:
-// only the ARQs tell that the allocation is that of a later attempt.
+// A consumer that is created again starts with the same generation, and the same candidate may be claimed again. Only
+// the ARQs show that the allocation belongs to a later attempt.
 func TestALateUnwindLeavesTheAllocationOfALaterAttempt(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(*testing.T, *world) (late *spawn.Attempt){
@@ -91,7 +92,7 @@ func TestALateUnwindLeavesTheAllocationOfALaterAttempt(t *testing.T) {
 	}
 }
 
-// The later attempt has the same host, but not the same devices, or no ARQs yet.
+// The later attempt has the same host with other devices, or no ARQs yet.
 func TestALateUnwindTakesOnlyWhatIsLikeItsClaim(t *testing.T) {
 	t.Parallel()
 	bubble(t, "more resources", func(t *testing.T) {
@@ -150,8 +151,8 @@ func TestARescheduleLeavesTheAllocationOfAnotherAgent(t *testing.T) {
 	})
 }
 
-// An ARQ that an earlier failure has left tells of no other agent, unless it is on a device that was claimed.
-func TestASpawnBesideAnARQOfAnEarlierFailureGivesItsClaimBack(t *testing.T) {
+// A leftover ARQ of an earlier failure is not evidence of another agent, unless it is on a claimed device.
+func TestASpawnNextToALeftoverARQReleasesItsClaim(t *testing.T) {
 	t.Parallel()
 	for host, left := range map[string]bool{"cn0": true, "cn1": false} { // of the second spawn
 		bubble(t, host, func(t *testing.T) {
@@ -174,8 +175,8 @@ func TestASpawnBesideAnARQOfAnEarlierFailureGivesItsClaimBack(t *testing.T) {
 	}
 }
 
-// The ARQs of before an evacuation tell of no other agent.
-func TestAnEvacuationWithoutAnAllocationGivesItsClaimBack(t *testing.T) {
+// The ARQs on the source host of an evacuation are not evidence of another agent.
+func TestAnEvacuationWithoutAnAllocationReleasesItsClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{})
@@ -191,8 +192,7 @@ func TestAnEvacuationWithoutAnAllocationGivesItsClaimBack(t *testing.T) {
 	})
 }
 
-// An instance whose claim another agent has given back was deleted meanwhile: it gets no devices of
-// the next host.
+// If another agent has released the claim, the instance was deleted, and gets no devices of the next host.
 func TestARescheduleLeavesAnInstanceThatWasReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,8 +212,8 @@ func TestARescheduleLeavesAnInstanceThatWasReleased(t *testing.T) {
 	})
 }
 
-// Two agents attach a device to a running instance: the one whose bind is refused gives back its own.
-func TestARefusedAttachmentLeavesThatOfAnotherAgent(t *testing.T) {
+// Two agents attach a device to a running instance. The agent whose bind is refused releases its own device.
+func TestARefusedAttachmentLeavesTheDeviceOfAnotherAgent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: raceModel(1, 2)})

@@ -22,8 +22,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// The ARQs of a create with a lost reply are recognized by state, profile and
-// age from what others made.
+// The ARQs of a create with a lost response are recognized by state, profile and age.
 func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -62,8 +61,8 @@ func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 	}
 }
 
-// The age of a lost create's ARQ is that of Cyborg's clock, the Date of an answer that of
-// another host: they may be five minutes apart.
+// The creation time of an ARQ is from Cyborg's database host, and the Date header of a response from another host.
+// The two clocks may differ by five minutes.
 func TestALostCreateIsFoundByClocksThatDiffer(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
@@ -98,7 +97,7 @@ func (w *world) fail(t *testing.T, rules ...fault.Rule) {
 	}
 }
 
-// begin walks an attempt up to the creation of its ARQs.
+// begin runs an attempt up to and including the creation of its ARQs.
 func (w *world) begin(t *testing.T, instance string) *spawn.Attempt {
 	t.Helper()
 	a := w.beginCreate(t, instance)
@@ -108,7 +107,7 @@ func (w *world) begin(t *testing.T, instance string) *spawn.Attempt {
 	return a
 }
 
-// beginCreate walks an attempt up to the step that creates its ARQs.
+// beginCreate runs an attempt up to the step that creates its ARQs.
 func (w *world) beginCreate(t *testing.T, instance string) *spawn.Attempt {
 	t.Helper()
 	req := request("gpu")
@@ -142,9 +141,8 @@ func TestALostCreateLeavesTheARQsOfTheSameFlow(t *testing.T) {
 	})
 }
 
-// Of two attempts whose creates were lost, one may give back its ARQ while the other reads the
-// list that still has it.
-func TestALostCreateIsNotTheOneOfAnAttemptThatHasEnded(t *testing.T) {
+// Two attempts have lost creates. One may delete its ARQ while the other reads a list that still has it.
+func TestALostCreateLeavesTheARQsOfAnEndedAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -211,7 +209,7 @@ func TestEachLostCreateIsNamed(t *testing.T) {
 	}
 }
 
-// An attempt takes as many lost ARQs as it has lost, and leaves the others to their attempts.
+// An attempt adopts as many ARQs as it has lost, and leaves the others to their attempts.
 func TestLostCreatesShareWhatIsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,8 +258,7 @@ func TestALostClaimLeavesTheAllocationsOfOtherClients(t *testing.T) {
 	})
 }
 
-// An ARQ that the first look finds Bound needs no event any more, even while
-// others are still waited for.
+// An ARQ that the first read finds Bound needs no event, even while the flow waits for others.
 func TestALostEventOfAnEarlyBindDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -321,7 +318,7 @@ func TestAFailedBindIsNeverASuccess(t *testing.T) {
 			}
 		}
 		if failed != 1 || !strings.Contains(err.Error(), "BindFailed") {
-			t.Errorf("%d ARQs are told as BindFailed, want 1: %v", failed, err)
+			t.Errorf("%d ARQs are reported as BindFailed, want 1: %v", failed, err)
 		}
 		w.checkPromise(t, result, err)
 	})
@@ -364,7 +361,7 @@ func TestComposeRefusesWhatIsNotBound(t *testing.T) {
 	})
 }
 
-// elsewhere is a transport that reads another host in every answer.
+// elsewhere is a transport that replaces the host in every response.
 type elsewhere struct {
 	next     http.RoundTripper
 	from, to string
@@ -397,14 +394,14 @@ func TestABindToAnotherHostOrProviderFails(t *testing.T) {
 			w.connect(t, provider)
 			result, err := w.flow.Run(t.Context(), request("gpu"))
 			if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "bound to") {
-				t.Errorf("got error %v, want ErrNotBound that tells where", err)
+				t.Errorf("got error %v, want ErrNotBound with the host or provider", err)
 			}
 			w.checkPromise(t, result, err)
 		})
 	}
 }
 
-// What others change in the allocation of a running instance stays when the attempt fails.
+// A failed attempt does not undo the changes of other clients to the allocation of a running instance.
 func TestAFailureLeavesTheChangesOfOthersToARunningInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -446,9 +443,8 @@ func TestAFailureLeavesTheChangesOfOthersToARunningInstance(t *testing.T) {
 	})
 }
 
-// A claim that Placement refused, because another agent had claimed for the same instance,
-// is not one of the attempt's when the refusal is lost: what it would have claimed is what the
-// other agent has.
+// Another agent claimed the same resources for the same instance, and the response of Placement's refusal is lost.
+// The attempt does not mistake the other agent's allocation for its own claim.
 func TestALostRefusalIsNotAClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -483,8 +479,8 @@ func TestALostRefusalIsNotAClaim(t *testing.T) {
 	})
 }
 
-// A consumer that was deleted has the generation of the first claim again once another agent has claimed, and a claim on the
-// second host that is still under way would replace what that agent claimed.
+// After a consumer was deleted, another agent's claim has the generation of a first claim again. A delayed claim on
+// the second host would then replace the other agent's allocation.
 func TestALostClaimOnASecondHostIsWaitedForAndNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// TestAHandleThatIsNotManagedReachesTheDomain: from the driver through Cyborg's accelerator request to
-// the XML, beside one that says nothing.
+// TestAHandleThatIsNotManagedReachesTheDomain checks the attribute from the driver through Cyborg's accelerator
+// request to the XML, next to a handle without it.
 func TestAHandleThatIsNotManagedReachesTheDomain(t *testing.T) {
 	t.Parallel()
 	for _, managed := range []string{"", "true", "false"} {

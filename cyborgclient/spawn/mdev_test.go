@@ -42,7 +42,8 @@ func (h mdevHypervisor) create(ctx context.Context, i spawn.Instance, arq cyborg
 	})
 }
 
-// definingHypervisor is a hypervisor that defines mediated devices in libvirt, as Nova 34 does, and undefines them, as it does not.
+// definingHypervisor is a hypervisor that defines mediated devices in libvirt, as Nova 34 does, and undefines them,
+// which Nova 34 does not do.
 type definingHypervisor struct{ mdevHypervisor }
 
 var _ spawn.MdevRemover = definingHypervisor{}
@@ -62,7 +63,7 @@ func (h definingHypervisor) RemoveMdev(ctx context.Context, i spawn.Instance, ar
 	})
 }
 
-// creator is what creates the mediated devices of a spawn, nil where Cyborg's agent does.
+// creator creates the mediated devices of a spawn. It is nil if Cyborg's agent creates them.
 func (h *hypervisor) creator() spawn.MdevCreator {
 	if h.elsewhere != nil {
 		creator, _ := h.elsewhere.(spawn.MdevCreator)
@@ -74,7 +75,7 @@ func (h *hypervisor) creator() spawn.MdevCreator {
 	return nil
 }
 
-// spawns is the hypervisor of the operations.
+// spawns returns the hypervisor for spawns and operations.
 func (h *hypervisor) spawns() spawn.Hypervisor {
 	if h.elsewhere != nil {
 		return h.elsewhere
@@ -85,7 +86,8 @@ func (h *hypervisor) spawns() spawn.Hypervisor {
 	return h
 }
 
-// mdevHooks are the calls of an agent that defines mediated devices, with their UUIDs; nil does nothing.
+// mdevHooks are the functions of an agent that defines mediated devices. They get the UUID; a nil function does
+// nothing.
 type mdevHooks struct{ create, remove func(mdev string) error }
 
 // CreateMdev implements spawn.MdevCreator.
@@ -121,14 +123,14 @@ func novaMdevModel() *simcloud.Model {
 	return &model
 }
 
-// quirksModel is a released Cyborg, whose agent creates no mediated device again.
+// quirksModel is a released Cyborg, whose agent does not recreate mediated devices.
 func quirksModel() *simcloud.Model {
 	model := simcloud.DefaultModel()
 	model.Cyborg.UpstreamQuirks = true
 	return &model
 }
 
-// A released Cyborg shows Bound after a reboot of the host and creates nothing again.
+// A released Cyborg shows Bound after a reboot of the host and does not recreate mediated devices.
 func TestTheAgentCreatesMdevsAgain(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vgpu", "mixed"} {
@@ -164,7 +166,7 @@ func TestTheAgentCreatesMdevsAgain(t *testing.T) {
 					}
 					saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 					if err := run(s, t.Context(), i); err == nil {
-						t.Error("no error although nobody creates the mediated device")
+						t.Error("no error although no service creates the mediated device")
 					}
 					if name != "rebuild of a stopped guest, and start" {
 						s.stayed(t, i, saved, before)
@@ -236,8 +238,8 @@ func TestAFailedRestoreOfCyborgsIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The guest of an unshelved instance does not start on the first host that is tried: the next device is made on the second
-// host. The device of an evacuated instance is not made on its old host.
+// The guest of an unshelved instance does not start on the first host, so the next device is created on the second
+// host. The device of an evacuated instance is not created on its old host.
 func TestAnMdevIsCreatedOnTheHostOfItsARQ(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -279,17 +281,17 @@ func TestAnMdevIsCreatedOnTheHostOfItsARQ(t *testing.T) {
 	}
 }
 
-// ending is how an instance with a mediated device that Nova has defined gives it back.
+// ending is an operation that releases the mediated device of an instance, which the hypervisor has defined.
 type ending struct {
 	name string
 	run  func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error)
-	// fails is the error of one that fails.
+	// fails is the error of the operation, or nil.
 	fails error
-	// again does it once more; nil: a reconciliation does.
+	// again repeats the operation. If it is nil, a reconciliation releases the device.
 	again func(ctx context.Context, s *site, i spawn.Instance) error
 }
 
-// endings are those at which the definition is removed.
+// endings are the operations that remove the definition.
 func endings() []ending {
 	named := func(err error) ([]spawn.Leftover, error) { return leftovers(err), err }
 	return []ending{
@@ -369,7 +371,8 @@ func (s *site) definitions(t *testing.T) (list []string) {
 	return list
 }
 
-// Cyborg's agent removes the device with its ARQ; the definition outlives both, and the host would make the device again.
+// Cyborg's agent removes the device with its ARQ. The definition would outlive both, and the host would create the
+// device again.
 func TestADefinedMdevIsUndefined(t *testing.T) {
 	t.Parallel()
 	for _, e := range endings() {
@@ -394,8 +397,8 @@ func TestADefinedMdevIsUndefined(t *testing.T) {
 	}
 }
 
-// Without its ARQ no one would know the device of a definition that cannot be removed: the ARQ stays, and is named, and both
-// are removed the next time.
+// A definition that cannot be removed keeps its ARQ, because otherwise its device would be unknown. The error names
+// the ARQ, and the next call removes both.
 func TestADefinitionThatStaysKeepsItsARQ(t *testing.T) {
 	t.Parallel()
 	for _, e := range endings() {
@@ -456,7 +459,7 @@ func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
 	}
 }
 
-// backOn are the options of a reconciliation of a host that instances have left.
+// backOn returns the options to reconcile a host whose instances were evacuated.
 func (s *site) backOn(host string) spawn.ReconcileOpts {
 	return spawn.ReconcileOpts{
 		Hosts: []string{host}, Free: true,
@@ -464,7 +467,7 @@ func (s *site) backOn(host string) spawn.ReconcileOpts {
 	}
 }
 
-// definedOf are the ARQs whose mediated devices are defined.
+// definedOf lists the ARQs whose mediated devices are defined.
 func (s *site) definedOf(t *testing.T) (list []string) {
 	t.Helper()
 	for _, arq := range s.cloud.Cyborg.ARQs() {
@@ -475,7 +478,8 @@ func (s *site) definedOf(t *testing.T) (list []string) {
 	return list
 }
 
-// A host that comes back after an evacuation starts what is defined there. Its reconciliation removes the definition with the ARQ.
+// A host that comes back after an evacuation creates the mediated devices that are defined there. Its reconciliation
+// removes the definition and the ARQ.
 func TestAHostThatComesBackUndefinesTheMdevOfAnEvacuatedInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -498,7 +502,7 @@ func TestAHostThatComesBackUndefinesTheMdevOfAnEvacuatedInstance(t *testing.T) {
 	})
 }
 
-// A guest that does not start with the device that it was to take over gets its old one, and Cyborg's is undefined.
+// If the guest does not start with the new device, it gets its old one, and Cyborg's device is undefined.
 func TestAFailedTakeOverUndefinesItsMdev(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []string{"create mdev", "start"} {

@@ -9,9 +9,9 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// Another process unshelves or evacuates an instance between any two requests of an operation, to its end. What
-// that one has got stays, and the operation does not succeed as well.
-func TestAnOperationLeavesWhatAnotherProcessHasClaimedMeanwhile(t *testing.T) {
+// Another process unshelves or evacuates an instance between any two requests of an operation. It keeps what it
+// claimed, and the operation fails.
+func TestAnOperationLeavesConcurrentClaims(t *testing.T) {
 	t.Parallel()
 	type operation func(context.Context, *spawn.Operations, spawn.Instance, spawn.MoveOpts) error
 	unshelve := func(ctx context.Context, o *spawn.Operations, i spawn.Instance, opts spawn.MoveOpts) error {
@@ -27,9 +27,9 @@ func TestAnOperationLeavesWhatAnotherProcessHasClaimedMeanwhile(t *testing.T) {
 		return o.LocalDelete(ctx, i)
 	}
 	for _, tt := range []struct {
-		name, profile  string
-		run, meanwhile operation
-		isLost         bool // the host, or else the instance is shelved
+		name, profile   string
+		run, concurrent operation
+		isLost          bool // the host, or else the instance is shelved
 	}{
 		{"unshelve", "gpu", unshelve, unshelve, false},
 		{"unshelve without accelerators", "", unshelve, unshelve, false},
@@ -62,7 +62,7 @@ func TestAnOperationLeavesWhatAnotherProcessHasClaimedMeanwhile(t *testing.T) {
 					var first error
 					s.intercept(t, &interceptor{n: n, before: func(*http.Request) {
 						more = true
-						first = tt.meanwhile(t.Context(), ops, i, spawn.MoveOpts{Order: onHost(s.world, "cn2")})
+						first = tt.concurrent(t.Context(), ops, i, spawn.MoveOpts{Order: onHost(s.world, "cn2")})
 					}}, spawn.Config{PlacementOrder: true})
 					s.renew(t)
 					err = tt.run(t.Context(), s.ops, i, spawn.MoveOpts{Order: onHost(s.world, "cn0")})
@@ -71,7 +71,7 @@ func TestAnOperationLeavesWhatAnotherProcessHasClaimedMeanwhile(t *testing.T) {
 						return
 					}
 					if err == nil {
-						t.Errorf("before request %d: it succeeds, too", n)
+						t.Errorf("before request %d: both operations succeed", n)
 					}
 					if len(s.held(i.UUID)) == 0 {
 						t.Errorf("before request %d: the guest runs without an allocation: %v", n, err)

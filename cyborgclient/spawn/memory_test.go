@@ -8,7 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// The memory of a device is claimed with it and is not another device.
+// The memory of a device is claimed with the device and is not treated as another device.
 func TestDeviceMemoryIsClaimedWithoutADevice(t *testing.T) {
 	t.Parallel()
 	model := simcloud.DefaultModel()

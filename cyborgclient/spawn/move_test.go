@@ -19,7 +19,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// launchOn is launch on a host.
+// launchOn is launch on the given host.
 func (s *site) launchOn(t *testing.T, host string, req spawn.Request) spawn.Instance {
 	t.Helper()
 	req.Order = onHost(s.world, host)
@@ -28,7 +28,7 @@ func (s *site) launchOn(t *testing.T, host string, req spawn.Request) spawn.Inst
 	return spawn.InstanceOf(req, result)
 }
 
-// checkMoved checks that an instance runs on a host and holds nothing of others.
+// checkMoved checks that an instance runs on a host and has no allocation on other hosts.
 func (s *site) checkMoved(t *testing.T, i spawn.Instance, result *spawn.Result, host string) {
 	t.Helper()
 	if result.Host != host {
@@ -44,8 +44,8 @@ func (s *site) checkMoved(t *testing.T, i spawn.Instance, result *spawn.Result, 
 	s.sound(t)
 }
 
-// An instance that was evacuated once may still hold resources of the host of before. When its
-// host is lost, it is moved to neither of the two.
+// An instance that was evacuated may still have an allocation on its source host. If its new host is lost, too, it is
+// moved to neither of the two.
 func TestASecondEvacuationLeavesEveryOldHost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -82,7 +82,7 @@ func TestASecondEvacuationLeavesEveryOldHost(t *testing.T) {
 	}
 }
 
-// A flavor without compute resources holds devices only.
+// An instance of a flavor without compute resources holds only devices.
 func TestASecondEvacuationLeavesTheOldHostOfADevice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,8 +106,7 @@ func TestASecondEvacuationLeavesTheOldHostOfADevice(t *testing.T) {
 	})
 }
 
-// The short name of a host is no name of a provider. A host that turns out to be the lost one gets
-// no guest.
+// No resource provider has the short name of a host. A host that turns out to be the lost host gets no guest.
 func TestAnEvacuationToTheLostHostIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +129,7 @@ func TestAnEvacuationToTheLostHostIsRefused(t *testing.T) {
 	})
 }
 
-// The hosts that are down may have short names, as that of the instance.
+// MoveOpts.Down may have short host names, and so may the instance.
 func TestAHostThatIsDownByItsShortNameIsNotChosen(t *testing.T) {
 	t.Parallel()
 	for _, hosts := range []int{2, 3} {
@@ -175,7 +174,7 @@ func TestAnEvacuationIsWeighed(t *testing.T) {
 	})
 }
 
-// The candidates of the lost host are more than are requested at once.
+// The lost host has more candidates than one request returns.
 func TestAnEvacuationFindsAHostAmongManyCandidates(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 1000} { // of the caller
@@ -194,7 +193,7 @@ func TestAnEvacuationFindsAHostAmongManyCandidates(t *testing.T) {
 	}
 }
 
-// threeHosts is the default cloud with a third host like the second.
+// threeHosts is the default model with a third host like the second.
 func threeHosts() *simcloud.Model {
 	model := simcloud.DefaultModel()
 	third := model.Hosts[1]
@@ -203,8 +202,8 @@ func threeHosts() *simcloud.Model {
 	return &model
 }
 
-// evacuatedVGPU is an instance with a vGPU that was evacuated from a host that is down, and whose ARQ
-// there is left.
+// evacuatedVGPU returns an instance with a vGPU that was evacuated from a host that is down. Its ARQ on that host
+// still exists.
 func evacuatedVGPU(t *testing.T, s *site) (before, moved spawn.Instance) {
 	t.Helper()
 	before = s.spawn(t, "vgpu")
@@ -227,8 +226,8 @@ func leftARQs(err error) (left []string) {
 	return left
 }
 
-// The ARQ that stays on the first host tells nothing about where the instance is: it is older than
-// those on its host. It is not in the way of another evacuation while the first host is down.
+// The ARQ on the first host is not evidence that the instance is there, because it is older than the ARQs on its new
+// host. It does not block another evacuation while the first host is down.
 func TestAnEvacuatedVGPUIsEvacuatedAgain(t *testing.T) {
 	t.Parallel()
 	for n, opts := range []spawn.MoveOpts{{Down: []string{"cn0"}}, {}} {
@@ -244,10 +243,10 @@ func TestAnEvacuatedVGPUIsEvacuatedAgain(t *testing.T) {
 			}
 			result, err := s.ops.Evacuate(t.Context(), moved, opts)
 			if result == nil || !errors.Is(err, spawn.ErrLeftover) {
-				t.Fatalf("known %t: got %v, want a result and what is left", known, err)
+				t.Fatalf("known %t: got %v, want a result and leftovers", known, err)
 			}
 			if diff := cmp.Diff(want, leftARQs(err)); diff != "" {
-				t.Errorf("known %t: ARQs left behind (-want +got):\n%s", known, diff)
+				t.Errorf("known %t: leftover ARQs (-want +got):\n%s", known, diff)
 			}
 			again := spawn.InstanceOf(request("vgpu"), result)
 			s.running(t, again, true)
@@ -261,7 +260,7 @@ func TestAnEvacuatedVGPUIsEvacuatedAgain(t *testing.T) {
 	}
 }
 
-// The first host is back, and still has the guest of then: it keeps its ARQ.
+// The first host is back and still has the old guest, which keeps its ARQ.
 func TestAnotherEvacuationLeavesTheFirstGuestItsDevice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,10 +272,10 @@ func TestAnotherEvacuationLeavesTheFirstGuestItsDevice(t *testing.T) {
 		s.loseHost(t, moved.Host)
 		result, err := s.ops.Evacuate(t.Context(), moved, spawn.MoveOpts{Order: onHost(s.world, "cn2")})
 		if diff := cmp.Diff(want, leftARQs(err)); diff != "" || result == nil || !strings.Contains(err.Error(), "the guest on host "+before.Host+" may use it") {
-			t.Errorf("got a result: %t, and %v; ARQs left behind (-want +got):\n%s", result != nil, err, diff)
+			t.Errorf("got a result: %t, and %v; leftover ARQs (-want +got):\n%s", result != nil, err, diff)
 		}
 		if left := uuidsOf(s.arqs(t, moved)); len(left) != 3 {
-			t.Errorf("ARQs %v, want those of the three hosts", left)
+			t.Errorf("ARQs %v, want one on each of the three hosts", left)
 		}
 	})
 }
@@ -289,8 +288,8 @@ func uuidsOf(arqs []cyborgclient.ARQ) (uuids []string) {
 	return uuids
 }
 
-// An offloaded instance has no host of its own, so that only the caller knows that a host with one
-// of its ARQs, which may have its guest, is down.
+// An offloaded instance has no host. Only the caller knows that the host of one of its ARQs, which may still have its
+// guest, is down.
 func TestAnEvacuatedVGPUIsUnshelvedWhileItsFirstHostIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -319,8 +318,7 @@ func TestAnEvacuatedVGPUIsUnshelvedWhileItsFirstHostIsDown(t *testing.T) {
 	})
 }
 
-// The ARQs to begin the bind with are those of a lost create that were found: on the next host there
-// are none of them any more.
+// The bind begins with the ARQs that were found after a lost create. They are not used on the next host.
 func TestFoundARQsToBindBesideAreNotKept(t *testing.T) {
 	t.Parallel()
 	for _, rebind := range []bool{false, true} {
@@ -345,15 +343,15 @@ func TestFoundARQsToBindBesideAreNotKept(t *testing.T) {
 			onlyMdev(t, err, stuck)
 			s.running(t, spawn.InstanceOf(request("vgpu"), result), true)
 			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != len(stuck)+len(result.ARQs) {
-				t.Errorf("ARQs %v, want the old one and that of the result", arqs)
+				t.Errorf("ARQs %v, want the old one and the ARQ of the result", arqs)
 			}
 		})
 	}
 }
 
-// With the host of before an evacuation everything is refused, whether or not the new host answers:
-// its guest has the newer ARQ.
-func TestAnOldARQDoesNotTellWhereAnInstanceIs(t *testing.T) {
+// Every operation with the source host of an evacuation is refused, even if the new host does not answer, because the
+// guest there has the newer ARQ.
+func TestAnOldARQIsNotEvidenceOfTheHost(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*site, context.Context, spawn.Instance) error{
 		"delete":         func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.Delete(ctx, i) },
@@ -383,8 +381,8 @@ func TestAnOldARQDoesNotTellWhereAnInstanceIs(t *testing.T) {
 	}
 }
 
-// The host of before an evacuation is back and resumes the guests that it knows: that of then, whose ARQ
-// Cyborg could not delete, would run beside the one on the new host.
+// The source host of an evacuation is back and resumes its guests. The old guest, whose ARQ Cyborg could not delete,
+// would run in addition to the guest on the new host.
 func TestTheHostOfBeforeAnEvacuationDoesNotStartTheGuest(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*site, context.Context, spawn.Instance) error{
@@ -415,8 +413,8 @@ func TestTheHostOfBeforeAnEvacuationDoesNotStartTheGuest(t *testing.T) {
 	}
 }
 
-// The agent of the new host is silent, and its guest runs: Cyborg shows the ARQ as unknown.
-func TestASilentAgentDoesNotTellThatItsGuestIsGone(t *testing.T) {
+// The agent of the new host is silent, so Cyborg shows the ARQ as unknown. The guest runs.
+func TestASilentAgentIsNotEvidenceOfAMissingGuest(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*site, context.Context, spawn.Instance) error{
 		"delete":         func(s *site, ctx context.Context, i spawn.Instance) error { return s.ops.Delete(ctx, i) },
@@ -460,8 +458,8 @@ func TestASilentAgentDoesNotTellThatItsGuestIsGone(t *testing.T) {
 	}
 }
 
-// The host of before an evacuation is back, and still has the guest of then with the ARQ of its
-// mediated device. The instance is deleted all the same; what the old guest has is named, and freed with it.
+// The source host of an evacuation is back, and still has the old guest with the ARQ of its mediated device. The
+// instance is deleted. The error names the old guest and its ARQ, which are freed later.
 func TestADeletionNamesAGuestThatAnEvacuationLeft(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
@@ -476,7 +474,7 @@ func TestADeletionNamesAGuestThatAnEvacuationLeft(t *testing.T) {
 			err := free(s.ops, t.Context(), moved)
 			wantKinds(t, certainlyLeft(err), spawn.LeftoverGuest, spawn.LeftoverARQ)
 			if diff := cmp.Diff(uuidsOf(stuck), leftARQs(err)); diff != "" || !errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "guest on host "+before.Host) {
-				t.Errorf("%s: got %v; ARQs left behind (-want +got):\n%s", name, err, diff)
+				t.Errorf("%s: got %v; leftover ARQs (-want +got):\n%s", name, err, diff)
 			}
 			if left := uuidsOf(s.arqs(t, moved)); !slices.Equal(left, uuidsOf(stuck)) || len(s.held(instance)) > 0 {
 				t.Errorf("%s: left are ARQs %v and %v, want %v", name, left, s.held(instance), stuck)

@@ -25,14 +25,14 @@ func deletions() map[string]func(*spawn.Operations, context.Context, spawn.Insta
 	}
 }
 
-// silence takes Cyborg's list of ARQs away.
+// silence makes Cyborg's list of ARQs fail.
 func (s *site) silence(t *testing.T) {
 	t.Helper()
 	s.fail(t, fault.Rule{Operation: fault.ARQList, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
 }
 
-// refused checks that a deletion is refused with an error that names a host, and that the guest there
-// keeps what it holds.
+// refused checks that a deletion is refused with an error that names a host, and that the guest there keeps its
+// resources.
 func (s *site) refused(t *testing.T, there spawn.Instance, run func() error) {
 	t.Helper()
 	before := s.held(there.UUID)
@@ -46,7 +46,7 @@ func (s *site) refused(t *testing.T, there spawn.Instance, run func() error) {
 	}
 }
 
-// evacuated is an instance after an evacuation whose end the caller does not know.
+// evacuated evacuates an instance for a caller that does not learn the outcome.
 func (s *site) evacuated(t *testing.T, i spawn.Instance) spawn.Instance {
 	t.Helper()
 	s.loseHost(t, i.Host)
@@ -56,7 +56,7 @@ func (s *site) evacuated(t *testing.T, i spawn.Instance) spawn.Instance {
 	return i
 }
 
-// The host of before a move may have a short name, by which Placement does not know it.
+// The old host may have a short name, which is unknown to Placement.
 func TestADeletionWithAnyNameOfTheOldHostLeavesTheAllocationWhileCyborgIsDown(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -79,7 +79,7 @@ func TestADeletionWithAnyNameOfTheOldHostLeavesTheAllocationWhileCyborgIsDown(t 
 	}
 }
 
-// Of an instance without accelerators only Placement tells that it was moved, whether Cyborg answers or not.
+// For an instance without accelerators only Placement shows the move, with or without Cyborg.
 func TestADeletionWithTheOldHostLeavesAGuestWithoutAccelerators(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -99,7 +99,8 @@ func TestADeletionWithTheOldHostLeavesAGuestWithoutAccelerators(t *testing.T) {
 	}
 }
 
-// Of a flavor without compute resources the providers of its devices tell the host, and those of shared disks do not.
+// For a flavor without compute resources the host is known from the providers of the devices, not from the providers
+// of shared disks.
 func TestADeletionWithTheOldHostLeavesAGuestWithoutComputeResources(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -128,7 +129,7 @@ func TestADeletionWithTheOldHostLeavesAGuestWithoutComputeResources(t *testing.T
 	}
 }
 
-// One failed answer of Placement does not hide the move.
+// One failed response of Placement does not hide the move.
 func TestADeletionAsksPlacementAgainWhetherTheInstanceWasMoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestADeletionAsksPlacementAgainWhetherTheInstanceWasMoved(t *testing.T) {
 	})
 }
 
-// The caller does not know that an Unshelve has succeeded: the instance has no host for it.
+// The caller does not know that an Unshelve has succeeded, and passes the instance without a host.
 func TestADeletionWithoutAHostLeavesTheGuestOfAnUnshelve(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -166,8 +167,8 @@ func TestADeletionWithoutAHostLeavesTheGuestOfAnUnshelve(t *testing.T) {
 	}
 }
 
-// A host that does not answer may have the guest. When it answers that it has none, as after an Unshelve that was
-// interrupted, the instance is deleted.
+// A host that does not answer may have the guest. If it answers that it does not, as after an interrupted Unshelve,
+// the instance is deleted.
 func TestADeletionWithoutAHostAsksTheHostOfTheAllocation(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -195,14 +196,13 @@ func TestADeletionWithoutAHostAsksTheHostOfTheAllocation(t *testing.T) {
 	}
 }
 
-// full lets Placement refuse every change of an allocation.
+// full makes Placement refuse every write of an allocation.
 func (s *site) full(t *testing.T) {
 	t.Helper()
 	s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: http.StatusServiceUnavailable, Times: -1})
 }
 
-// halfEvacuated is an instance after an evacuation that could not give up the old host, of which it still
-// holds resources.
+// halfEvacuated evacuates an instance such that its allocation on the old host could not be deleted.
 func (s *site) halfEvacuated(t *testing.T, i spawn.Instance) spawn.Instance {
 	t.Helper()
 	s.loseHost(t, i.Host)
@@ -222,7 +222,8 @@ func (s *site) halfEvacuated(t *testing.T, i spawn.Instance) spawn.Instance {
 	return i
 }
 
-// leavesGuest checks that a deletion leaves a guest on another host with its part of the allocation, and names both.
+// leavesGuest checks that a deletion does not touch a guest on another host and its part of the allocation, and names
+// both.
 func (s *site) leavesGuest(t *testing.T, there spawn.Instance, run func() error) {
 	t.Helper()
 	part := slices.DeleteFunc(s.held(instance), func(line string) bool { return !strings.HasPrefix(line, there.Host) })
@@ -233,7 +234,7 @@ func (s *site) leavesGuest(t *testing.T, there spawn.Instance, run func() error)
 	}
 	s.running(t, there, true)
 	if diff := cmp.Diff(part, s.held(instance)); diff != "" {
-		t.Errorf("the allocation, of which the guest on host %s has a part (-part +after):\n%s", there.Host, diff)
+		t.Errorf("the part of the allocation on host %s, which has the guest (-part +after):\n%s", there.Host, diff)
 	}
 }
 
@@ -258,7 +259,7 @@ func TestADeletionWithTheOldHostWhoseAllocationIsLeftLeavesTheGuest(t *testing.T
 	}
 }
 
-// The deletion after such an evacuation fails, and is called again. The old host is back with its guest.
+// The deletion after such an evacuation fails and is repeated. The old host is back with its guest.
 func TestADeletionThatIsRepeatedLeavesTheGuestOfBeforeAnEvacuation(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -271,7 +272,7 @@ func TestADeletionThatIsRepeatedLeavesTheGuestOfBeforeAnEvacuation(t *testing.T)
 				settled(t, s.guests.Start(t.Context(), old))
 				s.full(t)
 				if err := s.ops.Delete(t.Context(), i); !errors.Is(err, spawn.ErrLeftover) {
-					t.Errorf("got %v, want the allocation as what is left", err)
+					t.Errorf("got %v, want the allocation as a leftover", err)
 				}
 				settled(t, s.cloud.Faults().Set())
 				s.leavesGuest(t, old, func() error { return free(s.ops, t.Context(), i) })
@@ -284,7 +285,7 @@ func TestADeletionThatIsRepeatedLeavesTheGuestOfBeforeAnEvacuation(t *testing.T)
 	}
 }
 
-// Placement does not tell where the instance is, and answers again before the allocation is deleted.
+// Placement is down while the deletion locates the instance, and up again before it deletes the allocation.
 func TestADeletionDuringAnOutageOfPlacementKeepsTheAllocationOfAGuestElsewhere(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -296,14 +297,14 @@ func TestADeletionDuringAnOutageOfPlacementKeepsTheAllocationOfAGuestElsewhere(t
 			s.fail(t, fault.Rule{Operation: fault.AllocationsGet, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
 			time.AfterFunc(45*time.Second, func() { _ = s.cloud.Faults().Set() })
 			if err := free(s.ops, t.Context(), i); !errors.Is(err, spawn.ErrLeftover) || len(s.held(instance)) == 0 {
-				t.Errorf("got %v, held %v, want the allocation as what is left", err, s.held(instance))
+				t.Errorf("got %v, held %v, want the allocation as a leftover", err, s.held(instance))
 			}
 			s.running(t, there, true)
 		})
 	}
 }
 
-// On a full cloud an evacuation whose end the caller does not know holds the devices that its repetition would need.
+// On a full cloud an evacuation with unknown outcome holds the devices that its repetition would need.
 func TestAnEvacuationOnAFullCloudSaysWhatTheInstanceHolds(t *testing.T) {
 	t.Parallel()
 	newFull := func(t *testing.T) (*site, spawn.Instance) {

@@ -7,8 +7,9 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// A Placement of any release, and a Nova with and without OWNER_NOVA.
-func TestAnInstanceLivesBesideEveryNeighbour(t *testing.T) {
+// An instance is spawned and deleted with each release of Placement, and with a Nova that does or does not report
+// OWNER_NOVA.
+func TestAnInstanceLivesWithEveryPlacementAndNova(t *testing.T) {
 	t.Parallel()
 	models := map[string]simcloud.Model{"Nova 26": {NovaRelease: "26"}, "Nova 33": {NovaRelease: "33"}}
 	for _, release := range placementsim.Releases() {

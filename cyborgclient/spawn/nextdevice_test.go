@@ -8,8 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// A device that cannot be bound, because its handle is used without a claim, is not the end of its host: the next device is tried, and
-// after as many devices as Config.MaxAttempts the next host.
+// If a device cannot be bound, because its handle is in use without a claim, the next device of the host is tried,
+// and after Config.MaxAttempts devices the next host.
 func TestTheNextDeviceOfTheHost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -1,6 +1,6 @@
 package spawn
 
-// On returns the flow with another hypervisor, or none. It shares what the operations of the flow have made.
+// On returns the flow with another hypervisor, or nil. It shares the state of the flow's operations.
 func (f *Flow) On(h Hypervisor) *Flow {
 	p := *f.process
 	p.hypervisor = h

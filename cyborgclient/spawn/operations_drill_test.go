@@ -23,23 +23,21 @@ type exercise struct {
 	name   string
 	model  func() *simcloud.Model
 	launch func(ctx context.Context, s *site) (spawn.Instance, error)
-	// happened is what has happened to the instance before; nil for nothing.
+	// happened prepares the instance; it may be nil.
 	happened func(ctx context.Context, s *site, i *spawn.Instance) error
 	run      func(ctx context.Context, s *site, i *spawn.Instance) error
-	// done tells what is wrong after a success.
+	// done returns an error if the instance is wrong after a success.
 	done func(s *site, i spawn.Instance) error
-	// odd tells that the cloud takes a success for a leak: a guest in rescue has
-	// ARQs that its domain lacks.
+	// odd is set if a success looks like a leak to the cloud: a guest in rescue has ARQs that its domain lacks.
 	odd bool
-	// settle tells the cloud what became of the guest after a failure.
+	// settle registers the state of the guest in the cloud after a failure.
 	settle func(s *site, i spawn.Instance) error
 }
 
 func running(s *site, i spawn.Instance) error { return s.runs(i, true) }
 func stopped(s *site, i spawn.Instance) error { return s.runs(i, false) }
 
-// gone checks that an instance holds nothing. What belongs to no instance is the leak
-// checker's.
+// gone checks that an instance holds nothing. The leak checker finds resources without an instance.
 func gone(s *site, i spawn.Instance) error {
 	arqs := slices.DeleteFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.InstanceUUID != i.UUID })
 	held := slices.DeleteFunc(s.cloud.Placement.Allocations(), func(a placementsim.Allocation) bool { return a.Consumer != i.UUID })
@@ -128,7 +126,7 @@ func exercises() []exercise {
 	}
 }
 
-// hostLost leaves an instance on a host that is down.
+// hostLost stops the host of an instance.
 func hostLost(_ context.Context, s *site, i *spawn.Instance) error {
 	s.guests.down[s.guests.node(i.Host)] = true
 	return s.guests.powerCut(i.Host)
@@ -142,8 +140,8 @@ func evacuate(ctx context.Context, s *site, i *spawn.Instance) error {
 	return err
 }
 
-// stillOnTheDeadHost: what the dead host has saved uses nothing; what the instance has
-// not lost is as it was.
+// stillOnTheDeadHost checks that the instance still has what it had. The domains that the dead host saved use no
+// devices.
 func stillOnTheDeadHost(s *site, i spawn.Instance) error {
 	at := s.guests.at(i)
 	dead := sim.Guest{UUID: i.UUID, Host: at.host, Domain: s.guests.saved[at]}
@@ -153,9 +151,8 @@ func stillOnTheDeadHost(s *site, i spawn.Instance) error {
 	return s.cloud.DefineGuest(dead)
 }
 
-// TestOperationsDrill fails every request and every call of the hypervisor of each
-// operation once, in each way. Whatever comes of it, nothing is left that no
-// instance owns, and the same operation works afterwards.
+// TestOperationsDrill fails every request and every hypervisor call of each operation once, in each way. No resource
+// without an instance remains, and the same operation succeeds afterwards.
 func TestOperationsDrill(t *testing.T) {
 	t.Parallel()
 	for _, e := range exercises() {
@@ -239,7 +236,7 @@ func (e exercise) rehearse(t *testing.T) (rules []fault.Rule, calls []string) {
 				{Action: fault.Drop, When: fault.After}, {Action: fault.Truncate, When: fault.After},
 			} {
 				if way.Status == 403 && (r.Method == "DELETE" || r.Operation == fault.ARQList) {
-					continue // what may not be listed or deleted is named as left, see below
+					continue // ARQs that cannot be listed or deleted become leftovers, see below
 				}
 				way.Operation, way.Subject, way.Nth = r.Operation, r.Subject, seen[key]
 				rules = append(rules, way)
@@ -267,7 +264,7 @@ func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *s
 				e.check(t, s, i)
 			}
 			if len(certainlyLeft(err)) > 0 {
-				t.Errorf("left behind after a single fault: %v", err)
+				t.Errorf("leftovers after a single fault: %v", err)
 			}
 			s.cloud.Faults().Clear()
 			clear(s.guests.fail)
@@ -336,7 +333,7 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 		return false
 	}
 	if len(leftovers(err)) > 0 { // canceling alone makes no outcome unknown
-		t.Errorf("%s %d: left behind: %v", place, n, err)
+		t.Errorf("%s %d: leftovers: %v", place, n, err)
 	}
 	if err != nil && e.settle != nil {
 		settled(t, e.settle(s, i))
@@ -356,8 +353,8 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 	return true
 }
 
-// What cannot be freed is named, and freed by the next try.
-// Its guest is gone and its ARQs are not, as after an Unshelve that could not be undone.
+// The error names what could not be freed, and the next try frees it. The instance has ARQs and no guest, as after an
+// Unshelve that could not be undone.
 func TestAnUnshelveNamesWhatItCouldNotFree(t *testing.T) {
 	t.Parallel()
 	for operation, want := range map[sim.OperationName][]spawn.LeftoverKind{

@@ -54,7 +54,7 @@ type row struct {
 	name string
 	// before prepares the instance, after it was spawned.
 	before func(ctx context.Context, s *site, i *spawn.Instance) error
-	// lost is set if the host is down, and not only its agent.
+	// lost is set if the host is down, and not just its agent.
 	lost bool
 	// reboot is set if the host has lost its power.
 	reboot bool
@@ -83,7 +83,7 @@ func rows() []row {
 	}
 	return []row{
 		{name: "spawn", before: op((*spawn.Operations).Delete), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
-			if err := s.flow.Release(ctx, i.UUID); err != nil { // what the first try has named
+			if err := s.flow.Release(ctx, i.UUID); err != nil { // frees what the first try named
 				return err
 			}
 			fresh, err := s.launch(ctx, s.profile)
@@ -123,7 +123,7 @@ func rows() []row {
 	}
 }
 
-// evacuated also takes the result that comes with an error.
+// evacuated also accepts a result with an error.
 func evacuated(ctx context.Context, s *site, i *spawn.Instance) error {
 	if !s.guests.down[i.Host] {
 		return nil // it was moved already
@@ -136,9 +136,9 @@ func evacuated(ctx context.Context, s *site, i *spawn.Instance) error {
 	return err
 }
 
-// TestDrillOperationsKeepThePromise runs every operation beside every Cyborg, with and without
-// its agent: a success is whole, and a failure leaves nothing, or what it names. When the
-// agent is back the operation succeeds, and nothing is left.
+// TestDrillOperationsKeepThePromise runs every operation with every Cyborg, with and without its agent. After a
+// success the instance has all devices, and a failure names every leak. When the agent is back the operation
+// succeeds, and nothing leaks.
 func TestDrillOperationsKeepThePromise(t *testing.T) {
 	t.Parallel()
 	for i, r := range rows() {
@@ -215,7 +215,7 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 	s.sound(t)
 }
 
-// namedBy returns what the error of an operation names as left, and its result.
+// namedBy returns the leftovers of the error of an operation and of its result.
 func namedBy(err error, left []spawn.Leftover) []spawn.Leftover {
 	var failure *spawn.Error
 	if errors.As(err, &failure) {
@@ -224,8 +224,8 @@ func namedBy(err error, left []spawn.Leftover) []spawn.Leftover {
 	return left
 }
 
-// leaks are the texts of what leaks, by kind and subject. With binding states, Cyborg deletes
-// a request at once and keeps the handle of its mediated device until the agent is back.
+// leaks returns the texts of the leaks by kind and subject. With binding states Cyborg deletes an ARQ at once and
+// keeps the handle of its mediated device until the agent is back.
 func (s *site) leaks(c cell) map[string]string {
 	texts := map[string]string{}
 	for _, leak := range s.cloud.Leaks() {
@@ -236,7 +236,7 @@ func (s *site) leaks(c cell) map[string]string {
 	return texts
 }
 
-// named checks that an operation has left nothing but what its error names.
+// named checks that the error of an operation names every leak.
 func (s *site) named(t *testing.T, c cell, err error, before map[string]string) {
 	t.Helper()
 	left := namedBy(err, s.left)

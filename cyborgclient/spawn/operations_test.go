@@ -23,7 +23,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// usage is what an instance has of Cyborg and Placement.
+// usage has the ARQs and the allocations of an instance.
 type usage struct {
 	ARQs        []cyborgclient.ARQ
 	Allocations []placementsim.Allocation
@@ -54,7 +54,7 @@ func (s *site) unchanged(t *testing.T, i spawn.Instance, operation func() error)
 	return err
 }
 
-// blocked checks Nova's refusal.
+// blocked checks that an operation is refused with Nova's error.
 func blocked(t *testing.T, err error, code int, text string) {
 	t.Helper()
 	var refusal *spawn.BlockedError
@@ -184,8 +184,8 @@ func opDelete(t *testing.T) {
 	})
 }
 
-// Of an instance without accelerators Cyborg is asked for a list, because the caller may know
-// less than Cyborg. While Cyborg is down the rest is freed.
+// The ARQs of an instance without accelerators are listed, too, because the caller may know less than Cyborg. If
+// Cyborg is down the rest is freed.
 func opDeletePlain(t *testing.T) {
 	for _, down := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -369,8 +369,7 @@ func opHardReboot(t *testing.T) {
 	})
 }
 
-// opFree is for operations that have no part in the library: they are open, and
-// have no effect on accelerators.
+// opFree is for operations that the library does not implement: they are permitted and do not affect accelerators.
 func opFree(ops ...spawn.Operation) func(*testing.T) {
 	return func(t *testing.T) {
 		each(t, everyKind(), func(t *testing.T, _ *site, i spawn.Instance) {
@@ -439,7 +438,7 @@ func opRebuild(t *testing.T) {
 	t.Run("of a stopped instance", func(t *testing.T) { t.Parallel(); each(t, everyKind(), opRebuildStopped) })
 }
 
-// opRebuildStopped: Nova stops an instance again that was stopped when it was rebuilt.
+// opRebuildStopped: after a rebuild Nova stops an instance that was stopped before.
 func opRebuildStopped(t *testing.T, s *site, i spawn.Instance) {
 	if err := s.ops.Stop(t.Context(), i); err != nil {
 		t.Fatal(err)
@@ -507,9 +506,8 @@ func opEvacuate(t *testing.T) {
 	})
 }
 
-// opEvacuateStuck: a Cyborg without binding states does not delete the ARQ of a mediated
-// device that it cannot remove on a host that is down. The instance is bound beside it, and
-// all else of the old host is given up.
+// opEvacuateStuck: a Cyborg without binding states does not delete the ARQ of a mediated device on a host that is
+// down. The instance gets new ARQs in addition, and its other resources of the old host are released.
 func opEvacuateStuck(t *testing.T) {
 	for _, profile := range []string{"vgpu", "mixed"} {
 		for name, config := range releasedCyborgs() {
@@ -521,7 +519,7 @@ func opEvacuateStuck(t *testing.T) {
 	}
 }
 
-// releasedCyborgs have no binding states. Zed shows no mediated devices.
+// releasedCyborgs have no binding states. Zed does not show mediated devices.
 func releasedCyborgs() map[string]fakecyborg.Config {
 	return map[string]fakecyborg.Config{
 		"default": {}, "async": {AsyncBind: true}, "quirks": {UpstreamQuirks: true}, "async quirks": {AsyncBind: true, UpstreamQuirks: true},
@@ -546,7 +544,7 @@ func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
 	}
 	stuck := onlyMdev(t, err, old)
 	if len(s.arqs(t, i)) != len(old)+1 {
-		t.Errorf("ARQs %v, want %d new ones and the one that is named", s.arqs(t, i), len(old))
+		t.Errorf("ARQs %v, want %d new ones and the named one", s.arqs(t, i), len(old))
 	}
 	for _, a := range s.cloud.Placement.Allocations() {
 		if a.Provider == s.cloud.ProviderUUID(i.Host) {
@@ -568,7 +566,7 @@ func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
 			t.Errorf("%s without the ARQs: %v", name, err)
 		}
 	}
-	onlyMdev(t, s.ops.Delete(t.Context(), moved), old) // all but the one
+	onlyMdev(t, s.ops.Delete(t.Context(), moved), old) // frees all others
 	if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
 		t.Fatal(err)
 	}
@@ -588,7 +586,7 @@ func onlyMdev(t *testing.T, err error, arqs []cyborgclient.ARQ) string {
 	}
 	id := failure.Leftovers[0].ID
 	if !slices.ContainsFunc(arqs, func(a cyborgclient.ARQ) bool { return a.UUID == id && a.AttachHandleType == cyborgclient.HandleMDEV }) {
-		t.Fatalf("left behind is %s, want the ARQ of the mediated device of %v", id, arqs)
+		t.Fatalf("the leftover is %s, want the ARQ of the mediated device of %v", id, arqs)
 	}
 	if !strings.Contains(err.Error(), "before Cyborg's agent of host") {
 		t.Errorf("error %v does not say what it waits for", err)
@@ -596,8 +594,8 @@ func onlyMdev(t *testing.T, err error, arqs []cyborgclient.ARQ) string {
 	return id
 }
 
-// An agent that is down is asked a few times if it answers at all. Without an answer, for
-// which Cyborg waits a minute, it is asked once.
+// A deletion that a dead agent fails is repeated if Cyborg answers quickly. If Cyborg waits a minute for the agent,
+// the deletion is sent once.
 func TestADeadAgentIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []bool{true, false} {
@@ -712,7 +710,7 @@ func opShelveOffload(t *testing.T) {
 			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 		}
 		if arqs := s.arqs(t, i); len(arqs) != 0 {
-			t.Errorf("ARQs %v are left", arqs)
+			t.Errorf("ARQs %v remain", arqs)
 		}
 		s.sound(t)
 	})
@@ -759,7 +757,7 @@ func opUnshelveOffloaded(t *testing.T) {
 		i.Host = result.Host
 		s.running(t, i, true)
 		s.sound(t)
-		opts := s.scope() // the instance is not busy any more
+		opts := s.scope() // the instance is no longer busy
 		opts.Living = func(context.Context, string) (bool, error) { return false, nil }
 		if orphans, err := s.flow.Reconcile(t.Context(), opts); err != nil || len(orphans) != 2 {
 			t.Errorf("found %v, error %v; want the ARQ and the allocation of an instance that is not living", orphans, err)
@@ -847,9 +845,8 @@ func opHostReboot(t *testing.T) {
 	})
 }
 
-// opPins: with an old RPC the UUIDs were dropped without a word, and shelving with
-// them was refused. The library hands no UUIDs to a nova-compute, so only the
-// refusal is left of the pins.
+// opPins: with an old RPC version Nova silently dropped the UUIDs, and refused to shelve with them. The library does
+// not pass UUIDs to a nova-compute, so it implements only the refusal.
 func opPins(t *testing.T) {
 	each(t, []string{"gpu"}, func(t *testing.T, _ *site, i spawn.Instance) {
 		for _, op := range []spawn.Operation{spawn.OpRebuild, spawn.OpEvacuate, spawn.OpShelveOffload, spawn.OpUnshelve} {
@@ -940,14 +937,15 @@ func TestAnOperationNeedsAnInstance(t *testing.T) {
 	if _, err := s.flow.Operations(); !errors.Is(err, spawn.ErrConfig) {
 		t.Errorf("without a hypervisor: %v, want ErrConfig", err)
 	}
-	nobody := spawn.Instance{UUID: instance, Host: "cn0", Flavor: plainFlavor()}
-	if err := s.ops.Start(t.Context(), nobody); !errors.Is(err, spawn.ErrNoGuest) {
+	guestless := spawn.Instance{UUID: instance, Host: "cn0", Flavor: plainFlavor()}
+	if err := s.ops.Start(t.Context(), guestless); !errors.Is(err, spawn.ErrNoGuest) {
 		t.Errorf("a guest that is not there: %v, want ErrNoGuest", err)
 	}
 }
 
-// A failure after the deletion of the old ARQs names those whose mediated device only the agent of the dead host can remove,
-// or whose deletion was not answered, and the allocation that was left to their devices.
+// An evacuation that fails after it deleted the old ARQs names the ARQs that remain: their mediated device can only
+// be removed by the agent of the dead host, or their deletion had no response. It also names the allocation of their
+// devices.
 func TestAFailedEvacuationNamesWhatStaysOnTheDeadHost(t *testing.T) {
 	t.Parallel()
 	for profile, fail := range map[string]func(*site){
@@ -975,8 +973,8 @@ func TestAFailedEvacuationNamesWhatStaysOnTheDeadHost(t *testing.T) {
 	}
 }
 
-// An agent that does not know the end of an evacuation, or of an unshelving, repeats it with
-// the instance as it was: the guest on its new host is left alone.
+// An agent that does not know the outcome of an Evacuate or Unshelve repeats it with the old instance. The guest on
+// its new host is not touched.
 func TestAMoveThatIsRepeatedLeavesTheGuestAlone(t *testing.T) {
 	t.Parallel()
 	reversed := func(candidates []spawn.Candidate) []spawn.Candidate {
@@ -1035,8 +1033,8 @@ func TestAMoveThatIsRepeatedLeavesTheGuestAlone(t *testing.T) {
 	}
 }
 
-// An agent that does not know the end of an evacuation deletes the instance with its host of
-// before, where there is nothing: the guest on the new host keeps its devices.
+// An agent that does not know the outcome of an evacuation deletes the instance with its old host, where it has no
+// resources. The guest on the new host keeps its devices.
 func TestADeletionWithTheOldHostLeavesTheGuestItsDevices(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
@@ -1073,7 +1071,7 @@ func TestADeletionWithTheOldHostLeavesTheGuestItsDevices(t *testing.T) {
 	}
 }
 
-// Cyborg does not list the ARQs, so that only Placement tells that the instance was moved.
+// Cyborg does not list the ARQs, so only Placement shows that the instance was moved.
 func TestADeletionWithTheOldHostWhileCyborgIsDownLeavesTheAllocation(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{

@@ -20,7 +20,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// An admin's token lists the ARQs of all projects. ExclusiveProject is about its own.
+// An admin's token lists the ARQs of all projects. ExclusiveProject applies only to its own project.
 func TestALostCreateLeavesTheARQsOfOtherProjects(t *testing.T) {
 	t.Parallel()
 	for _, applied := range []fault.When{fault.Before, fault.After} {
@@ -35,13 +35,13 @@ func TestALostCreateLeavesTheARQsOfOtherProjects(t *testing.T) {
 				t.Errorf("got error %v, want one without leftovers", err)
 			}
 			if left := w.cloud.Cyborg.ARQs(); len(left) != 1 || left[0].UUID != theirs[0].UUID {
-				t.Errorf("got ARQs %v, want only that of the other project", left)
+				t.Errorf("got ARQs %v, want only the ARQ of the other project", left)
 			}
 		})
 	}
 }
 
-// A provider whose caller has set the token does not tell the project and the role of the token.
+// If the caller has set the token of the provider client, the project and the roles of the token are unknown.
 func TestTheARQsOfASetTokenGetTheProjectOfTheInstance(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -75,8 +75,8 @@ func TestTheARQsOfASetTokenGetTheProjectOfTheInstance(t *testing.T) {
 	}
 }
 
-// serviceSite is a site whose flows may have the token of an agent in the project service, without the role
-// admin. With isolation Cyborg shows it the ARQs of that project only, as released ones do whatever the service token.
+// serviceSite is a site whose flows may use the token of an agent in the project service without the role admin. With
+// isolation Cyborg shows it only the ARQs of that project, as released Cyborgs do even with a service token.
 func serviceSite(t *testing.T, isolated bool) *site {
 	t.Helper()
 	model := simcloud.DefaultModel()
@@ -94,7 +94,7 @@ func (s *site) logIn(t *testing.T, user string) {
 	s.renew(t)
 }
 
-// releases are what frees an instance, or its devices.
+// releases are the operations that free an instance or its devices.
 func releases() map[string]func(*site, context.Context, spawn.Instance) error {
 	all := map[string]func(*site, context.Context, spawn.Instance) error{
 		"release":         func(s *site, ctx context.Context, i spawn.Instance) error { return s.flow.Release(ctx, i.UUID) },
@@ -131,14 +131,14 @@ func TestHiddenARQsOfAnotherProjectAreNoSuccess(t *testing.T) {
 				s.running(t, i, true)
 				settled(t, free(s, t.Context(), i))
 				if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
-					t.Errorf("with the token of an admin %v are left", arqs)
+					t.Errorf("with the token of an admin %v remain", arqs)
 				}
 			})
 		}
 	}
 }
 
-// The caller names the project of an instance whose allocation is gone.
+// The caller names the project of an instance without an allocation.
 func TestHiddenARQsAreNoSuccessWithoutAnAllocation(t *testing.T) {
 	t.Parallel()
 	for op, free := range deletions() {
@@ -155,8 +155,8 @@ func TestHiddenARQsAreNoSuccessWithoutAnAllocation(t *testing.T) {
 	}
 }
 
-// Nothing is hidden of an instance without accelerators, of one of the token's project, and by a Cyborg that shows
-// the ARQs of all projects.
+// No ARQs are hidden if the instance has no accelerators or belongs to the token's project, or if Cyborg shows the
+// ARQs of all projects.
 func TestWhatIsNotHiddenIsFreed(t *testing.T) {
 	t.Parallel()
 	for op, free := range releases() {
@@ -181,7 +181,7 @@ func TestWhatIsNotHiddenIsFreed(t *testing.T) {
 	}
 }
 
-// An attempt that was interrupted leaves the claim of a device without an ARQ.
+// An interrupted attempt has claimed a device and created no ARQ.
 func TestAClaimWithoutARQsIsReleasedInItsProject(t *testing.T) {
 	t.Parallel()
 	for _, user := range []string{"admin", "agent"} {
@@ -196,7 +196,7 @@ func TestAClaimWithoutARQsIsReleasedInItsProject(t *testing.T) {
 	}
 }
 
-// The reconciliation of a token that does not show the ARQ leaves the allocation, whose device is in use.
+// A reconciliation with a token that does not show the ARQ keeps the allocation, whose device is in use.
 func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
 		s.logIn(t, "agent")
 		orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
 		if len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation || !errors.Is(orphans[0].Err, spawn.ErrHidden) || !errors.Is(err, spawn.ErrLeftover) {
-			t.Errorf("got %v, error %v; want the allocation, which is left", orphans, err)
+			t.Errorf("got %v, error %v; want the allocation, which was not freed", orphans, err)
 		}
 		if diff := cmp.Diff(before, s.held(instance)); diff != "" {
 			t.Errorf("the allocation (-before +after):\n%s", diff)
@@ -219,7 +219,7 @@ func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
 	})
 }
 
-// With a service token Cyborg shows the ARQs of other projects by instance only.
+// With a service token Cyborg shows the ARQs of other projects only in a query by instance.
 func TestAReconciliationFreesTheARQsThatCyborgShowsByInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -244,8 +244,8 @@ func withSetToken(t *testing.T, known *gophercloud.ProviderClient) *gophercloud.
 	return set
 }
 
-// Cyborg shows a token without the role admin the ARQs of its own project only. Those of an instance of another
-// one stay bound if it is moved, or if its devices are released.
+// Cyborg shows a token without the role admin the ARQs of its own project only. The ARQs of an instance of another
+// project stay bound if it is moved, or if its devices are released.
 func TestATokenThatShowsNoARQsOfAnInstanceChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -298,7 +298,7 @@ func evacuateBy(f requestspec.Flavor) func(*testing.T, *site, spawn.Instance) er
 	}
 }
 
-// An administrator who does not know the project of an instance moves its ARQs to no other one.
+// If an administrator does not know the project of an instance, its new ARQs still get that project.
 func TestAnEvacuatedInstanceKeepsItsProject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -317,9 +317,9 @@ func TestAnEvacuatedInstanceKeepsItsProject(t *testing.T) {
 	})
 }
 
-// Nova's evacuation by an administrator makes the ARQ in the administrator's project. It is freed by an administrator's token, and
-// by that of the owner where Cyborg looks at the service token.
-func TestTheARQOfAnAdministratorsEvacuationIsFreedByWhoSeesIt(t *testing.T) {
+// If an administrator evacuates an instance, Nova creates the ARQ in the administrator's project. An administrator's
+// token frees it, and so does the owner's token if Cyborg respects the service token.
+func TestTheARQOfAnAdministratorsEvacuationIsFreed(t *testing.T) {
 	t.Parallel()
 	for op, free := range releases() {
 		for _, tt := range []struct {

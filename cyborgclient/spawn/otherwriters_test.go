@@ -25,8 +25,8 @@ func onHost(s *world, host string) func([]spawn.Candidate) []spawn.Candidate {
 	}
 }
 
-// alsoOn adds resources of another node to an allocation, as after an evacuation whose source
-// could not be given up (or as Nova leaves it until the source is back).
+// alsoOn adds resources of another node to an allocation, as after an evacuation that could not release its source
+// host (Nova releases it only when that host is back).
 func (s *world) alsoOn(t *testing.T, host string) {
 	t.Helper()
 	held := slices.DeleteFunc(s.cloud.Placement.Allocations(), func(a placementsim.Allocation) bool { return a.Consumer != instance })
@@ -44,7 +44,7 @@ func (s *world) write(t *testing.T, held []placementsim.Allocation) {
 	}
 }
 
-// hypervisorDies lets the hypervisor of a host be down from its first "start" on.
+// hypervisorDies stops the hypervisor of a host at its first "start".
 func (s *site) hypervisorDies(host string) (back func()) {
 	s.guests.hook = func(int) {
 		if s.guests.calls[len(s.guests.calls)-1] == "start" {
@@ -54,9 +54,8 @@ func (s *site) hypervisorDies(host string) (back func()) {
 	return func() { s.guests.hook, s.guests.down = nil, map[string]bool{} }
 }
 
-// An evacuated instance holds compute resources of two hosts until the source is given up. Which one
-// it runs on is not known, so that it gets no device of the other.
-// ---- H7
+// An evacuated instance has allocations on two hosts until the source host is released. Its current host is unknown,
+// so no device is attached that could be on the other host.
 func TestADeviceIsAttachedOnlyWhereTheInstanceRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,8 +73,7 @@ func TestADeviceIsAttachedOnlyWhereTheInstanceRuns(t *testing.T) {
 	})
 }
 
-// Nova may move the allocation of a running instance while it gets a device.
-// ---- M2
+// Nova may move the allocation of a running instance while a device is attached.
 func TestUnwindLeavesAnAllocationThatWasReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +84,7 @@ func TestUnwindLeavesAnAllocationThatWasReplaced(t *testing.T) {
 		}
 		var migrated []string
 		req := request("gpu")
-		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { // meanwhile Nova migrates it
+		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { // Nova migrates the instance during the attempt
 			w.moveTo(t, "cn0", "cn1")
 			migrated = w.held(instance)
 			return fmt.Errorf("%w: it migrates", spawn.ErrAbort)
@@ -98,7 +96,7 @@ func TestUnwindLeavesAnAllocationThatWasReplaced(t *testing.T) {
 	})
 }
 
-// An allocation to which another client has added since it was read is not deleted.
+// An allocation to which another client has added resources since it was read is not deleted.
 func TestADeletionLeavesAnAllocationThatHasGrown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,8 +118,7 @@ func TestADeletionLeavesAnAllocationThatHasGrown(t *testing.T) {
 	})
 }
 
-// moveTo writes the resources of a host that the instance holds as those of another one, as a
-// migration does.
+// moveTo moves the allocation of the instance on one host to another host, as a migration does.
 func (w *world) moveTo(t *testing.T, from, to string) {
 	t.Helper()
 	var held []placementsim.Allocation
@@ -134,9 +131,9 @@ func (w *world) moveTo(t *testing.T, from, to string) {
 	w.write(t, held)
 }
 
-// Another client may delete or migrate a running instance after its candidates were requested. A claim
-// beside what it held then would allocate that again, or take a device of a host where it is no more.
-func TestADeviceIsNotClaimedForAnInstanceThatIsDeletedOrMovedMeanwhile(t *testing.T) {
+// Another client may delete or migrate a running instance after its candidates were requested. A claim on top of the
+// old allocation would allocate that again, or claim a device of the old host.
+func TestADeviceIsNotClaimedForAConcurrentlyDeletedOrMovedInstance(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *world){
 		"deleted": func(t *testing.T, w *world) { settled(t, w.cloud.Placement.Release(instance)) },
@@ -166,8 +163,8 @@ func TestADeviceIsNotClaimedForAnInstanceThatIsDeletedOrMovedMeanwhile(t *testin
 	}
 }
 
-// The same of an evacuation: nothing is allocated again, and the ARQs stay as they are.
-func TestAnInstanceThatIsDeletedMeanwhileIsNotEvacuated(t *testing.T) {
+// The same applies to an evacuation: nothing is allocated again, and the ARQs do not change.
+func TestAConcurrentlyDeletedInstanceIsNotEvacuated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{})
@@ -191,7 +188,6 @@ func TestAnInstanceThatIsDeletedMeanwhileIsNotEvacuated(t *testing.T) {
 }
 
 // A hypervisor that dies between two calls leaves the guest with its rescue domain.
-// ---- M4
 func TestRescueReturnsTheDomainThatItCouldNotRestore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,8 +208,7 @@ func TestRescueReturnsTheDomainThatItCouldNotRestore(t *testing.T) {
 	})
 }
 
-// The ARQs of a create whose reply was lost are looked for by Unwind.
-// ---- M7
+// Unwind searches the ARQs of a create with a lost response.
 func TestCreateARQsIsNotRepeatedBeforeUnwind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -233,8 +228,7 @@ func TestCreateARQsIsNotRepeatedBeforeUnwind(t *testing.T) {
 	})
 }
 
-// An unbind that is sent twice may arrive after the ARQs are bound on the next host.
-// ---- M8
+// A repeated unbind may take effect after the ARQs are bound on the next host.
 func TestALateUnbindUnbindsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +241,7 @@ func TestALateUnbindUnbindsNothing(t *testing.T) {
 	})
 }
 
-// behind connects the world's flow through a proxy; it returns the user's token.
+// behind connects the world's flow through a proxy and returns the user's token.
 func (w *world) behind(t *testing.T, config spawn.Config, proxy func(next http.RoundTripper, r *http.Request) (*http.Response, error)) string {
 	t.Helper()
 	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
@@ -260,8 +254,7 @@ func (w *world) behind(t *testing.T, config spawn.Config, proxy func(next http.R
 	return provider.Token()
 }
 
-// A server that accepts a request and never answers holds up nobody for ever.
-// ---- M15
+// A server that accepts a request and never answers does not block the flow forever.
 func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// A plain VGPU fits the cards that Nova divides itself, too. Cyborg could never
-// bind one of those.
+// A request for VGPU also matches the cards that Nova manages itself. Cyborg cannot bind them.
 func TestADeviceProfileNeverUsesAProviderOfNova(t *testing.T) {
 	t.Parallel()
 	model := simcloud.DefaultModel()
@@ -45,7 +44,7 @@ func TestNoCandidatesWhereOnlyNovaHasRoom(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-// ownRequest is a request whose flavor has these extra specs.
+// ownRequest returns a request whose flavor has the extra specs.
 func ownRequest(specs ...string) spawn.Request {
 	f := plainFlavor()
 	f.ExtraSpecs = map[string]string{}
@@ -64,8 +63,8 @@ func withoutNova() *simcloud.Model {
 	return &model
 }
 
-// A card of Cyborg's that serves a group of the flavor itself would be allocated, and the guest
-// would get no device: there is no accelerator request.
+// If a Cyborg card satisfied a group of the flavor itself, it would be allocated and the guest would get no device,
+// because there is no accelerator request.
 func TestAFlavorNeverUsesAProviderOfCyborg(t *testing.T) {
 	t.Parallel()
 	defaults, quirks := simcloud.DefaultModel(), withoutNova()
@@ -130,8 +129,8 @@ func TestAFlavorNeverUsesAProviderOfCyborg(t *testing.T) {
 	}
 }
 
-// Which service owns a provider without OWNER_CYBORG: a UUID of version 3 is Cyborg's, unless Nova has marked it.
-func TestTheUUIDOfAProviderTellsItsOwner(t *testing.T) {
+// A provider without OWNER_CYBORG belongs to Cyborg if its UUID has version 3, unless it has OWNER_NOVA.
+func TestTheUUIDOfAProviderShowsItsOwner(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		uuid   string
@@ -161,7 +160,7 @@ func TestTheUUIDOfAProviderTellsItsOwner(t *testing.T) {
 	}
 }
 
-// The port of an instance gets no card of Nova's either.
+// A port does not get a card that Nova owns, either.
 func TestAPortNeverUsesAProviderOfNova(t *testing.T) {
 	t.Parallel()
 	model := portModel()
@@ -203,8 +202,8 @@ func novaOwnedOnly() *simcloud.Model {
 	}
 }
 
-// novaTwin makes a provider of Nova's for the card of a provider of Cyborg's, as
-// nova-compute does when its configuration names the card later. It returns its name.
+// novaTwin creates a Nova provider for the card of a Cyborg provider, as nova-compute does when its configuration
+// names the card later. It returns the name.
 func (w *world) novaTwin(t *testing.T, provider string) string {
 	t.Helper()
 	p, err := w.cloud.Placement.ResourceProvider(provider)
@@ -222,7 +221,7 @@ func (w *world) novaTwin(t *testing.T, provider string) string {
 	return twin.Name
 }
 
-// checkOwners wants an error that names both owners.
+// checkOwners checks that an error names both owners.
 func checkOwners(t *testing.T, err error, twin, provider string) {
 	t.Helper()
 	var conflict *spawn.OwnerConflictError
@@ -237,8 +236,7 @@ func checkOwners(t *testing.T, err error, twin, provider string) {
 	}
 }
 
-// One card of the host has two owners, the other was taken meanwhile: the error has both
-// reasons.
+// One card of the host has two owners, and the other was claimed by another client. The error has both reasons.
 func TestAClaimThatFailsForTwoReasonsNamesBoth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(1, 2)})
@@ -258,8 +256,7 @@ func TestAClaimThatFailsForTwoReasonsNamesBoth(t *testing.T) {
 	a.Unwind(t.Context())
 }
 
-// A card that Nova offers, too, is not claimed. Another one of the host is, if there is
-// one.
+// A card that Nova also offers is not claimed. Another card of the host is claimed if there is one.
 func TestACardThatNovaOffersLaterIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	for gpus, want := range map[int]error{1: spawn.ErrOwnerConflict, 2: nil} {
@@ -284,7 +281,7 @@ func TestACardThatNovaOffersLaterIsNotClaimed(t *testing.T) {
 	}
 }
 
-// Nova's other cards in the tree are no conflict.
+// Other Nova cards in the tree are not a conflict.
 func TestCardsOfNovaBesideCyborgs(t *testing.T) {
 	t.Parallel()
 	model := raceModel(1, 1)
@@ -297,7 +294,7 @@ func TestCardsOfNovaBesideCyborgs(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-// Without the tree of a host with devices of Nova's their cards are not known.
+// If the provider tree of a host with Nova devices cannot be read, their cards are unknown.
 func TestAHostWhoseTreeCannotBeReadIsNotChosen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -313,8 +310,7 @@ func TestAHostWhoseTreeCannotBeReadIsNotChosen(t *testing.T) {
 	})
 }
 
-// Cyborg has noticed the second owner after the candidates were listed, and reserved the
-// card: the claim is refused.
+// Cyborg notices the second owner after the candidates were listed, and reserves the card. The claim is refused.
 func TestARefusedClaimOfACardThatNovaOffers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(1, 1)})
@@ -332,7 +328,7 @@ func TestARefusedClaimOfACardThatNovaOffers(t *testing.T) {
 	a.Unwind(t.Context())
 }
 
-// Cyborg has noticed it after the claim: the bind is refused or fails.
+// Cyborg notices the second owner after the claim. The bind is refused or fails.
 func TestARefusedBindOfACardThatNovaOffers(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]fault.Rule{
@@ -369,8 +365,7 @@ func TestARefusedBindOfACardThatNovaOffers(t *testing.T) {
 	}
 }
 
-// A card in use whose second owner Cyborg's agent notices keeps its guests, and gets no
-// more.
+// If Cyborg's agent notices the second owner of a card in use, its guests keep it, and it gets no new ones.
 func TestACardInUseThatNovaOffersLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -382,7 +377,7 @@ func TestACardInUseThatNovaOffersLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		twin := w.novaTwin(t, result.ARQs[0].DeviceRPUUID)
-		time.Sleep(10 * time.Minute) // known devices are compared with Nova's so often
+		time.Sleep(10 * time.Minute) // the period of the comparison with Nova's devices
 		for range 2 {
 			if err := w.cloud.Cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), twin) {
 				t.Errorf("the report says %v, want %s", err, twin)

@@ -60,7 +60,7 @@ func TestADeviceOfNovasPCIConfigurationIsAConflict(t *testing.T) {
 	}
 }
 
-// A handle without hardware, which comes first, does not end the search.
+// A handle without hardware does not end the search, even if it is the first one.
 func TestADeviceBehindATestHandleIsAConflict(t *testing.T) {
 	t.Parallel()
 	model := simcloud.DefaultModel()

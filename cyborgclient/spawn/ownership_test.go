@@ -22,8 +22,8 @@ import (
 
 const novasMdev = "aaaaaaaa-0000-4000-8000-00000000aaaa"
 
-// novaVGPUModel has a card on each host that nova-compute divides by itself, and
-// a profile that only Cyborg's vGPUs fit.
+// novaVGPUModel has a card on each host whose vGPUs nova-compute manages, and a profile that only Cyborg's vGPUs
+// match.
 func novaVGPUModel() *simcloud.Model {
 	model := simcloud.DefaultModel()
 	for i := range model.Hosts {
@@ -37,7 +37,7 @@ func novaVGPUModel() *simcloud.Model {
 	return &model
 }
 
-// novaProviderOf is the resource provider of Nova's card on a host, if it has one.
+// novaProviderOf returns the resource provider of Nova's card on a host, or "".
 func (s *site) novaProviderOf(host string) string {
 	for _, p := range s.cloud.Placement.ResourceProviders() {
 		if p.Name == host+"_pci_0000_d0_00_0" {
@@ -47,7 +47,7 @@ func (s *site) novaProviderOf(host string) string {
 	return ""
 }
 
-// novaVGPU is an instance that runs with a vGPU of Nova's.
+// novaVGPU returns a running instance with a vGPU that Nova manages.
 func novaVGPU(t *testing.T, s *site) spawn.Instance {
 	t.Helper()
 	i, err := launchNovaVGPU(t.Context(), s)
@@ -166,7 +166,7 @@ func sorted(held []placementsim.Allocation) map[placementsim.Allocation]bool {
 	return set
 }
 
-// A wrong host of the instance is noticed: its domain would get a device of another.
+// An instance with a wrong host is refused, because its domain would get a device of another host.
 func TestATakeOverOnAnotherHostIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,8 +181,7 @@ func TestATakeOverOnAnotherHostIsRefused(t *testing.T) {
 	})
 }
 
-// TestAFailedTakeOverLeavesTheInstanceAsItWas: whatever fails for good before the
-// guest has its new domain.
+// TestAFailedTakeOverLeavesTheInstanceAsItWas has permanent failures before the guest gets its new domain.
 func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -242,7 +241,7 @@ func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 					t.Errorf("allocation (-before +after):\n%s", diff)
 				}
 				if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
-					t.Errorf("ARQs %v are left", arqs)
+					t.Errorf("ARQs %v remain", arqs)
 				}
 				s.sound(t)
 			})
@@ -315,8 +314,8 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 	})
 }
 
-// After a TakeOver whose guest neither started nor was restored, nothing but the caller tells
-// whether a guest that is off ran before: Nova's vGPU is not released before that is known.
+// After a TakeOver whose guest neither started nor was restored, only the caller knows whether the guest ran before.
+// Nova's vGPU is not released until then.
 func TestTakeOverIsNotDoneWhileTheGuestMayHaveToRun(t *testing.T) {
 	t.Parallel()
 	for _, ran := range []bool{true, false} {
@@ -368,8 +367,8 @@ func TestTakeOverIsNotDoneWhileTheGuestMayHaveToRun(t *testing.T) {
 	}
 }
 
-// A guest that runs with Cyborg's device, although its start failed, and cannot be given its
-// old domain again, keeps the device.
+// A guest that runs with Cyborg's device although its start returned an error, and whose old domain cannot be
+// restored, keeps the device.
 func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -393,7 +392,7 @@ func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {
 	})
 }
 
-// hold changes what the instance holds of Nova's card.
+// hold changes the allocation of the instance on Nova's card.
 func (s *site) hold(t *testing.T, i spawn.Instance, vgpus int) {
 	t.Helper()
 	held := s.cloud.Placement.Allocations()
@@ -406,7 +405,8 @@ func (s *site) hold(t *testing.T, i spawn.Instance, vgpus int) {
 	settled(t, s.cloud.Placement.Claim(placementsim.Claim{Consumer: i.UUID, Project: s.cloud.ProjectID("admin"), User: "u", Allocations: held}))
 }
 
-// The allocation does not tell which of two vGPUs is whose: both were given up, and one was still used.
+// The allocation does not show which service owns which of two vGPUs. TakeOver used to release both, and one was
+// still in use.
 func TestATakeOverOfOneOfTwoVGPUsIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -430,8 +430,8 @@ func TestATakeOverOfOneOfTwoVGPUsIsRefused(t *testing.T) {
 	})
 }
 
-// Cyborg binds the devices of an instance at once, or none.
-func TestTheVGPUBesideAnAcceleratedPortIsNotTakenOver(t *testing.T) {
+// Cyborg binds the devices of an instance all at once.
+func TestTheVGPUNextToAnAcceleratedPortIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, worldOpts{model: portModel()})
 	i := s.spawn(t, "", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
@@ -440,8 +440,8 @@ func TestTheVGPUBesideAnAcceleratedPortIsNotTakenOver(t *testing.T) {
 	s.sound(t)
 }
 
-// A process ends at each call of a TakeOver. Whatever that leaves, the next one takes over, and nothing more
-// is held than its vGPU. Called again with Nova's provider, TakeOver claimed a second one, which no ARQ had.
+// A process is killed at each call of a TakeOver. The next TakeOver succeeds, and the instance holds only the new
+// vGPU. TakeOver used to claim a second vGPU without an ARQ if it was called again with Nova's provider.
 func TestATakeOverIsRepeatedAfterACrash(t *testing.T) {
 	t.Parallel()
 	for n, crashed := 1, true; crashed; n++ {
@@ -488,7 +488,7 @@ func TestATakeOverIsRepeatedAfterACrash(t *testing.T) {
 	}
 }
 
-// takeOverAgain does what the errors of TakeOver say.
+// takeOverAgain follows the instructions in the errors of TakeOver.
 func (s *site) takeOverAgain(t *testing.T, i spawn.Instance) {
 	t.Helper()
 	c := change(i)
@@ -510,7 +510,7 @@ func (s *site) takeOverAgain(t *testing.T, i spawn.Instance) {
 	settled(t, s.ops.Start(t.Context(), i))
 }
 
-// The caller still has the instance of before, whose flavor names no device profile.
+// The caller still has the old instance, whose flavor has no device profile.
 func TestAfterATakeOverTheOldInstanceLosesNoDevice(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"evacuate", "delete", "shelve offload", "local delete", "delete by UUID and host"} {

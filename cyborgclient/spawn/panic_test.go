@@ -10,13 +10,12 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// departures are the ways in which a callback of the caller's does not return.
+// departures are the ways in which a callback does not return.
 func departures() map[string]func() {
 	return map[string]func(){"panic": func() { panic("callback") }, "Goexit": runtime.Goexit}
 }
 
-// depart runs a function whose callback does not return, and checks that the panic or
-// the end of the goroutine goes on.
+// depart runs a function whose callback does not return, and checks that the panic or Goexit continues.
 func depart(t *testing.T, way string, run func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -34,7 +33,7 @@ func depart(t *testing.T, way string, run func()) {
 	<-done
 }
 
-// Each hook of a spawn that does not return unwinds it.
+// A spawn is unwound if one of its hooks panics or calls Goexit.
 func TestASpawnIsUnwoundWhenAHookDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	hooks := map[string]func(req *spawn.Request, guests *guestFuncs, leave func()){
@@ -75,8 +74,8 @@ func TestASpawnIsUnwoundWhenAHookDoesNotReturn(t *testing.T) {
 	}
 }
 
-// Each call of the hypervisor that does not return, of each operation, leaves what a
-// failure of that call leaves, and the operation works when it is called again.
+// A hypervisor call that panics or calls Goexit has the same effect on the operation as a failure of the call. The
+// operation succeeds when it is repeated.
 func TestAnOperationIsUnwoundWhenTheHypervisorDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	for _, e := range exercises() {

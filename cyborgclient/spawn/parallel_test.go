@@ -10,8 +10,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// More instances than devices, all at once: each gets what it asked for or
-// nothing at all, and a failure takes nothing from another instance.
+// More instances than devices are spawned in parallel. Each gets all of its devices or none, and a failure does not
+// affect another instance.
 func TestParallelSpawnsShareTheDevicesWithoutLoss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
@@ -38,7 +38,7 @@ func TestParallelSpawnsShareTheDevicesWithoutLoss(t *testing.T) {
 		wg.Wait()
 		w.cloud.CheckNoLeaks(t)
 		if len(w.cloud.Guests()) == 0 {
-			t.Error("nobody got anything")
+			t.Error("no spawn succeeded")
 		}
 		for _, guest := range w.cloud.Guests() {
 			w.cloud.RemoveGuest(guest.UUID)

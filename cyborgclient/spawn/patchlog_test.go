@@ -17,7 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// headerGlobalRequestID is the header by which a record of a request is found.
+// headerGlobalRequestID is the header that identifies the record of a request.
 const headerGlobalRequestID = "X-Openstack-Request-Id"
 
 // patchLog counts the PATCHes of ARQs that were sent while another PATCH of the same ARQ was under way: on databases without
@@ -39,7 +39,7 @@ func (l *patchLog) logging(cloud *simcloud.Cloud, next http.RoundTripper) http.R
 			return nil, err
 		}
 		var patches map[string]json.RawMessage
-		_ = json.Unmarshal(body, &patches) // of another PATCH the keys are no ARQs
+		_ = json.Unmarshal(body, &patches) // the keys of other PATCHes are not ARQs
 		req = req.Clone(req.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		id := "req-" + uuid.NewString()
@@ -59,7 +59,7 @@ func (l *patchLog) logging(cloud *simcloud.Cloud, next http.RoundTripper) http.R
 	})
 }
 
-// end counts them when a run has ended. A late request is under way until it was applied.
+// end counts the overlaps at the end of a run. A late request is under way until it takes effect.
 func (l *patchLog) end(cloud *simcloud.Cloud) {
 	requests := cloud.Requests()
 	l.mu.Lock()
@@ -83,7 +83,7 @@ func (l *patchLog) end(cloud *simcloud.Cloud) {
 	delete(l.arqs, cloud)
 }
 
-// count is the number so far.
+// count returns the number so far.
 func (l *patchLog) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 
 const mac1, mac2 = "52:54:00:1e:59:c3", "52:54:00:1e:59:c4"
 
-// Neutron clears the binding profile of a port that is unbound, or another writer replaces it. The
-// device is the port's all the same: it is neither added as a host device nor lost, and where two
-// ports may have it the guest is left alone.
+// Neutron clears the binding profile of a port that is unbound, or another writer replaces it. The device still
+// belongs to the port: it is neither added as a host device nor lost. If two ports may have it, the guest is not
+// changed.
 func TestAPortWithoutItsARQKeepsItsDevice(t *testing.T) {
 	t.Parallel()
 	const stale = "0b1d6c4e-6a9f-4d1c-8a55-2f1b6f0a9d77"
@@ -78,8 +78,8 @@ func TestAPortWithoutItsARQKeepsItsDevice(t *testing.T) {
 	}
 }
 
-// Binding profiles that contradict the ARQs would make a port's device a host device, and another
-// device the port's interface.
+// Binding profiles that contradict the ARQs would turn the port's device into a host device, and another device into
+// the port's interface.
 func TestAPortThatNamesTheARQOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ ports, wrong, of int }{ // of: the port whose ARQ it names, or -1 for the flavor's
@@ -112,7 +112,7 @@ func TestAPortThatNamesTheARQOfAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// The ARQ of a port gets another virtual function while the guest is off, and another instance the one that it had.
+// While the guest is off, the ARQ of a port gets another virtual function, and another instance gets its old one.
 func TestAGuestStartsWithTheInterfaceThatItsPortHasNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAGuestStartsWithTheInterfaceThatItsPortHasNow(t *testing.T) {
 			}
 		}
 		settled(t, s.ops.Stop(t.Context(), i))
-		settled(t, s.cyborg.UnbindARQs(t.Context(), i.ARQs)) // all: Cyborg binds those of an instance at once
+		settled(t, s.cyborg.UnbindARQs(t.Context(), i.ARQs)) // all of them, because Cyborg binds the ARQs of an instance together
 		others, err := s.cloud.Cyborg.CreateARQs("nic", s.cloud.ProjectID("admin"))
 		settled(t, err)
 		settled(t, s.cyborg.BindARQs(t.Context(), []cyborgclient.Binding{{

@@ -51,7 +51,7 @@ func programModel() *simcloud.Model {
 	return &model
 }
 
-// functions are the traits of the function that a region shows.
+// functions returns the function traits of a region.
 func functions(t *testing.T, region cyborgclient.Deployable) []string {
 	t.Helper()
 	attributes, err := region.Attributes()
@@ -169,8 +169,7 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 	}
 }
 
-// bitstreamsOfBinds is a released Cyborg: the bitstream_id that it shows is that of the bind, whatever was
-// programmed since.
+// bitstreamsOfBinds imitates a released Cyborg, which shows the bitstream_id of the bind even after another program.
 type bitstreamsOfBinds struct {
 	next http.RoundTripper
 	bind string
@@ -188,8 +187,8 @@ func (b bitstreamsOfBinds) RoundTrip(req *http.Request) (*http.Response, error) 
 	return answer(req, http.StatusOK, shownBitstream.ReplaceAllString(string(body), `"bitstream_id": "`+b.bind+`"`)), err
 }
 
-// Cyborg's record may name an image that the region has no more, so that it proves nothing about a program
-// of that image which has failed.
+// Cyborg's record may name an image that the region no longer has. It does not prove that a failed program of that
+// image has succeeded.
 func TestARecordOfBeforeIsNoProofOfAProgram(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []fault.Rule{{Action: fault.Status, Status: 500}, {Action: fault.Status, Status: 504}, {Action: fault.Drop}} {
@@ -218,7 +217,7 @@ func TestARecordOfBeforeIsNoProofOfAProgram(t *testing.T) {
 	}
 }
 
-// A proxy that gives up does not know what Cyborg did, and Cyborg, which answers with a fault, does.
+// An error of a proxy leaves the outcome unknown. A fault of Cyborg itself is conclusive.
 func TestTheFaultOfAFailedProgramIsBelieved(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]error{
@@ -263,7 +262,7 @@ func TestProgramRefusesARQsOfOtherInstances(t *testing.T) {
 			{"a bitstream that is no UUID", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: "gzip"}, spawn.ErrRequest},
 			{"another instance", spawn.ProgramRequest{Instance: other, ARQ: i.ARQs[0], Bitstream: imageGzip}, spawn.ErrRequest},
 			{"an ARQ that is not there", spawn.ProgramRequest{Instance: i.UUID, ARQ: other, Bitstream: imageGzip}, cyborgclient.ErrNotFound},
-			{"an ARQ of nobody", spawn.ProgramRequest{Instance: i.UUID, ARQ: unbound, Bitstream: imageGzip}, spawn.ErrRequest},
+			{"an unbound ARQ", spawn.ProgramRequest{Instance: i.UUID, ARQ: unbound, Bitstream: imageGzip}, spawn.ErrRequest},
 			{"an unknown function", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionID: "nope"}, spawn.ErrRequest},
 			{"a function of two images", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "crypto"}, spawn.ErrRequest},
 			{"an image that is not there", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: other}, spawn.ErrProgram},
@@ -288,8 +287,8 @@ func TestProgramRefusesARQsOfOtherInstances(t *testing.T) {
 	})
 }
 
-// imageModel has a Cyborg that reads the image of an instance, with a property, and profiles that name
-// what to load, or leave it to the image.
+// imageModel has a Cyborg that reads a property of the instance's image, profiles that name the bitstream or function
+// to load, and profiles that leave it to the image.
 func imageModel(property, value string) *simcloud.Model {
 	model := programModel()
 	model.Cyborg.UseImageUUID = true
@@ -299,7 +298,7 @@ func imageModel(property, value string) *simcloud.Model {
 	return model
 }
 
-// regionProfile is a device profile for a region of the cards with an Arria 10, with what is to be loaded into it.
+// regionProfile is a device profile for a region of the cards with an Arria 10 and the bitstream or function to load.
 func regionProfile(name, key, value string) simcloud.DeviceProfile {
 	group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
 	if key != "" {
@@ -308,7 +307,7 @@ func regionProfile(name, key, value string) simcloud.DeviceProfile {
 	return simcloud.DeviceProfile{Name: name, Groups: []map[string]string{group}}
 }
 
-// What the image of an instance names is loaded where the profile does not name it.
+// If the profile does not name a function, the function of the instance's image is loaded.
 func TestTheImageNamesTheFunction(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ profile, image, property, value, want string }{
@@ -372,7 +371,7 @@ func TestTheImageNamesTheFunction(t *testing.T) {
 	}
 }
 
-// While the image is looked for, the instance is deleted.
+// The instance is deleted during the search for the image.
 func TestProgramLeavesARegionThatTheInstanceHasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -389,7 +388,7 @@ func TestProgramLeavesARegionThatTheInstanceHasLost(t *testing.T) {
 		})
 		_, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "gzip"})
 		if !errors.Is(err, cyborgclient.ErrNotFound) {
-			t.Errorf("error %v, want that the ARQ is gone", err)
+			t.Errorf("error %v, want ErrNotFound for the ARQ", err)
 		}
 		s.cloud.Cyborg.CheckBitstream(t, region, "")
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-// What an operation gives back, or puts back, takes as long as an unwinding when something
-// fails, and tells so as it goes.
+// The cleanup and the rollback of an operation may take as long as an unwinding when requests fail, and report their
+// progress.
 func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 	t.Parallel()
 	putFails := fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 500, Times: -1}

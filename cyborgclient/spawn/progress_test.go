@@ -20,7 +20,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// progress collects what an observer gets, a line each.
+// progress collects the reports of an observer, one line each.
 type progress struct {
 	mu    sync.Mutex
 	lines []string
@@ -37,7 +37,7 @@ func (p *progress) observe(_ context.Context, e spawn.Progress) {
 	p.lines, p.at = append(p.lines, line), append(p.at, time.Now())
 }
 
-// observed replaces the flow by one with an observer.
+// observed replaces the flow with one that has an observer.
 func (w *world) observed(t *testing.T, opts ...spawn.Option) *progress {
 	t.Helper()
 	p := &progress{}
@@ -179,8 +179,8 @@ func TestAnUnknownStepIsItsNumber(t *testing.T) {
 	}
 }
 
-// An observer that panics does not keep the unwinding from its work.
-// A guest that runs must not lose its devices: the stage that destroys it is the first.
+// An observer that panics does not stop the unwinding. The first stage destroys the guest, because a running guest
+// must not lose its devices.
 func TestAnObserverThatPanicsDoesNotSpareTheGuest(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []spawn.LeftoverKind{spawn.LeftoverGuest, spawn.LeftoverARQ, spawn.LeftoverAllocation} {

@@ -37,7 +37,7 @@ func TestTheEventsAreRegisteredBeforeThePatch(t *testing.T) {
 	}
 }
 
-// A Bound ARQ without a handle would be a guest without a device.
+// A guest with a Bound ARQ without a handle would lack a device.
 func TestABoundARQWithoutAHandleIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"attach_handle_type", "attach_handle_info"} {
@@ -69,9 +69,9 @@ func TestABoundARQWithoutAHandleIsNoSuccess(t *testing.T) {
 	}
 }
 
-// QEMU refuses PCI domains above ffff, as below a VMD, and nothing tells the address before the bind: neither the
-// candidates nor an unbound ARQ have it. The spawn fails before the guest starts, and leaves nothing behind.
-func TestAHandleInAHighPCIDomainLeavesNothingBehind(t *testing.T) {
+// QEMU refuses PCI domains above ffff, as below a VMD, and the address is unknown before the bind: neither the
+// candidates nor an unbound ARQ have it. The spawn fails before the guest starts, and nothing leaks.
+func TestAHandleInAHighPCIDomainDoesNotLeak(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -88,14 +88,13 @@ func TestAHandleInAHighPCIDomainLeavesNothingBehind(t *testing.T) {
 		}
 		w.checkPromise(t, nil, err)
 		if held := w.cloud.Cyborg.ARQs(); len(held) > 0 {
-			t.Errorf("ARQs are left: %v", held)
+			t.Errorf("ARQs remain: %v", held)
 		}
 	})
 }
 
-// Placement answers a claim with a conflict when the generation of a provider changed
-// meanwhile, which says nothing about room, or that of the consumer, which says that
-// somebody else works on the instance.
+// Placement refuses a claim with a conflict if the generation of a provider has changed, which says nothing about its
+// capacity, or if the generation of the consumer has changed, which means that another client works on the instance.
 func TestConflictsOfGenerations(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -147,7 +146,7 @@ func TestConflictsOfGenerations(t *testing.T) {
 	}
 }
 
-// A Cyborg of 2026.2 refuses a project from a user without the role admin.
+// Cyborg 2026.2 refuses a project in the request of a user without the role admin.
 func TestAServiceUserNamesNoProject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,8 +161,8 @@ func TestAServiceUserNamesNoProject(t *testing.T) {
 	})
 }
 
-// After a handover the instance is the other process's: whether it lives is not this
-// flow's to know.
+// After a handover the instance belongs to the other process, so this flow no longer protects it from a
+// reconciliation.
 func TestAHandedOverInstanceIsNoRunningAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,12 +179,12 @@ func TestAHandedOverInstanceIsNoRunningAttempt(t *testing.T) {
 		}
 		orphans, err := w.flow.Reconcile(t.Context(), w.freeing())
 		if err != nil || len(orphans) != 2 {
-			t.Errorf("got %v, error %v; want the ARQ and the allocation of an instance that nobody runs", orphans, err)
+			t.Errorf("got %v, error %v; want the ARQ and the allocation of an instance without an attempt", orphans, err)
 		}
 	})
 }
 
-// An ARQ that was bound and unbound between the two looks is in use.
+// An ARQ that was bound and unbound between the two lists is in use.
 func TestReconcileLeavesAnARQThatChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,14 +207,14 @@ func TestReconcileLeavesAnARQThatChanges(t *testing.T) {
 			unbind()
 		}()
 		opts := w.freeing()
-		opts.Living = everybody
+		opts.Living = allLiving
 		if freed, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(freed) > 0 {
 			t.Errorf("freed %v, error %v", freed, err)
 		}
 	})
 }
 
-// The bound ARQs of other instances are not those of a lost create.
+// The bound ARQs of other instances are not attributed to a lost create.
 func TestALostCreateLeavesBoundARQs(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]string{"as they are": "Bound", "in the state before": "Initial"} {

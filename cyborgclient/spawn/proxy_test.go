@@ -18,7 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-// The ARQs that another client has made and not bound yet have no instance.
+// The unbound ARQs of another client have no instance.
 func TestAReleaseLeavesTheARQsOfAListWithoutItsFilter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestAReleaseLeavesTheARQsOfAListWithoutItsFilter(t *testing.T) {
 	})
 }
 
-// An ingress without a backend, and a proxy in maintenance.
+// The responses come from an ingress without a backend and from a proxy in maintenance.
 func TestTheAnswerOfAProxyLeavesTheARQsNamed(t *testing.T) {
 	t.Parallel()
 	for status, page := range map[int]string{http.StatusNotFound: "default backend - 404", http.StatusOK: "<html>Down for maintenance.</html>"} {
@@ -72,7 +72,7 @@ func TestTheAnswerOfAProxyLeavesTheARQsNamed(t *testing.T) {
 	}
 }
 
-// An operator has unbound the ARQ, so that only the caller names it.
+// An operator has unbound the ARQ, so only the caller knows that it belongs to the instance.
 func TestTheAnswerOfAProxyLeavesAnUnboundARQNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestAnAnswerOfAProxyIsNoEmptyAllocation(t *testing.T) {
 	})
 }
 
-// The page of a web application firewall tells nothing of the microversions of Placement, which
-// serves the groups of flavors and forbidden traits also later.
+// The error page of a web application firewall says nothing about the microversions of Placement, which still
+// supports the groups of flavors and forbidden traits.
 func TestA406OfAFirewallDoesNotMakePlacementOld(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"GET /placement/allocation_candidates", "GET /placement/allocations/", "PUT /placement/allocations/", "GET /placement/resource_providers"} {
@@ -156,8 +156,7 @@ func TestA406OfAFirewallDoesNotMakePlacementOld(t *testing.T) {
 	}
 }
 
-// nginx (proxy_next_upstream) sends a PUT to the next worker when the first one dies before
-// its answer.
+// nginx (proxy_next_upstream) repeats a PUT on the next worker if the first one dies before it responds.
 func TestAClaimThatAProxyRepeatedIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, running := range []bool{false, true} {

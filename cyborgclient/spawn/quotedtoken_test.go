@@ -12,8 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// quoting is a proxy that answers requests to a path with their token. It keeps that of the
-// last one.
+// quoting is a proxy that answers requests to a path with their token. It records the last token.
 type quoting struct {
 	next http.RoundTripper
 	path string
@@ -30,7 +29,7 @@ func (q quoting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer(req, http.StatusForbidden, fmt.Sprintf(q.body, *q.last)), nil
 }
 
-// checkQuoted checks that an error has the answer with a token, but not the token.
+// checkQuoted checks that an error quotes the response, but not the token in it.
 func checkQuoted(t *testing.T, path, token string, err error) {
 	t.Helper()
 	var answered gophercloud.ErrUnexpectedResponseCode
@@ -39,12 +38,12 @@ func checkQuoted(t *testing.T, path, token string, err error) {
 	}
 	for _, text := range []string{err.Error(), answered.Error(), string(answered.Body)} {
 		if strings.Contains(text, token) {
-			t.Errorf("%s: the token stands in %s", path, text)
+			t.Errorf("%s: the token is in %s", path, text)
 		}
 	}
 }
 
-func TestAQuotedTokenIsNotTold(t *testing.T) {
+func TestAQuotedTokenIsRedacted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, worldOpts{model: programModel()})
 	i := s.spawn(t, "fpga")

@@ -20,8 +20,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// raceModel has hosts with whole GPUs, each on a provider of its own, and profiles that
-// request one and two of them.
+// raceModel has hosts with whole GPUs, each with its own provider, and profiles that request one or two of them.
 func raceModel(hosts, gpus int) *simcloud.Model {
 	model := simcloud.ScaleModel(hosts, gpus)
 	one := map[string]string{"resources:PGPU": "1"}
@@ -31,7 +30,7 @@ func raceModel(hosts, gpus int) *simcloud.Model {
 	return &model
 }
 
-// beforeClaim is a spawn that has chosen a candidate.
+// beforeClaim returns an attempt that has chosen a candidate.
 func (w *world) beforeClaim(t *testing.T, profile string) *spawn.Attempt {
 	t.Helper()
 	a, err := w.flow.Begin(t.Context(), request(profile))
@@ -44,8 +43,7 @@ func (w *world) beforeClaim(t *testing.T, profile string) *spawn.Attempt {
 	return a
 }
 
-// rival claims the GPUs of the attempt's candidates on a host, as other spawns do, but
-// leaves the last ones.
+// rival claims the GPUs of the attempt's candidates on a host, as other spawns do, except the last ones.
 func (w *world) rival(t *testing.T, a *spawn.Attempt, root string, leave int) {
 	t.Helper()
 	var gpus []string
@@ -65,7 +63,7 @@ func (w *world) rival(t *testing.T, a *spawn.Attempt, root string, leave int) {
 	}
 }
 
-// puts counts the claims by their status.
+// puts counts the claims by status.
 func (w *world) puts() map[int]int {
 	n := map[int]int{}
 	for _, r := range w.cloud.Requests() {
@@ -76,8 +74,7 @@ func (w *world) puts() map[int]int {
 	return n
 }
 
-// A claim that lost the race for a device goes on to the next device of the host, and
-// when there is none to the next host.
+// A claim that lost the race for a device is repeated with the next device of the host, and then on the next host.
 func TestALostRaceMovesOnToTheNextDevice(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -155,8 +152,9 @@ func TestARaceForAllDevices(t *testing.T) {
 	}
 }
 
-// Placement lets claims that overlap exceed an inventory, as on a database without snapshot isolation. Each device still
-// belongs to one instance, since Cyborg binds it once. The errors of the others say what happened, and nothing leaks.
+// Placement lets claims that overlap exceed an inventory, as on a database without snapshot isolation. Each device
+// still belongs to one instance, since Cyborg binds it once. The other spawns return errors with the reason, and
+// nothing leaks.
 func TestClaimsThatOverlapGiveEachDeviceToOneInstance(t *testing.T) {
 	t.Parallel()
 	said := regexp.MustCompile(`Placement has allocated [2-5] PGPU of resource provider \S+, which has 1: claims may have overlapped`)
@@ -207,7 +205,7 @@ func TestClaimsThatOverlapGiveEachDeviceToOneInstance(t *testing.T) {
 	}
 }
 
-// remove removes a provider and what is below it, as Cyborg does with a card that broke, and an operator with a host.
+// remove removes a provider and its descendants, as Cyborg does with a broken card and an operator with a host.
 func (w *world) remove(t *testing.T, provider string) {
 	t.Helper()
 	for _, p := range w.cloud.Placement.ResourceProviders() {
@@ -218,7 +216,7 @@ func (w *world) remove(t *testing.T, provider string) {
 	settled(t, w.cloud.Placement.DeleteProvider(provider))
 }
 
-// What was removed since the candidates were listed is passed by.
+// Devices and hosts that were removed after the candidates were listed are skipped.
 func TestARemovedDeviceOrHostMovesOnToTheNext(t *testing.T) {
 	t.Parallel()
 	nova := simcloud.DefaultModel() // the trees are read, because Nova has devices there
@@ -273,7 +271,7 @@ func TestARemovedDeviceOrHostMovesOnToTheNext(t *testing.T) {
 	}
 }
 
-// An ingress without a backend answers 404, too.
+// A 404 may also come from an ingress without a backend.
 func TestA404OfAnIngressDoesNotPassAHostBy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(2, 1)})

@@ -26,8 +26,8 @@ func statesModel() *simcloud.Model {
 	return &model
 }
 
-// stayed checks what a start that failed leaves: a guest that is off, its old XML,
-// its ARQs and its allocation.
+// stayed checks the state after a failed start: the guest is off, and its old XML, its ARQs and its allocation
+// remain.
 func (s *site) stayed(t *testing.T, i spawn.Instance, saved string, before usage) {
 	t.Helper()
 	s.running(t, i, false)
@@ -48,16 +48,15 @@ func (s *site) stayed(t *testing.T, i spawn.Instance, saved string, before usage
 	}
 }
 
-// TestHostReboot lets nova-compute and Cyborg's agent come up in each order.
+// TestHostReboot starts nova-compute and Cyborg's agent in each order.
 func TestHostReboot(t *testing.T) {
 	t.Parallel()
-	// started is how long the agent needs before it starts, of a compute service
-	// that is there at once; negative: it never does.
+	// started is how long after the compute service the agent starts. It is negative if the agent never starts.
 	tests := []struct {
 		name    string
 		profile string
 		agent   time.Duration
-		slow    time.Duration // the making of a mediated device
+		slow    time.Duration // how long the creation of a mediated device takes
 		poll    bool
 		want    error
 	}{
@@ -109,8 +108,7 @@ func TestHostReboot(t *testing.T) {
 	}
 }
 
-// A host that is back before its agent was missed: Cyborg shows Bound, and the
-// mediated devices are not there.
+// The host is back before Cyborg missed its agent. Cyborg shows Bound, and the mediated devices do not exist.
 func TestAStaleBoundDoesNotKeepAGuestOff(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []time.Duration{5 * time.Second, 25 * time.Second, time.Minute, -1} {
@@ -203,7 +201,7 @@ func TestAFailedRestorationLeavesTheGuestOff(t *testing.T) {
 	}
 }
 
-// A failure that comes as an event during the wait ends it at once.
+// A failure event during the wait ends it at once.
 func TestAFailedEventEndsTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +286,7 @@ func TestARebootFailsWithARQsOfOtherInstances(t *testing.T) {
 		harm    func(t *testing.T, s *site, i *spawn.Instance)
 		problem string
 	}{
-		{"an ARQ is gone", func(t *testing.T, s *site, i *spawn.Instance) {
+		{"an ARQ was deleted", func(t *testing.T, s *site, i *spawn.Instance) {
 			if err := s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs[0]); err != nil {
 				t.Fatal(err)
 			}
@@ -325,8 +323,8 @@ func TestARebootFailsWithARQsOfOtherInstances(t *testing.T) {
 	}
 }
 
-// A port's function is the interface's, also after a reboot; Nova hands it to the
-// guest a second time, as a host device, and libvirt refuses the domain.
+// A port's function belongs to the interface, also after a reboot. Nova adds it a second time as a host device, and
+// libvirt refuses the domain.
 func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -344,8 +342,8 @@ func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 	})
 }
 
-// The guest starts when the event comes, not at the next request to Cyborg, and the
-// devices that were Bound all along are not waited for.
+// The guest starts when the event arrives, not at the next poll, and there is no wait for devices that were Bound
+// before.
 func TestAnEventEndsTheWaitAtOnce(t *testing.T) {
 	t.Parallel()
 	for profile, outage := range map[string]bool{"vgpu": true, "mixed": false} {
@@ -382,8 +380,8 @@ func TestAnEventEndsTheWaitAtOnce(t *testing.T) {
 	}
 }
 
-// Events are registered as soon as the ARQs are known, and Cyborg is asked again then: what
-// was announced before is found at once.
+// Events are registered as soon as the ARQs are known, and then Cyborg is read again, so that earlier events are not
+// missed.
 func TestAnEventBeforeTheRegistrationIsNotMissed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// TestAGuestStartsWithTheDeviceThatItsRequestHasNow binds the request of a guest that is off to another GPU, as an
+// TestAGuestStartsWithTheDeviceThatItsRequestHasNow binds the ARQ of a guest that is off to another GPU, as an
 // operator does who replaces a broken one.
 func TestAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
 	})
 }
 
-// After a TakeOver the request of the guest, which is off, gets another vGPU, and another instance the one that it had.
+// After a TakeOver the ARQ of the guest, which is off, gets another vGPU, and another instance gets the old one.
 func TestAfterATakeOverAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestAfterATakeOverAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.
 	})
 }
 
-// A caller may not know of the devices that an instance got while it ran.
+// A caller may not know the devices that were attached to a running instance.
 func TestAGuestKeepsTheDevicesThatTheCallerDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(context.Context, *spawn.Operations, spawn.Instance) error{

@@ -8,9 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/internal/scale"
 )
 
-// BenchmarkScaleReconcile lists the orphans of clouds in which four devices of five are held
-// and the instance of each tenth of these is gone. Its rate is in ARQs, so it stays the same
-// where the cost grows with them.
+// BenchmarkScaleReconcile lists the orphans of clouds in which four of five devices are in use and every tenth of
+// their instances does not exist. Its rate is in ARQs per second, which is constant if the cost is linear.
 func BenchmarkScaleReconcile(b *testing.B) {
 	var rates scale.Rates
 	scale.Run(b, func(b *testing.B, hosts int) {

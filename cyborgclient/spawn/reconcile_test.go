@@ -32,7 +32,7 @@ func (w *world) guestsLive(_ context.Context, instance string) (bool, error) {
 	return false, nil
 }
 
-// scope is a reconciliation of all hosts that frees nothing.
+// scope returns the options of a reconciliation of all hosts that frees nothing.
 func (w *world) scope() spawn.ReconcileOpts {
 	var hosts []string
 	for _, host := range w.cloud.Model().Hosts {
@@ -47,7 +47,7 @@ func (w *world) freeing() spawn.ReconcileOpts {
 	return opts
 }
 
-// crash walks an attempt n steps far and forgets it.
+// crash runs n steps of an attempt and abandons it.
 func (w *world) crash(t *testing.T, instance string, n int) {
 	t.Helper()
 	req := request("mixed")
@@ -180,7 +180,7 @@ func TestReconcileFreesNothingAfterAFailedRead(t *testing.T) {
 			t.Error("no error although a tree cannot be listed")
 		}
 		if got := len(w.cloud.Cyborg.ARQs()); got != 4 {
-			t.Errorf("%d ARQs are left, want all 4", got)
+			t.Errorf("%d ARQs remain, want all 4", got)
 		}
 	})
 }
@@ -240,9 +240,8 @@ func TestReconcileFindsEachAllocationOnce(t *testing.T) {
 	}
 }
 
-// Without hosts everything on the cloud would be an orphan that Living does not know.
-// A process died between the deletion of the ARQs and that of the allocation. On a flat host no deployable has the name
-// of the provider; an instance without accelerators is not its business there.
+// A process died after it deleted the ARQs and before it deleted the allocation. On a flat host no deployable has the
+// name of the provider, and Reconcile ignores instances without accelerators.
 func TestReconcileFindsAnAllocationWithoutARQs(t *testing.T) {
 	t.Parallel()
 	for name, model := range map[string]func() *simcloud.Model{"flat": flatModel, "nested": func() *simcloud.Model { return raceModel(2, 2) }} {
@@ -286,9 +285,9 @@ func TestReconcileNeedsAScope(t *testing.T) {
 	}
 }
 
-// The name of a host may be the short one where Placement has the whole one. The other hosts are
-// reconciled.
-func TestReconcileNamesAHostThatNobodyKnows(t *testing.T) {
+// A host may be passed with its short name if Placement has the full one. An unknown host does not stop the
+// reconciliation of the others.
+func TestReconcileNamesAnUnknownHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -308,7 +307,7 @@ func TestReconcileNamesAHostThatNobodyKnows(t *testing.T) {
 	})
 }
 
-// bindOn binds an ARQ with another name of its host, and forgets the attempt.
+// bindOn binds an ARQ with another name of its host, and abandons the attempt.
 func (w *world) bindOn(t *testing.T, host string) *spawn.Attempt {
 	t.Helper()
 	a, err := w.flow.Begin(t.Context(), request("gpu"))
@@ -320,7 +319,7 @@ func (w *world) bindOn(t *testing.T, host string) *spawn.Attempt {
 	return a
 }
 
-// Placement may forget a host that is removed before Cyborg does.
+// A removed host may disappear from Placement before it disappears from Cyborg.
 func TestReconcileKnowsAHostByItsARQs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
@@ -352,7 +351,7 @@ func TestReconcileLeavesTheAllocationOfARenamedHost(t *testing.T) {
 	w.cloud.CheckNoLeaks(t)
 }
 
-// Another agent has instances on its host, of which this one knows nothing.
+// Another agent has instances on its host that this agent does not know.
 func TestReconcileLeavesTheHostsOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -384,7 +383,7 @@ func TestReconcileLeavesTheHostsOfOthers(t *testing.T) {
 	})
 }
 
-// An ARQ that gets an instance between the two looks is no orphan.
+// An ARQ that is bound to an instance between the two lists is not an orphan.
 func TestReconcileLooksTwiceAtAnARQWithoutAnInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -398,7 +397,7 @@ func TestReconcileLooksTwiceAtAnARQWithoutAnInstance(t *testing.T) {
 			bound <- walk(t.Context(), slow.Match, slow.Bind)
 		}()
 		opts := w.freeing()
-		opts.Living = everybody
+		opts.Living = allLiving
 		freed, err := w.flow.Reconcile(t.Context(), opts)
 		if err != nil || len(freed) != 1 || freed[0].ID != orphan {
 			t.Errorf("got %v, error %v; want the ARQ %s", freed, err, orphan)
@@ -412,8 +411,8 @@ func TestReconcileLooksTwiceAtAnARQWithoutAnInstance(t *testing.T) {
 	})
 }
 
-// Cyborg itself refuses to delete an ARQ that got an instance after the second look,
-// because the request has no service token.
+// Cyborg itself refuses to delete an ARQ that was bound to an instance after the second list, because the request has
+// no service token.
 func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -435,7 +434,7 @@ func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
 		attempt := slow
 		time.Sleep(16 * time.Minute)
 		opts := w.freeing()
-		opts.Living = everybody
+		opts.Living = allLiving
 		if freed, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(freed) > 0 {
 			t.Errorf("freed %v, error %v", freed, err)
 		}
@@ -445,10 +444,10 @@ func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
 	})
 }
 
-// everybody lives.
-func everybody(context.Context, string) (bool, error) { return true, nil }
+// allLiving reports every instance as living.
+func allLiving(context.Context, string) (bool, error) { return true, nil }
 
-// What Nova holds for a migration names no living instance, and has no ARQ.
+// The consumer of Nova's allocation for a migration is not a living instance, and has no ARQ.
 func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"", "MIGRATION", "INSTANCE"} {
@@ -504,8 +503,7 @@ func TestReconcileFreesTheMemoryThatRegionsShare(t *testing.T) {
 	})
 }
 
-// A claim that came true long after its attempt had ended is freed, although nothing
-// but the flow knows of it.
+// A claim that took effect long after its attempt had ended is freed, although only the flow knows about it.
 func TestReconcileFreesALateClaim(t *testing.T) {
 	t.Parallel()
 	current := func(next http.RoundTripper) http.RoundTripper { return next }
@@ -535,7 +533,7 @@ func TestReconcileFreesALateClaim(t *testing.T) {
 				}
 				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 500, Times: -1})
 				if _, err := w.flow.Reconcile(t.Context(), w.freeing()); !errors.Is(err, spawn.ErrLeftover) {
-					t.Fatalf("got error %v, want the allocation as left behind", err)
+					t.Fatalf("got error %v, want the allocation as a leftover", err)
 				}
 				if suspects := w.flow.Suspects(); len(suspects) != 2 {
 					t.Errorf("suspected: %v, want both claims", suspects)
@@ -554,9 +552,8 @@ func TestReconcileFreesALateClaim(t *testing.T) {
 	}
 }
 
-// What was built again after the orphans were read is no orphan: by this flow, or by another
-// process.
-func TestReconcileLeavesWhatIsBuiltMeanwhile(t *testing.T) {
+// An instance that this flow or another process spawns after the orphans were listed is not an orphan.
+func TestReconcileLeavesConcurrentSpawns(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(*testing.T, *site) error{
 		"by this flow": func(t *testing.T, s *site) error {
@@ -607,7 +604,7 @@ func TestReconcileLeavesWhatIsBuiltMeanwhile(t *testing.T) {
 	}
 }
 
-// withoutCompute is a flavor whose instances hold nothing of the compute node.
+// withoutCompute is a flavor without resources of the compute node.
 func withoutCompute(profile string) requestspec.Flavor {
 	f := flavor(profile)
 	for _, class := range []string{"VCPU", "MEMORY_MB", "DISK_GB"} {
@@ -616,8 +613,8 @@ func withoutCompute(profile string) requestspec.Flavor {
 	return f
 }
 
-// The agent of a host that comes back frees what an evacuated instance still has there, and
-// nothing of what it has on its new host.
+// The agent of a host that comes back frees the resources that an evacuated instance still has there, and no
+// resources on the new host.
 func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 	t.Parallel()
 	disk := plainFlavor()
@@ -636,7 +633,7 @@ func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 			}
 			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 			if result == nil || !errors.Is(err, spawn.ErrLeftover) {
-				t.Fatalf("got %v, %v; want a result and what was left", result, err)
+				t.Fatalf("got %v, %v; want a result and leftovers", result, err)
 			}
 			s.cloud.Faults().Clear()
 			settled(t, s.cloud.StartHost(t.Context(), i.Host))
@@ -660,14 +657,14 @@ func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 	}
 }
 
-// The ARQs are listed before Living is asked. Between the two, and until they are deleted, another agent may take the
-// instance and its ARQs to its host, or the instance may be built again.
+// The ARQs are listed before Living is called. Until they are deleted, another agent may move the instance and its
+// ARQs to its host, or the instance may be spawned again.
 func TestReconcileLeavesTheARQsOfAnInstanceThatComesBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		host  string
 		asked int  // the call of Living during which it comes back
-		known bool // to Living, from then on
+		known bool // Living reports it as living after that
 	}{
 		"on another host, before Living is asked":       {"cn1", 1, false},
 		"on another host, before Living is asked again": {"cn1", 2, false},
@@ -730,7 +727,7 @@ func TestReconcileFreesASharedDiskWithTheRest(t *testing.T) {
 	})
 }
 
-// A proxy that loses the query, as nginx does with proxy_pass and $uri, lets Placement list all providers.
+// If a proxy drops the query, as nginx does with proxy_pass and $uri, Placement lists all providers.
 func TestReconcileBelievesNoListWithoutItsFilter(t *testing.T) {
 	t.Parallel()
 	for _, filter := range []string{"name", "in_tree"} {

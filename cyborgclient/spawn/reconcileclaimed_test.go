@@ -10,7 +10,7 @@ import (
 )
 
 // Another process unshelves the instance while Placement does not answer Reconcile, which frees what the instance had before.
-func TestReconcileLeavesWhatIsClaimedMeanwhile(t *testing.T) {
+func TestReconcileLeavesConcurrentClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{})

@@ -18,10 +18,11 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// leaseTime is how long the right of a process that died lasts.
+// leaseTime is how long the lock of a dead process lasts.
 const leaseTime = 20 * time.Second
 
-// agentProcess is a process of an agent that shares a store of journals with others. It dies at one of its calls.
+// agentProcess starts a process of an agent that shares a store of journals with other agents. It dies at one of its
+// calls.
 func (s *site) agentProcess(t *testing.T, shared *journaltest.Shared, name string, exclusive bool, calls int, before bool) *mortalLine {
 	t.Helper()
 	line := &mortalLine{next: s.cloud.Transport(), died: func() { shared.Kill(name) }}
@@ -75,7 +76,7 @@ func recoverable() []exercise {
 	)
 }
 
-// death is where a process dies.
+// death is the call at which a process dies.
 type death struct {
 	calls  int
 	before bool
@@ -85,8 +86,8 @@ func (d death) String() string {
 	return fmt.Sprintf("%d calls, the last is made: %t", d.calls, !d.before)
 }
 
-// dies runs the operation in a process that dies, and lets two other agents recover it as soon as its right has run out. One of them
-// may die as well. It reports whether the first died.
+// dies runs the operation in a process that dies. Two other agents recover it as soon as its lock has expired. One of
+// them may die, too. It reports whether the first process died.
 func (e exercise) dies(t *testing.T, first, second death, taker string, rules ...fault.Rule) bool {
 	opts := worldOpts{}
 	if e.model != nil {
@@ -120,8 +121,8 @@ func (e exercise) dies(t *testing.T, first, second death, taker string, rules ..
 	return true
 }
 
-// takenOver lets two agents recover at the same moment what a third has left, and returns what is named. If one of them dies, the
-// other finds what that one has left.
+// takenOver lets two agents recover the operations of a third one at the same time, and returns the leftovers. If one
+// of them dies, the other recovers its operations, too.
 func (s *site) takenOver(t *testing.T, shared *journaltest.Shared, second death, taker string) []spawn.Leftover {
 	t.Helper()
 	takers := []*site{new(*s), new(*s)}
@@ -144,7 +145,7 @@ func (s *site) takenOver(t *testing.T, shared *journaltest.Shared, second death,
 	return slices.Concat(named...)
 }
 
-// recovered recovers what a process has left, and returns what is named.
+// recovered recovers the operations of a process, and returns the leftovers.
 func (s *site) recovered(t *testing.T, lives bool) (named []spawn.Leftover) {
 	t.Helper()
 	recovery, err := s.flow.Recover(t.Context())
@@ -167,7 +168,7 @@ func (s *site) recovered(t *testing.T, lives bool) (named []spawn.Leftover) {
 	return named
 }
 
-// judged checks that nothing leaks that is not named, and that the operation works when it is done again.
+// judged checks that every leak is named, and that the operation succeeds when it is repeated.
 func (e exercise) judged(t *testing.T, s *site, i *spawn.Instance, named []spawn.Leftover, do func() error) {
 	t.Helper()
 	unnamed := func() []simcloud.Leak {
@@ -176,7 +177,7 @@ func (e exercise) judged(t *testing.T, s *site, i *spawn.Instance, named []spawn
 		})
 	}
 	leaks := unnamed()
-	if len(leaks) > 0 && e.settle != nil { // what became of the guest
+	if len(leaks) > 0 && e.settle != nil { // registers the state of the guest
 		settled(t, e.settle(s, *i))
 		leaks = unnamed()
 	}
@@ -200,8 +201,8 @@ func (e exercise) judged(t *testing.T, s *site, i *spawn.Instance, named []spawn
 	}
 }
 
-// TestRecoverAfterACrash lets the process of each operation die before and after each of its calls to the services and the hypervisor.
-// Another process that opens the same store undoes or finishes what was begun.
+// TestRecoverAfterACrash kills the process of each operation before and after each of its calls to the services and
+// the hypervisor. Another process that opens the same store undoes or finishes the operation.
 func TestRecoverAfterACrash(t *testing.T) {
 	t.Parallel()
 	for _, e := range recoverable() {
@@ -219,7 +220,7 @@ func TestRecoverAfterACrash(t *testing.T) {
 	}
 }
 
-// TestRecoverAfterTwoCrashes lets the process that recovers die as well, and requests of the first get lost.
+// TestRecoverAfterTwoCrashes also kills the process that recovers, and drops requests of the first process.
 func TestRecoverAfterTwoCrashes(t *testing.T) {
 	t.Parallel()
 	list := recoverable()
@@ -242,8 +243,8 @@ func TestRecoverAfterTwoCrashes(t *testing.T) {
 	}
 }
 
-// diesAtStart runs an operation in a process that dies at the given call after the guest was defined: the first is its start. What
-// the process does afterwards has no effect.
+// diesAtStart runs an operation in a process that dies at the given call after the guest was defined. The first such
+// call is the start of the guest. Later calls of the process have no effect.
 func (s *site) diesAtStart(t *testing.T, shared *journaltest.Shared, calls int64, run func(context.Context, *site) error) {
 	t.Helper()
 	line := s.agentProcess(t, shared, "first", false, 0, false)
@@ -258,7 +259,7 @@ func (s *site) diesAtStart(t *testing.T, shared *journaltest.Shared, calls int64
 	s.guests.hook, s.guests.line = nil, nil
 }
 
-// A process dies before it has given up the host from which it has evacuated an instance. The guest stays on the new one.
+// A process dies before it has released the source host of an evacuation. The guest stays on the new host.
 func TestRecoverFinishesWhatWasCommitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +281,7 @@ func TestRecoverFinishesWhatWasCommitted(t *testing.T) {
 	})
 }
 
-// Without a hypervisor the guest of a spawn that was not committed stays, with its devices.
+// If a spawn was not committed, and there is no hypervisor, the guest keeps its devices.
 func TestRecoverLeavesAGuestItsDevices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

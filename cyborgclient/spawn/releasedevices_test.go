@@ -23,8 +23,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// flatModel has two hosts whose devices are on the compute node's provider. The first node offers
-// encrypted memory, too.
+// flatModel has two hosts whose devices are on the compute node's provider. The first node also has an inventory of
+// encrypted memory.
 func flatModel() *simcloud.Model {
 	model := raceModel(2, 2)
 	model.Cyborg.PlacementMode = fakecyborg.ModeFlat
@@ -33,7 +33,7 @@ func flatModel() *simcloud.Model {
 
 const classEncryption = "MEM_ENCRYPTION_CONTEXT"
 
-// encrypt makes the nodes of the hosts offer encrypted memory.
+// encrypt adds an inventory of encrypted memory to the nodes of the hosts.
 func (w *world) encrypt(t *testing.T) {
 	t.Helper()
 	for _, host := range w.cloud.HostNames() {
@@ -54,10 +54,10 @@ func encrypted(flavor requestspec.Flavor) requestspec.Flavor {
 	return flavor
 }
 
-// Most drivers of upstream report no trait that names the owner, so that nothing but Cyborg's
-// own list tells its providers once the ARQs are deleted. On a flat host the rest of what the
-// instance holds of the compute node is not Cyborg's.
-func TestARunningInstanceGivesItsDevicesBackAndGoesOn(t *testing.T) {
+// Most upstream drivers report no trait with the owner, so after the deletion of the ARQs the providers are known
+// only from Cyborg's list of deployables. On a flat host Cyborg does not own the other resources that the instance
+// holds on the compute node.
+func TestARunningInstanceReleasesItsDevices(t *testing.T) {
 	t.Parallel()
 	quirks := simcloud.DefaultModel()
 	quirks.Cyborg.UpstreamQuirks = true
@@ -66,7 +66,7 @@ func TestARunningInstanceGivesItsDevicesBackAndGoesOn(t *testing.T) {
 		model    *simcloud.Model
 		config   spawn.Config
 		profile  string
-		unlisted bool // Cyborg lists the devices no more
+		unlisted bool // Cyborg no longer lists the devices
 	}{
 		"OWNER_CYBORG":            {model: &quirks, profile: "mixed"},
 		"no trait":                {model: &quirks, profile: "fake"},
@@ -102,7 +102,7 @@ func TestARunningInstanceGivesItsDevicesBackAndGoesOn(t *testing.T) {
 	}
 }
 
-// releaseWithoutPlacement deletes the ARQs and not their part of the allocation.
+// releaseWithoutPlacement deletes the ARQs without their part of the allocation.
 func (w *world) releaseWithoutPlacement(t *testing.T) {
 	t.Helper()
 	w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 403, Times: -1})
@@ -115,7 +115,7 @@ func (w *world) releaseWithoutPlacement(t *testing.T) {
 	w.cloud.Faults().Clear()
 }
 
-// Where neither Cyborg's devices nor the profile of an ARQ tell what to give back, nothing is.
+// If neither Cyborg's devices nor the profile of an ARQ show which resources to release, none are released.
 func TestDevicesOfAnUnknownClassAreNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestDevicesOfAnUnknownClassAreNamed(t *testing.T) {
 	})
 }
 
-// An evacuation that fails after the deletion of the old ARQs gives up their devices, and nothing
-// else of a flat host.
+// An evacuation that fails after the deletion of the old ARQs releases their devices, and no other resources of a
+// flat host.
 func TestAFailedEvacuationKeepsTheRestOfAFlatHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestAFailedEvacuationKeepsTheRestOfAFlatHost(t *testing.T) {
 
 const sharedMemory = "CUSTOM_ACCELERATOR_MEMORY_HBM"
 
-// cardModel has hosts with a card of two regions, which share memory on the provider of the card. The profile
-// card wants it in a group of its own.
+// cardModel has hosts with a card of two regions, which share memory on the provider of the card. The profile card
+// requests it in a separate group.
 func cardModel(hosts int) *simcloud.Model {
 	model := simcloud.ScaleModel(hosts, 0)
 	model.Cyborg.PlacementMode = fakecyborg.ModeNested
@@ -188,10 +188,10 @@ func cardModel(hosts int) *simcloud.Model {
 	return &model
 }
 
-// cardName is in the names of the providers of a card and of its regions.
+// cardName is part of the names of the providers of a card and of its regions.
 const cardName = "0000:41:00.0"
 
-func TestTheMemoryThatRegionsShareIsGivenBack(t *testing.T) {
+func TestTheMemoryThatRegionsShareIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: cardModel(1)})
@@ -210,8 +210,8 @@ func TestTheMemoryThatRegionsShareIsGivenBack(t *testing.T) {
 	})
 }
 
-// An evacuation that fails gives up the memory with the region, and keeps it beside an ARQ that is left.
-func TestAFailedEvacuationGivesUpTheMemoryThatRegionsShare(t *testing.T) {
+// A failed evacuation releases the memory together with the region, and keeps it if the ARQ remains.
+func TestAFailedEvacuationReleasesTheMemoryThatRegionsShare(t *testing.T) {
 	t.Parallel()
 	for operation, kept := range map[sim.OperationName]bool{fault.ARQCreate: false, fault.ARQDelete: true} {
 		bubble(t, string(operation), func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestARunningInstanceThatHoldsNothingIsRefused(t *testing.T) {
 	w.checkPromise(t, nil, err)
 }
 
-// The deployables of a large cloud are a long answer, of which an operation on one instance needs a few.
+// The list of all deployables of a large cloud is long, and an operation on one instance needs only a few.
 func TestAnOperationListsTheDeployablesOfItsInstanceOnly(t *testing.T) {
 	t.Parallel()
 	release := func(t *testing.T, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(t.Context(), i.UUID) }
@@ -337,7 +337,7 @@ func TestADeviceWhoseProviderWasRenamedIsKnown(t *testing.T) {
 	}
 }
 
-// The ARQs that are left keep the devices, and so does the allocation.
+// The ARQs that remain keep their devices, and the allocation keeps them, too.
 func TestReleaseDevicesNamesAllThatItLeaves(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -363,7 +363,7 @@ func TestReleaseDevicesNamesAllThatItLeaves(t *testing.T) {
 				t.Fatalf("%s: error %v, want ErrLeftover", name, err)
 			}
 			if diff := cmp.Diff(tt.want, kindsOf(failed.Leftovers)); diff != "" {
-				t.Errorf("%s: left behind (-want +got):\n%s", name, diff)
+				t.Errorf("%s: leftovers (-want +got):\n%s", name, diff)
 			}
 			s.cloud.Faults().Clear()
 			settled(t, s.flow.ReleaseDevices(t.Context(), i.UUID))

@@ -14,7 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-// Without accelerators only the allocation tells where the guest is.
+// Without accelerators only the allocation shows the host of the guest.
 func TestAMoveWithoutAcceleratorsThatIsRepeatedLeavesTheGuestAlone(t *testing.T) {
 	t.Parallel()
 	evacuate := func(o *spawn.Operations, ctx context.Context, i spawn.Instance) (*spawn.Result, error) {
@@ -67,7 +67,7 @@ func TestAMoveWithoutAcceleratorsThatIsRepeatedLeavesTheGuestAlone(t *testing.T)
 	}
 }
 
-// The caller knows that the host of an earlier attempt, which has a part of the allocation, is down.
+// The caller knows that the host of an earlier attempt is down, which still has a part of the allocation.
 func TestAMoveDoesNotAskAHostThatIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

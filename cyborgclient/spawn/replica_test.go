@@ -21,9 +21,9 @@ func replicaModel() *simcloud.Model {
 	return &model
 }
 
-// The ARQs that an operation has deleted itself, and that a replica still lists, are no other agent's: after a
-// failure the claim is given back, and the operation works again at once.
-func TestAnOperationBesideAReplicaGivesItsOwnClaimBack(t *testing.T) {
+// ARQs that an operation has deleted, and that a replica still lists, do not belong to another agent. After a failure
+// the claim is released, and the operation can be repeated at once.
+func TestAnOperationWithAStaleReplicaReleasesItsClaim(t *testing.T) {
 	t.Parallel()
 	for _, e := range exercises() {
 		if e.name != "unshelve" && e.name != "evacuate" {
@@ -41,8 +41,8 @@ func TestAnOperationBesideAReplicaGivesItsOwnClaimBack(t *testing.T) {
 	}
 }
 
-// So it is with those that an earlier attempt of the flow has given back.
-func TestASpawnThatIsRepeatedBesideAReplicaGivesItsOwnClaimBack(t *testing.T) {
+// The same applies to ARQs that an earlier attempt of the flow has released.
+func TestARepeatedSpawnWithAStaleReplicaReleasesItsClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: replicaModel(), config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
@@ -60,8 +60,8 @@ func TestASpawnThatIsRepeatedBesideAReplicaGivesItsOwnClaimBack(t *testing.T) {
 	})
 }
 
-// Nor is one of them that of a lost create, which would be left.
-func TestALostCreateBesideAReplicaIsNotWhatTheFlowHasDeleted(t *testing.T) {
+// A deleted ARQ is not mistaken for the ARQ of a lost create, which would then leak.
+func TestALostCreateIgnoresTheDeletedARQsOfAStaleReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: replicaModel(), config: alone})

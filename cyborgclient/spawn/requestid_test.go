@@ -10,8 +10,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// The logs of the services tell by the global request ID what belongs to an instance: also its candidates, which no
-// other field connects with it.
+// The global request ID connects the log lines of an instance in all services. It is the only field that connects the
+// request for candidates with the instance.
 func TestTheRequestsOfAnInstanceHaveItsGlobalRequestID(t *testing.T) {
 	t.Parallel()
 	const given = "req-0fbb94ac-6b4e-4d7f-8d0c-2c6b5e6f9a11"
@@ -53,8 +53,8 @@ func TestTheRequestsOfAnInstanceHaveItsGlobalRequestID(t *testing.T) {
 	}
 }
 
-// Spawns at the same time stand apart on the status page, each from its candidates to its release.
-func TestThePageTellsTheStoryOfAnInstance(t *testing.T) {
+// The status page separates concurrent spawns, each from its candidates to its release.
+func TestThePageGroupsTheRequestsOfAnInstance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	others := []string{instance}

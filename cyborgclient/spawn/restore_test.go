@@ -14,8 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// A guest that cannot be started with another domain has its old one, so that the next start
-// is that of the guest before.
+// A guest that cannot be started with another domain gets its old domain back, so that the next start uses it.
 func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 	t.Parallel()
 	other := domainxml.NewDomain(domainxml.DomainOpts{Name: "other"})
@@ -63,7 +62,7 @@ func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 						old := s.guests.saved[placeOf(i)]
 						s.guests.fail[call], s.guests.after = fails.times, fails.after
 						if err := tt.operation(t.Context(), s, i); !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) {
-							t.Fatalf("got error %v, want that of the hypervisor alone", err)
+							t.Fatalf("got error %v, want only the hypervisor's error", err)
 						}
 						if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
 							t.Errorf("saved domain (-before +after):\n%s", diff)
@@ -92,7 +91,7 @@ func TestARestoredGuestIsOff(t *testing.T) {
 		}
 		err := s.ops.HardReboot(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "other"}))
 		if !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) || s.guests.hook != nil {
-			t.Errorf("got error %v, want that of the hypervisor alone", err)
+			t.Errorf("got error %v, want only the hypervisor's error", err)
 		}
 		if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
 			t.Errorf("saved domain (-before +after):\n%s", diff)

@@ -245,8 +245,8 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 	})
 }
 
-// An instance of a Rocky flavor has its accelerators in later operations, too: with the flavor
-// of the result as with the original one.
+// Later operations know the accelerators of an instance with a Rocky flavor, with the flavor of the result and with
+// the original one.
 func TestOperationsKnowTheAcceleratorsOfARockyFlavor(t *testing.T) {
 	t.Parallel()
 	for _, original := range []bool{false, true} {
@@ -278,7 +278,7 @@ func TestOperationsKnowTheAcceleratorsOfARockyFlavor(t *testing.T) {
 	}
 }
 
-// convertedOnLostHost is an instance with a flavor of Rocky that was converted, on the lost one of two hosts.
+// convertedOnLostHost returns an instance with a converted Rocky flavor, on a host that is down.
 func convertedOnLostHost(t *testing.T) (*site, spawn.Instance) {
 	t.Helper()
 	model := rockyModel(1)
@@ -296,7 +296,7 @@ func convertedOnLostHost(t *testing.T) (*site, spawn.Instance) {
 	return s, i
 }
 
-// An instance keeps the flavor of Rocky, and is known by its ARQs to have been converted.
+// An instance keeps its Rocky flavor. Its ARQs show that the flavor was converted.
 func TestARockyFlavorThatIsConvertedMovesItsAccelerator(t *testing.T) {
 	t.Parallel()
 	bubble(t, "evacuate", func(t *testing.T) {
@@ -311,13 +311,13 @@ func TestARockyFlavorThatIsConvertedMovesItsAccelerator(t *testing.T) {
 		}
 		for _, arq := range s.cloud.Cyborg.ARQs() {
 			if arq.Hostname != "cn1" {
-				t.Errorf("ARQ %s is left on host %s", arq.UUID, arq.Hostname)
+				t.Errorf("ARQ %s remains on host %s", arq.UUID, arq.Hostname)
 			}
 		}
 	})
 }
 
-// Without the conversion, which another process had done, its flavor gives it no device on another host.
+// Another process converted the flavor. Without the conversion the instance gets no device on another host.
 func TestARockyFlavorThatIsNotConvertedMovesNoAccelerator(t *testing.T) {
 	t.Parallel()
 	for name, move := range map[string]func(*testing.T, *site, spawn.Instance) error{

@@ -115,7 +115,7 @@ func TestAFlavorWithoutAProfileIsOnlyClaimed(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-// Libvirt refuses a second domain of one name. UUIDs of version 7 that are made within a minute begin
+// Libvirt refuses a second domain with the same name. UUIDs of version 7 that are generated within a minute begin
 // with the same 32 bits.
 func TestMinimalDomainsAreNamedByTheWholeUUID(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,7 @@ func TestAnInstanceKeepsTheDeviceThatItGotWhileItRan(t *testing.T) {
 	}
 }
 
-// Its flavor would give it no other device.
+// On the new host it would not get a device, because its flavor has no device profile.
 func TestAnInstanceIsNotMovedWithoutTheDeviceThatItGotWhileItRan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestAnInstanceIsNotMovedWithoutTheDeviceThatItGotWhileItRan(t *testing.T) {
 	})
 }
 
-// The process ended behind the claim: the next one would claim a second device beside the first, which no
-// ARQ has and nothing gives back.
+// The process ended after the claim. The next one would claim a second device, and the first one, which has no ARQ,
+// would never be released.
 func TestADeviceThatACrashLeftARunningInstanceIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -40,8 +40,8 @@ func TestARunningInstanceHasNoSubtreeOfOtherGroups(t *testing.T) {
 	}
 }
 
-// Placement refuses a group_policy for fewer than two groups in some releases, and the
-// groups of the flavor that it was for are not requested again.
+// Some releases of Placement refuse a group_policy for fewer than two groups, and the groups of the flavor are not
+// requested again.
 func TestARunningInstanceHasNoPolicyForOneGroup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})

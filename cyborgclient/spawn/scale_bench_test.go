@@ -16,9 +16,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// BenchmarkScaleSpawn is a whole spawn, the definition of its guest and its release, by
-// sixteen workers at once, in clouds that are empty. A spawn that fails fails the
-// benchmark, and so does what is left in the end.
+// BenchmarkScaleSpawn is a whole spawn, the definition of its guest and its release, by sixteen workers at once, in
+// clouds that are empty. A failed spawn or a leak at the end fails the benchmark.
 func BenchmarkScaleSpawn(b *testing.B) {
 	var rates scale.Rates
 	scale.Run(b, func(b *testing.B, hosts int) {
@@ -88,7 +87,7 @@ func benchInstance(kind, n int) string {
 	return fmt.Sprintf("%08x-0000-4000-8%03x-%012x", uint32(n)*2654435761, kind, n)
 }
 
-// fillPart gives that part of the devices of a cloud to guests, chosen by a seed.
+// fillPart assigns the given part of the devices of a cloud to guests, chosen by a seed.
 func fillPart(b *testing.B, cloud *simcloud.Cloud, part float64) {
 	project := cloud.ProjectID("admin")
 	devices := cloud.Cyborg.Deployables()

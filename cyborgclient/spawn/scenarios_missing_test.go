@@ -35,7 +35,7 @@ func missingRows() map[string]func(*testing.T) {
 	}
 }
 
-// notBound has one of four binds fail while the others succeed.
+// notBound has one failed bind of four.
 func notBound(t *testing.T, rules ...fault.Rule) {
 	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{MaxAttempts: 1}})
 	w.fail(t, append(rules, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})...)
@@ -85,8 +85,7 @@ func missingServiceToken(t *testing.T) {
 	w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrServiceToken)
 }
 
-// profileChanged: between reading the profile and creating the ARQs it came to
-// mean two GPUs.
+// profileChanged: the profile is changed to two GPUs after it was read and before the ARQs are created.
 func profileChanged(t *testing.T) {
 	model := simcloud.DefaultModel()
 	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "gpu2", Groups: []map[string]string{{"resources:PGPU": "2"}}})
@@ -99,8 +98,7 @@ func profileChanged(t *testing.T) {
 	}
 }
 
-// xilinxDoubling: a Xilinx card gives two requests for each FPGA, one for its
-// management function.
+// xilinxDoubling: Cyborg creates two ARQs for each FPGA of a Xilinx card, one for its management function.
 func xilinxDoubling(t *testing.T) {
 	model := simcloud.DefaultModel()
 	control := driver.PCIAddress{Bus: 0x42}
@@ -142,8 +140,7 @@ func mixture(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-// mdevDuplicate: the domain of a guest that is built again has the mediated
-// device already.
+// mdevDuplicate: the domain of a rebuilt guest already has the mediated device.
 func mdevDuplicate(t *testing.T) {
 	arqs := knownARQs(t)
 	w := newWorld(t, worldOpts{})

@@ -14,8 +14,8 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// TestScenarios has rows of Nova's functional tests of ports (10.3), and what Nova's tests lack (10.8). The rows of the
-// operations are those of TestOperations, the rows of failures those of TestFailureTable.
+// TestScenarios has rows of Nova's functional tests of ports (10.3), and what Nova's tests lack (10.8).
+// TestOperations has the rows of the operations, TestFailureTable the rows of failures.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for section, rows := range map[string]map[string]func(*testing.T){"10.3": portRows(), "10.8": missingRows()} {
@@ -29,7 +29,7 @@ func fixtureSite(t *testing.T, config spawn.Config) *site {
 	return newSite(t, worldOpts{model: fixtureModel(), config: config})
 }
 
-// spawnOf runs an instance whose guest the site starts.
+// spawnOf spawns an instance and starts its guest.
 func (s *site) spawnOf(t *testing.T, req spawn.Request) spawn.Instance {
 	t.Helper()
 	result, err := s.flow.Run(t.Context(), req)
@@ -102,8 +102,8 @@ func portRows() map[string]func(*testing.T) {
 				t.Errorf("slot %q, binding profile (-want +got):\n%s", slot, diff)
 			}
 		},
-		// Neutron clears binding:profile when it unbinds a port, and lists no port that was
-		// deleted: what Cyborg lists of the instance is what has to go.
+		// Neutron clears binding:profile when it unbinds a port, and does not list a deleted port. The ARQs to delete
+		// are those that Cyborg lists for the instance.
 		"delete_after_neutron_cleared_the_port": func(t *testing.T) {
 			for _, remove := range []func(*spawn.Operations, context.Context, spawn.Instance) error{(*spawn.Operations).Delete, (*spawn.Operations).LocalDelete} {
 				for name, ports := range map[string][]spawn.Port{"cleared": {{Port: requestspec.Port{UUID: port1}}}, "gone": nil} {
@@ -132,7 +132,7 @@ func portRows() map[string]func(*testing.T) {
 	}
 }
 
-// arqsFor makes the attempt of a request up to its bind.
+// arqsFor runs the attempt of a request up to its bind.
 func (w *world) arqsFor(t *testing.T, req spawn.Request) *spawn.Attempt {
 	t.Helper()
 	a, err := w.flow.Begin(t.Context(), req)
@@ -145,8 +145,8 @@ func (w *world) arqsFor(t *testing.T, req spawn.Request) *spawn.Attempt {
 	return a
 }
 
-// boundRow has the bindings that Nova hands to Cyborg: node name, provider of
-// the group, instance; all ARQs in one PATCH.
+// boundRow has the bindings that Nova passes to Cyborg: node name, provider of the group, instance, with all ARQs in
+// one PATCH.
 func boundRow(t *testing.T) {
 	w := newWorld(t, worldOpts{model: portModel()})
 	req := portRequest()

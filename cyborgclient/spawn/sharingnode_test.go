@@ -7,8 +7,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// A compute node may share its disk with others. Its own candidates are over a sharing provider alone.
-func TestAComputeNodeThatSharesItsDiskIsOneAllTheSame(t *testing.T) {
+// A compute node may share its disk with others. Its own candidates then consist of a sharing provider only.
+func TestAComputeNodeThatSharesItsDiskIsRecognized(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{})

@@ -40,8 +40,8 @@ import (
 // agentVariable has the task of a process that is to be killed.
 const agentVariable = "GOCYBORG_TEST_AGENT"
 
-// agentTask is what a process of an agent does against the cloud of the process that kills it: it runs an operation, or it recovers
-// what another one has begun and runs the operation again.
+// agentTask is the task of an agent process, with the cloud of the process that kills it: it runs an operation, or it
+// recovers the operation of another process and runs it again.
 type agentTask struct {
 	Exercise string
 	Recovers bool
@@ -79,12 +79,12 @@ type guestAnswer struct {
 
 // The paths of the protocol. Other ones are the cloud's.
 const (
-	beginPath  = "/agent/begin"  // the calls that follow count, until a report
+	beginPath  = "/agent/begin"  // calls are counted from here until a report
 	reportPath = "/agent/report" // the answer is whether to run the operation again
 	guestsPath = "/agent/guests/"
 )
 
-// TestAgentProcess is the process of an agent, in virtual time: a clock stands still while a request is under way.
+// TestAgentProcess is the process of an agent, in virtual time. The clock stops during a request.
 func TestAgentProcess(t *testing.T) {
 	data := os.Getenv(agentVariable)
 	if data == "" {
@@ -128,7 +128,7 @@ func (task agentTask) run(t *testing.T) {
 	line.report(t, report)
 }
 
-// site returns the flow of an agent with a journal file, or nil if the file is damaged, which is reported.
+// site returns the flow of an agent with a journal file. If the file is damaged it reports that and returns nil.
 func (task agentTask) site(t *testing.T, line socketLine, name string) *site {
 	t.Helper()
 	store, err := journal.Open(filepath.Join(task.Dir, name))
@@ -163,8 +163,8 @@ func (task agentTask) provider(t *testing.T, line socketLine, user, project stri
 	return provider
 }
 
-// socketLine sends each request over a connection of its own: nothing waits for the network between two requests, when the clock goes
-// on.
+// socketLine sends each request over a new connection, so that no goroutine waits for the network between two
+// requests, while the clock advances.
 type socketLine struct{ path string }
 
 // RoundTrip implements http.RoundTripper.
@@ -215,7 +215,7 @@ func (l socketLine) report(t *testing.T, r agentReport) (again bool) {
 	return again
 }
 
-// remoteGuests is the hypervisor of a process of an agent: its guests outlive the process.
+// remoteGuests is the hypervisor of an agent process. Its guests outlive the process.
 type remoteGuests struct{ line socketLine }
 
 func (r *remoteGuests) call(name string, call guestCall) (answer guestAnswer, err error) {
@@ -281,8 +281,8 @@ func (r remoteMdevs) RemoveMdev(_ context.Context, i spawn.Instance, arq cyborgc
 
 const handoverToAnother = "handover to another process"
 
-// killable are the operations that are recorded, as a process of an agent runs them. The compute side of a handover has a journal of
-// its own.
+// killable are the recorded operations, as an agent process runs them. The compute side of a handover has its own
+// journal.
 func killable(compute func(context.Context) (*spawn.Flow, error)) []exercise {
 	list := recoverable()
 	for n, e := range list {
@@ -407,7 +407,8 @@ func (f *fleet) guest(ctx context.Context, name string, call guestCall) (answer 
 	return answer
 }
 
-// call serves a request or a call of the hypervisor, one at a time. The process is killed before or after it, and gets no answer.
+// call serves a request or a hypervisor call, one at a time. The process may be killed before or after it, and then
+// gets no response.
 func (f *fleet) call(serve func()) { f.callOr(serve, nil) }
 
 // callOr is call for a request that may arrive late, after the process that sent it was killed.
@@ -438,7 +439,7 @@ func (f *fleet) callOr(serve, late func()) {
 	}
 }
 
-// moment is when a process is killed, and when a late request arrives.
+// moment is when a process is killed and when a late request takes effect.
 type moment struct {
 	death
 	late int // before this call; 0: never
@@ -489,7 +490,7 @@ func (f *fleet) run(t *testing.T, task agentTask, at moment) (report agentReport
 	return report, isKilled, end
 }
 
-// ordeal is an exercise whose process is killed, and what becomes of the journal file before the next one.
+// ordeal is an exercise whose process is killed. It may change the journal file before the next process opens it.
 type ordeal struct {
 	exercise
 	at     death
@@ -512,8 +513,8 @@ func (o ordeal) String() string {
 	return name
 }
 
-// killed runs the operation in a process that is killed, and lets another one recover it from the file. It returns the number of calls
-// of the operation if the process was not killed.
+// killed runs the operation in a process that is killed, and recovers it from the file in another one. If the process
+// was not killed it returns the number of calls of the operation.
 func (o ordeal) killed(t *testing.T) (calls int) {
 	opts := worldOpts{}
 	if o.model != nil {
@@ -591,8 +592,8 @@ func (o ordeal) judgedOdd(t *testing.T, s *site, named []spawn.Leftover, again f
 	}
 }
 
-// damaged changes the journal file. If that is damage, a process refuses it, sends nothing, and leaves the file, and the file is
-// restored.
+// damaged changes the journal file. If the file is damaged by that, damaged checks that a process refuses it, sends
+// no request and does not change the file, and restores the file.
 func (o ordeal) damaged(t *testing.T, f *fleet, task agentTask) {
 	t.Helper()
 	path := filepath.Join(task.Dir, "journal")
@@ -625,8 +626,8 @@ const (
 	metaPages  = 2
 )
 
-// torn is what the end of the machine in the next transaction leaves: any sectors of the pages that it wrote are on the disk, and
-// its meta page, which follows after a flush, is not.
+// torn returns the file after a power failure in the next transaction: an arbitrary part of the sectors of its pages
+// is on the disk, and its meta page, which is written after a flush, is not.
 func torn(t *testing.T, path string, random *rand.Rand) (isDamaged bool) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -655,7 +656,7 @@ func torn(t *testing.T, path string, random *rand.Rand) (isDamaged bool) {
 	return false
 }
 
-// garbage is what a broken disk leaves of a page in use.
+// garbage returns the file with a page in use that a broken disk has damaged.
 func garbage(t *testing.T, path string, random *rand.Rand) (isDamaged bool) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -677,7 +678,7 @@ func pageSizeOf(t *testing.T, file []byte) int {
 	return int(newest.PageSize)
 }
 
-// readRecorder records the offsets of what is read.
+// readRecorder records the offsets of reads.
 type readRecorder struct {
 	io.ReaderAt
 	offsets []int64
@@ -706,16 +707,16 @@ func usedPages(t *testing.T, file []byte) map[int]bool {
 	return used
 }
 
-// killWorkers is how many processes are killed side by side: they wait for each other and for the disk.
+// killWorkers is how many processes are killed in parallel.
 const killWorkers = 4
 
-// killPairs is how many processes that recover are killed, too.
+// killPairs is how many recovering processes are killed, too.
 const killPairs = 500
 
-// TestDrillSIGKILL kills the process of an agent with a journal file before and after each request and each call of the hypervisor of
-// each recorded operation. The next process opens the file, and undoes or finishes what was begun. Ten files are torn in between as an
-// interrupted transaction does, and ten have a page that is damaged. Of some the request arrives
-// after the death, or the process that recovers is killed, too.
+// TestDrillSIGKILL kills the process of an agent with a journal file before and after each request and each call of
+// the hypervisor of each recorded operation. The next process opens the file, and undoes or finishes the operation.
+// Before that ten files are torn as by an interrupted transaction, and ten get a damaged page. In some cases the
+// request takes effect after the kill, or the recovering process is killed, too.
 func TestDrillSIGKILL(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()

@@ -19,8 +19,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// silentAgent is a Cyborg whose agent of the mediated devices does not answer: a deletion waits a minute for
-// it when it comes to one, and does not come to the ARQs after that.
+// silentAgent imitates a Cyborg whose agent for mediated devices does not answer: a deletion waits for it for a
+// minute at the first mediated device, and does not process the ARQs after that.
 type silentAgent struct {
 	t     *testing.T
 	next  http.RoundTripper
@@ -54,7 +54,7 @@ func (a silentAgent) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// Of several devices a silent agent keeps its mediated ones, and nothing else, in a deletion and in an unwinding.
+// A deletion or an unwinding with a silent agent frees everything except the mediated devices.
 func TestASilentAgentKeepsOnlyItsMediatedDevices(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []string{"delete", "unwind", "release"} {
@@ -81,16 +81,17 @@ func TestASilentAgentKeepsOnlyItsMediatedDevices(t *testing.T) {
 			}
 			left := mdevs()
 			if diff := cmp.Diff(left, leftARQs(err)); diff != "" || len(left) != 1 {
-				t.Errorf("%s: error %v; ARQs left behind (-want +got):\n%s", operation, err, diff)
+				t.Errorf("%s: error %v; leftover ARQs (-want +got):\n%s", operation, err, diff)
 			}
 			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 1 {
-				t.Errorf("%s: %d ARQs are left, want that of the mediated device", operation, len(arqs))
+				t.Errorf("%s: %d ARQs remain, want only the ARQ of the mediated device", operation, len(arqs))
 			}
 		})
 	}
 }
 
-// At the start of a host Cyborg's agent may be the last to come. Nothing waits for it once for each ARQ.
+// When a host starts, Cyborg's agent may be the last service that comes up. A reconciliation does not wait for it
+// once per ARQ.
 func TestAReconciliationWaitsOnceForASilentAgent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestAReconciliationWaitsOnceForASilentAgent(t *testing.T) {
 	})
 }
 
-// manyVGPUs has a profile of some vGPUs and a whole GPU.
+// manyVGPUs has a profile with several vGPUs and a whole GPU.
 func manyVGPUs(vgpus int) *simcloud.Model {
 	model := simcloud.DefaultModel()
 	n := slices.IndexFunc(model.DeviceProfiles, func(p simcloud.DeviceProfile) bool { return p.Name == "vgpu" })
@@ -138,8 +139,8 @@ func manyVGPUs(vgpus int) *simcloud.Model {
 	return &model
 }
 
-// Each of many mediated devices may wait for an agent that does not answer. What needs no agent is freed all the
-// same, and the instance is evacuated.
+// The deletion of each mediated device may wait for an agent that does not answer. Resources that need no agent are
+// freed, and the instance is evacuated.
 func TestManyMediatedDevicesOfASilentAgentKeepNothingElse(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
@@ -166,7 +167,7 @@ func TestManyMediatedDevicesOfASilentAgentKeepNothingElse(t *testing.T) {
 			}
 			err := run(s.ops, t.Context(), i)
 			if diff := cmp.Diff(mdevs, leftARQs(err)); diff != "" || len(mdevs) != 10 || !errors.Is(err, spawn.ErrLeftover) || strings.Contains(err.Error(), "not evacuated") {
-				t.Errorf("%s: got %v; ARQs left behind (-want +got):\n%s", name, err, diff)
+				t.Errorf("%s: got %v; leftover ARQs (-want +got):\n%s", name, err, diff)
 			}
 			left := s.arqs(t, i)
 			if name == "evacuate" {

@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// noting is a hypervisor that notes the instances that it starts.
+// noting is a hypervisor that records the instances that it starts.
 type noting struct {
 	*hypervisor
 	started []spawn.Instance
@@ -107,7 +107,7 @@ func TestAGuestThatDidNotStartIsUndefined(t *testing.T) {
 	})
 }
 
-// A hypervisor that saves no domain is one on which the guest does not start.
+// If the hypervisor cannot define the domain, the guest does not start there.
 func TestAGuestThatCannotBeDefinedIsTriedOnTheNextHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestAGuestThatCannotBeDefinedIsTriedOnTheNextHost(t *testing.T) {
 	})
 }
 
-// An instance that gets devices runs: its guest is neither started nor destroyed, also after a failure. Its mediated devices are
-// created.
+// AddDevices attaches devices to a running instance: it creates its mediated devices, and neither starts nor destroys
+// the guest, even after a failure.
 func TestAddDevicesLeavesTheGuestAlone(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(context.Context, *spawn.Attempt) error{
@@ -164,7 +164,8 @@ func TestAddDevicesLeavesTheGuestAlone(t *testing.T) {
 	}
 }
 
-// A caller that starts the guest itself destroys it before the release, which removes the definitions of its devices.
+// A caller that starts the guest itself also destroys it before Release, which removes the definitions of its
+// mediated devices.
 func TestReleaseRemovesTheDefinitionsOfMdevs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

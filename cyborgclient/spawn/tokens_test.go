@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// spawnAndRelease runs a flow, waits, and releases what it made.
+// spawnAndRelease spawns an instance, waits, and releases it.
 func spawnAndRelease(t *testing.T, cloud *simcloud.Cloud, flow *spawn.Flow, age time.Duration) {
 	t.Helper()
 	result, err := flow.Run(t.Context(), request("gpu"))
@@ -56,7 +56,7 @@ func TestAServiceTokenThatExpiresBeforeTheUsersIsRenewed(t *testing.T) {
 	})
 }
 
-// The restored Keystone issues the tokens again that it refused as unknown.
+// The restored Keystone rejects the tokens as unknown, and then issues the same tokens again.
 func TestAFlowOutlivesTheRestoreOfItsCloud(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
@@ -81,8 +81,8 @@ func flowOf(t *testing.T, provider, service *gophercloud.ProviderClient) *spawn.
 	return flow
 }
 
-// A token that tells no project, as one that the caller has set itself, leaves project and
-// user to the request.
+// If the project of the token is unknown, as for a token that the caller has set, the project and the user come from
+// the request.
 func TestATokenWithoutAProject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})

@@ -19,7 +19,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// wantKinds compares the kinds of what was left behind.
+// wantKinds compares the kinds of leftovers.
 func wantKinds(t *testing.T, got []spawn.Leftover, want ...spawn.LeftoverKind) {
 	t.Helper()
 	kinds := make([]spawn.LeftoverKind, len(got))
@@ -27,13 +27,12 @@ func wantKinds(t *testing.T, got []spawn.Leftover, want ...spawn.LeftoverKind) {
 		kinds[i] = l.Kind
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
-		t.Errorf("left behind (-want +got):\n%s", diff)
+		t.Errorf("leftovers (-want +got):\n%s", diff)
 	}
 }
 
-// A guest that could not be destroyed is destroyed by the next unwinding, and by that one
-// for the last time.
-func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
+// The next unwinding destroys a guest that could not be destroyed. Later ones do not try again.
+func TestTheDestructionOfAGuestIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -62,7 +61,7 @@ func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
 		}
 		for _, want := range []string{"3 undone, 0 not cleaned up", "0 undone, 0 not cleaned up"} {
 			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-				t.Errorf("left behind: %v", leftovers)
+				t.Errorf("leftovers: %v", leftovers)
 			}
 			trace := a.Result().Trace
 			if got := trace[len(trace)-1].Decision; got != want {
@@ -76,7 +75,7 @@ func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
 	})
 }
 
-// One request without an answer leaves time for another.
+// After one request without a response there is time for another.
 func TestASilentDeletionIsSentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +92,7 @@ func TestASilentDeletionIsSentAgain(t *testing.T) {
 	})
 }
 
-// A token that is refused may be renewed within LateWindow. Later the unwinding gives up.
+// A refused token may be renewed within LateWindow. Then the unwinding gives up.
 func TestTheUnwindingWithARefusedToken(t *testing.T) {
 	t.Parallel()
 	for times, want := range map[int]error{4: nil, -1: spawn.ErrLeftover} {
@@ -104,7 +103,7 @@ func TestTheUnwindingWithARefusedToken(t *testing.T) {
 			began := time.Now()
 			_, leftovers := a.Unwind(t.Context())
 			if len(leftovers) > 0 != (want != nil) {
-				t.Errorf("401 %d times: left behind %v", times, leftovers)
+				t.Errorf("401 %d times: leftovers %v", times, leftovers)
 			}
 			if took := time.Since(began); want != nil && (took < spawn.LateWindow || took > spawn.LateWindow+time.Second) {
 				t.Errorf("gave up after %s, want %s", took, spawn.LateWindow)
@@ -113,9 +112,9 @@ func TestTheUnwindingWithARefusedToken(t *testing.T) {
 	}
 }
 
-// An unwinding that could not look for a lost create leaves that to the next one, which
-// names the newest ARQs that it may have made.
-func TestALostCreateIsLookedForUntilItWas(t *testing.T) {
+// If an unwinding could not search the ARQs of a lost create, the next one does, and names the newest ARQs that may
+// belong to it.
+func TestTheSearchForALostCreateIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -135,7 +134,7 @@ func TestALostCreateIsLookedForUntilItWas(t *testing.T) {
 		}
 		_, leftovers := a.Unwind(t.Context())
 		if len(leftovers) != 1 || !errors.Is(leftovers[0].Err, cyborgclient.ErrForbidden) {
-			t.Fatalf("left behind: %v, want the create and why the ARQs could not be listed", leftovers)
+			t.Fatalf("leftovers: %v, want the create and why the ARQs could not be listed", leftovers)
 		}
 		w.cloud.Faults().Clear()
 		_, leftovers = a.Unwind(t.Context())
@@ -146,7 +145,7 @@ func TestALostCreateIsLookedForUntilItWas(t *testing.T) {
 			}
 		}
 		if len(arqs) != 16 || len(leftovers) != 17 || !strings.Contains(leftovers[16].String(), "the reply was lost") {
-			t.Errorf("left behind: %v, want 16 ARQs and the create", leftovers)
+			t.Errorf("leftovers: %v, want 16 ARQs and the create", leftovers)
 		}
 		w.cloud.ForgetRequests()
 		a.Unwind(t.Context())
@@ -156,16 +155,16 @@ func TestALostCreateIsLookedForUntilItWas(t *testing.T) {
 	})
 }
 
-// TestTheUnwindingOfAClaim is about what has become of the claim meanwhile.
+// TestTheUnwindingOfAClaim unwinds claims that another client may have changed.
 func TestTheUnwindingOfAClaim(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name      string
-		rules     []fault.Rule // of the claim
-		meanwhile func(t *testing.T, w *world)
-		undone    []string
-		left      string // why
-		took      time.Duration
+		name   string
+		rules  []fault.Rule // of the claim
+		change func(t *testing.T, w *world)
+		undone []string
+		left   string // why
+		took   time.Duration
 	}{
 		{"released by another client", nil, func(t *testing.T, w *world) {
 			if err := w.cloud.Placement.Release(instance); err != nil {
@@ -188,8 +187,8 @@ func TestTheUnwindingOfAClaim(t *testing.T) {
 				if err := a.Claim(t.Context()); (err != nil) != (len(tt.rules) > 0) {
 					t.Fatal(err)
 				}
-				if tt.meanwhile != nil {
-					tt.meanwhile(t, w)
+				if tt.change != nil {
+					tt.change(t, w)
 				}
 				began := time.Now()
 				undone, leftovers := a.Unwind(t.Context())
@@ -198,9 +197,9 @@ func TestTheUnwindingOfAClaim(t *testing.T) {
 				}
 				switch {
 				case len(leftovers) > 0 != (tt.left != ""):
-					t.Errorf("left behind: %v", leftovers)
+					t.Errorf("leftovers: %v", leftovers)
 				case tt.left != "" && (!strings.Contains(leftovers[0].String(), tt.left) || leftovers[0].Certain):
-					t.Errorf("left behind: %v, want %q", leftovers, tt.left)
+					t.Errorf("leftovers: %v, want %q", leftovers, tt.left)
 				}
 				if took := time.Since(began); took < tt.took || took > tt.took+10*time.Second {
 					t.Errorf("took %s, want %s", took, tt.took)
@@ -210,8 +209,8 @@ func TestTheUnwindingOfAClaim(t *testing.T) {
 	}
 }
 
-// A claim that is lost was refused if another client has changed what the running instance
-// holds: that stays as it is.
+// A lost claim must have been refused if another client has changed the allocation of the running instance. That
+// allocation is not changed.
 func TestALostClaimOfARunningInstanceLeavesTheChangesOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,7 +239,7 @@ func TestALostClaimOfARunningInstanceLeavesTheChangesOfOthers(t *testing.T) {
 		}
 		theirs := hold(2)
 		if undone, leftovers := a.Unwind(t.Context()); len(undone)+len(leftovers) > 0 {
-			t.Errorf("undone %v, left behind %v", undone, leftovers)
+			t.Errorf("undone %v, leftovers %v", undone, leftovers)
 		}
 		if diff := cmp.Diff(theirs, w.cloud.Placement.Allocations()); diff != "" {
 			t.Errorf("allocations (-want +got):\n%s", diff)
@@ -248,9 +247,9 @@ func TestALostClaimOfARunningInstanceLeavesTheChangesOfOthers(t *testing.T) {
 	})
 }
 
-// The trace says what a flavor, its profile and the ports ask for. A port without a device
-// profile asks for nothing.
-func TestTheTraceTellsTheRequest(t *testing.T) {
+// The trace has the requests of the flavor, its profile and the ports. A port without a device profile requests
+// nothing.
+func TestTheTraceHasTheRequest(t *testing.T) {
 	t.Parallel()
 	model := portModel()
 	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "picky", Groups: []map[string]string{
@@ -301,7 +300,7 @@ func TestTheTraceTellsTheRequest(t *testing.T) {
 	a.Unwind(t.Context())
 }
 
-// The devices of a guest that could not be destroyed are given to nobody else.
+// The devices of a guest that could not be destroyed are not assigned to another instance.
 func TestAGuestThatStaysKeepsItsDevices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/drill"
 )
 
-// blackwellModel has two hosts with a card each, which makes vGPUs without mediated devices. Of the
-// type that the profile vgpu asks for two fit on a card, though more are offered on the first.
+// blackwellModel has two hosts with one card each, whose vGPUs have no mediated devices. Two vGPUs of the type in the
+// profile vgpu fit on a card, but the inventory of the first card is larger.
 func blackwellModel() simcloud.Model {
 	const card, name = "0001:c8:00.0", "NVIDIA RTX Pro 6000 Blackwell DC-48Q"
 	model := simcloud.DefaultModel()
@@ -69,8 +69,8 @@ func TestAVGPUWithoutAMediatedDevice(t *testing.T) {
 	})
 }
 
-// An instance may have several vGPUs: of one card, of two groups, and beside Nova's own of its flavor, all of
-// which Nova honours since 34.0.0.
+// An instance may have several vGPUs: of one card, of two groups, and in addition to the vGPUs that Nova manages for
+// its flavor. Nova supports all of these since 34.0.0.
 func TestAnInstanceHasSeveralVGPUs(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -129,7 +129,7 @@ func TestAnInstanceHasSeveralVGPUs(t *testing.T) {
 	}
 }
 
-// The agent writes the types again after a restart of the host, which forgets them.
+// A restart of the host resets the vGPU types. The agent writes them again.
 func TestAVGPUIsThereAgainAfterAHostReboot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestAVGPUIsThereAgainAfterAHostReboot(t *testing.T) {
 	})
 }
 
-// More vGPUs are offered than the card takes: the kernel's refusal fails the bind, and the next host is
-// tried.
+// The inventory has more vGPUs than the card supports. The kernel refuses the type, the bind fails, and the next host
+// is tried.
 func TestACardThatRefusesAVGPU(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestACardThatRefusesAVGPU(t *testing.T) {
 	})
 }
 
-// A function that a guest still has cannot be cleared. Its handle stays in use, and the error names the
-// ARQ; the deletion can be repeated.
+// A function that a guest still uses cannot be cleared. Its handle stays in use, and the error names the ARQ. The
+// deletion can be repeated.
 func TestAVGPUThatCannotBeClearedIsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,8 +202,8 @@ func TestAVGPUThatCannotBeClearedIsNamed(t *testing.T) {
 	})
 }
 
-// The kernel refuses to take the type from a function while a guest has it. The handle stays in use, and
-// is freed at a later report, when the guest is gone.
+// The kernel refuses to take the type from a function while a guest has it. The handle stays in use, and is freed by
+// a later report after the guest has stopped.
 func TestTheVGPUOfARunningGuestIsNotCleared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -241,8 +241,8 @@ func TestDrillDeleteOfAVGPU(t *testing.T) {
 	drill.Run(t, s.beside(s.deleteGuest), config)
 }
 
-// The hardware is read before the report clears what a request left behind while the agent was away. What is
-// cleared then is not taken for somebody else's.
+// The report reads the hardware first and then clears the vGPU of an ARQ that was deleted while the agent was down.
+// It does not treat that vGPU as a foreign one.
 func TestAReportThatClearsAVGPUOffersItsFunctionAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// slowModel binds after a delay; the bind timeout of Cyborg itself is out of
-// the way.
+// slowModel binds after a delay. Cyborg's own bind timeout is longer.
 func slowModel(delay time.Duration) *simcloud.Model {
 	model := simcloud.DefaultModel()
 	model.Cyborg.BindDelay = delay
@@ -70,7 +69,7 @@ func TestTheBindingTimeoutCountsFromTheEndOfTheBind(t *testing.T) {
 	}
 }
 
-// A Cyborg that no longer answers does not prolong the wait by more than the last look.
+// A Cyborg that no longer answers does not prolong the wait by more than the last read.
 func TestTheBindingTimeoutIncludesASilentCyborg(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,8 +117,8 @@ func checkTimeout(t *testing.T, err error, arqs int) {
 	}
 }
 
-// With a registry that Nova's events never reach, as beside a real Nova, the polls find
-// the Bound ARQ, also at the last moment.
+// With a registry that never receives Nova's events, as next to a real Nova, the polls find the Bound ARQ, even at
+// the last moment.
 func TestALostEventIsNotALostDevice(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{time.Second, 10 * time.Second, 100 * time.Second, 299 * time.Second} {
@@ -136,7 +135,7 @@ func TestALostEventIsNotALostDevice(t *testing.T) {
 	}
 }
 
-// Polling is light: the pauses grow, and the instances of one moment spread.
+// Polling causes little load: the pauses grow, and the polls of instances that start together spread.
 func TestPollsAreFewAndSpread(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]int{"beside events": 20, "without events": 50} {
@@ -192,8 +191,7 @@ func TestPollsAreFewAndSpread(t *testing.T) {
 	}
 }
 
-// TestAStaleReadIsReadAgain lets the first lists show what was before, as another API
-// worker of Cyborg may.
+// TestAStaleReadIsReadAgain makes the first lists stale, as another API worker of Cyborg may return them.
 func TestAStaleReadIsReadAgain(t *testing.T) {
 	t.Parallel()
 	const stale = 6
@@ -237,7 +235,7 @@ func TestAStaleReadIsReadAgain(t *testing.T) {
 	}
 }
 
-// A Cyborg that cannot be read for a while, or does not answer, does not end the wait.
+// The wait continues while Cyborg answers with errors or not at all.
 func TestAnOutageDuringTheWait(t *testing.T) {
 	t.Parallel()
 	tests := map[string]fault.Rule{
@@ -293,12 +291,12 @@ func TestARefusedEventIsSettledByAGet(t *testing.T) {
 	}
 	bind := result.Trace[7]
 	if bind.Step != spawn.StepBind || bind.Requests[0].Status != http.StatusBadRequest || !strings.Contains(bind.Decision, "refused the event") {
-		t.Errorf("the trace does not tell what happened: %+v", bind)
+		t.Errorf("the trace does not have the refused event: %+v", bind)
 	}
 	w.checkPromise(t, result, err)
 }
 
-// A wait that is cancelled tells the states of then, not those of the last poll.
+// The error of a canceled wait has the states at the cancellation, not the states of the last poll.
 func TestACancelledWaitReadsTheStatesAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

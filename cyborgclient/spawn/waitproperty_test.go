@@ -18,8 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// story is what happens to the ARQs of an instance after its bind request, in time since
-// then. No two things happen at the same moment.
+// story has the events and states of the ARQs of an instance, with times since the bind request. All times differ.
 type story struct {
 	poll    bool
 	timeout time.Duration
@@ -65,9 +64,8 @@ func drawStory(t *rapid.T, arqs int) story {
 	return s
 }
 
-// outcome is the result that the story must have, whatever the events say: the earliest
-// moment at which it can be known, and whether the ARQs are Bound. It is not known before
-// the timeout if known is false.
+// outcome returns the expected result, independent of the events: the earliest time at which it can be known, and
+// whether the ARQs are Bound. If known is false, it is not known before the timeout.
 func (s story) outcome() (at time.Duration, bound, known bool) {
 	bound = true
 	for _, arq := range s.arqs {
@@ -87,7 +85,7 @@ func (s story) outcome() (at time.Duration, bound, known bool) {
 	return at, true, true
 }
 
-// theater plays a story in the lists of ARQs.
+// theater is a transport whose lists of ARQs follow a story.
 type theater struct {
 	next  http.RoundTripper
 	story story
@@ -134,7 +132,7 @@ func (p *theater) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// item reads an ARQ as Cyborg has it.
+// item reads an ARQ from Cyborg.
 func (p *theater) item(req *http.Request, uuid string) (string, error) {
 	one := req.Clone(req.Context())
 	one.URL.Path += "/" + uuid
@@ -156,7 +154,7 @@ const (
 	longest = 38*time.Second + retried // the longest pause between two polls, and such a request
 )
 
-// perform spawns in a story and returns what is wrong.
+// perform runs a spawn with a story and returns the first violation, or "".
 func (s story) perform(t *testing.T, arqs []string) string {
 	w := newWorld(t, worldOpts{})
 	w.cloud.HandleEvents(http.NotFoundHandler())
@@ -192,7 +190,7 @@ func (s story) perform(t *testing.T, arqs []string) string {
 	return s.check(wait)
 }
 
-// check compares the end of the wait with the outcome.
+// check compares the result of the wait with the outcome.
 func (s story) check(wait spawn.Progress) string {
 	at, bound, known := s.outcome()
 	latest := at + longest
@@ -221,8 +219,8 @@ func (s story) check(wait spawn.Progress) string {
 	return fmt.Sprintf("the wait ended after %s with %v, %s", wait.Duration, wait.Err, problem)
 }
 
-// The wait ends as the states say, neither before they can be known nor long after, in
-// whatever order states, events, true and forged, and outages come.
+// The result of the wait depends only on the states. The wait ends neither before they can be known nor long after,
+// for any order of states, true and forged events, and outages.
 func TestTheWaitFollowsTheStates(t *testing.T) {
 	t.Parallel()
 	var arqs []string

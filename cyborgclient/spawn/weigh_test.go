@@ -28,8 +28,7 @@ func rankOf(t *testing.T, result *spawn.Result) string {
 	return ""
 }
 
-// A vGPU goes to the card that is in part used already, though Placement lists
-// the other first.
+// A vGPU is allocated on the card that is already partly in use, although Placement lists the other card first.
 func TestFewestFragmentsFillsUsedCards(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFragments}}})
@@ -135,7 +134,8 @@ func TestWeighersAndRockyFlavorsAreJSON(t *testing.T) {
 	}
 }
 
-// However a profile, or the image of the instance, names what it wants, each spawn finds the region that the first one has programmed.
+// Each spawn finds the region that the first one has programmed, for every way in which a profile or the image of the
+// instance names the function.
 func TestEachSpawnFindsTheProgrammedRegion(t *testing.T) {
 	t.Parallel()
 	const nameless = "cccccccc-0000-4000-8000-000000000006" // which does not name its function by an id
@@ -199,7 +199,7 @@ func TestEachSpawnFindsTheProgrammedRegion(t *testing.T) {
 	}
 }
 
-// Two bitstreams with one function are two: a region that has the one is programmed with the other.
+// Two bitstreams with the same function differ: a region with the first is programmed with the second.
 func TestABitstreamIsNotItsFunction(t *testing.T) {
 	t.Parallel()
 	bubble(t, "two versions", func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestABitstreamIsNotItsFunction(t *testing.T) {
 	})
 }
 
-// The weigher reads only what it needs, and a service that does not answer is no reason to fail.
+// The weigher reads only what it needs, and does not fail if a service does not answer.
 func TestWhatTheWeigherOfFunctionsReads(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

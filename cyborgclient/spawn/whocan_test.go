@@ -16,7 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
-// users are those that a flow may have: one for Cyborg, and whether its service token goes with it.
+// users are the users of a flow for Cyborg, with or without a service token.
 func users() map[string]func(*testing.T, *site) {
 	connect := func(t *testing.T, s *site, cyborg, placement string, opts ...spawn.Option) {
 		opts = append([]spawn.Option{spawn.WithPlacementProvider(s.provider(t, placement))}, opts...)
@@ -32,7 +32,7 @@ func users() map[string]func(*testing.T, *site) {
 	}
 }
 
-// rights are what an agent does for an instance of a device profile.
+// rights are the actions of an agent for an instance with a device profile.
 func rights() map[string]func(*testing.T, *site, string) error {
 	return map[string]func(*testing.T, *site, string) error{
 		"spawn": func(t *testing.T, s *site, profile string) error {
@@ -112,9 +112,10 @@ type whoCanRow struct {
 	cells       [9]string
 }
 
-// whoCan says what each user of a flow may do on each behaviour of Cyborg, typed from the policies of its releases: a list of
-// device profiles needs the role reader from 13.0 on (oslo.policy 4.4 enforces the new defaults, 206ae19) but for 17.0 (7823492), and a
-// create of ARQs the role member in 14.1, 15.0.1 and 16.0.1 (the mends of CVE-2026-40213). A member has both.
+// whoCan has what each user of a flow may do on each behaviour of Cyborg, transcribed from the policies of its
+// releases: a list of device profiles needs the role reader from 13.0 on (oslo.policy 4.4 enforces the new defaults,
+// 206ae19) but for 17.0 (7823492), and a create of ARQs the role member in 14.1, 15.0.1 and 16.0.1 (the mends of
+// CVE-2026-40213). A member has both.
 var whoCan = []whoCanRow{
 	{"member, service token, Placement's user", "spawn", [9]string{works, works, works, works, works, works, works, works, works}},
 	{"member, service token, Placement's user", "add devices", [9]string{works, works, works, works, works, works, works, works, works}},
@@ -128,7 +129,7 @@ var whoCan = []whoCanRow{
 	{"service user alone", "add devices", [9]string{works, works, works, works, works, profiles, profiles, works, profiles}},
 }
 
-// No cell leaks. NVIDIA's GPUs are lost in 10.1, so that an FPGA is asked for.
+// No cell leaks. Cyborg 10.1 does not report NVIDIA GPUs, so the test requests an FPGA.
 func TestWhatEachUserMayDoOnEachRelease(t *testing.T) {
 	t.Parallel()
 	for _, row := range whoCan {

@@ -36,7 +36,7 @@ func (s *site) asUsers(t *testing.T, cyborg, placement string) {
 	s.renew(t)
 }
 
-// Nova has three tokens: the user's for Cyborg, a service token with it, and its own for Placement.
+// Nova uses three tokens: the user's token and a service token for Cyborg, and its own token for Placement.
 func TestTheTokenForCyborgDecides(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -84,7 +84,7 @@ func TestTheTokenForCyborgDecides(t *testing.T) {
 	}
 }
 
-// An administrator's instance stays bound if a Cyborg that hides its ARQs is asked with a member's token.
+// The ARQs of an administrator's instance stay bound if a member's token is used with a Cyborg that hides them.
 func TestAnInstanceThatCyborgHidesIsNotReleasedWithPlacementsToken(t *testing.T) {
 	t.Parallel()
 	for op, free := range releases() {
@@ -118,7 +118,7 @@ func (s *site) userOf(t *testing.T, user, from string) *cyborgclient.Client {
 	return client
 }
 
-// The user's token comes with the request; the agent's own is a service user's.
+// The user's token comes with the request. The agent's own token is of a service user.
 func TestAUsersTokenIsUsedForCyborgOnly(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"token", "provider"} {
@@ -145,7 +145,7 @@ func TestAUsersTokenIsUsedForCyborgOnly(t *testing.T) {
 	}
 }
 
-// revoke ends the token of a provider.
+// revoke revokes the token of a provider client.
 func revoke(t *testing.T, provider *gophercloud.ProviderClient) {
 	t.Helper()
 	keystone := &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: provider.IdentityBase + "v3/", Type: "identity"}
@@ -162,9 +162,9 @@ func (w *world) projectOf(t *testing.T, instance string) string {
 	return *held.ProjectID
 }
 
-// A user's token cannot be renewed. What was bound with it before it expired is deleted with the agent's own, if Cyborg shows it to that
-// one: a 404 may mean that it hides the ARQ.
-func TestWhatAnExpiredTokenHasMadeIsDeletedWithTheAgents(t *testing.T) {
+// A user's token cannot be renewed. The ARQs that were bound with it are deleted with the agent's own token, if
+// Cyborg shows them to that token: a 404 may mean that Cyborg hides the ARQ.
+func TestTheARQsOfAnExpiredTokenAreDeletedWithTheAgentsToken(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		own, user, project string
@@ -202,7 +202,7 @@ func TestWhatAnExpiredTokenHasMadeIsDeletedWithTheAgents(t *testing.T) {
 	}
 }
 
-// A token that Keystone does not know, and one that no header may have, are refused before a request to Cyborg.
+// A token that is unknown to Keystone or invalid in a header is refused before a request to Cyborg.
 func TestATokenWithoutAnOwnerMakesNoClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
@@ -226,8 +226,9 @@ func TestATokenWithoutAnOwnerMakesNoClient(t *testing.T) {
 	}
 }
 
-// Since 14.1.0 Cyborg shows deployables to administrators only, and in 2027.1 to managers. A member's token adds devices to a
-// running instance and releases them nevertheless, and none beside one that an interrupted attempt has left.
+// Since 14.1.0 Cyborg shows deployables to administrators only, and in 2027.1 to managers. A member's token can still
+// add devices to a running instance and release them. It adds no device if an interrupted attempt has already claimed
+// one.
 func TestAMemberWhoMayNotReadDevicesAddsThem(t *testing.T) {
 	t.Parallel()
 	bubble(t, "a running instance", func(t *testing.T) {
@@ -253,9 +254,10 @@ func TestAMemberWhoMayNotReadDevicesAddsThem(t *testing.T) {
 	})
 }
 
-// The owner of an instance programs its region where Cyborg allows it: of every token before the mends of CVE-2026-40213, and later with
-// run-time programming, an option of the simulator after the specification. Placement, which knows the region, has a user of its own, or
-// refuses the owner's token. Where Cyborg hides deployables from the owner the agent's own token finds the region.
+// The owner of an instance programs its region if Cyborg allows it: for every token before the fixes of
+// CVE-2026-40213, and later with run-time programming, an option of the simulator that follows the specification.
+// Placement, which knows the region, is called with another user, or refuses the owner's token. If Cyborg hides
+// deployables from the owner, the agent's own token finds the region.
 func TestTheOwnerProgramsARegion(t *testing.T) {
 	t.Parallel()
 	const program, list = "cyborg:deployable:program: the default policy requires the role admin", "cyborg:deployable:get_all: the default policy requires the role "

@@ -28,11 +28,10 @@ const (
 	secondInstance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
 )
 
-// alone is the configuration of a flow whose project nobody else uses: whatever it
-// does, nothing may be left.
+// alone is the configuration of a flow whose project no other client uses. It may never leak.
 var alone = spawn.Config{ExclusiveProject: true}
 
-// leftovers are those that an error names.
+// leftovers lists the leftovers that an error names.
 func leftovers(err error) []spawn.Leftover {
 	var failure *spawn.Error
 	if !errors.As(err, &failure) {
@@ -78,8 +77,8 @@ func newWorld(t *testing.T, opts worldOpts) *world {
 	return w
 }
 
-// connect makes the flow of a provider and its client of Cyborg. The options win over the
-// service token and the events of the world.
+// connect creates the flow of a provider client and its Cyborg client. The options override the service token and the
+// events of the world.
 func (w *world) connect(t testing.TB, provider *gophercloud.ProviderClient, opts ...spawn.Option) {
 	t.Helper()
 	opts = append([]spawn.Option{
@@ -105,8 +104,8 @@ func request(profile string) spawn.Request {
 	return spawn.Request{Instance: instance, Flavor: flavor(profile)}
 }
 
-// checkPromise checks the promise of the flow: with a result the guest has all of its
-// accelerators, without one nothing is allocated.
+// checkPromise checks the guarantee of the flow: with a result the guest has all of its accelerators, without one
+// nothing is allocated.
 func (w *world) checkPromise(t *testing.T, result *spawn.Result, err error) {
 	t.Helper()
 	if (result == nil) == (err == nil) {
@@ -121,7 +120,7 @@ func (w *world) checkPromise(t *testing.T, result *spawn.Result, err error) {
 	}
 }
 
-// define makes the guest of a result.
+// define creates the guest of a result.
 func (w *world) define(t testing.TB, result *spawn.Result) {
 	t.Helper()
 	guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
@@ -130,8 +129,7 @@ func (w *world) define(t testing.TB, result *spawn.Result) {
 	}
 }
 
-// interceptor is the transport of a client that is disturbed at its n-th
-// request.
+// interceptor is a transport that calls a function at the n-th request.
 type interceptor struct {
 	next   http.RoundTripper
 	n      int64
@@ -175,7 +173,7 @@ func (w *world) intercept(t *testing.T, i *interceptor, config spawn.Config) {
 	i.seen.Store(0) // discovery does not count
 }
 
-// walk does steps of an attempt.
+// walk runs steps of an attempt.
 func walk(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -185,7 +183,7 @@ func walk(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// placement is a client of Placement.
+// placement returns a Placement client.
 func (w *world) placement(t *testing.T) *gophercloud.ServiceClient {
 	t.Helper()
 	client, err := openstack.NewPlacementV1(w.cloud.Provider(t), gophercloud.EndpointOpts{})
@@ -197,8 +195,7 @@ func (w *world) placement(t *testing.T) *gophercloud.ServiceClient {
 
 type httpTransport = http.RoundTripper
 
-// newestPlacement is an old Placement in front of a newer one: it refuses later
-// microversions.
+// newestPlacement makes Placement look older: it refuses later microversions.
 type newestPlacement struct {
 	next   http.RoundTripper
 	newest int
@@ -214,7 +211,7 @@ func (o newestPlacement) RoundTrip(req *http.Request) (*http.Response, error) {
 	return o.next.RoundTrip(req)
 }
 
-// answer is an answer in JSON that the cloud did not give.
+// answer returns a fabricated JSON response.
 func answer(req *http.Request, status int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,

@@ -17,7 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// yearAgent is one of the programs that make instances, over all of its processes.
+// yearAgent is a program that spawns instances, across restarts of its processes.
 type yearAgent struct {
 	*year
 	number int
@@ -77,8 +77,8 @@ func (a *yearAgent) member() bool { return a.number%2 == 1 }
 // handsOver reports whether the agent is of two processes, a conductor and a compute side.
 func (a *yearAgent) handsOver() bool { return a.number >= yearAgents/2 }
 
-// start is a new process of the agent: it has forgotten everything but the instances, which
-// Nova knows. Only the first agent gets events.
+// start starts a new process of the agent, which knows only the instances in Nova's database. Only the first agent
+// gets events.
 func (a *yearAgent) start(ctx context.Context) error {
 	line := &mortalLine{next: a.cloud.Transport()}
 	own, flow, err := a.connect(ctx, line)
@@ -126,7 +126,7 @@ func (a *yearAgent) build(ctx context.Context, req spawn.Request) (*spawn.Result
 	}, req)
 }
 
-// revive starts a process in place of one that died, and tries until it succeeds.
+// revive replaces a process that died. It repeats this until it succeeds.
 func (a *yearAgent) revive(ctx context.Context) {
 	for a.line == nil || a.line.dead.Load() {
 		if err := a.start(ctx); err == nil {
@@ -137,7 +137,7 @@ func (a *yearAgent) revive(ctx context.Context) {
 	}
 }
 
-// work makes and ends instances until the end, and reconciles every four hours.
+// work spawns and deletes instances until the end, and reconciles every four hours.
 func (a *yearAgent) work(ctx context.Context) {
 	period := 24 * time.Hour * yearAgents / spawnsAnDay
 	next := a.started.Add(time.Duration(a.number)*period/yearAgents + time.Duration(a.number)*1009*time.Microsecond)
@@ -166,7 +166,7 @@ func (a *yearAgent) newID() string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", a.number, a.built)
 }
 
-// spawn makes an instance of some hours. The operator lets some processes die meanwhile.
+// spawn spawns an instance that lives for some hours. The operator may kill the process during the spawn.
 func (a *yearAgent) spawn(ctx context.Context) {
 	a.mu.Lock()
 	profile := a.profiles[a.random.IntN(len(a.profiles))]
@@ -243,7 +243,7 @@ func (a *yearAgent) program(ctx context.Context, i *yearInstance) {
 	a.ended(i, err)
 }
 
-// suspect remembers that an attempt before the last one has left something.
+// suspect records that an earlier attempt has leftovers.
 func (a *yearAgent) suspect(i *yearInstance, result *spawn.Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -253,8 +253,7 @@ func (a *yearAgent) suspect(i *yearInstance, result *spawn.Result) {
 	}
 }
 
-// tend does what is to be done to the agent's instances: ends those that are due, and operates
-// on one of the others.
+// tend deletes the agent's instances that are due, and runs an operation on one of the others.
 func (a *yearAgent) tend(ctx context.Context) {
 	for _, i := range slices.Clone(a.has) {
 		switch {
@@ -294,7 +293,7 @@ func (a *yearAgent) evacuate(ctx context.Context, i *yearInstance) {
 	a.ended(i, err)
 }
 
-// hasTrouble reports whether a host has had trouble lately.
+// hasTrouble reports whether a host was recently hit by a fault.
 func (y *year) hasTrouble(host string) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -302,7 +301,7 @@ func (y *year) hasTrouble(host string) bool {
 	return has && time.Since(at) < time.Hour
 }
 
-// begin and end frame what is done to an instance.
+// begin and ended mark the start and the end of an operation on an instance.
 func (a *yearAgent) begin(i *yearInstance) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -331,8 +330,7 @@ func (a *yearAgent) ended(i *yearInstance, err error) {
 	}
 }
 
-// operate does one of Nova's operations to an instance. One that fails is done again, until it
-// succeeds.
+// operate runs one of Nova's operations on an instance, and repeats it until it succeeds.
 func (a *yearAgent) operate(ctx context.Context, i *yearInstance, which int) {
 	if a.guests.isDown(i.Host) {
 		return
@@ -389,8 +387,7 @@ func arqsOf(result *spawn.Result) (uuids []string) {
 	return uuids
 }
 
-// delete ends an instance, which must have had its accelerator until now. One that cannot be
-// deleted is deleted again the next time.
+// delete deletes an instance, which must still have its accelerator. A failed deletion is repeated the next time.
 func (a *yearAgent) delete(ctx context.Context, i *yearInstance) {
 	if a.guests.isDown(i.Host) {
 		return
@@ -420,7 +417,7 @@ func (y *year) isLiving(_ context.Context, instance string) (bool, error) {
 	return i != nil && i.living, nil
 }
 
-// reconcile frees what crashes and late requests left on the agent's hosts.
+// reconcile frees the leaks of crashes and late requests on the agent's hosts.
 func (a *yearAgent) reconcile(ctx context.Context) {
 	if a.flow == nil {
 		return
@@ -434,7 +431,7 @@ func (a *yearAgent) reconcile(ctx context.Context) {
 	}
 }
 
-// settle ends the agent's instances, without faults.
+// settle deletes the agent's instances, without faults.
 func (a *yearAgent) settle(ctx context.Context) {
 	a.revive(ctx)
 	for _, i := range slices.Clone(a.has) {

@@ -21,7 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// yearChecks look at the cloud every hour.
+// yearChecks checks the cloud every hour.
 type yearChecks struct {
 	*year
 	random    *rand.Rand
@@ -53,7 +53,7 @@ func (c *yearChecks) all(t *testing.T, hour int) {
 
 const checker = "hourly-check"
 
-// leaks holds promises 2 and 3: what is wrong has a cause, and is not wrong for long.
+// leaks checks promises 2 and 3: every leak has a cause and soon disappears.
 func (c *yearChecks) leaks() {
 	leaks := c.cloud.Leaks()
 	now := make(map[simcloud.Leak]time.Time, len(leaks))
@@ -77,7 +77,7 @@ func (c *yearChecks) leaks() {
 	c.since = now
 }
 
-// owner is to whom something belongs.
+// owner is the owner of a resource.
 type owner struct{ instance, host string }
 
 // owners finds the instance and the host of each ARQ and each mediated device.
@@ -97,7 +97,7 @@ func (c *yearChecks) owners() map[string]owner {
 	return of
 }
 
-// cause names why something may be wrong; empty: nothing explains it.
+// cause returns the reason for a leak, or "" if it is unknown.
 func (c *yearChecks) cause(leak simcloud.Leak, of owner) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *yearChecks) cause(leak simcloud.Leak, of owner) string {
 	return ""
 }
 
-// wire holds promise 1, and the first half of promise 4.
+// wire checks promise 1 and the first half of promise 4.
 func (c *yearChecks) wire(ctx context.Context) {
 	client, err := cyborgclient.New(c.provider)
 	if err != nil {
@@ -174,7 +174,7 @@ type yearAnswer struct {
 	body   []byte
 }
 
-// ask sends a request of the checker. Its status is 0 where there is no answer.
+// ask sends a request of the checker. The status is 0 if there is no response.
 func (c *yearChecks) ask(ctx context.Context, method, path, body string) (a yearAnswer) {
 	req, err := http.NewRequestWithContext(ctx, method, c.cloud.URL()+path, strings.NewReader(body))
 	if err != nil {
@@ -197,8 +197,7 @@ func (c *yearChecks) ask(ctx context.Context, method, path, body string) (a year
 	return a
 }
 
-// refusals holds promise 5: each of some bad requests is refused, with a text, and changes
-// nothing.
+// refusals checks promise 5: bad requests are refused with a text, and change nothing.
 func (c *yearChecks) refusals(ctx context.Context) {
 	const some = 12
 	c.cloud.ForgetRequests()
@@ -235,8 +234,7 @@ type badRequest struct {
 	cut                bool // somewhere in the body
 }
 
-// badRequests are refused whoever sends them. The ids are those of an instance, or of none, and of a
-// provider.
+// badRequests are refused for every user. The IDs are of an instance, which may not exist, and of a provider.
 func badRequests(id, provider string) []badRequest {
 	const arqs, profiles = "/accelerator/v2/accelerator_requests", "/accelerator/v2/device_profiles"
 	claim := fmt.Sprintf(`{"allocations": {%q: {"resources": {"VCPU": 100000}}}, "project_id": "p", "user_id": "u", "consumer_generation": null}`, provider)
@@ -266,8 +264,8 @@ func badRequests(id, provider string) []badRequest {
 // ends.
 const yearAside = 137 * time.Millisecond
 
-// twins holds the second half of promise 4: two clouds of the present state do the same, and
-// come to the same state.
+// twins checks the second half of promise 4: two clouds made from the current state behave the same and end in the
+// same state.
 func (c *yearChecks) twins(t *testing.T) {
 	t.Helper()
 	time.Sleep(yearAside)
@@ -342,8 +340,8 @@ func twinSpawns(ctx context.Context, cloud *simcloud.Cloud) error {
 	return nil
 }
 
-// forget drops what is of no use any more: the record of requests, the calls of the hypervisor, and
-// instances whose traces have gone.
+// forget discards data that is no longer needed: the record of requests, the calls of the hypervisor, and instances
+// without traces in the cloud.
 func (c *yearChecks) forget() {
 	c.cloud.ForgetRequests()
 	c.guests.forgetCalls()

@@ -21,7 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// yearOperator is what happens to the cloud from outside.
+// yearOperator is the operator of the cloud, who causes faults.
 type yearOperator struct {
 	*year
 
@@ -77,7 +77,7 @@ func rareFaults(rare float64) []fault.Rule {
 	}
 }
 
-// work lets happen what happens in a day, as often as it does, at instants of its own.
+// work causes the events of each day, at random times.
 func (o *yearOperator) work(ctx context.Context) {
 	var group sync.WaitGroup
 	for n, kind := range []struct {
@@ -113,7 +113,7 @@ func (o *yearOperator) sleepUntil(at time.Time) bool {
 	return !o.over.Load()
 }
 
-// crash lets the process of an agent die before or after one of its next requests.
+// crash kills the process of an agent before or after one of its next requests.
 func (o *yearOperator) crash(_ context.Context, random *rand.Rand) {
 	a := o.agents[random.IntN(len(o.agents))]
 	if line := a.line; line != nil {
@@ -133,7 +133,7 @@ func (o *yearOperator) up(random *rand.Rand) string {
 	}
 }
 
-// crashOfCyborg lets the agent of Cyborg on a host be silent for a while.
+// crashOfCyborg stops Cyborg's agent on a host for a while.
 func (o *yearOperator) crashOfCyborg(ctx context.Context, random *rand.Rand) {
 	host := o.up(random)
 	o.befell(host)
@@ -144,7 +144,7 @@ func (o *yearOperator) crashOfCyborg(ctx context.Context, random *rand.Rand) {
 	o.startAgent(ctx, host, o.cloud.Cyborg.StartAgent)
 }
 
-// startAgent starts an agent, and again where its report finds a service that is down.
+// startAgent starts an agent, and repeats this if its report failed because a service is down.
 func (o *yearOperator) startAgent(ctx context.Context, host string, start func(context.Context, string) error) {
 	err := start(ctx, host)
 	for try := 0; err != nil && try < 60; try++ {
@@ -157,8 +157,7 @@ func (o *yearOperator) startAgent(ctx context.Context, host string, start func(c
 	o.befell(host)
 }
 
-// reboot lets a host go down for some minutes, or for long enough that its instances are
-// evacuated.
+// reboot stops a host for some minutes, or for long enough that its instances are evacuated.
 func (o *yearOperator) reboot(ctx context.Context, random *rand.Rand) {
 	host := o.up(random)
 	o.befell(host)
@@ -179,7 +178,7 @@ func (h *hypervisor) goDown(host string) error {
 	return h.powerCut(host)
 }
 
-// comeUp lets a host answer. What was evacuated meanwhile is removed there, as nova-compute does.
+// comeUp starts a host and removes the instances that were evacuated from it, as nova-compute does.
 func (h *hypervisor) comeUp(host string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -187,7 +186,7 @@ func (h *hypervisor) comeUp(host string) {
 	maps.DeleteFunc(h.saved, func(guest place, _ string) bool { return guest.host == host && h.home[guest.instance] != host })
 }
 
-// loseDevice lets a device vanish for some hours and come back.
+// loseDevice removes a device for some hours.
 func (o *yearOperator) loseDevice(ctx context.Context, random *rand.Rand) {
 	host := o.up(random)
 	var devices []string
@@ -202,15 +201,14 @@ func (o *yearOperator) loseDevice(ctx context.Context, random *rand.Rand) {
 	o.set("lost", nil)
 	time.Sleep(2*time.Hour + time.Duration(random.Int64N(int64(time.Second))))
 	if o.over.Load() {
-		return // nobody reports any more
+		return // the agents no longer report
 	}
 	if !slices.ContainsFunc(o.cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.Name == device }) {
 		o.unexplained("device %s is back, and Cyborg does not have it", device)
 	}
 }
 
-// restart is a service that is killed and starts again, some minutes later, from what the
-// state file had when it died.
+// restart kills a service and starts it again some minutes later, from the state file as it was at the kill.
 func (o *yearOperator) restart(_ context.Context, random *rand.Rand) {
 	service, action := "accelerator", fault.Rule{Action: fault.Drop}
 	if random.IntN(2) == 0 {
@@ -245,7 +243,7 @@ func (o *yearOperator) restart(_ context.Context, random *rand.Rand) {
 	o.befell("")
 }
 
-// reload gives a service the records that a copy of the state file has.
+// reload loads the records of a copy of the state file into a service.
 func (o *yearOperator) reload(service string) error {
 	if err := o.cloud.Save(); err != nil {
 		return err
@@ -282,7 +280,7 @@ func (o *yearOperator) reload(service string) error {
 	return sim.Replace(context.Background(), to, records)
 }
 
-// sameRecords reports the first record that a file has lost, or has too many.
+// sameRecords reports the first record that is missing in a file or only there.
 func sameRecords(of sim.Recorded, inFile []sim.Record) error {
 	kept := make(map[[2]string]string, len(inFile))
 	for _, r := range inFile {
@@ -305,8 +303,8 @@ func sameRecords(of sim.Recorded, inFile []sim.Record) error {
 	return nil
 }
 
-// changeProfiles makes a device profile and lets instances use it, or ends the use of one, and
-// deletes it when nothing has it any more.
+// changeProfiles creates a device profile for new instances, or stops using one and deletes it after its last
+// instance.
 func (o *yearOperator) changeProfiles(ctx context.Context, random *rand.Rand) {
 	client, err := o.client(ctx)
 	if err != nil {
@@ -332,7 +330,7 @@ func (o *yearOperator) changeProfiles(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// client is an operator's.
+// client returns an operator's client.
 func (o *yearOperator) client(ctx context.Context) (*cyborgclient.Client, error) {
 	provider, err := o.cloud.ProviderClient(ctx, "admin")
 	if err != nil {
@@ -341,7 +339,7 @@ func (o *yearOperator) client(ctx context.Context) (*cyborgclient.Client, error)
 	return cyborgclient.New(provider)
 }
 
-// reports makes the agents of Cyborg report every hour, one after the other.
+// reports makes Cyborg's agents report every hour, one after the other.
 func (o *yearOperator) reports(ctx context.Context) {
 	hosts := o.cloud.HostNames()
 	pause := time.Hour / time.Duration(len(hosts))

@@ -35,14 +35,14 @@ var (
 const (
 	yearAgents  = 4
 	spawnsAnDay = 1000
-	// yearPatience is how long what a fault or a crash has left may stay: each agent reconciles
-	// every four hours, what is late comes after minutes, and a host may be down for an hour.
+	// yearPatience is how long a leak of a fault or a crash may last: each agent reconciles every four hours, late
+	// requests take minutes, and a host may be down for an hour.
 	yearPatience = 8 * time.Hour
-	// yearRegion is the device profile whose region gets a function by the bind.
+	// yearRegion is the device profile whose region is programmed by the bind.
 	yearRegion = "crypto-by-id"
 )
 
-// year is a cloud with all that happens to it.
+// year is a cloud with its agents and its operator.
 type year struct {
 	cloud    *simcloud.Cloud
 	stateAt  string // its file
@@ -50,12 +50,12 @@ type year struct {
 	agents   []*yearAgent
 	operator *yearOperator
 	started  time.Time
-	over     atomic.Bool // all that acts comes to its end
+	over     atomic.Bool // tells all goroutines to end
 
 	mu        sync.Mutex
 	instances map[string]*yearInstance // all that live, and those whose traces may still be there
 	trouble   map[string]time.Time     // the last that befell a host; "" for the cloud
-	profiles  []string                 // of which instances are made
+	profiles  []string                 // of new instances
 	wrong     []string                 // what nothing explains
 	history   []string                 // the last failures
 
@@ -63,7 +63,7 @@ type year struct {
 	values map[string]*[2]int // the spawns with a value of an axis that succeeded, and those that failed
 }
 
-// counts tell what happened.
+// counts are the counters of the summary.
 type counts struct{ spawned, full, failed, ended, operations, crashed, reconciled, freed, refused, checks atomic.Int64 }
 
 // yearInstance is what Nova's database has of an instance.
@@ -131,8 +131,8 @@ func TestYear(t *testing.T) {
 	})
 }
 
-// memoryDir is a directory in memory where there is one: each change of the cloud waits for its
-// file, and a disk takes some milliseconds.
+// memoryDir returns a directory in memory if there is one, because each change of the cloud waits for its file, and a
+// disk takes some milliseconds.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "year")
 	if err != nil {
@@ -212,7 +212,7 @@ func yearModel() simcloud.Model {
 // random is a source of its own for each purpose.
 func (y *year) random(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(*yearSeed, purpose)) }
 
-// run lets all act until the end, checks every hour, and returns how many hours it were.
+// run runs all goroutines until the end, checks every hour, and returns the number of hours.
 func (y *year) run(t *testing.T, expired *atomic.Bool, real *atomic.Int64) int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -260,7 +260,7 @@ func fileSize(path string) int64 {
 	return info.Size()
 }
 
-// unexplained keeps what is wrong; the run ends at the next check.
+// unexplained records a violation. The run ends at the next check.
 func (y *year) unexplained(format string, args ...any) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -304,7 +304,7 @@ func (y *year) byValue(t *testing.T) string {
 	return strings.Join(list, "; ")
 }
 
-// happened keeps the last failures, for the report of what is unexplained.
+// happened records the last failures for the report of violations.
 func (y *year) happened(format string, args ...any) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -312,15 +312,15 @@ func (y *year) happened(format string, args ...any) {
 	y.history = append(y.history[max(0, len(y.history)-most):], fmt.Sprintf("%s: ", time.Since(y.started).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-// befell keeps that something has happened to a host, or with "" to the cloud.
+// befell records a fault of a host, or of the cloud if host is "".
 func (y *year) befell(host string) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.trouble[host] = time.Now()
 }
 
-// settle ends the faults and all instances, lets every agent reconcile once what may still
-// have come true has done so, checks what is left, and fills every host.
+// settle ends the faults, deletes all instances, lets every agent reconcile after the last late request, checks for
+// leaks, and fills every host.
 func (y *year) settle(t *testing.T) {
 	t.Helper()
 	if len(y.wrong) > 0 || t.Failed() {
@@ -352,7 +352,7 @@ func (y *year) report(ctx context.Context) {
 	}
 }
 
-// fill makes as many instances of each profile as there are devices for it.
+// fill spawns as many instances of each profile as there are devices for it.
 func (y *year) fill(ctx context.Context) error {
 	a := y.agents[0]
 	var broken []error

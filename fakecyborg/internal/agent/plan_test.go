@@ -21,7 +21,7 @@ func card(n int, traits ...string) driver.Device {
 	}
 }
 
-// storedCard is what a report of a card leaves.
+// storedCard is the stored state after a report of a card.
 func storedCard(d driver.Device) storedDevice {
 	spec := d.Deployables[0]
 	deployable := storedDeployable{
@@ -111,12 +111,12 @@ func TestHandlesOfOthersAreNotOffered(t *testing.T) {
 	one := card(1).Deployables
 	one[0].AttachHandles[0].InUse = true
 	if got := withoutForeign(one, func(driver.Deployable, driver.AttachHandle) bool { return true }); len(got) > 0 {
-		t.Errorf("a deployable without handles is left: %v", got)
+		t.Errorf("got %v, want no deployable without handles", got)
 	}
 }
 
-// TestWhatAGuestHidesIsKept has the traits of an FPGA's region and functions, which the kernel does not
-// show while a guest has it.
+// TestWhatAGuestHidesIsKept has the traits of the region and functions of an FPGA, which the kernel does not show
+// while a guest uses it.
 func TestWhatAGuestHidesIsKept(t *testing.T) {
 	t.Parallel()
 	const (

@@ -22,7 +22,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// peer is as much of Placement as the mirror uses. It records what is written.
+// peer implements the part of Placement that the mirror uses. It records the writes.
 type peer struct {
 	providers map[string]*provider // by UUID
 	names     map[string]bool      // traits and resource classes
@@ -245,7 +245,7 @@ func newBench(mode string) *bench {
 	return b
 }
 
-// mirror is another process on the same database.
+// mirror returns the mirror of another process with the same database.
 func (b *bench) mirror(mode string) *layout.Mirror {
 	change := func(_ context.Context, write func(store.Tx)) { b.db.Update(nil, write) }
 	return layout.NewMirror(b.peer.client(), b.db, change, layout.Rules{Layout: mode})
@@ -416,7 +416,7 @@ func (b *bench) flatSteps() []step {
 	}
 }
 
-// TestWhatIsWritten has the requests of each layout, in their order, and that nothing remains in the end.
+// TestWhatIsWritten checks the requests of each layout and their order, and that nothing remains at the end.
 func TestWhatIsWritten(t *testing.T) {
 	t.Parallel()
 	for mode, steps := range map[string]func(*bench) []step{
@@ -438,7 +438,7 @@ func TestWhatIsWritten(t *testing.T) {
 	}
 }
 
-// checkEmpty checks that Placement is as it was, and that the mirror knows that.
+// checkEmpty checks that Placement has its initial state, and that the mirror knows it.
 func (b *bench) checkEmpty(t *testing.T) {
 	t.Helper()
 	fresh := newPeer()
@@ -490,7 +490,7 @@ func TestReservedByOthersStaysReserved(t *testing.T) {
 	}
 }
 
-// A write whose answer was lost is undone by the next one, of this process or another.
+// A write with a lost response is undone by the next write, of this process or another.
 func TestAReservationWhoseAnswerIsLostIsUndone(t *testing.T) {
 	t.Parallel()
 	for mode, writes := range map[string]int{store.LayoutTree: 1, store.LayoutFlat: 2, store.LayoutNested: 2} {
@@ -520,7 +520,7 @@ func TestAReservationWhoseAnswerIsLostIsUndone(t *testing.T) {
 	}
 }
 
-// What another reserves while the outcome of Cyborg's own reservation is unknown stays reserved.
+// What another client reserves while the outcome of Cyborg's own reservation is unknown stays reserved.
 func TestAReservationThatMayBeCyborgs(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ reserved, want int }{
@@ -581,8 +581,8 @@ func TestAnExistingProviderIsAdoptedIfItIsCyborgs(t *testing.T) {
 	}
 }
 
-// A provider is created by this call, or an older one exists, and the answer is lost.
-func TestALostCreationIsLookedInto(t *testing.T) {
+// The response to the creation of a provider is lost. The provider may be new or older.
+func TestALostCreationIsVerified(t *testing.T) {
 	t.Parallel()
 	for name, older := range map[string]*provider{"new": nil, "older": {Name: "cn0_card", Parent: "host", Generation: 2}} {
 		b := newBench(store.LayoutTree)
@@ -598,7 +598,7 @@ func TestALostCreationIsLookedInto(t *testing.T) {
 	}
 }
 
-// A process ends after each request of an addition. The next one settles what it has made.
+// A process ends after each request of an addition. The next one removes what it has created.
 func TestWhatAnEarlierProcessHasMadeIsRemoved(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{store.LayoutTree, store.LayoutNested, store.LayoutFlat} {
@@ -620,7 +620,7 @@ func TestWhatAnEarlierProcessHasMadeIsRemoved(t *testing.T) {
 	}
 }
 
-// On a flat host an inventory that exists is adopted only if it is what the host is to have.
+// On a flat host an existing inventory is adopted only if it equals the expected inventory.
 func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -667,7 +667,7 @@ func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 	}
 }
 
-// Placement has lost a region, and may have lost the device above it.
+// Placement has lost the provider of a region, and possibly of the device above it.
 func TestADeviceWhoseRegionIsLostKeepsNoTraitOfBefore(t *testing.T) {
 	t.Parallel()
 	const board = "cn0_FPGA_0000:3b:00.0"

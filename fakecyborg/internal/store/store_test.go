@@ -59,7 +59,7 @@ func pciInfo(function int) driver.Info {
 	return driver.Info{"domain": "0000", "bus": "3b", "device": "00", "function": fmt.Sprint(function)}
 }
 
-// spec is what a driver reports of a deployable with units of the numbers.
+// spec returns a driver's report of a deployable with units of the given numbers.
 func spec(kind string, units ...int) driver.Deployable {
 	d := driver.Deployable{Name: "cn0_" + kind, NumAccelerators: max(len(units), 1), DriverName: "test", Class: "PGPU"}
 	for _, n := range units {
@@ -125,8 +125,7 @@ func (f fixture) finish(b store.Bind) (done bool) {
 	return done
 }
 
-// release frees the handle of a request and ends as finish says. The mediated device is removed
-// or not.
+// release frees the handle of a request and calls finish. The mediated device may have been removed or not.
 func (f fixture) release(uuid string, removed bool, finish func(store.Tx, store.ARQ)) {
 	var work store.HandleWork
 	mdev := false
@@ -407,7 +406,7 @@ func TestRecoverEndsTheWorkOfAnEarlierProcess(t *testing.T) {
 	}
 }
 
-// Only what an agent has to remove is an orphan.
+// Only handles that an agent has to remove are orphans.
 func TestRecoverKeepsTheHandlesOfRequests(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -454,8 +453,7 @@ func TestRecoverKeepsTheHandlesOfRequests(t *testing.T) {
 	}
 }
 
-// Binds that find their image written once the interrupted programmings were repeated wait for them,
-// others do not.
+// Binds that need an image of an interrupted programming wait until it was repeated. Others do not wait.
 func TestOnlyBindsOfAnImageWaitForTheProgramming(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -543,8 +541,8 @@ func TestRequestsOfAGroup(t *testing.T) {
 	}
 }
 
-// Whatever order binds, unbinds, deletions and reports come in: the state can be loaded again, and
-// without requests no handle is in use.
+// After any order of binds, unbinds, deletions and reports the state can be loaded again, and without requests no
+// handle is in use.
 func TestAnyOrderOfTransitionsIsConsistent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Texts of any length stay what they were, however many follow.
+// Kept texts of any length do not change when more texts are kept.
 func TestKeptTextsStay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -29,13 +29,13 @@ func TestAFailedBindSaysWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Update(nil, func(tx store.Tx) { tx.FailBind(b, errors.New("the card is gone"), false, now()) })
-	if a := f.arq(b.ARQ); a.State != store.BindFailed || a.Failure != "the card is gone" {
+	f.Update(nil, func(tx store.Tx) { tx.FailBind(b, errors.New("the card was removed"), false, now()) })
+	if a := f.arq(b.ARQ); a.State != store.BindFailed || a.Failure != "the card was removed" {
 		t.Errorf("the request is %s: %q", a.State, a.Failure)
 	}
 }
 
-// Two workers at one mediated device would remove what a guest uses.
+// Two workers on one mediated device could remove a device that a guest uses.
 func TestAHandleHasOneWorker(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -51,7 +51,7 @@ func TestAHandleHasOneWorker(t *testing.T) {
 			t.Errorf("workers: %t, %t, %t", first, second, other)
 		}
 		if err := tx.SetARQState(b.ARQ, store.BindFailed, now()); err == nil {
-			t.Error("the state was set under the agent's hands")
+			t.Error("the state was set while the agent was binding")
 		}
 		a, _ := tx.ARQ(b.ARQ, store.Everything())
 		if _, remove := tx.ReleaseARQ(a, false); remove {
@@ -75,7 +75,7 @@ func TestAHandleHasOneWorker(t *testing.T) {
 	})
 }
 
-// The work of a bind that was overtaken ends while the device is being removed.
+// The work of a superseded bind ends while the device is being removed.
 func TestALateBindLeavesTheRemovalAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -97,7 +97,7 @@ func TestALateBindLeavesTheRemovalAlone(t *testing.T) {
 	})
 }
 
-// An orphan is in use, of no request, and nobody is at work on it.
+// An orphan is a handle in use without a request and without a worker.
 func TestOrphansOfAHost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -159,7 +159,7 @@ func TestAnIdleRequestIsNowhere(t *testing.T) {
 	}
 }
 
-// An agent that goes down in the middle of a restoration has not tried.
+// A restoration that is interrupted because the agent goes down is not a failed try.
 func TestARestorationCutShortDoesNotCount(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -252,7 +252,7 @@ func TestNothingOfARemovedDeployableStays(t *testing.T) {
 	}
 }
 
-// Attributes of users are Cyborg's alone: a report neither deletes nor sends them.
+// Only Cyborg has the attributes of users: a report neither deletes nor sends them.
 func TestAttributesOfUsersStay(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
@@ -414,7 +414,7 @@ func TestADeployableIsUpdatedWhenItChanges(t *testing.T) {
 	}
 }
 
-// imageARQ is a request for a bitstream. The order of the keys is that of the user.
+// imageARQ returns a request for a bitstream. The keys have the order in which the user wrote them.
 func (f fixture) imageARQ(t *testing.T, class, image string) store.ARQ {
 	t.Helper()
 	one, required := "1", "required"
@@ -437,8 +437,8 @@ func (f fixture) requested(a store.ARQ) (store.BitstreamRef, error) {
 	return store.Find(f.Store, func(tx store.Tx) (store.BitstreamRef, error) { return tx.RequestedBitstream(a) })
 }
 
-// Upstream does not know the class of the Rocky specification. Devices of other classes are never
-// programmed, whatever their group names.
+// Upstream does not know the class of the Rocky specification. Devices of other classes are never programmed, even if
+// their group names a bitstream.
 func TestTheClassDecidesAboutTheImage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -455,7 +455,7 @@ func TestTheClassDecidesAboutTheImage(t *testing.T) {
 	}
 }
 
-// A caller may hold a request that is deleted meanwhile, together with its profile.
+// A caller may hold a request that another client deletes together with its profile.
 func TestADeletedRequestHasNoImage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -472,7 +472,7 @@ func TestADeletedRequestHasNoImage(t *testing.T) {
 	}
 }
 
-// The bind that wrote the region stays until Nova was notified of it.
+// The bind that wrote the region stays until Nova has been notified.
 func TestARegionIsSharedOnceItIsWritten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -502,7 +502,7 @@ func (f fixture) regionOf(t *testing.T, class string, traits ...string) store.De
 	return f.deployable("pci")
 }
 
-// The name of a function is no part of a trait, its identifier is.
+// A trait has the identifier of a function, not its name.
 func TestADriverReportsTheIdentifierOfAFunction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -518,7 +518,7 @@ func TestADriverReportsTheIdentifierOfAFunction(t *testing.T) {
 	}
 }
 
-// An image that names the type of its region is refused by regions of other types only.
+// Only regions of another type refuse an image that names the type of its region.
 func TestAnImageFitsItsTypeOfRegion(t *testing.T) {
 	t.Parallel()
 	image := store.Image{ID: instanceB, Properties: map[string]string{"accel:region_id": "aa"}}
@@ -554,7 +554,7 @@ func TestTheTraitOfAFunctionFollowsTheDriver(t *testing.T) {
 	}
 }
 
-// Only who has all of a region in use may program it at run time.
+// Only an instance that uses all of a region may program it at run time.
 func TestARegionBelongsToOneInstance(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -563,7 +563,7 @@ func TestARegionBelongsToOneInstance(t *testing.T) {
 		project   string
 		owned     bool
 	}{
-		"nobody":             {nil, nil, "demo", false},
+		"no instance":        {nil, nil, "demo", false},
 		"one":                {[]string{instanceA}, nil, "demo", true},
 		"another project":    {[]string{instanceA}, nil, "other", false},
 		"two of an instance": {[]string{instanceA, instanceA}, nil, "demo", true},

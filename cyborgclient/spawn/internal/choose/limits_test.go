@@ -8,7 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/choose"
 )
 
-// The limits with which Placement is asked while it lists as many candidates as it may.
+// The limits of successive queries while every response has as many candidates as the limit.
 func TestTheLimitsOfQueries(t *testing.T) {
 	t.Parallel()
 	none, one, three := []choose.Candidate{}, []choose.Candidate{{Root: "a"}}, []choose.Candidate{{Root: "a"}, {Root: "b"}, {Root: "c"}}
@@ -51,7 +51,7 @@ func TestTheLimitsOfQueries(t *testing.T) {
 	}
 }
 
-// An answer with fewer candidates than were asked for is whole: only a refused claim makes another query useful, for more of them.
+// A response with fewer candidates than the limit is complete. Another query is useful only after a refused claim.
 func TestAWholeAnswerIsAskedForAgainAfterARefusal(t *testing.T) {
 	t.Parallel()
 	c := choose.Candidate{Root: "a", Allocations: map[string]map[string]int{"gpu": {"PGPU": 1}}}

@@ -21,7 +21,7 @@ type entry struct {
 	listed    int
 }
 
-// history says what comes next in the slowest way.
+// history computes the next move in the simplest way.
 type history struct {
 	attempts int
 	limits   choose.Limits
@@ -252,10 +252,10 @@ func devices(c choose.Candidate) (list []string) {
 	return list
 }
 
-// An attempt that follows the moves, whatever happens on the way, and now and then a caller who does not. The moves agree with a
-// reference; besides, no candidate is claimed twice from one answer, no device again after its bind failed, and no more hosts than
-// attempts.
-func TestTheMovesAreThoseOfAReference(t *testing.T) {
+// An attempt follows the moves with random outcomes, and sometimes the caller chooses another host. The moves agree
+// with a reference. Besides, no candidate is claimed twice from one response, no device is claimed again after a
+// failed bind, and no more hosts are tried than attempts.
+func TestTheMovesMatchAReference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		attempts := rapid.IntRange(1, 4).Draw(t, "attempts")

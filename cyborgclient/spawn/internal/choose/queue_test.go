@@ -33,7 +33,7 @@ func device(c choose.Candidate) string {
 	return ""
 }
 
-// happens is what the steps of the table may say of a candidate.
+// happens are the events of the table's steps.
 var happens = map[string]func(*choose.Queue, choose.Candidate){
 	"choose":  func(q *choose.Queue, c choose.Candidate) { q.Choose(c.Root) },
 	"close":   func(q *choose.Queue, c choose.Candidate) { q.Close(c.Root) },
@@ -65,7 +65,7 @@ var happens = map[string]func(*choose.Queue, choose.Candidate){
 	"unnamed": func(q *choose.Queue, c choose.Candidate) { q.Refused(c, choose.Refusal{Reason: choose.Unnamed}) },
 }
 
-// next is the next move as the steps of the table name it.
+// next returns the next move in the notation of the table.
 func next(q *choose.Queue, list []choose.Candidate) (string, choose.Candidate) {
 	switch move, i := q.Next(list); move {
 	case choose.Same:
@@ -78,7 +78,7 @@ func next(q *choose.Queue, list []choose.Candidate) (string, choose.Candidate) {
 	return "none", choose.Candidate{}
 }
 
-// Each step names the next move and what happens then. A cut answer has as many candidates as were asked for.
+// Each step has the expected move and the event after it. A truncated response has as many candidates as the limit.
 func TestWhatComesNext(t *testing.T) {
 	t.Parallel()
 	many := ""

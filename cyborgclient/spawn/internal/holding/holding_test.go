@@ -82,13 +82,13 @@ func TestJudge(t *testing.T) {
 		"moved, and the host is silent": {
 			Snapshot{Host: "here", ARQs: arqs(arq("there", 1))}, map[string]Verdict{"there": Unknown},
 		},
-		"moved to a host that is silent, of which it holds nothing": {
+		"moved to a silent host without an allocation there": {
 			holds(Snapshot{Host: "here", ARQs: arqs(arq("there", 1))}, "here"), map[string]Verdict{"there": Free},
 		},
-		"moved to a host that is silent, of which it holds resources": {
+		"moved to a silent host with an allocation there": {
 			holds(Snapshot{Host: "here", ARQs: arqs(arq("there", 1)), Guests: guests(Present, Silent)}, "here", "there"), map[string]Verdict{"there": Unknown},
 		},
-		"an ARQ whose state the agent does not tell": {
+		"an ARQ with the state unknown": {
 			Snapshot{Host: "here", ARQs: arqs(inState("unknown", arq("there", 1))), Guests: guests(Silent, Present)}, map[string]Verdict{"there": Moved},
 		},
 		"an ARQ that is not bound": {
@@ -118,7 +118,7 @@ func TestJudge(t *testing.T) {
 		"without a host, a guest with resources": {
 			holds(Snapshot{ARQs: arqs(arq("here", 1)), Guests: guests(Absent, Present)}, "there"), map[string]Verdict{"here": Free, "there": Moved},
 		},
-		"without a host, and an ARQ of a host that is silent, of which it holds nothing": {
+		"without a host, and an ARQ on a silent host without an allocation there": {
 			holds(Snapshot{ARQs: arqs(arq("there", 1))}), map[string]Verdict{"there": Free},
 		},
 		"without a host, and Placement does not answer": {
@@ -212,7 +212,7 @@ func TestSameHost(t *testing.T) {
 	}
 }
 
-// A device of a running guest is never free, and a host where the instance is not known to be has no guest of before.
+// A device of a running guest is never free, and an instance without a known host has no old guest.
 func TestAVerdictLeavesEveryGuestItsDevices(t *testing.T) {
 	t.Parallel()
 	hosts := []string{"a", "b.example.org", "c"}

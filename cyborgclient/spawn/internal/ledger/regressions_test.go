@@ -33,7 +33,7 @@ func TestAClaimAfterTheEndOfItsContextIsNotRecorded(t *testing.T) {
 	check(t, "amount", *e.Amount, ledger.Amount{Added: on("a", 1), Generation: at(1), Project: "p", User: "u"}, ignoreLate)
 }
 
-// A claim that the store prevents leaves the claim before as it was.
+// A claim that the store prevents does not change the earlier claim.
 func TestAClaimThatIsNotRecordedChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestAClaimThatIsNotRecordedChangesNothing(t *testing.T) {
 	}
 }
 
-// What a record that failed was to say is in the next one.
+// The content of a record that could not be written is in the next one.
 func TestAFailedRecordIsWrittenWithTheNextOne(t *testing.T) {
 	t.Parallel()
 	store := journaltest.NewShared(time.Hour)
@@ -84,7 +84,8 @@ func TestAFailedRecordIsWrittenWithTheNextOne(t *testing.T) {
 	check(t, "effects", rows(next.Effects()), []row{{ledger.ARQ, "1", ledger.Undoing}, {ledger.Consumer, "i", ledger.Found}})
 }
 
-// A change of an allocation that may still arrive is remembered by the next process, also if its effect is known by now.
+// The next process remembers a write of an allocation that may still take effect, even if its outcome is known by
+// now.
 func TestALateChangeIsRememberedAfterARestart(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -131,7 +132,7 @@ func TestALateChangeIsRememberedAfterARestart(t *testing.T) {
 	})
 }
 
-// An operation that can yield does so for one that waits already, and for one that comes.
+// An operation that can yield yields to one that already waits, and to a later one.
 func TestAnOperationYields(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][]string{"before": {"yield", "open"}, "after": {"open", "yield"}} {
@@ -160,7 +161,7 @@ func TestAnOperationYields(t *testing.T) {
 	}
 }
 
-// A caller that has given up is not yielded to.
+// An operation does not yield to a caller that has given up.
 func TestAnOperationDoesNotYieldToACallerThatGaveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +176,8 @@ func TestAnOperationDoesNotYieldToACallerThatGaveUp(t *testing.T) {
 	})
 }
 
-// What an operation continues is its own: it is no longer settled by others, and is not named twice.
+// Effects that an operation continues belong to it: other operations no longer settle them, and they are not named
+// twice.
 func TestContinuedEffectsAreOfOneOperation(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"in a new process": true, "in the same process": false} {
@@ -201,7 +203,7 @@ func TestContinuedEffectsAreOfOneOperation(t *testing.T) {
 	}
 }
 
-// The others are undone, and the unwinding ends, also if an undoer or a callback never returns.
+// The unwinding undoes the other effects and ends, even if an undoer or a callback never returns.
 func TestAnUnwindingEndsWithCallsThatNeverReturn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -242,7 +244,7 @@ func TestAnUnwindingEndsWithCallsThatNeverReturn(t *testing.T) {
 	}
 }
 
-// A lost claim that another client has changed since is named: it is not taken for an absent one.
+// A lost claim in an allocation that another client has changed is named. It is not treated as absent.
 func TestALostClaimInAChangedAllocationIsNotAbsent(t *testing.T) {
 	t.Parallel()
 	port := placement.Resources{"nic": {"NET_BW_EGR_KILOBIT_PER_SEC": 5}}

@@ -72,7 +72,7 @@ func lost() error { return &placement.Error{Status: 500} }
 
 func refused() error { return &placement.Error{Status: 409} }
 
-// row is what a test compares of an effect.
+// row has the fields of an effect that a test compares.
 type row struct {
 	Kind  ledger.Kind
 	ID    string
@@ -101,7 +101,7 @@ func restart(t testing.TB, store journal.Store) (*ledger.Book, *ledger.Journal) 
 	return b, open(t, b, "i")
 }
 
-// fakeUndoer removes effects as its functions say; without them at once.
+// fakeUndoer removes effects with its functions, or at once without them.
 type fakeUndoer struct {
 	undo func(ctx context.Context, effects []*ledger.Effect)
 	look func(e *ledger.Effect) (bool, error)
@@ -154,15 +154,15 @@ func newUnwinding(j *ledger.Journal, answer func(e *ledger.Effect) error) *unwin
 	return u
 }
 
-// ignoreLate leaves out what only the package reads.
+// ignoreLate ignores fields that only the package reads.
 var ignoreLate = cmpopts.IgnoreUnexported(ledger.Amount{}, ledger.Effect{})
 
-// departures are the ways in which a call does not return.
+// departures are the ways in which a function does not return.
 func departures() map[string]func() {
 	return map[string]func(){"panic": func() { panic("callback") }, "Goexit": runtime.Goexit}
 }
 
-// depart runs a function that does not return, and checks that the panic or the end of the goroutine goes on.
+// depart runs a function that does not return, and checks that the panic or Goexit continues.
 func depart(t *testing.T, way string, run func()) {
 	t.Helper()
 	done := make(chan struct{})

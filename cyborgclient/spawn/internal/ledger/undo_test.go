@@ -66,7 +66,7 @@ func TestUndoOrder(t *testing.T) {
 	})
 }
 
-// Undo takes what is chosen, of kinds that have an undoer, and groups what is newest.
+// Undo removes the selected effects of kinds with an undoer, grouped from the newest on.
 func TestUndoOfTheChosen(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *ledger.Journal) {
 		j.Adopt(newARQ("1"))
@@ -169,7 +169,7 @@ type errText string
 
 func (e errText) Error() string { return string(e) }
 
-// What holds the others is tried again, and they follow.
+// An effect that blocks others is tried again, and then they are removed.
 func TestUndoOfTheHeldFollows(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *ledger.Journal) {
 		arq := j.Adopt(newARQ("1"))
@@ -240,7 +240,7 @@ func TestUndoTriesAgain(t *testing.T) {
 	}
 }
 
-// An effect that stays Unknown is looked for until LateWindow is over, and no longer than the others are tried.
+// Undo searches an effect that stays Unknown until the end of LateWindow, and no longer than it tries the others.
 func TestUndoLooksForTheUnknown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -284,7 +284,7 @@ func TestUndoLooksForTheUnknown(t *testing.T) {
 	}
 }
 
-// The others are tried until the patience is over, also beside an effect that is final.
+// A final effect does not stop the tries of the others.
 func TestUndoTriesWhatIsNotFinal(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *ledger.Journal) {
 		part := j.Take(&ledger.Effect{Kind: ledger.Part, ID: "i", Amount: &ledger.Amount{Added: on("a", 1)}})
@@ -340,7 +340,7 @@ func TestUndoLimits(t *testing.T) {
 	}
 }
 
-// A guest that is tried again has what remains of the time.
+// The next try of a guest gets the rest of the time.
 func TestTheLimitOfAGuestShrinks(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *ledger.Journal) {
 		e := j.Adopt(newGuest())
@@ -428,7 +428,7 @@ func (slowUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
 	return true, nil
 }
 
-// After an undoer that does not return the others are run, each effect of it once.
+// If an undoer does not return, the others still run, and each of its effects is reported once.
 func TestUndoersThatDoNotReturn(t *testing.T) {
 	t.Parallel()
 	for way, leave := range departures() {
@@ -458,7 +458,8 @@ func TestUndoersThatDoNotReturn(t *testing.T) {
 	}
 }
 
-// An undoer that does not even begin has each effect once, and those that it removed before are removed.
+// If an undoer fails before it begins, each of its effects is reported once, and effects that it removed before stay
+// removed.
 func TestUndoersThatDoNotBegin(t *testing.T) {
 	t.Parallel()
 	for way, leave := range departures() {

@@ -20,7 +20,7 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// transport is a Placement in process.
+// transport is an in-process Placement.
 type transport func(*http.Request) *http.Response
 
 func (f transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -48,7 +48,7 @@ func newClient(t *testing.T, server transport, reauth func(*gophercloud.Provider
 	return client
 }
 
-// endless is an answer without an end.
+// endless is a response body without an end.
 type endless struct{ read *int64 }
 
 func (e endless) Read(p []byte) (int, error) {
@@ -134,13 +134,13 @@ func TestConcurrentRequestsSurviveTheEndOfTheToken(t *testing.T) {
 
 func TestAFailedRenewalIsNamed(t *testing.T) {
 	t.Parallel()
-	away := errors.New("keystone is away")
+	down := errors.New("keystone is down")
 	client := newClient(t, func(*http.Request) *http.Response { return respond(401, strings.NewReader("")) },
 		func(*gophercloud.ProviderClient) func(context.Context) error {
-			return func(context.Context) error { return away }
+			return func(context.Context) error { return down }
 		})
 	_, err := client.Allocation(t.Context(), "consumer")
-	if !errors.Is(err, away) || placement.StatusOf(err) != 401 || !strings.HasSuffix(err.Error(), "401 Unauthorized: reauthenticate: keystone is away") {
+	if !errors.Is(err, down) || placement.StatusOf(err) != 401 || !strings.HasSuffix(err.Error(), "401 Unauthorized: reauthenticate: keystone is down") {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -165,7 +165,8 @@ func write(ctx context.Context, c *placement.Client) error {
 	return c.SetAllocation(ctx, "consumer", placement.Allocation{})
 }
 
-// A balancer or a limit of rates answers. A write is not sent again, and its outcome is what the status proves.
+// A load balancer or a rate limiter responds. A write is not repeated, and its outcome is known only as far as the
+// status proves it.
 func TestReadsAreRepeatedAndWritesAreNot(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{408, 429, 502, 503, 504, 500, 404} {

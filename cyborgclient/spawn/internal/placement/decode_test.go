@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// object is a JSON object whose members are read one by one: a null has none, and of a
-// member that is given twice the last counts.
+// object is a JSON object whose members are decoded one by one. A null has no members, and the last of duplicate
+// members wins.
 type object = map[string]json.RawMessage
 
-// reference reads an answer with encoding/json.
+// reference decodes a response with encoding/json.
 func reference(text string) (requests []AllocationRequest, providers map[string]wholeSummary, err error) {
 	providers = map[string]wholeSummary{}
 	var answer object
@@ -63,7 +63,7 @@ func reference(text string) (requests []AllocationRequest, providers map[string]
 	return requests, providers, err
 }
 
-// wholeSummary is a summary with all that it tells.
+// wholeSummary is a summary with all of its fields.
 type wholeSummary struct {
 	Parent, Root   string
 	Kind           Kind
@@ -85,7 +85,7 @@ const answerText = `{"allocation_requests": [
 	"p2": {"resources": {}, "traits": ["CUSTOM_A", "OWNER_CYBORG"], "parent_provider_uuid": "p1", "root_provider_uuid": "p1"},
 	"p3": {"resources": {"DISK_GB": {"used": 0, "capacity": 100}}, "traits": ["MISC_SHARES_VIA_AGGREGATE"], "root_provider_uuid": "p3"}}}`
 
-// decodeSeeds are answers, some of which no Placement gives.
+// decodeSeeds are valid and invalid responses.
 func decodeSeeds() []string {
 	seeds := []string{
 		answerText, "", "null", "{}", "[]", "7", `{"allocation_requests": null, "provider_summaries": null}`, `{"allocation_requests": [null]}`,
@@ -171,7 +171,7 @@ func FuzzCandidates(f *testing.F) {
 	})
 }
 
-// Every answer that is cut short is an error that says where.
+// Every truncated response returns an error with the position.
 func TestATruncatedAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	for n := range answerText {
