@@ -78,7 +78,6 @@ func TestAnObserverSeesEachStep(t *testing.T) {
 	}
 }
 
-// An unwinding that cannot delete the ARQs tells so as it goes.
 func TestWithoutALoggerNothingIsLogged(t *testing.T) {
 	t.Parallel()
 	for _, option := range []spawn.Option{spawn.WithLogger(nil), spawn.WithObserver(nil)} {
@@ -89,6 +88,7 @@ func TestWithoutALoggerNothingIsLogged(t *testing.T) {
 	}
 }
 
+// An unwinding that cannot delete the ARQs reports it while it goes on.
 func TestAnObserverSeesTheUnwinding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
