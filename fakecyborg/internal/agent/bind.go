@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Patch is the part of a PATCH for one request: bind it, or unbind it.
@@ -370,4 +372,64 @@ func (c *Conductor) removeHandle(ctx context.Context, w store.HandleWork, finish
 		return store.Refuse(store.Internal, "'UnbindFailed'")
 	}
 	return err
+}
+
+// join adds work that is due at an instant. Timers, those of virtual time, too, wake work of one instant in any order: wait
+// returns when the work that joined before has called done.
+func (c *Conductor) join(due time.Time) (wait func(context.Context) error, done func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	instant, mine := due.UnixNano(), make(chan struct{})
+	before := c.due[instant]
+	c.due[instant] = mine
+	wait = func(ctx context.Context) error {
+		if before != nil {
+			select {
+			case <-before:
+			case <-ctx.Done():
+			}
+		}
+		return ctx.Err()
+	}
+	return wait, sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		close(mine)
+		if c.due[instant] == mine {
+			delete(c.due, instant)
+		}
+	})
+}
+
+// maxFailures is how many failures may wait to be logged; more are dropped.
+const maxFailures = 256
+
+// logFailures logs why binds fail, which Cyborg's API does not report, until Close. Failures in a loaded state are
+// not logged again.
+func (c *Conductor) logFailures() {
+	waiting := make(chan *store.ARQ, maxFailures) // a commit must not wait for the log
+	c.db.DB().OnCommit(func(changes []sim.RecordChange) {
+		for _, change := range changes {
+			before, changed := change.Before.(*store.ARQ)
+			after, there := change.After.(*store.ARQ)
+			if !changed || !there || after.Failure == "" || after.Failure == before.Failure {
+				continue
+			}
+			select {
+			case waiting <- after:
+			default:
+			}
+		}
+	})
+	c.work.Start(func(ctx context.Context) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case a := <-waiting:
+				c.cfg.Logger.Warn("an accelerator request failed", "arq", a.UUID, "state", a.State, "instance", a.Instance,
+					"host", a.Host, "provider", a.Provider, "cause", a.Failure)
+			}
+		}
+	})
 }
