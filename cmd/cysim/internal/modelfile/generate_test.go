@@ -248,7 +248,7 @@ func generated(t *testing.T) (*generator, []byte) {
 	return g, append(data, '\n')
 }
 
-// page is the part of docs/model.md that is generated: the fields of a model, and those of the objects in it, which
+// page returns the generated part of docs/model.md: the fields of a model and of the objects in it, which
 // the schema describes.
 func (g *generator) page() string {
 	var text strings.Builder
