@@ -243,7 +243,8 @@ func (r *report) addToHost(ctx context.Context) {
 	var parts []layout.Part
 	for _, d := range r.added {
 		if d.err != nil {
-			r.addDevice(ctx, d)
+			r.addDevice(ctx, d) // which reports the error
+			continue
 		}
 		parts = append(parts, d.deployables...)
 	}
