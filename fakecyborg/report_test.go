@@ -21,6 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -561,6 +562,40 @@ func TestDisabledDeviceStaysReserved(t *testing.T) {
 	api.want(api.send(sent{method: "POST", path: path + "/enable"}), 204, "")
 	if got := reserved(); got != "0 0 3" {
 		t.Errorf("enabled: %s", got)
+	}
+}
+
+// Without its resource class a device is neither disabled nor stored as something without a class.
+func TestADeviceWithoutItsResourceClassIsNotDisabled(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, gpu("3b", "PGPU", nil, "0"))
+			w.report()
+			api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+			before, err := tables.Collect(w.placement)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range w.cyborg.Attributes() {
+				if a.Key == "rc" {
+					api.want(api.delete("/v2/attributes/"+a.UUID), 204, "")
+				}
+			}
+			path := "/v2/devices/" + w.cyborg.Devices()[0].UUID
+			api.want(api.send(sent{method: "POST", path: path + "/disable"}), 500, "")
+			if got := w.cyborg.Devices()[0].Status; got != fakecyborg.StatusEnabled {
+				t.Errorf("status %s", got)
+			}
+			after, err := tables.Collect(w.placement)
+			if diff := cmp.Diff(before, after); diff != "" || err != nil {
+				t.Errorf("Placement, %v (-before +after):\n%s", err, diff)
+			}
+			loaded(t, w.cyborg, dumped(t, w.cyborg))
+			w.report()
+			api.want(api.send(sent{method: "POST", path: path + "/disable"}), 204, "")
+		})
 	}
 }
 

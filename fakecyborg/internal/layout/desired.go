@@ -27,6 +27,15 @@ type provider struct {
 	isNew bool
 }
 
+// check returns an error if the resource class of a deployable is not known: a user may delete the attribute, and the next report
+// adds it again.
+func (p provider) check() error {
+	if slices.Contains(classesOf(p.want.Inventories), "") {
+		return fmt.Errorf("resource provider %s: a deployable has no attribute rc, which the next report adds", p.UUID)
+	}
+	return nil
+}
+
 // Rules are the part of the configuration that determines how devices are written to Placement.
 type Rules struct {
 	Layout         string

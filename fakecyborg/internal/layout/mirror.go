@@ -56,7 +56,8 @@ func (m *Mirror) Remove(ctx context.Context, p Part) error {
 	}
 	others := slices.DeleteFunc(m.withOthers([]Part{p}), func(other Part) bool { return other.Deployable.UUID == p.Deployable.UUID })
 	if m.rules.Layout == store.LayoutFlat {
-		return m.convergeHost(ctx, m.rules.host(p, others))
+		_, err := m.converge(ctx, m.rules.host(p, others))
+		return err
 	}
 	list := m.rules.desired([]Part{p})
 	own := list[len(list)-1]
@@ -189,6 +190,7 @@ func (m *Mirror) Assume(parts []Part) {
 		for _, p := range m.rules.all(parts) {
 			if _, known := tx.Provider(p.UUID); !known {
 				p.Applied = p.want
+				p.Applied.Inventories = exceptClass(p.want.Inventories, "")
 				missing = append(missing, p.Provider)
 			}
 		}
@@ -209,7 +211,7 @@ func (m *Mirror) Doubt(ctx context.Context, parts ...Part) {
 		return
 	}
 	for _, p := range m.desired(parts) {
-		if row, known := m.row(p.UUID); known {
+		if row, known := m.row(p.UUID); known && p.check() == nil {
 			p.want.Traits = row.Applied.Traits
 			m.save(ctx, begin(row, p.want))
 		}
@@ -265,6 +267,9 @@ func (m *Mirror) save(ctx context.Context, row store.Provider) {
 // converge writes the difference of a provider in upstream's order: the provider, inventories and classes, removed
 // traits, added traits.
 func (m *Mirror) converge(ctx context.Context, p provider) (made bool, err error) {
+	if err := p.check(); err != nil {
+		return false, err
+	}
 	if m.rules.Layout == store.LayoutFlat {
 		return true, m.convergeHost(ctx, p)
 	}
