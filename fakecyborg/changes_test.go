@@ -35,7 +35,7 @@ func (w *world) things(card *hardware) things {
 		"attribute": "attributes", "attach_handle": "attach_handles", "accelerator_request": "accelerator_requests",
 	} {
 		for _, row := range d[table] {
-			for _, hidden := range []string{"created_at", "updated_at", "attempt", "programmed"} {
+			for _, hidden := range []string{"created_at", "updated_at", "attempt", "region"} {
 				delete(row, hidden) // are not shown
 			}
 			all[[2]string{kind, row["uuid"].(string)}] = fmt.Sprint(row)

@@ -2,7 +2,6 @@ package fakecyborg_test
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -347,22 +346,6 @@ func TestATraitOnlyInPlacementIsNotOffered(t *testing.T) {
 			t.Errorf("%s: Placement is back, and has %v, error %v", name, has.Traits, err)
 		}
 	}
-}
-
-// TestAStateOfAnEarlierVersionKeepsWhatWasWritten: it holds the written functions, but not what
-// drivers reported.
-func TestAStateOfAnEarlierVersionKeepsWhatWasWritten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:function_id":"one"`)
-		state := regexp.MustCompile(`,"reported_functions":\[[^\]]*\]`).ReplaceAll(dumped(t, w.server), nil)
-		settled(t, load(w.server, state))
-		w.want(w.bindF(instanceA, "f"), 202, "")
-		settled(t, w.server.Report(t.Context()))
-		if got := w.functions(); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"}) || len(card.images) != 1 {
-			t.Errorf("functions %v, %d images written", got, len(card.images))
-		}
-	})
 }
 
 // TestABindUsesTheCurrentFunctionOfARegion has a region programmed after an instance was scheduled by what it had before.

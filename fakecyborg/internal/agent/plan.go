@@ -214,16 +214,13 @@ func (c *deviceChange) endVanished(removed bool) {
 // below what is in use, nor raised: a card of Xilinx has two handles for its one accelerator. Was and is are its device before and after.
 func planDeployable(rules layout.Rules, was, is store.Device, deployable *storedDeployable, found driver.Deployable) (deployableChange, bool) {
 	row, spec := deployable.Deployable, found
-	if !found.Hidden {
-		row = row.Observe(found, rules.Quirks)
-	}
 	if rules.Quirks || !found.Hidden {
-		spec = row.AsProgrammed(spec)
+		row, spec = row.Observe(found, rules.Quirks)
 	}
 	if !rules.Quirks {
 		spec.NumAccelerators = max(spec.NumAccelerators, min(deployable.inUse(), deployable.Total))
 	}
-	row = row.Know(spec)
+	row = row.Accept(spec)
 	part := partOf(is, row, spec)
 	same := !rules.Differs(partOf(was, deployable.Deployable, deployable.reported), part) && !deployable.Vanished && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
 	return deployableChange{stored: deployable, found: found, spec: spec, part: part}, !same

@@ -149,7 +149,7 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 	device := c.deviceOf(d)
 	shown := c.readBack(ctx, device, d.Name)
 	var spec driver.Deployable
-	var programmed store.Programmed
+	var region store.Region
 	c.db.View(func(tx store.Tx) {
 		row, gone := tx.Deployable(d.UUID)
 		if gone != nil {
@@ -157,7 +157,7 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 			return
 		}
 		d = row
-		spec, programmed, err = tx.PlanFunction(row, image, shown)
+		spec, region, err = tx.PlanFunction(row, image, shown)
 	})
 	if err != nil {
 		return c.programFailed(d, image.ID, err)
@@ -168,7 +168,7 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 		}
 		return err
 	}
-	c.update(ctx, func(tx store.Tx) { tx.SetFunction(d.UUID, spec, programmed, shown, c.now()) })
+	c.update(ctx, func(tx store.Tx) { tx.SetFunction(d.UUID, spec, region, shown, c.now()) })
 	return nil
 }
 

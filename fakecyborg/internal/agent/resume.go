@@ -118,7 +118,7 @@ func (c *Conductor) resumeHosts() {
 // known.
 func (c *Conductor) writeAgain(ctx context.Context, leases []store.Lease) {
 	for _, l := range leases {
-		c.change(ctx, func(tx store.Tx) { tx.Spoil(l, c.now()) })
+		c.change(ctx, func(tx store.Tx) { l = tx.Spoil(l, c.now()) })
 		within, cancel := c.limited(ctx, c.cfg.BindTimeout)
 		if image, err := c.DescribeImage(within, l.Image); err == nil {
 			_ = c.write(within, l, image, true) // no caller waits for it

@@ -196,9 +196,9 @@ func (t Tx) checkFunction(a ARQ, d Deployable, ref BitstreamRef) error {
 	switch group := t.group(a); {
 	case t.s.cfg.Quirks || ref.Named() || !group.lacksFunction(nil):
 		return nil
-	case d.Unknown:
+	case d.Region.unknown():
 		return Refuse(Conflict, "deployable %s has no known function: programming it failed, or its host has restarted since", d.Name)
-	case group.lacksFunction(traits) && (d.Programmed != nil || slices.ContainsFunc(traits, driver.IsFunctionTrait)):
+	case group.lacksFunction(traits) && (d.Region.Image.ID != "" || slices.ContainsFunc(traits, driver.IsFunctionTrait)):
 		return Refuse(Conflict, "deployable %s has been programmed with another function", d.Name)
 	}
 	return nil

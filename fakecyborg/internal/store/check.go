@@ -76,8 +76,9 @@ func (d Deployable) check() error {
 		return fmt.Errorf("rp_uuid %q is not a UUID", d.Provider)
 	case d.Total < 1 || d.Total > math.MaxInt32:
 		return fmt.Errorf("num_accelerators %d, want 1 to %d", d.Total, math.MaxInt32)
-	case d.Programmed != nil && d.Programmed.Image.ID == "":
-		return errors.New("programmed names no image_id")
+	case !slices.Contains([]content{reported, written, readBack, spoiled, reset}, d.Region.Content),
+		(d.Region.Content == written || d.Region.Content == readBack) != (d.Region.Image.ID != ""):
+		return fmt.Errorf("region: content %q, image %q", d.Region.Content, d.Region.Image.ID)
 	}
 	for _, class := range slices.Sorted(maps.Keys(d.Resources)) {
 		if amount := d.Resources[class]; amount < 1 {

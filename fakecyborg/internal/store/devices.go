@@ -138,7 +138,7 @@ func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, 
 		ID: t.s.deployables.ids.Next(t.tx), UUID: t.s.texts.keep(t.s.deployables.newUUID(t, kindDeployable, spec.Name)), CreatedAt: now, Device: device.UUID,
 		Name: t.s.texts.keep(spec.Name), DriverName: shared(spec.DriverName), Total: spec.NumAccelerators, Resources: maps.Clone(spec.Resources),
 		Provider: t.s.texts.keep(provider), Preprogrammed: spec.Preprogrammed(),
-		Functions: functionTraits(spec),
+		Region: Region{Reported: functionTraits(spec)},
 	}
 	t.s.deployables.Put(t.tx, d)
 	for _, a := range spec.AttributeList() {
@@ -231,7 +231,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	if !ok {
 		return nil
 	}
-	d := old.Know(spec)
+	d := old.Accept(spec)
 	d.Total, d.DriverName, d.Preprogrammed = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed()
 	if !maps.Equal(d.Resources, spec.Resources) {
 		d.Resources = maps.Clone(spec.Resources)

@@ -61,8 +61,8 @@ func (t Tx) wantedFunctions(a ARQ, d Deployable) (wanted []string) {
 	case ByFunctionID:
 		id = ref.Value
 	case ByFunctionName:
-		if d.Programmed != nil && d.Programmed.Image.Get(ref.By) == ref.Value {
-			id = d.Programmed.Image.Get(ByFunctionID)
+		if d.Region.has(ref.By, ref.Value) {
+			id = d.Region.Image.Get(ByFunctionID)
 		}
 	}
 	for _, trait := range functionTraits(t.Reported(d)) {

@@ -29,7 +29,7 @@ func functionTraits(spec driver.Deployable) (functions []string) {
 // assumes that a failed write has changed nothing.
 func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	quirks := t.s.cfg.Quirks
-	if d.Unknown && !quirks {
+	if d.Region.unknown() {
 		return false
 	}
 	if want.By == ByBitstreamID {
@@ -38,7 +38,7 @@ func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	if quirks || !want.IsFunction() {
 		return false
 	}
-	if d.Programmed != nil && d.Programmed.Image.Get(want.By) == want.Value {
+	if d.Region.has(want.By, want.Value) {
 		return true
 	}
 	return want.By == ByFunctionID && slices.ContainsFunc(t.Reported(d).Traits, func(trait string) bool {
@@ -46,52 +46,32 @@ func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	})
 }
 
-// AsProgrammed returns the report of a driver, with the function that was written since in place of the reported one.
-// If a driver's report has changed since, the driver reads the function from the card, and its report is used: a card
-// may restart with its first function.
-func (d Deployable) AsProgrammed(spec driver.Deployable) driver.Deployable {
-	if d.Programmed == nil || d.isRead(spec) {
+// Observe returns the row after a driver has reported the region, and the report with the function that the region has.
+func (d Deployable) Observe(spec driver.Deployable, quirks bool) (Deployable, driver.Deployable) {
+	before := d.Region
+	if d.Region = before.observe(functionTraits(spec), quirks); d.Region.Image.ID != before.Image.ID {
+		d.Bitstream = ""
+	}
+	return d, d.Region.complete(spec)
+}
+
+// Accept returns the row after Placement has accepted a report of the region.
+func (d Deployable) Accept(spec driver.Deployable) Deployable {
+	d.Region = d.Region.accept(functionTraits(spec))
+	return d
+}
+
+// complete replaces the functions of a report that does not show the content of the region.
+func (r Region) complete(spec driver.Deployable) driver.Deployable {
+	if r.shows(functionTraits(spec)) {
 		return spec
 	}
-	return withFunctions(spec, traitList(d.Programmed.Trait))
-}
-
-// isRead reports whether the driver has read the region since it was written. After a partial write the driver shows
-// the previous function until it reports something else.
-func (d Deployable) isRead(spec driver.Deployable) bool {
-	p := d.Programmed
-	return p.Read || p.Reads && !d.Unknown || !slices.Equal(functionTraits(spec), p.Reported)
-}
-
-// Observe returns the row after a driver has reported the region. The record of a write is removed if the driver
-// reports another function, except with the defects of upstream.
-func (d Deployable) Observe(spec driver.Deployable, quirks bool) Deployable {
-	traits := functionTraits(spec)
-	d.Functions = traits
-	if quirks || d.Programmed == nil || !d.isRead(spec) {
-		return d
-	}
-	p := *d.Programmed
-	if !p.Read && p.Trait == "" && len(traits) > 0 {
-		p.Trait = traits[0] // an image that did not name its function
-	}
-	p.Read = true
-	d.Programmed = &p
-	if p.Trait == "" && len(traits) > 0 || p.Trait != "" && !slices.Contains(traits, p.Trait) { // an image may have several functions
-		d.Programmed, d.Bitstream = nil, ""
-	}
-	return d
-}
-
-// Know returns the row after Placement has accepted a driver's report of the region.
-func (d Deployable) Know(spec driver.Deployable) Deployable {
-	d.Unknown = d.Unknown && (d.Programmed != nil || len(functionTraits(spec)) == 0)
-	return d
+	return withFunctions(spec, traitList(r.Trait))
 }
 
 // ObserveDeployable stores what a driver's report says of the function of a region.
 func (t Tx) ObserveDeployable(uuid string, spec driver.Deployable) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { *d = d.Observe(spec, t.s.cfg.Quirks) })
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { *d, _ = d.Observe(spec, t.s.cfg.Quirks) })
 }
 
 func traitList(trait string) []string {
@@ -186,7 +166,7 @@ func (t Tx) ClaimForBind(b Bind, image Image) (l Lease, write bool, err error) {
 	if err != nil {
 		return Lease{}, false, err
 	}
-	if !t.s.cfg.Quirks && !d.Unknown && (image.ID == d.Bitstream || t.Carries(d, b.Bitstream)) {
+	if !t.s.cfg.Quirks && !d.Region.unknown() && (image.ID == d.Bitstream || t.Carries(d, b.Bitstream)) {
 		return Lease{}, false, nil
 	}
 	l, err = t.claim(d, image, t.otherUsers(d, b.Handle, b.Instance, b.Bitstream))
@@ -205,7 +185,7 @@ func (t Tx) ClaimUnused(d Deployable, image Image) (Lease, error) {
 
 // claim takes the lease of a region, or refuses.
 func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
-	l := Lease{Work: WorkProgram, Deployable: d.UUID, Image: image.ID}
+	l := Lease{Work: WorkProgram, Deployable: d.UUID, Image: image.ID, Epoch: d.Region.Epoch}
 	if t.s.cfg.Quirks {
 		return l, nil
 	}
@@ -301,89 +281,74 @@ func shapeOf(spec driver.Deployable, vendor string) driver.TraitShape {
 	return driver.ShapeRockyScheduling
 }
 
-// PlanFunction returns the desired deployable with an image, and the record of the write. Shown is what the driver
-// reports for the region after the write, or nil if unknown: a driver that reads the region reports its function,
-// even if the image does not name it. A region that shows another function than the image names is refused.
-func (t Tx) PlanFunction(d Deployable, image Image, shown *driver.Deployable) (driver.Deployable, Programmed, error) {
+// PlanFunction returns the desired deployable with an image, and its region. Shown is what the driver reports for the region after the write, or
+// nil if unknown: a driver that reads the region reports its function, even if the image does not name it. A region that shows another function
+// than the image names is refused.
+func (t Tx) PlanFunction(d Deployable, image Image, shown *driver.Deployable) (driver.Deployable, Region, error) {
 	trait, err := t.FunctionTrait(d, image)
 	if err != nil {
-		return driver.Deployable{}, Programmed{}, err
+		return driver.Deployable{}, Region{}, err
 	}
-	spec := t.Reported(d)
-	p := Programmed{Image: image, Trait: trait, Reported: d.reportedFunctions(spec)}
-	if before := d.Programmed; before != nil {
-		p.Reads = before.Read || before.Reads
+	var read []string
+	if shown != nil {
+		read = functionTraits(*shown)
 	}
-	if shown == nil {
-		return withFunctions(spec, traitList(trait)), p, nil
+	region, functions, ok := d.Region.write(image, trait, read)
+	if !ok {
+		return driver.Deployable{}, Region{}, fmt.Errorf("%s of the image is %q, and the region shows %s", ByFunctionID.Property(), image.Get(ByFunctionID), strings.Join(read, ", "))
 	}
-	read := functionTraits(*shown)
-	if len(read) == 0 || !p.Reads && slices.Equal(read, p.Reported) {
-		return withFunctions(spec, traitList(trait)), p, nil
-	}
-	at := 0
-	if trait != "" {
-		function := image.Get(ByFunctionID)
-		at = slices.IndexFunc(read, func(trait string) bool { return driver.NamesFunction(trait, function) })
-	}
-	if at < 0 {
-		return spec, p, fmt.Errorf("%s of the image is %q, and the region shows %s", ByFunctionID.Property(), image.Get(ByFunctionID), strings.Join(read, ", "))
-	}
-	p.Trait, p.Read = read[at], true
-	return withFunctions(spec, read), p, nil
-}
-
-// reportedFunctions returns the functions that the driver reported last. A state from an earlier version lacks them;
-// then they are derived from what is stored now and what was reported before the write.
-func (d Deployable) reportedFunctions(stored driver.Deployable) []string {
-	if d.Functions != nil {
-		return d.Functions
-	}
-	functions := functionTraits(stored)
-	if before := d.Programmed; before != nil && !before.Read && slices.Equal(functions, traitList(before.Trait)) {
-		return before.Reported
-	}
-	return functions
+	return withFunctions(t.Reported(d), functions), region, nil
 }
 
 // SetFunction stores the function that was written to a region and that Placement has. Shown is what the driver
 // reports for it, or nil if unknown.
-func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, shown *driver.Deployable, now time.Time) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed = &p })
+func (t Tx) SetFunction(uuid string, spec driver.Deployable, region Region, shown *driver.Deployable, now time.Time) {
+	d, err := t.Deployable(uuid)
+	if err != nil {
+		return
+	}
+	d.Region = region
+	t.s.deployables.Put(t.tx, d)
 	var handles []driver.AttachHandle
-	if shown != nil && p.Read {
-		t.ObserveDeployable(uuid, *shown)
+	if shown != nil && region.Content == readBack {
 		handles = shown.AttachHandles
 	}
 	t.setHandleFunctions(uuid, handles)
-	if d, err := t.Deployable(uuid); err == nil {
-		t.UpdateAttributes(d, spec, now)
-	}
+	t.UpdateAttributes(d, spec, now)
 }
 
 // EndProgramming ends a lease of [Tx.ClaimUnused] and the like after the image was written.
 func (t Tx) EndProgramming(l Lease, now time.Time) {
 	t.Unclaim(l)
-	t.s.deployables.edit(t, l.Deployable, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = false, l.Image, now })
+	t.s.deployables.edit(t, l.Deployable, func(d *Deployable) { d.Bitstream, d.UpdatedAt = l.Image, now })
 }
 
 // Spoil stores that the content of a region is unknown, because an image was written only in part: it has no
-// function. Upstream ignores this.
-func (t Tx) Spoil(l Lease, now time.Time) {
+// function. The lease is for the next write. Upstream ignores this.
+func (t Tx) Spoil(l Lease, now time.Time) Lease {
 	d, err := t.Deployable(l.Deployable)
 	if err != nil || t.s.cfg.Quirks {
-		return
+		return l
 	}
-	if spec, p, err := t.PlanFunction(d, Image{ID: l.Image}, nil); err == nil {
-		t.SetFunction(d.UUID, spec, p, nil, now)
+	t.setHandleFunctions(d.UUID, nil)
+	t.lose(d, spoiled, now)
+	if l.Epoch = d.Region.Epoch + 1; t.Programming(d.UUID) {
+		t.s.leases.Put(t.tx, l)
 	}
-	t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown, d.Bitstream, d.UpdatedAt = true, "", now })
+	return l
+}
+
+// lose stores that a region has lost its content and its functions.
+func (t Tx) lose(d Deployable, to content, now time.Time) {
+	t.UpdateAttributes(d, withFunctions(t.Reported(d), nil), now)
+	d.Region, d.Bitstream, d.UpdatedAt = d.Region.lost(to), "", now
+	t.s.deployables.Put(t.tx, d)
 }
 
 // Lost reports whether the host has restarted since a region was claimed.
 func (t Tx) Lost(l Lease) bool {
-	row, _ := t.s.leases.Get(t.tx, l.ID)
-	return row.Lost
+	d, err := t.Deployable(l.Deployable)
+	return err == nil && d.Region.Epoch != l.Epoch
 }
 
 // Unclaim ends the lease of a region and keeps its row unchanged.
@@ -396,20 +361,18 @@ func (t Tx) LoseFunctions(host string, now time.Time) {
 		return
 	}
 	for _, d := range slices.Collect(t.HostDeployables(host)) {
-		if l, writing := t.s.leaseByDeployable.Get(t.tx, d.UUID); writing {
-			l.Lost = true
-			t.s.leases.Put(t.tx, l)
-		}
-		spec := t.Reported(d)
-		functions := functionTraits(spec)
-		if d.Programmed == nil && (len(functions) == 0 || len(t.users(d.UUID)) == 0) {
-			unknown := len(functions) > 0 && !d.Preprogrammed // another program may have written it
-			t.s.deployables.edit(t, d.UUID, func(d *Deployable) { d.Unknown = d.Unknown || unknown })
+		functions := functionTraits(t.Reported(d))
+		switch {
+		case d.Region.Content != reported || len(functions) > 0 && len(t.users(d.UUID)) > 0:
+			t.lose(d, reset, now)
+			continue
+		case len(functions) > 0 && !d.Preprogrammed: // another program may have written it
+			d.Region = d.Region.lost(reset)
+		case t.Programming(d.UUID):
+			d.Region = d.Region.lost(reported)
+		default:
 			continue
 		}
-		t.UpdateAttributes(d, withFunctions(spec, nil), now)
-		t.s.deployables.edit(t, d.UUID, func(d *Deployable) {
-			d.Programmed, d.Bitstream, d.Unknown, d.UpdatedAt = nil, "", true, now
-		})
+		t.s.deployables.Put(t.tx, d)
 	}
 }

@@ -70,31 +70,11 @@ type Deployable struct {
 	// are released.
 	Vanished bool `json:"vanished,omitempty"`
 	// Preprogrammed is set for a region that is never programmed.
-	Preprogrammed bool        `json:"preprogrammed,omitempty"`
-	Bitstream     string      `json:"bitstream_id,omitempty"`
-	Programmed    *Programmed `json:"programmed,omitempty"`
-	// Functions are the function traits that the driver reported last, regardless of later writes.
-	Functions []string `json:"reported_functions,omitempty"`
-	// Unknown is set after a failed programming, and after a restart of the host until a driver reads a
-	// function: the content of the region is unknown.
-	Unknown   bool      `json:"content_unknown,omitempty"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at,omitzero"`
-}
-
-// Programmed is what was written to a region last.
-type Programmed struct {
-	Image Image `json:"image"`
-	// Trait is the function's, empty for an image that does not name its function.
-	Trait string `json:"trait,omitempty"`
-	// Reported are the function traits that the driver reported at that time. If it still reports the same, it has
-	// not read the region since.
-	Reported []string `json:"reported_traits,omitempty"`
-	// Read is set once the driver has reported something else since: it reads the function
-	// from the card.
-	Read bool `json:"read_by_driver,omitempty"`
-	// Reads is set if the driver had read what was written before this: whatever it reports now, it has read.
-	Reads bool `json:"reading_driver,omitempty"`
+	Preprogrammed bool      `json:"preprogrammed,omitempty"`
+	Bitstream     string    `json:"bitstream_id,omitempty"`
+	Region        Region    `json:"region,omitzero"`
+	CreatedAt     time.Time `json:"created_at"`
+	UpdatedAt     time.Time `json:"updated_at,omitzero"`
 }
 
 // Image is a bitstream image as Glance describes it.
@@ -189,8 +169,7 @@ type Lease struct {
 	Handle     string `json:"attach_handle,omitempty"`
 	Deployable string `json:"deployable,omitempty"`
 	Image      string `json:"image_id,omitempty"` // that is written to the deployable
-	// Lost is set if the host has restarted since.
-	Lost bool `json:"lost,omitempty"`
+	Epoch      int    `json:"epoch,omitempty"`    // of the region when the work began
 }
 
 // Agent is the health of the agent of a host.

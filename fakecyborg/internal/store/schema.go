@@ -170,7 +170,7 @@ func (s *Store) addHardware() {
 	s.devices.Unique(func(d Device) string { return pathKey(d.Host, d.ControlPath.Key()) })
 
 	s.deployables = addNumbered(s, tables.Spec[int64, Deployable]{
-		Name: "deployables", Kind: "deployable", Hidden: []string{"updated_at", "programmed"},
+		Name: "deployables", Kind: "deployable", Hidden: []string{"updated_at", "region"},
 		Key: func(d Deployable) int64 { return d.ID }, ID: func(d Deployable) string { return d.UUID },
 		Label: func(d Deployable) string { return d.Name }, Check: Deployable.check,
 	})

@@ -343,7 +343,7 @@ func TestRegionsAreClaimedOnce(t *testing.T) {
 		t.Errorf("a bind while the region is programmed: %v", err)
 	}
 	f.Update(nil, func(tx store.Tx) { tx.EndProgramming(lease, now()) })
-	if d := f.deployable("pci"); d.Bitstream != image.ID || d.Unknown {
+	if d := f.deployable("pci"); d.Bitstream != image.ID || d.Region.Content == "spoiled" {
 		t.Errorf("after programming: %+v", d)
 	}
 	f.release(a.UUID, true, unbind)
@@ -359,7 +359,7 @@ func TestRegionsAreClaimedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Update(nil, func(tx store.Tx) { tx.Spoil(lease, now()); tx.Unclaim(lease) })
-	if d := f.deployable("pci"); d.Bitstream != "" || !d.Unknown {
+	if d := f.deployable("pci"); d.Bitstream != "" || d.Region.Content != "spoiled" {
 		t.Errorf("after a failure: %+v", d)
 	}
 }
