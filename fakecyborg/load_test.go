@@ -170,6 +170,7 @@ func badRows() map[string]badDump {
 		"memory":            {put("deployables", one, "resources", object{"CUSTOM_A": 0}), "CUSTOM_A 0"},
 		"memory class":      {put("deployables", one, "resources", object{"memory": 1}), "memory"},
 		"loaded nothing":    {put("deployables", one, "region", object{"content": "written", "trait": "CUSTOM_A"}), `content "written", image ""`},
+		"presence":          {put("deployables", one, "presence", "gone"), `presence "gone"`},
 		"earlier version":   {put("deployables", one, "reported_functions", []any{}), "reported_functions"},
 		"no deployable":     {put("attributes", one, "deployable", unknownID), "deployable: there is no"},
 		"attribute key":     {same("attributes", "key"), `attribute "rc" is there already`},

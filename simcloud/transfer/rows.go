@@ -187,9 +187,13 @@ func (w *writer) numbered(table string, id int, r row) {
 
 // deployable adds a deployable and its attach handles.
 func (w *writer) deployable(d *deployable) {
+	presence := "offered"
+	if w.byUUID[d.ProviderUUID] == nil {
+		presence = "absent"
+	}
 	w.numbered("deployables", d.id, row{
 		"uuid": d.UUID, "device": d.device.UUID, "name": d.Name, "driver_name": d.DriverName, "num_accelerators": d.NumAccelerators,
-		"rp_uuid": d.ProviderUUID, "bitstream_id": d.BitstreamID, "in_placement": w.byUUID[d.ProviderUUID] != nil, "resources": d.reported.Resources,
+		"rp_uuid": d.ProviderUUID, "bitstream_id": d.BitstreamID, "presence": presence, "resources": d.reported.Resources,
 		"created_at": w.created(d.times), "updated_at": d.UpdatedAt,
 	})
 	for i, h := range d.reported.AttachHandles {

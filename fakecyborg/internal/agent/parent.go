@@ -107,7 +107,7 @@ func (r *report) returnLost(ctx context.Context, seen discovery, stored []stored
 	var lost []lostDeployable
 	for _, device := range stored {
 		for _, d := range device.deployables {
-			if !d.InPlacement && !seen.gone(device) || d.InPlacement && !known[d.Provider] {
+			if !d.InPlacement() && !seen.gone(device) || d.InPlacement() && !known[d.Provider] {
 				lost = append(lost, lostDeployable{device, d})
 			}
 		}
@@ -136,7 +136,7 @@ func (r *report) returnDeployable(ctx context.Context, d lostDeployable) {
 	c := r.c
 	err := r.put(ctx, r.part(d.device.Device, d.Deployable, d.reported))
 	if err == nil {
-		c.db.Update(nil, func(tx store.Tx) { tx.SetInPlacement(d.UUID, true) })
+		c.db.Update(nil, func(tx store.Tx) { tx.SetPresence(d.UUID, store.Offered) })
 	}
 	r.fail(d.device.key, "put provider "+d.Name+" back", err)
 }

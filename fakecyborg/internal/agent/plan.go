@@ -70,20 +70,27 @@ type difference struct {
 
 // deviceChange is what a report changes about a device that was found.
 type deviceChange struct {
-	found  found
-	stored *storedDevice // nil for a new device; all its deployables are added
-	// updated is set if the row of the device differs.
-	updated bool
-	// nested is set if the device is to have a provider of its own, and reshaped if it is to be otherwise than before:
-	// the providers of all deployables have to stand elsewhere.
-	nested, reshaped bool
-	vanished         []storedDeployable
-	kept             bool // some vanished deployables could not be removed
-	deployables      []deployableChange
+	found       found
+	stored      *storedDevice // nil for a new device; all its deployables are added
+	vanished    []storedDeployable
+	deployables []deployableChange
 }
 
 // device is the row of the device after the change.
 func (c deviceChange) device() store.Device { return c.stored.Merge(c.found.Device, c.found.source) }
+
+// updated reports whether the row of the device differs.
+func (c deviceChange) updated() bool { return !c.stored.IsAsReported(c.found.Device, c.found.source) }
+
+// reshaped reports whether the device gets or loses a provider of its own. The providers of all deployables move.
+func (c deviceChange) reshaped(rules layout.Rules) bool {
+	return c.stored.Nested != rules.Nests(c.found.Device)
+}
+
+// isVanished reports whether a stored deployable was not found.
+func (c deviceChange) isVanished(d storedDeployable) bool {
+	return !slices.ContainsFunc(c.found.Deployables, func(found driver.Deployable) bool { return found.Name == d.Name })
+}
 
 // deployableChange is what a report changes about a deployable.
 type deployableChange struct {
@@ -91,8 +98,6 @@ type deployableChange struct {
 	found  driver.Deployable // as the driver reported it
 	spec   driver.Deployable // as it is to be stored
 	part   layout.Part       // as it is to be in Placement
-	// vanished is set for a deployable that is no longer reported.
-	vanished bool
 }
 
 // planReport compares what is stored of a host with what was found.
@@ -105,7 +110,7 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 		}
 	}
 	for _, f := range seen.devices {
-		change := deviceChange{found: f, stored: known[f.key], nested: rules.Nests(f.Device)}
+		change := deviceChange{found: f, stored: known[f.key]}
 		if change.stored == nil || change.plan(rules) {
 			d.devices = append(d.devices, change)
 		}
@@ -179,13 +184,12 @@ func (d storedDeployable) complete(part *driver.Deployable) {
 // plan finds the difference of a stored device and reports whether there is one.
 func (c *deviceChange) plan(rules layout.Rules) bool {
 	device := c.device()
-	c.updated = !c.stored.IsAsReported(c.found.Device, c.found.source)
 	for _, deployable := range c.stored.deployables {
-		if !slices.ContainsFunc(c.found.Deployables, func(d driver.Deployable) bool { return d.Name == deployable.Name }) {
+		if c.isVanished(deployable) {
 			c.vanished = append(c.vanished, deployable)
 		}
 	}
-	if c.reshaped = c.stored.Nested != c.nested; c.reshaped {
+	if c.reshaped(rules) {
 		return true
 	}
 	for _, spec := range c.found.Deployables {
@@ -194,26 +198,25 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 			c.deployables = append(c.deployables, deployableChange{found: spec, spec: spec})
 			continue
 		}
-		if change, needed := planDeployable(rules, c.stored.Device, device, &c.stored.deployables[i], spec); needed {
+		if change, needed := planDeployable(rules, c.stored.Device, device, &c.stored.deployables[i], spec, c.stored.deployables[i].found()); needed {
 			c.deployables = append(c.deployables, change)
 		}
 	}
-	return c.updated || len(c.vanished)+len(c.deployables) > 0
+	return c.updated() || len(c.vanished)+len(c.deployables) > 0
 }
 
 // endVanished ends the removal of vanished deployables; the rest of the change is about found ones.
-func (c *deviceChange) endVanished(removed bool) {
+func (c *deviceChange) endVanished() {
 	rest := *c.stored
-	rest.deployables = slices.DeleteFunc(slices.Clone(rest.deployables), func(d storedDeployable) bool {
-		return slices.ContainsFunc(c.vanished, func(v storedDeployable) bool { return v.UUID == d.UUID })
-	})
-	c.stored, c.vanished, c.kept = &rest, nil, c.kept || !removed
+	rest.deployables = slices.DeleteFunc(slices.Clone(rest.deployables), c.isVanished)
+	c.stored, c.vanished = &rest, nil
 }
 
 // planDeployable compares a deployable with what a driver reports of it. Its total is not reduced
 // below what is in use, nor raised: a card of Xilinx has two handles for its one accelerator. Was and is are its device before and after.
-func planDeployable(rules layout.Rules, was, is store.Device, deployable *storedDeployable, found driver.Deployable) (deployableChange, bool) {
+func planDeployable(rules layout.Rules, was, is store.Device, deployable *storedDeployable, found driver.Deployable, presence store.Presence) (deployableChange, bool) {
 	row, spec := deployable.Deployable, found
+	row.Presence = presence
 	if rules.Quirks || !found.Hidden {
 		row, spec = row.Observe(found, rules.Quirks)
 	}
@@ -222,8 +225,16 @@ func planDeployable(rules layout.Rules, was, is store.Device, deployable *stored
 	}
 	row = row.Accept(spec)
 	part := partOf(is, row, spec)
-	same := !rules.Differs(partOf(was, deployable.Deployable, deployable.reported), part) && !deployable.Vanished && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
+	same := !rules.Differs(partOf(was, deployable.Deployable, deployable.reported), part) && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
 	return deployableChange{stored: deployable, found: found, spec: spec, part: part}, !same
+}
+
+// found is the presence of a deployable that is reported.
+func (d storedDeployable) found() store.Presence {
+	if d.Presence == store.Vanished {
+		return store.Offered
+	}
+	return d.Presence
 }
 
 func (d storedDeployable) inUse() int {

@@ -356,7 +356,7 @@ func (c *Conductor) settleInTurn(ctx context.Context, uuid string) error {
 		device, _ := tx.Device(d.Device)
 		part = partOf(device, d, tx.Reported(d))
 	})
-	if !part.Deployable.InPlacement {
+	if !part.Deployable.InPlacement() {
 		return nil
 	}
 	_, err := c.mirror.Put(ctx, part)

@@ -207,7 +207,7 @@ func (r *report) settle(ctx context.Context) {
 	var parts []layout.Part
 	for _, device := range r.stored() {
 		for _, d := range device.deployables {
-			if d.InPlacement {
+			if d.InPlacement() {
 				parts = append(parts, r.part(device.Device, d.Deployable, d.reported))
 			}
 		}
@@ -386,7 +386,7 @@ func (r *report) apply(ctx context.Context, d difference) {
 		case taken != nil && !taken.restrict(r.c.rules, &change):
 		case change.stored == nil:
 			r.addNew(ctx, r.storeDevice(change))
-		case change.reshaped:
+		case change.reshaped(r.c.rules):
 			r.reshapeDevice(ctx, change)
 		default:
 			r.changeDevice(ctx, change)
@@ -409,7 +409,8 @@ func (r *report) takenFunctions(d difference) functions {
 // endVanished removes the vanished deployables of a device.
 func (r *report) endVanished(ctx context.Context, change *deviceChange) {
 	if len(change.vanished) > 0 {
-		change.endVanished(r.removeVanished(ctx, change.stored.Device, "drop the vanished deployable", change.vanished))
+		r.removeVanished(ctx, change.stored.Device, "drop the vanished deployable", change.vanished)
+		change.endVanished()
 	}
 }
 
@@ -419,9 +420,8 @@ func (r *report) removeDevice(ctx context.Context, d storedDevice) {
 	r.c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(d.UUID) })
 }
 
-// removeVanished removes the deployables that are free, and withdraws the free handles of the others. It reports
-// whether all were removed.
-func (r *report) removeVanished(ctx context.Context, device store.Device, step string, deployables []storedDeployable) (all bool) {
+// removeVanished removes the deployables that are free, and withdraws the free handles of the others.
+func (r *report) removeVanished(ctx context.Context, device store.Device, step string, deployables []storedDeployable) {
 	vanished := make(map[string]bool, len(deployables))
 	for _, d := range deployables {
 		vanished[d.UUID] = true
@@ -431,7 +431,6 @@ func (r *report) removeVanished(ctx context.Context, device store.Device, step s
 	for i := range left {
 		r.shrink(ctx, device, &left[i])
 	}
-	return len(left) == 0
 }
 
 // removeDeployables removes deployables from Placement and then from the store. It returns false, with an error of
@@ -455,7 +454,7 @@ func (r *report) removeDeployables(ctx context.Context, device store.Device, ste
 			if err == nil {
 				tx.RemoveDeployable(d.UUID)
 			} else {
-				tx.SetInPlacement(d.UUID, d.InPlacement)
+				tx.SetPresence(d.UUID, d.Presence)
 			}
 		})
 		r.fail(key, "remove provider "+d.Name, err)
@@ -468,10 +467,7 @@ func (r *report) shrink(ctx context.Context, device store.Device, d *storedDeplo
 	if r.c.cfg.Quirks {
 		return
 	}
-	known := d.Vanished
-	d.Vanished = false
-	if change, needed := planDeployable(r.c.rules, device, device, d, d.shrunk()); needed || !known {
-		change.vanished = true
+	if change, needed := planDeployable(r.c.rules, device, device, d, d.shrunk(), store.Vanished); needed {
 		r.changeDeployable(ctx, device.ControlPath.Key(), change)
 	}
 }
@@ -497,7 +493,7 @@ func (r *report) addNew(ctx context.Context, d newDevice) {
 func (r *report) storeDevice(change deviceChange) (d newDevice) {
 	f := change.found
 	r.c.db.Update(nil, func(tx store.Tx) {
-		d.Device = tx.AddDevice(r.name, f.Device, f.source, change.nested, r.c.now())
+		d.Device = tx.AddDevice(r.name, f.Device, f.source, r.c.rules.Nests(f.Device), r.c.now())
 		for _, spec := range f.Deployables {
 			deployable, err := r.storeDeployable(tx, d.Device, spec)
 			if err != nil {
@@ -617,13 +613,13 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	c, device := r.c, change.stored.Device
 	r.updateDevice(change)
 	r.endVanished(ctx, &change)
-	if change.kept ||
-		!r.removeDeployables(ctx, device, "move the providers of its regions", r.deployablesOf(device)...) || len(r.deployablesOf(device)) > 0 {
+	all := r.deployablesOf(device)
+	if slices.ContainsFunc(all, change.isVanished) || !r.removeDeployables(ctx, device, "move the providers of its regions", all...) || len(r.deployablesOf(device)) > 0 {
 		r.lowerAll(ctx, change)
 		return
 	}
 	c.db.Update(nil, func(tx store.Tx) {
-		tx.SetNested(device.UUID, change.nested)
+		tx.SetNested(device.UUID, !device.Nested)
 		device, _ = tx.Device(device.UUID)
 	})
 	for _, spec := range change.found.Deployables {
@@ -638,14 +634,14 @@ func (r *report) lowerAll(ctx context.Context, change deviceChange) {
 		if n < 0 {
 			continue
 		}
-		if rest, needed := planDeployable(r.c.rules, change.stored.Device, change.stored.Device, &d, d.remaining(change.found.Deployables[n])); needed {
+		if rest, needed := planDeployable(r.c.rules, change.stored.Device, change.stored.Device, &d, d.remaining(change.found.Deployables[n]), d.found()); needed {
 			r.changeDeployable(ctx, change.stored.key, rest)
 		}
 	}
 }
 
 func (r *report) updateDevice(change deviceChange) {
-	if change.updated {
+	if change.updated() {
 		r.c.db.Update(nil, func(tx store.Tx) {
 			tx.UpdateDevice(change.stored.UUID, change.found.Device, change.found.source, r.c.now())
 		})
@@ -677,7 +673,7 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 			tx.ObserveDeployable(d.stored.UUID, d.found)
 		}
 		if !c.cfg.Quirks {
-			tx.SetVanished(d.stored.UUID, d.vanished)
+			tx.SetPresence(d.stored.UUID, d.part.Deployable.Presence)
 			tx.LoseTraits(d.stored.UUID, d.spec.Traits, c.now())
 			tx.WithdrawHandles(d.stored.UUID, d.spec.AttachHandles)
 		}

@@ -19,7 +19,7 @@ func (c *Conductor) Replaced() {
 		parts := make(map[string][]layout.Part)
 		for device := range tx.Devices() {
 			for _, d := range tx.DeviceDeployables(device.UUID) {
-				if d.InPlacement {
+				if d.InPlacement() {
 					parts[device.Host] = append(parts[device.Host], partOf(device, d, tx.Reported(d)))
 				}
 			}

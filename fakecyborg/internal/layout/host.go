@@ -161,7 +161,7 @@ func (m *Mirror) putTraits(ctx context.Context, row *store.Provider, traits []st
 // for a provider of its own. On the shared provider only a part of the total would be removed, and the same
 // accelerators would be offered as another class.
 func (m *Mirror) checkLost(ctx context.Context, p Part) error {
-	if m.rules.Layout != store.LayoutFlat || !p.Deployable.InPlacement {
+	if m.rules.Layout != store.LayoutFlat || !p.Deployable.InPlacement() {
 		return nil
 	}
 	before, held := p, false

@@ -38,7 +38,9 @@ func (m *Mirror) Put(ctx context.Context, parts ...Part) (made bool, err error) 
 		}
 	}
 	for _, p := range m.desired(parts) {
-		p.isNew = slices.ContainsFunc(parts, func(part Part) bool { return part.Deployable.Provider == p.UUID && part.Deployable.UpdatedAt.IsZero() })
+		p.isNew = slices.ContainsFunc(parts, func(part Part) bool {
+			return part.Deployable.Provider == p.UUID && part.Deployable.Presence == store.Stored
+		})
 		created, err := m.converge(ctx, p)
 		made = made || created
 		if err != nil {
@@ -239,7 +241,7 @@ func (m *Mirror) withOthers(parts []Part) (all []Part) {
 			for _, d := range tx.DeviceDeployables(device.UUID) {
 				if n := slices.IndexFunc(parts, func(p Part) bool { return p.Deployable.UUID == d.UUID }); n >= 0 {
 					all = append(all, parts[n])
-				} else if d.InPlacement {
+				} else if d.InPlacement() {
 					all = append(all, Part{Device: device, Deployable: d, Spec: tx.Reported(d), Root: first.Root})
 				}
 			}

@@ -295,7 +295,7 @@ func (b *bench) remove(ctx context.Context, p layout.Part) error {
 
 // with is a part with a difference.
 func with(p layout.Part, change func(*layout.Part)) layout.Part {
-	p.Deployable.InPlacement, p.Deployable.UpdatedAt = true, time.Unix(1, 0)
+	p.Deployable.Presence = store.Offered
 	change(&p)
 	return p
 }

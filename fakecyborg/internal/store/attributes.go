@@ -71,9 +71,9 @@ func (t Tx) insertAttribute(a Attribute) Attribute {
 	return a
 }
 
-// UpdateAttributes replaces the reported attributes of a deployable. Attributes of users are kept; upstream deletes
+// updateAttributes replaces the reported attributes of a deployable. Attributes of users are kept; upstream deletes
 // them.
-func (t Tx) UpdateAttributes(d Deployable, spec driver.Deployable, now time.Time) {
+func (t Tx) updateAttributes(d Deployable, spec driver.Deployable, now time.Time) {
 	t.LoseTraits(d.UUID, spec.Traits, now)
 	old, reported := t.Attributes(d.UUID), spec.AttributeList()
 	wanted := make(map[string]bool, len(reported))

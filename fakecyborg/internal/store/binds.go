@@ -89,7 +89,7 @@ func (t Tx) addBind(b Bind) Bind {
 // the region already has is not written; a bitstream that would replace the function of another request is refused.
 func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	d, ok := t.deployableFor(*a)
-	if !ok || !d.InPlacement {
+	if !ok || !d.InPlacement() {
 		err := Refuse(NotFound, "Deployable not found with resource provider uuid=%s", a.Provider)
 		if !t.s.cfg.Quirks {
 			a.State, a.Failure = BindFailed, err.Error()
@@ -136,7 +136,7 @@ func (t Tx) deployableFor(a ARQ) (Deployable, bool) {
 	for d := range t.s.deployableByProvider.All(t.tx, a.Provider) {
 		_, fits := t.group(a).get(PrefixResources + t.Reported(d).Class)
 		device, _ := t.s.devices.byUUID.Get(t.tx, d.Device)
-		if !fits || !d.InPlacement || device.Status == StatusMaintaining {
+		if !fits || !d.InPlacement() || device.Status == StatusMaintaining {
 			continue
 		}
 		if _, free := t.firstFreeHandle(d.UUID); free {
@@ -177,7 +177,7 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 			return Refuse(Conflict, "deployable %s is being programmed for ARQ %s", d.Name, other.UUID)
 		}
 	}
-	if !ref.Named() || ref.By == ByBitstreamName { // only Glance knows the image of the name
+	if !ref.Named() || ref.By == byBitstreamName { // only Glance knows the image of the name
 		return nil
 	}
 	if d.Preprogrammed {
@@ -278,7 +278,7 @@ func (t Tx) BeginBindWork(b Bind) (HandleWork, bool) {
 	if _, busy := t.s.leaseByHandle.Get(t.tx, b.Handle); !ok || !current || busy {
 		return HandleWork{}, false
 	}
-	w := t.lease(Lease{Work: WorkBind, Bind: b.ID, Handle: b.Handle}, h)
+	w := t.lease(Lease{Work: workBind, Bind: b.ID, Handle: b.Handle}, h)
 	if row, _ := t.s.binds.Get(t.tx, b.ID); b.Mdev {
 		w.Again, row.Begun = row.Begun, true
 		t.s.binds.Put(t.tx, row)

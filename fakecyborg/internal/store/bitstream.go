@@ -14,7 +14,7 @@ type Selector string
 const (
 	ByBitstreamID   Selector = "bitstream_id"
 	ByFunctionID    Selector = "function_id"
-	ByBitstreamName Selector = "bitstream_name"
+	byBitstreamName Selector = "bitstream_name"
 	ByFunctionName  Selector = "function_name"
 )
 
@@ -24,7 +24,7 @@ func selectors(quirks bool) []Selector {
 	if quirks {
 		return ids
 	}
-	return append(ids, ByBitstreamName, ByFunctionName)
+	return append(ids, byBitstreamName, ByFunctionName)
 }
 
 // Property is the name of the selector in a group and in Glance.

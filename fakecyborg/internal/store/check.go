@@ -76,6 +76,8 @@ func (d Deployable) check() error {
 		return fmt.Errorf("rp_uuid %q is not a UUID", d.Provider)
 	case d.Total < 1 || d.Total > math.MaxInt32:
 		return fmt.Errorf("num_accelerators %d, want 1 to %d", d.Total, math.MaxInt32)
+	case !slices.Contains([]Presence{Stored, Offered, Vanished, absent}, d.Presence):
+		return fmt.Errorf("presence %q", d.Presence)
 	case !slices.Contains([]content{reported, written, readBack, spoiled, reset}, d.Region.Content),
 		(d.Region.Content == written || d.Region.Content == readBack) != (d.Region.Image.ID != ""):
 		return fmt.Errorf("region: content %q, image %q", d.Region.Content, d.Region.Image.ID)

@@ -181,24 +181,21 @@ func (t Tx) Withdraw(deployables []Deployable) error {
 		}
 	}
 	for _, d := range deployables {
-		t.SetInPlacement(d.UUID, false)
+		t.SetPresence(d.UUID, absent)
 	}
 	return nil
 }
 
-// SetInPlacement stores whether Placement knows a deployable.
-func (t Tx) SetInPlacement(uuid string, known bool) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.InPlacement = known })
-}
-
-// SetVanished stores whether a deployable is no longer reported. Upstream knows no such state.
-func (t Tx) SetVanished(uuid string, vanished bool) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Vanished = vanished })
+// SetPresence stores whether Placement has a deployable.
+func (t Tx) SetPresence(uuid string, presence Presence) {
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Presence = presence })
 }
 
 // Displace stores that Placement has lost a deployable, and its new place. Parent is the provider of the host.
 func (t Tx) Displace(device Device, d Deployable, parent string) Deployable {
-	d.InPlacement = false
+	if d.InPlacement() {
+		d.Presence = absent
+	}
 	if t.s.cfg.Layout == LayoutFlat {
 		d.Provider = t.providerOf(device, d.Name, parent)
 	}
@@ -208,7 +205,7 @@ func (t Tx) Displace(device Device, d Deployable, parent string) Deployable {
 
 // OfferDeployable stores that Placement knows a new deployable.
 func (t Tx) OfferDeployable(uuid string, now time.Time) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.InPlacement, d.UpdatedAt = true, now })
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Presence, d.UpdatedAt = Offered, now })
 }
 
 // RemoveDeployable deletes a deployable with its attributes and handles.
@@ -242,7 +239,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	if !reflect.DeepEqual(&d, &old) {
 		t.s.deployables.Put(t.tx, d)
 	}
-	t.UpdateAttributes(d, spec, now)
+	t.updateAttributes(d, spec, now)
 	return t.updateHandles(d, spec.AttachHandles)
 }
 

@@ -12,10 +12,10 @@ import (
 
 // The kinds of work for leases.
 const (
-	WorkBind    = "bind"    // the agent does what a bind needs
+	workBind    = "bind"    // the agent does what a bind needs
 	WorkRestore = "restore" // a mediated device is created again after a restart of its host
 	WorkRemove  = "remove"  // a mediated device is removed
-	WorkProgram = "program" // an image is written to a deployable
+	workProgram = "program" // an image is written to a deployable
 )
 
 // Handles iterates over the attach handles of a deployable, lowest first.
@@ -40,12 +40,12 @@ const (
 
 // createdByAgent reports whether the agent must create the handle's device before its request is Bound.
 func (t Tx) createdByAgent(h Handle) bool {
-	return h.NeedsAgent() && (h.Type != driver.HandleMDEV || t.s.cfg.Mdevs != MdevsByNova)
+	return h.needsAgent() && (h.Type != driver.HandleMDEV || t.s.cfg.Mdevs != MdevsByNova)
 }
 
-// NeedsAgent reports whether the agent must remove the handle's device: a mediated device, or the vGPU of a virtual
+// needsAgent reports whether the agent must remove the handle's device: a mediated device, or the vGPU of a virtual
 // function.
-func (h Handle) NeedsAgent() bool {
+func (h Handle) needsAgent() bool {
 	if h.Type == driver.HandlePCI && strings.Contains(string(h.Info), `"asked_type":`) {
 		_, vgpu, _ := h.spec().VGPU()
 		return vgpu
@@ -151,12 +151,12 @@ func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
 	}
 	_, busy := t.s.leaseByHandle.Get(t.tx, h.UUID)
 	switch {
-	case busy, h.NeedsAgent() && unreachable:
+	case busy, h.needsAgent() && unreachable:
 		// the work in progress finds that the request was deleted, and cleans up
 		t.unlink(h)
 		h.HeldBy = ""
 		t.s.handles.Put(t.tx, h)
-	case h.NeedsAgent():
+	case h.needsAgent():
 		return t.lease(Lease{Work: WorkRemove, Handle: h.UUID}, h), true
 	default:
 		t.release(h)

@@ -52,7 +52,7 @@ func (t Tx) give(h Handle, a *ARQ) {
 // release ends the use of a handle.
 func (t Tx) release(h Handle) {
 	t.unlink(h)
-	if d, _ := t.Deployable(h.Deployable); h.State == Withdrawn || d.Vanished {
+	if d, _ := t.Deployable(h.Deployable); h.State == Withdrawn || d.Presence == Vanished {
 		t.s.handles.Delete(t.tx, h.ID)
 		return
 	}

@@ -51,11 +51,11 @@ func (t Tx) recoverHandle(l Lease, now time.Time) (orphaned bool) {
 	}
 	a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
 	switch {
-	case !held && !h.NeedsAgent():
+	case !held && !h.needsAgent():
 		t.release(h)
 	case held && l.Work == WorkRemove && a.State == BindStarted:
 		a.State, a.UpdatedAt = BindFailed, now
 		t.s.arqs.Put(t.tx, a)
 	}
-	return !held && h.NeedsAgent()
+	return !held && h.needsAgent()
 }

@@ -136,7 +136,7 @@ func (t Tx) regionHandles(d Deployable) iter.Seq[Handle] {
 // sameRegion reports whether two deployables of a device may belong to one region. Reported deployables are separate
 // regions.
 func (t Tx) sameRegion(d, other Deployable) bool {
-	return d.UUID == other.UUID || d.Vanished || other.Vanished
+	return d.UUID == other.UUID || d.Presence == Vanished || other.Presence == Vanished
 }
 
 // regionUsers returns the users of handles in the region of a deployable. An unused deployable that is no longer
@@ -144,7 +144,7 @@ func (t Tx) sameRegion(d, other Deployable) bool {
 func (t Tx) regionUsers(d Deployable, except func(Handle, ARQ) bool) []string {
 	names := t.usersOf(t.regionHandles(d), except)
 	for _, other := range t.DeviceDeployables(d.Device) {
-		if other.Vanished && other.UUID != d.UUID && len(t.users(other.UUID)) == 0 {
+		if other.Presence == Vanished && other.UUID != d.UUID && len(t.users(other.UUID)) == 0 {
 			names = append(names, "deployable "+other.Name+", which is no longer reported")
 		}
 	}
@@ -185,7 +185,7 @@ func (t Tx) ClaimUnused(d Deployable, image Image) (Lease, error) {
 
 // claim takes the lease of a region, or refuses.
 func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
-	l := Lease{Work: WorkProgram, Deployable: d.UUID, Image: image.ID, Epoch: d.Region.Epoch}
+	l := Lease{Work: workProgram, Deployable: d.UUID, Image: image.ID, Epoch: d.Region.Epoch}
 	if t.s.cfg.Quirks {
 		return l, nil
 	}
@@ -314,7 +314,7 @@ func (t Tx) SetFunction(uuid string, spec driver.Deployable, region Region, show
 		handles = shown.AttachHandles
 	}
 	t.setHandleFunctions(uuid, handles)
-	t.UpdateAttributes(d, spec, now)
+	t.updateAttributes(d, spec, now)
 }
 
 // EndProgramming ends a lease of [Tx.ClaimUnused] and the like after the image was written.
@@ -340,7 +340,7 @@ func (t Tx) Spoil(l Lease, now time.Time) Lease {
 
 // lose stores that a region has lost its content and its functions.
 func (t Tx) lose(d Deployable, to content, now time.Time) {
-	t.UpdateAttributes(d, withFunctions(t.Reported(d), nil), now)
+	t.updateAttributes(d, withFunctions(t.Reported(d), nil), now)
 	d.Region, d.Bitstream, d.UpdatedAt = d.Region.lost(to), "", now
 	t.s.deployables.Put(t.tx, d)
 }

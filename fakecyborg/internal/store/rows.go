@@ -61,14 +61,10 @@ type Deployable struct {
 	Total      int            `json:"num_accelerators"`
 	Resources  map[string]int `json:"resources,omitempty"` // local memory on the provider, MiB by class
 	Provider   string         `json:"rp_uuid"`
-	// InPlacement is set while the provider is in Placement. Attach handles are assigned only then.
-	InPlacement bool `json:"in_placement"`
+	Presence   Presence       `json:"presence,omitempty"`
 	// Lost has the times at which drivers recently stopped reporting traits. An instance may have been scheduled by
 	// them before.
 	Lost map[string]time.Time `json:"lost_traits,omitempty"`
-	// Vanished is set while the deployable is no longer reported, and cannot be removed. Its handles are deleted when they
-	// are released.
-	Vanished bool `json:"vanished,omitempty"`
 	// Preprogrammed is set for a region that is never programmed.
 	Preprogrammed bool      `json:"preprogrammed,omitempty"`
 	Bitstream     string    `json:"bitstream_id,omitempty"`
@@ -82,6 +78,24 @@ type Image struct {
 	ID         string            `json:"image_id"`
 	Properties map[string]string `json:"properties,omitempty"` // those that begin with "accel:"
 }
+
+// Presence says whether Placement has a deployable. Attach handles are assigned while it does.
+type Presence string
+
+// The presences of deployables. A Stored or absent one is put into Placement by the next report, and is then Offered.
+const (
+	// Stored is a deployable that was never in Placement.
+	Stored Presence = ""
+	// Offered is a deployable that drivers report.
+	Offered Presence = "offered"
+	// Vanished is one that is no longer reported and cannot be removed. Its handles are deleted when they are released.
+	Vanished Presence = "vanished"
+	// absent is one that Placement has lost, or that is being removed.
+	absent Presence = "absent"
+)
+
+// InPlacement reports whether Placement has the deployable.
+func (d Deployable) InPlacement() bool { return d.Presence == Offered || d.Presence == Vanished }
 
 // Attribute is one attribute of a deployable.
 type Attribute struct {

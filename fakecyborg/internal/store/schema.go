@@ -192,7 +192,7 @@ func (s *Store) addHardware() {
 	})
 	s.handleByDeployable = s.handles.Index(func(h Handle) string { return h.Deployable })
 	s.handleOfAgent = s.handles.Index(func(h Handle) string {
-		if h.InUse() && (h.NeedsAgent() || h.orphaned()) {
+		if h.InUse() && (h.needsAgent() || h.orphaned()) {
 			return h.Deployable
 		}
 		return ""

@@ -311,11 +311,11 @@ func TestADeployableInUseIsNotWithdrawn(t *testing.T) {
 		f.Update(nil, func(tx store.Tx) { err = tx.Withdraw(slices.Collect(tx.Deployables())) })
 		return err
 	}
-	if err := withdraw(); err == nil || !f.deployable("pci").InPlacement {
+	if err := withdraw(); err == nil || !f.deployable("pci").InPlacement() {
 		t.Fatalf("withdrew one of two, %v", err)
 	}
 	f.release(a.UUID, true, unbind)
-	if err := withdraw(); err != nil || f.deployable("pci").InPlacement || f.deployable("mdev").InPlacement {
+	if err := withdraw(); err != nil || f.deployable("pci").InPlacement() || f.deployable("mdev").InPlacement() {
 		t.Fatalf("not withdrawn: %v", err)
 	}
 	if _, err := f.bind(f.newARQ(t).UUID, "pci", instanceA); kindOf(err) != store.NotFound {
