@@ -422,7 +422,7 @@ func TestCardWithAProviderOfAnotherDeployableIsNotReported(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	f.Add([]byte(`{"table": "accelerator.agents", "key": "cn0", "row": {"hostname": "cn0", "down": true, "started_at": "2020-01-01T00:00:00Z", "returns_at": "2020-01-01T00:00:00Z"}}`))
+	f.Add([]byte(`{"table": "accelerator.agents", "key": "cn0", "row": {"hostname": "cn0", "started_at": "2020-01-01T00:00:00Z", "last_beat_at": "2020-01-01T00:00:00Z", "returns_at": "2020-01-01T00:00:00Z"}}`))
 	f.Add(smallDump(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		synctest.Test(t, func(t *testing.T) {

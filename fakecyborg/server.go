@@ -50,9 +50,9 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	for _, opt := range opts {
 		opt(s)
 	}
+	rules := layout.Rules{Layout: string(cfg.PlacementMode), Quirks: cfg.UpstreamQuirks, StandardTraits: s.release.StandardTraits}
 	if s.placement != nil {
-		s.placement.Quirks = s.cfg.UpstreamQuirks
-		s.placement.StandardTraits, s.placement.GetErrors = s.release.StandardTraits, s.release.GetErrors
+		s.placement.Rules, s.placement.GetErrors = rules, s.release.GetErrors
 	}
 	if s.faults != nil {
 		s.faults.RegisterWork(agent.Operations()...)
@@ -67,10 +67,10 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		s.db.DB().KeepPast(s.cfg.ReadLag, s.clock.Now)
 	}
 	s.conductor = agent.New(agent.Config{
-		Quirks: s.cfg.UpstreamQuirks, Layout: string(s.cfg.PlacementMode), Async: s.cfg.async(), BindDelay: s.cfg.BindDelay,
+		Rules: rules, Async: s.cfg.async(), BindDelay: s.cfg.BindDelay,
 		BindTimeout: s.cfg.BindTimeout, EventForm: string(s.cfg.EventForm), BindingStates: s.cfg.BindingStates,
 		HeartbeatPeriod: s.cfg.HeartbeatPeriod, MissedBeats: s.cfg.MissedBeats, RuntimeProgramming: s.cfg.RuntimeProgramming,
-		RootName: s.release.RootName, StandardTraits: s.release.StandardTraits, DriverReport: s.driverReport,
+		RootName: s.release.RootName, DriverReport: s.driverReport,
 		Clock: s.clock, Logger: s.logger, Faults: s.faults, Placement: s.placement, Nova: s.nova, Glance: s.glance, Loop: s.loop, Reported: s.reported,
 	}, s.db)
 	s.service = &simhttp.Service{

@@ -155,7 +155,7 @@ func (c *Conductor) runBind(ctx context.Context, b store.Bind) error {
 // workFor calls the agent for a bind. Made is a mediated device or vGPU that may have been created, or nil. Ours is
 // false if the request was unbound or deleted before.
 func (c *Conductor) workFor(ctx context.Context, b store.Bind) (made *store.HandleWork, ours bool, err error) {
-	if !b.Mdev && !b.Bitstream.Named() {
+	if !b.Creates() && !b.Bitstream.Named() {
 		return nil, true, nil
 	}
 	var work store.HandleWork
@@ -166,7 +166,7 @@ func (c *Conductor) workFor(ctx context.Context, b store.Bind) (made *store.Hand
 	if b.Bitstream.Named() {
 		err = c.programForBind(ctx, b)
 	}
-	if err != nil || !b.Mdev {
+	if err != nil || !b.Creates() {
 		return nil, true, err
 	}
 	foreign, err := c.createDevice(ctx, work)

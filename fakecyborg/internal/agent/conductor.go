@@ -18,9 +18,8 @@ import (
 
 // Config is the configuration of a Conductor. Fields without a comment are copied from fakecyborg.Config.
 type Config struct {
-	Quirks             bool
-	Layout             string // PlacementMode
-	Async              bool   // binds end after the response to their PATCH
+	layout.Rules
+	Async              bool // binds end after the response to their PATCH
 	BindDelay          time.Duration
 	BindTimeout        time.Duration
 	EventForm          string
@@ -29,7 +28,6 @@ type Config struct {
 	MissedBeats        int
 	RuntimeProgramming bool
 	RootName           RootName
-	StandardTraits     layout.StandardTraits
 
 	Clock     sim.Clock
 	Faults    *fault.Set
@@ -51,7 +49,6 @@ type Conductor struct {
 	cfg    Config
 	db     *store.Store
 	mirror *layout.Mirror
-	rules  layout.Rules
 	work   simhttp.Background
 
 	mu        sync.RWMutex
@@ -75,11 +72,11 @@ type host struct {
 // New returns a conductor without hosts.
 func New(cfg Config, db *store.Store) *Conductor {
 	c := &Conductor{
-		cfg: cfg, db: db, rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks, StandardTraits: cfg.StandardTraits},
+		cfg: cfg, db: db,
 		hosts: make(map[string]*host), reported: make(map[string]time.Time), due: make(map[int64]chan struct{}), agentless: make(chan struct{}, 1), resumed: true,
 		reporting: make(chan struct{}, maxReports),
 	}
-	c.mirror = layout.NewMirror(cfg.Placement, db, c.change, c.rules)
+	c.mirror = layout.NewMirror(cfg.Placement, db, c.change, cfg.Rules)
 	if cfg.Logger != nil {
 		c.logFailures()
 	}

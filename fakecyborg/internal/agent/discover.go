@@ -24,14 +24,11 @@ type found struct {
 
 // discovery is what all drivers of a host found.
 type discovery struct {
-	devices []found
-	present map[string]bool         // control paths that exist, usable or not
-	failed  map[string]bool         // drivers that could not discover
-	unread  map[driver.Address]bool // what drivers found and could not read
-	before  store.HostReport
-	// abort is set for a report that upstream drops as a whole: a driver failed, or reported a device without
-	// attributes, as Huawei's Ascend driver does.
-	abort     bool
+	devices   []found
+	present   map[string]bool         // control paths that exist, usable or not
+	failed    map[string]bool         // drivers that could not discover; with the defects of upstream the whole report is dropped
+	unread    map[driver.Address]bool // what drivers found and could not read
+	before    store.HostReport
 	functions map[driver.PCIAddress]bool // of the devices
 }
 
@@ -97,7 +94,7 @@ func (r *report) discover(ctx context.Context, ahead reading) discovery {
 		}
 		rows = append(rows, reportRow(d.Name(), report))
 		if report.Err != nil {
-			v.failed[d.Name()], v.abort = true, true
+			v.failed[d.Name()] = true
 			r.fail(d.Name(), "discover", report.Err)
 			continue
 		}
@@ -176,7 +173,10 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 			continue
 		}
 		v.present[key] = true
-		v.abort = v.abort || slices.ContainsFunc(d.Deployables, func(p driver.Deployable) bool { return len(p.AttributeList()) == 0 })
+		bare := func(p driver.Deployable) bool { return len(p.AttributeList()) == 0 } // as Huawei's Ascend driver reports
+		if r.c.cfg.Quirks && slices.ContainsFunc(d.Deployables, bare) {
+			v.failed[source] = true
+		}
 		if err := d.Validate(); err != nil {
 			r.fail(key, step, err)
 			continue
@@ -214,7 +214,7 @@ func (r *report) complete(seen *discovery, stored []storedDevice) {
 			f.Device = stored[n].keepHidden(f.Device)
 		}
 		var err error
-		f.Device, err = r.c.rules.PlaceMemory(f.Device)
+		f.Device, err = r.c.cfg.Rules.PlaceMemory(f.Device)
 		r.fail(f.key, "place the local memory", err)
 	}
 }

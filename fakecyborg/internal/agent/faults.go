@@ -145,7 +145,7 @@ func (c *Conductor) stopFor(host string, away time.Duration) error {
 	returns, at := false, c.now().Add(away)
 	c.db.Update(nil, func(tx store.Tx) {
 		a, _ := tx.Agent(host)
-		returns = away > 0 && (!a.Down || !a.ReturnsAt.IsZero())
+		returns = away > 0 && (!a.Down() || !a.ReturnsAt.IsZero())
 		tx.StopAgent(host, c.now(), c.cfg.HeartbeatPeriod)
 		if returns {
 			tx.SetReturn(host, at)

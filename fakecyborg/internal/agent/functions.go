@@ -16,7 +16,7 @@ type location struct {
 	place
 	kind  string
 	info  store.Info
-	inUse bool
+	state store.HandleState
 }
 
 // place is a deployable, by the control path of its device and its name.
@@ -28,7 +28,7 @@ func functionsOf(stored []storedDevice) functions {
 	for _, device := range stored {
 		for _, d := range device.deployables {
 			for _, h := range d.handles {
-				f.add(driver.ControlPath{Info: h.Info.Map()}.Address(), location{place{device.key, d.Name}, h.Type, h.Info, h.InUse()})
+				f.add(driver.ControlPath{Info: h.Info.Map()}.Address(), location{place{device.key, d.Name}, h.Type, h.Info, h.State})
 			}
 		}
 	}
@@ -48,14 +48,14 @@ func (f functions) take(to place, h driver.AttachHandle) bool {
 	known, taken := false, false
 	for _, other := range f[at] {
 		if other.place == to && other.info == s.info {
-			if other.inUse {
+			if other.state != store.Free {
 				return true
 			}
 			known = true
 			continue
 		}
 		shared := other.kind == driver.HandleMDEV && h.Type == driver.HandleMDEV
-		taken = taken || !shared && (other.place != to || other.inUse)
+		taken = taken || !shared && (other.place != to || other.state != store.Free)
 	}
 	if !taken && !known {
 		f.add(at, s)

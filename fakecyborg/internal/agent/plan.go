@@ -12,8 +12,7 @@ import (
 
 // storedRows is what is stored of a host at a version of the store.
 type storedRows struct {
-	read    bool // false for the zero value
-	version int
+	version int // plus one; 0 if nothing was read
 	devices []storedDevice
 }
 

@@ -173,7 +173,7 @@ func (r *report) fail(device, step string, err error) {
 func (r *report) begin(ctx context.Context, ahead reading) {
 	c := r.c
 	seen := r.discover(ctx, ahead)
-	if seen.abort && c.cfg.Quirks {
+	if len(seen.failed) > 0 && c.cfg.Quirks {
 		return
 	}
 	r.settleMdevs(ctx)
@@ -192,7 +192,7 @@ func (r *report) begin(ctx context.Context, ahead reading) {
 	if r.returnLost(ctx, seen, stored) {
 		stored = r.stored()
 	}
-	r.apply(ctx, planReport(c.rules, stored, seen))
+	r.apply(ctx, planReport(c.cfg.Rules, stored, seen))
 	if len(r.added) == 0 {
 		r.settle(ctx)
 	}
@@ -288,10 +288,10 @@ func (r *report) stored() []storedDevice {
 // readRows reads what is stored of a host, unless nothing changed since it was read before.
 func (c *Conductor) readRows(name func(store.Tx) string, before storedRows) (rows storedRows) {
 	c.db.View(func(tx store.Tx) {
-		if rows = before; rows.read && rows.version == tx.Version() {
+		if rows = before; rows.version == tx.Version()+1 {
 			return
 		}
-		rows = storedRows{read: true, version: tx.Version()}
+		rows = storedRows{version: tx.Version() + 1}
 		for d := range tx.HostDevices(name(tx)) {
 			rows.devices = append(rows.devices, storedDevice{d, d.ControlPath.Key(), loadDeployables(tx, d.UUID)})
 		}
@@ -383,10 +383,10 @@ func (r *report) apply(ctx context.Context, d difference) {
 	taken := r.takenFunctions(d)
 	for _, change := range d.devices {
 		switch {
-		case taken != nil && !taken.restrict(r.c.rules, &change):
+		case taken != nil && !taken.restrict(r.c.cfg.Rules, &change):
 		case change.stored == nil:
 			r.addNew(ctx, r.storeDevice(change))
-		case change.reshaped(r.c.rules):
+		case change.reshaped(r.c.cfg.Rules):
 			r.reshapeDevice(ctx, change)
 		default:
 			r.changeDevice(ctx, change)
@@ -467,7 +467,7 @@ func (r *report) shrink(ctx context.Context, device store.Device, d *storedDeplo
 	if r.c.cfg.Quirks {
 		return
 	}
-	if change, needed := planDeployable(r.c.rules, device, device, d, d.shrunk(), store.Vanished); needed {
+	if change, needed := planDeployable(r.c.cfg.Rules, device, device, d, d.shrunk(), store.Vanished); needed {
 		r.changeDeployable(ctx, device.ControlPath.Key(), change)
 	}
 }
@@ -493,7 +493,7 @@ func (r *report) addNew(ctx context.Context, d newDevice) {
 func (r *report) storeDevice(change deviceChange) (d newDevice) {
 	f := change.found
 	r.c.db.Update(nil, func(tx store.Tx) {
-		d.Device = tx.AddDevice(r.name, f.Device, f.source, r.c.rules.Nests(f.Device), r.c.now())
+		d.Device = tx.AddDevice(r.name, f.Device, f.source, r.c.cfg.Rules.Nests(f.Device), r.c.now())
 		for _, spec := range f.Deployables {
 			deployable, err := r.storeDeployable(tx, d.Device, spec)
 			if err != nil {
@@ -634,7 +634,7 @@ func (r *report) lowerAll(ctx context.Context, change deviceChange) {
 		if n < 0 {
 			continue
 		}
-		if rest, needed := planDeployable(r.c.rules, change.stored.Device, change.stored.Device, &d, d.remaining(change.found.Deployables[n]), d.found()); needed {
+		if rest, needed := planDeployable(r.c.cfg.Rules, change.stored.Device, change.stored.Device, &d, d.remaining(change.found.Deployables[n]), d.found()); needed {
 			r.changeDeployable(ctx, change.stored.key, rest)
 		}
 	}

@@ -106,9 +106,9 @@ func (c *Conductor) resumeHosts() {
 			provisioning = tx.HasProvisioning(name)
 		})
 		switch {
-		case a.Down && !a.ReturnsAt.IsZero():
+		case a.Down() && !a.ReturnsAt.IsZero():
 			c.start(func(ctx context.Context) { c.comeBack(ctx, name, a.ReturnsAt) })
-		case !a.Down && provisioning:
+		case !a.Down() && provisioning:
 			c.work.Start(func(ctx context.Context) { _ = c.ReportHost(ctx, name) }) // kept for DriverReports
 		}
 	}

@@ -21,11 +21,7 @@ import (
 // and at the same microversions, one by one. It reads only what it cannot know.
 type Client struct {
 	simhttp.Peer
-	// Quirks makes it send all that upstream sends for a new provider: it is read before it is
-	// created and before each write, and each of its classes and traits is ensured.
-	Quirks bool
-	// StandardTraits selects how the release treats traits that Placement defines.
-	StandardTraits StandardTraits
+	Rules
 	// GetErrors selects how the release treats a GET that fails.
 	GetErrors GetErrors
 }
@@ -179,14 +175,23 @@ func InventoryPath(uuid, class string) string { return ProviderPath(uuid) + "/in
 // target is a provider that is written to.
 type target struct {
 	uuid string
-	// isNew is set for a provider that was created just now: it has no traits, and its classes
-	// and traits are ensured only when Placement refuses one, which most often exists. Its
-	// generation is the number of writes since.
-	isNew      bool
+	// generation is what the next write carries, unless the source is unread.
 	generation int
-	// isRead is set when the generation was read with what the next write is made from.
-	isRead bool
+	source     source
 }
+
+// source says where the generation of a provider comes from.
+type source int
+
+const (
+	// unread has to be read.
+	unread source = iota
+	// read was read with what the next write is made from.
+	read
+	// created is the number of writes to a provider that was created just now: it has no traits, and its classes and traits are
+	// ensured only when Placement refuses one, which most often exists.
+	created
+)
 
 // existing returns a target for an existing provider with unknown contents.
 func existing(uuid string) *target { return &target{uuid: uuid} }
@@ -221,7 +226,9 @@ func (p *Client) ensureProvider(ctx context.Context, want provider) (t *target, 
 	case err != nil:
 		return t, p.maybeMade(ctx, want.UUID), err
 	case got.OK():
-		t.isNew = !p.Quirks
+		if !p.Quirks {
+			t.source = created
+		}
 		return t, true, nil
 	case got.Status == http.StatusConflict && !p.Quirks:
 		if known, err := p.knowsProvider(ctx, want.UUID); err != nil || known {
@@ -286,7 +293,7 @@ func (p *Client) adopt(ctx context.Context, want provider, failed error) (made b
 	if have.Name != want.Name || have.Parent != want.Parent {
 		return false, fmt.Errorf("resource provider %s (name %s, parent %s) exists and was not created by Cyborg", want.UUID, have.Name, have.Parent)
 	}
-	if want.isNew && !p.Quirks && !have.untouched() {
+	if want.presence == store.Stored && !p.Quirks && !have.untouched() {
 		err = p.checkUnused(ctx, want.UUID)
 	}
 	return have.untouched(), err
@@ -318,7 +325,7 @@ func (p *Client) usages(ctx context.Context, provider string) (map[string]int, e
 
 // generation returns the provider generation for the next write. Upstream always reads it.
 func (p *Client) generation(ctx context.Context, t *target) (int, error) {
-	if t.isNew || t.isRead && !p.Quirks {
+	if t.source == created || t.source == read && !p.Quirks {
 		return t.generation, nil
 	}
 	have, err := p.provider(ctx, t.uuid, "")
@@ -337,7 +344,9 @@ func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
 	ensure := c.ensure
 	for attempt := 1; ; attempt++ {
 		got, err := p.try(ctx, t, c, path)
-		t.isRead = false
+		if t.source == read {
+			t.source = unread
+		}
 		switch {
 		case err != nil:
 			return err
@@ -345,7 +354,7 @@ func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
 			t.generation++
 			return nil
 		case got.Status == http.StatusConflict && attempt < maxConflicts:
-			t.isNew = false
+			t.source = unread
 		case got.Status == http.StatusBadRequest && ensure != nil:
 			if err := ensure(); err != nil {
 				return err
@@ -420,7 +429,7 @@ func (p *Client) putInventories(ctx context.Context, t *target, list []store.Inv
 			return body, err
 		},
 	}
-	if t.isNew {
+	if t.source == created {
 		c.ensure = func() error { return p.ensureClasses(ctx, slices.Sorted(slices.Values(classesOf(list)))...) }
 	}
 	return p.write(ctx, t, c)
@@ -478,14 +487,14 @@ func (p *Client) keepReserved(ctx context.Context, t *target, list []store.Inven
 	for _, i := range list {
 		kept[i.Class] = amount{i.Total, i.MaxUnit, i.Reserved}
 	}
-	if t.isNew || p.Quirks {
+	if t.source == created || p.Quirks {
 		return kept, nil
 	}
 	there, generation, err := p.inventories(ctx, t.uuid)
 	if err != nil {
 		return nil, err
 	}
-	t.generation, t.isRead = generation, true
+	t.generation, t.source = generation, read
 	for class, a := range kept {
 		reserved := there[class].Reserved
 		a.Reserved = min(a.Total, a.Reserved+reserved-min(reserved, own(class, reserved)))
@@ -518,7 +527,7 @@ func (p *Client) changeTraits(ctx context.Context, t *target, change traitsChang
 			wanted := []string{} // in JSON not null
 			wanted = append(append(wanted, without(traits, without(drop, add))...), add...)
 			slices.Sort(wanted)
-			if err == nil && !p.Quirks && !t.isNew && len(added) == 0 && len(without(traits, wanted)) == 0 {
+			if err == nil && !p.Quirks && t.source != created && len(added) == 0 && len(without(traits, wanted)) == 0 {
 				err = errUnchanged
 			}
 			if err == nil && change.begin != nil {
@@ -527,7 +536,7 @@ func (p *Client) changeTraits(ctx context.Context, t *target, change traitsChang
 			return writeBody{Traits: slices.Compact(wanted)}, err
 		},
 	}
-	if t.isNew {
+	if t.source == created {
 		if p.StandardTraits == StandardTraitsCreated {
 			if err := p.ensureTraits(ctx, slices.DeleteFunc(slices.Clone(add), func(trait string) bool { return !isStandard(trait) })...); err != nil {
 				return nil, err
@@ -552,7 +561,7 @@ var errUnchanged = errors.New("nothing to change")
 // currentTraits reads the traits. The following write carries the generation of this response, so a change by another
 // client in between is noticed; upstream reads the generation later, and overwrites that client's traits.
 func (p *Client) currentTraits(ctx context.Context, t *target) ([]string, error) {
-	if t.isNew {
+	if t.source == created {
 		return nil, nil
 	}
 	var body struct {
@@ -560,7 +569,7 @@ func (p *Client) currentTraits(ctx context.Context, t *target) ([]string, error)
 		Generation int      `json:"resource_provider_generation"`
 	}
 	err := p.Get(ctx, ProviderPath(t.uuid)+"/traits", "1.6", &body)
-	t.generation, t.isRead = body.Generation, true
+	t.generation, t.source = body.Generation, read
 	return body.Traits, err
 }
 

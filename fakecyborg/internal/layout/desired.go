@@ -22,9 +22,9 @@ type Part struct {
 type provider struct {
 	store.Provider
 	want store.Contents
-	// isNew is set if it was never in Placement: no request holds any of it, and an allocation comes from an earlier
+	// presence says whether its deployable, if it has one, was ever in Placement. No request holds any of a Stored one, and an allocation comes from an earlier
 	// Cyborg.
-	isNew bool
+	presence store.Presence
 }
 
 // check returns an error if the resource class of a deployable is not known: a user may delete the attribute, and the next report
@@ -38,8 +38,11 @@ func (p provider) check() error {
 
 // Rules are the part of the configuration that determines how devices are written to Placement.
 type Rules struct {
-	Layout         string
-	Quirks         bool
+	Layout string
+	// Quirks sends all requests that upstream sends for a new provider: it is read before it is created and before each write, and each
+	// of its classes and traits is ensured.
+	Quirks bool
+	// StandardTraits selects how the release treats traits that Placement defines.
 	StandardTraits StandardTraits
 }
 
@@ -60,6 +63,7 @@ func (r Rules) desired(parts []Part) (list []provider) {
 		if p.Device.Nested {
 			own.Parent = list[0].UUID
 		}
+		own.presence = p.Deployable.Presence
 		own.want = store.Contents{Inventories: r.inventories(p, p.Spec.Resources), Traits: r.traits(p)}
 		list = append(list, own)
 	}
@@ -83,7 +87,7 @@ func (r Rules) all(parts []Part) (list []provider) {
 }
 
 func (p Part) provider(uuid, name, parent string) provider {
-	return provider{Provider: store.Provider{UUID: uuid, Host: p.Device.Host, Name: name, Parent: parent}}
+	return provider{presence: store.Offered, Provider: store.Provider{UUID: uuid, Host: p.Device.Host, Name: name, Parent: parent}}
 }
 
 // host returns Cyborg's share of the provider of a host. The provider belongs to Nova, so the trait OWNER_CYBORG is

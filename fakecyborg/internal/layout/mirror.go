@@ -38,9 +38,6 @@ func (m *Mirror) Put(ctx context.Context, parts ...Part) (made bool, err error) 
 		}
 	}
 	for _, p := range m.desired(parts) {
-		p.isNew = slices.ContainsFunc(parts, func(part Part) bool {
-			return part.Deployable.Provider == p.UUID && part.Deployable.Presence == store.Stored
-		})
 		created, err := m.converge(ctx, p)
 		made = made || created
 		if err != nil {
@@ -324,7 +321,7 @@ func (m *Mirror) write(ctx context.Context, t *target, row store.Provider, want 
 	}
 	row = begin(row, want)
 	step()
-	if !t.isNew && (!client.Quirks || len(had.Inventories) > 0) {
+	if t.source != created && (!client.Quirks || len(had.Inventories) > 0) {
 		if err := client.ensureClasses(ctx, missing...); err != nil {
 			return err
 		}

@@ -56,13 +56,16 @@ func (t Tx) FallBack(host string) {
 // AgentDown reports whether the agent of a host exists and does not run.
 func (t Tx) AgentDown(host string) bool {
 	a, _ := t.Agent(host)
-	return a.Down
+	return a.Down()
 }
+
+// Down reports whether an agent does not run.
+func (a Agent) Down() bool { return !a.BeatAt.IsZero() }
 
 // LastBeat is the time of the last heartbeat. An agent that runs has one when it starts and then
 // every period, without a timer.
 func (a Agent) LastBeat(now time.Time, period time.Duration) time.Time {
-	if a.Down {
+	if a.Down() {
 		return a.BeatAt
 	}
 	return a.StartedAt.Add(now.Sub(a.StartedAt) / period * period)
@@ -70,8 +73,8 @@ func (a Agent) LastBeat(now time.Time, period time.Duration) time.Time {
 
 // StopAgent stores that an agent has stopped, until it is started or SetReturn is called.
 func (t Tx) StopAgent(host string, now time.Time, period time.Duration) {
-	if a, ok := t.Agent(host); ok && (!a.Down || !a.ReturnsAt.IsZero()) {
-		a.BeatAt, a.Down, a.ReturnsAt = a.LastBeat(now, period), true, time.Time{}
+	if a, ok := t.Agent(host); ok && (!a.Down() || !a.ReturnsAt.IsZero()) {
+		a.BeatAt, a.ReturnsAt = a.LastBeat(now, period), time.Time{}
 		t.s.agents.Put(t.tx, a)
 	}
 }
@@ -79,14 +82,14 @@ func (t Tx) StopAgent(host string, now time.Time, period time.Duration) {
 // StartAgent stores that an agent has started.
 func (t Tx) StartAgent(host string, now time.Time) {
 	if a, ok := t.Agent(host); ok {
-		a.Down, a.StartedAt, a.BeatAt, a.ReturnsAt = false, now, time.Time{}, time.Time{}
+		a.StartedAt, a.BeatAt, a.ReturnsAt = now, time.Time{}, time.Time{}
 		t.s.agents.Put(t.tx, a)
 	}
 }
 
 // SetReturn stores when an agent that is down starts again.
 func (t Tx) SetReturn(host string, at time.Time) {
-	if a, ok := t.Agent(host); ok && a.Down {
+	if a, ok := t.Agent(host); ok && a.Down() {
 		a.ReturnsAt = at
 		t.s.agents.Put(t.tx, a)
 	}

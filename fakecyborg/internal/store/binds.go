@@ -120,10 +120,11 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 		}
 	}
 	t.give(h, a)
-	return Bind{
-		ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Attempt: a.Attempt,
-		Handle: h.UUID, Mdev: t.createdByAgent(h), Bitstream: ref,
-	}, nil
+	b := Bind{ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Attempt: a.Attempt, Handle: h.UUID, Bitstream: ref}
+	if t.createdByAgent(h) {
+		b.Device = needed
+	}
+	return b, nil
 }
 
 // deployableFor returns the deployable on the provider to which a request is bound: if there are several, the first
@@ -279,8 +280,8 @@ func (t Tx) BeginBindWork(b Bind) (HandleWork, bool) {
 		return HandleWork{}, false
 	}
 	w := t.lease(Lease{Work: workBind, Bind: b.ID, Handle: b.Handle}, h)
-	if row, _ := t.s.binds.Get(t.tx, b.ID); b.Mdev {
-		w.Again, row.Begun = row.Begun, true
+	if row, _ := t.s.binds.Get(t.tx, b.ID); b.Creates() {
+		w.Again, row.Device = row.Device == begun, begun
 		t.s.binds.Put(t.tx, row)
 	}
 	return w, true

@@ -7,20 +7,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Selector is a key by which a group, or an image of Glance, names an FPGA image.
-type Selector string
+// selector is a key by which a group, or an image of Glance, names an FPGA image.
+type selector string
 
 // The selectors. Upstream reads only the ones that end in _id; its specifications have all four.
 const (
-	ByBitstreamID   Selector = "bitstream_id"
-	ByFunctionID    Selector = "function_id"
-	byBitstreamName Selector = "bitstream_name"
-	ByFunctionName  Selector = "function_name"
+	ByBitstreamID   selector = "bitstream_id"
+	ByFunctionID    selector = "function_id"
+	byBitstreamName selector = "bitstream_name"
+	ByFunctionName  selector = "function_name"
 )
 
 // selectors are all of them, in the order in which a refusal names them.
-func selectors(quirks bool) []Selector {
-	ids := []Selector{ByBitstreamID, ByFunctionID}
+func selectors(quirks bool) []selector {
+	ids := []selector{ByBitstreamID, ByFunctionID}
 	if quirks {
 		return ids
 	}
@@ -28,14 +28,14 @@ func selectors(quirks bool) []Selector {
 }
 
 // Property is the name of the selector in a group and in Glance.
-func (s Selector) Property() string { return PrefixAccel + string(s) }
+func (s selector) Property() string { return PrefixAccel + string(s) }
 
 // Get is the value of a selector in the properties of an image.
-func (i Image) Get(by Selector) string { return i.Properties[by.Property()] }
+func (i Image) Get(by selector) string { return i.Properties[by.Property()] }
 
 // BitstreamRef names the FPGA image that a request wants on its device.
 type BitstreamRef struct {
-	By    Selector `json:"by,omitempty"`
+	By    selector `json:"by,omitempty"`
 	Value string   `json:"value,omitempty"`
 	// GuestImage is the image of the instance, if known. It is not a bitstream, but may have the property by which a
 	// bitstream is searched, to name what its guests need.
@@ -75,7 +75,7 @@ func (g Group) bitstream(profile string, quirks bool) (BitstreamRef, error) {
 	if !g.programmable(quirks) {
 		return BitstreamRef{}, nil
 	}
-	return pickBitstream(profile, quirks, func(s Selector) string {
+	return pickBitstream(profile, quirks, func(s selector) string {
 		value, _ := g.get(s.Property())
 		return value
 	})
@@ -98,7 +98,7 @@ func (t Tx) LeavesBitstream(profile string) bool {
 }
 
 // pickBitstream takes the one selector that has a value.
-func pickBitstream(profile string, quirks bool, get func(Selector) string) (BitstreamRef, error) {
+func pickBitstream(profile string, quirks bool, get func(selector) string) (BitstreamRef, error) {
 	var found []BitstreamRef
 	for _, by := range selectors(quirks) {
 		if value := get(by); value != "" {

@@ -129,6 +129,9 @@ func (b Bind) check() error {
 	if b.Result != "" && b.Result != Bound && b.Result != BindFailed && b.Result != BindStarted {
 		return fmt.Errorf("result %q is not a result of a bind", b.Result)
 	}
+	if !slices.Contains([]creation{notNeeded, needed, begun}, b.Device) {
+		return fmt.Errorf("device %q is not a creation of a device", b.Device)
+	}
 	if !b.Bitstream.valid() {
 		return fmt.Errorf("bitstream: %s %q names none", b.Bitstream.By, b.Bitstream.Value)
 	}
@@ -139,8 +142,8 @@ func (a Agent) check() error {
 	if a.Host == "" || a.FellBack && a.Fallback == "" {
 		return errors.New("no hostname, or it fell back to none")
 	}
-	if !a.Down && (!a.BeatAt.IsZero() || !a.ReturnsAt.IsZero()) {
-		return errors.New("last_beat_at or returns_at of an agent that runs")
+	if !a.Down() && !a.ReturnsAt.IsZero() {
+		return errors.New("returns_at of an agent that runs")
 	}
 	return checkTime(a.StartedAt, a.BeatAt, a.ReturnsAt)
 }

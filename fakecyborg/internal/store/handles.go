@@ -217,7 +217,7 @@ func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (r
 }
 
 // UnsettledMdevs returns the handles of a host whose mediated devices must be removed, because no request holds them,
-// and the handles of [Tx.Restorable].
+// and the handles that are restorable.
 func (t Tx) UnsettledMdevs(host string) (orphans, restorable []string) {
 	for _, handle := range t.handlesOf(host, func(h Handle) bool { return h.orphaned() || t.restorable(h) }) {
 		if h, _ := t.Handle(handle); h.orphaned() {
@@ -229,8 +229,8 @@ func (t Tx) UnsettledMdevs(host string) (orphans, restorable []string) {
 	return orphans, restorable
 }
 
-// Restorable returns the handles of a host whose mediated devices guests use.
-func (t Tx) Restorable(host string) []string { return t.handlesOf(host, t.restorable) }
+// restorableOn returns the handles of a host whose mediated devices guests use.
+func (t Tx) restorableOn(host string) []string { return t.handlesOf(host, t.restorable) }
 
 // restorable reports whether a guest uses the device of a handle that the agent has created. This includes handles
 // that are no longer reported: the guest has the device until its request is released.
@@ -264,7 +264,7 @@ func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
 // MarkProvisioning sets the bound requests of a host with mediated devices to provisioning, and also those whose
 // devices could not be recreated.
 func (t Tx) MarkProvisioning(host string, now time.Time) {
-	for _, uuid := range t.Restorable(host) {
+	for _, uuid := range t.restorableOn(host) {
 		h, _ := t.Handle(uuid)
 		a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
 		a.State, a.UpdatedAt, a.RestoreFailures = Provisioning, now, 0
@@ -274,7 +274,7 @@ func (t Tx) MarkProvisioning(host string, now time.Time) {
 
 // HasProvisioning reports whether a request of a host is provisioning.
 func (t Tx) HasProvisioning(host string) bool {
-	return slices.ContainsFunc(t.Restorable(host), func(uuid string) bool {
+	return slices.ContainsFunc(t.restorableOn(host), func(uuid string) bool {
 		h, _ := t.Handle(uuid)
 		a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
 		return a.State == Provisioning

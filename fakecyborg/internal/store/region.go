@@ -41,7 +41,7 @@ type Region struct {
 func (r Region) unknown() bool { return r.Content == spoiled || r.Content == reset }
 
 // has reports whether the region has an image with a property.
-func (r Region) has(by Selector, value string) bool {
+func (r Region) has(by selector, value string) bool {
 	return r.Image.ID != "" && r.Image.Get(by) == value
 }
 

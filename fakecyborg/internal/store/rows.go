@@ -153,25 +153,35 @@ type ARQ struct {
 // Bind is one bind of a PATCH, from its beginning until Nova was notified of how all binds of
 // the PATCH ended. Upstream keeps it in the memory of its API service.
 type Bind struct {
-	ID       int64  `json:"id"`
-	Patch    int64  `json:"patch"` // the first bind of the PATCH
-	ARQ      string `json:"accelerator_request"`
-	Instance string `json:"instance_uuid"` // that the event is for
-	Profile  string `json:"device_profile_name"`
-	Attempt  int    `json:"attempt,omitempty"`
-	Handle   string `json:"attach_handle,omitempty"`
-	// Mdev is set if the handle is a mediated device, which the agent has to create on the host.
-	Mdev bool `json:"mdev,omitempty"`
+	ID       int64    `json:"id"`
+	Patch    int64    `json:"patch"` // the first bind of the PATCH
+	ARQ      string   `json:"accelerator_request"`
+	Instance string   `json:"instance_uuid"` // that the event is for
+	Profile  string   `json:"device_profile_name"`
+	Attempt  int      `json:"attempt,omitempty"`
+	Handle   string   `json:"attach_handle,omitempty"`
+	Device   creation `json:"device,omitempty"`
 	// Bitstream is programmed first.
 	Bitstream BitstreamRef `json:"bitstream,omitzero"`
-	// Begun is set once an agent makes the device: what is there for it in the next process is its own.
-	Begun bool `json:"begun,omitempty"`
 	// Result is empty while the bind goes on, then Bound or BindFailed, and BindStarted
 	// for a bind that was given up.
 	Result string `json:"result,omitempty"`
 	// Silent is set if Nova is not notified, because the answer to the PATCH says it.
 	Silent bool `json:"silent,omitempty"`
 }
+
+// creation says whether an agent has to create the device of an attach handle on the host, a mediated device or a vGPU.
+type creation string
+
+// The creations of devices. What is there after a creation has begun is the bind's own.
+const (
+	notNeeded creation = ""
+	needed    creation = "needed"
+	begun     creation = "begun"
+)
+
+// Creates reports whether an agent has to create a device for the bind.
+func (b Bind) Creates() bool { return b.Device != notNeeded }
 
 // Lease marks an attach handle or a deployable as being worked on outside of the
 // transactions. Each has one lease at a time. A process that finds leases of an earlier one
@@ -193,7 +203,6 @@ type Agent struct {
 	// FellBack is set.
 	Fallback  string    `json:"fallback,omitempty"`
 	FellBack  bool      `json:"fell_back,omitempty"`
-	Down      bool      `json:"down,omitempty"`
 	StartedAt time.Time `json:"started_at"`            // the first heartbeat
 	BeatAt    time.Time `json:"last_beat_at,omitzero"` // the last heartbeat, of an agent that is down
 	ReturnsAt time.Time `json:"returns_at,omitzero"`   // when an agent that is down starts again, if that is known
