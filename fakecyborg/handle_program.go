@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
@@ -23,9 +24,6 @@ var internalPaths = []string{"/uuid", "/id", "/links", "/created_at", "/updated_
 // also programs a region that is in use.
 func (s *Server) programDeployable(c *simhttp.Call) error {
 	id := c.PathValue("id")
-	if err := s.authorizeProgram(c, id); err != nil {
-		return err
-	}
 	if err := checkUUID("uuid", id); err != nil {
 		return err
 	}
@@ -37,7 +35,7 @@ func (s *Server) programDeployable(c *simhttp.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.program(c.Context(), id, image, c.Identity.Project, s.authorize(c, ruleDeployableProgram)); err != nil {
+	if err := s.program(c.Context(), id, image, c.Identity.Project, s.authorize(c)); err != nil {
 		return err
 	}
 	return s.answerDeployable(c)
@@ -53,17 +51,11 @@ func (s *Server) program(ctx context.Context, id, image, project string, denied 
 	return s.conductor.Program(ctx, d, image, project, denied)
 }
 
-// authorizeProgram lets administrators program, and with RuntimeProgramming the owner of the
-// requests that are Bound to the region.
-func (s *Server) authorizeProgram(c *simhttp.Call, deployable string) error {
-	err := s.authorize(c, ruleDeployableProgram)
-	if err == nil || !s.cfg.RuntimeProgramming || c.Identity.SystemScope {
-		return err
-	}
-	if store.Read(s.db, func(tx store.Tx) bool { return tx.OwnedBy(deployable, c.Identity.Project) }) {
-		return nil
-	}
-	return err
+// programsOwn reports whether a call programs a region to which requests of the caller's project are Bound, which
+// RuntimeProgramming allows without the role.
+func (s *Server) programsOwn(c *simhttp.Call) bool {
+	return c.Route.Operation == fault.DeployableProgram && s.cfg.RuntimeProgramming && !c.Identity.SystemScope &&
+		store.Read(s.db, func(tx store.Tx) bool { return tx.OwnedBy(c.PathValue("id"), c.Identity.Project) })
 }
 
 // parseProgram reads the JSON patch as WSME does; only its first entry counts.

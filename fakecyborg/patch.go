@@ -110,7 +110,7 @@ func (s *Server) patchedField(c *simhttp.Call, entry subscripted) (string, error
 	case field == fieldProject && c.Minor < projectMinor:
 		return "", tooOld(projectMinor)
 	case field == fieldProject && s.release.PatchProject == adminsOnly && !s.isAdmin(c):
-		return "", store.Denied(string(ruleARQUpdate))
+		return "", store.Denied(s.policies[c.Route.Operation].rule)
 	case !slices.Contains([]string{fieldHost, fieldProvider, fieldInstance, fieldProject}, field):
 		return "", store.BadPatch("Invalid path in patch %s", textOf(path))
 	}

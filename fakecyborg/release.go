@@ -131,8 +131,8 @@ const (
 	apiProcess party = "API process"
 )
 
-// release is one column of the table. The tag row is the number of a row, doc its topic; the rows of policies are in
-// policies. Everything asks a release by these names, and nothing compares releases.
+// release is one column of the table. The tag row is the number of a row, doc its topic. The policies are
+// in the list of routes. Everything asks a release by these names, and nothing compares releases.
 type release struct {
 	MaxMinor        int                   `row:"1" doc:"maximum microversion 2.N"`
 	RequestHeader   headerForm            `row:"2" doc:"form of the request's OpenStack-API-Version that counts; before 17.0.0 the other form is 2.0"`
@@ -155,12 +155,12 @@ type release struct {
 	StandardTraits  layout.StandardTraits `row:"25" doc:"report of a device with a standard trait such as OWNER_CYBORG"`
 	ProxyHeaders    answer                `row:"26" doc:"links follow X-Forwarded-Proto and X-Forwarded-Host with EnableProxyHeadersParsing"`
 
-	RootName     agent.RootName      `doc:"name by which an agent finds the provider of its host"`
-	GetErrors    layout.GetErrors    `doc:"status 500 and above of Placement to a GET"`
-	NVIDIATraits nvidiaTraits        `doc:"traits of NVIDIA GPUs"`
-	PCIDriver    pciDriver           `doc:"pci_driver"`
-	NewDefaults  outcome             `doc:"new defaults of the policies, unless EnforceNewDefaults chooses"`
-	policy       map[policyRule]role // who may do what
+	RootName     agent.RootName   `doc:"name by which an agent finds the provider of its host"`
+	GetErrors    layout.GetErrors `doc:"status 500 and above of Placement to a GET"`
+	NVIDIATraits nvidiaTraits     `doc:"traits of NVIDIA GPUs"`
+	PCIDriver    pciDriver        `doc:"pci_driver"`
+	NewDefaults  outcome          `doc:"new defaults of the policies, unless EnforceNewDefaults chooses"`
+	policies     int              // the column of the policies of the routes
 }
 
 // release is the release with the new defaults of policies, or without them; nil means what the release does.
@@ -200,17 +200,9 @@ func (p pointRelease) release(newDefaults *bool) release {
 			column = colI
 		}
 	}
-	r.policy = make(map[policyRule]role)
-	for _, p := range policies() {
-		for _, rule := range p.rules {
-			r.policy[rule] = p.row.at(column)
-		}
-	}
+	r.policies = column
 	return r
 }
-
-// policyRule is the name of a policy rule (cyborg/policies).
-type policyRule string
 
 // role is the role that a policy rule requires.
 type role string
@@ -242,37 +234,6 @@ func (r role) admits(id simhttp.Identity, isAdmin bool) bool {
 		return id.HasRole("member", "service")
 	}
 	return isAdmin
-}
-
-// policyRow documents the roles that some rules require.
-type policyRow struct {
-	number int // of the row in the table of releases; 0: no row
-	doc    string
-	rules  []policyRule
-	row    row[role]
-}
-
-// policies lists the policies. The column of 2027.1 is the new defaults, the one before what EnforceNewDefaults false chooses.
-func policies() []policyRow {
-	return []policyRow{
-		{0, "list requests", []policyRule{ruleARQList}, row[role]{colA: anyRole, colI: readerOrAdmin}},
-		{13, "GET one request", []policyRule{ruleARQRead}, row[role]{colA: admin, colG: anyRole, colI: readerOrAdmin}},
-		{20, "create requests", []policyRule{ruleARQCreate}, row[role]{colA: anyRole, colG: memberOrAdmin, colH: anyRole, colI: memberOrService}},
-		{0, "bind, unbind and delete requests", []policyRule{ruleARQUpdate, ruleARQDelete}, row[role]{colA: anyRole, colI: memberOrService}},
-		{17, "list device profiles", []policyRule{ruleProfileList}, row[role]{colA: anyRole, colF: readerOrAdmin, colH: anyRole, colI: readerOrAdmin}},
-		{16, "GET one device profile", []policyRule{ruleProfileRead}, row[role]{colA: adminOrSystemReader, colF: admin, colH: anyRole, colI: readerOrAdmin}},
-		{0, "create and delete device profiles", []policyRule{ruleProfileCreate, ruleProfileDelete}, row[role]{colA: admin}},
-		{
-			18, "read devices, deployables and attributes",
-			[]policyRule{ruleDeviceList, ruleDeviceRead, ruleDeployableList, ruleDeployableRead, ruleAttributeList, ruleAttributeRead},
-			row[role]{colA: anyRole, colG: admin, colH: anyRole, colI: managerOrAdmin},
-		},
-		{
-			19, "program a deployable, create and delete attributes",
-			[]policyRule{ruleDeployableProgram, ruleAttributeCreate, ruleAttributeDelete}, row[role]{colA: anyRole, colG: admin},
-		},
-		{0, "enable and disable devices", []policyRule{ruleDeviceEnable, ruleDeviceDisable}, row[role]{colA: admin}},
-	}
 }
 
 // Releases lists the known releases, oldest first: each point release, the newest of a series by the name of the series.

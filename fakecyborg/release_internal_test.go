@@ -59,6 +59,27 @@ func perColumn(t *testing.T, topic string, value func(release) string) []string 
 	return cells
 }
 
+// policyTopic is a row of the table of releases with the rules that it is about.
+type policyTopic struct {
+	number int
+	text   string
+	rules  []string
+}
+
+func policyTopics() []policyTopic {
+	return []policyTopic{
+		{13, "GET one request", []string{"arq:get_one"}},
+		{16, "GET one device profile", []string{"device_profile:get_one"}},
+		{17, "list device profiles", []string{"device_profile:get_all"}},
+		{
+			18, "read devices, deployables and attributes",
+			[]string{"device:get_all", "device:get_one", "deployable:get_all", "deployable:get_one", "attribute:get_all", "attribute:get_one"},
+		},
+		{19, "program a deployable, create and delete attributes", []string{"deployable:program", "attribute:create", "attribute:delete"}},
+		{20, "create requests", []string{"arq:create"}},
+	}
+}
+
 // releaseTables are the tables of what the releases do differently.
 func releaseTables(t *testing.T) map[string]string {
 	t.Helper()
@@ -94,21 +115,36 @@ func releaseTables(t *testing.T) map[string]string {
 	}
 	columns := columnNames()
 	var policyRows strings.Builder
-	policyRows.WriteString("| rules | " + strings.Join(columns, " | ") + " |\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
-	for _, p := range policies() {
-		value := func(r release) string { return string(r.policy[p.rules[0]]) }
-		if p.number > 0 {
-			add(p.number, p.doc, value)
+	policyRows.WriteString("| rule | " + strings.Join(columns, " | ") + " |\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	rules := make(map[string]row[role])
+	server, err := New(Config{Release: ReleaseMaster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	for _, r := range server.routes() {
+		if server.policies[r.operation] != r.policy {
+			t.Errorf("%s has two policies", r.operation)
 		}
-		names := make([]string, len(p.rules))
-		for i, rule := range p.rules {
-			names[i] = "`" + strings.TrimPrefix(string(rule), "cyborg:") + "`"
+		if known, again := rules[r.policy.rule]; again && known != r.policy.roles {
+			t.Errorf("%s has two rows of roles", r.policy.rule)
+		} else if again || r.policy.rule == "" {
+			continue
 		}
+		rules[r.policy.rule] = r.policy.roles
 		cells := make([]string, len(columns))
 		for _, point := range pointReleases() {
-			cells[point.column] = value(point.release(nil))
+			cells[point.column] = string(r.policy.roles.at(point.release(nil).policies))
 		}
-		tableLine(&policyRows, strings.Join(names, ", "), cells)
+		tableLine(&policyRows, "`"+strings.TrimPrefix(r.policy.rule, "cyborg:")+"`", cells)
+	}
+	for _, topic := range policyTopics() {
+		add(topic.number, topic.text, func(r release) string { return string(rules["cyborg:"+topic.rules[0]].at(r.policies)) })
+		for _, rule := range topic.rules {
+			if rules["cyborg:"+rule] != rules["cyborg:"+topic.rules[0]] {
+				t.Errorf("%s: rule %s has other roles", topic.text, rule)
+			}
+		}
 	}
 	numbers := slices.Sorted(maps.Keys(rows))
 	if len(numbers) != 26 || numbers[25] != 26 {
@@ -156,16 +192,17 @@ func TestThePageOfReleasesHasTheTablesOfTheServer(t *testing.T) {
 	}
 }
 
-// A comparison of releases outside of the table would be missing in it.
-func TestOnlyTheTableComparesReleases(t *testing.T) {
+// A comparison of releases outside of the tables, of releases and of the routes' policies, would be missing in them.
+func TestOnlyTheTablesCompareReleases(t *testing.T) {
 	t.Parallel()
 	compares := regexp.MustCompile(`[=!]= *Release[A-Z0-9]|case Release[A-Z0-9]|\.Release *[=!]=|\bcol[A-I]\b|\bseries1?[0-9]\b`)
+	rolesOfRoute := regexp.MustCompile(`row\[role\]\{[^}]*\}`)
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == "release.go" {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		if found := compares.Find(data); found != nil {
+		if found := compares.Find(rolesOfRoute.ReplaceAll(data, nil)); found != nil {
 			t.Errorf("%s has %q", path, found)
 		}
 		return err

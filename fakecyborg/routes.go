@@ -11,87 +11,139 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// router lists everything that is served, below /accelerator or the root, with what it reads of
-// a request. Other query keys are refused where the handler reads any ([Server.arguments]); other members
-// of a body are ignored, as upstream does.
+// route is a route with the policy that is checked before its handler runs. The methods that an answer 405 allows
+// and the tables of docs/dev/cyborg-api.md follow from the routes.
+type route struct {
+	operation       sim.OperationName
+	method, pattern string
+	policy          policy
+	// query and body are what is read of a request. Other query keys are refused where the handler reads any
+	// ([Server.arguments]); other members of a body are ignored, as upstream does.
+	query, body []string
+	// subject lists the query keys that name the subject of a request without one in its path.
+	subject []string
+	handle  simhttp.Handler
+}
+
+// policy is a policy rule (cyborg/policies) with the role that it requires in each release. The column of 2027.1 is
+// the new defaults, the one before what EnforceNewDefaults false chooses.
+type policy struct {
+	rule  string
+	roles row[role]
+}
+
+// routes lists everything that is served, below /accelerator or the root.
+func (s *Server) routes() []route {
+	return slices.Concat([]route{
+		{operation: fault.AcceleratorRootGet, method: "GET", pattern: "", handle: s.getRoot},
+		{operation: fault.AcceleratorVersionGet, method: "GET", pattern: "/v2", handle: s.getVersion},
+	}, s.profileRoutes(), s.requestRoutes(), s.hardwareRoutes(), s.attributeRoutes())
+}
+
+func (s *Server) profileRoutes() []route {
+	const all, one = "/v2/device_profiles", "/v2/device_profiles/{id}"
+	list := policy{"cyborg:device_profile:get_all", row[role]{colA: anyRole, colF: readerOrAdmin, colH: anyRole, colI: readerOrAdmin}}
+	read := policy{"cyborg:device_profile:get_one", row[role]{colA: adminOrSystemReader, colF: admin, colH: anyRole, colI: readerOrAdmin}}
+	create := policy{"cyborg:device_profile:create", row[role]{colA: admin}}
+	remove := policy{"cyborg:device_profile:delete", row[role]{colA: admin}}
+	profile := []string{"[].name", "[].description", "[].uuid", "[].groups[].*", "[].id", "[].created_at", "[].updated_at"}
+	return []route{
+		{operation: fault.DeviceProfileList, method: "GET", pattern: all, policy: list, query: []string{"name"}, subject: []string{"name"}, handle: s.listProfiles},
+		{operation: fault.DeviceProfileCreate, method: "POST", pattern: all, policy: create, body: profile, handle: s.createProfile},
+		{operation: fault.DeviceProfileDelete, method: "DELETE", pattern: all, policy: remove, query: []string{"value"}, subject: []string{"value"}, handle: s.deleteProfiles},
+		{operation: fault.DeviceProfileGet, method: "GET", pattern: one, policy: read, handle: s.getProfile},
+		{operation: fault.DeviceProfileCreate, method: "POST", pattern: one, policy: create, body: profile, handle: s.createProfile},
+		{operation: fault.DeviceProfileDelete, method: "DELETE", pattern: one, policy: remove, handle: s.deleteProfiles},
+	}
+}
+
+func (s *Server) requestRoutes() []route {
+	const all, one = "/v2/accelerator_requests", "/v2/accelerator_requests/{id}"
+	list := policy{"cyborg:arq:get_all", row[role]{colA: anyRole, colI: readerOrAdmin}}
+	read := policy{"cyborg:arq:get_one", row[role]{colA: admin, colG: anyRole, colI: readerOrAdmin}}
+	create := policy{"cyborg:arq:create", row[role]{colA: anyRole, colG: memberOrAdmin, colH: anyRole, colI: memberOrService}}
+	update := policy{"cyborg:arq:update", row[role]{colA: anyRole, colI: memberOrService}}
+	remove := policy{"cyborg:arq:delete", row[role]{colA: anyRole, colI: memberOrService}}
+	request := []string{"device_profile_name"}
+	if s.cfg.UseImageUUID {
+		request = append(request, "image_uuid")
+	}
+	patch := []string{"*[].path", "*[].op", "*[].value"}
+	return []route{
+		{operation: fault.ARQList, method: "GET", pattern: all, policy: list, query: []string{"instance", "bind_state"}, subject: []string{"instance"}, handle: s.listARQs},
+		{operation: fault.ARQCreate, method: "POST", pattern: all, policy: create, body: request, handle: s.createARQs},
+		{operation: fault.ARQBind, method: "PATCH", pattern: all, policy: update, body: patch, handle: s.patchARQs},
+		{operation: fault.ARQDelete, method: "DELETE", pattern: all, policy: remove, query: []string{"arqs", "instance"}, subject: []string{"arqs", "instance"}, handle: s.deleteARQs},
+		{operation: fault.ARQGet, method: "GET", pattern: one, policy: read, handle: s.getARQ},
+		{operation: fault.ARQBind, method: "PATCH", pattern: one, policy: update, body: patch, handle: s.patchARQs},
+		{operation: fault.ARQDelete, method: "DELETE", pattern: one, policy: remove, query: []string{"instance"}, handle: s.deleteARQs}, // instance is refused together with an id
+	}
+}
+
+// The roles for devices, deployables and attributes.
+var (
+	readsHardware  = row[role]{colA: anyRole, colG: admin, colH: anyRole, colI: managerOrAdmin}
+	writesHardware = row[role]{colA: anyRole, colG: admin}
+)
+
+func (s *Server) hardwareRoutes() []route {
+	const device, deployable = "/v2/devices/{id}", "/v2/deployables/{id}"
+	filters := []string{"filters.field", "filters.value", "filters[*"}
+	routes := []route{
+		{operation: fault.DeviceList, method: "GET", pattern: "/v2/devices", policy: policy{"cyborg:device:get_all", readsHardware}, query: slices.Concat(filters, []string{"type", "vendor", "hostname"}), handle: s.listDevices},
+		{operation: fault.DeviceGet, method: "GET", pattern: device, policy: policy{"cyborg:device:get_one", readsHardware}, handle: s.getDevice},
+		{operation: fault.DeployableList, method: "GET", pattern: "/v2/deployables", policy: policy{"cyborg:deployable:get_all", readsHardware}, query: filters, handle: s.listDeployables},
+		{operation: fault.DeployableGet, method: "GET", pattern: deployable, policy: policy{"cyborg:deployable:get_one", readsHardware}, handle: s.getDeployable},
+		{operation: fault.DeployableProgram, method: "PATCH", pattern: deployable + "/program", policy: policy{"cyborg:deployable:program", writesHardware}, body: []string{"[].path", "[].op", "[].value[].image_uuid"}, handle: s.programDeployable},
+	}
+	if s.release.DeviceStatus == no {
+		return routes
+	}
+	return append(routes,
+		route{operation: fault.DeviceEnable, method: "POST", pattern: device + "/enable", policy: policy{"cyborg:device:enable", row[role]{colA: admin}}, handle: s.enableDevice},
+		route{operation: fault.DeviceDisable, method: "POST", pattern: device + "/disable", policy: policy{"cyborg:device:disable", row[role]{colA: admin}}, handle: s.disableDevice})
+}
+
+func (s *Server) attributeRoutes() []route {
+	if s.release.Attributes == no {
+		return nil
+	}
+	const all, one = "/v2/attributes", "/v2/attributes/{id}"
+	remove := policy{"cyborg:attribute:delete", writesHardware}
+	attribute := []string{"deployable_id", "key", "value", "uuid", "id", "created_at", "updated_at"}
+	return []route{
+		{operation: fault.AttributeList, method: "GET", pattern: all, policy: policy{"cyborg:attribute:get_all", readsHardware}, query: []string{"deployable_id", "key"}, handle: s.listAttributes},
+		{operation: fault.AttributeCreate, method: "POST", pattern: all, policy: policy{"cyborg:attribute:create", writesHardware}, body: attribute, handle: s.createAttribute},
+		{operation: fault.AttributeDelete, method: "DELETE", pattern: all, policy: remove, query: []string{"uuid"}, handle: s.deleteAttribute},
+		{operation: fault.AttributeGet, method: "GET", pattern: one, policy: policy{"cyborg:attribute:get_one", readsHardware}, handle: s.getAttribute},
+		{operation: fault.AttributeDelete, method: "DELETE", pattern: one, policy: remove, handle: s.deleteAttribute},
+	}
+}
+
 func (s *Server) router() *simhttp.Router {
-	routes := slices.Concat([]simhttp.Route{
-		{Operation: fault.AcceleratorRootGet, Method: "GET", Pattern: "", Handler: s.getRoot},
-		{Operation: fault.AcceleratorVersionGet, Method: "GET", Pattern: "/v2", Handler: s.getVersion},
-	}, s.requestRoutes(), s.hardwareRoutes())
+	var routes []simhttp.Route
+	for _, r := range s.routes() {
+		routes = append(routes, simhttp.Route{
+			Operation: r.operation, Method: r.method, Pattern: r.pattern, Handler: r.handle, Subject: subjectIn(r.subject),
+			Input: simhttp.Input{Query: r.query, Body: r.body},
+		})
+	}
 	return simhttp.NewRouter(routes...)
 }
 
-func (s *Server) requestRoutes() []simhttp.Route {
-	profile := simhttp.Input{Body: []string{"[].name", "[].description", "[].uuid", "[].groups[].*", "[].id", "[].created_at", "[].updated_at"}}
-	create := simhttp.Input{Body: []string{"device_profile_name"}}
-	if s.cfg.UseImageUUID {
-		create.Body = append(create.Body, "image_uuid")
+// subjectIn returns a function for the first of the query keys that a request has, nil without keys.
+func subjectIn(keys []string) func(*http.Request) string {
+	if len(keys) == 0 {
+		return nil
 	}
-	patch := simhttp.Input{Body: []string{"*[].path", "*[].op", "*[].value"}}
-	return []simhttp.Route{
-		route(fault.DeviceProfileList, "GET", "device_profiles", s.guard(ruleProfileList, s.listProfiles), reads("name"), "name"),
-		route(fault.DeviceProfileCreate, "POST", "device_profiles", s.guard(ruleProfileCreate, s.createProfile), profile),
-		route(fault.DeviceProfileDelete, "DELETE", "device_profiles", s.guard(ruleProfileDelete, s.deleteProfiles), reads("value"), "value"),
-		route(fault.DeviceProfileGet, "GET", "device_profiles/{id}", s.guard(ruleProfileRead, s.getProfile), reads()),
-		route(fault.DeviceProfileCreate, "POST", "device_profiles/{id}", s.guard(ruleProfileCreate, s.createProfile), profile),
-		route(fault.DeviceProfileDelete, "DELETE", "device_profiles/{id}", s.guard(ruleProfileDelete, s.deleteProfiles), reads()),
-
-		route(fault.ARQList, "GET", "accelerator_requests", s.guard(ruleARQList, s.listARQs), reads("instance", "bind_state"), "instance"),
-		route(fault.ARQCreate, "POST", "accelerator_requests", s.guard(ruleARQCreate, s.createARQs), create),
-		route(fault.ARQBind, "PATCH", "accelerator_requests", s.guard(ruleARQUpdate, s.patchARQs), patch),
-		route(fault.ARQDelete, "DELETE", "accelerator_requests", s.guard(ruleARQDelete, s.deleteARQs), reads("arqs", "instance"), "arqs", "instance"),
-		route(fault.ARQGet, "GET", "accelerator_requests/{id}", s.guard(ruleARQRead, s.getARQ), reads()),
-		route(fault.ARQBind, "PATCH", "accelerator_requests/{id}", s.guard(ruleARQUpdate, s.patchARQs), patch),
-		route(fault.ARQDelete, "DELETE", "accelerator_requests/{id}", s.guard(ruleARQDelete, s.deleteARQs), reads("instance")), // refused together with an id
-	}
-}
-
-func (s *Server) hardwareRoutes() []simhttp.Route {
-	filters := []string{"filters.field", "filters.value", "filters[*"}
-	program := simhttp.Input{Body: []string{"[].path", "[].op", "[].value[].image_uuid"}}
-	routes := []simhttp.Route{
-		route(fault.DeviceList, "GET", "devices", s.guard(ruleDeviceList, s.listDevices), reads(slices.Concat(filters, []string{"type", "vendor", "hostname"})...)),
-		route(fault.DeviceGet, "GET", "devices/{id}", s.guard(ruleDeviceRead, s.getDevice), reads()),
-		route(fault.DeployableList, "GET", "deployables", s.guard(ruleDeployableList, s.listDeployables), reads(filters...)),
-		route(fault.DeployableGet, "GET", "deployables/{id}", s.guard(ruleDeployableRead, s.getDeployable), reads()),
-		route(fault.DeployableProgram, "PATCH", "deployables/{id}/program", s.programDeployable, program),
-	}
-	if s.release.DeviceStatus == yes {
-		routes = append(routes,
-			route(fault.DeviceEnable, "POST", "devices/{id}/enable", s.guard(ruleDeviceEnable, s.enableDevice), reads()),
-			route(fault.DeviceDisable, "POST", "devices/{id}/disable", s.guard(ruleDeviceDisable, s.disableDevice), reads()))
-	}
-	if s.release.Attributes == no {
-		return routes
-	}
-	attribute := simhttp.Input{Body: []string{"deployable_id", "key", "value", "uuid", "id", "created_at", "updated_at"}}
-	return append(routes,
-		route(fault.AttributeList, "GET", "attributes", s.guard(ruleAttributeList, s.listAttributes), reads("deployable_id", "key")),
-		route(fault.AttributeCreate, "POST", "attributes", s.guard(ruleAttributeCreate, s.createAttribute), attribute),
-		route(fault.AttributeDelete, "DELETE", "attributes", s.guard(ruleAttributeDelete, s.deleteAttribute), reads("uuid")),
-		route(fault.AttributeGet, "GET", "attributes/{id}", s.guard(ruleAttributeRead, s.getAttribute), reads()),
-		route(fault.AttributeDelete, "DELETE", "attributes/{id}", s.guard(ruleAttributeDelete, s.deleteAttribute), reads()),
-	)
-}
-
-// route is a route of API v2. The subject of a request is in the path, or in the first of the
-// subject arguments that it has.
-func route(operation sim.OperationName, method, path string, h simhttp.Handler, in simhttp.Input, subject ...string) simhttp.Route {
-	r := simhttp.Route{Operation: operation, Method: method, Pattern: "/v2/" + path, Handler: h, Input: in}
-	if len(subject) > 0 {
-		r.Subject = func(r *http.Request) string {
-			args, values := arguments(r.URL.Query()), make([]string, len(subject))
-			for i, name := range subject {
-				values[i] = args.last(name)
-			}
-			return cmp.Or(values...)
+	return func(r *http.Request) string {
+		args, values := arguments(r.URL.Query()), make([]string, len(keys))
+		for i, key := range keys {
+			values[i] = args.last(key)
 		}
+		return cmp.Or(values...)
 	}
-	return r
 }
-
-func reads(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
 
 // Routes lists what the server does in its release.
 func (s *Server) Routes() []sim.Route { return s.service.Routes() }

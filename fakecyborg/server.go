@@ -35,6 +35,7 @@ type Server struct {
 	reported  func(host string, err error)
 
 	service   *simhttp.Service
+	policies  map[sim.OperationName]policy
 	db        *store.Store
 	conductor *agent.Conductor
 	foreign   sync.Once // the warning of noteForeign
@@ -73,6 +74,10 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		RootName: s.release.RootName, DriverReport: s.driverReport,
 		Clock: s.clock, Logger: s.logger, Faults: s.faults, Placement: s.placement, Nova: s.nova, Glance: s.glance, Loop: s.loop, Reported: s.reported,
 	}, s.db)
+	s.policies = make(map[sim.OperationName]policy)
+	for _, r := range s.routes() {
+		s.policies[r.operation] = r.policy
+	}
 	s.service = &simhttp.Service{
 		Name: "accelerator", Prefixes: []string{"/accelerator"}, Canonical: canonicalPath,
 		Router: s.router(), Handler: s.handle, WriteError: s.writeError,
@@ -126,7 +131,7 @@ func canonicalPath(path string) string {
 // jsonExtension at the end of a path chooses JSON, regardless of the Accept header.
 const jsonExtension = ".json"
 
-// handle checks a call in upstream's order: token, version, path and method, Accept, and then the
+// handle checks a call in upstream's order: token, version, path and method, Accept, policy, and then the
 // handler's own checks. The middlewares in front answer OPTIONS and know the public documents by their paths.
 func (s *Server) handle(c *simhttp.Call) error {
 	if c.Method == http.MethodOptions {
@@ -148,6 +153,9 @@ func (s *Server) handle(c *simhttp.Call) error {
 		return s.unrouted(c)
 	}
 	if err := acceptsJSON(c); err != nil {
+		return err
+	}
+	if err := s.authorize(c); err != nil && !s.programsOwn(c) {
 		return err
 	}
 	return c.Dispatch()
