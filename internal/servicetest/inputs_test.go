@@ -2,8 +2,10 @@ package servicetest_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,6 +26,8 @@ type request struct {
 	// refused is set for a request that the service refuses, which may be an answer, too, to
 	// something that it reads.
 	refused bool
+	// after are requests that are sent to the same service before.
+	after []request
 }
 
 // get is a request for reading.
@@ -42,18 +46,24 @@ type answer struct {
 // check sends each case as it is and then, each time to a service that is new, with every
 // query key and every member of its body taken away or given another value. Every key and
 // path that a route declares must make a difference in one case at least; what is added
-// and not declared must make none, unless the service refuses it. send must answer equal
-// requests equally.
+// and not declared must make none, unless the service refuses it. A simple route without a
+// case gets one that is derived from what it declares. send must answer equal requests equally.
 func check(t sim.TB, routes []sim.Route, cases []request, send func(request) answer) {
 	t.Helper()
 	c := &checker{t: t, router: routerOf(routes), send: send, read: make(map[string]bool)}
 	for _, each := range cases {
 		c.try(each)
 	}
-	for _, r := range c.router.Routes() {
-		if r.Method == http.MethodHead {
-			continue // as the GET
+	list := slices.DeleteFunc(c.router.Routes(), func(r simhttp.Route) bool { return r.Method == http.MethodHead }) // as the GET
+	made := make(map[string][]request)
+	for _, posts := range []bool{true, false} {
+		for _, r := range list {
+			if posts == (r.Method == http.MethodPost) && !c.shows(r) {
+				c.derive(r, made)
+			}
 		}
+	}
+	for _, r := range list {
 		for _, key := range r.Query {
 			if !strings.HasPrefix(key, "!") && !c.read[name(r, "query", key)] {
 				t.Errorf("%s %s: nothing shows that the query key %s is read", r.Method, r.Pattern, key)
@@ -85,6 +95,75 @@ type checker struct {
 
 func name(r simhttp.Route, kind, item string) string {
 	return strings.Join([]string{r.Method, r.Pattern, kind, item}, " ")
+}
+
+// shows reports whether a case has shown that something of a route is read, or the route reads nothing.
+func (c *checker) shows(r simhttp.Route) bool {
+	return len(r.Query)+len(r.Body) == 0 ||
+		slices.ContainsFunc(r.Query, func(key string) bool { return c.read[name(r, "query", key)] }) ||
+		slices.ContainsFunc(r.Body, func(path string) bool { return c.read[name(r, "body", path)] })
+}
+
+// derive tries the first accepted request that has all keys and members of a route, if these are plain names and the
+// pattern has no variable. It comes after the POST that was derived for the same pattern. A value is what a GET or
+// the state shows under the name, or zz, or 7.
+func (c *checker) derive(r simhttp.Route, made map[string][]request) {
+	c.t.Helper()
+	names := slices.Concat(r.Query, r.Body)
+	if strings.Contains(r.Pattern, "{") || len(names) > 4 ||
+		slices.ContainsFunc(names, func(name string) bool { return name == "" || strings.ContainsAny(name, "[].*!") }) {
+		return
+	}
+	each := request{method: r.Method, path: r.Pattern, after: made[r.Pattern]}
+	seen := c.send(request{method: http.MethodGet, path: r.Pattern, after: each.after}).seen
+	for _, values := range assignments(names, seen) {
+		query, body := make(url.Values), make(map[string]json.RawMessage)
+		for _, key := range r.Query {
+			query.Set(key, strings.Trim(string(values[key]), `"`))
+		}
+		for _, member := range r.Body {
+			body[member] = values[member]
+		}
+		if each.path = r.Pattern; len(query) > 0 {
+			each.path += "?" + query.Encode()
+		}
+		if len(body) > 0 {
+			data, err := json.Marshal(body)
+			if err != nil {
+				c.t.Fatalf("%v", err)
+			}
+			each.body = string(data)
+		}
+		if c.send(each).status >= http.StatusBadRequest {
+			continue
+		}
+		if c.try(each); r.Method == http.MethodPost {
+			made[r.Pattern] = []request{each}
+		}
+		return
+	}
+}
+
+// assignments lists the ways to give each name a value: what a text has as JSON under the name, or zz, or 7.
+func assignments(names []string, seen string) []map[string]json.RawMessage {
+	list := []map[string]json.RawMessage{{}}
+	for _, name := range names {
+		values := []string{`"zz"`, "7"}
+		member := regexp.MustCompile(`"` + regexp.QuoteMeta(name) + `": *("[^"\\]*"|[0-9]+)`)
+		if match := member.FindStringSubmatch(seen); match != nil {
+			values = slices.Insert(values, 0, match[1])
+		}
+		var longer []map[string]json.RawMessage
+		for _, shorter := range list {
+			for _, value := range values {
+				next := maps.Clone(shorter)
+				next[name] = json.RawMessage(value)
+				longer = append(longer, next)
+			}
+		}
+		list = longer
+	}
+	return list
 }
 
 func (c *checker) try(each request) {

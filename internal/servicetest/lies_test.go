@@ -57,6 +57,8 @@ func TestWrongAnswersAreFound(t *testing.T) {
 		{"a member said not to be read", sim.Route{Query: truth.Query, Body: []string{"*", "!name"}}, []request{all}, []string{"name of the body is read and declared not to be"}},
 		{"a body that is not judged", sim.Route{Query: truth.Query, Body: []string{""}}, []request{all}, []string{"zzz at [] of the body is taken", "zzz at [items 0] of the body is taken"}},
 		{"no case", truth, nil, []string{"query key a is", "query key b is", `"name" of`, `"items[].x" of`}},
+		{"a case that is derived", sim.Route{Query: truth.Query, Body: []string{"name"}}, nil, nil},
+		{"a case that is derived for a key that is not read", sim.Route{Query: []string{"a", "b", "c"}}, nil, []string{"nothing shows that the query key c is read"}},
 		{"a case that is refused", truth, []request{all, {method: "POST", path: "/things", body: `{"bad": 1}`}}, []string{"refused: true, want false"}},
 	}
 	for _, test := range tests {

@@ -1,8 +1,8 @@
 // Package servicetest_test has the tests that the simulated services have in common.
 //
 // What the routes of a service declare as read ([sim.Route]) is read, and what they do not
-// declare is not: each service brings requests that use everything, and a server that is
-// new for each of their variations. A bad state is refused and changes nothing; Cyborg and
+// declare is not: each service brings requests that use everything, except for simple routes,
+// and a server that is new for each of their variations. A bad state is refused and changes nothing; Cyborg and
 // Placement have their own tests for that. The package does not follow any upstream source.
 package servicetest_test
 
@@ -22,10 +22,14 @@ import (
 // stopped is a clock that stands still.
 func stopped() sim.Clock { return sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) }
 
-// send sends a request as an administrator, with further headers in pairs, and returns the
+// send sends a request as an administrator, after those that precede it, with further headers in pairs, and returns the
 // status and the body of the answer.
 func send(t testing.TB, service http.Handler, r request, header ...string) answer {
 	t.Helper()
+	for _, before := range r.after {
+		before.version = r.version
+		send(t, service, before, header...)
+	}
 	w := exchange(t, service, r, header...)
 	return answer{w.Code, w.Body.String()}
 }
