@@ -284,16 +284,25 @@ func (d storedDeployable) shrunk() driver.Deployable {
 	return spec
 }
 
-// remaining returns the stored deployable, reduced to what is reported.
+// remaining returns the stored deployable, reduced to what is reported. Other handles cannot be added now.
 func (d storedDeployable) remaining(found driver.Deployable) driver.Deployable {
-	var left []driver.AttachHandle
+	reported := make(map[store.Info]driver.AttachHandle, len(found.AttachHandles))
 	for _, h := range found.AttachHandles {
-		if slices.ContainsFunc(d.handles, func(stored store.Handle) bool { return stored.Info == store.Info(h.Key()) }) {
-			left = append(left, h)
+		reported[store.Info(h.Key())] = h
+	}
+	var kept []driver.AttachHandle
+	left := 0
+	for _, h := range d.handles {
+		spec, is := reported[h.Info]
+		if is {
+			kept = append(kept, spec)
+		}
+		if is || h.InUse() {
+			left++
 		}
 	}
-	spec := d.withTotal(min(found.NumAccelerators, d.Total, max(1, len(left)))) // other handles cannot be added now
-	spec.AttachHandles = left
+	spec := d.withTotal(min(found.NumAccelerators, d.Total, max(1, left)))
+	spec.AttachHandles = kept
 	return spec
 }
 

@@ -629,13 +629,19 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 
 // lowerAll withdraws handles that are no longer reported from a device whose providers cannot move.
 func (r *report) lowerAll(ctx context.Context, change deviceChange) {
-	for _, d := range r.deployablesOf(change.stored.Device) {
-		n := slices.IndexFunc(change.found.Deployables, func(found driver.Deployable) bool { return found.Name == d.Name })
-		if n < 0 {
+	for _, found := range change.found.Deployables {
+		r.lower(ctx, change.stored.Device, found)
+	}
+}
+
+// lower reduces a stored deployable to what is reported, with its present class and memory.
+func (r *report) lower(ctx context.Context, device store.Device, found driver.Deployable) {
+	for _, d := range r.deployablesOf(device) {
+		if d.Name != found.Name {
 			continue
 		}
-		if rest, needed := planDeployable(r.c.cfg.Rules, change.stored.Device, change.stored.Device, &d, d.remaining(change.found.Deployables[n]), d.found()); needed {
-			r.changeDeployable(ctx, change.stored.key, rest)
+		if change, needed := planDeployable(r.c.cfg.Rules, device, device, &d, d.remaining(found), d.found()); needed {
+			r.changeDeployable(ctx, device.ControlPath.Key(), change)
 		}
 	}
 }
@@ -681,24 +687,14 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 	d.part.Root = r.parent
 	if _, err := c.mirror.Put(ctx, d.part); err != nil {
 		r.fail(key, step, err)
-		r.lower(d)
+		if !c.cfg.Quirks && !d.stored.holds(d.spec) { // perhaps because a guest holds some of the class
+			r.lower(ctx, d.part.Device, d.found)
+		}
 		return
 	}
 	var err error
 	c.db.Update(nil, func(tx store.Tx) { err = tx.UpdateDeployable(d.stored.UUID, d.spec, c.now()) })
 	r.fail(key, step, err)
-}
-
-// lower reduces the capacity of a deployable to what is reported, with its present class and memory, if Placement
-// refuses to replace these because a guest holds some. Reported handles may be other ones, which cannot be added now.
-func (r *report) lower(d deployableChange) {
-	if r.c.cfg.Quirks || d.stored.holds(d.spec) {
-		return
-	}
-	r.c.db.Update(nil, func(tx store.Tx) {
-		left := len(slices.Collect(tx.Handles(d.stored.UUID)))
-		tx.LowerTotal(d.stored.UUID, min(d.spec.NumAccelerators, d.stored.Total, max(1, left)), r.c.now())
-	})
 }
 
 // setReported sets when a host was discovered last, which is not part of the state.

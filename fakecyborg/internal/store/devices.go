@@ -272,15 +272,6 @@ func (d Deployable) lacks(trait string, now time.Time) bool {
 	return lost && now.Sub(at) < lostTime
 }
 
-// LowerTotal stores the present total in Placement of an otherwise unchanged deployable.
-func (t Tx) LowerTotal(uuid string, total int, now time.Time) {
-	t.s.deployables.edit(t, uuid, func(d *Deployable) {
-		if d.Total != total {
-			d.Total, d.UpdatedAt = total, now
-		}
-	})
-}
-
 // WithdrawHandles deletes the free handles of a deployable that are no longer reported. Handles in use are deleted
 // when they are released.
 func (t Tx) WithdrawHandles(deployable string, reported []driver.AttachHandle) {
