@@ -4,8 +4,8 @@ package archtest
 func writes() Writes {
 	return Writes{
 		Senders: []string{"cyborgclient", "cyborgclient/spawn/internal/placement"},
-		Writers: []string{"cyborgclient/spawn/...", "cyborgclient/lifecycle/..."},
-		Hooks:   []string{"cyborgclient/spawn", "cyborgclient/lifecycle"},
+		Writers: []string{"cyborgclient/spawn/..."},
+		Hooks:   []string{"cyborgclient/spawn"},
 		Reads:   []string{"Hypervisor.Domain", "Hooks.Claim", "Hooks.Prepare", "ReconcileOpts.Living"},
 		Ledger:  "cyborgclient/spawn/internal/ledger", Recorders: []string{"Do", "Claim", "Remove", "Release"},
 		Transition: "ledger.Effect.to", Outcome: "ledger.outcome",
