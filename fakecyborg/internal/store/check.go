@@ -78,8 +78,8 @@ func (d Deployable) check() error {
 		return fmt.Errorf("num_accelerators %d, want 1 to %d", d.Total, math.MaxInt32)
 	case !slices.Contains([]Presence{Stored, Offered, Vanished, absent}, d.Presence):
 		return fmt.Errorf("presence %q", d.Presence)
-	case !slices.Contains([]content{reported, written, readBack, spoiled, reset}, d.Region.Content),
-		(d.Region.Content == written || d.Region.Content == readBack) != (d.Region.Image.ID != ""):
+	case !slices.Contains([]content{reported, written, spoiled, reset}, d.Region.Content),
+		(d.Region.Content == written) != (d.Region.Image.ID != ""):
 		return fmt.Errorf("region: content %q, image %q", d.Region.Content, d.Region.Image.ID)
 	}
 	for _, class := range slices.Sorted(maps.Keys(d.Resources)) {

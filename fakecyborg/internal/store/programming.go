@@ -310,7 +310,7 @@ func (t Tx) SetFunction(uuid string, spec driver.Deployable, region Region, show
 	d.Region = region
 	t.s.deployables.Put(t.tx, d)
 	var handles []driver.AttachHandle
-	if shown != nil && region.Content == readBack {
+	if shown != nil && region.ReadBack {
 		handles = shown.AttachHandles
 	}
 	t.setHandleFunctions(uuid, handles)

@@ -13,11 +13,8 @@ type content string
 const (
 	// reported is what the driver reports.
 	reported content = ""
-	// written is the image of the last write. As long as the driver reports the same as before, it has not read the region.
+	// written is the image of the last write. If a driver that reads the region reports another function, the content is reported.
 	written content = "written"
-	// readBack is the image of the last write, in a region whose driver has reported something else after a write: it reads the region.
-	// If it reports another function than the image has, the content is reported.
-	readBack content = "read_back"
 	// spoiled is unknown, and the region has no function. If the driver reports another function than before, the content is reported.
 	spoiled content = "spoiled"
 	// reset is unknown until the driver reports a function. Then the content is reported.
@@ -27,12 +24,15 @@ const (
 // Region is what is known about the content of a deployable.
 type Region struct {
 	Content content `json:"content,omitempty"`
-	// Image was written last, if the content is written or readBack.
+	// Image was written last, if the content is written.
 	Image Image `json:"image,omitzero"`
 	// Trait is the trait of its function, empty if it names none and the driver has not reported one yet.
 	Trait string `json:"trait,omitempty"`
 	// Reported are the function traits in the last report of the driver, or in the last one before the region was spoiled.
 	Reported []string `json:"reported_functions,omitempty"`
+	// ReadBack is set once the driver has reported something else after a write: it reads the region. Content that is reported says nothing
+	// about that.
+	ReadBack bool `json:"read_back,omitempty"`
 	// Epoch grows when the region loses its content.
 	Epoch int `json:"epoch,omitempty"`
 }
@@ -47,14 +47,14 @@ func (r Region) has(by selector, value string) bool {
 
 // lost returns the region after it has lost its content.
 func (r Region) lost(to content) Region {
-	return Region{Content: to, Reported: r.Reported, Epoch: r.Epoch + 1}
+	return Region{Content: to, Reported: r.Reported, ReadBack: r.ReadBack && to == spoiled, Epoch: r.Epoch + 1}
 }
 
 // shows reports whether a report with these functions shows the content.
 func (r Region) shows(functions []string) bool {
 	switch r.Content {
 	case written:
-		return false
+		return r.ReadBack
 	case spoiled:
 		return len(functions) > 0 && !slices.Equal(functions, r.Reported)
 	}
@@ -67,10 +67,10 @@ func (r Region) observe(functions []string, quirks bool) Region {
 	case r.Content == spoiled:
 		return r
 	case r.Content == written && !slices.Equal(functions, r.Reported):
-		r.Content = readBack
+		r.ReadBack = true
 	}
 	r.Reported = functions
-	if quirks || r.Content != readBack {
+	if quirks || r.Content != written || !r.ReadBack {
 		return r
 	}
 	if r.Trait == "" && len(functions) > 0 {
@@ -94,11 +94,8 @@ func (r Region) accept(functions []string) Region {
 // write returns the region after an image was written, whose function has the trait. Shown are the function traits in the report of the driver
 // after the write, if there is one. It returns false if a driver that reads the region reports other functions.
 func (r Region) write(image Image, trait string, shown []string) (_ Region, functions []string, ok bool) {
-	next := Region{Content: written, Image: image, Trait: trait, Reported: r.Reported, Epoch: r.Epoch}
-	if r.Content == readBack {
-		next.Content = readBack
-	}
-	if len(shown) == 0 || next.Content == written && slices.Equal(shown, r.Reported) {
+	next := Region{Content: written, Image: image, Trait: trait, Reported: r.Reported, ReadBack: r.ReadBack, Epoch: r.Epoch}
+	if len(shown) == 0 || !r.ReadBack && slices.Equal(shown, r.Reported) {
 		return next, traitList(trait), true
 	}
 	at := 0
@@ -108,6 +105,6 @@ func (r Region) write(image Image, trait string, shown []string) (_ Region, func
 	if at < 0 {
 		return r, nil, false
 	}
-	next.Content, next.Trait, next.Reported = readBack, shown[at], shown
+	next.Trait, next.Reported, next.ReadBack = shown[at], shown, true
 	return next, shown, true
 }
