@@ -42,7 +42,7 @@ func (s *Server) driverReport(name string, found driver.Report) driver.Report {
 		return withDevices(found, wholeGPU)
 	case name == driverPCI && s.release.PCIDriver == pciMissing:
 		found.Devices, found.Err = nil, fmt.Errorf("release %s of Cyborg does not have pci_driver", s.cfg.Release)
-	case name == driverPCI && s.release.PCIDriver == pciBroken && s.cfg.UpstreamQuirks && len(found.Devices)+len(found.LeftOut)+len(found.Problems) > 0:
+	case name == driverPCI && s.release.PCIDriver == pciBroken && len(found.Devices)+len(found.LeftOut)+len(found.Problems) > 0:
 		found.Devices, found.Err = nil, errors.New("TypeError: string indices must be integers")
 	case name == driverPCI && s.release.PCIDriver != pciOwned:
 		return withDevices(found, withoutOwner)

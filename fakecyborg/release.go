@@ -204,6 +204,15 @@ func (p pointRelease) release(newDefaults *bool) release {
 	return r
 }
 
+// mended returns the release without the defects that Config.UpstreamQuirks restores.
+func (r release) mended() release {
+	r.RootName, r.GetErrors = agent.RootByName, layout.GetErrorsRaised
+	if r.PCIDriver == pciBroken {
+		r.PCIDriver = pciUnowned
+	}
+	return r
+}
+
 // role is the role that a policy rule requires.
 type role string
 

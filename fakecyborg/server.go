@@ -48,6 +48,9 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	}
 	cfg = cfg.WithDefaults()
 	s := &Server{cfg: cfg, release: cfg.Release.release(cfg.EnforceNewDefaults), clock: simhttp.Wall{}}
+	if !cfg.UpstreamQuirks {
+		s.release = s.release.mended()
+	}
 	for _, opt := range opts {
 		opt(s)
 	}

@@ -42,7 +42,7 @@ const (
 )
 
 // looksByHostOnly reports whether the whole name of a host is not looked for.
-func (c *Conductor) looksByHostOnly() bool { return c.cfg.Quirks && c.cfg.RootName == RootByHost }
+func (c *Conductor) looksByHostOnly() bool { return c.cfg.RootName == RootByHost }
 
 // findByName finds the provider of the host, by its fallback name while no device is stored under the
 // first.

@@ -272,8 +272,10 @@ func (p *Client) knowsProvider(ctx context.Context, uuid string) (bool, error) {
 // exists asks whether something exists.
 func (p *Client) exists(ctx context.Context, path string) (simhttp.Answer, error) {
 	got, err := p.send(ctx, http.MethodGet, path, "1.6", nil)
-	failed := got.Status >= http.StatusInternalServerError && (p.GetErrors != GetErrorsUnnoticed || !p.Quirks)
-	if err == nil && !got.OK() && (failed || got.Status < http.StatusInternalServerError && got.Status != http.StatusNotFound) {
+	switch {
+	case err != nil, got.OK(), got.Status == http.StatusNotFound:
+	case got.Status >= http.StatusInternalServerError && p.GetErrors == GetErrorsUnnoticed:
+	default:
 		err = placementError(http.MethodGet, path, got)
 	}
 	return got, err
