@@ -51,6 +51,8 @@ func images(t *testing.T) *glance.Server {
 		{ID: imageRegion, Data: []byte("region"), Properties: map[string]string{"accel:region_id": "bb-22"}},
 		{ID: imageOdd, Data: []byte("odd"), Properties: map[string]string{"accel:function_id": "ü"}},
 		{ID: imagePlain, Data: []byte("plain")},
+		{Data: []byte("both"), Properties: map[string]string{"accel:function_id": "both"}},
+		{Data: []byte("disk"), DiskFormat: "qcow2", Properties: map[string]string{"accel:function_id": "both"}},
 		{Data: []byte("sdk"), DiskFormat: "qcow2", Properties: map[string]string{"accel:function_name": "sdk"}}, // the default of openstacksdk
 	} {
 		if _, err := s.AddImage(i); err != nil {
@@ -216,27 +218,33 @@ func testProgramADeployable(t *testing.T, quirks bool) {
 
 func TestNamesAreResolvedThroughGlance(t *testing.T) {
 	t.Parallel()
+	digits := strings.ReplaceAll(functionUUID, "-", "")
 	for _, tt := range []struct {
-		accel string
-		class string
-		state fakecyborg.State
-		image string // written, or named in the failure
+		accel  string
+		class  string
+		state  fakecyborg.State
+		image  string // written, or named in the failure
+		quirks bool
 	}{
-		{`"accel:function_name":"gzip"`, "FPGA", fakecyborg.StateBound, "bits"},
-		{`"accel:bitstream_name":"gzip-v1"`, "FPGA", fakecyborg.StateBound, "bits"},
-		{`"accel:bitstream_name":"gzip-v1"`, "CUSTOM_ACCELERATOR_FPGA", fakecyborg.StateBound, "bits"},
-		{`"accel:function_id":"one"`, "CUSTOM_ACCELERATOR_FPGA", fakecyborg.StateBound, "bits"},
-		{`"accel:function_name":"sdk"`, "FPGA", fakecyborg.StateBound, "sdk"},
-		{`"accel:function_name":"nothing"`, "FPGA", fakecyborg.StateBindFailed, "function_name nothing: no image has it, want exactly one"},
-		{`"accel:bitstream_name":"twice"`, "FPGA", fakecyborg.StateBindFailed, imageTwo},
-		{`"accel:bitstream_id":"` + imageRegion + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageRegion + " is for regions of type bb-22, deployable cn0_0000:3b:00.0 is not one"},
-		{`"accel:bitstream_id":"` + imageOdd + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageOdd + `: accel:function_id "ü"`},
+		{`"accel:function_name":"gzip"`, "FPGA", fakecyborg.StateBound, "bits", false},
+		{`"accel:bitstream_name":"gzip-v1"`, "FPGA", fakecyborg.StateBound, "bits", false},
+		{`"accel:bitstream_name":"gzip-v1"`, "CUSTOM_ACCELERATOR_FPGA", fakecyborg.StateBound, "bits", false},
+		{`"accel:function_id":"one"`, "CUSTOM_ACCELERATOR_FPGA", fakecyborg.StateBound, "bits", false},
+		{`"accel:function_name":"sdk"`, "FPGA", fakecyborg.StateBound, "sdk", false},
+		{`"accel:function_name":"nothing"`, "FPGA", fakecyborg.StateBindFailed, "function_name nothing: no image has it, want exactly one", false},
+		{`"accel:bitstream_name":"twice"`, "FPGA", fakecyborg.StateBindFailed, imageTwo, false},
+		{`"accel:bitstream_id":"` + imageRegion + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageRegion + " is for regions of type bb-22, deployable cn0_0000:3b:00.0 is not one", false},
+		{`"accel:bitstream_id":"` + imageOdd + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageOdd + `: accel:function_id "ü"`, false},
+		{`"accel:function_id":"` + digits + `"`, "FPGA", fakecyborg.StateBound, "uuid", false},
+		{`"accel:function_id":"` + digits + `"`, "FPGA", fakecyborg.StateBindFailed, "function_id " + digits + ": no image has it, want exactly one", true},
+		{`"accel:function_id":"both"`, "FPGA", fakecyborg.StateBound, "both", false},
+		{`"accel:function_id":"both"`, "FPGA", fakecyborg.StateBindFailed, "function_id both: 2 images have it, want exactly one", true},
 	} {
-		t.Run(tt.class+" "+tt.accel, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %s, quirks %t", tt.class, tt.accel, tt.quirks), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				card := newHardware("test", fpgaCard(tt.class))
-				w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
+				w := newWorld(t, fakecyborg.Config{UpstreamQuirks: tt.quirks}, []driver.Driver{card}, withImages(t))
 				w.profile("f", `[{"resources:`+tt.class+`":"1",`+tt.accel+`}]`)
 				w.want(w.bindF(instanceA, "f"), 202, "")
 				checkStates(t, w, tt.state)

@@ -150,12 +150,16 @@ var arqScenarios = []scenario{
 			t.Errorf("second event is for %s, want %s", got, want)
 		}
 	}},
-	{"instance already has requests", func(t *testing.T, w *world, _ bool) {
-		w.fakeProfile("p", 2)
+	{"instance already has requests", func(t *testing.T, w *world, quirks bool) {
+		w.fakeProfile("p", 3)
 		arqs := w.arqs("p")
 		w.want(w.patch(binding(instanceA, fakeProvider(), arqs[0])), 202, "")
 		w.want(w.patch(binding(instanceA, fakeProvider(), arqs[1])), 400, textTaken)
-		checkStates(t, w, "Bound", "Initial")
+		checkStates(t, w, "Bound", "Initial", "Initial")
+		first, second := binding(instanceB, fakeProvider(), arqs[1]), binding(instanceA, fakeProvider(), arqs[2])
+		w.want(w.patch(first[:len(first)-1]+","+second[1:]), either(quirks, 400, 202), either(quirks, textTaken, ""))
+		state := either[fakecyborg.State](quirks, "Initial", "Bound")
+		checkStates(t, w, "Bound", state, state)
 	}},
 	{"bind in a wrong state", func(t *testing.T, w *world, quirks bool) {
 		arq := oneARQ(w)
