@@ -36,7 +36,7 @@ func TestTwoDriversOfAHost(t *testing.T) {
 	}
 }
 
-// A driver from outside may be wrong: two guests would get the function.
+// A driver from outside may be wrong: two guests would get the function, as they do from upstream.
 func TestAFunctionOfTwoDevicesIsOfferedOnce(t *testing.T) {
 	t.Parallel()
 	second := gpu("5e", "PGPU", nil, "0", "1")
@@ -45,16 +45,25 @@ func TestAFunctionOfTwoDevicesIsOfferedOnce(t *testing.T) {
 	twice.Deployables = append(twice.Deployables, twice.Deployables[0])
 	twice.Deployables[1].Name += "_1"
 	first := gpu("3b", "PGPU", nil, "0")
-	mine := newHardware("mine", first)
-	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{mine})
-	mine.set(first, second, twice, gpu("af", "PGPU", nil, "0"))
-	err := w.server.Report(t.Context())
-	for _, want := range []string{"function 0000:3b:00.0 is another device's", "two attach handles stand for function 0000:86:00.0"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
+	for _, tt := range []struct {
+		quirks  bool
+		refused []string
+		devices int
+	}{
+		{false, []string{"function 0000:3b:00.0 is another device's", "two attach handles stand for function 0000:86:00.0"}, 2},
+		{true, []string{"two attach handles stand for function 0000:86:00.0"}, 3},
+	} {
+		mine := newHardware("mine", first)
+		w := newWorld(t, fakecyborg.Config{UpstreamQuirks: tt.quirks}, []driver.Driver{mine})
+		mine.set(first, second, twice, gpu("af", "PGPU", nil, "0"))
+		err := w.server.Report(t.Context())
+		for _, want := range tt.refused {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("quirks %t: error %v, want one with %q", tt.quirks, err, want)
+			}
 		}
-	}
-	if devices := w.server.Devices(); len(devices) != 2 {
-		t.Errorf("stored: %+v", devices)
+		if devices := w.server.Devices(); len(devices) != tt.devices {
+			t.Errorf("quirks %t: stored: %+v", tt.quirks, devices)
+		}
 	}
 }

@@ -26,7 +26,8 @@ func (h *hardware) lose() {
 func TestMdevsAreMadeAgainWhenTheAgentStarts(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
-		w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 4, 2)
+		// upstream creates no device again, so that no request may be shown to wait for one
+		w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks, BindingStates: quirks}, 4, 2)
 		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
 		if err := w.server.StopAgent("cn0"); err != nil {
 			t.Fatal(err)
