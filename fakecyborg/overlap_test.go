@@ -195,3 +195,19 @@ func TestOverlappingRequestsAreRefusedWithTheQuirks(t *testing.T) {
 		}
 	}
 }
+
+// While mediated devices are removed, one after the other, later DELETEs of the instance delete its other requests.
+func TestDeletionsOfAnInstanceThatComeTooLate(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 3, 3)
+			w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
+			card.dropping = func() { time.Sleep(time.Second) }
+			got := w.together(slices.Repeat([]sent{{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA}}, 3)...)
+			if want := either(quirks, []int{204, 204, 204}, []int{404, 404, 204}); !slices.Equal(got, want) || w.used() != 0 || card.present() != 0 {
+				t.Errorf("quirks %t: %v, want %v; %d handles in use, %d mediated devices", quirks, got, want, w.used(), card.present())
+			}
+		})
+	}
+}
