@@ -170,7 +170,7 @@ func (c *Conductor) workFor(ctx context.Context, b store.Bind) (made *store.Hand
 		return nil, true, err
 	}
 	foreign, err := c.createDevice(ctx, work)
-	if foreign && !c.cfg.Quirks {
+	if foreign {
 		return nil, true, err
 	}
 	return &work, true, err
