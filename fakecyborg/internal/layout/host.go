@@ -92,10 +92,8 @@ func (m *Mirror) takeOver(ctx context.Context, row *store.Provider, want store.I
 		return false, &TakenError{want.Class, fmt.Errorf(
 			"resource provider %s has an inventory of %s that this Cyborg did not create; if an earlier one did, unflatten removes it", row.UUID, want.Class)}
 	}
-	if !m.client.Quirks {
-		if err := m.client.checkUnused(ctx, row.UUID, want.Class); err != nil {
-			return false, &TakenError{want.Class, err}
-		}
+	if err := m.client.checkUnused(ctx, row.UUID, want.Class); err != nil {
+		return false, &TakenError{want.Class, err}
 	}
 	custom := slices.DeleteFunc(slices.Clone(traits), isStandard)
 	row.Applied.Inventories = append(row.Applied.Inventories, store.Inventory{Class: want.Class, Total: there.Total, MaxUnit: there.MaxUnit})
