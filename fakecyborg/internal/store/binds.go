@@ -195,7 +195,7 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 func (t Tx) checkFunction(a ARQ, d Deployable, ref BitstreamRef) error {
 	traits := t.Reported(d).Traits
 	switch group := t.group(a); {
-	case t.s.cfg.Quirks || ref.Named() || !group.lacksFunction(nil):
+	case ref.Named() || !group.lacksFunction(nil):
 		return nil
 	case d.Region.unknown():
 		return Refuse(Conflict, "deployable %s has no known function: programming it failed, or its host has restarted since", d.Name)
