@@ -185,13 +185,14 @@ type Binding struct {
 	ARQ, Host, Provider, Instance string
 }
 
-// Bind binds requests as one PATCH does, with its events. The error has the API's text; with
-// Config.AsyncBind or an FPGA to be programmed, the binds end later.
+// Bind binds requests as one PATCH does, with its events. With Config.UpstreamQuirks, too, a provider or an
+// instance that is not a UUID is refused. The error has the API's text; with Config.AsyncBind or an FPGA to be
+// programmed, the binds end later.
 func (s *Server) Bind(ctx context.Context, bindings ...Binding) error {
 	patches := make([]agent.Patch, 0, len(bindings))
 	for _, b := range bindings {
 		args := store.BindArgs{Host: b.Host, Provider: b.Provider, Instance: b.Instance}
-		if err := checkBindArgs(args); err != nil && !s.cfg.UpstreamQuirks {
+		if err := checkBindArgs(args); err != nil {
 			return failed(err, "bind ARQ %s", b.ARQ)
 		}
 		s.db.View(func(tx store.Tx) {
