@@ -315,6 +315,24 @@ func TestBindThatTakesLongerThanItsTimeoutFails(t *testing.T) {
 	}
 }
 
+// An agent that hangs does not block a bind; upstream's bind goes on when the agent does.
+func TestBindWhoseAgentHangsEnds(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`)
+			card.writes = make(chan struct{})
+			w.want(w.bindF(instanceA, "f"), 202, "")
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			checkStates(t, w, either[fakecyborg.State](quirks, "BindFailed", "BindStarted"))
+			close(card.writes)
+			synctest.Wait()
+			checkStates(t, w, either[fakecyborg.State](quirks, "BindFailed", "Bound"))
+		})
+	}
+}
+
 func TestDelayedBindThatFailsNotifiesNova(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -196,8 +196,10 @@ func TestAProgrammingThatARestartOvertakesFails(t *testing.T) {
 func TestALostTraitIsNotOffered(t *testing.T) {
 	t.Parallel()
 	const kept, old, anew, foreign = "CUSTOM_KEPT", "CUSTOM_OLD", "CUSTOM_NEW", "CUSTOM_FOREIGN"
+	const one, two = "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE", "CUSTOM_FPGA_FUNCTION_ID_TEST_TWO"
+	const function = "deployable cn0_0000:3b:00.0 has been programmed with another function"
 	const lost, unwanted = "deployable cn0_0000:3b:00.0 no longer has trait CUSTOM_OLD", "deployable cn0_0000:3b:00.0 has trait CUSTOM_NEW, which is forbidden"
-	before, after := []string{driver.TraitOwnerCyborg, kept, old}, []string{kept, anew}
+	before, after := []string{driver.TraitOwnerCyborg, kept, old, one}, []string{kept, anew, two}
 	for name, tt := range map[string]struct {
 		trait, value string
 		back         bool // the device is again as it was
@@ -209,6 +211,8 @@ func TestALostTraitIsNotOffered(t *testing.T) {
 		"lost and back":    {trait: old, value: "required", back: true},
 		"lost long ago":    {trait: old, value: "required", wait: time.Hour},
 		"upstream":         {trait: old, value: "required", quirks: true},
+		"function":         {trait: one, value: "required", want: function},
+		"upstream's":       {trait: one, value: "required", quirks: true},
 		"kept":             {trait: kept, value: "required"},
 		"added by others":  {trait: foreign, value: "required"},
 		"new":              {trait: anew, value: "forbidden", want: unwanted},

@@ -263,14 +263,25 @@ func TestNamesAreResolvedThroughGlance(t *testing.T) {
 
 func TestUpstreamReadsNeitherNamesNorTheOtherClass(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: true}, `"accel:function_name":"nothing"`)
-		w.want(w.bindF(instanceA, "f"), 202, "")
-		w.server.CheckBound(t, instanceA, 1)
-		if len(card.images) != 0 {
-			t.Errorf("written: %q", card.images)
-		}
-	})
+	for _, tt := range []struct {
+		class, group string
+		arqs         int
+	}{
+		{"FPGA", `{"resources:FPGA":"1","accel:function_name":"nothing"}`, 1},
+		{"CUSTOM_ACCELERATOR_FPGA", `{"resources:CUSTOM_ACCELERATOR_FPGA":"1","accel:bitstream_id":"` + imageOne + `"}`, 1},
+		{"FPGA", `{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR4":"1","resources:FPGA":"1","accel:bitstream_id":"` + imageOne + `"}`, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			card := newHardware("test", fpgaCard(tt.class))
+			w := newWorld(t, fakecyborg.Config{UpstreamQuirks: true}, []driver.Driver{card}, withImages(t))
+			w.profile("f", "["+tt.group+"]")
+			w.want(w.bindF(instanceA, "f"), 202, "")
+			w.server.CheckBound(t, instanceA, tt.arqs)
+			if len(card.images) != 0 {
+				t.Errorf("%s: written: %q", tt.group, card.images)
+			}
+		})
+	}
 }
 
 func TestMoreThanOneSelectorIsRefused(t *testing.T) {

@@ -673,14 +673,26 @@ func TestProvidersOfOthersAreNotTouched(t *testing.T) {
 
 func TestProvidersOfAnEarlierProcessAreAdopted(t *testing.T) {
 	t.Parallel()
-	w := newReportWorld(t, gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
-	uuid := driver.ProviderUUID("cn0_0000:3b:00.0")
-	if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0_0000:3b:00.0", UUID: uuid, Parent: w.root}); err != nil {
-		t.Fatal(err)
-	}
-	w.report()
-	if got, _ := w.provider("3b"); got.Inventories["PGPU"].Total != 1 || !slices.Equal(got.Traits, []string{"OWNER_CYBORG", "CUSTOM_A"}) {
-		t.Errorf("provider: %+v", got)
+	for _, tt := range []struct{ claimed, quirks, adopted bool }{{false, false, true}, {true, false, false}, {true, true, true}} {
+		w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: tt.quirks}, gpu("3b", "PGPU", []string{"OWNER_CYBORG", "CUSTOM_A"}, "0"))
+		provider := placementsim.ResourceProvider{Name: "cn0_0000:3b:00.0", UUID: driver.ProviderUUID("cn0_0000:3b:00.0"), Parent: w.root}
+		if tt.claimed {
+			provider.Inventories = map[string]placementsim.Inventory{"PGPU": {Total: 1}}
+		}
+		_, err := w.placement.CreateProvider(provider)
+		settled(t, err)
+		if tt.claimed {
+			settled(t, w.placement.Claim(placementsim.Claim{Consumer: instanceA, Project: "p", User: "u", Allocations: []placementsim.Allocation{
+				{Provider: provider.UUID, Class: "PGPU", Used: 1},
+			}}))
+		}
+		err = w.cyborg.Report(t.Context())
+		if adopted := len(w.cyborg.Devices()) == 1; adopted != tt.adopted || (err == nil) != tt.adopted {
+			t.Errorf("%+v: adopted %t, %v", tt, adopted, err)
+		}
+		if got, _ := w.provider("3b"); tt.adopted && (got.Inventories["PGPU"].Total != 1 || !slices.Equal(got.Traits, []string{"OWNER_CYBORG", "CUSTOM_A"})) {
+			t.Errorf("%+v: provider: %+v", tt, got)
+		}
 	}
 }
 

@@ -58,11 +58,14 @@ var arqScenarios = []scenario{
 			t.Errorf("first ARQ (-want +got):\n%s", diff)
 		}
 	}},
-	{"Xilinx doubles requests", func(t *testing.T, w *world, _ bool) {
+	{"Xilinx doubles requests", func(t *testing.T, w *world, quirks bool) {
 		w.profile("p", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_XILINX":"required"}]`)
+		w.profile("old", `[{"resources:CUSTOM_ACCELERATOR_FPGA":"1","trait:CUSTOM_FPGA_XILINX":"required"}]`)
 		if got := len(w.arqs("p")); got != 2 {
 			t.Errorf("%d ARQs, want 2", got)
 		}
+		w.want(w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"old"}`}), either(quirks, 201, 500),
+			either(quirks, "", "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'"))
 	}},
 	{"create requests of an unknown profile", func(_ *testing.T, w *world, quirks bool) {
 		post := func(body string) reply {

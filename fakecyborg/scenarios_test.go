@@ -398,9 +398,10 @@ var profileScenarios = []scenario{
 			}
 		}
 	}},
-	{"bad profile uuid", func(_ *testing.T, w *world, quirks bool) {
+	{"bad profile uuid", func(t *testing.T, w *world, quirks bool) {
 		w.want(w.postProfile(`[{"name":"p","uuid":"no","groups":`+oneFPGA+`}]`), 400, "Expected a uuid but received no.")
 		w.want(w.get("/v2/device_profiles"), either(quirks, 200, 400), "") // upstream has stored it, and can list no more
+		loaded(t, w.server, dumped(t, w.server))
 	}},
 	{"blanks in group keys", func(t *testing.T, w *world, _ bool) {
 		r := w.postProfile(`[{"name":"p","groups":[{"trait: CUSTOM_A ":"required","resources: FPGA ":"1","accel:x":null}]}]`)
@@ -564,6 +565,8 @@ var deviceScenarios = []scenario{
 		w.want(post(own), 201, "")
 		w.want(post(own), either(quirks, 409, 500), "Attribute with uuid "+unknownID+" already exists.")
 		w.want(w.delete("/v2/attributes/"+unknownID), 204, "")
+		w.want(post(`{"deployable_id":1,"key":"own","value":"x","uuid":"no"}`), 400, "Expected a uuid but received no.")
+		w.want(w.delete("/v2/attributes/no"), either(quirks, 404, 204), "") // upstream refuses it when it is stored
 		w.want(post(strings.Replace(own, "xxx", "xxxx", 1)), either(quirks, 400, 201), "")
 		if quirks {
 			w.want(w.delete("/v2/attributes/"+unknownID), 204, "")
