@@ -96,6 +96,34 @@ func TestAHostThatRestartsLosesWhatWasProgrammed(t *testing.T) {
 	}
 }
 
+// TestUpstreamKeepsTheBitstreamOfARegion: neither a restart of the host nor a report of another function changes it.
+func TestUpstreamKeepsTheBitstreamOfARegion(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*world, *hardware){
+		"restart": func(w *world, _ *hardware) {
+			settled(t, w.server.StopAgent("cn0"))
+			settled(t, w.server.StartAgent(w.t.Context(), "cn0"))
+		},
+		"another function": func(w *world, card *hardware) {
+			for _, function := range []string{"ONE", "OTHER"} {
+				card.set(fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_" + function))
+				settled(t, w.server.Report(w.t.Context()))
+			}
+		},
+	} {
+		for _, quirks := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:function_id":"one"`)
+				w.want(w.bindF(instanceA, "f"), 202, "")
+				lose(w, card)
+				if got := w.server.Deployables()[0].BitstreamID; got != either(quirks, "", imageOne) {
+					t.Errorf("%s, quirks %t: bitstream %q", name, quirks, got)
+				}
+			})
+		}
+	}
+}
+
 // TestASilentAgentLosesNoFunction: a silent agent does not change the hardware.
 func TestASilentAgentLosesNoFunction(t *testing.T) {
 	t.Parallel()

@@ -393,6 +393,14 @@ func testCapacityChange(t *testing.T, quirks bool) {
 			t.Errorf("capacity %d: inventory %+v, %d handles", n, got.Inventories, len(w.cyborg.AttachHandles()))
 		}
 	}
+	for _, instance := range []string{instanceA, instanceB} {
+		settled(t, w.bindTo("VGPU", driver.ProviderUUID("cn0_0000:af:00.0"), instance))
+	}
+	w.hardware.set(vgpu("af", 1))
+	_ = w.cyborg.Report(t.Context()) // what is in use has vanished
+	if got, _ := w.provider("af"); got.Inventories["VGPU"].Total != either(quirks, 2, 1) {
+		t.Errorf("two of one are in use: inventory %+v", got.Inventories)
+	}
 }
 
 // testTraitAndClassChange: trait and class change.

@@ -225,6 +225,14 @@ func TestAFunctionInUseIsNotOfferedAsAnotherHandle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			upstreams := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: true}, before)
+			upstreams.report()
+			upstreams.bind("PGPU", "3b")
+			upstreams.hardware.set(device)
+			_ = upstreams.cyborg.Report(t.Context())
+			if !slices.ContainsFunc(upstreams.cyborg.AttachHandles(), func(h fakecyborg.StoredAttachHandle) bool { return !h.InUse && h.Info["function"] == "0" }) {
+				t.Error("with upstream's defects the function is not offered again")
+			}
 			w := newReportWorld(t, before)
 			w.report()
 			w.bind("PGPU", "3b")
@@ -248,20 +256,30 @@ func TestAFunctionInUseIsNotOfferedAsAnotherHandle(t *testing.T) {
 	}
 }
 
-// TestAFunctionInUseThatIsHiddenStays has a function of a network whose name the kernel does not show.
+// TestAFunctionInUseThatIsHiddenStays has a function of a network whose name the kernel does not show, and an FPGA function that it
+// does not show, either. Upstream removes the trait.
 func TestAFunctionInUseThatIsHiddenStays(t *testing.T) {
 	t.Parallel()
+	const function = "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE"
 	shown := gpu("3b", "PGPU", nil, "0")
 	hidden := shown.Clone()
 	shown.Deployables[0].AttachHandles[0].Info["physical_network"] = "physnet1"
+	shown.Deployables[0].Traits = append(shown.Deployables[0].Traits, function)
 	hidden.Deployables[0].Hidden = true
-	w := newReportWorld(t, shown)
-	w.report()
-	w.bind("PGPU", "3b")
-	w.hardware.set(hidden)
-	w.report()
-	if got := w.cyborg.AttachHandles(); len(got) != 1 || got[0].Info["physical_network"] == "" {
-		t.Errorf("handles %v", got)
+	for _, quirks := range []bool{false, true} {
+		w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, shown)
+		w.report()
+		w.bind("PGPU", "3b")
+		w.hardware.set(hidden)
+		if err := w.cyborg.Report(t.Context()); (err != nil) != quirks { // upstream treats it as another function, and cannot delete the handle
+			t.Errorf("quirks %t: %v", quirks, err)
+		}
+		if got := w.cyborg.AttachHandles(); len(got) != 1 || got[0].Info["physical_network"] == "" {
+			t.Errorf("quirks %t: handles %v", quirks, got)
+		}
+		if got, _ := w.provider("3b"); slices.Contains(got.Traits, function) == quirks {
+			t.Errorf("quirks %t: traits %v", quirks, got.Traits)
+		}
 	}
 }
 
