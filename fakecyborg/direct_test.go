@@ -276,6 +276,8 @@ func TestMemoryClassesMakeNoRequests(t *testing.T) {
 		w.want(w.patch(binding(instanceA, fakeProvider(), arqs[0])), 202, "")
 		r := w.postProfile(`[{"name":"only","groups":[{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR":"4"}]}]`)
 		w.want(r, either(quirks, 400, 201), "")
+		r = w.postProfile(`[{"name":"many","groups":[{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR":"1024","resources:FPGA":"1"}]}]`)
+		w.want(r, either(quirks, 201, 400), either(quirks, "", "Device profile asks for more than 1024 accelerators"))
 	}
 }
 

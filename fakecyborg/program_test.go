@@ -136,6 +136,9 @@ func testBitstreamIsProgrammedOnce(t *testing.T, quirks bool) {
 		if got := w.server.Deployables()[0].BitstreamID; got != imageOne || len(card.images) != 1 || string(card.images[0]) != "bits" {
 			t.Errorf("bitstream %s, images written %q", got, card.images)
 		}
+		if got := w.functions(); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_TEST_" + either(quirks, "ONE", "ZERO")}) {
+			t.Errorf("functions %v", got)
+		}
 		if got := w.nova.sent(); len(got) != 2 {
 			t.Errorf("events: %v", got)
 		}
