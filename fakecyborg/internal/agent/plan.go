@@ -71,6 +71,7 @@ type difference struct {
 type deviceChange struct {
 	found       found
 	stored      *storedDevice // nil for a new device; all its deployables are added
+	nested      bool          // the device is to have a provider of its own, whether all its deployables can be added now or not
 	vanished    []storedDeployable
 	deployables []deployableChange
 }
@@ -82,9 +83,7 @@ func (c deviceChange) device() store.Device { return c.stored.Merge(c.found.Devi
 func (c deviceChange) updated() bool { return !c.stored.IsAsReported(c.found.Device, c.found.source) }
 
 // reshaped reports whether the device gets or loses a provider of its own. The providers of all deployables move.
-func (c deviceChange) reshaped(rules layout.Rules) bool {
-	return c.stored.Nested != rules.Nests(c.found.Device)
-}
+func (c deviceChange) reshaped() bool { return c.stored.Nested != c.nested }
 
 // isVanished reports whether a stored deployable was not found.
 func (c deviceChange) isVanished(d storedDeployable) bool {
@@ -109,7 +108,7 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 		}
 	}
 	for _, f := range seen.devices {
-		change := deviceChange{found: f, stored: known[f.key]}
+		change := deviceChange{found: f, stored: known[f.key], nested: rules.Nests(f.Device)}
 		if change.stored == nil || change.plan(rules) {
 			d.devices = append(d.devices, change)
 		}
@@ -188,7 +187,7 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 			c.vanished = append(c.vanished, deployable)
 		}
 	}
-	if c.reshaped(rules) {
+	if c.reshaped() {
 		return true
 	}
 	for _, spec := range c.found.Deployables {

@@ -154,3 +154,22 @@ func TestWhatAGuestHidesIsKept(t *testing.T) {
 		}
 	}
 }
+
+// A device keeps its own provider while a function of its only other region is still another device's.
+func TestARegionThatWaitsForItsFunctionReshapesNothing(t *testing.T) {
+	t.Parallel()
+	rules := layout.Rules{Layout: store.LayoutNested}
+	fpga := card(2)
+	fpga.Type = driver.TypeFPGA
+	first, second := fpga.Deployables[0], fpga.Deployables[0]
+	first.AttachHandles, second.AttachHandles, second.Name = first.AttachHandles[:1], second.AttachHandles[1:], "cn0_second"
+	fpga.Deployables = []driver.Deployable{first, second}
+	stored := storedCard(fpga)
+	stored.Nested = true
+	change := deviceChange{found: found{fpga, "test", stored.key}, stored: &stored, nested: rules.Nests(fpga)}
+	taken := functionsOf([]storedDevice{stored})
+	taken.add(driver.ControlPath{Info: second.AttachHandles[0].Info}.Address(), location{place: place{"another", "card"}, kind: driver.HandlePCI, state: store.Held})
+	if taken.restrict(rules, &change); len(change.found.Deployables) != 1 || change.reshaped() {
+		t.Errorf("%d deployables can be added, reshaped: %t", len(change.found.Deployables), change.reshaped())
+	}
+}

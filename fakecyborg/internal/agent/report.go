@@ -386,7 +386,7 @@ func (r *report) apply(ctx context.Context, d difference) {
 		case taken != nil && !taken.restrict(r.c.cfg.Rules, &change):
 		case change.stored == nil:
 			r.addNew(ctx, r.storeDevice(change))
-		case change.reshaped(r.c.cfg.Rules):
+		case change.reshaped():
 			r.reshapeDevice(ctx, change)
 		default:
 			r.changeDevice(ctx, change)
@@ -493,7 +493,7 @@ func (r *report) addNew(ctx context.Context, d newDevice) {
 func (r *report) storeDevice(change deviceChange) (d newDevice) {
 	f := change.found
 	r.c.db.Update(nil, func(tx store.Tx) {
-		d.Device = tx.AddDevice(r.name, f.Device, f.source, r.c.cfg.Rules.Nests(f.Device), r.c.now())
+		d.Device = tx.AddDevice(r.name, f.Device, f.source, change.nested, r.c.now())
 		for _, spec := range f.Deployables {
 			deployable, err := r.storeDeployable(tx, d.Device, spec)
 			if err != nil {
@@ -619,7 +619,7 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 		return
 	}
 	c.db.Update(nil, func(tx store.Tx) {
-		tx.SetNested(device.UUID, !device.Nested)
+		tx.SetNested(device.UUID, change.nested)
 		device, _ = tx.Device(device.UUID)
 	})
 	for _, spec := range change.found.Deployables {
