@@ -242,6 +242,10 @@ func (u arqUndoer) allowed(ctx context.Context, effects []*ledger.Effect) []*led
 			absent = append(absent, e)
 		case mayOwn(u.instance.UUID, *arq):
 			u.see([]cyborgclient.ARQ{*arq})
+			if err := u.removeDefinition(ctx, e); err != nil {
+				u.journal.Settle(e, ledger.Left, err)
+				continue
+			}
 			allowed = append(allowed, e)
 		default:
 			u.journal.Settle(e, ledger.Foreign, fmt.Errorf("not deleted: it belongs to instance %s", arq.InstanceUUID))
@@ -259,6 +263,22 @@ func (u arqUndoer) allowed(ctx context.Context, effects []*ledger.Effect) []*led
 		}
 	}
 	return allowed
+}
+
+// removeDefinition removes the definition of the mediated device of an ARQ whose attach handle was not known before.
+func (u arqUndoer) removeDefinition(ctx context.Context, e *ledger.Effect) error {
+	if u.journal.Find(ledger.Mdev, e.ID) == nil {
+		u.takeMdev(e)
+	}
+	mdev := u.journal.Find(ledger.Mdev, e.ID)
+	if mdev == nil || !mdev.Pending() {
+		return nil
+	}
+	mdevUndoer(u).Undo(ctx, []*ledger.Effect{mdev})
+	if mdev.Pending() {
+		return mdev.Err
+	}
+	return nil
 }
 
 // see stores ARQs of the journal as Cyborg now shows them. An ARQ of the instance, or of no instance, may be deleted.

@@ -298,6 +298,12 @@ func endings() []ending {
 		{name: "delete", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
 			return named(s.ops.Delete(ctx, i))
 		}, again: func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.Delete(ctx, i) }},
+		{name: "delete that cannot list the ARQs first", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
+			if err := s.cloud.Faults().Add(fault.Rule{Operation: fault.ARQList, Subject: i.UUID, Action: fault.Delay, Delay: 24 * time.Hour, Times: 3}); err != nil {
+				return nil, err
+			}
+			return named(s.ops.Delete(ctx, i))
+		}, again: func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.Delete(ctx, i) }},
 		{name: "shelve offload", run: func(ctx context.Context, s *site, i spawn.Instance) ([]spawn.Leftover, error) {
 			return named(s.ops.ShelveOffload(ctx, i))
 		}, again: func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.ShelveOffload(ctx, i) }},
