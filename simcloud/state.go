@@ -320,6 +320,9 @@ const maxState = 1 << 30
 
 // putState makes the cloud what the body says, in place of all that happened in it.
 func (c *Cloud) putState(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength > maxState {
+		return &http.MaxBytesError{Limit: maxState}
+	}
 	if err := c.loadFrom(r.Context(), http.MaxBytesReader(w, r.Body, maxState)); err != nil {
 		return err
 	}

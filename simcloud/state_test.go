@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -489,6 +490,23 @@ func TestAStateIsReadAsItArrives(t *testing.T) {
 	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/_sim/state", body))
 	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "line 2") {
 		t.Errorf("an invalid record, and a truncated body: %d %s", w.Code, w.Body)
+	}
+}
+
+// A state longer than 1 GiB is refused by its announced length, or where it passes the limit.
+func TestAStateThatIsTooLongIsRefused(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	announced := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/_sim/state", strings.NewReader("{}"))
+	announced.ContentLength = 1<<30 + 1
+	chunked := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/_sim/state", nil)
+	chunked.Body = http.MaxBytesReader(nil, io.NopCloser(endless{strings.NewReader("{\"schema_version\":2,")}), 1000)
+	for name, r := range map[string]*http.Request{"announced": announced, "chunked": chunked} {
+		w := httptest.NewRecorder()
+		cloud.Handler().ServeHTTP(w, r)
+		if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "too large") {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
 	}
 }
 
