@@ -52,9 +52,6 @@ func (u *createUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 	}
 }
 
-// Look implements [ledger.Undoer].
-func (u *createUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
-
 // candidates lists the ARQs that may be the result of the create. They are in the project of the token, which may not
 // be the project of the instance.
 func (u *createUndoer) candidates(ctx context.Context, e *ledger.Effect) ([]cyborgclient.ARQ, error) {
@@ -214,7 +211,7 @@ func (u arqUndoer) explained(e *ledger.Effect, err error) error {
 	return fmt.Errorf("its mediated device cannot be removed before Cyborg's agent of host %s is back: %w", e.ARQ.Hostname, err)
 }
 
-// Look implements [ledger.Undoer].
+// Look reads whether the effect exists, for [ledger.Undoer].
 func (u arqUndoer) Look(ctx context.Context, e *ledger.Effect) (bool, error) {
 	arq, err := u.flow.findARQ(ctx, e.ID)
 	return arq != nil, err

@@ -129,7 +129,7 @@ func (u guestUndoer) undoGuest(ctx context.Context, e *ledger.Effect) error {
 	}
 }
 
-// Look implements [ledger.Undoer].
+// Look reads whether the effect exists, for [ledger.Undoer].
 func (u guestUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
 	if u.isThere == nil {
 		return false, nil

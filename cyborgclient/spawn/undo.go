@@ -121,9 +121,6 @@ func (u novaMdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 	}
 }
 
-// Look implements [ledger.Undoer]. A mediated device cannot be read.
-func (u novaMdevUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
-
 // mdevUndoer removes the definitions of mediated devices, if the hypervisor creates any. Cyborg's agent removes the
 // devices with their ARQs.
 type mdevUndoer struct{ *remover }
@@ -146,9 +143,6 @@ func (u mdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 		})
 	}
 }
-
-// Look implements [ledger.Undoer]. A definition cannot be read.
-func (u mdevUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
 // takeARQs adds the ARQs of the instance, with the definitions of their mediated devices, except ARQs that an earlier
 // try has added.
@@ -179,9 +173,6 @@ func (u noUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
 	}
 }
 
-// Look implements [ledger.Undoer].
-func (u noUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
-
 // unbindUndoer unbinds the ARQs of an instance before they are bound on the next host. It is tried once: an unbind
 // with an unknown outcome could be applied after the next bind.
 type unbindUndoer struct{ *remover }
@@ -196,9 +187,6 @@ func (u unbindUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 	})
 }
 
-// Look implements [ledger.Undoer].
-func (u unbindUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
-
 // regionUndoer reports the FPGA region of a program request without a response: the content of a region cannot be
 // read back.
 type regionUndoer struct{ *remover }
@@ -209,9 +197,6 @@ func (u regionUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
 		u.journal.Settle(e, ledger.Unknown, &ledger.Final{Err: errRegion})
 	}
 }
-
-// Look implements [ledger.Undoer].
-func (u regionUndoer) Look(context.Context, *ledger.Effect) (bool, error) { return false, nil }
 
 // listedUndoer adds the ARQs of the instance when Cyborg lists them.
 type listedUndoer struct{ *remover }
@@ -229,7 +214,7 @@ func (u listedUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 	}
 }
 
-// Look implements [ledger.Undoer].
+// Look reads whether the effect exists, for [ledger.Undoer].
 func (u listedUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
 	arqs, err := u.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: u.instance.UUID})
 	return len(arqs) > 0, err
@@ -323,7 +308,7 @@ func (u amountUndoer) othersHaveIt(ctx context.Context, e *ledger.Effect) bool {
 	})
 }
 
-// Look implements [ledger.Undoer].
+// Look reads whether the effect exists, for [ledger.Undoer].
 func (u amountUndoer) Look(ctx context.Context, e *ledger.Effect) (bool, error) {
 	held, err := u.flow.placement.Allocation(ctx, u.instance.UUID)
 	if err != nil {

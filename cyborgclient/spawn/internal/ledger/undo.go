@@ -32,11 +32,15 @@ var (
 	ErrARQsStay   = errors.New("the ARQs of its devices could not be deleted")
 )
 
-// Undoer removes the effects of one kind. Only undoers remove effects.
+// Undoer removes the effects of one kind. Only undoers remove effects. An undoer of effects that can be read also has
+// the method Look.
 type Undoer interface {
 	// Undo tries once: it removes effects with Journal.Remove, and settles what a read has shown. An effect that
 	// stays Unknown is looked for until LateWindow has passed.
 	Undo(ctx context.Context, effects []*Effect)
+}
+
+type looker interface {
 	// Look reports whether an effect exists, as read from the service.
 	Look(ctx context.Context, e *Effect) (exists bool, err error)
 }
@@ -221,8 +225,8 @@ func isFinal(err error) bool {
 	return errors.As(err, &final) || errors.Is(err, cyborgclient.ErrForbidden)
 }
 
-// look reads which effects that could not be removed exist, and sets the others to Unknown. After a failed read all
-// effects of that kind become Unknown.
+// look reads which effects that could not be removed exist, and sets the others, and those that cannot be read, to
+// Unknown. After a failed read all effects of that kind become Unknown.
 func (u *Unwinding) look(ctx context.Context) {
 	unread := map[Kind]bool{}
 	for _, e := range u.chosen() {
@@ -230,9 +234,9 @@ func (u *Unwinding) look(ctx context.Context) {
 			continue
 		}
 		exists := false
-		if !unread[e.Kind] {
+		if undoer, reads := u.Undoers[e.Kind].(looker); reads && !unread[e.Kind] {
 			limited, cancel := context.WithTimeout(ctx, u.Limit)
-			found, err := u.Undoers[e.Kind].Look(limited, e)
+			found, err := undoer.Look(limited, e)
 			cancel()
 			unread[e.Kind] = err != nil
 			exists = found && err == nil
