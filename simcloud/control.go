@@ -77,8 +77,6 @@ func acts(do func(ctx context.Context, host string) error) http.HandlerFunc {
 // statusOf is the status of an answer about an error.
 func statusOf(err error) int {
 	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, driver.ErrHandle):
 		return http.StatusBadRequest
 	case errors.Is(err, ErrHost):

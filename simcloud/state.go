@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -320,10 +321,15 @@ const maxState = 1 << 30
 
 // putState makes the cloud what the body says, in place of all that happened in it.
 func (c *Cloud) putState(w http.ResponseWriter, r *http.Request) error {
+	tooLarge := simhttp.Refuse(http.StatusRequestEntityTooLarge, "the state is too large: at most 1 GiB is read")
 	if r.ContentLength > maxState {
-		return &http.MaxBytesError{Limit: maxState}
+		return tooLarge
 	}
-	if err := c.loadFrom(r.Context(), http.MaxBytesReader(w, r.Body, maxState)); err != nil {
+	err := c.loadFrom(r.Context(), http.MaxBytesReader(w, r.Body, maxState))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return tooLarge
+	case err != nil:
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
