@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -16,12 +14,12 @@ func (s *Server) listAttributes(c *simhttp.Call) error {
 	if err != nil {
 		return err
 	}
-	deployable, _ := strconv.ParseInt(strings.TrimSpace(args.last("deployable_id")), 10, 64) // arguments has checked it; 0 filters nothing
+	deployable, _ := store.ParseInteger(args.last("deployable_id")) // arguments has checked it; 0 filters nothing
 	links, list := s.links(c), []attributeBody{}
 	s.db.View(func(tx store.Tx) {
 		for a := range tx.AllAttributes() {
 			body := links.attribute(tx, a)
-			if s.matches(args, "key", a.Key) && (deployable == 0 || body.Deployable == deployable) {
+			if s.matches(args, "key", a.Key) && (deployable == 0 || body.Deployable == int64(deployable)) {
 				list = append(list, body)
 			}
 		}

@@ -70,8 +70,9 @@ func (s *Server) checkType(c *simhttp.Call, name string, values []string) error 
 	case name == "deployable_id" && list:
 		return wrongType(name, value, "integer", "int() argument must be a string, a bytes-like object or a real number, not 'list'")
 	case name == "deployable_id":
-		_, err := checkInt(name, value)
-		return err
+		if _, err := store.ParseInteger(value); err != nil {
+			return wrongType(name, value, "integer", err.Error())
+		}
 	}
 	return nil
 }
@@ -154,12 +155,4 @@ func checkUUID(argument, value string) error {
 		return nil
 	}
 	return wrongType(argument, value, "uuid", "Expected a uuid but received "+value+".")
-}
-
-func checkInt(argument, value string) (int, error) {
-	n, err := store.ParseInteger(value)
-	if err != nil {
-		return 0, wrongType(argument, value, "integer", err.Error())
-	}
-	return n, nil
 }

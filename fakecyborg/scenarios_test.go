@@ -540,6 +540,11 @@ var deviceScenarios = []scenario{
 		if got := w.get("/v2/attributes?key=&deployable_id=0").list(t, "attributes"); len(got) != 3 {
 			t.Errorf("by nothing: %v", got)
 		}
+		for id, want := range map[string]int{"0_1": 3, "%D9%A1": 3, "0_7": 0, "%D9%A7": 0} { // as Python's int reads them
+			if got := w.get("/v2/attributes?deployable_id="+id).list(t, "attributes"); len(got) != want {
+				t.Errorf("by deployable %s: %v, want %d", id, got, want)
+			}
+		}
 		w.want(post(`{"deployable_id":7,"key":"note","value":"x"}`), either(quirks, 404, 500), "")
 		w.want(post(`{"key":"note","value":"x"}`), either(quirks, 400, 500), "Cannot load 'deployable_id' in the base class")
 		uncoded := either(quirks, 400, 500)
