@@ -38,17 +38,12 @@ func ParseInt(text string) (n *big.Int, ok bool) {
 // isPythonSpace reports whether Python's int takes a character for a blank.
 func isPythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
-// decimal is the digit that a decimal digit of a script means. The digits of a script follow one another, from zero on.
+// decimal is the digit that a decimal digit of a script means. Unicode has the ten digits of a script in a row, and digits before them only
+// ten by ten.
 func decimal(r rune) byte {
-	for _, digits := range unicode.Nd.R16 {
-		if lo, hi := rune(digits.Lo), rune(digits.Hi); lo <= r && r <= hi {
-			return '0' + byte((r-lo)%10)
-		}
+	n := rune(0)
+	for unicode.Is(unicode.Nd, r-n-1) {
+		n++
 	}
-	for _, digits := range unicode.Nd.R32 {
-		if lo, hi := rune(digits.Lo), rune(digits.Hi); lo <= r && r <= hi {
-			return '0' + byte((r-lo)%10)
-		}
-	}
-	return '0'
+	return '0' + byte(n%10)
 }

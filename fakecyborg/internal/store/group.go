@@ -3,10 +3,10 @@ package store
 import (
 	"iter"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/schema"
@@ -106,7 +106,7 @@ func (g Group) requests(quirks bool) (total int, err error) {
 	if value, _ := g.get("trait:CUSTOM_FPGA_XILINX"); value == "required" {
 		amount, ok := g.get("resources:FPGA")
 		if other, old := g.get("resources:CUSTOM_ACCELERATOR_FPGA"); old && !quirks {
-			total = amountOf(other)
+			total, _ = ParseInteger(other)
 		} else if !ok {
 			return 0, Refuse(Uncoded, "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
 		}
@@ -132,47 +132,16 @@ func (g Group) requests(quirks bool) (total int, err error) {
 	return total, nil
 }
 
-// amountOf is a stored amount, which may be negative, 0 for one that is not a number.
-func amountOf(text string) int {
-	n, err := ParseInteger(text)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// integer is the form of a number that Python's int() reads, with any digits of Unicode.
-var integer = regexp.MustCompile(`^[+-]?\p{Nd}+(_\p{Nd}+)*$`)
-
-// ParseInteger reads a number as Python's int() does, with its error. One beyond [math.MaxInt32] is that.
-func ParseInteger(text string) (n int, err error) {
-	if !integer.MatchString(strings.TrimSpace(text)) {
+// ParseInteger reads a number as Python's int() does, with its error. The result lies between -[math.MaxInt32] and [math.MaxInt32].
+func ParseInteger(text string) (int, error) {
+	n, ok := schema.ParseInt(text)
+	if !ok {
 		return 0, Refuse(Uncoded, "invalid literal for int() with base 10: %s", schema.Repr(text))
 	}
-	for _, r := range text {
-		if unicode.Is(unicode.Nd, r) && n < math.MaxInt32 {
-			n = min(10*n+digit(r), math.MaxInt32)
-		}
+	if n.CmpAbs(big.NewInt(math.MaxInt32)) > 0 {
+		return n.Sign() * math.MaxInt32, nil
 	}
-	if strings.Contains(text, "-") {
-		n = -n
-	}
-	return n, nil
-}
-
-// digit is the value of a decimal digit. Unicode has those of each script in a row.
-func digit(r rune) int {
-	for _, ten := range unicode.Nd.R16 {
-		if r >= rune(ten.Lo) && r <= rune(ten.Hi) {
-			return int(r-rune(ten.Lo)) % 10
-		}
-	}
-	for _, ten := range unicode.Nd.R32 {
-		if r >= rune(ten.Lo) && r <= rune(ten.Hi) {
-			return int(r-rune(ten.Lo)) % 10
-		}
-	}
-	return 0
+	return int(n.Int64()), nil
 }
 
 // traitName is the form of a custom trait or resource class in Placement.
@@ -231,7 +200,7 @@ func (g Group) checkUsable(index int) error {
 		if strings.HasPrefix(name, "CUSTOM_") && !traitName.MatchString(name) {
 			return Refuse(Invalid, "Device profile group %d: resource class %s has other characters than A-Z, 0-9 and _", index, name)
 		}
-		if !decimal.MatchString(strings.TrimSpace(*item.Value)) || amountOf(*item.Value) < 1 {
+		if n, _ := ParseInteger(*item.Value); n < 1 || !decimal.MatchString(strings.TrimSpace(*item.Value)) {
 			return Refuse(Invalid, "Device profile group %d: %s is %s, must be a number of at least 1", index, item.Key, *item.Value)
 		}
 	}
