@@ -214,8 +214,7 @@ func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
 func (p *Client) ensureProvider(ctx context.Context, want provider) (t *target, made bool, err error) {
 	t = existing(want.UUID)
 	if p.Quirks {
-		got, err := p.exists(ctx, ProviderPath(want.UUID))
-		if err != nil || got.Status == http.StatusOK {
+		if there, err := p.exists(ctx, ProviderPath(want.UUID)); err != nil || there {
 			_, err := p.adopt(ctx, want, err)
 			return t, false, err
 		}
@@ -231,7 +230,7 @@ func (p *Client) ensureProvider(ctx context.Context, want provider) (t *target, 
 		}
 		return t, true, nil
 	case got.Status == http.StatusConflict && !p.Quirks:
-		if known, err := p.knowsProvider(ctx, want.UUID); err != nil || known {
+		if there, err := p.exists(ctx, ProviderPath(want.UUID)); err != nil || there {
 			made, err := p.adopt(ctx, want, err)
 			return t, made, err
 		}
@@ -263,14 +262,8 @@ func (p *Client) maybeMade(ctx context.Context, uuid string) bool {
 // untouched reports whether nothing has been written to a provider since it was created.
 func (p Provider) untouched() bool { return p.Generation == 0 }
 
-// knowsProvider reports whether a provider exists.
-func (p *Client) knowsProvider(ctx context.Context, uuid string) (bool, error) {
-	got, err := p.exists(ctx, ProviderPath(uuid))
-	return got.OK(), err
-}
-
-// exists asks whether something exists.
-func (p *Client) exists(ctx context.Context, path string) (simhttp.Answer, error) {
+// exists reports whether there is something at a path.
+func (p *Client) exists(ctx context.Context, path string) (bool, error) {
 	got, err := p.send(ctx, http.MethodGet, path, "1.6", nil)
 	switch {
 	case err != nil, got.OK(), got.Status == http.StatusNotFound:
@@ -278,7 +271,7 @@ func (p *Client) exists(ctx context.Context, path string) (simhttp.Answer, error
 	default:
 		err = placementError(http.MethodGet, path, got)
 	}
-	return got, err
+	return got.OK(), err
 }
 
 // adopt takes over an existing provider, and refuses one that Cyborg cannot have created. Failed is the error of the
@@ -601,8 +594,7 @@ func (p *Client) knowsTrait(ctx context.Context, trait string) (bool, error) {
 	if p.StandardTraits == StandardTraitsCreated && (p.Quirks || isStandard(trait)) {
 		return false, nil
 	}
-	got, err := p.exists(ctx, "/traits/"+trait)
-	return got.OK(), err
+	return p.exists(ctx, "/traits/"+trait)
 }
 
 func isStandard(trait string) bool { return !strings.HasPrefix(trait, "CUSTOM_") }

@@ -64,7 +64,7 @@ func (r Rules) desired(parts []Part) (list []provider) {
 			own.Parent = list[0].UUID
 		}
 		own.presence = p.Deployable.Presence
-		own.want = store.Contents{Inventories: r.inventories(p, p.Spec.Resources), Traits: r.traits(p)}
+		own.want = store.Contents{Inventories: r.inventories(p), Traits: r.traits(p)}
 		list = append(list, own)
 	}
 	return list
@@ -96,7 +96,7 @@ func (r Rules) host(on Part, parts []Part) provider {
 	host := on.provider(on.Deployable.Provider, "", "")
 	sum := make(map[string]store.Inventory)
 	for _, p := range parts {
-		for _, i := range r.inventories(p, p.Spec.Resources) {
+		for _, i := range r.inventories(p) {
 			total := sum[i.Class]
 			sum[i.Class] = store.Inventory{Class: i.Class, Total: total.Total + i.Total, MaxUnit: total.MaxUnit + i.MaxUnit, Reserved: total.Reserved + i.Reserved}
 		}
@@ -143,48 +143,46 @@ func isRegional(trait string) bool {
 }
 
 // inventories returns the inventories of a deployable, beginning with the one for its handles.
-func (r Rules) inventories(p Part, memory map[string]int) []store.Inventory {
-	units := store.Inventory{Class: p.Spec.Class, Total: p.Spec.NumAccelerators, MaxUnit: p.Spec.NumAccelerators}
-	if r.reserves(p) {
-		units.Reserved = units.Total
-	}
-	return append([]store.Inventory{units}, r.memory(p, memory)...)
+func (r Rules) inventories(p Part) []store.Inventory {
+	return append([]store.Inventory{r.inventory(p, p.Spec.Class, p.Spec.NumAccelerators)}, r.memory(p, p.Spec.Resources)...)
 }
 
 // memory are inventories of local memory, MiB by class.
 func (r Rules) memory(p Part, memory map[string]int) (list []store.Inventory) {
 	for _, class := range slices.Sorted(maps.Keys(memory)) {
-		i := store.Inventory{Class: class, Total: memory[class], MaxUnit: memory[class]}
-		if r.reserves(p) {
-			i.Reserved = i.Total
-		}
-		list = append(list, i)
+		list = append(list, r.inventory(p, class, memory[class]))
 	}
 	return list
 }
 
-// reserves reports whether all of a deployable is reserved, since its device is disabled. Upstream reserves it once, and not where
-// it reports a device.
-func (r Rules) reserves(p Part) bool {
-	return p.Device.Status == store.StatusMaintaining && (!r.Quirks || r.Layout == store.LayoutFlat)
+// inventory returns one inventory of a part. It is reserved as a whole while the device is disabled. Upstream reserves it once, and not
+// where it reports a device.
+func (r Rules) inventory(p Part, class string, total int) store.Inventory {
+	i := store.Inventory{Class: class, Total: total, MaxUnit: total}
+	if p.Device.Status == store.StatusMaintaining && (!r.Quirks || r.Layout == store.LayoutFlat) {
+		i.Reserved = total
+	}
+	return i
 }
 
-// traits returns the traits of a deployable.
+// traits returns the traits of a deployable: the reported ones and up to two others. CUSTOM_PROGRAMMABLE is on every region
+// that is not pre-programmed (Rocky specification). OWNER_CYBORG is added if the release can report it. Upstream leaves this to its drivers;
+// two of them add it.
 func (r Rules) traits(p Part) []string {
-	return r.withOwner(r.withProgrammable(p.Device, p.Deployable, p.Spec.Traits))
+	traits := p.Spec.Traits
+	if r.Layout == store.LayoutNested && p.Device.Type == driver.TypeFPGA && !p.Deployable.Preprogrammed && !slices.Contains(traits, driver.TraitProgrammable) {
+		traits = append(slices.Clone(traits), driver.TraitProgrammable)
+	}
+	if !r.Quirks && r.StandardTraits != StandardTraitsCreated && r.Layout != store.LayoutFlat && !slices.Contains(traits, driver.TraitOwnerCyborg) {
+		traits = append([]string{driver.TraitOwnerCyborg}, traits...)
+	}
+	return traits
 }
 
 // Differs reports whether the desired providers of a part have changed.
 func (r Rules) Differs(before, after Part) bool {
-	contents := func(p Part) []store.Contents {
-		var list []store.Contents
-		for _, own := range r.desired([]Part{p}) {
-			list = append(list, own.want)
-		}
-		return list
-	}
-	return !slices.EqualFunc(contents(before), contents(after), func(a, b store.Contents) bool {
-		return same(a.Inventories, b.Inventories) && same(a.Traits, b.Traits)
+	return !slices.EqualFunc(r.desired([]Part{before}), r.desired([]Part{after}), func(a, b provider) bool {
+		return same(a.want.Inventories, b.want.Inventories) && same(a.want.Traits, b.want.Traits)
 	})
 }
 
@@ -200,23 +198,6 @@ func (r Rules) providers(p Part) (list []string) {
 		list = append(list, own.UUID)
 	}
 	return list
-}
-
-// withOwner adds OWNER_CYBORG if the release can report it. Upstream leaves this to its drivers; two of them add it.
-func (r Rules) withOwner(reported []string) []string {
-	if r.Quirks || r.StandardTraits == StandardTraitsCreated || r.Layout == store.LayoutFlat || slices.Contains(reported, driver.TraitOwnerCyborg) {
-		return reported
-	}
-	return append([]string{driver.TraitOwnerCyborg}, reported...)
-}
-
-// withProgrammable adds CUSTOM_PROGRAMMABLE, which every region has in the Rocky specification that
-// is not pre-programmed.
-func (r Rules) withProgrammable(device store.Device, d store.Deployable, reported []string) []string {
-	if r.Layout != store.LayoutNested || device.Type != driver.TypeFPGA || d.Preprogrammed || slices.Contains(reported, driver.TraitProgrammable) {
-		return reported
-	}
-	return append(slices.Clone(reported), driver.TraitProgrammable)
 }
 
 // Nests reports whether a device gets a provider of its own, above the providers of its regions. An FPGA with one

@@ -169,7 +169,7 @@ func (m *Mirror) checkLost(ctx context.Context, p Part) error {
 			held = held || h.InUse()
 		}
 	})
-	lost := without(classesOf(m.rules.inventories(before, before.Spec.Resources)), classesOf(m.rules.inventories(p, p.Spec.Resources)))
+	lost := without(classesOf(m.rules.inventories(before)), classesOf(m.rules.inventories(p)))
 	if len(lost) == 0 {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (m *Mirror) checkLost(ctx context.Context, p Part) error {
 		if other.Deployable.UUID == p.Deployable.UUID {
 			continue
 		}
-		for _, i := range m.rules.inventories(other, other.Spec.Resources) {
+		for _, i := range m.rules.inventories(other) {
 			left[i.Class] += i.Total
 		}
 	}

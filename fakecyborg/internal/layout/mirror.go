@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -159,18 +160,16 @@ func (m *Mirror) Settle(ctx context.Context, host string, parts []Part) (errs []
 		}
 		delete(rows, p.UUID)
 	}
-	others := slices.SortedFunc(maps.Values(rows), func(a, b store.Provider) int { return strings.Compare(a.UUID, b.UUID) })
-	isDevice := func(row store.Provider) bool {
-		return store.Read(m.db, func(tx store.Tx) bool { return tx.HasChildren(row.UUID) })
-	}
-	slices.SortStableFunc(others, func(a, b store.Provider) int { // regions before their device
-		switch {
-		case isDevice(a) == isDevice(b):
-			return 0
-		case isDevice(b):
-			return -1
+	isDevice := make(map[string]int, len(rows)) // 1 for the provider of a device with regions
+	m.db.View(func(tx store.Tx) {
+		for uuid := range rows {
+			if tx.HasChildren(uuid) {
+				isDevice[uuid] = 1
+			}
 		}
-		return 1
+	})
+	others := slices.SortedFunc(maps.Values(rows), func(a, b store.Provider) int { // regions before their device
+		return cmp.Or(isDevice[a.UUID]-isDevice[b.UUID], strings.Compare(a.UUID, b.UUID))
 	})
 	for _, row := range others {
 		errs = append(errs, m.clear(ctx, provider{Provider: row}))
