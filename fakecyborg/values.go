@@ -18,8 +18,8 @@ const (
 	StateBound        State = store.Bound
 	StateUnbound      State = store.Unbound
 	StateBindFailed   State = store.BindFailed
-	StateUnbindFailed State = store.UnbindFailed // cannot be reached
-	StateDeleting     State = store.Deleting     // is never stored
+	StateUnbindFailed State = store.UnbindFailed // only [Server.SetARQState] stores it
+	StateDeleting     State = store.Deleting     // only [Server.SetARQState] stores it
 
 	// StateProvisioning is the state of a bound request whose mediated device is being created
 	// again, see Config.BindingStates. Its handle is not shown, and it is not resolved.

@@ -177,9 +177,9 @@ func enter(ctx context.Context, turn chan struct{}) (leave func(), err error) {
 	}
 }
 
-// EnterTurn waits for the turn of the agent of a host. Hosts without an agent, which a loaded state
+// enterTurn waits for the turn of the agent of a host. Hosts without an agent, which a loaded state
 // can have, share a turn.
-func (c *Conductor) EnterTurn(ctx context.Context, name string) (leave func(), err error) {
+func (c *Conductor) enterTurn(ctx context.Context, name string) (leave func(), err error) {
 	h, err := c.host(name)
 	if err != nil {
 		return enter(ctx, c.agentless)

@@ -254,10 +254,7 @@ func (d storedDeployable) matches(spec driver.Deployable, quirks bool) bool {
 	if d.reported.Class != spec.Class || !sameItems(d.reported.Traits, spec.Traits) || !sameItems(d.reported.Attributes, spec.Attributes) {
 		return false
 	}
-	reported := make(map[store.Info]driver.AttachHandle, len(spec.AttachHandles))
-	for _, h := range spec.AttachHandles {
-		reported[store.Info(h.Key())] = h
-	}
+	reported := store.ByInfo(spec.AttachHandles)
 	return !slices.ContainsFunc(d.handles, func(h store.Handle) bool {
 		is, found := reported[h.Info]
 		return !found || h.State == store.Withdrawn || !h.InUse() && is.Type != h.Type || !quirks && !h.Functions.Are(is.Functions)
@@ -285,10 +282,7 @@ func (d storedDeployable) shrunk() driver.Deployable {
 
 // remaining returns the stored deployable, reduced to what is reported. Other handles cannot be added now.
 func (d storedDeployable) remaining(found driver.Deployable) driver.Deployable {
-	reported := make(map[store.Info]driver.AttachHandle, len(found.AttachHandles))
-	for _, h := range found.AttachHandles {
-		reported[store.Info(h.Key())] = h
-	}
+	reported := store.ByInfo(found.AttachHandles)
 	var kept []driver.AttachHandle
 	left := 0
 	for _, h := range d.handles {

@@ -138,7 +138,7 @@ func (c *Conductor) unclaimAfter(ctx context.Context, l store.Lease, ended <-cha
 // publishFunction sets the function's trait in the store and in Placement. Reports of the host wait until it returns.
 func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, image store.Image) error {
 	host := c.deviceOf(d).Host
-	leave, err := c.EnterTurn(ctx, host)
+	leave, err := c.enterTurn(ctx, host)
 	if err != nil {
 		return c.programFailed(d, image.ID, err)
 	}
@@ -263,7 +263,7 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	if err != nil {
 		return err
 	}
-	leave, err := c.EnterTurn(ctx, d.Host) // a report would otherwise meet half of the change
+	leave, err := c.enterTurn(ctx, d.Host) // a report would otherwise meet half of the change
 	if err != nil {
 		return err
 	}
@@ -337,28 +337,23 @@ func partOf(device store.Device, d store.Deployable, spec driver.Deployable) lay
 
 // settle makes Placement show a deployable as it is stored. Reports of the host wait.
 func (c *Conductor) settle(ctx context.Context, d store.Deployable) error {
-	leave, err := c.EnterTurn(ctx, c.deviceOf(d).Host)
+	leave, err := c.enterTurn(ctx, c.deviceOf(d).Host)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return c.settleInTurn(ctx, d.UUID)
-}
-
-// settleInTurn is settle for who has the turn of the host.
-func (c *Conductor) settleInTurn(ctx context.Context, uuid string) error {
 	if c.cfg.Quirks || c.replaced(ctx) {
 		return nil
 	}
 	var part layout.Part
 	c.db.View(func(tx store.Tx) {
-		d, _ := tx.Deployable(uuid)
+		d, _ := tx.Deployable(d.UUID)
 		device, _ := tx.Device(d.Device)
 		part = partOf(device, d, tx.Reported(d))
 	})
 	if !part.Deployable.InPlacement() {
 		return nil
 	}
-	_, err := c.mirror.Put(ctx, part)
+	_, err = c.mirror.Put(ctx, part)
 	return err
 }

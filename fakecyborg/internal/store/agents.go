@@ -2,7 +2,6 @@ package store
 
 import (
 	"iter"
-	"reflect"
 	"slices"
 	"time"
 
@@ -106,11 +105,9 @@ func (t Tx) Report(host string) HostReport {
 
 // SetReport stores what the drivers of a host found.
 func (t Tx) SetReport(host string, drivers []DriverReport) {
-	old, ok := t.s.reports.Get(t.tx, host)
-	r := HostReport{Host: host, Drivers: drivers, ClaimsReadAt: old.ClaimsReadAt, Root: old.Root}
-	if !ok || !reflect.DeepEqual(old, r) {
-		t.s.reports.Put(t.tx, r)
-	}
+	r := t.Report(host)
+	r.Host, r.Drivers = host, drivers
+	t.s.reports.Put(t.tx, r)
 }
 
 // SetRoot stores the provider of a host.

@@ -275,12 +275,9 @@ func (d Deployable) lacks(trait string, now time.Time) bool {
 // WithdrawHandles deletes the free handles of a deployable that are no longer reported. Handles in use are deleted
 // when they are released.
 func (t Tx) WithdrawHandles(deployable string, reported []driver.AttachHandle) {
-	found := make(map[Info]bool, len(reported))
-	for _, h := range reported {
-		found[Info(h.Key())] = true
-	}
+	found := ByInfo(reported)
 	for h := range t.Handles(deployable) {
-		if !found[h.Info] {
+		if _, is := found[h.Info]; !is {
 			t.withdraw(h)
 		}
 	}
@@ -290,11 +287,7 @@ func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {
 	if t.s.cfg.Quirks {
 		return t.updateHandlesAsUpstream(d, reported)
 	}
-	specs := make(map[Info]driver.AttachHandle, len(reported))
-	for _, h := range reported {
-		specs[Info(h.Key())] = h
-	}
-	known := make(map[Info]bool, len(reported))
+	specs, known := ByInfo(reported), make(map[Info]bool, len(reported))
 	var users []string
 	for h := range t.Handles(d.UUID) {
 		spec, found := specs[h.Info]
@@ -322,15 +315,12 @@ func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {
 // updateHandlesAsUpstream imitates a defect: instead of a handle that is no longer reported, the newest handle of the
 // deployable is deleted. A handle that a request holds cannot be deleted, because the request's row refers to it.
 func (t Tx) updateHandlesAsUpstream(d Deployable, reported []driver.AttachHandle) error {
-	wanted, known := make(map[Info]bool), make(map[Info]bool)
-	for _, h := range reported {
-		wanted[Info(h.Key())] = true
-	}
+	wanted, known := ByInfo(reported), make(map[Info]bool)
 	handles := slices.Collect(t.Handles(d.UUID))
 	missing := 0
 	for _, h := range handles {
 		known[h.Info] = true
-		if !wanted[h.Info] {
+		if _, is := wanted[h.Info]; !is {
 			missing++
 		}
 	}

@@ -219,14 +219,7 @@ func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (r
 // UnsettledMdevs returns the handles of a host whose mediated devices must be removed, because no request holds them,
 // and the handles that are restorable.
 func (t Tx) UnsettledMdevs(host string) (orphans, restorable []string) {
-	for _, handle := range t.handlesOf(host, func(h Handle) bool { return h.orphaned() || t.restorable(h) }) {
-		if h, _ := t.Handle(handle); h.orphaned() {
-			orphans = append(orphans, handle)
-		} else {
-			restorable = append(restorable, handle)
-		}
-	}
-	return orphans, restorable
+	return t.handlesOf(host, Handle.orphaned), t.restorableOn(host)
 }
 
 // restorableOn returns the handles of a host whose mediated devices guests use.
@@ -296,6 +289,15 @@ func (i *Info) UnmarshalJSON(data []byte) error {
 	}
 	*i = Info(info.Key())
 	return nil
+}
+
+// ByInfo returns reported attach handles by their information.
+func ByInfo(reported []driver.AttachHandle) map[Info]driver.AttachHandle {
+	handles := make(map[Info]driver.AttachHandle, len(reported))
+	for _, h := range reported {
+		handles[Info(h.Key())] = h
+	}
+	return handles
 }
 
 // Map is the information by name.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The states of upstream's enumeration. Deleting is never reached by itself.
+// The states of upstream's enumeration. Only [Tx.SetARQState] stores UnbindFailed and Deleting.
 const (
 	Initial      = "Initial"
 	BindStarted  = "BindStarted"
