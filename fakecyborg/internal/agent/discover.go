@@ -78,7 +78,9 @@ func (v discovery) gone(d storedDevice) bool {
 // discover calls all drivers. The stored devices of a driver that fails, or that cannot read a device, are kept;
 // upstream drops the report of the whole host.
 func (r *report) discover(ctx context.Context, ahead reading) discovery {
-	v := discovery{present: make(map[string]bool), failed: make(map[string]bool), functions: make(map[driver.PCIAddress]bool)}
+	v := discovery{
+		present: make(map[string]bool), failed: make(map[string]bool), functions: make(map[driver.PCIAddress]bool), unread: make(map[driver.Address]bool),
+	}
 	now := r.c.now()
 	r.rows = ahead.rows
 	r.stored()
@@ -103,9 +105,6 @@ func (r *report) discover(ctx context.Context, ahead reading) discovery {
 			if problem.Address != "" && !errors.Is(problem, driver.ErrConfig) { // the hardware that is configured is not there
 				at := driver.ParseAddress(problem.Address)
 				v.present[at.ControlPath().Key()] = true
-				if v.unread == nil {
-					v.unread = make(map[driver.Address]bool)
-				}
 				v.unread[at] = true
 			}
 		}

@@ -80,13 +80,11 @@ func logMdev(ctx context.Context, d driver.Driver, m driver.Mdev, create bool, d
 	if !known {
 		before, after = !create, create == (err == nil)
 	}
-	change := sim.Change{Kind: "mediated_device", ID: m.UUID, What: m.Type + " on " + m.Parent}
-	switch {
-	case after && !before:
-		change.Action = sim.Created
-		log.Add(change)
-	case before && !after:
-		change.Action = sim.Deleted
+	if after != before {
+		change := sim.Change{Kind: "mediated_device", ID: m.UUID, What: m.Type + " on " + m.Parent, Action: sim.Deleted}
+		if after {
+			change.Action = sim.Created
+		}
 		log.Add(change)
 	}
 	return err

@@ -615,7 +615,9 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	r.endVanished(ctx, &change)
 	all := r.deployablesOf(device)
 	if slices.ContainsFunc(all, change.isVanished) || !r.removeDeployables(ctx, device, "move the providers of its regions", all...) || len(r.deployablesOf(device)) > 0 {
-		r.lowerAll(ctx, change)
+		for _, found := range change.found.Deployables { // the providers cannot move
+			r.lower(ctx, device, found)
+		}
 		return
 	}
 	c.db.Update(nil, func(tx store.Tx) {
@@ -624,13 +626,6 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	})
 	for _, spec := range change.found.Deployables {
 		r.addDeployable(ctx, device, spec)
-	}
-}
-
-// lowerAll withdraws handles that are no longer reported from a device whose providers cannot move.
-func (r *report) lowerAll(ctx context.Context, change deviceChange) {
-	for _, found := range change.found.Deployables {
-		r.lower(ctx, change.stored.Device, found)
 	}
 }
 
