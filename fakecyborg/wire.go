@@ -7,6 +7,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/pythonjson"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // stamp is a time as it leaves: UTC, whole seconds, an explicit offset.
@@ -143,19 +144,19 @@ func (w arqWriter) append(b []byte, a store.ARQ, state string) []byte {
 			handle, bound = held, true
 		}
 	}
-	b = appendText(append(b, `{"uuid":`...), a.UUID)
-	b = appendText(append(b, `,"state":`...), state)
-	b = appendText(append(b, `,"device_profile_name":`...), a.Profile)
+	b = simhttp.AppendText(append(b, `{"uuid":`...), a.UUID)
+	b = simhttp.AppendText(append(b, `,"state":`...), state)
+	b = simhttp.AppendText(append(b, `,"device_profile_name":`...), a.Profile)
 	b = strconv.AppendInt(append(b, `,"device_profile_group_id":`...), int64(a.Group), 10)
 	b = appendTextOrNull(append(b, `,"hostname":`...), a.Host)
 	b = appendTextOrNull(append(b, `,"device_rp_uuid":`...), a.Provider)
 	b = appendTextOrNull(append(b, `,"instance_uuid":`...), a.Instance)
 	b = appendTextOrNull(append(b, `,"project_id":`...), a.Project)
-	b = appendText(append(b, `,"attach_handle_type":`...), handle.kind)
+	b = simhttp.AppendText(append(b, `,"attach_handle_type":`...), handle.kind)
 	if w.uuid {
 		b = append(b, `,"attach_handle_uuid":`...)
 		if bound {
-			b = appendText(b, a.Handle)
+			b = simhttp.AppendText(b, a.Handle)
 		} else {
 			b = append(b, "null"...)
 		}
@@ -181,17 +182,7 @@ func appendTextOrNull(b []byte, text string) []byte {
 	if text == "" {
 		return append(b, "null"...)
 	}
-	return appendText(b, text)
-}
-
-// appendText writes a JSON text.
-func appendText(b []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return append(b, jsonText(text)...)
-		}
-	}
-	return append(append(append(b, '"'), text...), '"')
+	return simhttp.AppendText(b, text)
 }
 
 // deviceBody is a device; the status is shown from 2.3.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -33,7 +34,7 @@ func (c *call) appendProvider(b []byte, p *engine.Provider) []byte {
 			b = append(b, `"}`...)
 		}
 	}
-	b = appendText(append(b, `],"name":`...), p.Name)
+	b = simhttp.AppendText(append(b, `],"name":`...), p.Name)
 	if c.version < sinceTrees {
 		return append(b, '}')
 	}

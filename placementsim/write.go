@@ -1,7 +1,6 @@
 package placementsim
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 
@@ -41,24 +40,6 @@ func appendName(b []byte, name, next string) []byte {
 	b = append(b, '"')
 	b = append(b, name...)
 	return append(b, next...)
-}
-
-// appendText writes any text.
-func appendText(b []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return appendEscaped(b, text)
-		}
-	}
-	return appendName(b, text, `"`)
-}
-
-func appendEscaped(b []byte, text string) []byte {
-	w := bytes.NewBuffer(b)
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a text always encodes
-	return bytes.TrimSuffix(w.Bytes(), []byte("\n"))
 }
 
 // listing is a JSON object whose members are in order: clients show them as they come.

@@ -122,6 +122,24 @@ func encode(w http.ResponseWriter, value any) (line []byte, ok bool) {
 	return buf.Bytes(), true
 }
 
+// AppendText appends a JSON string to b. As in WriteJSON, <, > and & are written as they are.
+func AppendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return appendEscaped(b, text)
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
+}
+
+func appendEscaped(b []byte, text string) []byte {
+	w := bytes.NewBuffer(b)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // a text always encodes
+	return bytes.TrimSuffix(w.Bytes(), []byte("\n"))
+}
+
 // WriteBody answers with a body of a content type.
 func WriteBody(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
