@@ -47,7 +47,7 @@ func (s *Server) serve(c *simhttp.Call) error {
 		c.Header.Set("Accept", "application/json")
 	}
 	if !s.isRoot(c.Request) {
-		if err := c.Authenticate(s.verifier); err != nil {
+		if err := c.Authenticate(s.service.Verifier); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Server) serve(c *simhttp.Call) error {
 // handler runs an operation behind its guards.
 func (s *Server) handler(op operation) simhttp.Handler {
 	return func(sent *simhttp.Call) error {
-		c := &call{Call: sent, server: s, version: version(sent.Minor), now: s.clock.Now()}
+		c := &call{Call: sent, server: s, version: version(sent.Minor), now: s.now()}
 		if err := c.guard(op); err != nil {
 			return err
 		}

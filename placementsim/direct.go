@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -60,18 +61,8 @@ type Claim struct {
 
 func (i Inventory) engine() engine.Inventory {
 	spec := engine.Inventory(i)
-	if spec.MinUnit == 0 {
-		spec.MinUnit = 1
-	}
-	if spec.MaxUnit == 0 {
-		spec.MaxUnit = math.MaxInt32
-	}
-	if spec.StepSize == 0 {
-		spec.StepSize = 1
-	}
-	if spec.AllocationRatio == 0 {
-		spec.AllocationRatio = 1
-	}
+	spec.MinUnit, spec.MaxUnit, spec.StepSize = cmp.Or(i.MinUnit, 1), cmp.Or(i.MaxUnit, math.MaxInt32), cmp.Or(i.StepSize, 1)
+	spec.AllocationRatio = cmp.Or(i.AllocationRatio, 1)
 	return spec
 }
 
@@ -119,7 +110,7 @@ func (s *Server) CreateProvider(n ResourceProvider) (ResourceProvider, error) {
 		return ResourceProvider{}, fmt.Errorf("%w: create provider %q: it needs a name and a uuid, not %q", ErrInvalid, n.Name, n.UUID)
 	}
 	n.UUID = uuids.Canonical(n.UUID)
-	if _, err := s.state.CreateProvider(engine.NewProvider{UUID: n.UUID, Name: n.Name, Parent: n.Parent}, s.clock.Now()); err != nil {
+	if _, err := s.state.CreateProvider(engine.NewProvider{UUID: n.UUID, Name: n.Name, Parent: n.Parent}, s.now()); err != nil {
 		return ResourceProvider{}, direct("create provider", n.Name, err)
 	}
 	if err := s.equip(n); err != nil {
@@ -166,13 +157,13 @@ func (s *Server) SetInventory(provider string, inventories map[string]Inventory)
 		specs[class] = inventory.engine()
 		s.ensureClass(class)
 	}
-	_, err := s.state.SetInventories(provider, nil, specs, engine.InventoryWrite{AllowFull: true, Now: s.clock.Now()})
+	_, err := s.state.SetInventories(provider, nil, specs, engine.InventoryWrite{AllowFull: true, Now: s.now()})
 	return direct("set inventory of", provider, err)
 }
 
 func (s *Server) ensureClass(name string) {
 	if customName.MatchString(name) && len(name) <= maxName {
-		s.state.EnsureClass(name, s.clock.Now())
+		s.state.EnsureClass(name, s.now())
 	}
 }
 
@@ -181,10 +172,10 @@ func (s *Server) ensureClass(name string) {
 func (s *Server) SetTraits(provider string, traits ...string) error {
 	for _, name := range traits {
 		if customName.MatchString(name) && len(name) <= maxName {
-			s.state.EnsureTrait(name, s.clock.Now())
+			s.state.EnsureTrait(name, s.now())
 		}
 	}
-	_, err := s.state.SetProviderTraits(provider, nil, traits, s.clock.Now())
+	_, err := s.state.SetProviderTraits(provider, nil, traits, s.now())
 	return direct("set traits of", provider, err)
 }
 
@@ -196,7 +187,7 @@ func (s *Server) SetAggregates(provider string, aggregates ...string) error {
 			return fmt.Errorf("%w: set aggregates of %s: %q is not a uuid", ErrInvalid, provider, uuid)
 		}
 	}
-	_, err := s.state.SetAggregates(provider, nil, aggregates, s.clock.Now())
+	_, err := s.state.SetAggregates(provider, nil, aggregates, s.now())
 	return direct("set aggregates of", provider, err)
 }
 
@@ -217,7 +208,7 @@ func (s *Server) Claim(c Claim) error {
 		}
 		claim.Allocations = append(claim.Allocations, engine.ProviderAmount{Provider: a.Provider, Class: a.Class, Amount: int64(a.Used)})
 	}
-	return direct("claim for", c.Consumer, s.state.Claim([]engine.Claim{claim}, engine.Writes{Now: s.clock.Now()}))
+	return direct("claim for", c.Consumer, s.state.Claim([]engine.Claim{claim}, engine.Writes{Now: s.now()}))
 }
 
 // Release removes the allocations of a consumer. The error matches [ErrNotFound] if the consumer

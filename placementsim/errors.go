@@ -121,7 +121,7 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 	switch {
 	case errors.As(err, &refused):
 		e = fromEngine(refused)
-	case e.Status == http.StatusUnauthorized && s.verifier != nil:
+	case e.Status == http.StatusUnauthorized && s.service.Verifier != nil:
 		c.WriteUnauthorized(c.BaseURL())
 		return
 	case e.Status == http.StatusUnauthorized:

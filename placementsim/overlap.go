@@ -34,7 +34,7 @@ func (c *call) claim(subject string, claims []engine.Claim) error {
 	if err := c.applyFault(rule); err != nil || rule.Applied() {
 		return err
 	}
-	w.Capacity, w.Now = engine.CapacityChecked, c.server.clock.Now()
+	w.Capacity, w.Now = engine.CapacityChecked, c.server.now()
 	return c.state().Claim(claims, w)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/collation"
@@ -91,7 +92,7 @@ type Option func(*Server)
 // conventions of Placement's "noauth2" hold: the token is the user, or
 // user:project, "admin" has the role admin, and X-Roles and X-Project-Id win.
 func WithTokenVerifier(v sim.TokenVerifier) Option {
-	return func(s *Server) { s.verifier, s.service.Verifier = v, v }
+	return func(s *Server) { s.service.Verifier = v }
 }
 
 // WithFaults applies the fault rules of the set. The operations are those
@@ -105,7 +106,7 @@ func WithFaults(set *fault.Set) Option {
 }
 
 // WithClock replaces the wall clock.
-func WithClock(c sim.Clock) Option { return func(s *Server) { s.clock, s.service.Clock = c, c } }
+func WithClock(c sim.Clock) Option { return func(s *Server) { s.service.Clock = c } }
 
 // WithObserver calls observe with each exchange when it ends.
 func WithObserver(observe func(sim.Exchange)) Option {
@@ -125,8 +126,6 @@ type Server struct {
 	schemas  *schema.Set
 	state    *engine.State
 	service  *simhttp.Service
-	verifier sim.TokenVerifier
-	clock    sim.Clock
 	standard []string // traits
 	ids      *simhttp.IDs
 	prefix   string
@@ -168,7 +167,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	}
 	standard := standardTraits(release.osTraits)
 	s := &Server{
-		config: cfg, release: release, schemas: schemas.In(release.jsonschema), standard: standard, clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
+		config: cfg, release: release, schemas: schemas.In(release.jsonschema), standard: standard, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
 	}
 	s.service = &simhttp.Service{
 		Name: "placement", Router: s.router(), Handler: s.serve, WriteError: s.writeError,
@@ -180,7 +179,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	if s.prefix != "" {
 		s.service.Prefixes = []string{s.prefix}
 	}
-	s.state = engine.New(standard, collation.Of(cfg.Collation), s.clock.Now())
+	s.state = engine.New(standard, collation.Of(cfg.Collation), s.now())
 	return s, nil
 }
 
@@ -201,6 +200,8 @@ func Operations() []sim.OperationName {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
+
+func (s *Server) now() time.Time { return s.service.Clock.Now() }
 
 // Close drops the requests that a fault rule applies late ([fault.Late]). The server still
 // answers afterwards.

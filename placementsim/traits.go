@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -117,7 +116,7 @@ func unknownTraits(err error) error {
 	if !errors.As(err, &refused) || refused.Kind != engine.ErrUnknownTrait {
 		return err
 	}
-	return badRequest("No such trait " + strings.Join(slices.Compact(refused.Names), ", "))
+	return badRequest("No such trait " + strings.Join(refused.Names, ", "))
 }
 
 func deleteProviderTraits(c *call) error {

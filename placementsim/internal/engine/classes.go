@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -92,11 +93,7 @@ func (c *class) view() Class {
 func (s *State) Classes() []Class {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	sorted := make([]*class, 0, len(s.classes.byName))
-	for _, c := range s.classes.byName {
-		sorted = append(sorted, c)
-	}
-	slices.SortFunc(sorted, func(a, b *class) int { return a.id - b.id })
+	sorted := slices.SortedFunc(maps.Values(s.classes.byName), func(a, b *class) int { return a.id - b.id })
 	views := make([]Class, 0, len(sorted))
 	for _, c := range sorted {
 		views = append(views, c.view())

@@ -96,6 +96,16 @@ func (s *State) traitFilter(r TraitRequirement, unknown *[]string) (f traitFilte
 	return f
 }
 
+// lookupTraits returns the traits of the names; the error matches ErrUnknownTrait and lists all unknown names in order.
+func (s *State) lookupTraits(names []string) ([]*trait, error) {
+	var unknown []string
+	found := s.traitsOf(names, &unknown)
+	if unknown != nil {
+		return nil, unknownTraits(unknown)
+	}
+	return found, nil
+}
+
 func (s *State) traitsOf(names []string, unknown *[]string) (list []*trait) {
 	for _, name := range names {
 		if tr := s.traits.byName[name]; tr != nil {

@@ -25,7 +25,9 @@ func (p *provider) inspect() Inspection {
 		view.Inventories = append(view.Inventories, p.invs[i].view())
 	}
 	for _, tr := range p.traits.traits {
-		view.NewestTrait = later(view.NewestTrait, tr.created)
+		if tr.created.After(view.NewestTrait) {
+			view.NewestTrait = tr.created
+		}
 	}
 	return view
 }

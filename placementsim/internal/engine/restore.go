@@ -207,7 +207,7 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 	}
 	for row, r := range rowsOf(list, tableTraits, unordered[TraitsRow]) {
 		p := s.providers.Get(r.Provider)
-		named, err := s.traits.lookup(r.Traits)
+		named, err := s.lookupTraits(r.Traits)
 		if p == nil || err != nil {
 			return invalidRow(row, "there is no resource provider %q or none of the traits %q", r.Provider, r.Traits)
 		}

@@ -38,7 +38,7 @@ type core struct {
 	listeners []func([]sim.RecordChange)
 
 	large    chan struct{} // holds a token for each large search
-	searches sync.Pool     // of *search, see Candidates.Release
+	searches sync.Pool     // of *search, see search.release
 }
 
 // provider is one resource provider. Only the lock's holder touches it.

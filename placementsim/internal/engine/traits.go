@@ -74,24 +74,6 @@ func (t *traitTable) add(name string, now time.Time) *trait {
 	return tr
 }
 
-// lookup returns the traits of the names; the error matches ErrUnknownTrait
-// and lists all unknown names in order.
-func (t *traitTable) lookup(names []string) ([]*trait, error) {
-	found := make([]*trait, 0, len(names))
-	var unknown []string
-	for _, name := range names {
-		if tr := t.byName[name]; tr != nil {
-			found = append(found, tr)
-		} else {
-			unknown = append(unknown, name)
-		}
-	}
-	if unknown != nil {
-		return nil, unknownTraits(unknown)
-	}
-	return found, nil
-}
-
 func unknownTraits(names []string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -207,13 +189,6 @@ func (s *State) DeleteTrait(name string) error {
 	return nil
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 const generationChanged = "Resource provider's generation already changed. Please update the generation and try again."
 
 // SetProviderTraits replaces the traits of a provider. With a generation it
@@ -225,7 +200,7 @@ func (s *State) SetProviderTraits(uuid string, generation *int, names []string, 
 		if err := p.expect(generation, generationChanged); err != nil {
 			return err
 		}
-		traits, err := s.traits.lookup(names)
+		traits, err := s.lookupTraits(names)
 		if err != nil {
 			return err
 		}
