@@ -88,14 +88,10 @@ func iterate(value json.RawMessage) (items []json.RawMessage, err error) {
 
 // first is value[0].
 func first(value json.RawMessage) (json.RawMessage, error) {
-	kind := jsonKind(value)
-	if kind != '[' && kind != '"' && kind != '{' {
-		return nil, raised("'%s' object is not subscriptable", typeName(value))
-	}
 	items, err := iterate(value)
-	switch {
+	switch kind := jsonKind(value); {
 	case err != nil:
-		return nil, err
+		return nil, raised("'%s' object is not subscriptable", typeName(value))
 	case kind == '{':
 		return nil, raised("0") // the text of a KeyError is its key
 	case len(items) == 0 && kind == '"':

@@ -132,7 +132,10 @@ func (s *Server) readBody(c *simhttp.Call, argument string) (json.RawMessage, er
 		clearVersion(c.W.Header())
 		return nil, &routingError{http.StatusBadRequest, ""}
 	}
-	return body, checkJSON(body)
+	if _, err := schema.Decode(body); err != nil {
+		return nil, store.Refuse(store.Invalid, "Request is not in valid JSON format")
+	}
+	return body, nil
 }
 
 func missing(argument string) error {
