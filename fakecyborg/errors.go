@@ -1,17 +1,16 @@
 package fakecyborg
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"net/http"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/pythonjson"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/webob"
 )
 
 // routingError is a refusal that is found before a handler runs: unacceptable version or media
@@ -90,30 +89,14 @@ func writeMessage(w http.ResponseWriter, status int, message any) {
 // writeRouting answers an error that is found before a handler runs: unknown
 // path, wrong method, unacceptable version. Its inner form follows Accept, as webob's errors do.
 func (s *Server) writeRouting(c *simhttp.Call, status int, detail string) {
-	accept, title := c.Header.Get("Accept"), http.StatusText(status)
+	accept, page := c.Header.Get("Accept"), webob.Page{Request: c.Request, Status: status, Detail: detail, NoHeader: "${HTTP_ACCEPT}"}
 	switch {
 	case strings.Contains(accept, "application/json"):
-		s.writeWrapped(c.W, status, fmt.Sprintf(`{"code": %d, "title": %s, "description": %s}`, status, pythonjson.Text(title), pythonjson.Text(detail)))
+		title := pythonjson.Text(http.StatusText(status))
+		s.writeWrapped(c.W, status, fmt.Sprintf(`{"code": %d, "title": %s, "description": %s}`, status, title, pythonjson.Text(detail)))
 	case strings.Contains(accept, "html") || strings.Contains(accept, "*/*"):
-		writeMessage(c.W, status, fmt.Sprintf("<html>\n <head>\n  <title>%d %s</title>\n </head>\n <body>\n  <h1>%d %s</h1>\n  %s\n </body>\n</html>",
-			status, title, status, title, explanation(c.Request, status, html.EscapeString(detail))))
+		writeMessage(c.W, status, page.HTML())
 	default:
-		text := strings.NewReplacer("\n", " ", "<br />", "\n").Replace(explanation(c.Request, status, detail))
-		writeMessage(c.W, status, fmt.Sprintf("%d %s\n\n%s", status, title, text))
+		writeMessage(c.W, status, page.Plain())
 	}
-}
-
-// explanation is webob's text for a status, which quotes the request.
-func explanation(r *http.Request, status int, detail string) string {
-	switch status {
-	case http.StatusMethodNotAllowed:
-		return "The method " + r.Method + " is not allowed for this resource. <br /><br />\n" + detail
-	case http.StatusNotAcceptable:
-		return "The resource could not be generated that was acceptable to your browser\n(content of type " + cmp.Or(r.Header.Get("Accept"), "${HTTP_ACCEPT}") + ". <br /><br />\n" + detail
-	}
-	text := "The resource could not be found."
-	if status == http.StatusBadRequest {
-		text = "The server could not comply with the request since it is either malformed or otherwise incorrect."
-	}
-	return text + "<br /><br />\n" + detail + "\n\n"
 }

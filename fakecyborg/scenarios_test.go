@@ -187,6 +187,7 @@ var surfaceScenarios = []scenario{
 			{"GET", "/v2/nonsense", "*/*", 404, html("404 Not Found", "The resource could not be found.<br /><br />\n\n\n")},
 			{"GET", "/v2/nonsense", "", 404, "404 Not Found\n\nThe resource could not be found.\n\n   "},
 			{"GET", "/v2/nonsense", "text/html", 406, html("406 Not Acceptable", browser+"\n(content of type text/html. <br /><br />\n")},
+			{"GET", "/v2/nonsense", "text/html;a=<b>", 406, html("406 Not Acceptable", browser+"\n(content of type text/html;a=&lt;b&gt;. <br /><br />\n")},
 			{"GET", "/v2/devices", "text/plain", 406, "406 Not Acceptable\n\n" + browser + " (content of type text/plain. \n\n "},
 			{"GET", "/v2/devices.json", "text/plain", 200, ""},
 			{"GET", "/", "text/html", 406, ""},

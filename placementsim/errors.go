@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/webob"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -140,23 +137,20 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 			c.W.Header().Del(versionHeader)
 		}
 	}
-	title := http.StatusText(e.Status)
+	page := webob.Page{Request: c.Request, Status: e.Status, Detail: e.Text, NoHeader: "None"}
 	if c.Method == http.MethodHead {
 		writeText(c.W, e.Status, "text/html; charset=UTF-8", "")
 		return
 	}
 	switch errorType(c.Request) {
 	case "text/html":
-		detail := pageText(c.Request, e, escapeHTML)
-		writeText(c.W, e.Status, "text/html; charset=UTF-8", htmlPage(e.Status, title, detail))
+		writeText(c.W, e.Status, "text/html; charset=UTF-8", page.HTML())
 		return
 	case "text/plain":
-		detail := withoutTags(pageText(c.Request, e, unescaped))
-		writeText(c.W, e.Status, "text/plain; charset=UTF-8", strconv.Itoa(e.Status)+" "+title+"\n\n"+detail)
+		writeText(c.W, e.Status, "text/plain; charset=UTF-8", page.Plain())
 		return
 	}
-	detail := withoutTags(pageText(c.Request, e, unescaped))
-	body := errorBody{Status: e.Status, Title: title, Detail: detail, RequestID: c.W.Header().Get(simhttp.RequestIDHeader)}
+	body := errorBody{Status: e.Status, Title: http.StatusText(e.Status), Detail: page.Line(), RequestID: c.W.Header().Get(simhttp.RequestIDHeader)}
 	switch {
 	case e.Code == versionRange:
 		body.MaxVersion, body.MinVersion = maxVersion.String(), minVersion.String()
@@ -164,91 +158,6 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 		body.Code = cmp.Or(e.Code, codeUndefined)
 	}
 	simhttp.WriteJSON(c.W, e.Status, map[string][]errorBody{"errors": {body}})
-}
-
-// pageText is the text of an error with the tags of webob, the library that writes the
-// errors of the service.
-func pageText(r *http.Request, e simhttp.Error, escape func(string) string) string {
-	header := func(name string) string { return escape(cmp.Or(r.Header.Get(name), "None")) }
-	switch text := escape(e.Text); e.Status {
-	case http.StatusMethodNotAllowed:
-		return "The method " + escape(r.Method) + " is not allowed for this resource. <br /><br />\n" + text
-	case http.StatusNotAcceptable:
-		return "The resource could not be generated that was acceptable to your browser\n(content of type " + header("Accept") + ". <br /><br />\n" + text
-	case http.StatusUnsupportedMediaType:
-		return "The request media type " + header("Content-Type") + " is not supported by this server.\n<br /><br />\n" + text
-	default:
-		return explanation(e.Status) + "<br /><br />\n" + text + "\n\n"
-	}
-}
-
-// explanation is the general part of an error's detail.
-func explanation(status int) string {
-	switch status {
-	case http.StatusBadRequest:
-		return "The server could not comply with the request since it is either malformed or otherwise incorrect."
-	case http.StatusForbidden:
-		return "Access was denied to this resource."
-	case http.StatusNotFound:
-		return "The resource could not be found."
-	case http.StatusConflict:
-		return "There was a conflict when trying to complete your request."
-	case http.StatusRequestEntityTooLarge:
-		return "The body of your request was too large for this server."
-	case http.StatusInternalServerError:
-		return "The server has either erred or is incapable of performing the requested operation."
-	case http.StatusServiceUnavailable:
-		return "The server is currently unavailable. Please try again at a later time."
-	}
-	return http.StatusText(status)
-}
-
-func unescaped(s string) string { return s }
-
-// escapeHTML escapes a text as Python does, for a page in ASCII.
-func escapeHTML(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch r {
-		case '&':
-			b.WriteString("&amp;")
-		case '<':
-			b.WriteString("&lt;")
-		case '>':
-			b.WriteString("&gt;")
-		case '"':
-			b.WriteString("&quot;")
-		case '\'':
-			b.WriteString("&#x27;")
-		default:
-			if r < utf8.RuneSelf {
-				b.WriteByte(byte(r))
-			} else {
-				b.WriteString("&#" + strconv.Itoa(int(r)) + ";")
-			}
-		}
-	}
-	return b.String()
-}
-
-var (
-	lineBreak   = regexp.MustCompile(`(?is)<br.*?>`)
-	commentMark = regexp.MustCompile(`<!--|-->`)
-	tag         = regexp.MustCompile(`(?s)<.*?>`)
-	oneLine     = strings.NewReplacer("\n", " ", "\r", "")
-)
-
-// withoutTags is webob's text of a page: one line, broken only where a tag breaks it. It also
-// removes everything that looks like a tag from the error's own text.
-func withoutTags(page string) string {
-	line := lineBreak.ReplaceAllString(oneLine.Replace(page), "\n")
-	return tag.ReplaceAllString(commentMark.ReplaceAllString(line, ""), "")
-}
-
-func htmlPage(status int, title, text string) string {
-	heading := strconv.Itoa(status) + " " + title
-	return "<html>\n <head>\n  <title>" + heading + "</title>\n </head>\n <body>\n  <h1>" + heading +
-		"</h1>\n  " + text + "\n </body>\n</html>"
 }
 
 // writeUnauthorized answers the 401 of "noauth2", whose body differs from all other errors.

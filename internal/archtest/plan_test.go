@@ -89,6 +89,7 @@ func foundations() []Package {
 		{Pattern: "internal/terminal"},     // also the library's
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/pythonjson"},
+		{Pattern: "internal/webob"},
 		{Pattern: "internal/schema"},
 		{Pattern: "internal/tables", Ours: []string{"internal/boltfile", "sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables", "internal/uuids"}},
@@ -123,7 +124,7 @@ func placement() []Package {
 		{Pattern: "placementsim/internal/engine", Ours: []string{"internal/collation", "sim"}, Never: []string{"net/http", "encoding/json"}},
 		{
 			Pattern: "placementsim",
-			Ours:    []string{"placementsim/internal/engine", "fault", "sim", "internal/collation", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids"},
+			Ours:    []string{"placementsim/internal/engine", "fault", "sim", "internal/collation", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "internal/webob"},
 			Others:  []string{gophercloud, uuid}, // for Server.Provider
 		},
 	}
@@ -145,7 +146,7 @@ func cyborg() []Package {
 		{
 			Pattern: "fakecyborg",
 			Ours: []string{
-				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/collation", "internal/pythonjson", "internal/schema", "internal/simhttp", "internal/strictjson", "internal/tables", "internal/uuids",
+				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/collation", "internal/pythonjson", "internal/schema", "internal/simhttp", "internal/strictjson", "internal/tables", "internal/uuids", "internal/webob",
 			},
 			Others: []string{uuid},
 		},
