@@ -257,7 +257,7 @@ func (d storedDeployable) matches(spec driver.Deployable, quirks bool) bool {
 	reported := store.ByInfo(spec.AttachHandles)
 	return !slices.ContainsFunc(d.handles, func(h store.Handle) bool {
 		is, found := reported[h.Info]
-		return !found || h.State == store.Withdrawn || !h.InUse() && is.Type != h.Type || !quirks && !h.Functions.Are(is.Functions)
+		return !found || h.State == store.Withdrawn || !h.InUse() && is.Type != h.Type || !h.Functions.Are(is.Functions)
 	})
 }
 

@@ -342,7 +342,7 @@ func (c *Conductor) settle(ctx context.Context, d store.Deployable) error {
 		return err
 	}
 	defer leave()
-	if c.cfg.Quirks || c.replaced(ctx) {
+	if c.replaced(ctx) {
 		return nil
 	}
 	var part layout.Part

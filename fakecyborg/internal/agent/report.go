@@ -65,7 +65,7 @@ func (c *Conductor) Report(ctx context.Context) error {
 // splits reports whether new devices are providers of their own, which can be added to Placement while the rows of the next
 // hosts are stored.
 func (c *Conductor) splits() bool {
-	return !c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat && c.cfg.Layout != store.LayoutNested
+	return c.cfg.Layout != store.LayoutFlat && c.cfg.Layout != store.LayoutNested
 }
 
 // ReportHost makes the agent of one host report once.
@@ -367,7 +367,7 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 }
 
 // apply applies the difference, in Placement and in the store. Vanished deployables of all devices come first, since
-// found ones may have their functions. Upstream handles one device after the other.
+// found ones may have their functions.
 func (r *report) apply(ctx context.Context, d difference) {
 	if len(d.vanished) > 0 || slices.ContainsFunc(d.devices, func(change deviceChange) bool { return change.stored != nil }) {
 		r.alone()
@@ -375,10 +375,8 @@ func (r *report) apply(ctx context.Context, d difference) {
 	for _, device := range d.vanished {
 		r.removeDevice(ctx, device)
 	}
-	if !r.c.cfg.Quirks {
-		for i := range d.devices {
-			r.endVanished(ctx, &d.devices[i])
-		}
+	for i := range d.devices {
+		r.endVanished(ctx, &d.devices[i])
 	}
 	taken := r.takenFunctions(d)
 	for _, change := range d.devices {
@@ -682,7 +680,7 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 	d.part.Root = r.parent
 	if _, err := c.mirror.Put(ctx, d.part); err != nil {
 		r.fail(key, step, err)
-		if !c.cfg.Quirks && !d.stored.holds(d.spec) { // perhaps because a guest holds some of the class
+		if !d.stored.holds(d.spec) { // perhaps because a guest holds some of the class
 			r.lower(ctx, d.part.Device, d.found)
 		}
 		return
