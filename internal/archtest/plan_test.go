@@ -91,7 +91,7 @@ func foundations() []Package {
 		{Pattern: "internal/pythonjson"},
 		{Pattern: "internal/webob"},
 		{Pattern: "internal/schema"},
-		{Pattern: "internal/tables", Ours: []string{"internal/boltfile", "sim"}, Others: []string{btree, bbolt}},
+		{Pattern: "internal/tables", Ours: []string{"internal/boltfile", "internal/ordered", "sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables", "internal/uuids"}},
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/collation", "internal/schema", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"fault", "internal/httpbounds", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},

@@ -11,7 +11,7 @@ import (
 // calls have returned when the iteration ends.
 func Ahead[T any](n int, do func(i int) T) iter.Seq2[int, T] {
 	workers := min(runtime.GOMAXPROCS(0), n)
-	if n < 2 || runtime.GOMAXPROCS(0) < 2 {
+	if workers < 2 {
 		return func(yield func(int, T) bool) {
 			for i := range n {
 				if !yield(i, do(i)) {

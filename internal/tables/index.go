@@ -126,7 +126,7 @@ func (x Index[K, R]) All(tx *Tx, value string) iter.Seq[R] {
 	}
 }
 
-// Len is the number of rows with a value.
+// Len is the number of rows in the index, with any value.
 func (x Index[K, R]) Len(tx *Tx) int { return tx.trees[x.index.tree].len() }
 
 // First returns the row with a value that has the lowest key.

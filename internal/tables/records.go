@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/internal/ordered"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -88,11 +89,8 @@ func (db *DB) decode(r sim.Record) (d decoded, err error) {
 	return d, err
 }
 
-// pieceLen is the number of records in a piece, and piecesAhead how many pieces are decoded at once.
-const (
-	pieceLen    = 256
-	piecesAhead = 4
-)
+// pieceLen is the number of records in a piece.
+const pieceLen = 256
 
 // piece is what some records were decoded to, up to the first that cannot be.
 type piece[T any] struct {
@@ -105,27 +103,8 @@ type piece[T any] struct {
 // twice the memory.
 func Decoded[T any](records []sim.Record, decode func(sim.Record) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		pieces, stop := make(chan chan piece[T], piecesAhead), make(chan struct{})
-		go func() {
-			defer close(pieces)
-			for some := range slices.Chunk(records, pieceLen) {
-				done := make(chan piece[T], 1)
-				select {
-				case pieces <- done:
-					go func() { done <- decodePiece(some, decode) }()
-				case <-stop:
-					return
-				}
-			}
-		}()
-		defer func() {
-			close(stop)
-			for done := range pieces { // until all goroutines have ended
-				<-done
-			}
-		}()
-		for done := range pieces {
-			p := <-done
+		pieces := slices.Collect(slices.Chunk(records, pieceLen))
+		for _, p := range ordered.Ahead(len(pieces), func(i int) piece[T] { return decodePiece(pieces[i], decode) }) {
 			for _, row := range p.rows {
 				if !yield(row, nil) {
 					return

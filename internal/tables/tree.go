@@ -48,8 +48,8 @@ type tree interface {
 	delete(entry)
 }
 
-// ordered is a tree with an order.
-type ordered interface {
+// orderedTree is a tree with an order.
+type orderedTree interface {
 	tree
 	before(a, b entry) bool
 	ascend(pivot entry, yield func(entry) bool)
@@ -164,7 +164,7 @@ func (h hashed) get(e entry) (entry, bool) {
 // ascend calls yield with the entries of a tree from a pivot on, in order, until it returns
 // false. If the tree is written to during the call, it continues after the last entry.
 func ascend(tx *Tx, at int, pivot entry, yield func(entry) bool) {
-	w := &walk{tx: tx, tree: tx.trees[at].(ordered), pivot: pivot, yield: yield}
+	w := &walk{tx: tx, tree: tx.trees[at].(orderedTree), pivot: pivot, yield: yield}
 	for again := true; again; again = w.outdated {
 		w.version, w.outdated = tx.version, false
 		w.tree.ascend(w.pivot, w.visit)
@@ -174,7 +174,7 @@ func ascend(tx *Tx, at int, pivot entry, yield func(entry) bool) {
 // walk is an iteration over a tree.
 type walk struct {
 	tx       *Tx
-	tree     ordered
+	tree     orderedTree
 	yield    func(entry) bool
 	pivot    entry // the last one that was visited, or where to begin
 	visited  bool
