@@ -69,7 +69,7 @@ func (c *Cloud) newExternal(e externalConfig) (*external, error) {
 	}}
 	x.proxy = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token := r.Header.Get("X-Auth-Token"); token != "" {
-			if _, err := c.identity.VerifyToken(token); err != nil {
+			if !c.identity.IsValid(token) {
 				http.Error(w, "Authentication required", http.StatusUnauthorized)
 				return
 			}

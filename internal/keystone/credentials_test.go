@@ -151,7 +151,7 @@ func TestApplicationCredentials(t *testing.T) {
 		res := use(made.ID, made.Secret, "")
 		scoped := res.Header.Get("X-Subject-Token")
 		h, err := server.VerifyToken(scoped)
-		if err != nil || h.Get("X-Roles") != "reader" || h.Get("X-Project-Name") != "lab" || !strings.Contains(res.body, `"methods":["application_credential"]`) {
+		if err != nil || h.Get("X-Roles") != "reader" || h.Get("X-Project-Id") != who.Get("X-Project-Id") || !strings.Contains(res.body, `"methods":["application_credential"]`) {
 			t.Errorf("token: %v, %v, %s", h, err, res.body)
 		}
 		byName := `"identity":{"methods":["application_credential"],"application_credential":{"name":"ci","secret":"` + made.Secret +

@@ -19,5 +19,5 @@
 //	identity := keystone.New(keystone.Config{Services: []keystone.CatalogEntry{
 //		{Type: "placement", Name: "placement", Path: "/placement"},
 //	}})
-//	headers, err := identity.VerifyToken(token) // X-User-Id, X-Project-Id, X-Roles, ...
+//	who, err := identity.Identify(token) // user, project, roles, ...
 package keystone
