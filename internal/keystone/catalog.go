@@ -73,7 +73,7 @@ func versionURL(c *simhttp.Call) string { return c.BaseURL() + c.Mount + "/v3/" 
 // Location, which is only for people.
 func (s *Server) listVersions(c *simhttp.Call) error {
 	if prefersJSONHome(c) {
-		return answerJSONHome(c, "/v3")
+		return s.answerJSONHome(c, "/v3")
 	}
 	c.W.Header().Set("Location", versionURL(c))
 	return c.JSON(http.StatusMultipleChoices, map[string]any{"versions": map[string]any{"values": []any{version(c)}}})
@@ -81,7 +81,7 @@ func (s *Server) listVersions(c *simhttp.Call) error {
 
 func (s *Server) getVersion(c *simhttp.Call) error {
 	if prefersJSONHome(c) {
-		return answerJSONHome(c, "")
+		return s.answerJSONHome(c, "")
 	}
 	return c.JSON(http.StatusOK, map[string]any{"version": version(c)})
 }

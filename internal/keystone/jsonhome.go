@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"encoding/json"
+	"maps"
 	"mime"
 	"net/http"
 	"regexp"
@@ -16,9 +17,9 @@ const (
 	typeJSONHome = "application/json-home"
 )
 
-// relations are the resources of the JSON Home document that are served here, by the name of their relation
-// (keystone/server/flask/common.py, construct_resource_map).
-var relations = map[string]string{
+// otherRelations are the resources of the JSON Home document that Server.resources does not have, by the name of their
+// relation (keystone/server/flask/common.py, construct_resource_map).
+var otherRelations = map[string]string{
 	"auth_catalog":            "/auth/catalog",
 	"auth_domains":            "/auth/domains",
 	"auth_projects":           "/auth/projects",
@@ -28,45 +29,31 @@ var relations = map[string]string{
 	"access_rules":            "/users/{user_id}/access_rules",
 	"application_credential":  "/users/{user_id}/application_credentials/{application_credential_id}",
 	"application_credentials": "/users/{user_id}/application_credentials",
-	"credential":              "/credentials/{credential_id}",
-	"credentials":             "/credentials",
-	"domain":                  "/domains/{domain_id}",
-	"domains":                 "/domains",
-	"endpoint":                "/endpoints/{endpoint_id}",
-	"endpoints":               "/endpoints",
-	"group":                   "/groups/{group_id}",
-	"groups":                  "/groups",
-	"limit":                   "/limits/{limit_id}",
 	"limit_model":             "/limits/model",
-	"limits":                  "/limits",
-	"policies":                "/policies",
-	"policy":                  "/policies/{policy_id}",
-	"project":                 "/projects/{project_id}",
 	"project_user_role":       "/projects/{project_id}/users/{user_id}/roles/{role_id}",
 	"project_user_roles":      "/projects/{project_id}/users/{user_id}/roles",
-	"projects":                "/projects",
-	"region":                  "/regions/{region_id}",
-	"regions":                 "/regions",
-	"registered_limit":        "/registered_limits/{registered_limit_id}",
-	"registered_limits":       "/registered_limits",
-	"role":                    "/roles/{role_id}",
 	"role_assignments":        "/role_assignments",
-	"roles":                   "/roles",
-	"service":                 "/services/{service_id}",
-	"services":                "/services",
-	"user":                    "/users/{user_id}",
 	"user_groups":             "/users/{user_id}/groups",
 	"user_projects":           "/users/{user_id}/projects",
-	"users":                   "/users",
+}
+
+// relations are the paths of the resources of the JSON Home document, by the name of their relation.
+func (s *Server) relations() map[string]string {
+	paths := maps.Clone(otherRelations)
+	for _, r := range s.resources() {
+		paths[r.names] = "/" + r.names
+		paths[r.name] = "/" + r.names + "/{" + r.name + "_id}"
+	}
+	return paths
 }
 
 var templateVariable = regexp.MustCompile(`\{(\w+)\}`)
 
 // jsonHome is the JSON Home document, whose paths begin with a prefix.
-func jsonHome(prefix string) map[string]any {
+func (s *Server) jsonHome(prefix string) map[string]any {
 	const docs = "https://docs.openstack.org/api/openstack-identity/3/"
-	resources := make(map[string]any, len(relations))
-	for name, path := range relations {
+	resources := make(map[string]any)
+	for name, path := range s.relations() {
 		variables := make(map[string]string)
 		for _, found := range templateVariable.FindAllStringSubmatch(path, -1) {
 			variables[found[1]] = docs + "param/" + found[1]
@@ -109,8 +96,8 @@ func prefersJSONHome(c *simhttp.Call) bool {
 }
 
 // answerJSONHome answers with the JSON Home document.
-func answerJSONHome(c *simhttp.Call, prefix string) error {
-	body, err := json.Marshal(jsonHome(prefix))
+func (s *Server) answerJSONHome(c *simhttp.Call, prefix string) error {
+	body, err := json.Marshal(s.jsonHome(prefix))
 	if err != nil {
 		return err
 	}

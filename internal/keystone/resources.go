@@ -21,9 +21,9 @@ type resource struct {
 	filters filters
 	// key compares the members by which a list is filtered.
 	key collation.Key
-	// lister reports whether a caller without the right to read all may list them; nil means no.
-	lister func(who session) bool
-	// own reports whether such a caller may read the one with an id; nil: no.
+	// open reports whether every caller may list them.
+	open bool
+	// own reports whether a caller without the right to read all may read the one with an id; nil: no.
 	own func(who session, id string) bool
 	all func(c *simhttp.Call) []map[string]any
 	// unknown is the text about an id that does not exist; empty: that of notFound.
@@ -41,12 +41,12 @@ func (s *Server) resources() []resource {
 		{name: "role", names: "roles", lists: fault.RoleList, gets: fault.RoleGet, filters: filters{"name", "domain_id"}, all: s.roles},
 		{name: "service", names: "services", lists: fault.IdentityServiceList, gets: fault.IdentityServiceGet, filters: filters{"name", "type"}, all: s.services},
 		{name: "endpoint", names: "endpoints", lists: fault.EndpointList, gets: fault.EndpointGet, filters: filters{"interface", "service_id", "region_id"}, all: s.endpoints},
-		{name: "region", names: "regions", lists: fault.RegionList, gets: fault.RegionGet, filters: filters{"parent_region_id"}, all: s.regions, lister: anyone, own: anyID},
+		{name: "region", names: "regions", lists: fault.RegionList, gets: fault.RegionGet, filters: filters{"parent_region_id"}, all: s.regions, open: true, own: anyID},
 		{name: "registered_limit", names: "registered_limits", lists: fault.RegisteredLimitList, gets: fault.RegisteredLimitGet, filters: filters{"service_id", "region_id", "resource_name"},
-			all: none, lister: anyone, own: anyID, unknown: "Could not find registered limit for %s."},
+			all: none, open: true, own: anyID, unknown: "Could not find registered limit for %s."},
 		{name: "limit", names: "limits", lists: fault.LimitList, gets: fault.LimitGet, filters: filters{"service_id", "region_id", "resource_name", "project_id", "domain_id"},
-			all: none, lister: anyone, own: anyID, unknown: "Could not find limit for %s."},
-		{name: "credential", names: "credentials", lists: fault.CredentialList, gets: fault.CredentialGet, filters: filters{"user_id", "type"}, all: none, lister: anyone},
+			all: none, open: true, own: anyID, unknown: "Could not find limit for %s."},
+		{name: "credential", names: "credentials", lists: fault.CredentialList, gets: fault.CredentialGet, filters: filters{"user_id", "type"}, all: none, open: true},
 		{name: "policy", names: "policies", lists: fault.PolicyList, gets: fault.PolicyGet, filters: filters{"type"}, all: none},
 	}
 	for i := range list {
@@ -55,13 +55,11 @@ func (s *Server) resources() []resource {
 	return list
 }
 
-func anyone(session) bool { return true }
-
 func anyID(session, string) bool { return true }
 
 // list is GET /v3/projects and its like.
 func (r resource) list(c *simhttp.Call, who session) error {
-	if err := requireReader(who, "identity:list_"+r.names); err != nil && (r.lister == nil || !r.lister(who)) {
+	if err := requireReader(who, "identity:list_"+r.names); err != nil && !r.open {
 		return err
 	}
 	return listOf(c, r.names, r.filters.apply(c, r.key, r.all(c)))
