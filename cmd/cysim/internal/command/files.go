@@ -112,6 +112,24 @@ func NewTable(header ...any) table.Writer {
 	return t
 }
 
+// WriteTable writes a list as indented JSON if the output format is json, else as a table with one
+// row for each item, or the text empty if there are no items.
+func WriteTable[T any](w io.Writer, output, empty string, list []T, header []any, row func(T) []any) error {
+	if output == "json" {
+		return WriteJSON(w, append([]T{}, list...)) // not null
+	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, empty)
+		return err
+	}
+	t := NewTable(header...)
+	for _, item := range list {
+		t.AppendRow(row(item))
+	}
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
+}
+
 // WriteList writes a list as indented JSON if the output format is json, else one line for
 // each item.
 func WriteList[T any](w io.Writer, output string, list []T, line func(T) string) error {

@@ -26,19 +26,10 @@ type arqOutput struct {
 }
 
 func (c arqOutput) write(p *command.Process, arqs []cyborgclient.ARQ) error {
-	if c.Output == "json" {
-		return command.WriteJSON(p.Stdout, append([]cyborgclient.ARQ{}, arqs...))
-	}
-	if len(arqs) == 0 {
-		_, err := fmt.Fprintln(p.Stdout, "no accelerator requests")
-		return err
-	}
-	list := command.NewTable("ARQ", "State", "Device profile", "Host", "Instance", "Attach handle")
-	for _, a := range arqs {
-		list.AppendRow([]any{a.UUID, string(a.State), a.DeviceProfileName, a.Hostname, a.InstanceUUID, handle(a)})
-	}
-	_, err := fmt.Fprintln(p.Stdout, list.Render())
-	return err
+	header := []any{"ARQ", "State", "Device profile", "Host", "Instance", "Attach handle"}
+	return command.WriteTable(p.Stdout, c.Output, "no accelerator requests", arqs, header, func(a cyborgclient.ARQ) []any {
+		return []any{a.UUID, string(a.State), a.DeviceProfileName, a.Hostname, a.InstanceUUID, handle(a)}
+	})
 }
 
 // handle is the type and the address of an attach handle.
@@ -66,6 +57,18 @@ func (c arqOutput) show(ctx context.Context, p *command.Process, cyborg *cyborgc
 	return c.write(p, arqs)
 }
 
+// asNova calls do with a client that is logged in as Nova. The error is bad input if other arguments would avoid it.
+func (s Server) asNova(ctx context.Context, verb string, do func(*cyborgclient.Client) error) error {
+	cyborg, _, err := s.cyborg(ctx)
+	if err != nil {
+		return fmt.Errorf("arq %s: %w", verb, err)
+	}
+	if err = do(cyborg); errors.Is(err, cyborgclient.ErrInvalid) {
+		return command.BadInput(err)
+	}
+	return err
+}
+
 type arqList struct {
 	arqOutput
 	Instance string `placeholder:"UUID" help:"Only those of this instance."`
@@ -73,15 +76,13 @@ type arqList struct {
 
 // Run implements the command.
 func (c *arqList) Run(ctx context.Context, p *command.Process) error {
-	cyborg, _, err := c.cyborg(ctx)
-	if err != nil {
-		return fmt.Errorf("arq list: %w", err)
-	}
-	arqs, err := cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: c.Instance})
-	if err != nil {
-		return classified(err)
-	}
-	return c.write(p, arqs)
+	return c.asNova(ctx, "list", func(cyborg *cyborgclient.Client) error {
+		arqs, err := cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: c.Instance})
+		if err != nil {
+			return err
+		}
+		return c.write(p, arqs)
+	})
 }
 
 type arqShow struct {
@@ -91,11 +92,9 @@ type arqShow struct {
 
 // Run implements the command.
 func (c *arqShow) Run(ctx context.Context, p *command.Process) error {
-	cyborg, _, err := c.cyborg(ctx)
-	if err != nil {
-		return fmt.Errorf("arq show: %w", err)
-	}
-	return classified(c.show(ctx, p, cyborg, c.ARQ))
+	return c.asNova(ctx, "show", func(cyborg *cyborgclient.Client) error {
+		return c.show(ctx, p, cyborg, c.ARQ)
+	})
 }
 
 type arqCreate struct {
@@ -105,15 +104,13 @@ type arqCreate struct {
 
 // Run implements the command.
 func (c *arqCreate) Run(ctx context.Context, p *command.Process) error {
-	cyborg, _, err := c.cyborg(ctx)
-	if err != nil {
-		return fmt.Errorf("arq create: %w", err)
-	}
-	arqs, err := cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: c.Profile})
-	if err != nil {
-		return classified(err)
-	}
-	return c.write(p, arqs)
+	return c.asNova(ctx, "create", func(cyborg *cyborgclient.Client) error {
+		arqs, err := cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: c.Profile})
+		if err != nil {
+			return err
+		}
+		return c.write(p, arqs)
+	})
 }
 
 type arqBind struct {
@@ -126,18 +123,16 @@ type arqBind struct {
 
 // Run implements the command.
 func (c *arqBind) Run(ctx context.Context, p *command.Process) error {
-	cyborg, _, err := c.cyborg(ctx)
-	if err != nil {
-		return fmt.Errorf("arq bind: %w", err)
-	}
-	var bindings []cyborgclient.Binding
-	for _, arq := range c.ARQ {
-		bindings = append(bindings, cyborgclient.Binding{ARQ: arq, Host: c.Host, DeviceRP: c.Provider, Instance: c.Instance})
-	}
-	if err := cyborg.BindARQs(ctx, bindings); err != nil {
-		return classified(err)
-	}
-	return classified(c.show(ctx, p, cyborg, c.ARQ))
+	return c.asNova(ctx, "bind", func(cyborg *cyborgclient.Client) error {
+		var bindings []cyborgclient.Binding
+		for _, arq := range c.ARQ {
+			bindings = append(bindings, cyborgclient.Binding{ARQ: arq, Host: c.Host, DeviceRP: c.Provider, Instance: c.Instance})
+		}
+		if err := cyborg.BindARQs(ctx, bindings); err != nil {
+			return err
+		}
+		return c.show(ctx, p, cyborg, c.ARQ)
+	})
 }
 
 type arqUnbind struct {
@@ -147,14 +142,12 @@ type arqUnbind struct {
 
 // Run implements the command.
 func (c *arqUnbind) Run(ctx context.Context, p *command.Process) error {
-	cyborg, _, err := c.cyborg(ctx)
-	if err != nil {
-		return fmt.Errorf("arq unbind: %w", err)
-	}
-	if err := cyborg.UnbindARQs(ctx, c.ARQ); err != nil {
-		return classified(err)
-	}
-	return classified(c.show(ctx, p, cyborg, c.ARQ))
+	return c.asNova(ctx, "unbind", func(cyborg *cyborgclient.Client) error {
+		if err := cyborg.UnbindARQs(ctx, c.ARQ); err != nil {
+			return err
+		}
+		return c.show(ctx, p, cyborg, c.ARQ)
+	})
 }
 
 type arqDelete struct {
@@ -164,25 +157,15 @@ type arqDelete struct {
 
 // Run implements the command.
 func (c *arqDelete) Run(ctx context.Context, p *command.Process) error {
-	cyborg, _, err := c.cyborg(ctx)
-	if err != nil {
-		return fmt.Errorf("arq delete: %w", err)
-	}
-	if err := cyborg.DeleteARQs(ctx, c.ARQ); err != nil {
-		return classified(err)
-	}
-	for _, arq := range c.ARQ {
-		if _, err := fmt.Fprintf(p.Stdout, "ARQ %s is deleted\n", arq); err != nil {
+	return c.asNova(ctx, "delete", func(cyborg *cyborgclient.Client) error {
+		if err := cyborg.DeleteARQs(ctx, c.ARQ); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// classified marks an error that other arguments would avoid.
-func classified(err error) error {
-	if errors.Is(err, cyborgclient.ErrInvalid) {
-		return command.BadInput(err)
-	}
-	return err
+		for _, arq := range c.ARQ {
+			if _, err := fmt.Fprintf(p.Stdout, "ARQ %s is deleted\n", arq); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -39,15 +39,8 @@ func (c *faultList) Run(ctx context.Context, p *command.Process) error {
 }
 
 func writeRules(p *command.Process, output string, rules []fault.State) error {
-	if output == "json" {
-		return command.WriteJSON(p.Stdout, append([]fault.State{}, rules...))
-	}
-	if len(rules) == 0 {
-		_, err := fmt.Fprintln(p.Stdout, "no fault rules")
-		return err
-	}
-	list := command.NewTable("Operation", "Subject", "Matches", "When", "Action", "Hits")
-	for _, s := range rules {
+	header := []any{"Operation", "Subject", "Matches", "When", "Action", "Hits"}
+	return command.WriteTable(p.Stdout, output, "no fault rules", rules, header, func(s fault.State) []any {
 		r := s.Rule
 		action := string(r.Action)
 		if r.Status != 0 {
@@ -59,10 +52,8 @@ func writeRules(p *command.Process, output string, rules []fault.State) error {
 		if r.Delay != 0 {
 			action += " " + r.Delay.String()
 		}
-		list.AppendRow([]any{string(r.Operation), cmp.Or(r.Subject, "any"), matches(r), string(cmp.Or(r.When, fault.Before)), action, s.Hits})
-	}
-	_, err := fmt.Fprintln(p.Stdout, list.Render())
-	return err
+		return []any{string(r.Operation), cmp.Or(r.Subject, "any"), matches(r), string(cmp.Or(r.When, fault.Before)), action, s.Hits}
+	})
 }
 
 // matches names the matches of a rule that fail.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
@@ -29,19 +30,9 @@ func (c *guestList) Run(ctx context.Context, p *command.Process) error {
 	if err := c.Server.Show(ctx, "guests", "guests", &guests); err != nil {
 		return fmt.Errorf("guest list: %w", err)
 	}
-	if c.Output == "json" {
-		return command.WriteJSON(p.Stdout, append([]sim.Guest{}, guests...))
-	}
-	if len(guests) == 0 {
-		_, err := fmt.Fprintln(p.Stdout, "no guests")
-		return err
-	}
-	list := command.NewTable("Instance", "Host", "Devices")
-	for _, g := range guests {
-		list.AppendRow([]any{g.UUID, g.Host, strings.Count(g.Domain, "<hostdev ")})
-	}
-	_, err := fmt.Fprintln(p.Stdout, list.Render())
-	return err
+	return command.WriteTable(p.Stdout, c.Output, "no guests", guests, []any{"Instance", "Host", "Devices"}, func(g sim.Guest) []any {
+		return []any{g.UUID, g.Host, strings.Count(g.Domain, "<hostdev ")}
+	})
 }
 
 type guestShow struct {
@@ -53,7 +44,7 @@ type guestShow struct {
 // Run implements the command.
 func (c *guestShow) Run(ctx context.Context, p *command.Process) error {
 	var guest sim.Guest
-	if err := c.Server.Show(ctx, "guests/"+escaped(c.Instance), "guest", &guest); err != nil {
+	if err := c.Server.Show(ctx, "guests/"+url.PathEscape(c.Instance), "guest", &guest); err != nil {
 		return fmt.Errorf("guest show %s: %w", c.Instance, err)
 	}
 	if c.Output == "json" {
@@ -83,7 +74,7 @@ func (c *guestAdd) Run(ctx context.Context, p *command.Process) error {
 		}
 		guest.Domain = string(data)
 	}
-	if err := c.Change(ctx, http.MethodPut, "guests/"+escaped(c.Instance), guest); err != nil {
+	if err := c.Change(ctx, http.MethodPut, "guests/"+url.PathEscape(c.Instance), guest); err != nil {
 		return fmt.Errorf("guest add %s: %w", c.Instance, err)
 	}
 	_, err := fmt.Fprintf(p.Stdout, "guest %s runs on %s\n", c.Instance, c.Host)
@@ -97,7 +88,7 @@ type guestRemove struct {
 
 // Run implements the command.
 func (c *guestRemove) Run(ctx context.Context, p *command.Process) error {
-	if err := c.Change(ctx, http.MethodDelete, "guests/"+escaped(c.Instance), nil); err != nil {
+	if err := c.Change(ctx, http.MethodDelete, "guests/"+url.PathEscape(c.Instance), nil); err != nil {
 		return fmt.Errorf("guest remove %s: %w", c.Instance, err)
 	}
 	_, err := fmt.Fprintf(p.Stdout, "guest %s is removed\n", c.Instance)

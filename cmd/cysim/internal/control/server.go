@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -132,6 +131,3 @@ func (s Server) foreign(method, path, status string) error {
 	path, _, _ = strings.Cut(path, "?")
 	return fmt.Errorf("%s %s: %s: not a server of cysim with that route", method, s.base()+"/_sim/"+path, status)
 }
-
-// escaped is a name as a segment of a path.
-func escaped(name string) string { return url.PathEscape(name) }

@@ -26,23 +26,9 @@ func (c *ListCommand) Run(_ context.Context, p *command.Process) error {
 	if err != nil {
 		return fmt.Errorf("list servers: %w", err)
 	}
-	if c.Output == "json" {
-		return command.WriteJSON(p.Stdout, append([]Server{}, running...))
-	}
-	if len(running) == 0 {
-		_, err := fmt.Fprintln(p.Stdout, "no servers")
-		return err
-	}
-	_, err = fmt.Fprintln(p.Stdout, table(running))
-	return err
-}
-
-func table(running []Server) string {
-	list := command.NewTable("PID", "Command", "URL", "Started")
-	for _, s := range running {
-		list.AppendRow([]any{s.PID, s.Command, s.URL, s.Started.Format(time.DateTime)})
-	}
-	return list.Render()
+	return command.WriteTable(p.Stdout, c.Output, "no servers", running, []any{"PID", "Command", "URL", "Started"}, func(s Server) []any {
+		return []any{s.PID, s.Command, s.URL, s.Started.Format(time.DateTime)}
+	})
 }
 
 // StopCommand ends running servers of this user.
