@@ -11,9 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/modelfile"
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/driver/builtin"
 	programs "github.com/gocyborg/gocyborg/driver/command"
-	"github.com/gocyborg/gocyborg/driver/cyborgconf"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -94,18 +92,9 @@ func (f hardwareFlags) apply(ctx context.Context, model simcloud.Model, log *slo
 		}
 		return model, f.mayLoad(model.Hosts, log)
 	}
-	var config builtin.Config
-	if f.DriverConfig != "" {
-		var err error
-		if config, err = command.ParseFile(ctx, "driver-config", f.DriverConfig, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
-			return model, err
-		}
-	}
-	if config.EnabledDrivers == nil {
-		config.EnabledDrivers = builtin.Hardware()
-	}
-	if config.Mounts == nil {
-		config.Mounts = discover.Mounts(f.Sysfs)
+	config, err := discover.ReadConfig(ctx, f.DriverConfig, f.Sysfs)
+	if err != nil {
+		return model, err
 	}
 	if f.BitstreamLoader != "" {
 		if config.FPGA == nil {

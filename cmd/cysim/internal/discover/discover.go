@@ -76,25 +76,29 @@ func (c *Command) configSource() string {
 	return "--driver-config " + c.DriverConfig
 }
 
-// config is the configuration of the file, completed with what this machine knows.
+// config is ReadConfig, with this machine as the host.
 func (c *Command) config(ctx context.Context) (config builtin.Config, err error) {
-	if c.DriverConfig != "" {
-		if config, err = command.ParseFile(ctx, "driver-config", c.DriverConfig, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
+	if config, err = ReadConfig(ctx, c.DriverConfig, c.Sysfs); err == nil && config.Host == "" {
+		config.Host, err = os.Hostname()
+	}
+	return config, err
+}
+
+// ReadConfig reads the configuration of the drivers from a file, if there is one, and adds the
+// default drivers and the block devices in use, for the sysfs at dir.
+func ReadConfig(ctx context.Context, file, dir string) (config builtin.Config, err error) {
+	if file != "" {
+		if config, err = command.ParseFile(ctx, "driver-config", file, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
 			return config, err
 		}
 	}
 	if config.EnabledDrivers == nil {
 		config.EnabledDrivers = builtin.Hardware()
 	}
-	if config.Host == "" {
-		if config.Host, err = os.Hostname(); err != nil {
-			return config, err
-		}
-	}
 	if config.Mounts == nil {
-		config.Mounts = Mounts(c.Sysfs)
+		config.Mounts = mounts(dir)
 	}
-	return config, err
+	return config, nil
 }
 
 // discover runs the drivers, compares their reports with Nova's claims, and writes the

@@ -24,9 +24,9 @@ func isLive(dir string) bool {
 	return err == nil && resolved == liveSysfs
 }
 
-// Mounts returns the block devices in use if a directory is the sysfs of this machine, for
+// mounts returns the block devices in use if a directory is the sysfs of this machine, for
 // driver.Policy. Nil means that they are not known.
-func Mounts(dir string) []string {
+func mounts(dir string) []string {
 	if !isLive(dir) {
 		return nil
 	}
