@@ -212,19 +212,15 @@ func (r *readiness) problem(log *slog.Logger, host string, err error) {
 
 // wait returns when all hosts have reported.
 func (r *readiness) wait(ctx context.Context) error {
-	r.problemSolved("")
+	r.mu.Lock()
+	delete(r.last, "") // Keystone was reached
+	r.mu.Unlock()
 	select {
 	case <-r.ready:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func (r *readiness) problemSolved(host string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.last, host)
 }
 
 // String says what is waited for, "" for nothing.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -120,7 +121,7 @@ func (l *loader) cycle(ctx context.Context, instance string) (sample, error) {
 	if err != nil {
 		return s, err
 	}
-	l.hold(ctx)
+	_ = simhttp.Wall{}.Wait(ctx, l.Hold) // the end of ctx ends the life early
 	began := time.Now()
 	if err := l.target.flow.Release(context.WithoutCancel(ctx), instance); err != nil {
 		l.target.failed(err)
@@ -129,19 +130,6 @@ func (l *loader) cycle(ctx context.Context, instance string) (sample, error) {
 	s.add(stepRelease, time.Since(began))
 	l.target.remove(instance)
 	return s, nil
-}
-
-// hold waits for the life of an instance, which ends with ctx.
-func (l *loader) hold(ctx context.Context) {
-	if l.Hold == 0 {
-		return
-	}
-	life := time.NewTimer(l.Hold)
-	defer life.Stop()
-	select {
-	case <-life.C:
-	case <-ctx.Done():
-	}
 }
 
 // spawn spawns an instance and defines its guest.
