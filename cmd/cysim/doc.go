@@ -1,25 +1,7 @@
 // Command cysim serves simulated OpenStack clouds with accelerators on a
 // socket, for programs in any language.
 //
-//	cysim serve            a whole cloud: Keystone, Placement, Cyborg, stand-ins for Nova and Glance
-//	cysim placement        Placement alone
-//	cysim cyborg           Cyborg alone, with the services of a real cloud
-//
-//	cysim ready            check whether a server is ready
-//	cysim check            list the leaked resources of a running cloud
-//	cysim load             run spawn/delete cycles
-//
-//	cysim lint             check flavors and device profiles
-//	cysim import           read a real cloud and write a state for serve
-//	cysim model            print and check models, the files of serve --model
-//	cysim state            print and compare the states that serve or cyborg keeps
-//
-//	cysim discover         which devices of this machine can be assigned to guests
-//	cysim mdev             create and remove mediated devices and vGPUs
-//	cysim unflatten        remove Cyborg's classes and traits from the compute providers
-//
-//	cysim help COMMAND     the flags and arguments of a command
-//	cysim completion       complete commands and flags in bash, zsh or fish
+// cysim --help lists the commands, and cysim help COMMAND the flags and arguments of one.
 //
 // serve, placement and cyborg print shell export lines on standard output when they are ready, log to
 // standard error, and exit with 0 on SIGINT, SIGTERM or SIGHUP. With --daemon they return when the server is
