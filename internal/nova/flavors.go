@@ -207,12 +207,12 @@ func (s *Server) findFlavors(query url.Values, admin bool) (list []flavor, err e
 			list = append(list, f)
 		}
 	}
-	compare := compareFlavors(cmp.Or(last(query, "sort_key"), "flavorid"))
+	key := cmp.Or(last(query, "sort_key"), "flavorid")
 	slices.SortStableFunc(list, func(a, b flavor) int {
 		if last(query, "sort_dir") == "desc" {
 			a, b = b, a
 		}
-		return compare(a, b)
+		return compareFlavors(key, a, b)
 	})
 	if marker := last(query, "marker"); marker != "" {
 		i := slices.IndexFunc(list, func(f flavor) bool { return f.id == marker })
@@ -236,27 +236,24 @@ func isPublic(text string) (bool, error) {
 }
 
 // compareFlavors compares by a column; those in which all are equal keep the order of the model.
-func compareFlavors(key string) func(a, b flavor) int {
-	number := func(of func(flavor) int) func(a, b flavor) int {
-		return func(a, b flavor) int { return cmp.Compare(of(a), of(b)) }
-	}
+func compareFlavors(key string, a, b flavor) int {
 	switch key {
 	case "flavorid":
-		return func(a, b flavor) int { return cmp.Compare(a.id, b.id) }
+		return cmp.Compare(a.id, b.id)
 	case "name":
-		return func(a, b flavor) int { return cmp.Compare(a.Name, b.Name) }
+		return cmp.Compare(a.Name, b.Name)
 	case "vcpus":
-		return number(func(f flavor) int { return f.VCPUs })
+		return cmp.Compare(a.VCPUs, b.VCPUs)
 	case "memory_mb":
-		return number(func(f flavor) int { return f.MemoryMB })
+		return cmp.Compare(a.MemoryMB, b.MemoryMB)
 	case "root_gb":
-		return number(func(f flavor) int { return f.RootGB })
+		return cmp.Compare(a.RootGB, b.RootGB)
 	case "ephemeral_gb":
-		return number(func(f flavor) int { return f.EphemeralGB })
+		return cmp.Compare(a.EphemeralGB, b.EphemeralGB)
 	case "swap":
-		return number(func(f flavor) int { return f.SwapMB })
+		return cmp.Compare(a.SwapMB, b.SwapMB)
 	}
-	return func(flavor, flavor) int { return 0 }
+	return 0
 }
 
 // flavorOf is the flavor of the path.

@@ -77,7 +77,7 @@ func (s *Server) readEvents(c *simhttp.Call) ([]sim.Event, error) {
 	if errors.Is(err, simhttp.ErrBodyTooLarge) {
 		return nil, simhttp.Refuse(http.StatusRequestEntityTooLarge, "Request is too large.")
 	}
-	if err != nil || !json.Valid(data) {
+	if err != nil {
 		return nil, simhttp.Refuse(http.StatusBadRequest, "Malformed request body")
 	}
 	return s.parseEvents(data, c.Minor)

@@ -97,23 +97,8 @@ func newState() state {
 }
 
 // State is the guests, the newest 10000 events received, and when the delayed ones among
-// them are to be forwarded. Once it was replaced, these wait for [Server.Resume].
-func (s *Server) State() sim.Recorded { return recorded{s.state.db, s} }
-
-type recorded struct {
-	*tables.DB
-	s *Server
-}
-
-// Prepare implements [sim.Recorded]. No delayed event of the old state is forwarded in the
-// new one.
-func (r recorded) Prepare(records []sim.Record) (commit func(), err error) {
-	replace, err := simhttp.Recorded{Recorded: r.DB, Service: r.s.Service}.Prepare(records)
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		r.s.deliveries.stop()
-		replace()
-	}, nil
+// them are to be forwarded. Once it was replaced, these wait for [Server.Resume]. No delayed
+// event of the old state is forwarded in the new one.
+func (s *Server) State() sim.Recorded {
+	return simhttp.Recorded{Recorded: s.state.db, Service: s.Service, Before: s.deliveries.stop}
 }

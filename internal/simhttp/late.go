@@ -19,6 +19,8 @@ func (s *Service) Close() { s.late.Close() }
 type Recorded struct {
 	sim.Recorded
 	Service *Service
+	// Before is called before the state is replaced, unless it is nil.
+	Before func()
 }
 
 // Prepare implements [sim.Recorded].
@@ -28,6 +30,9 @@ func (r Recorded) Prepare(records []sim.Record) (commit func(), err error) {
 		return nil, err
 	}
 	return func() {
+		if r.Before != nil {
+			r.Before()
+		}
 		r.Service.DropLate()
 		replace()
 	}, nil
