@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -122,12 +123,7 @@ func (tests running) end(e event, text, results io.Writer, verbose bool) error {
 
 // print writes the output of the tests of a package that have not ended.
 func (tests running) print(text io.Writer, pkg string) error {
-	var names []string
-	for name := range tests[pkg] {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(tests[pkg])) {
 		if _, err := io.WriteString(text, strings.Join(tests[pkg][name], "")); err != nil {
 			return err
 		}
