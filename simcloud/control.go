@@ -10,7 +10,6 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/sim"
-	"github.com/gocyborg/gocyborg/simcloud/internal/clockapi"
 )
 
 // control serves /_sim/: the routes of every simulator and of the whole cloud.
@@ -191,15 +190,15 @@ func (c *Cloud) deleteMdev(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (c *Cloud) showClock() http.HandlerFunc {
-	return simhttp.Show("clock", func() any { return clockapi.Describe(c.clock) })
+	return simhttp.Show("clock", func() any { return describeClock(c.clock) })
 }
 
 func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) error {
-	var change clockapi.Change
+	var change clockChange
 	if err := readJSON(r, "clock", &change); err != nil {
 		return err
 	}
-	if err := change.Apply(r.Context(), c.clock); err != nil {
+	if err := change.apply(r.Context(), c.clock); err != nil {
 		return err
 	}
 	c.showClock()(w, r)

@@ -22,7 +22,6 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
-	"github.com/gocyborg/gocyborg/simcloud/internal/clockapi"
 )
 
 // shownRequests is the number of requests in a diagram.
@@ -192,7 +191,7 @@ func (c pageCloud) RemoveFault(rule fault.Rule) { c.faults.Remove(rule) }
 // Advance implements statuspage.Cloud.
 func (c pageCloud) Advance(ctx context.Context, by time.Duration) error {
 	advance := strictjson.Duration(by)
-	return clockapi.Change{Advance: &advance}.Apply(ctx, c.clock)
+	return clockChange{Advance: &advance}.apply(ctx, c.clock)
 }
 
 // Flavors implements statuspage.Cloud.

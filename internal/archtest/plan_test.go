@@ -161,7 +161,6 @@ func wholeCloud() []Package {
 			Others:  []string{gophercloud, bbolt, uuid},
 		},
 		{Pattern: "simcloud/internal/bus", Ours: []string{"driver", "driver/sysfs"}, Others: []string{uuid}},
-		{Pattern: "simcloud/internal/clockapi", Ours: []string{"sim", "internal/simhttp", "internal/strictjson"}},
 		{Pattern: "simcloud/internal/leaks", Ours: []string{"driver", "fakecyborg", "placementsim", "sim", "internal/nova", "internal/plural", "internal/uuids", "simcloud/internal/client"}, Never: inputOutput()},
 		{Pattern: "simcloud/internal/client", Ours: []string{"placementsim", "internal/simhttp", "internal/uuids"}},
 		{

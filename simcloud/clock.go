@@ -1,4 +1,4 @@
-package clockapi
+package simcloud
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Describe is the time of a clock, and whether it can be changed.
-func Describe(clock sim.Clock) any {
+// describeClock is the time of a clock, and whether it can be changed.
+func describeClock(clock sim.Clock) any {
 	body := map[string]any{"now": clock.Now().UTC(), "manual": false}
 	if manual, ok := clock.(*sim.ManualClock); ok {
 		body["manual"], body["waiting"] = true, manual.Waiting()
@@ -19,16 +19,16 @@ func Describe(clock sim.Clock) any {
 	return body
 }
 
-// Change advances a manual clock, {"advance": "90s"}, or sets it, {"now": "2026-01-01T00:00:00Z"}, back as well as
+// clockChange advances a manual clock, {"advance": "90s"}, or sets it, {"now": "2026-01-01T00:00:00Z"}, back as well as
 // forward.
-type Change struct {
+type clockChange struct {
 	Advance *strictjson.Duration `json:"advance"`
 	Now     *time.Time           `json:"now"`
 }
 
-// Apply changes the clock. If the context ends first, the clock keeps the time that it has
+// apply changes the clock. If the context ends first, the clock keeps the time that it has
 // reached. The error is an *[simhttp.Error].
-func (c Change) Apply(ctx context.Context, clock sim.Clock) error {
+func (c clockChange) apply(ctx context.Context, clock sim.Clock) error {
 	manual, ok := clock.(*sim.ManualClock)
 	if !ok {
 		return simhttp.Refuse(http.StatusConflict, "only a manual clock can be changed (cysim serve --manual-clock)")
