@@ -354,12 +354,10 @@ func (f *Flow) findARQ(ctx context.Context, uuid string) (*cyborgclient.ARQ, err
 }
 
 // instanceARQs lists the ARQs of an instance.
-func (f *Flow) instanceARQs(ctx context.Context, instance string) (arqs []cyborgclient.ARQ, err error) {
-	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		arqs, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
-		return err
+func (f *Flow) instanceARQs(ctx context.Context, instance string) ([]cyborgclient.ARQ, error) {
+	return retry(ctx, f, func(ctx context.Context) ([]cyborgclient.ARQ, error) {
+		return f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 	})
-	return arqs, err
 }
 
 // listAllARQs lists the ARQs of all instances, and returns the time of the server's clock.
@@ -373,23 +371,23 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 	return arqs, now, err
 }
 
-// retry repeats a read until it succeeds, is forbidden or times out. It returns the last error.
-func (f *Flow) retry(ctx context.Context, read func(ctx context.Context) error) error {
+// retry repeats a read until it succeeds, is forbidden or times out. It returns the last result.
+func retry[T any](ctx context.Context, f *Flow, read func(context.Context) (T, error)) (T, error) {
 	limit := f.config.UnwindTimeout / patience
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
 	for pause := ledger.FirstPause; ; pause = min(2*pause, ledger.MaxPause) {
 		limited, cancel := context.WithTimeout(ctx, limit/3)
-		err := read(limited)
+		result, err := read(limited)
 		cancel()
 		isLate := time.Since(began) >= LateWindow
 		if err == nil || errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, cyborgclient.ErrUnauthorized) && isLate {
-			return err
+			return result, err
 		}
 		reportRetry(ctx, pause, err)
 		if sleep(ctx, pause) != nil {
-			return err
+			return result, err
 		}
 	}
 }

@@ -48,10 +48,8 @@ func (f *Flow) refuseUnshown(ctx context.Context, held placement.Allocation, arq
 	if len(held.Resources) == 0 || f.cyborg.shows(held.Project) {
 		return nil
 	}
-	var device string
-	err := f.retry(ctx, func(ctx context.Context) (err error) {
-		device, err = f.deviceWithout(ctx, held.Resources, arqs)
-		return err
+	device, err := retry(ctx, f, func(ctx context.Context) (string, error) {
+		return f.deviceWithout(ctx, held.Resources, arqs)
 	})
 	if err != nil || device == "" {
 		return err
@@ -68,9 +66,8 @@ func (f *Flow) hidden(ctx context.Context, project string) error {
 	if f.cyborg.shows(project) {
 		return nil
 	}
-	err := f.retry(ctx, func(ctx context.Context) error {
-		_, err := f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
-		return err
+	_, err := retry(ctx, f, func(ctx context.Context) ([]cyborgclient.ARQ, error) {
+		return f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{})
 	})
 	if err != nil || f.cyborg.shows(project) {
 		return err

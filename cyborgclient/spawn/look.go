@@ -29,11 +29,13 @@ func (o *Operations) look(ctx context.Context, i Instance, down []string, held *
 	if s.Told() && s.Host != "" && len(s.Judged(holding.Unknown)) == 0 {
 		return s
 	}
-	s.unread = o.flow.retry(ctx, func(ctx context.Context) (err error) {
-		if s.allocation, err = o.flow.heldUnless(ctx, held, i.UUID); err == nil {
-			s.Nodes, err = o.flow.hostsOf(ctx, s.allocation.Resources)
+	s.Nodes, s.unread = retry(ctx, o.flow, func(ctx context.Context) (_ map[string]string, err error) {
+		if held != nil {
+			s.allocation = *held
+		} else if s.allocation, err = o.flow.placement.Allocation(ctx, i.UUID); err != nil {
+			return nil, err
 		}
-		return err
+		return o.flow.hostsOf(ctx, s.allocation.Resources)
 	})
 	if s.unread != nil {
 		return s
@@ -46,14 +48,6 @@ func (o *Operations) look(ctx context.Context, i Instance, down []string, held *
 		o.ask(ctx, s, i, []string{s.Host}) // the instance is there if the host responds
 	}
 	return s
-}
-
-// heldUnless returns the known allocation, or reads it.
-func (f *Flow) heldUnless(ctx context.Context, known *placement.Allocation, instance string) (placement.Allocation, error) {
-	if known != nil {
-		return *known, nil
-	}
-	return f.placement.Allocation(ctx, instance)
 }
 
 // ask asks hosts for the guest of an instance, each once, except hosts that are down.

@@ -68,12 +68,11 @@ func (f *Flow) heldDevices(ctx context.Context, instance string) (all placement.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	err = f.retry(ctx, func(ctx context.Context) error {
-		arqs, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
-		if err == nil {
-			devices, err = f.devices(ctx, held.Resources, arqs)
+	devices, err = retry(ctx, f, func(ctx context.Context) (_ placement.Devices, err error) {
+		if arqs, err = f.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance}); err != nil {
+			return nil, err
 		}
-		return err
+		return f.devices(ctx, held.Resources, arqs)
 	})
 	return held.Resources, arqs, devices, err
 }

@@ -327,10 +327,8 @@ func idsOf(effects []*ledger.Effect) []string {
 }
 
 // allocation reads the allocation of an instance.
-func (f *Flow) allocation(ctx context.Context, instance string) (held placement.Allocation, err error) {
-	err = f.retry(ctx, func(ctx context.Context) (err error) {
-		held, err = f.placement.Allocation(ctx, instance)
-		return err
+func (f *Flow) allocation(ctx context.Context, instance string) (placement.Allocation, error) {
+	return retry(ctx, f, func(ctx context.Context) (placement.Allocation, error) {
+		return f.placement.Allocation(ctx, instance)
 	})
-	return held, err
 }
