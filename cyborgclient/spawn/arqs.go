@@ -182,9 +182,8 @@ func (u arqUndoer) remove(ctx context.Context, effects []*ledger.Effect, send fu
 			_ = u.flow.cyborg.UnbindARQs(ctx, idsOf(effects)) // if it fails, the deletion unbinds
 		}
 		err := send(ctx, idsOf(effects))
-		var partial *cyborgclient.DeleteError
-		var final *ledger.Final
-		errors.As(err, &partial)
+		partial, _ := errors.AsType[*cyborgclient.DeleteError](err)
+		_, isFinal := errors.AsType[*ledger.Final](err)
 		failed := map[*ledger.Effect]error{}
 		for _, e := range effects {
 			reason := err
@@ -193,7 +192,7 @@ func (u arqUndoer) remove(ctx context.Context, effects []*ledger.Effect, send fu
 			}
 			switch {
 			case reason == nil:
-			case errors.As(err, &final), errors.Is(reason, cyborgclient.ErrServiceToken):
+			case isFinal, errors.Is(reason, cyborgclient.ErrServiceToken):
 				failed[e] = &ledger.Final{Err: u.explained(e, reason)}
 			default:
 				failed[e] = u.explained(e, reason)

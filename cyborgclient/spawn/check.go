@@ -89,8 +89,7 @@ func (f *Flow) Check(ctx context.Context) ([]Refusal, error) {
 // unlessUnknown returns nil if Cyborg itself answered that the resource of a write is unknown, and the error
 // otherwise, for example for the error page of a proxy.
 func unlessUnknown(err error) error {
-	var answer *cyborgclient.APIError
-	if errors.As(err, &answer) && answer.Code != "" &&
+	if answer, ok := errors.AsType[*cyborgclient.APIError](err); ok && answer.Code != "" &&
 		(answer.Status == http.StatusNotFound || answer.Status == http.StatusBadRequest || answer.Status == http.StatusInternalServerError) {
 		return nil
 	}
@@ -99,8 +98,7 @@ func unlessUnknown(err error) error {
 
 // statusOf returns the status of an error response of Cyborg or Placement, or 0.
 func statusOf(err error) int {
-	var answer *cyborgclient.APIError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*cyborgclient.APIError](err); ok {
 		return answer.Status
 	}
 	return placement.StatusOf(err)

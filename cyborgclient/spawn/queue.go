@@ -124,9 +124,8 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 // noteBroken records the devices that could not be bound: the devices of BindFailed ARQs, or all devices of a bind
 // that was refused because of one of them, which the response does not name.
 func (a *Attempt) noteBroken(err error) {
-	var notBound *NotBoundError
+	notBound, _ := errors.AsType[*NotBoundError](err)
 	isRefused := errors.Is(err, cyborgclient.ErrNoFreeHandle) || errors.Is(err, cyborgclient.ErrRegionRefused)
-	errors.As(err, &notBound)
 	var broken []string
 	for _, b := range a.Bindings {
 		hasFailed := notBound != nil && slices.ContainsFunc(notBound.ARQs, func(arq cyborgclient.ARQ) bool {

@@ -121,8 +121,7 @@ func (o *Operations) remove(ctx context.Context, r *remover) error {
 	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: i.UUID, Host: i.Host, Holds: r.journal.Numbers()})
 	r.isThere = func(ctx context.Context) (bool, error) { return o.guestOn(ctx, i, i.Host) == nil, nil }
 	err = r.cleanUp(ctx, notReleased, r.isOwn)
-	var failure *Error
-	if guest.Pending() && errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*Error](err); ok && guest.Pending() {
 		failure.Err = errors.New("nothing is freed before the guest is removed")
 	}
 	return err

@@ -224,8 +224,7 @@ func (w *arqWait) pause(ctx context.Context, d time.Duration) error {
 	}
 	w.waiter.Early(w.bound()...)
 	err := w.waiter.Wait(ctx, d)
-	var ended *externalevent.WaitError
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*externalevent.WaitError](err); ok {
 		err = ended.Err // without the state of each event
 	}
 	switch {

@@ -77,8 +77,7 @@ type unanswered struct {
 // kept, because it is probably wrong.
 func (e *unanswered) Error() string {
 	cause := e.cause
-	var failed *url.Error
-	if errors.As(cause, &failed) && !errors.Is(cause, httpbounds.ErrPage) {
+	if failed, ok := errors.AsType[*url.Error](cause); ok && !errors.Is(cause, httpbounds.ErrPage) {
 		cause = failed.Err
 	}
 	return line(session.Redact(e.what+": "+cause.Error(), e.hidden))
@@ -92,8 +91,7 @@ func (e *unanswered) Unwrap() error { return e.cause }
 
 // answer returns the Error in an error's tree, or the zero value.
 func answer(err error) Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return *e
 	}
 	return Error{}
