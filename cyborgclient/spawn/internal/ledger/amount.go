@@ -29,11 +29,6 @@ func (m *Amount) Wanted() placement.Resources {
 	return placement.Add(m.Before, m.Added)
 }
 
-// send records a claim that is being sent.
-func (m *Amount) send(added placement.Resources, generation *int) {
-	m.Sent, m.Generation = added, generation
-}
-
 // answered records the response to the last claim, and returns the state of the effect. A refused change keeps the
 // previous claim.
 func (m *Amount) answered(state State) State {

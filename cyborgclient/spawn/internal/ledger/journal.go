@@ -43,7 +43,7 @@ func (j *Journal) Do(ctx context.Context, e *Effect, send func(ctx context.Conte
 // Claim is Do for a claim that adds resources to what the instance held before, sent with the consumer generation.
 func (j *Journal) Claim(ctx context.Context, e *Effect, added placement.Resources, generation *int, send func(ctx context.Context) error) error {
 	claimed := *e.Amount
-	claimed.send(added, generation)
+	claimed.Sent, claimed.Generation = added, generation
 	return j.do(ctx, e, &claimed, send)
 }
 
@@ -55,7 +55,7 @@ func (j *Journal) do(ctx context.Context, e *Effect, amount *Amount, send func(c
 	j.add(e)
 	earlier := *e
 	j.change(func() { e.Amount = amount })
-	j.set(e, Sent, nil)
+	j.Settle(e, Sent, nil)
 	if err := j.writeBefore(ctx, "", j.book.limitOf(e.Kind)); err != nil {
 		j.revert(e, earlier)
 		return err
@@ -95,14 +95,14 @@ func (j *Journal) revert(e *Effect, earlier Effect) {
 // Adopt adds an existing effect of an operation: a response has shown it, or another process has created it.
 func (j *Journal) Adopt(e *Effect) *Effect {
 	j.add(e)
-	j.set(e, Done, nil)
+	j.Settle(e, Done, nil)
 	return e
 }
 
 // Take adds a resource of the instance that the operation is to remove.
 func (j *Journal) Take(e *Effect) *Effect {
 	j.add(e)
-	j.set(e, Found, nil)
+	j.Settle(e, Found, nil)
 	return e
 }
 
@@ -111,21 +111,21 @@ func (j *Journal) Take(e *Effect) *Effect {
 func (j *Journal) Remove(ctx context.Context, effects []*Effect, send func(ctx context.Context) map[*Effect]error) {
 	failed := make(map[*Effect]error, len(effects))
 	for _, e := range effects {
-		j.set(e, Undoing, nil)
+		j.Settle(e, Undoing, nil)
 		failed[e] = &Final{errNoReturn}
 	}
 	if err := j.write(ctx, ""); errors.Is(err, journal.ErrLost) { // without the lock nothing is sent; other store errors do not prevent the removal
 		for _, e := range effects {
-			j.set(e, Left, &Final{err})
+			j.Settle(e, Left, &Final{err})
 		}
 		return
 	}
 	defer func() {
 		for _, e := range effects {
 			if err := failed[e]; err != nil {
-				j.set(e, Left, err)
+				j.Settle(e, Left, err)
 			} else {
-				j.set(e, Undone, nil)
+				j.Settle(e, Undone, nil)
 			}
 		}
 	}()
@@ -137,7 +137,7 @@ func (j *Journal) Remove(ctx context.Context, effects []*Effect, send func(ctx c
 // response the effect stays Undoing, and the change may still be applied, also if the process is killed before the
 // response.
 func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next State, send func(ctx context.Context) error) {
-	j.set(e, Undoing, nil)
+	j.Settle(e, Undoing, nil)
 	late := e.Amount.late
 	j.change(func() {
 		e.changed = time.Now()
@@ -145,7 +145,7 @@ func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next 
 	})
 	settle := func(state State, err error) {
 		j.change(func() { e.Amount.late = late })
-		j.set(e, state, err)
+		j.Settle(e, state, err)
 	}
 	if err := j.write(ctx, ""); err != nil { // a change that arrives late could fit the next consumer of the instance
 		settle(Left, &Final{err})
@@ -158,7 +158,7 @@ func (j *Journal) Release(ctx context.Context, e *Effect, generation *int, next 
 	case Refused:
 		settle(Left, err)
 	default:
-		j.set(e, Undoing, err)
+		j.Settle(e, Undoing, err)
 	}
 }
 
@@ -176,11 +176,8 @@ func (j *Journal) Seen(e *Effect, held placement.Allocation) {
 // Note adds an effect that may belong to another client. It is reported but not removed.
 func (j *Journal) Note(e *Effect, err error) {
 	j.add(e)
-	j.set(e, Foreign, err)
+	j.Settle(e, Foreign, err)
 }
-
-// Settle sets the state of an effect to what a read has shown.
-func (j *Journal) Settle(e *Effect, state State, err error) { j.set(e, state, err) }
 
 // Removed returns the removed effects, in the order of their removal.
 func (j *Journal) Removed() []*Effect { return j.removed }
@@ -296,7 +293,8 @@ func (j *Journal) add(e *Effect) {
 	j.effects = append(j.effects, e)
 }
 
-func (j *Journal) set(e *Effect, state State, err error) {
+// Settle sets the state of an effect, for example to what a read has shown.
+func (j *Journal) Settle(e *Effect, state State, err error) {
 	j.book.mu.Lock()
 	defer j.book.mu.Unlock()
 	isSeen := e.Kind != Claim || e.Amount.Added != nil

@@ -68,7 +68,7 @@ type Unwinding struct {
 func (j *Journal) Undo(ctx context.Context, u Unwinding) {
 	u.journal, u.began, u.kinds = j, time.Now(), map[Kind]bool{}
 	for _, e := range u.chosen() {
-		j.set(e, e.State, nil)
+		j.Settle(e, e.State, nil)
 	}
 	u.run(ctx)
 	u.look(ctx)
@@ -133,7 +133,7 @@ func (u *Unwinding) try(ctx context.Context, group []*Effect) {
 			return
 		}
 		if i := slices.IndexFunc(group, (*Effect).Pending); i >= 0 {
-			u.journal.set(group[i], group[i].State, &Final{errNoReturn})
+			u.journal.Settle(group[i], group[i].State, &Final{errNoReturn})
 		}
 	}()
 	u.Undoers[group[0].Kind].Undo(ctx, group)
@@ -151,7 +151,7 @@ func (u *Unwinding) next() (group []*Effect) {
 		}
 		u.tried[e] = true
 		if err := u.holder(e); err != nil {
-			u.journal.set(e, Left, err)
+			u.journal.Settle(e, Left, err)
 			continue
 		}
 		group = append(group, e)
@@ -245,6 +245,6 @@ func (u *Unwinding) look(ctx context.Context) {
 		if exists {
 			state = Left
 		}
-		u.journal.set(e, state, e.Err)
+		u.journal.Settle(e, state, e.Err)
 	}
 }
