@@ -86,17 +86,6 @@ func (i Instance) accelerated() bool { return i.hasDevice() || i.hasPort() }
 // isOn reports whether the instance is on a host.
 func (i Instance) isOn(host string) bool { return i.Host != "" && holding.SameHost(host, i.Host) }
 
-// portARQs returns the accelerated ports by their ARQ.
-func (i Instance) portARQs() map[string]Port {
-	ports := make(map[string]Port, len(i.Ports))
-	for _, port := range i.Ports {
-		if arq := port.ARQ(); arq != "" {
-			ports[arq] = port
-		}
-	}
-	return ports
-}
-
 // portsOf returns the ports by their ARQs. Neutron clears the binding profile of an unbound port, and other clients
 // may write it, so a port whose profile names none of the ARQs is matched by device profile. The error matches
 // ErrRequest if the numbers of such ports and ARQs differ, if an ARQ may belong to the flavor or to a port with

@@ -155,25 +155,24 @@ func (r *remover) take(s *sight) {
 		r.journal.Take(&ledger.Effect{Kind: ledger.Listed, ID: uuid})
 	}
 	r.takeARQs(s.ARQs)
-	known := slices.AppendSeq(slices.Clone(r.instance.ARQs), maps.Keys(r.instance.portARQs()))
+	known := slices.Clone(r.instance.ARQs)
+	for _, port := range r.instance.Ports {
+		known = append(known, port.ARQ())
+	}
 	slices.Sort(known)
-	for _, arq := range slices.Compact(known) {
-		if r.journal.Find(ledger.ARQ, arq) == nil {
+	for _, arq := range known {
+		if arq != "" && r.journal.Find(ledger.ARQ, arq) == nil {
 			r.journal.Take(&ledger.Effect{Kind: ledger.ARQ, ID: arq, ARQ: &cyborgclient.ARQ{UUID: arq}, Guard: ledger.Handed})
 		}
 	}
 	for _, host := range s.Judged(holding.Kept) {
-		r.takeGuest(host, append(r.numbers(s.In(host)), used...))
+		uses := slices.Clone(used)
+		for _, arq := range s.In(host) {
+			uses = append(uses, r.journal.Find(ledger.ARQ, arq.UUID).Seq)
+		}
+		guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: uuid, Host: host, Holds: uses})
+		r.journal.Settle(guest, ledger.Left, fmt.Errorf("on host %s, from before an evacuation", host))
 	}
-}
-
-// numbers returns the sequence numbers of ARQs in the journal.
-func (r *remover) numbers(arqs []cyborgclient.ARQ) []int {
-	numbers := make([]int, len(arqs))
-	for n, arq := range arqs {
-		numbers[n] = r.journal.Find(ledger.ARQ, arq.UUID).Seq
-	}
-	return numbers
 }
 
 // takeConsumer adds the allocation, if there is one, and returns its sequence number in the journal.
@@ -183,12 +182,6 @@ func (r *remover) takeConsumer(held placement.Allocation) []int {
 	}
 	e := r.journal.Take(&ledger.Effect{Kind: ledger.Consumer, ID: r.instance.UUID, Amount: &ledger.Amount{Added: held.Resources, Generation: held.Generation}})
 	return []int{e.Seq}
-}
-
-// takeGuest adds a guest from before an evacuation, which is kept with the effects that it uses.
-func (r *remover) takeGuest(host string, uses []int) {
-	guest := r.journal.Take(&ledger.Effect{Kind: ledger.Guest, ID: r.instance.UUID, Host: host, Holds: uses})
-	r.journal.Settle(guest, ledger.Left, fmt.Errorf("on host %s, from before an evacuation", host))
 }
 
 // whole returns the state of an instance to be removed. It returns an error if the instance is not where the caller
