@@ -49,12 +49,12 @@ type remover struct {
 }
 
 func (r *remover) undoers() map[ledger.Kind]ledger.Undoer {
-	amounts := amountUndoer{r}
+	amounts, settled := amountUndoer{r}, settler{r, ledger.Undone, nil}
 	return map[ledger.Kind]ledger.Undoer{
 		ledger.Claim: amounts, ledger.Part: amounts, ledger.Consumer: amounts,
 		ledger.Create: &createUndoer{remover: r, seen: map[string]int{}}, ledger.Listed: listedUndoer{r}, ledger.ARQ: arqUndoer{r},
-		ledger.Binding: noUndoer{r}, ledger.Mdev: mdevUndoer{r}, ledger.NovaMdev: novaMdevUndoer{r}, ledger.Guest: guestUndoer{r},
-		ledger.Program: regionUndoer{r}, ledger.Power: noUndoer{r},
+		ledger.Binding: settled, ledger.Mdev: mdevUndoer{r}, ledger.NovaMdev: novaMdevUndoer{r}, ledger.Guest: guestUndoer{r},
+		ledger.Program: settler{r, ledger.Unknown, &ledger.Final{Err: errRegion}}, ledger.Power: settled,
 	}
 }
 
@@ -163,13 +163,18 @@ func (r *remover) takeMdev(e *ledger.Effect) {
 	}
 }
 
-// noUndoer is for effects that need no request: bindings, which end with their ARQs, and the power state of a guest.
-type noUndoer struct{ *remover }
+// settler is for effects that need no request: bindings, which end with their ARQs; the power state of a guest; and
+// the FPGA region of a program request without a response, whose content cannot be read back.
+type settler struct {
+	*remover
+	state ledger.State
+	err   error
+}
 
 // Undo implements [ledger.Undoer].
-func (u noUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
+func (u settler) Undo(_ context.Context, effects []*ledger.Effect) {
 	for _, e := range effects {
-		u.journal.Settle(e, ledger.Undone, nil)
+		u.journal.Settle(e, u.state, u.err)
 	}
 }
 
@@ -185,17 +190,6 @@ func (u unbindUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 		}
 		return nil
 	})
-}
-
-// regionUndoer reports the FPGA region of a program request without a response: the content of a region cannot be
-// read back.
-type regionUndoer struct{ *remover }
-
-// Undo implements [ledger.Undoer].
-func (u regionUndoer) Undo(_ context.Context, effects []*ledger.Effect) {
-	for _, e := range effects {
-		u.journal.Settle(e, ledger.Unknown, &ledger.Final{Err: errRegion})
-	}
 }
 
 // listedUndoer adds the ARQs of the instance when Cyborg lists them.
