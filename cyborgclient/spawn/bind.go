@@ -134,11 +134,7 @@ func (a *Attempt) Match(ctx context.Context) error {
 		if err := a.match(); err != nil {
 			return "", err
 		}
-		providers := map[string]bool{}
-		for _, binding := range a.Bindings {
-			providers[binding.DeviceRP] = true
-		}
-		return count(len(a.Bindings), "ARQ") + " on " + count(len(providers), "provider"), nil
+		return count(len(a.Bindings), "ARQ") + " on " + count(len(a.boundProviders()), "provider"), nil
 	})
 }
 

@@ -70,6 +70,17 @@ func (a *Attempt) providers() map[string]string {
 	return providers
 }
 
+// boundProviders returns the resource providers of the bindings, each once.
+func (a *Attempt) boundProviders() []string {
+	var providers []string
+	for _, binding := range a.Bindings {
+		if !slices.Contains(providers, binding.DeviceRP) {
+			providers = append(providers, binding.DeviceRP)
+		}
+	}
+	return providers
+}
+
 // checkBound returns a [*NotBoundError] unless every ARQ is Bound with a handle.
 func (a *Attempt) checkBound() error {
 	if problems := problemsOf(a.ARQs, nil, a.Host, a.providers()); len(problems) > 0 {

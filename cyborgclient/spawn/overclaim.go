@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
@@ -16,13 +15,7 @@ func (a *Attempt) withOverclaim(ctx context.Context, err error) error {
 	if !errors.Is(err, cyborgclient.ErrNoFreeHandle) {
 		return err
 	}
-	var providers []string
-	for _, binding := range a.Bindings {
-		if !slices.Contains(providers, binding.DeviceRP) {
-			providers = append(providers, binding.DeviceRP)
-		}
-	}
-	for _, provider := range providers {
+	for _, provider := range a.boundProviders() {
 		exceeded, _ := a.flow.placement.Exceeded(ctx, provider)
 		for _, e := range exceeded {
 			err = fmt.Errorf("%w; Placement has allocated %d %s of resource provider %s, which has %d: claims may have overlapped", err, e.Used, e.Class, provider, e.Capacity)

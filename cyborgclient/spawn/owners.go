@@ -95,11 +95,7 @@ func (a *Attempt) withOwnersOfBind(ctx context.Context, err error) error {
 	if a.Chosen == nil || !bindRefused(err) {
 		return err
 	}
-	providers := make([]string, len(a.Bindings))
-	for i, binding := range a.Bindings {
-		providers[i] = binding.DeviceRP
-	}
-	return a.withOwners(ctx, a.Chosen.Root, providers, err)
+	return a.withOwners(ctx, a.Chosen.Root, a.boundProviders(), err)
 }
 
 func bindRefused(err error) bool { return bindFailed(err) || errors.Is(err, cyborgclient.ErrNotFound) }
