@@ -116,8 +116,8 @@ func (r *recorder) report(ctx context.Context, p Progress) {
 
 // reportRetry notifies the observers of the step of a context about a retry.
 func reportRetry(ctx context.Context, pause time.Duration, err error) {
-	if step, ok := ctx.Value(stepKey{}).(openStep); ok {
-		step.recorder.report(ctx, Progress{Step: step.trace.Step, Event: ProgressRetry, Duration: pause, Err: err})
+	if report, ok := ctx.Value(stepKey{}).(func(context.Context, Progress)); ok {
+		report(ctx, Progress{Event: ProgressRetry, Duration: pause, Err: err})
 	}
 }
 

@@ -95,7 +95,7 @@ func (r *recorder) choose(host string) {
 // failed records the failure on the last chosen host, unless it is the same failure again, or the error says that
 // there is no other host.
 func (r *recorder) failed(step Step, err error) {
-	if len(r.tried) == 0 || step == StepUnwind {
+	if len(r.tried) == 0 {
 		return
 	}
 	last := &r.tried[len(r.tried)-1]
@@ -104,12 +104,8 @@ func (r *recorder) failed(step Step, err error) {
 	}
 }
 
-// openStep is the step to which the requests with a context belong.
-type openStep struct {
-	recorder *recorder
-	trace    *StepTrace
-}
-
+// stepKey is the key of the function that reports the progress of the step to which the requests with a context
+// belong.
 type stepKey struct{}
 
 // open starts a step. Call end with the decision or the error. Requests with the returned context belong to the step.
@@ -172,7 +168,10 @@ func (r *recorder) record(ctx context.Context, s *StepTrace) context.Context {
 		defer r.mu.Unlock()
 		s.Requests = append(s.Requests, RequestTrace{Service: service, Name: name, Status: status, Duration: took})
 	}
-	ctx = context.WithValue(ctx, stepKey{}, openStep{r, s})
+	ctx = context.WithValue(ctx, stepKey{}, func(ctx context.Context, p Progress) {
+		p.Step = s.Step
+		r.report(ctx, p)
+	})
 	ctx = withRequestID(ctx, r.instance)
 	ctx = placement.Observe(ctx, func(c placement.Call) { add("placement", c.Operation, c.Status, c.Duration) })
 	return cyborgclient.Observe(ctx, func(c cyborgclient.Call) { add("accelerator", c.Operation, c.Status, c.Duration) })
