@@ -146,8 +146,8 @@ func (f *Flow) Begin(ctx context.Context, request Request) (*Attempt, error) {
 
 func (f *Flow) newAttempt(request Request, journal *ledger.Journal) *Attempt {
 	return &Attempt{
-		Request: request, PortOf: map[string]string{}, flow: f, journal: journal, record: f.newRecorder(request.Instance, ""),
-		queue: choose.New(f.config.MaxAttempts), release: (*ledger.Journal).End,
+		Request: request, PortProfiles: map[string]requestspec.Profile{}, PortOf: map[string]string{}, flow: f, journal: journal,
+		record: f.newRecorder(request.Instance, ""), queue: choose.New(f.config.MaxAttempts), release: (*ledger.Journal).End,
 	}
 }
 

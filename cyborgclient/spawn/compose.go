@@ -185,18 +185,14 @@ func (a *Attempt) checkNovaPCI() error {
 		if !ok {
 			continue // TEST_PCI, or domainxml reports what is wrong with it
 		}
+		owner := ""
 		if name, both := a.tree.nova[address.String()]; both {
-			return &OwnerConflictError{
-				Address: address.String(), Owners: [2]string{"Nova (resource provider " + name + ")", "ARQ " + arq.UUID},
-			}
+			owner = "resource provider " + name
+		} else if n := slices.IndexFunc(a.flow.novaPCI, func(spec novaSpec) bool { return spec.matches(address) }); n >= 0 {
+			owner = "[pci]device_spec " + a.flow.novaPCI[n].text + " of host " + a.Host
 		}
-		for _, spec := range a.flow.novaPCI {
-			if spec.matches(address) {
-				return &OwnerConflictError{
-					Address: address.String(),
-					Owners:  [2]string{"Nova ([pci]device_spec " + spec.text + " of host " + a.Host + ")", "ARQ " + arq.UUID},
-				}
-			}
+		if owner != "" {
+			return &OwnerConflictError{Address: address.String(), Owners: [2]string{"Nova (" + owner + ")", "ARQ " + arq.UUID}}
 		}
 	}
 	return nil

@@ -21,9 +21,5 @@ func MatchingOf(arq cyborgclient.ARQ) matching.Unmatched {
 
 // ProfileOf converts a device profile of Cyborg for package requestspec.
 func ProfileOf(profile cyborgclient.DeviceProfile) requestspec.Profile {
-	converted := requestspec.Profile{Name: profile.Name, Groups: profile.Groups}
-	if profile.Description != nil {
-		converted.Description = *profile.Description
-	}
-	return converted
+	return requestspec.Profile{Name: profile.Name, Description: deref(profile.Description), Groups: profile.Groups}
 }

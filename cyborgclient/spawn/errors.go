@@ -202,11 +202,7 @@ func shortened(text string) string {
 	if len(text) <= maxReason {
 		return text
 	}
-	end := maxReason
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "..."
+	return strings.ToValidUTF8(text[:maxReason], "") + "..."
 }
 
 // detailed is a name with details, which may be empty.

@@ -244,7 +244,7 @@ func (f *Flow) Resume(ctx context.Context, h Handover, domain []byte) (*Attempt,
 // resumePlan takes over the plan of a handover. The ARQs must match the plan.
 func (a *Attempt) resumePlan(h Handover) error {
 	a.record = a.flow.newRecorder(h.Instance, h.Host)
-	a.Host, a.Chosen, a.Candidates, a.bound, a.PortProfiles = h.Host, &h.Chosen, h.Alternates, time.Now(), map[string]requestspec.Profile{}
+	a.Host, a.Chosen, a.Candidates, a.bound = h.Host, &h.Chosen, h.Alternates, time.Now()
 	a.before = placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID}
 	if name, ok := h.Flavor.DeviceProfile(); ok {
 		profile, isKnown := h.profile(name)

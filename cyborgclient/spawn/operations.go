@@ -179,11 +179,13 @@ func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) err
 		if err != nil {
 			return err
 		}
-		saved, complete, running, err := o.complete(ctx, i, accel, domain)
+		old, complete, running, err := o.complete(ctx, i, accel, domain)
 		if err != nil {
 			return err
 		}
-		return o.swap(ctx, r, i, accel.mdevs, saved, complete, running)
+		return o.change(ctx, r, saved(old, complete, running), func(ctx context.Context) error {
+			return o.replace(ctx, r, i, accel.mdevs, old, complete, running)
+		})
 	})
 }
 

@@ -26,9 +26,6 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 			if err != nil {
 				return "", fmt.Errorf("port %s: %w", port.UUID, err)
 			}
-			if a.PortProfiles == nil {
-				a.PortProfiles = make(map[string]requestspec.Profile)
-			}
 			a.PortProfiles[port.UUID] = profile
 		}
 		ports := ""
@@ -206,11 +203,6 @@ type source struct {
 
 func (s source) ofPort() bool { return s.port.UUID != "" }
 
-// requesterID returns the requester ID of a group. For the profile of a port it ends with the port's UUID.
-func (s source) requesterID(group int) string {
-	return s.port.RequesterID(group)
-}
-
 // mappings returns the mappings of this profile, keyed by the requester IDs of a flavor's profile.
 func (s source) mappings(all map[string][]string) map[string][]string {
 	if !s.ofPort() {
@@ -218,7 +210,7 @@ func (s source) mappings(all map[string][]string) map[string][]string {
 	}
 	own := make(map[string][]string, len(s.profile.Groups))
 	for i := range s.profile.Groups {
-		if providers, ok := all[s.requesterID(i)]; ok {
+		if providers, ok := all[s.port.RequesterID(i)]; ok {
 			own[requestspec.RequesterID(i)] = providers
 		}
 	}
@@ -250,7 +242,7 @@ func (a *Attempt) deviceGroups() []requestspec.Group {
 	for _, s := range a.sources() {
 		for i := range s.profile.Groups {
 			for _, group := range a.Spec.Groups {
-				if s.ofPort() && group.RequesterID == s.requesterID(i) {
+				if s.ofPort() && group.RequesterID == s.port.RequesterID(i) {
 					groups = append(groups, group)
 				}
 			}

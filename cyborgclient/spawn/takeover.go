@@ -245,13 +245,6 @@ func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 	return fresh, nil
 }
 
-// swap gives the guest a new domain. After a failure the guest has the old domain, and runs if it was running.
-func (o *Operations) swap(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
-	return o.change(ctx, r, saved(old, fresh, running), func(ctx context.Context) error {
-		return o.replace(ctx, r, i, mdevs, old, fresh, running)
-	})
-}
-
 // replace powers a running guest off, saves the new domain, and starts the guest if it was running.
 func (o *Operations) replace(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
 	if running {

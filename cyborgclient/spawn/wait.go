@@ -54,14 +54,11 @@ func (a *Attempt) await(ctx context.Context, timeout time.Duration) (decision st
 		timeout: timeout, deadline: a.bound.Add(timeout), expected: uuidsOf(a.ARQs), providers: a.providers(),
 	}
 	err = w.run(ctx)
-	a.ARQs = w.arqs
+	a.ARQs, a.waiter = w.arqs, w.waiter
 	a.remover().see(a.ARQs)
 	a.nameForgotten(w.others)
 	decision = fmt.Sprintf("%s Bound, %d before the wait", count(len(w.arqs), "ARQ"), w.early)
-	switch {
-	case w.waiter == nil:
-		a.closeWaiter()
-	case w.early < len(w.arqs):
+	if w.waiter != nil && w.early < len(w.arqs) {
 		decision += "; not every event came"
 	}
 	return decision, err
