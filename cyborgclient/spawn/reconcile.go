@@ -235,10 +235,10 @@ func (r *reconciliation) isDead(ctx context.Context, instance string) (bool, err
 	return !living, nil
 }
 
-// hostProviders is the compute node of a host and the names of all its providers, by UUID.
+// hostProviders are the names of all providers of a host, by UUID.
 type hostProviders struct {
-	host, root string
-	names      map[string]string
+	host  string
+	names map[string]string
 }
 
 // readTrees reads the providers of the hosts.
@@ -260,7 +260,7 @@ func (r *reconciliation) readTrees(ctx context.Context) ([]hostProviders, error)
 		for provider := range names {
 			r.trees[provider] = true
 		}
-		trees = append(trees, hostProviders{host, root, names})
+		trees = append(trees, hostProviders{host, names})
 	}
 	return trees, nil
 }

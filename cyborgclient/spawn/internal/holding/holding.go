@@ -108,7 +108,7 @@ func (s Snapshot) isHome(other string) bool {
 		there, here := Newest(other, s.inGuests()), Newest(s.Host, s.ARQs)
 		return !there.IsZero() && there.Before(here.Time)
 	}
-	return s.holdsHere() && s.Guests[s.Host] != Silent
+	return s.holds(s.Host) && s.Guests[s.Host] != Silent
 }
 
 // In returns the ARQs on a host whose devices a guest there may use.
@@ -119,14 +119,11 @@ func (s Snapshot) In(host string) []cyborgclient.ARQ {
 // Elsewhere returns the host of an instance that has left the caller's host: no ARQ shows where it is, and it holds
 // resources only on other hosts.
 func (s Snapshot) Elsewhere() (host string, moved bool) {
-	if s.Host == "" || s.Told() || len(s.Nodes) == 0 || s.holdsHere() {
+	if s.Host == "" || s.Told() || len(s.Nodes) == 0 || s.holds(s.Host) {
 		return "", false
 	}
 	return slices.Min(slices.Collect(maps.Values(s.Nodes))), true
 }
-
-// holdsHere reports whether the instance holds resources on its own host.
-func (s Snapshot) holdsHere() bool { return s.Host != "" && s.holds(s.Host) }
 
 // holds reports whether the instance holds resources on a host.
 func (s Snapshot) holds(host string) bool {

@@ -30,11 +30,8 @@ const (
 	typeMicroversion = "1.38"
 )
 
-// Types of consumers. Nova sets none, because it uses microversions below 1.38.
-const (
-	TypeInstance = "INSTANCE"
-	TypeUnknown  = "unknown"
-)
+// TypeInstance is the consumer type of instances. Nova sets no type, because it uses microversions below 1.38.
+const TypeInstance = "INSTANCE"
 
 // Client is a client of Placement. It is safe for parallel use.
 type Client struct {
