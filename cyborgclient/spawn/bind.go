@@ -103,7 +103,7 @@ func (a *Attempt) deleteSpares(ctx context.Context) {
 	ctx, cancel := a.flow.detached(ctx)
 	defer cancel()
 	r := a.remover()
-	r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return slices.Contains(spares, e) })
+	r.undo(ctx, func(e *ledger.Effect) bool { return slices.Contains(spares, e) })
 }
 
 // readHanded adds the ARQs that the caller has set to the journal, and notes ARQs of the instance that are not part

@@ -70,7 +70,7 @@ func (o *Operations) ask(ctx context.Context, s *sight, i Instance, hosts []stri
 // guestOn returns no error if an instance has a guest on a host.
 func (o *Operations) guestOn(ctx context.Context, i Instance, host string) error {
 	i.Host = host
-	_, _, err := o.hypervisor.Domain(ctx, i)
+	_, _, err := o.flow.hypervisor.Domain(ctx, i)
 	return err
 }
 

@@ -42,16 +42,10 @@ type MdevRemover interface {
 	RemoveMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
 }
 
-// mdevCreator returns the hypervisor if it creates mediated devices, or nil.
-func (f *Flow) mdevCreator() MdevCreator {
-	creator, _ := f.hypervisor.(MdevCreator)
-	return creator
-}
-
 // createMdevs creates the mediated devices of ARQs if the hypervisor is an [MdevCreator].
 func (f *Flow) createMdevs(ctx context.Context, journal *ledger.Journal, i Instance, arqs []cyborgclient.ARQ) error {
-	creator := f.mdevCreator()
-	if creator == nil {
+	creator, creates := f.hypervisor.(MdevCreator)
+	if !creates {
 		return nil
 	}
 	for _, arq := range arqs {

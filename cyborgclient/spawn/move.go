@@ -336,7 +336,7 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance, s *sig
 			r.journal.Settle(r.journal.Find(ledger.ARQ, arq.UUID), ledger.Left, fmt.Errorf("the guest on host %s may use it", host))
 		}
 	}
-	r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool {
+	r.undo(ctx, func(e *ledger.Effect) bool {
 		return e.Kind == ledger.ARQ && e.ARQ.InstanceUUID == i.UUID && !kept[e.ID]
 	})
 	stuck := r.journal.Effects(ledger.ARQ)

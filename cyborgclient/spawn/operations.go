@@ -20,10 +20,7 @@ import (
 // Operations that Nova blocks because of accelerators return a [*BlockedError] before any request; see [Permit].
 // Operations that free accelerators continue when the caller's context ends halfway, limited by Config.UnwindTimeout,
 // and list in an [*Error] what could not be freed.
-type Operations struct {
-	flow       *Flow
-	hypervisor Hypervisor
-}
+type Operations struct{ flow *Flow }
 
 // Operations returns the operations of this flow on the guests of its hypervisor.
 // The error matches ErrConfig if the flow has no hypervisor: see [WithHypervisor].
@@ -31,7 +28,7 @@ func (f *Flow) Operations() (*Operations, error) {
 	if f.hypervisor == nil {
 		return nil, fmt.Errorf("%w: operations need a hypervisor", ErrConfig)
 	}
-	return &Operations{flow: f, hypervisor: f.hypervisor}, nil
+	return &Operations{f}, nil
 }
 
 // do checks the instance, applies Nova's rule, and runs the operation under the lock of the instance. The error names
@@ -78,7 +75,7 @@ func (o *Operations) Shelve(ctx context.Context, i Instance) error {
 
 // powerOff shuts the guest down, or destroys it when that fails.
 func (o *Operations) powerOff(ctx context.Context, r *remover) error {
-	shutdownErr := r.power(ctx, o.hypervisor.Shutdown)
+	shutdownErr := r.power(ctx, o.flow.hypervisor.Shutdown)
 	if shutdownErr == nil {
 		return nil
 	}
@@ -88,7 +85,7 @@ func (o *Operations) powerOff(ctx context.Context, r *remover) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := r.power(ctx, o.hypervisor.Destroy); err != nil {
+	if err := r.power(ctx, o.flow.hypervisor.Destroy); err != nil {
 		return fmt.Errorf("power off: %w", errors.Join(shutdownErr, err))
 	}
 	return nil
@@ -214,9 +211,9 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 			return err
 		}
 		if running && accel.in(saved) {
-			err := r.power(ctx, o.hypervisor.Shutdown)
+			err := r.power(ctx, o.flow.hypervisor.Shutdown)
 			if err == nil {
-				err = r.power(ctx, o.hypervisor.Start)
+				err = r.power(ctx, o.flow.hypervisor.Start)
 			}
 			if err == nil {
 				return nil
@@ -265,7 +262,7 @@ func (o *Operations) withoutDevices(ctx context.Context, i Instance, domain []by
 
 // domain returns the saved XML, and whether the guest is running.
 func (o *Operations) domain(ctx context.Context, i Instance) (domain []byte, running bool, err error) {
-	domain, running, err = o.hypervisor.Domain(ctx, i)
+	domain, running, err = o.flow.hypervisor.Domain(ctx, i)
 	if errors.Is(err, ErrNoGuest) {
 		if moved := o.elsewhere(ctx, i); moved != nil {
 			return nil, false, moved
@@ -313,7 +310,7 @@ func (o *Operations) complete(ctx context.Context, i Instance, accel accelerator
 
 // exchange destroys the guest and starts it with the new XML. After a failure the guest is off with the old XML.
 func (o *Operations) exchange(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte) error {
-	if err := r.power(ctx, o.hypervisor.Destroy); err != nil {
+	if err := r.power(ctx, o.flow.hypervisor.Destroy); err != nil {
 		return fmt.Errorf("power off: %w", err)
 	}
 	return o.change(ctx, r, saved(old, fresh, false), func(ctx context.Context) error { return o.boot(ctx, r, i, mdevs, old, fresh, true) })
@@ -346,7 +343,7 @@ func (o *Operations) change(ctx context.Context, r *remover, saved *ledger.Saved
 // boot saves the new XML of a stopped guest, creates its mediated devices and starts it.
 func (o *Operations) boot(ctx context.Context, r *remover, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, start bool) error {
 	if !bytes.Equal(old, fresh) {
-		if err := o.hypervisor.Define(ctx, i, fresh); err != nil {
+		if err := o.flow.hypervisor.Define(ctx, i, fresh); err != nil {
 			return fmt.Errorf("define: %w", err)
 		}
 	}
@@ -356,7 +353,7 @@ func (o *Operations) boot(ctx context.Context, r *remover, i Instance, mdevs []c
 	if err := o.flow.createMdevs(ctx, r.journal, i, mdevs); err != nil {
 		return fmt.Errorf("%w: %w", errStart, err)
 	}
-	if err := o.hypervisor.Start(ctx, i); err != nil {
+	if err := o.flow.hypervisor.Start(ctx, i); err != nil {
 		return fmt.Errorf("%w: %w", errStart, err)
 	}
 	return nil
@@ -367,7 +364,7 @@ func (o *Operations) restore(ctx context.Context, r *remover, guest *ledger.Effe
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	_ = r.record.step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
-		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return e == guest })
+		r.undo(ctx, func(e *ledger.Effect) bool { return e == guest })
 		return "the guest is restored", guest.Err
 	})
 	if guest.Pending() {

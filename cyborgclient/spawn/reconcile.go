@@ -405,16 +405,16 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 // remove removes the effects that adopt adds to the journal, under the lock of the instance. It reports whether the
 // orphan existed.
 func (r *reconciliation) remove(ctx context.Context, instance, host string, orphan *Leftover, adopt func(m *remover) *ledger.Effect) bool {
-	i := Instance{UUID: instance, Host: host}
 	journal, err := r.flow.book.Open(ctx, instance)
 	if err != nil {
 		orphan.Err = err
 		return true
 	}
 	defer journal.End()
-	m := &remover{flow: r.flow, journal: journal, record: r.flow.newRecorder(instance, host), instance: i, mdevs: r.flow.mdevCreator(), impatient: true}
+	m := r.flow.newRemover(journal, Instance{UUID: instance, Host: host})
+	m.impatient = true
 	e := adopt(m)
-	m.undo(ctx, m.undoers(), nil)
+	m.undo(ctx, nil)
 	switch e.State {
 	case ledger.Undone:
 		return slices.Contains(journal.Removed(), e)

@@ -175,7 +175,7 @@ func (f *Flow) recovering(journal *ledger.Journal) *remover {
 			i.ProjectID = e.Amount.Project
 		}
 	}
-	m := &remover{flow: f.asOwn(), journal: journal, record: f.newRecorder(i.UUID, ""), instance: i, mdevs: f.mdevCreator()}
+	m := f.asOwn().newRemover(journal, i)
 	m.removeNovaMdev = func(context.Context, string) error { return &ledger.Final{Err: errNoRelease} }
 	return m
 }

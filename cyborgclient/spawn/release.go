@@ -47,7 +47,7 @@ func (f *Flow) operate(ctx context.Context, i Instance, run func(ctx context.Con
 		return err
 	}
 	defer journal.End()
-	return run(ctx, &remover{flow: f, journal: journal, record: f.newRecorder(i.UUID, i.Host), instance: i, mdevs: f.mdevCreator()})
+	return run(ctx, f.newRemover(journal, i))
 }
 
 // Delete removes an instance: guest, ARQs (which frees handles and mediated devices), allocation, in this order. If

@@ -38,14 +38,20 @@ type remover struct {
 	instance Instance
 	// isThere reports whether the guest exists; nil: unknown.
 	isThere func(ctx context.Context) (bool, error)
-	// mdevs is the hypervisor, if it creates mediated devices; nil: their definitions are kept.
-	mdevs MdevCreator
+	// mdevs is the hypervisor, if it removes the definitions of mediated devices; nil: they are kept.
+	mdevs MdevRemover
 	// removeNovaMdev removes a mediated device of Nova.
 	removeNovaMdev func(ctx context.Context, mdev string) error
 	// confirm reports whether an allocation that was read should still be changed; nil: always.
 	confirm func(ctx context.Context) (bool, error)
 	// impatient is for the ARQs of a host that is down: see arqUndoer.
 	impatient bool
+}
+
+// newRemover returns the remover for an operation on an instance.
+func (f *Flow) newRemover(journal *ledger.Journal, i Instance) *remover {
+	mdevs, _ := f.hypervisor.(MdevRemover)
+	return &remover{flow: f, journal: journal, record: f.newRecorder(i.UUID, i.Host), instance: i, mdevs: mdevs}
 }
 
 func (r *remover) undoers() map[ledger.Kind]ledger.Undoer {
@@ -59,8 +65,8 @@ func (r *remover) undoers() map[ledger.Kind]ledger.Undoer {
 }
 
 // undo removes the chosen effects, or all if chosen is nil, and reports them.
-func (r *remover) undo(ctx context.Context, undoers map[ledger.Kind]ledger.Undoer, chosen func(*ledger.Effect) bool) {
-	r.undoFor(ctx, r.patience(), undoers, chosen)
+func (r *remover) undo(ctx context.Context, chosen func(*ledger.Effect) bool) {
+	r.undoFor(ctx, r.patience(), r.undoers(), chosen)
 }
 
 // patience is how long a failed removal is retried.
@@ -86,7 +92,7 @@ func (r *remover) undoFor(ctx context.Context, patience time.Duration, undoers m
 func (r *remover) cleanUp(ctx context.Context, cause string, chosen func(*ledger.Effect) bool) error {
 	ctx, end := r.record.open(ctx, StepUnwind)
 	earlier := len(r.journal.Removed())
-	r.undo(ctx, r.undoers(), chosen)
+	r.undo(ctx, chosen)
 	leftovers, suspects := remaining(r.journal)
 	undone := namesOf(r.journal.Removed())
 	for _, e := range r.journal.Effects() {
@@ -127,15 +133,14 @@ type mdevUndoer struct{ *remover }
 
 // Undo implements [ledger.Undoer].
 func (u mdevUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
-	remover, ok := u.mdevs.(MdevRemover)
 	for _, e := range effects {
-		if !ok {
+		if u.mdevs == nil {
 			u.journal.Settle(e, ledger.Undone, nil)
 			continue
 		}
 		there := u.instance.where(*e.ARQ)
 		u.journal.Remove(ctx, []*ledger.Effect{e}, func(ctx context.Context) map[*ledger.Effect]error {
-			err := u.flow.tryFew(ctx, func(ctx context.Context) error { return remover.RemoveMdev(u.journal.Inside(ctx), there, *e.ARQ) })
+			err := u.flow.tryFew(ctx, func(ctx context.Context) error { return u.mdevs.RemoveMdev(u.journal.Inside(ctx), there, *e.ARQ) })
 			if err != nil {
 				err = &ledger.Final{Err: fmt.Errorf("remove the definition of its mediated device %s on host %s: %w", e.ARQ.AttachHandleUUID, there.Host, err)}
 			}
@@ -157,8 +162,7 @@ func (r *remover) takeARQs(arqs []cyborgclient.ARQ) {
 
 // takeMdev adds the definition of an ARQ's mediated device, if it may have one.
 func (r *remover) takeMdev(e *ledger.Effect) {
-	_, removes := r.mdevs.(MdevRemover)
-	if removes && e.ARQ.AttachHandleType == cyborgclient.HandleMDEV && e.ARQ.AttachHandleUUID != "" {
+	if r.mdevs != nil && e.ARQ.AttachHandleType == cyborgclient.HandleMDEV && e.ARQ.AttachHandleUUID != "" {
 		r.journal.Take(&ledger.Effect{Kind: ledger.Mdev, ID: e.ID, ARQ: e.ARQ, Holds: []int{e.Seq}})
 	}
 }

@@ -69,7 +69,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 		if a.flow.config.Compat.Rebind && a.unbind(ctx, r) {
 			return
 		}
-		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool {
+		r.undo(ctx, func(e *ledger.Effect) bool {
 			return e.Kind != ledger.Claim && e.State != ledger.Found && !a.isElsewhere(e)
 		})
 		a.ARQs = nil
@@ -116,7 +116,7 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 				a.journal.Settle(e, ledger.Refused, nil)
 			}
 		}
-		r.undo(ctx, r.undoers(), func(e *ledger.Effect) bool { return !a.isElsewhere(e) })
+		r.undo(ctx, func(e *ledger.Effect) bool { return !a.isElsewhere(e) })
 	})
 	return namesOf(a.journal.Removed()[earlier:]), leftoversOf(a.journal)
 }
@@ -138,7 +138,9 @@ func (a *Attempt) giveBack(ctx context.Context, undo func(context.Context, *remo
 
 // remover returns the remover for the effects of the attempt.
 func (a *Attempt) remover() *remover {
-	return &remover{flow: a.flow, journal: a.journal, record: a.record, instance: a.instance(), mdevs: a.flow.mdevCreator()}
+	r := a.flow.newRemover(a.journal, a.instance())
+	r.record = a.record
+	return r
 }
 
 // unbind destroys the guest and unbinds the ARQs, which are kept for the next host. It returns false if they must be
@@ -151,7 +153,7 @@ func (a *Attempt) unbind(ctx context.Context, r *remover) bool {
 	}
 	undoers := r.undoers()
 	undoers[ledger.Binding] = unbindUndoer{r}
-	r.undo(ctx, undoers, func(e *ledger.Effect) bool {
+	r.undoFor(ctx, r.patience(), undoers, func(e *ledger.Effect) bool {
 		return e.Kind == ledger.Guest || e.Kind == ledger.Mdev || e.Kind == ledger.Binding
 	})
 	return len(a.journal.Effects(ledger.Guest, ledger.Mdev, ledger.Binding)) == 0
