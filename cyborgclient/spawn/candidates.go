@@ -291,12 +291,9 @@ func (s *summaries) providers() map[string]matching.Provider {
 	if s.converted != nil {
 		return s.converted
 	}
-	details := placement.Details{Providers: s.Providers}
 	s.converted = make(map[string]matching.Provider, s.Len())
-	for uuid, summary := range s.All() {
-		p := matching.Provider{Parent: summary.Parent, Traits: details.Traits(summary)}
-		p.Capacity, p.Used = details.Resources(summary)
-		s.converted[uuid] = p
+	for uuid, d := range s.Details() {
+		s.converted[uuid] = matching.Provider{Parent: d.Parent, Traits: d.Traits, Capacity: d.Capacity, Used: d.Used}
 	}
 	return s.converted
 }

@@ -76,8 +76,6 @@ func kindOf(trait string) Kind {
 type Summary struct {
 	Parent, Root string // UUIDs; empty before Placement 1.29, and without a parent
 	Kind         Kind
-
-	traits, resources int32
 }
 
 // Len returns the number of providers, including providers that are only mentioned.
@@ -103,7 +101,7 @@ func (p *Providers) All() iter.Seq2[string, Summary] {
 }
 
 func (p *Providers) summary(r row) Summary {
-	s := Summary{traits: r.traits, resources: r.resources}
+	var s Summary
 	if r.parent > 0 {
 		s.Parent = p.uuids[r.parent-1]
 	}
@@ -116,43 +114,35 @@ func (p *Providers) summary(r row) Summary {
 	return s
 }
 
-// Details decodes traits and resources of providers for weighers. Equal values of a response are shared.
+// Details is the summary of a provider with its traits, and the capacity and the used amount by resource class.
 type Details struct {
-	Providers *Providers
-
-	traits    map[int32][]string
-	resources map[int32][2]map[string]int
+	Summary
+	Traits         []string
+	Capacity, Used map[string]int
 }
 
-// Traits returns the traits of a provider.
-func (d *Details) Traits(s Summary) []string {
-	names, known := d.traits[s.traits]
-	if !known && s.traits > 0 {
-		r := jsonread.New([]byte(d.Providers.traits[s.traits-1]))
-		r.Array(func() { names = append(names, string(r.String())) })
-		if d.traits == nil {
-			d.traits = map[int32][]string{}
+// Details returns the summaries by UUID, with traits and resources. Equal values of a response are shared.
+func (p *Providers) Details() iter.Seq2[string, Details] {
+	return func(yield func(string, Details) bool) {
+		traits, resources := make([][]string, len(p.traits)+1), make([][2]map[string]int, len(p.resources)+1)
+		for i, text := range p.traits {
+			r := jsonread.New([]byte(text))
+			r.Array(func() { traits[i+1] = append(traits[i+1], string(r.String())) })
+			traits[i+1] = slices.Clip(traits[i+1])
 		}
-		d.traits[s.traits] = slices.Clip(names)
+		for i, text := range p.resources {
+			capacity, used := map[string]int{}, map[string]int{}
+			r := jsonread.New([]byte(text))
+			r.Object(func(class []byte) { capacity[string(class)], used[string(class)] = inventory(&r) })
+			resources[i+1] = [2]map[string]int{capacity, used}
+		}
+		for i, row := range p.rows {
+			d := Details{p.summary(row), traits[row.traits], resources[row.resources][0], resources[row.resources][1]}
+			if row.given && !yield(p.uuids[i], d) {
+				return
+			}
+		}
 	}
-	return names
-}
-
-// Resources returns the capacity and the used amount of a provider, by resource class.
-func (d *Details) Resources(s Summary) (capacity, used map[string]int) {
-	amounts, known := d.resources[s.resources]
-	if !known {
-		amounts = [2]map[string]int{{}, {}}
-		if s.resources > 0 {
-			r := jsonread.New([]byte(d.Providers.resources[s.resources-1]))
-			r.Object(func(class []byte) { amounts[0][string(class)], amounts[1][string(class)] = inventory(&r) })
-		}
-		if d.resources == nil {
-			d.resources = map[int32][2]map[string]int{}
-		}
-		d.resources[s.resources] = amounts
-	}
-	return amounts[0], amounts[1]
 }
 
 // Candidates requests allocation candidates. The response is decoded in one pass: gophercloud decodes it with

@@ -3,6 +3,7 @@ package placement
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -15,8 +16,8 @@ import (
 type object = map[string]json.RawMessage
 
 // reference decodes a response with encoding/json.
-func reference(text string) (requests []AllocationRequest, providers map[string]wholeSummary, err error) {
-	providers = map[string]wholeSummary{}
+func reference(text string) (requests []AllocationRequest, providers map[string]Details, err error) {
+	providers = map[string]Details{}
 	var answer object
 	read := func(data json.RawMessage, to any) {
 		if data != nil {
@@ -43,7 +44,7 @@ func reference(text string) (requests []AllocationRequest, providers map[string]
 		requests = append(requests, request)
 	}
 	for uuid, summary := range summaries {
-		whole := wholeSummary{Capacity: map[string]int{}, Used: map[string]int{}}
+		whole := Details{Capacity: map[string]int{}, Used: map[string]int{}}
 		read(summary["parent_provider_uuid"], &whole.Parent)
 		read(summary["root_provider_uuid"], &whole.Root)
 		read(summary["traits"], &whole.Traits)
@@ -61,20 +62,6 @@ func reference(text string) (requests []AllocationRequest, providers map[string]
 		providers[uuid] = whole
 	}
 	return requests, providers, err
-}
-
-// wholeSummary is a summary with all of its fields.
-type wholeSummary struct {
-	Parent, Root   string
-	Kind           Kind
-	Traits         []string
-	Capacity, Used map[string]int
-}
-
-func whole(details *Details, s Summary) wholeSummary {
-	w := wholeSummary{Parent: s.Parent, Root: s.Root, Kind: s.Kind, Traits: details.Traits(s)}
-	w.Capacity, w.Used = details.Resources(s)
-	return w
 }
 
 const answerText = `{"allocation_requests": [
@@ -160,11 +147,7 @@ func FuzzCandidates(f *testing.F) {
 		if diff := cmp.Diff(requests, got.Requests, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("allocation requests (-want +got):\n%s", diff)
 		}
-		details := Details{Providers: &got.Providers}
-		summaries := map[string]wholeSummary{}
-		for uuid, summary := range got.Providers.All() {
-			summaries[uuid] = whole(&details, summary)
-		}
+		summaries := maps.Collect(got.Providers.Details())
 		if diff := cmp.Diff(providers, summaries, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("provider summaries (-want +got):\n%s", diff)
 		}
