@@ -201,8 +201,11 @@ func subtreesOf(groups []requestspec.Group, lists [][]string) (subtrees [][]stri
 // runs.
 func (a *Attempt) onlyNode(ctx context.Context, held placement.Resources) (string, error) {
 	nodes := placement.NodeProviders(held)
-	if len(nodes) < 2 {
-		return placement.NodeProvider(held), nil
+	switch len(nodes) {
+	case 0:
+		return slices.Sorted(maps.Keys(held))[0], nil
+	case 1:
+		return nodes[0], nil
 	}
 	tree, err := a.flow.placement.Tree(ctx, nodes[0], "")
 	if err != nil {

@@ -132,11 +132,3 @@ func onNode(resources map[string]int) bool {
 func NodeProviders(held Resources) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(held)), func(provider string) bool { return !onNode(held[provider]) })
 }
-
-// NodeProvider returns a provider of the instance in the tree of its compute node.
-func NodeProvider(held Resources) string {
-	if nodes := NodeProviders(held); len(nodes) > 0 {
-		return nodes[0]
-	}
-	return slices.Sorted(maps.Keys(held))[0]
-}

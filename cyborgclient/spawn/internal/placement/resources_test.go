@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,19 +9,15 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-func TestNodeProviderIsNotTheSharedStorage(t *testing.T) {
+func TestNodeProvidersAreNotTheSharedStorage(t *testing.T) {
 	t.Parallel()
 	held := map[string]map[string]int{
 		"a-storage": {"DISK_GB": 20},
 		"b-node":    {"MEMORY_MB": 512},
 		"c-device":  {"PGPU": 1},
 	}
-	if got := placement.NodeProvider(held); got != "b-node" {
-		t.Errorf("got provider %s, want b-node", got)
-	}
-	delete(held, "b-node")
-	if got := placement.NodeProvider(held); got != "a-storage" {
-		t.Errorf("without a node: got %s, want the first", got)
+	if got := placement.NodeProviders(held); !slices.Equal(got, []string{"b-node"}) {
+		t.Errorf("got providers %s, want b-node", got)
 	}
 }
 
