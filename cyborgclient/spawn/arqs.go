@@ -210,7 +210,7 @@ func (u arqUndoer) explained(e *ledger.Effect, err error) error {
 	return fmt.Errorf("its mediated device cannot be removed before Cyborg's agent of host %s is back: %w", e.ARQ.Hostname, err)
 }
 
-// Look reads whether the effect exists, for [ledger.Undoer].
+// Look reports whether Cyborg shows the ARQ.
 func (u arqUndoer) Look(ctx context.Context, e *ledger.Effect) (bool, error) {
 	arq, err := u.flow.findARQ(ctx, e.ID)
 	return arq != nil, err

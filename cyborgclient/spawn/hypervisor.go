@@ -129,7 +129,7 @@ func (u guestUndoer) undoGuest(ctx context.Context, e *ledger.Effect) error {
 	}
 }
 
-// Look reads whether the effect exists, for [ledger.Undoer].
+// Look reports whether the guest exists.
 func (u guestUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
 	if u.isThere == nil {
 		return false, nil

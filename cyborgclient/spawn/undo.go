@@ -212,7 +212,7 @@ func (u listedUndoer) Undo(ctx context.Context, effects []*ledger.Effect) {
 	}
 }
 
-// Look reads whether the effect exists, for [ledger.Undoer].
+// Look reports whether Cyborg lists ARQs of the instance.
 func (u listedUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
 	arqs, err := u.flow.cyborg.listARQs(ctx, cyborgclient.ListARQsOpts{Instance: u.instance.UUID})
 	return len(arqs) > 0, err
@@ -306,7 +306,7 @@ func (u amountUndoer) othersHaveIt(ctx context.Context, e *ledger.Effect) bool {
 	})
 }
 
-// Look reads whether the effect exists, for [ledger.Undoer].
+// Look reports whether the allocation contains the effect.
 func (u amountUndoer) Look(ctx context.Context, e *ledger.Effect) (bool, error) {
 	held, err := u.flow.placement.Allocation(ctx, u.instance.UUID)
 	if err != nil {

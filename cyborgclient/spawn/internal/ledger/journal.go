@@ -34,8 +34,8 @@ type Journal struct {
 var errNoReturn = errors.New("the call did not return")
 
 // Do records an effect as Sent and calls send. Afterwards the state of the effect is what the response proves. The
-// request is not canceled with the context, because its outcome would be unknown; its timeout is Book.Limit of the
-// kind. If the context has already ended, nothing is sent.
+// request is not canceled with the context, because its outcome would be unknown; its timeout is the limit of the
+// kind, see NewBook. If the context has already ended, nothing is sent.
 func (j *Journal) Do(ctx context.Context, e *Effect, send func(ctx context.Context) error) error {
 	return j.do(ctx, e, e.Amount, send)
 }
