@@ -123,6 +123,8 @@ type Attempt struct {
 	record  *recorder
 	journal *ledger.Journal
 	queue   *choose.Queue
+	avoided []string             // providers of hosts that must not be chosen
+	down    []string             // names of such hosts
 	before  placement.Allocation // of the instance before the claim, with [Flow.AddDevices]
 	waiter  *externalevent.Waiter
 	bound   time.Time             // when the bind request ended

@@ -53,7 +53,7 @@ func (a *Attempt) limits() choose.Limits {
 	switch {
 	case all == 0, a.Request.Options.Limit != 0:
 		return choose.Fixed(all, hosts)
-	case a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.queue.Avoided) > 0:
+	case a.Request.Order != nil, len(a.flow.config.Weighers) > 0, len(a.avoided) > 0:
 		return choose.Whole(all, hosts)
 	}
 	return choose.Few(all, attempts, len(a.deviceGroups()), hosts)
@@ -76,7 +76,7 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 		limit, again = a.queue.Answered(limit, len(answer.Requests), inQueue(a.Candidates))
 		if len(a.Candidates) == 0 && !again {
 			err := &NoCandidatesError{Query: spec.Query(), Groups: groupsText(spec.Groups), Excluded: excluded}
-			if len(a.queue.Avoided) > 0 {
+			if len(a.avoided) > 0 {
 				return fmt.Errorf("%w; hosts that are avoided do not count", err)
 			}
 			return err
@@ -304,7 +304,7 @@ func (s *summaries) providers() map[string]matching.Provider {
 // dropAvoided removes the candidates on hosts to avoid.
 func (a *Attempt) dropAvoided() {
 	a.Candidates = slices.DeleteFunc(a.Candidates, func(c Candidate) bool {
-		return slices.ContainsFunc(a.queue.Avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
+		return slices.ContainsFunc(a.avoided, func(provider string) bool { return c.Root == cmp.Or(c.summaries.Of(provider).Root, provider) })
 	})
 }
 

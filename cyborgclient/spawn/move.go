@@ -68,7 +68,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 			return err
 		}
 		a, err := o.attempt(ctx, r, o.request(i, opts), func(a *Attempt) (Step, error) {
-			a.queue.Down = opts.Down
+			a.down = opts.Down
 			if err := a.avoid(ctx, opts.Down, nil); err != nil {
 				return StepCandidates, err
 			}
@@ -177,7 +177,7 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 			return err
 		}
 		a, err := o.attempt(ctx, r, o.request(i, opts), func(a *Attempt) (Step, error) {
-			a.queue.Down = opts.Down
+			a.down = opts.Down
 			return o.evacuate(ctx, a, i)
 		})
 		if err != nil {
@@ -227,7 +227,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		case StepCandidates:
 			ctx := a.record.reopen(ctx)
 			if s, err = o.lookAtOld(ctx, a, i); err == nil {
-				err = a.avoid(ctx, append(slices.Clip(a.queue.Down), i.Host), slices.Collect(maps.Keys(a.before.Resources)))
+				err = a.avoid(ctx, append(slices.Clip(a.down), i.Host), slices.Collect(maps.Keys(a.before.Resources)))
 			}
 		case StepCreate:
 			err = o.freeOld(a.record.reopen(ctx), a, i, s)
@@ -258,7 +258,7 @@ func (o *Operations) lookAtOld(ctx context.Context, a *Attempt, i Instance) (*si
 	if err := a.readBefore(ctx); err != nil {
 		return nil, err
 	}
-	s := o.look(ctx, i, append(slices.Clip(a.queue.Down), i.Host), &a.before)
+	s := o.look(ctx, i, append(slices.Clip(a.down), i.Host), &a.before)
 	switch {
 	case s.unlisted != nil:
 		return nil, fmt.Errorf("list the ARQs on host %s: %w", i.Host, s.unlisted)
@@ -279,7 +279,7 @@ func (o *Operations) ownCandidates(ctx context.Context, a *Attempt, i Instance, 
 		return fmt.Errorf("%w; the other hosts of the instance's resources are unknown: %w", full, err)
 	}
 	others := slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(hosts))), func(host string) bool {
-		return i.isOn(host) || holding.Among(a.queue.Down, host)
+		return i.isOn(host) || holding.Among(a.down, host)
 	})
 	if len(others) == 0 {
 		return full
@@ -291,7 +291,7 @@ func (o *Operations) ownCandidates(ctx context.Context, a *Attempt, i Instance, 
 // short name, unknown to Placement. After an evacuation whose source was not released an instance holds resources on
 // several hosts.
 func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
-	a.queue.Avoided = providers
+	a.avoided = providers
 	for _, host := range hosts {
 		if host == "" {
 			continue
@@ -301,7 +301,7 @@ func (a *Attempt) avoid(ctx context.Context, hosts, providers []string) error {
 			return err
 		}
 		if root != "" {
-			a.queue.Avoided = append(a.queue.Avoided, root)
+			a.avoided = append(a.avoided, root)
 		}
 	}
 	return nil

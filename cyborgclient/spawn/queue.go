@@ -100,7 +100,7 @@ func passesBy(err error) bool { return placement.UnknownProvider(err) || errors.
 // choose chooses the host of a candidate.
 func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {
 	host, err := a.readHost(ctx, candidate)
-	if err == nil && holding.Among(a.queue.Down, host) { // Down may have its short name
+	if err == nil && holding.Among(a.down, host) { // down may have its short name
 		err = fmt.Errorf("host %s: %w", host, errDown)
 	}
 	if passesBy(err) {

@@ -19,9 +19,6 @@ type Candidate struct {
 // Queue records what one attempt knows about hosts and devices. The candidates are passed to the methods that read
 // them, because a caller may change them between two steps.
 type Queue struct {
-	// Avoided are providers of hosts that must not be chosen, Down the names of such hosts.
-	Avoided, Down []string
-
 	attempts int             // maximum number of hosts with a claim
 	hosts    map[string]host // by root
 	at       string          // root of the chosen host
