@@ -338,21 +338,28 @@ func testAfterRelease(t *testing.T, s Subject) {
 	old.Release()
 	next := lock(t, store, "i")
 	defer next.Release()
+	checkLost(t, store, old, next).Release()
+}
+
+// checkLost checks that a holder that has lost its right neither changes the journal nor ends the right of the next
+// holder. It locks the journal again.
+func checkLost(t *testing.T, store journal.Store, old, next journal.Journal) (last journal.Journal) {
+	t.Helper()
 	for name, call := range map[string]func() error{
 		"Append": func() error { return old.Append(t.Context(), []byte("late")) },
 		"Clear":  func() error { return old.Clear(t.Context()) },
 		"Renew":  func() error { return old.Renew(t.Context()) },
 	} {
 		if err := call(); !errors.Is(err, journal.ErrLost) {
-			t.Errorf("%s after Release: %v, want ErrLost", name, err)
+			t.Errorf("%s after the end of the right: %v, want ErrLost", name, err)
 		}
 	}
-	old.Release() // a second one must not end the right of another holder
+	old.Release()
 	add(t, next, "b")
 	next.Release()
-	last := lock(t, store, "i")
-	defer last.Release()
+	last = lock(t, store, "i")
 	checkRecords(t, last, "a", "b")
+	return last
 }
 
 func testRenew(t *testing.T, s Subject) {
@@ -493,20 +500,7 @@ func testLease(t *testing.T, s Subject) {
 	}
 	checkRecords(t, next, "a")
 	checkAbandoned(t, next, until)
-	for name, call := range map[string]func() error{
-		"Append": func() error { return old.Append(t.Context(), []byte("late")) },
-		"Clear":  func() error { return old.Clear(t.Context()) },
-		"Renew":  func() error { return old.Renew(t.Context()) },
-	} {
-		if err := call(); !errors.Is(err, journal.ErrLost) {
-			t.Errorf("%s after the lease: %v, want ErrLost", name, err)
-		}
-	}
-	old.Release()
-	add(t, next, "b")
-	next.Release()
-	last := lock(t, store, "i")
+	last := checkLost(t, store, old, next)
 	defer last.Release()
-	checkRecords(t, last, "a", "b")
 	checkAbandoned(t, last, until)
 }
