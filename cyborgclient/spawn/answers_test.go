@@ -1,7 +1,6 @@
 package spawn_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -191,16 +190,6 @@ func TestARescheduleAsksForMoreHosts(t *testing.T) {
 	}
 }
 
-// A handover has alternates from all candidates, even if one host has more candidates than the first limit.
-func TestTheAlternatesOfManyCandidates(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{model: raceModel(4, 60), spread: true})
-	handover, err := parseHandover(w.conduct(t, request("gpu")))
-	if err != nil || len(handover.Alternates) != 2 {
-		t.Errorf("%d alternates, %v; want 2", len(handover.Alternates), err)
-	}
-}
-
 // Other clients claim all devices of the first response before the flow claims one. The next response has more
 // devices.
 func TestAClaimAsksAgain(t *testing.T) {
@@ -259,35 +248,6 @@ func TestTheComputeSideAsksForNoCandidates(t *testing.T) {
 	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
 		t.Error(leftovers)
 	}
-}
-
-// The flow gives up if Placement refuses every claim of its own candidates.
-func TestAClaimThatIsAlwaysRefusedEnds(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{model: raceModel(2, 2)})
-	puts := 0
-	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			if req.Method != http.MethodPut {
-				return next.RoundTrip(req)
-			}
-			puts++
-			var claim struct {
-				Mappings map[string][]string `json:"mappings"`
-			}
-			if err := json.NewDecoder(req.Body).Decode(&claim); err != nil {
-				return nil, err
-			}
-			provider := claim.Mappings["device_profile_0"][0]
-			return answer(req, http.StatusConflict, fmt.Sprintf(
-				`{"errors": [{"status": 409, "detail": "Unable to create allocation for 'PGPU' on resource provider '%s'."}]}`, provider)), nil
-		})
-	})
-	result, err := w.flow.Run(t.Context(), request("gpu"))
-	if !errors.Is(err, spawn.ErrClaim) || puts != 4*8 || len(w.limits(t)) != 8 {
-		t.Errorf("error %v after %d claims and %d answers, want ErrClaim after 32 and 8", err, puts, len(w.limits(t)))
-	}
-	w.checkPromise(t, result, err)
 }
 
 // The error reports that there is no free device.

@@ -45,21 +45,6 @@ func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
 	w.cloud.CheckNoLeaks(t)
 }
 
-func TestAClaimThatIsRefusedEverywhereIsErrClaim(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	err := w.cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Times: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := w.flow.Run(t.Context(), request("gpu"))
-	var failure *spawn.Error
-	if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrClaim) || len(failure.Undone) > 0 {
-		t.Errorf("got error %v, want ErrClaim with nothing to undo", err)
-	}
-	w.checkPromise(t, result, err)
-}
-
 func TestAnExistingAllocationIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
@@ -144,42 +129,6 @@ func TestALostCreateLeavesTheARQsOfOtherClients(t *testing.T) {
 			t.Errorf("the other agent's ARQ: %v, %v", got, err)
 		}
 	})
-}
-
-func TestTheErrorNamesWhatCouldNotBeUndone(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name     string
-		rule     fault.Rule
-		wantKind spawn.LeftoverKind
-	}{
-		{"ARQs", fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1}, "arq"},
-		{"allocation", fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Status, Status: 500, Times: -1}, "allocation"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				err := w.cloud.Faults().Set(tt.rule, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After})
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = w.flow.Run(t.Context(), request("gpu"))
-				var failure *spawn.Error
-				if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 1 {
-					t.Fatalf("got error %v, want one leftover", err)
-				}
-				left := failure.Leftovers[0]
-				if left.Kind != tt.wantKind || left.Err == nil || !strings.Contains(err.Error(), left.ID) {
-					t.Errorf("got %+v in %q, want kind %s", left, err, tt.wantKind)
-				}
-				if len(w.cloud.Leaks()) == 0 {
-					t.Error("the cloud sees no leak: the test proves nothing")
-				}
-			})
-		})
-	}
 }
 
 func TestOrderChoosesTheHost(t *testing.T) {

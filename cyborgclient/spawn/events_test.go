@@ -10,16 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
-	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // eventForms are the values of fakecyborg.Config.EventForm.
@@ -191,69 +187,6 @@ func (w *world) lists() (n int) {
 		}
 	}
 	return n
-}
-
-// Events of other and of unknown instances do not end a wait.
-func TestForeignEventsDoNotEndTheWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ours := knownARQs(t)
-		w := eventWorld(t, "shipped", worldOpts{})
-		provider, err := w.cloud.ProviderClient(t.Context(), "admin")
-		if err != nil {
-			t.Fatal(err)
-		}
-		compute, err := openstack.NewComputeV2(provider, gophercloud.EndpointOpts{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		const other = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
-		sent := make(chan error, 1)
-		go func() {
-			time.Sleep(5 * time.Second)
-			var foreign []externalevent.Event
-			for _, arq := range ours { // our ARQs of another instance
-				foreign = append(foreign, externalevent.Event{Name: externalevent.ARQBound, ServerUUID: other, Tag: arq.UUID, Status: externalevent.StatusFailed})
-			}
-			foreign = append(foreign, // no ARQ of ours, and another event
-				externalevent.Event{Name: externalevent.ARQBound, ServerUUID: instance, Tag: other},
-				externalevent.Event{Name: "power-update", ServerUUID: instance, Tag: ours[0].UUID})
-			_, err := externalevent.Send(t.Context(), compute, foreign)
-			sent <- err
-		}()
-		start := time.Now()
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		if took := time.Since(start); err != nil || took != 10*time.Second {
-			t.Errorf("got error %v after %s, want success after 10 s", err, took)
-		}
-		if err := <-sent; err != nil {
-			t.Error(err)
-		}
-		w.checkPromise(t, result, err)
-	})
-}
-
-// An event that arrives during the PATCH, before the wait, is early in every form.
-func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
-	t.Parallel()
-	for _, form := range eventForms {
-		model := simcloud.DefaultModel()
-		w := eventWorld(t, form, worldOpts{model: &model})
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		if err != nil {
-			t.Fatalf("%s: %v", form, err)
-		}
-		posts := 0
-		for _, r := range w.cloud.Requests() {
-			if r.Operation == fault.ExternalEventsCreate {
-				posts++
-			}
-		}
-		if posts != 1 || len(w.cloud.ReceivedEvents()) == 0 {
-			t.Errorf("%s: %d posts of events, want 1", form, posts)
-		}
-		w.checkPromise(t, result, err)
-	}
 }
 
 // A failed bind is never a success, in any form of the event.

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
-
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
@@ -52,26 +50,6 @@ func TestHiddenARQsOfAFlatHostAreNoSuccess(t *testing.T) {
 	}
 }
 
-// Placement does not answer until the guest is deleted, so the project of the instance is unknown.
-func TestHiddenARQsAreNoSuccessWhilePlacementIsDown(t *testing.T) {
-	t.Parallel()
-	for _, named := range []bool{false, true} {
-		bubble(t, fmt.Sprintf("the caller names the project: %t", named), func(t *testing.T) {
-			s := serviceSite(t, true)
-			i := s.spawn(t, "gpu")
-			if named {
-				i.ProjectID = s.cloud.ProjectID("admin")
-			}
-			s.logIn(t, "agent")
-			s.fail(t, fault.Rule{Operation: fault.AllocationsGet, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
-			s.guests.hook = func(int) { settled(t, s.cloud.Faults().Set()) }
-			if err := s.ops.Delete(t.Context(), i); err == nil || len(s.cloud.Cyborg.ARQs()) != 1 {
-				t.Errorf("got %v, held %v, want an error", err, s.held(instance))
-			}
-		})
-	}
-}
-
 // shareDisks moves the disks of all hosts to a provider that shares them.
 func (s *site) shareDisks(t *testing.T) {
 	t.Helper()
@@ -88,46 +66,6 @@ func (s *site) shareDisks(t *testing.T) {
 		settled(t, s.cloud.Placement.SetInventory(node.UUID, node.Inventories))
 		settled(t, s.cloud.Placement.SetAggregates(node.UUID, aggregate))
 	}
-}
-
-// From 2027.1 on Cyborg lets only admins and managers list deployables. An instance without accelerators needs none.
-func TestAnInstanceWithoutAcceleratorsNeedsNoDeployables(t *testing.T) {
-	t.Parallel()
-	model := agentModel(simcloud.DefaultModel())
-	enforced := true
-	model.Cyborg.EnforceNewDefaults = &enforced
-	for op, free := range releases() {
-		if op == "release devices" {
-			continue
-		}
-		bubble(t, op, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: model})
-			s.shareDisks(t)
-			i := s.spawn(t, "")
-			s.logIn(t, "agent")
-			settled(t, free(s, t.Context(), i))
-		})
-	}
-	bubble(t, "evacuate with a set token", func(t *testing.T) {
-		s := newSite(t, worldOpts{model: model})
-		s.shareDisks(t)
-		s.logIn(t, "agent")
-		i := s.spawn(t, "")
-		provider, err := s.cloud.ProviderClient(t.Context(), "agent")
-		settled(t, err)
-		login, ok := provider.GetAuthResult().(tokens.CreateResult)
-		if !ok {
-			t.Fatalf("the login is a %T", provider.GetAuthResult())
-		}
-		project, err := login.ExtractProject()
-		settled(t, err)
-		s.connect(t, withSetToken(t, provider))
-		s.renew(t)
-		i.ProjectID, i.UserID = project.ID, "u"
-		s.loseHost(t, i.Host)
-		_, err = s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-		settled(t, err)
-	})
 }
 
 // The owner of an instance would not see the ARQs that an agent of another project makes for it.
@@ -281,40 +219,6 @@ func TestThatCyborgHidesNothingIsForgotten(t *testing.T) {
 			t.Errorf("got %v, want ErrHidden", err)
 		}
 	})
-}
-
-// The caller names an ARQ that Cyborg does not show. The allocation, which has the project of the instance, does not
-// exist.
-func TestADeletionNamesTheARQsThatMayBeHidden(t *testing.T) {
-	t.Parallel()
-	for op, free := range deletions() {
-		for name, tt := range map[string]struct {
-			user  string
-			owner string // whose project the caller names
-			left  bool
-		}{"unknown project": {"agent", "", true}, "own project": {"agent", "agent", false}, "admin": {"admin", "", false}} {
-			bubble(t, op+", "+name, func(t *testing.T) {
-				s := serviceSite(t, true)
-				i := s.spawn(t, "gpu")
-				settled(t, s.cloud.Placement.Release(i.UUID))
-				if !tt.left {
-					settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs...))
-				}
-				i.ProjectID = s.cloud.ProjectID(tt.owner)
-				s.logIn(t, tt.user)
-				for range 2 {
-					if err := free(s.ops, t.Context(), i); tt.left != (err != nil) || tt.left != slices.Equal(leftARQs(err), i.ARQs) {
-						t.Errorf("got %v, left are ARQs %v", err, s.cloud.Cyborg.ARQs())
-					}
-				}
-				s.logIn(t, "admin")
-				settled(t, free(s.ops, t.Context(), i))
-				if left := s.cloud.Cyborg.ARQs(); len(left) > 0 {
-					t.Errorf("with the token of an admin %v remain", left)
-				}
-			})
-		}
-	}
 }
 
 // Cyborg shows the ARQ of an instance, and hides an unbound ARQ of another project that it had before.

@@ -194,48 +194,6 @@ func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 	})
 }
 
-func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	old := func(next httpTransport) httpTransport { return newestPlacement{next, 31} }
-	w.through(t, spawn.Config{}, old)
-	result, err := w.flow.Run(t.Context(), request("mixed"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.checkPromise(t, result, err)
-	for _, query := range w.queries() {
-		if !strings.Contains(query.Query, "resources1=FPGA") {
-			t.Errorf("got query %s", query.Query)
-		}
-	}
-	w.cloud.RemoveGuest(instance)
-	w.through(t, spawn.Config{}, old) // another process, which has not asked for candidates
-	if err := w.flow.Release(t.Context(), instance); err != nil {
-		t.Fatal(err)
-	}
-	w.cloud.CheckNoLeaks(t)
-}
-
-// During an upgrade of Placement its workers have two versions. An old worker refuses mappings.
-func TestAnOldPlacementGetsTheClaimOfANewCandidate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	w.through(t, spawn.Config{}, func(next httpTransport) httpTransport {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			if req.Method == http.MethodPut {
-				return newestPlacement{next, 31}.RoundTrip(req)
-			}
-			return next.RoundTrip(req)
-		})
-	})
-	result, err := w.flow.Run(t.Context(), request("mixed"))
-	w.checkPromise(t, result, err)
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 // Cyborg in Ussuri has no project in bindings. Its ARQs get the project of the token, which has to be the project of
 // the instance.
 func TestAnOldCyborgBindsWithoutAProject(t *testing.T) {

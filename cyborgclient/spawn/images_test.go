@@ -58,36 +58,3 @@ func TestTheImageOfAFunctionIsLookedForByGlance(t *testing.T) {
 		t.Errorf("the image service of region %q, want North", regions["image"])
 	}
 }
-
-// Images of guests may have the property of a bitstream, too.
-func TestAnImageOfAGuestIsNoBitstream(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, worldOpts{model: programModel()})
-	i := s.spawn(t, "fpga")
-	image := func(id, format string) string {
-		return `{"id": "` + id + `", "status": "active", "disk_format": "` + format + `", "accel:function_name": "gzip"}`
-	}
-	s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			switch {
-			case !strings.HasSuffix(req.URL.Path, "/images"):
-				return next.RoundTrip(req)
-			case req.URL.Query().Has("marker"):
-				return answer(req, http.StatusOK, `{"images": [`+image(imageGzip, "raw")+`, `+image(imageTwin, "vmdk")+`]}`), nil
-			}
-			return answer(req, http.StatusOK, `{"images": [`+image(imageGuest, "raw")+`, `+image(imageAES, "qcow2")+`], "next": "/v2/images?marker=x"}`), nil
-		})
-	})
-	request := spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Image: imageGuest, FunctionName: "gzip"}
-	if done, err := s.flow.Program(t.Context(), request); err != nil || done.Image != imageGzip {
-		t.Errorf("image %q, %v, want %s", done.Image, err, imageGzip)
-	}
-	request.Image = ""
-	if done, err := s.flow.Program(t.Context(), request); !errors.Is(err, spawn.ErrRequest) {
-		t.Errorf("without the instance's image: %q, %v, want ErrRequest", done.Image, err)
-	}
-	request.Image = "cirros"
-	if _, err := s.flow.Program(t.Context(), request); !errors.Is(err, spawn.ErrRequest) {
-		t.Errorf("an image without a UUID: %v, want ErrRequest", err)
-	}
-}

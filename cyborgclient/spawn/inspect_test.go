@@ -110,18 +110,6 @@ func TestADeletionOfAnInstanceOnNoHost(t *testing.T) {
 	}
 }
 
-// A guest that no host has is off.
-func TestAMissingGuestIsOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{})
-		i := s.spawn(t, "gpu")
-		settled(t, s.guests.Destroy(t.Context(), i))
-		settled(t, s.guests.Undefine(t.Context(), i))
-		settled(t, s.ops.Stop(t.Context(), i))
-	})
-}
-
 // A guest that is not on its host may run on one that does not answer.
 func TestAStopDoesNotSucceedWhileTheGuestMayRunElsewhere(t *testing.T) {
 	t.Parallel()

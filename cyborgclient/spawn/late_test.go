@@ -1,7 +1,6 @@
 package spawn_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -146,8 +145,8 @@ func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 	})
 }
 
-// The same applies to a running instance, which would hold the devices of both attempts, and to an evacuated one,
-// which would hold resources of a host where it never ran.
+// A claim that may still arrive is replaced, for a running instance would hold the devices of both attempts, and an
+// evacuated one resources of a host where it never ran.
 func TestALateClaimOfARunningInstanceIsReplaced(t *testing.T) {
 	t.Parallel()
 	// unsettled runs what loses its claim, which is done, while Placement does not tell.
@@ -274,45 +273,6 @@ func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
 	}
 }
 
-// A release with a response cannot take effect late, so the next claim is written once.
-func TestAfterAReleaseTheNextClaimIsWrittenOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	w.spawned(t, request("gpu"))
-	if err := w.flow.Release(t.Context(), instance); err != nil {
-		t.Fatal(err)
-	}
-	w.cloud.RemoveGuest(instance)
-	w.cloud.ForgetRequests()
-	if _, err := w.flow.Run(t.Context(), request("gpu")); err != nil {
-		t.Fatal(err)
-	}
-	if n := w.puts(); n[http.StatusNoContent] != 1 {
-		t.Errorf("the claim was written %d times", n[http.StatusNoContent])
-	}
-}
-
-// A release that was canceled and repeated may still take effect late.
-func TestAReleaseThatWasGivenUpSparesTheNextSpawn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.spawned(t, request("gpu"))
-		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := w.flow.Release(ctx, instance); !errors.Is(err, spawn.ErrLeftover) {
-			t.Fatalf("got error %v, want the allocation as a leftover", err)
-		}
-		if err := w.flow.Release(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
-		result := w.spawned(t, request("gpu"))
-		time.Sleep(8 * time.Minute)
-		w.checkPromise(t, result, nil)
-	})
-}
-
 // None of several delayed releases deletes the resources of a later spawn, because the generation of each new
 // consumer is raised above all of theirs.
 func TestLateReleasesSpareEachNextSpawn(t *testing.T) {
@@ -329,29 +289,6 @@ func TestLateReleasesSpareEachNextSpawn(t *testing.T) {
 		}
 		time.Sleep(8 * time.Minute)
 		w.checkPromise(t, result, nil)
-	})
-}
-
-// A delayed claim on another host is refused after the instance was spawned again with the same UUID.
-func TestALateClaimOfAnEarlierLifeIsRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{config: alone})
-		i := s.spawn(t, "gpu")
-		if err := s.ops.Stop(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
-		s.loseHost(t, i.Host)
-		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
-		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil {
-			t.Fatal("no error")
-		}
-		if err := s.flow.Release(t.Context(), i.UUID); err != nil {
-			t.Fatal(err)
-		}
-		result := s.spawned(t, request("gpu"))
-		time.Sleep(8 * time.Minute)
-		s.checkPromise(t, result, nil)
 	})
 }
 
@@ -503,32 +440,6 @@ func TestALostCreateSparesACreateUnderWay(t *testing.T) {
 			t.Errorf("got %v, error %v; want success on the next host without suspects", result, err)
 		}
 		other := <-slow
-		if err := walk(t.Context(), other.Match, other.Bind, other.WaitBound, other.Compose); err != nil {
-			t.Errorf("the attempt whose answer was slow: %v", err)
-		}
-	})
-}
-
-// The same applies to a create that began during the list of the ARQs.
-func TestALostCreateSparesACreateThatBeganDuringTheList(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{config: alone})
-		w.fail(t,
-			fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After},
-			fault.Rule{Operation: fault.ARQCreate, Nth: 2, Action: fault.Delay, When: fault.After, Delay: 3 * time.Second},
-			fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: time.Second},
-		)
-		failed := make(chan error)
-		go func() {
-			_, err := w.flow.Run(t.Context(), request("gpu"))
-			failed <- err
-		}()
-		time.Sleep(time.Second / 2)
-		other := w.begin(t, secondInstance)
-		if err := <-failed; err != nil {
-			t.Errorf("got error %v, want success on the next host", err)
-		}
 		if err := walk(t.Context(), other.Match, other.Bind, other.WaitBound, other.Compose); err != nil {
 			t.Errorf("the attempt whose answer was slow: %v", err)
 		}

@@ -3,16 +3,13 @@ package spawn_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fault"
 )
 
 // handOver runs an attempt up to its handover and returns the attempts of both processes.
@@ -148,47 +145,6 @@ func TestARescheduleLeavesTheAllocationOfAnotherAgent(t *testing.T) {
 		}
 		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
 		w.checkPromise(t, result, nil)
-	})
-}
-
-// A leftover ARQ of an earlier failure is not evidence of another agent, unless it is on a claimed device.
-func TestASpawnNextToALeftoverARQReleasesItsClaim(t *testing.T) {
-	t.Parallel()
-	for host, left := range map[string]bool{"cn0": true, "cn1": false} { // of the second spawn
-		bubble(t, host, func(t *testing.T) {
-			w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
-			w.fail(t, fault.Rule{Operation: fault.ARQDelete, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
-			req := request("gpu")
-			req.Order = onHost(w, "cn0")
-			req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error { return errHook }
-			_, err := w.flow.Run(t.Context(), req)
-			wantKinds(t, certainlyLeft(err), spawn.LeftoverARQ)
-			settled(t, w.cloud.Faults().Set())
-			req.Order = onHost(w, host)
-			_, err = w.flow.Run(t.Context(), req)
-			if held := len(w.held(instance)); !errors.Is(err, cyborgclient.ErrConflict) || (held > 0) != left || errors.Is(err, spawn.ErrLeftover) != left {
-				t.Errorf("got %v, held %v", err, w.held(instance))
-			}
-			settled(t, w.flow.Release(t.Context(), instance))
-			w.cloud.CheckNoLeaks(t)
-		})
-	}
-}
-
-// The ARQs on the source host of an evacuation are not evidence of another agent.
-func TestAnEvacuationWithoutAnAllocationReleasesItsClaim(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{})
-		i := s.spawn(t, "gpu")
-		settled(t, s.cloud.Placement.Release(i.UUID))
-		there := i
-		i.Host = "lost"
-		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{Order: onHost(s.world, "cn1")})
-		if !errors.Is(err, spawn.ErrMoved) || errors.Is(err, spawn.ErrLeftover) || len(s.held(instance)) > 0 {
-			t.Errorf("got %v, held %v, want a refusal that leaves nothing", err, s.held(instance))
-		}
-		s.running(t, there, true)
 	})
 }
 

@@ -61,26 +61,6 @@ func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 	}
 }
 
-// The creation time of an ARQ is from Cyborg's database host, and the Date header of a response from another host.
-// The two clocks may differ by five minutes.
-func TestALostCreateIsFoundByClocksThatDiffer(t *testing.T) {
-	t.Parallel()
-	for _, skew := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			model := simcloud.DefaultModel()
-			model.Cyborg.ClockSkew = skew
-			w := newWorld(t, worldOpts{model: &model, config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
-			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
-			if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil || len(certainlyLeft(err)) > 0 {
-				t.Errorf("skew %s: got error %v, want one without leftovers", skew, err)
-			}
-			if left := w.cloud.Cyborg.ARQs(); len(left) > 0 {
-				t.Errorf("skew %s: left %v", skew, left)
-			}
-		})
-	}
-}
-
 func (w *world) createARQ(t *testing.T, profile string) string {
 	t.Helper()
 	arqs, err := w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: profile})
@@ -209,29 +189,6 @@ func TestEachLostCreateIsNamed(t *testing.T) {
 	}
 }
 
-// An attempt adopts as many ARQs as it has lost, and leaves the others to their attempts.
-func TestLostCreatesShareWhatIsFound(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{config: alone})
-		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After, Times: 2})
-		var attempts []*spawn.Attempt
-		for _, id := range []string{instance, secondInstance} {
-			a := w.beginCreate(t, id)
-			if err := a.CreateARQs(t.Context()); err == nil {
-				t.Fatal("the reply is not lost")
-			}
-			attempts = append(attempts, a)
-		}
-		for _, a := range attempts {
-			if undone, left := a.Unwind(t.Context()); len(left) > 0 {
-				t.Errorf("left: %v, undone: %v", left, undone)
-			}
-		}
-		w.cloud.CheckNoLeaks(t)
-	})
-}
-
 func TestALostClaimLeavesTheAllocationsOfOtherClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -255,49 +212,6 @@ func TestALostClaimLeavesTheAllocationsOfOtherClients(t *testing.T) {
 		if diff := cmp.Diff(theirs, w.cloud.Placement.Allocations()); diff != "" {
 			t.Errorf("allocations (-want +got):\n%s", diff)
 		}
-	})
-}
-
-// An ARQ that the first read finds Bound needs no event, even while the flow waits for others.
-func TestALostEventOfAnEarlyBindDoesNotMatter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		dry := newWorld(t, worldOpts{})
-		known, err := dry.flow.Run(t.Context(), request("mixed")) // same seed, same identifiers
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
-		mdev := known.ARQs[2]
-		w.fail(t,
-			fault.Rule{Operation: fault.MdevCreate, Subject: mdev.AttachHandleUUID, Action: fault.Delay, Delay: 20 * time.Second},
-			fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: 15 * time.Second},
-			fault.Rule{Operation: fault.ExternalEventForward, Subject: known.ARQs[0].UUID, Action: fault.Drop},
-		)
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, state := range w.cloud.Faults().Rules() {
-			if state.Hits != 1 {
-				t.Errorf("the fault struck %d times: %+v", state.Hits, state.Rule)
-			}
-		}
-		w.checkPromise(t, result, nil)
-	})
-}
-
-func TestASlowListDoesNotLengthenTheWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(320 * time.Second)})
-		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: 50 * time.Second})
-		start := time.Now()
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		if took := time.Since(start); !errors.Is(err, externalevent.ErrTimeout) || took != 300*time.Second {
-			t.Errorf("got error %v after %s, want the timeout after 300 s", err, took)
-		}
-		w.checkPromise(t, result, err)
 	})
 }
 

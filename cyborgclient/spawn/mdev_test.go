@@ -190,26 +190,6 @@ func TestTheAgentCreatesMdevsAgain(t *testing.T) {
 	}
 }
 
-// One failed creation does not keep the guest off.
-func TestResumeTriesToCreateAnMdevAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{model: quirksModel()})
-		i := s.spawn(t, "mixed")
-		s.powerCut(t, i.Host)
-		if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-			t.Fatal(err)
-		}
-		s.createMdevs(t)
-		s.guests.fail["create mdev"] = 2
-		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
-		s.running(t, i, true)
-		s.sound(t)
-	})
-}
-
 // One failed restore of Cyborg's agent does not keep the guest off either.
 func TestAFailedRestoreOfCyborgsIsWaitedFor(t *testing.T) {
 	t.Parallel()

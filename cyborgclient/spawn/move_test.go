@@ -159,21 +159,6 @@ func TestAHostThatIsDownByItsShortNameIsNotChosen(t *testing.T) {
 	}
 }
 
-// The weighers of the configuration choose the new host, too.
-func TestAnEvacuationIsWeighed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{model: raceModel(3, 1), config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherNUMA}}})
-		i := s.spawn(t, "gpu")
-		s.loseHost(t, i.Host)
-		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-		settled(t, err)
-		if got := rankOf(t, result); !strings.HasSuffix(got, ": no NUMA node is known") {
-			t.Errorf("decision %q", got)
-		}
-	})
-}
-
 // The lost host has more candidates than one request returns.
 func TestAnEvacuationFindsAHostAmongManyCandidates(t *testing.T) {
 	t.Parallel()
@@ -224,40 +209,6 @@ func leftARQs(err error) (left []string) {
 	}
 	slices.Sort(left)
 	return left
-}
-
-// The ARQ on the first host is not evidence that the instance is there, because it is older than the ARQs on its new
-// host. It does not block another evacuation while the first host is down.
-func TestAnEvacuatedVGPUIsEvacuatedAgain(t *testing.T) {
-	t.Parallel()
-	for n, opts := range []spawn.MoveOpts{{Down: []string{"cn0"}}, {}} {
-		known := n == 0 // the ARQs
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: threeHosts()})
-			_, moved := evacuatedVGPU(t, s)
-			want := uuidsOf(s.arqs(t, moved)) // of both hosts
-			s.loseHost(t, moved.Host)
-			if !known {
-				moved.ARQs = nil
-				opts.Order = onHost(s.world, "cn2") // the caller's scheduler knows which hosts are up
-			}
-			result, err := s.ops.Evacuate(t.Context(), moved, opts)
-			if result == nil || !errors.Is(err, spawn.ErrLeftover) {
-				t.Fatalf("known %t: got %v, want a result and leftovers", known, err)
-			}
-			if diff := cmp.Diff(want, leftARQs(err)); diff != "" {
-				t.Errorf("known %t: leftover ARQs (-want +got):\n%s", known, diff)
-			}
-			again := spawn.InstanceOf(request("vgpu"), result)
-			s.running(t, again, true)
-			settled(t, s.ops.HardReboot(t.Context(), again, nil))
-			for _, host := range []string{"cn0", "cn1"} {
-				settled(t, s.cloud.StartHost(t.Context(), host))
-			}
-			settled(t, s.cyborg.DeleteARQs(t.Context(), want))
-			s.checkMoved(t, again, result, "cn2")
-		})
-	}
 }
 
 // The first host is back and still has the old guest, which keeps its ARQ.

@@ -259,32 +259,6 @@ func TestADeletionWithTheOldHostWhoseAllocationIsLeftLeavesTheGuest(t *testing.T
 	}
 }
 
-// The deletion after such an evacuation fails and is repeated. The old host is back with its guest.
-func TestADeletionThatIsRepeatedLeavesTheGuestOfBeforeAnEvacuation(t *testing.T) {
-	t.Parallel()
-	for op, free := range deletions() {
-		for _, profile := range []string{"", "gpu"} {
-			bubble(t, fmt.Sprintf("%s, profile %q", op, profile), func(t *testing.T) {
-				s := newSite(t, worldOpts{})
-				old := s.spawn(t, profile)
-				i := s.halfEvacuated(t, old)
-				s.guests.down = nil
-				settled(t, s.guests.Start(t.Context(), old))
-				s.full(t)
-				if err := s.ops.Delete(t.Context(), i); !errors.Is(err, spawn.ErrLeftover) {
-					t.Errorf("got %v, want the allocation as a leftover", err)
-				}
-				settled(t, s.cloud.Faults().Set())
-				s.leavesGuest(t, old, func() error { return free(s.ops, t.Context(), i) })
-				s.refused(t, old, func() error { return free(s.ops, t.Context(), i) })
-				old.ARQs = nil
-				settled(t, s.ops.Delete(t.Context(), old))
-				s.sound(t)
-			})
-		}
-	}
-}
-
 // Placement is down while the deletion locates the instance, and up again before it deletes the allocation.
 func TestADeletionDuringAnOutageOfPlacementKeepsTheAllocationOfAGuestElsewhere(t *testing.T) {
 	t.Parallel()

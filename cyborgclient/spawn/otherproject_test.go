@@ -14,7 +14,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -219,21 +218,6 @@ func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
 	})
 }
 
-// With a service token Cyborg shows the ARQs of other projects only in a query by instance.
-func TestAReconciliationFreesTheARQsThatCyborgShowsByInstance(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := serviceSite(t, false)
-		_, err := s.flow.Run(t.Context(), request("gpu")) // without a guest
-		settled(t, err)
-		s.logIn(t, "agent")
-		orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
-		settled(t, err)
-		wantKinds(t, orphans, spawn.LeftoverARQ, spawn.LeftoverAllocation)
-		s.sound(t)
-	})
-}
-
 // withSetToken is a provider whose caller has set the token.
 func withSetToken(t *testing.T, known *gophercloud.ProviderClient) *gophercloud.ProviderClient {
 	t.Helper()
@@ -315,32 +299,4 @@ func TestAnEvacuatedInstanceKeepsItsProject(t *testing.T) {
 		}
 		s.checkMoved(t, i, result, result.Host)
 	})
-}
-
-// If an administrator evacuates an instance, Nova creates the ARQ in the administrator's project. An administrator's
-// token frees it, and so does the owner's token if Cyborg respects the service token.
-func TestTheARQOfAnAdministratorsEvacuationIsFreed(t *testing.T) {
-	t.Parallel()
-	for op, free := range releases() {
-		for _, tt := range []struct {
-			isolated bool
-			user     string
-		}{{true, "admin"}, {false, "agent"}} {
-			bubble(t, fmt.Sprintf("%s, %s", op, tt.user), func(t *testing.T) {
-				s := serviceSite(t, tt.isolated)
-				s.logIn(t, "agent")
-				i := s.spawn(t, "gpu")
-				old := s.arqs(t, i)[0]
-				settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), old.UUID))
-				made, err := s.cloud.Cyborg.CreateARQs("gpu", s.cloud.ProjectID("admin"))
-				settled(t, err)
-				settled(t, s.cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: made[0].UUID, Host: old.Hostname, Provider: old.DeviceRPUUID, Instance: i.UUID}))
-				s.logIn(t, tt.user)
-				settled(t, free(s, t.Context(), i))
-				if left := s.cloud.Cyborg.ARQs(); len(left) > 0 {
-					t.Errorf("left are %v", left)
-				}
-			})
-		}
-	}
 }

@@ -163,30 +163,6 @@ func TestADeviceIsNotClaimedForAConcurrentlyDeletedOrMovedInstance(t *testing.T)
 	}
 }
 
-// The same applies to an evacuation: nothing is allocated again, and the ARQs do not change.
-func TestAConcurrentlyDeletedInstanceIsNotEvacuated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{})
-		i := s.spawn(t, "gpu")
-		s.loseHost(t, i.Host)
-		before := s.cloud.Cyborg.ARQs()
-		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{Order: func(c []spawn.Candidate) []spawn.Candidate {
-			settled(t, s.cloud.Placement.Release(instance))
-			return c
-		}})
-		if !errors.Is(err, spawn.ErrClaim) || errors.Is(err, spawn.ErrLeftover) {
-			t.Errorf("got %v, want ErrClaim", err)
-		}
-		if held := s.held(instance); len(held) > 0 {
-			t.Errorf("it holds %v", held)
-		}
-		if diff := cmp.Diff(before, s.cloud.Cyborg.ARQs()); diff != "" {
-			t.Errorf("ARQs (-before +after):\n%s", diff)
-		}
-	})
-}
-
 // A hypervisor that dies between two calls leaves the guest with its rescue domain.
 func TestRescueReturnsTheDomainThatItCouldNotRestore(t *testing.T) {
 	t.Parallel()
@@ -204,26 +180,6 @@ func TestRescueReturnsTheDomainThatItCouldNotRestore(t *testing.T) {
 		saved, again := s.ops.Rescue(t.Context(), i, rescue)
 		if len(lost) == 0 && string(saved) != original {
 			t.Errorf("first: %q, %v; second: %v, saved %s", lost, err, again, saved)
-		}
-	})
-}
-
-// Unwind searches the ARQs of a create with a lost response.
-func TestCreateARQsIsNotRepeatedBeforeUnwind(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{config: alone})
-		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
-		a, err := w.flow.Begin(t.Context(), request("gpu"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs) == nil {
-			t.Fatal("no error")
-		}
-		err = walk(t.Context(), a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose)
-		if undone, left := a.Unwind(t.Context()); len(left) == 0 && len(w.cloud.Leaks()) > 0 {
-			t.Errorf("second try: %v; undone %v, left %v; %v", err, undone, left, w.cloud.Leaks())
 		}
 	})
 }

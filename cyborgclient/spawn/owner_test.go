@@ -6,11 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -31,17 +28,6 @@ func TestADeviceProfileNeverUsesAProviderOfNova(t *testing.T) {
 	if !strings.Contains(string(result.Domain), "<hostdev") {
 		t.Errorf("no device in the domain:\n%s", result.Domain)
 	}
-}
-
-func TestNoCandidatesWhereOnlyNovaHasRoom(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{model: novaOwnedOnly()})
-	result, err := w.flow.Run(t.Context(), request("vgpu"))
-	var none *spawn.NoCandidatesError
-	if !errors.As(err, &none) || !errors.Is(err, spawn.ErrNoCandidates) || len(none.Excluded) != 1 || !strings.Contains(err.Error(), none.Excluded[0].Provider) {
-		t.Fatalf("error: %v, want NoCandidatesError that names Nova's provider", err)
-	}
-	w.checkPromise(t, result, err)
 }
 
 // ownRequest returns a request whose flavor has the extra specs.
@@ -127,69 +113,6 @@ func TestAFlavorNeverUsesAProviderOfCyborg(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A provider without OWNER_CYBORG belongs to Cyborg if its UUID has version 3, unless it has OWNER_NOVA.
-func TestTheUUIDOfAProviderShowsItsOwner(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		uuid   string
-		traits []string
-		want   error
-	}{
-		"version 3":                      {"6f1ae0ad-6e2c-3f4b-9c5e-2f5b7a0c1d2e", nil, spawn.ErrNoCandidates},
-		"version 3 with OWNER_NOVA":      {"6f1ae0ad-6e2c-3f4b-9c5e-2f5b7a0c1d2e", []string{"OWNER_NOVA"}, nil},
-		"version 4":                      {"6f1ae0ad-6e2c-4f4b-9c5e-2f5b7a0c1d2e", nil, nil},
-		"version 4 with OWNER_CYBORG":    {"6f1ae0ad-6e2c-4f4b-9c5e-2f5b7a0c1d2e", []string{"OWNER_CYBORG"}, spawn.ErrNoCandidates},
-		"version 5, as Neutron's":        {"6f1ae0ad-6e2c-5f4b-9c5e-2f5b7a0c1d2e", nil, nil},
-		"version 3, with both as a flaw": {"6f1ae0ad-6e2c-3f4b-9c5e-2f5b7a0c1d2e", []string{"OWNER_NOVA", "OWNER_CYBORG"}, spawn.ErrNoCandidates},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, worldOpts{model: &simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0"}}}})
-			_, err := w.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
-				UUID: tt.uuid, Name: "cn0_card", Parent: w.cloud.ProviderUUID("cn0"), Traits: tt.traits, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 1}},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := w.flow.Run(t.Context(), ownRequest("resources:VGPU", "1")); !errors.Is(err, tt.want) {
-				t.Errorf("got %v, want %v", err, tt.want)
-			}
-		})
-	}
-}
-
-// A port does not get a card that Nova owns, either.
-func TestAPortNeverUsesAProviderOfNova(t *testing.T) {
-	t.Parallel()
-	model := portModel()
-	for i := range model.Hosts {
-		h := &model.Hosts[i]
-		for n := range h.Devices {
-			if h.Devices[n].Type == driver.TypeNIC {
-				h.Devices[n].Deployables[0].NumAccelerators, h.Devices[n].Deployables[0].AttachHandles = 1, h.Devices[n].Deployables[0].AttachHandles[:1]
-			}
-		}
-		h.Providers = append([]simcloud.Provider{{Name: h.Name + "_novas", Inventory: map[string]int{"CUSTOM_NIC": 1}, Traits: []string{"OWNER_NOVA", "CUSTOM_NIC_X710"}}}, h.Providers...)
-	}
-	w := newWorld(t, worldOpts{model: model})
-	for n := range 3 {
-		req := portRequest()
-		req.Instance = benchInstance(0xd, n)
-		result, err := w.flow.Run(t.Context(), req)
-		if n < 2 {
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.define(t, result)
-			continue
-		}
-		if !errors.Is(err, spawn.ErrNoCandidates) || !strings.Contains(err.Error(), "OWNER_NOVA") {
-			t.Errorf("the third of two: %v", err)
-		}
-	}
-	w.cloud.CheckNoLeaks(t)
 }
 
 // novaOwnedOnly is a cloud whose only vGPUs are Nova's.
@@ -281,19 +204,6 @@ func TestACardThatNovaOffersLaterIsNotClaimed(t *testing.T) {
 	}
 }
 
-// Other Nova cards in the tree are not a conflict.
-func TestCardsOfNovaBesideCyborgs(t *testing.T) {
-	t.Parallel()
-	model := raceModel(1, 1)
-	model.Hosts[0].Nova = &simcloud.Nova{VGPUs: []simcloud.NovaDevice{{Address: "0000:41:00.0"}}}
-	w := newWorld(t, worldOpts{model: model})
-	result, err := w.flow.Run(t.Context(), request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.checkPromise(t, result, err)
-}
-
 // If the provider tree of a host with Nova devices cannot be read, their cards are unknown.
 func TestAHostWhoseTreeCannotBeReadIsNotChosen(t *testing.T) {
 	t.Parallel()
@@ -326,73 +236,4 @@ func TestARefusedClaimOfACardThatNovaOffers(t *testing.T) {
 		t.Errorf("got error %v, want ErrClaim as well", err)
 	}
 	a.Unwind(t.Context())
-}
-
-// Cyborg notices the second owner after the claim. The bind is refused or fails.
-func TestARefusedBindOfACardThatNovaOffers(t *testing.T) {
-	t.Parallel()
-	for name, rule := range map[string]fault.Rule{
-		"refused": {Operation: fault.ARQBind, Action: fault.Status, Status: 404},
-		"failed":  {Operation: fault.MdevCreate, Action: fault.Status},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			model, profile := raceModel(1, 1), "gpu"
-			if name == "failed" {
-				model, profile = slowModel(10*time.Second), "vgpu"
-				model.Hosts = model.Hosts[:1]
-			}
-			w := newWorld(t, worldOpts{model: model})
-			a := w.beforeClaim(t, profile)
-			if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match); err != nil {
-				t.Fatal(err)
-			}
-			provider := a.Bindings[0].DeviceRP
-			twin := w.novaTwin(t, provider)
-			w.fail(t, rule)
-			err := walk(t.Context(), a.Bind, a.WaitBound)
-			var conflict *spawn.OwnerConflictError
-			if !errors.As(err, &conflict) || !strings.Contains(conflict.Owners[0], twin) || !strings.Contains(conflict.Owners[1], provider) {
-				t.Errorf("%s: got error %v, want a conflict of %s and %s", name, err, twin, provider)
-			}
-			if name == "refused" && !errors.Is(err, cyborgclient.ErrNotFound) || name == "failed" && !errors.Is(err, spawn.ErrNotBound) {
-				t.Errorf("%s: got error %v, want its cause as well", name, err)
-			}
-			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-				t.Error(leftovers)
-			}
-			w.cloud.CheckNoLeaks(t)
-		})
-	}
-}
-
-// If Cyborg's agent notices the second owner of a card in use, its guests keep it, and it gets no new ones.
-func TestACardInUseThatNovaOffersLater(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		model := simcloud.DefaultModel()
-		model.Hosts = model.Hosts[:1]
-		w := newWorld(t, worldOpts{model: &model})
-		result, err := w.flow.Run(t.Context(), request("vgpu"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		twin := w.novaTwin(t, result.ARQs[0].DeviceRPUUID)
-		time.Sleep(10 * time.Minute) // the period of the comparison with Nova's devices
-		for range 2 {
-			if err := w.cloud.Cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), twin) {
-				t.Errorf("the report says %v, want %s", err, twin)
-			}
-		}
-		w.checkPromise(t, result, nil)
-		second := request("vgpu")
-		second.Instance = secondInstance
-		if _, err := w.flow.Run(t.Context(), second); !errors.Is(err, spawn.ErrNoCandidates) {
-			t.Errorf("a second guest: got error %v, want ErrNoCandidates", err)
-		}
-		if err := w.flow.Release(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
-		w.cloud.RemoveGuest(instance)
-		w.cloud.CheckNoLeaks(t)
-	})
 }

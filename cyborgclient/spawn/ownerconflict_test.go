@@ -1,10 +1,8 @@
 package spawn_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -89,15 +87,6 @@ func TestABadDeviceSpecIsRefused(t *testing.T) {
 	}
 }
 
-func TestEntriesOfAFileReplaceEarlierOnes(t *testing.T) {
-	t.Parallel()
-	config := spawn.Config{PCIDeviceSpec: `{"address": "*"}`}
-	const spec = `{"vendor_id": "10de"}`
-	if err := config.ReadNovaConf(strings.NewReader("[pci]\ndevice_spec = " + spec + "\n")); err != nil || config.PCIDeviceSpec != "["+spec+"]" {
-		t.Errorf("got %q, %v; want the entry of the file", config.PCIDeviceSpec, err)
-	}
-}
-
 func TestADeviceOfTheDomainIsAConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
@@ -130,36 +119,5 @@ func TestConfigReadsCompat(t *testing.T) {
 	}
 	if config.Compat != before.Compat {
 		t.Errorf("a refused configuration changed %+v to %+v", before, config)
-	}
-}
-
-func TestCandidatesAreSpread(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{spread: true})
-	first := map[string]bool{}
-	for i := range 16 {
-		req := request("gpu")
-		req.Instance = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
-		a, err := w.flow.Begin(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates); err != nil {
-			t.Fatal(err)
-		}
-		provider := a.Candidates[0].Mappings["device_profile_0"][0]
-		first[provider] = true
-		a.Unwind(context.Background())
-		again, err := w.flow.Begin(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := walk(t.Context(), again.ReadProfile, again.BuildRequest, again.FindCandidates); err != nil || again.Candidates[0].Mappings["device_profile_0"][0] != provider {
-			t.Errorf("the same instance begins elsewhere: %v", err)
-		}
-		again.Unwind(context.Background())
-	}
-	if len(first) < 3 {
-		t.Errorf("16 instances begin at %d providers", len(first))
 	}
 }

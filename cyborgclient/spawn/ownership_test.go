@@ -314,59 +314,6 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 	})
 }
 
-// After a TakeOver whose guest neither started nor was restored, only the caller knows whether the guest ran before.
-// Nova's vGPU is not released until then.
-func TestTakeOverIsNotDoneWhileTheGuestMayHaveToRun(t *testing.T) {
-	t.Parallel()
-	for _, ran := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: novaVGPUModel()})
-			i := novaVGPU(t, s)
-			back := func() { s.cloud.Faults().Clear() }
-			if ran {
-				back = s.hypervisorDies(i.Host)
-			} else {
-				settled(t, s.guests.Destroy(t.Context(), i))
-				s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Times: -1, Action: fault.Status, Status: 500})
-			}
-			var released []string
-			c := change(i)
-			c.Mdev, c.Release = novasMdev, func(_ context.Context, mdev string) error {
-				released = append(released, mdev)
-				delete(s.guests.own, mdev)
-				return nil
-			}
-			if _, err := s.ops.TakeOver(t.Context(), c); !errors.Is(err, spawn.ErrLeftover) {
-				t.Fatalf("ran %t: got %v, want ErrLeftover", ran, err)
-			}
-			back()
-			released = nil
-			before := s.usage(t, i)
-			result, err := s.ops.TakeOver(t.Context(), c)
-			if result != nil || !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "the guest is off") {
-				t.Errorf("ran %t: got a result: %t, and %v; want ErrRequest", ran, result != nil, err)
-			}
-			if diff := cmp.Diff(before, s.usage(t, i)); diff != "" || len(released) > 0 {
-				t.Errorf("ran %t: released %v; usage (-before +after):\n%s", ran, released, diff)
-			}
-			if ran {
-				i.Flavor = c.Flavor
-				settled(t, s.ops.Start(t.Context(), i))
-			} else {
-				c.Stopped = true
-			}
-			if _, err = s.ops.TakeOver(t.Context(), c); err != nil {
-				t.Errorf("ran %t: %v", ran, err)
-			}
-			if diff := cmp.Diff([]string{novasMdev}, released); diff != "" {
-				t.Errorf("ran %t: released (-want +got):\n%s", ran, diff)
-			}
-			s.running(t, i, ran)
-			s.sound(t)
-		})
-	}
-}
-
 // A guest that runs with Cyborg's device although its start returned an error, and whose old domain cannot be
 // restored, keeps the device.
 func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {

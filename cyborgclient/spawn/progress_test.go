@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
@@ -47,90 +44,6 @@ func (w *world) observed(t *testing.T, opts ...spawn.Option) *progress {
 	}
 	w.flow = flow
 	return p
-}
-
-func TestAnObserverSeesEachStep(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{model: raceModel(1, 1)})
-	p := w.observed(t)
-	result, err := w.flow.Run(t.Context(), request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []string
-	for _, step := range result.Trace {
-		want = append(want, step.Step.String()+" begin", strings.TrimSpace(step.Step.String()+" end "+step.Decision))
-	}
-	if diff := cmp.Diff(want, p.lines); diff != "" || len(want) < 20 {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	p.lines = nil
-	if err := w.flow.Release(t.Context(), instance); err != nil {
-		t.Fatal(err)
-	}
-	want = []string{
-		"unwind begin", "unwind stage arqs of instance", "unwind stage arq", "unwind undone arq " + result.ARQs[0].UUID,
-		"unwind stage allocation", "unwind undone allocation " + instance,
-		"unwind end 2 undone, 0 not cleaned up",
-	}
-	if diff := cmp.Diff(want, p.lines); diff != "" {
-		t.Errorf("release (-want +got):\n%s", diff)
-	}
-}
-
-func TestWithoutALoggerNothingIsLogged(t *testing.T) {
-	t.Parallel()
-	for _, option := range []spawn.Option{spawn.WithLogger(nil), spawn.WithObserver(nil)} {
-		w := newWorld(t, worldOpts{})
-		w.observed(t, option)
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.checkPromise(t, result, err)
-	}
-}
-
-// An unwinding that cannot delete the ARQs reports it while it goes on.
-func TestAnObserverSeesTheUnwinding(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: raceModel(1, 1)})
-		p := w.observed(t)
-		w.fail(t,
-			fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403},
-			fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1},
-		)
-		_, err := w.flow.Run(t.Context(), request("gpu"))
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || len(failure.Leftovers) != 1 {
-			t.Fatalf("got error %v, want one leftover", err)
-		}
-		unwinding := p.lines[slices.Index(p.lines, "unwind begin"):]
-		retries := 0
-		unwinding = slices.DeleteFunc(slices.Clone(unwinding), func(line string) bool {
-			retry := strings.HasPrefix(line, "unwind retry: ")
-			if retry {
-				retries++
-			}
-			return retry
-		})
-		want := []string{
-			"unwind begin", "unwind stage arq", "unwind stage allocation",
-			"unwind undone allocation " + instance, "unwind left " + failure.Leftovers[0].String(), "unwind end 1 undone, 1 not cleaned up",
-		}
-		if diff := cmp.Diff(want, unwinding); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if retries < 5 {
-			t.Errorf("%d retries told", retries)
-		}
-		if suspects := w.flow.Suspects(); len(suspects) > 0 {
-			t.Errorf("suspects %v, want none: the ARQ is certain", suspects)
-		}
-		for i := 1; i < len(p.at); i++ {
-			if silent := p.at[i].Sub(p.at[i-1]); silent > 10*time.Second {
-				t.Errorf("silent for %s before %q", silent, p.lines[i])
-			}
-		}
-	})
 }
 
 func TestTheLogHasNoToken(t *testing.T) {

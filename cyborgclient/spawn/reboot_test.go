@@ -3,14 +3,12 @@ package spawn_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
@@ -106,129 +104,6 @@ func TestHostReboot(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The host is back before Cyborg missed its agent. Cyborg shows Bound, and the mediated devices do not exist.
-func TestAStaleBoundDoesNotKeepAGuestOff(t *testing.T) {
-	t.Parallel()
-	for _, agent := range []time.Duration{5 * time.Second, 25 * time.Second, time.Minute, -1} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: statesModel()})
-			i := s.spawn(t, "mixed")
-			saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
-			s.powerCut(t, i.Host)
-			if agent > 0 {
-				time.AfterFunc(agent, func() {
-					if err := s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			err := s.ops.ResumeAfterHostReboot(t.Context(), i)
-			if agent < 0 {
-				if !errors.Is(err, externalevent.ErrTimeout) || !strings.Contains(err.Error(), "did not start") {
-					t.Errorf("agent never: error %v, want the timeout and the failed start", err)
-				}
-				s.stayed(t, i, saved, before)
-				return
-			}
-			if err != nil {
-				t.Fatalf("agent after %s: %v", agent, err)
-			}
-			s.running(t, i, true)
-			s.sound(t)
-		})
-	}
-}
-
-func TestAResumedGuestGetsWhatItsDomainLacks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{model: statesModel()})
-		i := s.spawn(t, "mixed")
-		s.powerCut(t, i.Host)
-		if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-			t.Fatal(err)
-		}
-		// Nova has defined the domain anew, without accelerators.
-		bare := domainxml.NewDomain(domainxml.DomainOpts{Name: "bare"})
-		if err := s.guests.Define(t.Context(), i, bare); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
-		devices, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)]))
-		if err != nil || len(devices) != 4 {
-			t.Errorf("the guest has %v, %v; want its four devices", devices, err)
-		}
-		s.sound(t)
-	})
-}
-
-func TestAFailedRestorationLeavesTheGuestOff(t *testing.T) {
-	t.Parallel()
-	for _, op := range []string{"resume", "hard reboot", "start"} {
-		t.Run(op, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: statesModel()})
-				i := s.spawn(t, "vgpu")
-				saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
-				s.powerCut(t, i.Host)
-				s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status, Times: -1})
-				_ = s.cloud.StartHost(t.Context(), i.Host)
-				for range 2 { // Cyborg gives up after three reports
-					_ = s.cloud.Cyborg.Report(t.Context())
-				}
-				run := map[string]func() error{
-					"resume":      func() error { return s.ops.ResumeAfterHostReboot(t.Context(), i) },
-					"hard reboot": func() error { return s.ops.HardReboot(t.Context(), i, nil) },
-					"start":       func() error { return s.ops.Start(t.Context(), i) },
-				}[op]
-				began := time.Now()
-				err := run()
-				var notBound *spawn.NotBoundError
-				if !errors.As(err, &notBound) || notBound.ARQs[0].State != cyborgclient.StateBindFailed {
-					t.Errorf("error %v, want a NotBoundError with BindFailed", err)
-				}
-				if waited := time.Since(began); waited > time.Second {
-					t.Errorf("waited %s although the outcome is known", waited)
-				}
-				s.stayed(t, i, saved, before)
-			})
-		})
-	}
-}
-
-// A failure event during the wait ends it at once.
-func TestAFailedEventEndsTheWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{model: statesModel()})
-		i := s.spawn(t, "vgpu")
-		saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
-		s.powerCut(t, i.Host)
-		s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status, Times: -1})
-		began := time.Now()
-		go func() {
-			time.Sleep(100 * time.Second)
-			_ = s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host)
-			for range 2 { // Cyborg gives up after three reports
-				_ = s.cloud.Cyborg.Report(context.WithoutCancel(t.Context()))
-			}
-		}()
-		time.Sleep(40 * time.Second)
-		err := s.ops.ResumeAfterHostReboot(t.Context(), i)
-		var notBound *spawn.NotBoundError
-		if waited := time.Since(began); !errors.As(err, &notBound) || waited > 111*time.Second {
-			t.Fatalf("error %v after %s, want a NotBoundError soon after 100 s", err, waited)
-		}
-		if got := notBound.ARQs[0].State; got != cyborgclient.StateBindFailed {
-			t.Errorf("the error tells of %q, want the state after the event", got)
-		}
-		s.stayed(t, i, saved, before)
-	})
 }
 
 func TestTheWaitForTheAgentEndsWithTheContext(t *testing.T) {
@@ -338,89 +213,6 @@ func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 		if err != nil || len(hostdevs) != 1 || strings.Count(string(domain), `<interface type="hostdev"`) != 1 {
 			t.Errorf("host devices %v, %v, in\n%s; want one, and one interface", hostdevs, err, domain)
 		}
-		s.sound(t)
-	})
-}
-
-// The guest starts when the event arrives, not at the next poll, and there is no wait for devices that were Bound
-// before.
-func TestAnEventEndsTheWaitAtOnce(t *testing.T) {
-	t.Parallel()
-	for profile, outage := range map[string]bool{"vgpu": true, "mixed": false} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: statesModel()})
-			i := s.spawn(t, profile)
-			s.powerCut(t, i.Host)
-			time.Sleep(time.Minute)
-			s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 33 * time.Second, Times: -1})
-			if outage { // the first look fails, and the ARQs are not known before it
-				i.ARQs = nil
-				s.fail(t,
-					fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 33 * time.Second, Times: -1},
-					fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 503, Times: 5},
-				)
-			}
-			began := time.Now()
-			done := make(chan time.Duration, 1)
-			go func() {
-				if err := s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host); err != nil {
-					t.Error(err)
-				}
-				done <- time.Since(began)
-			}()
-			time.Sleep(time.Second) // the requests are provisioning
-			if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
-			if waited, agent := time.Since(began), <-done; waited > agent+time.Second {
-				t.Errorf("%s: the guest started after %s, the agent was done after %s", profile, waited, agent)
-			}
-			s.sound(t)
-		})
-	}
-}
-
-// Events are registered as soon as the ARQs are known, and then Cyborg is read again, so that earlier events are not
-// missed.
-func TestAnEventBeforeTheRegistrationIsNotMissed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{model: statesModel()})
-		i := s.spawn(t, "vgpu")
-		s.powerCut(t, i.Host)
-		i.ARQs = nil
-		s.fail(t,
-			fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 10 * time.Second, Times: -1},
-			fault.Rule{Operation: fault.ARQList, Action: fault.Delay, When: fault.After, Delay: 20 * time.Second},
-		)
-		go func() { _ = s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host) }()
-		time.Sleep(time.Second)
-		began := time.Now()
-		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
-		if waited := time.Since(began); waited != 20*time.Second {
-			t.Errorf("the guest started after %s, the ARQ was known to be Bound after 20 s", waited)
-		}
-		s.sound(t)
-	})
-}
-
-func TestALostEventDoesNotKeepAGuestOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{model: statesModel()})
-		i := s.spawn(t, "vgpu")
-		s.powerCut(t, i.Host)
-		s.cloud.HandleEvents(http.NotFoundHandler())
-		go func() {
-			time.Sleep(time.Minute)
-			_ = s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host)
-		}()
-		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
-		s.running(t, i, true)
 		s.sound(t)
 	})
 }

@@ -59,25 +59,3 @@ func TestARepeatedSpawnWithAStaleReplicaReleasesItsClaim(t *testing.T) {
 		}
 	})
 }
-
-// A deleted ARQ is not mistaken for the ARQ of a lost create, which would then leak.
-func TestALostCreateIgnoresTheDeletedARQsOfAStaleReplica(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: replicaModel(), config: alone})
-		first := w.begin(t, instance)
-		time.Sleep(time.Second) // the replica has its ARQ
-		if _, left := first.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("the first attempt has left %v", left)
-		}
-		lost := w.beginCreate(t, secondInstance)
-		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
-		if err := lost.CreateARQs(t.Context()); err == nil {
-			t.Fatal("the reply is not lost")
-		}
-		if _, left := lost.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("the second attempt has left %v", left)
-		}
-		w.cloud.CheckNoLeaks(t)
-	})
-}

@@ -316,32 +316,3 @@ func TestARockyFlavorThatIsConvertedMovesItsAccelerator(t *testing.T) {
 		}
 	})
 }
-
-// Another process converted the flavor. Without the conversion the instance gets no device on another host.
-func TestARockyFlavorThatIsNotConvertedMovesNoAccelerator(t *testing.T) {
-	t.Parallel()
-	for name, move := range map[string]func(*testing.T, *site, spawn.Instance) error{
-		"evacuate": func(t *testing.T, s *site, i spawn.Instance) error {
-			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-			return err
-		},
-		"unshelve": func(t *testing.T, s *site, i spawn.Instance) error {
-			i.Host = ""
-			_, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{Down: []string{"cn0"}})
-			return err
-		},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			s, i := convertedOnLostHost(t)
-			s.restart(t)
-			s.renew(t)
-			before := s.cloud.Cyborg.ARQs()
-			if err := move(t, s, i); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), i.ARQs[0]) {
-				t.Errorf("got %v, want ErrRequest with the ARQ", err)
-			}
-			if after := s.cloud.Cyborg.ARQs(); len(after) != len(before) {
-				t.Errorf("ARQs %v, before %v", after, before)
-			}
-		})
-	}
-}

@@ -1,7 +1,6 @@
 package spawn_test
 
 import (
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"maps"
@@ -113,27 +112,6 @@ func TestAFlavorWithoutAProfileIsOnlyClaimed(t *testing.T) {
 		t.Errorf("got %+v", result)
 	}
 	w.checkPromise(t, result, err)
-}
-
-// Libvirt refuses a second domain with the same name. UUIDs of version 7 that are generated within a minute begin
-// with the same 32 bits.
-func TestMinimalDomainsAreNamedByTheWholeUUID(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	for _, id := range []string{"019abab5-1c01-7d3e-8a51-6f1d0e0f3a11", "019abab5-9f27-7c44-9b02-0c6a5e7d2b22"} {
-		req := request("gpu")
-		req.Instance = id
-		result, err := w.flow.Run(t.Context(), req)
-		settled(t, err)
-		var domain struct {
-			Name string `xml:"name"`
-		}
-		settled(t, xml.Unmarshal(result.Domain, &domain))
-		if want := "instance-" + id; domain.Name != want {
-			t.Errorf("got name %s, want %s", domain.Name, want)
-		}
-		w.checkPromise(t, result, err)
-	}
 }
 
 func TestTheUsersDomainKeepsItsBytes(t *testing.T) {

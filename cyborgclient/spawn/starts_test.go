@@ -6,88 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/requestspec"
 )
-
-// noting is a hypervisor that records the instances that it starts.
-type noting struct {
-	*hypervisor
-	started []spawn.Instance
-}
-
-// Start implements spawn.Hypervisor.
-func (n *noting) Start(ctx context.Context, i spawn.Instance) error {
-	n.started = append(n.started, i)
-	return n.hypervisor.Start(ctx, i)
-}
-
-// An agent needs the binding profiles of the ports, and may keep the instance as it is.
-func TestTheHypervisorGetsTheWholeInstance(t *testing.T) {
-	t.Parallel()
-	plainPort := spawn.Port{Port: requestspec.Port{UUID: port2, VNICType: "normal"}}
-	for name, tt := range map[string]struct {
-		ports []spawn.Port
-		run   func(ctx context.Context, s *site, flow *spawn.Flow, req spawn.Request) (*spawn.Result, error)
-	}{
-		"spawn": {[]spawn.Port{acceleratedPort(port1, "nic", mac1), plainPort}, func(ctx context.Context, _ *site, flow *spawn.Flow, req spawn.Request) (*spawn.Result, error) {
-			return flow.Run(ctx, req)
-		}},
-		"unshelve": {[]spawn.Port{plainPort}, func(ctx context.Context, s *site, flow *spawn.Flow, req spawn.Request) (*spawn.Result, error) {
-			i, err := s.launch(ctx, "gpu", req.Ports...)
-			if err != nil {
-				return nil, err
-			}
-			ops, err := flow.Operations()
-			if err != nil {
-				return nil, err
-			}
-			if err := ops.ShelveOffload(ctx, i); err != nil {
-				return nil, err
-			}
-			i.Host = ""
-			return ops.Unshelve(ctx, i, spawn.MoveOpts{})
-		}},
-		"evacuate": {[]spawn.Port{plainPort}, func(ctx context.Context, s *site, flow *spawn.Flow, req spawn.Request) (*spawn.Result, error) {
-			i, err := s.launch(ctx, "gpu", req.Ports...)
-			if err != nil {
-				return nil, err
-			}
-			if err := s.guests.powerCut(i.Host); err != nil {
-				return nil, err
-			}
-			s.guests.down[i.Host] = true
-			ops, err := flow.Operations()
-			if err != nil {
-				return nil, err
-			}
-			return ops.Evacuate(ctx, i, spawn.MoveOpts{})
-		}},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: portModel()})
-			guests := &noting{hypervisor: s.guests}
-			req := request("gpu")
-			req.Ports = tt.ports
-			result, err := tt.run(t.Context(), s, s.flow.On(guests), req)
-			settled(t, err)
-			if len(guests.started) != 1 {
-				t.Fatalf("%d starts, want 1", len(guests.started))
-			}
-			req.ProjectID = s.cloud.ProjectID("admin")
-			want := spawn.InstanceOf(req, result)
-			want.UserID = guests.started[0].UserID
-			if diff := cmp.Diff(want, guests.started[0]); diff != "" {
-				t.Errorf("started instance (-want +got):\n%s", diff)
-			}
-			if name == "spawn" && want.Ports[0].ARQ() == "" {
-				t.Error("the binding profile of the port names no ARQ")
-			}
-		})
-	}
-}
 
 // The domain of a guest that did not start is deleted on its host.
 func TestAGuestThatDidNotStartIsUndefined(t *testing.T) {
@@ -161,40 +81,5 @@ func TestAddDevicesLeavesTheGuestAlone(t *testing.T) {
 			}
 			s.sound(t)
 		})
-	}
-}
-
-// A caller that starts the guest itself also destroys it before Release, which removes the definitions of its
-// mediated devices.
-func TestReleaseRemovesTheDefinitionsOfMdevs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{model: novaMdevModel()})
-		i := s.spawn(t, "vgpu")
-		settled(t, s.guests.Destroy(t.Context(), i))
-		settled(t, s.guests.Undefine(t.Context(), i))
-		settled(t, s.starts().Release(t.Context(), i.UUID))
-		if left := s.definitions(t); len(left) > 0 {
-			t.Errorf("definitions %v", left)
-		}
-		s.sound(t)
-	})
-}
-
-// Without a hypervisor a flow ends with Compose, and has no operations.
-func TestAFlowWithoutAHypervisorEndsWithCompose(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	a, err := w.flow.Begin(t.Context(), request("gpu"))
-	settled(t, err)
-	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind,
-		a.ClaimHost, a.WaitBound, a.PrepareGuest, a.Compose, a.StartGuest))
-	w.define(t, a.Result())
-	w.cloud.CheckNoLeaks(t)
-	again, err := w.flow.Begin(t.Context(), request("gpu")) // which would wait
-	settled(t, err)
-	again.Unwind(t.Context())
-	if _, err := w.flow.Operations(); !errors.Is(err, spawn.ErrConfig) {
-		t.Errorf("operations: %v, want ErrConfig", err)
 	}
 }

@@ -1,7 +1,6 @@
 package spawn_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -191,50 +190,6 @@ func TestPollsAreFewAndSpread(t *testing.T) {
 	}
 }
 
-// TestAStaleReadIsReadAgain makes the first lists stale, as another API worker of Cyborg may return them.
-func TestAStaleReadIsReadAgain(t *testing.T) {
-	t.Parallel()
-	const stale = 6
-	state := func(s string) func([]byte) []byte {
-		return func(body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"state":"Bound"`), []byte(`"state":"`+s+`"`))
-		}
-	}
-	tests := map[string]func([]byte) []byte{
-		"BindStarted": state("BindStarted"),
-		"Initial":     state("Initial"),
-		"not listed":  func([]byte) []byte { return []byte(`{"arqs": []}`) },
-	}
-	for name, change := range tests {
-		for _, delay := range []time.Duration{0, 10 * time.Second} {
-			t.Run(fmt.Sprintf("%s, bound after %s", name, delay), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					model := simcloud.DefaultModel()
-					if delay > 0 {
-						model = *slowModel(delay)
-					}
-					w := newWorld(t, worldOpts{model: &model})
-					w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-						return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(n int, body []byte) []byte {
-							if n > stale {
-								return body
-							}
-							return change(body)
-						}}
-					})
-					start := time.Now()
-					result, err := w.flow.Run(t.Context(), request("mixed"))
-					if took := time.Since(start); err != nil || took > delay+time.Minute {
-						t.Errorf("got error %v after %s, want success", err, took)
-					}
-					w.checkPromise(t, result, err)
-				})
-			})
-		}
-	}
-}
-
 // The wait continues while Cyborg answers with errors or not at all.
 func TestAnOutageDuringTheWait(t *testing.T) {
 	t.Parallel()
@@ -264,20 +219,6 @@ func TestAnOutageDuringTheWait(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestEventsBeforeTheWaitAreFound(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	w.cloud.HandleEvents(http.NotFoundHandler())
-	result, err := w.flow.Run(t.Context(), request("mixed")) // bound inside the PATCH: one GET finds them
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := result.Trace[8].Decision; got != "4 ARQs Bound, 4 before the wait" {
-		t.Errorf("decision %q", got)
-	}
-	w.checkPromise(t, result, err)
 }
 
 func TestARefusedEventIsSettledByAGet(t *testing.T) {
@@ -326,38 +267,4 @@ func TestACancelledWaitReportsTheStates(t *testing.T) {
 		}
 		w.checkPromise(t, result, err)
 	})
-}
-
-// An ingress without a backend answers 404, where a proxy answers 503.
-func TestAWaitOutlastsAnIngressWithoutABackend(t *testing.T) {
-	t.Parallel()
-	for _, operation := range []string{"spawn", "start"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: slowModel(30 * time.Second)})
-			i := s.spawn(t, "gpu")
-			settled(t, s.ops.Stop(t.Context(), i))
-			began := time.Now()
-			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					if req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/accelerator_requests") && time.Since(began) < 10*time.Second {
-						return answer(req, http.StatusNotFound, "default backend - 404"), nil
-					}
-					return next.RoundTrip(req)
-				})
-			})
-			s.renew(t)
-			if operation == "start" {
-				settled(t, s.ops.Start(t.Context(), i))
-				s.running(t, i, true)
-				return
-			}
-			req := request("gpu")
-			req.Instance = secondInstance
-			result, err := s.flow.Run(t.Context(), req)
-			settled(t, err)
-			if len(result.Devices) != 1 {
-				t.Errorf("got %v", result.Devices)
-			}
-		})
-	}
 }
