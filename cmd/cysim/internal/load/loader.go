@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -121,7 +120,10 @@ func (l *loader) cycle(ctx context.Context, instance string) (sample, error) {
 	if err != nil {
 		return s, err
 	}
-	_ = simhttp.Wall{}.Wait(ctx, l.Hold) // the end of ctx ends the life early
+	select {
+	case <-time.After(l.Hold):
+	case <-ctx.Done(): // ends the life early
+	}
 	began := time.Now()
 	if err := l.target.flow.Release(context.WithoutCancel(ctx), instance); err != nil {
 		l.target.failed(err)
