@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
@@ -217,6 +219,30 @@ func TestThatCyborgHidesNothingIsForgotten(t *testing.T) {
 		time.Sleep(time.Hour)
 		if err := s.flow.Release(t.Context(), i.UUID); !errors.Is(err, spawn.ErrHidden) {
 			t.Errorf("got %v, want ErrHidden", err)
+		}
+	})
+}
+
+// The token of an administrator has deleted an ARQ of the instance. To the token of the agent the other ARQ is hidden.
+func TestWhatAnotherTokenDeletedDoesNotShowThatNothingIsHidden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serviceSite(t, true)
+		i := s.spawn(t, "gpu")
+		s.loseHost(t, i.Host)
+		i.Flavor = flavor("gpu")
+		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		settled(t, err)
+		held := s.held(i.UUID)
+		provider, err := s.cloud.ProviderClient(t.Context(), "agent")
+		settled(t, err)
+		agent, err := s.flow.Cyborg().ForProvider(provider)
+		settled(t, err)
+		if err := s.flow.As(agent).Release(t.Context(), i.UUID); !errors.Is(err, spawn.ErrHidden) {
+			t.Errorf("got %v, want ErrHidden", err)
+		}
+		if diff := cmp.Diff(held, s.held(i.UUID)); diff != "" || len(s.cloud.Cyborg.ARQs()) != 1 {
+			t.Errorf("ARQs %v; allocation changed (-before +after):\n%s", s.cloud.Cyborg.ARQs(), diff)
 		}
 	})
 }
