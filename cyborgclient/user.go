@@ -33,22 +33,18 @@ func (c *Client) Owner() Owner { return ownerOf(c.user.GetAuthResult()) }
 func (c *Client) Provider() *gophercloud.ProviderClient { return c.user }
 
 func ownerOf(result gophercloud.AuthResult) (owner Owner) {
-	token, ok := result.(interface {
-		ExtractProject() (*tokens.Project, error)
-		ExtractUser() (*tokens.User, error)
-		ExtractRoles() ([]tokens.Role, error)
-	})
+	login, ok := result.(interface{ ExtractInto(any) error })
 	if !ok {
 		return owner
 	}
-	if p, _ := token.ExtractProject(); p != nil {
-		owner.ProjectID = p.ID
+	var token struct {
+		Project tokens.Project
+		User    tokens.User
+		Roles   []tokens.Role
 	}
-	if u, _ := token.ExtractUser(); u != nil {
-		owner.UserID = u.ID
-	}
-	roles, _ := token.ExtractRoles()
-	for _, role := range roles {
+	_ = login.ExtractInto(&token)
+	owner.ProjectID, owner.UserID = token.Project.ID, token.User.ID
+	for _, role := range token.Roles {
 		owner.Roles = append(owner.Roles, role.Name)
 	}
 	return owner
