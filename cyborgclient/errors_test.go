@@ -16,6 +16,7 @@ import (
 	"github.com/jarcoal/httpmock"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 )
 
 // allSentinels, with the names to show.
@@ -286,18 +287,9 @@ type errorReader struct{ err error }
 
 func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
 
-// hugeAnswer never ends.
+// hugeAnswer announces more than a client reads.
 func hugeAnswer(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 201, Header: http.Header{}, Body: io.NopCloser(spaces{})}, nil
-}
-
-type spaces struct{}
-
-func (spaces) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = ' '
-	}
-	return len(p), nil
+	return &http.Response{StatusCode: 201, ContentLength: httpbounds.AnswerLimit + 1, Body: io.NopCloser(strings.NewReader(" "))}, nil
 }
 
 func TestErrReplyLostIsNotSetWhenNothingWasSent(t *testing.T) {

@@ -33,7 +33,7 @@ func Client(client http.Client, limit int64) http.Client {
 }
 
 // Transport returns a transport for APIs whose answers end with ErrTooLarge beyond a limit in
-// bytes. An HTML answer with 2xx is an error that matches ErrPage; http.Client adds the URL. A nil
+// bytes, at once if the answer announces its length. An HTML answer with 2xx is an error that matches ErrPage; http.Client adds the URL. A nil
 // base is http.DefaultTransport.
 func Transport(base http.RoundTripper, limit int64) http.RoundTripper {
 	if base == nil {
@@ -57,7 +57,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body.Close()
 		return nil, fmt.Errorf("answered %d with %w", resp.StatusCode, ErrPage)
 	}
-	resp.Body = &limited{ReadCloser: resp.Body, left: t.limit, limit: t.limit}
+	left := t.limit
+	if resp.ContentLength > left { // announced: it is not read first
+		left = 0
+	}
+	resp.Body = &limited{ReadCloser: resp.Body, left: left, limit: t.limit}
 	return resp, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,20 +16,32 @@ import (
 func TestAnAnswerEndsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, strings.Repeat("x", len(r.URL.Query().Get("n"))))
+		text := strings.Repeat("x", len(r.URL.Query().Get("n")))
+		if r.URL.Path == "/announced" {
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+		} else {
+			_ = http.NewResponseController(w).Flush()
+		}
+		_, _ = io.WriteString(w, text)
 	}))
 	defer server.Close()
 	const limit = 10
 	client := httpbounds.Client(*server.Client(), limit)
-	for _, n := range []int{0, limit - 1, limit, limit + 1, 3 * limit} {
-		resp, err := client.Get(server.URL + "?n=" + strings.Repeat("x", n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if tooLarge := n > limit; errors.Is(err, httpbounds.ErrTooLarge) != tooLarge || !tooLarge && err != nil || len(body) != min(n, limit) {
-			t.Errorf("%d bytes: %d read, %v", n, len(body), err)
+	for path, most := range map[string]int{"/": limit, "/announced": 0} {
+		for _, n := range []int{0, limit - 1, limit, limit + 1, 3 * limit} {
+			resp, err := client.Get(server.URL + path + "?n=" + strings.Repeat("x", n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			want := n
+			if n > limit {
+				want = most
+			}
+			if tooLarge := n > limit; errors.Is(err, httpbounds.ErrTooLarge) != tooLarge || !tooLarge && err != nil || len(body) != want {
+				t.Errorf("%s: %d of %d bytes read, want %d: %v", path, len(body), n, want, err)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package simhttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -57,20 +58,16 @@ func TestARefusalOfAPeerHasNoToken(t *testing.T) {
 	}
 }
 
-// endless is an answer without an end.
-type endless struct{}
+// huge announces more than is read of a peer.
+type huge struct{}
 
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
-
-func (endless) Close() error { return nil }
-
-func (e endless) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Body: e}, nil
+func (huge) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, ContentLength: httpbounds.AnswerLimit + 1, Body: io.NopCloser(strings.NewReader(" "))}, nil
 }
 
-func TestAnEndlessAnswerOfAPeerIsRefused(t *testing.T) {
+func TestAHugeAnswerOfAPeerIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := peerAt("http://peer.example", &http.Client{Transport: endless{}}).Do(t.Context(), simhttp.PeerCall{Method: http.MethodGet, Path: "/x"})
+	_, err := peerAt("http://peer.example", &http.Client{Transport: huge{}}).Do(t.Context(), simhttp.PeerCall{Method: http.MethodGet, Path: "/x"})
 	if !errors.Is(err, httpbounds.ErrTooLarge) {
 		t.Errorf("err = %v", err)
 	}
