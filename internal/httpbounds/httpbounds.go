@@ -33,8 +33,8 @@ func Client(client http.Client, limit int64) http.Client {
 }
 
 // Transport returns a transport for APIs whose answers end with ErrTooLarge beyond a limit in
-// bytes, at once if the answer announces its length. An HTML answer with 2xx is an error that matches ErrPage; http.Client adds the URL. A nil
-// base is http.DefaultTransport.
+// bytes, at once if an answer announces more. An HTML answer with 2xx is an error that matches
+// ErrPage; http.Client adds the URL. A nil base is http.DefaultTransport.
 func Transport(base http.RoundTripper, limit int64) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -58,7 +58,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("answered %d with %w", resp.StatusCode, ErrPage)
 	}
 	left := t.limit
-	if resp.ContentLength > left { // announced: it is not read first
+	if resp.ContentLength > left {
 		left = 0
 	}
 	resp.Body = &limited{ReadCloser: resp.Body, left: left, limit: t.limit}
