@@ -113,9 +113,8 @@ func TestPoliciesByRole(t *testing.T) {
 func TestServiceTokenIsVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithTokenVerifier(keys{}))
-	if _, err := w.server.CreateDeviceProfile("one", []map[string]string{{"resources:FPGA": "1"}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.server.CreateDeviceProfile("one", []map[string]string{{"resources:FPGA": "1"}})
+	settled(t, err)
 	r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"one"}`, token: "member"})
 	arq := r.list(t, "arqs")[0]["uuid"].(string)
 	bind := func(service string) reply {
@@ -269,13 +268,9 @@ func TestConfigJSONRoundTrip(t *testing.T) {
 		RequireServiceToken: &off, EnforceNewDefaults: &off, EnableProxyHeadersParsing: true, Seed: 7, PublicEndpoint: "http://h", ReadLag: time.Second, ClockSkew: -time.Minute,
 	}
 	data, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	var got fakecyborg.Config
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, json.Unmarshal(data, &got))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("round trip of %s (-want +got):\n%s", data, diff)
 	}
@@ -319,9 +314,7 @@ func TestInjectedStatusSpeaksCyborgsDialect(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet()
 	w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithFaults(faults))
-	if err := faults.Set(fault.Rule{Operation: fault.DeviceList, Action: fault.Status, Status: 503, Code: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, faults.Set(fault.Rule{Operation: fault.DeviceList, Action: fault.Status, Status: 503, Code: "x"}))
 	r := w.get("/v2/devices")
 	if want := `{"error_message":"{\"faultcode\": \"Server\", \"faultstring\": \"injected fault x\", \"debuginfo\": null}"}`; r.status != 503 || r.text != want {
 		t.Errorf("got %d %s", r.status, r.text)
@@ -374,14 +367,10 @@ func TestChecksFailWithTheWrongCount(t *testing.T) {
 func TestDirectProfilesFollowTheRulesOfTheAPI(t *testing.T) {
 	t.Parallel()
 	server, err := fakecyborg.New(fakecyborg.Config{Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	groups := []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_A": "required"}}
 	p, err := server.CreateDeviceProfile("p", groups)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if diff := cmp.Diff(groups, p.Groups); diff != "" || p.Name != "p" || len(p.UUID) != 36 {
 		t.Errorf("%+v, groups (-want +got):\n%s", p, diff)
 	}
@@ -394,9 +383,7 @@ func TestDirectProfilesFollowTheRulesOfTheAPI(t *testing.T) {
 		t.Error("the same name twice was taken")
 	}
 	again, err := fakecyborg.New(fakecyborg.Config{Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if q, err := again.CreateDeviceProfile("p", groups); err != nil || q.UUID != p.UUID {
 		t.Errorf("the same seed made %s, then %s, %v", p.UUID, q.UUID, err)
 	}

@@ -23,9 +23,7 @@ import (
 func benchServer(b *testing.B, hosts int, opts ...fakecyborg.Option) *fakecyborg.Server {
 	b.Helper()
 	server, err := fakecyborg.New(fakecyborg.Config{}, opts...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	settled(b, err)
 	for h := range hosts {
 		name := fmt.Sprintf("cn%d", h)
 		var cards []driver.Device
@@ -34,9 +32,7 @@ func benchServer(b *testing.B, hosts int, opts ...fakecyborg.Option) *fakecyborg
 			card.Deployables[0].Name = fmt.Sprintf("%s_card%d", name, c)
 			cards = append(cards, card)
 		}
-		if err := server.AddHost(driver.Host{Name: name, Drivers: []driver.Driver{verbatim.New(cards)}}); err != nil {
-			b.Fatal(err)
-		}
+		settled(b, server.AddHost(driver.Host{Name: name, Drivers: []driver.Driver{verbatim.New(cards)}}))
 	}
 	return server
 }
@@ -50,12 +46,9 @@ func BenchmarkARQCycle(b *testing.B) {
 		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"events": []any{}})
 	})
 	server := benchServer(b, 16, fakecyborg.WithNova(sim.Endpoint{URL: "http://nova.invalid", Client: inProcess(nova)}))
-	if err := server.Report(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := server.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
-		b.Fatal(err)
-	}
+	settled(b, server.Report(b.Context()))
+	_, err := server.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1"}})
+	settled(b, err)
 	client := &http.Client{Transport: simhttp.NewTransport(server)}
 	var next atomic.Int64
 	b.ReportAllocs()
@@ -119,21 +112,14 @@ func adminToken(context.Context) (string, error) { return "admin", nil }
 // reads ready-made bytes of the long list in the same way. The aim for all is 3 times these.
 func BenchmarkListARQs(b *testing.B) {
 	server := benchServer(b, 313) // 10,016 handles
-	if err := server.Report(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := server.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
-		b.Fatal(err)
-	}
+	settled(b, server.Report(b.Context()))
+	_, err := server.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1"}})
+	settled(b, err)
 	for n, h := range server.AttachHandles()[:10_000] {
 		arqs, err := server.CreateARQs("p", "admin")
-		if err != nil {
-			b.Fatal(err)
-		}
+		settled(b, err)
 		instance := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n)
-		if err := server.Bind(b.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: h.Hostname, Provider: h.ProviderUUID, Instance: instance}); err != nil {
-			b.Fatal(err)
-		}
+		settled(b, server.Bind(b.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: h.Hostname, Provider: h.ProviderUUID, Instance: instance}))
 	}
 	const path = "/v2/accelerator_requests"
 	ready := benchSend(b, inProcess(server), "GET", path, "", http.StatusOK)
@@ -179,9 +165,7 @@ func addMany(tb testing.TB, server *fakecyborg.Server, hosts int) {
 	tb.Helper()
 	for h := range hosts {
 		name := fmt.Sprint("cn", h)
-		if err := server.AddHost(driver.Host{Name: name, Drivers: []driver.Driver{verbatim.New(manyCards(name, 10))}}); err != nil {
-			tb.Fatal(err)
-		}
+		settled(tb, server.AddHost(driver.Host{Name: name, Drivers: []driver.Driver{verbatim.New(manyCards(name, 10))}}))
 	}
 }
 
@@ -192,24 +176,17 @@ func BenchmarkReport(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		placement, err := placementsim.New(placementsim.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		settled(b, err)
 		for h := range hosts {
-			if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: fmt.Sprintf("cn%d", h)}); err != nil {
-				b.Fatal(err)
-			}
+			_, err := placement.CreateProvider(placementsim.ResourceProvider{Name: fmt.Sprintf("cn%d", h)})
+			settled(b, err)
 		}
 		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
 			URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken,
 		}))
-		if err != nil {
-			b.Fatal(err)
-		}
+		settled(b, err)
 		addMany(b, server, hosts)
-		if err := server.Report(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		settled(b, server.Report(b.Context()))
 	}
 	b.ReportMetric(float64(b.N*hosts*10)/b.Elapsed().Seconds(), "devices/s")
 }
@@ -228,14 +205,10 @@ func heapInUse() uint64 {
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		server, err := fakecyborg.New(fakecyborg.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		settled(b, err)
 		addMany(b, server, 1000)
 		before := heapInUse()
-		if err := server.Report(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		settled(b, server.Report(b.Context()))
 		used := int64(heapInUse()) - int64(before)
 		if n := len(server.AttachHandles()); n != 160000 {
 			b.Fatalf("%d handles", n)
@@ -249,14 +222,10 @@ func BenchmarkMemory(b *testing.B) {
 // each.
 func BenchmarkDump(b *testing.B) {
 	server, err := fakecyborg.New(fakecyborg.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	settled(b, err)
 	defer server.Close()
 	addMany(b, server, 100)
-	if err := server.Report(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	settled(b, server.Report(b.Context()))
 	data := dumped(b, server)
 	b.Run("dump", func(b *testing.B) {
 		for b.Loop() {
@@ -266,9 +235,7 @@ func BenchmarkDump(b *testing.B) {
 	})
 	b.Run("load", func(b *testing.B) {
 		for b.Loop() {
-			if err := load(server, data); err != nil {
-				b.Fatal(err)
-			}
+			settled(b, load(server, data))
 		}
 	})
 }

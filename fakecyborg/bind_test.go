@@ -188,9 +188,7 @@ func TestMdevsAreMadeAgainAfterTheHostRestarted(t *testing.T) {
 		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
 		before := maps.Clone(card.mdevs)
 		clear(card.mdevs)
-		if err := w.server.Report(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.Report(t.Context()))
 		if diff := cmp.Diff(either(quirks, before, map[string]driver.Mdev{}), card.mdevs); diff != "" {
 			t.Errorf("quirks %t: mediated devices (-want +got):\n%s", quirks, diff)
 		}
@@ -202,9 +200,7 @@ func TestDeletionOvertakesARestoration(t *testing.T) {
 	w, card := vgpuWorld(t, fakecyborg.Config{}, 1, 1)
 	w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
 	card.during = func() { w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "") }
-	if err := w.server.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.Report(t.Context()))
 	if w.used() != 0 || card.present() != 0 {
 		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
 	}
@@ -420,9 +416,7 @@ func TestFaultsOfAgentAndEvents(t *testing.T) {
 			t.Parallel()
 			faults := fault.NewSet()
 			w, card := vgpuWorld(t, fakecyborg.Config{}, 1, 1, fakecyborg.WithFaults(faults))
-			if err := faults.Set(tt.rule); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, faults.Set(tt.rule))
 			w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), tt.status, "")
 			checkStates(t, w, tt.state)
 			if got := len(w.nova.sent()); got != tt.posts || card.present() != tt.mdevs {
@@ -435,15 +429,9 @@ func TestFaultsOfAgentAndEvents(t *testing.T) {
 func TestEventsAreKeptWithoutANova(t *testing.T) {
 	t.Parallel()
 	server, err := fakecyborg.New(fakecyborg.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{fake.New("cn0")}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, server.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{fake.New("cn0")}}))
+	settled(t, server.Report(t.Context()))
 	w := &world{t: t, server: server, client: &http.Client{Transport: simhttp.NewTransport(server)}}
 	arq := oneARQ(w)
 	w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")

@@ -244,9 +244,7 @@ func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 		faults := new(fault.Set)
 		w := newWorld(t, fakecyborg.Config{AsyncBind: true, BindDelay: time.Second}, []driver.Driver{card}, observer, fakecyborg.WithFaults(faults))
 		w.profile("v", `[{"resources:VGPU":"1"}]`)
-		if err := faults.Set(fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Delay, Delay: time.Minute, When: fault.After}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, faults.Set(fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Delay, Delay: time.Minute, When: fault.After}))
 		card.during = func() {
 			go func() {
 				open := sent{method: "POST", path: "/v2/device_profiles", body: `[{"name":"open","groups":[{"resources:VGPU":"1"}]}]`}
@@ -292,14 +290,10 @@ func TestChangesOfASpawnInWords(t *testing.T) {
 		}
 	}
 	check(sim.Change{Action: "created", Kind: "accelerator_request", ID: arq, What: "of device profile x, group 0"})
-	if err := faults.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, faults.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status}))
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), http.StatusInternalServerError, "")
 	check()
-	if err := faults.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status, When: fault.After}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, faults.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status, When: fault.After}))
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), http.StatusInternalServerError, "")
 	handle := w.server.ARQs()[0].AttachHandleUUID
 	check(

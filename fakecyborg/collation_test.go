@@ -112,9 +112,8 @@ func TestARequestOfAProjectIsSeenInAnySpelling(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, fakecyborg.Config{})
 	w.fakeProfile("fake", 1)
-	if _, err := w.server.CreateARQs("fake", "Lab"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.server.CreateARQs("fake", "Lab")
+	settled(t, err)
 	got := w.send(sent{method: "GET", path: "/v2/accelerator_requests", token: "alice:lab", plain: true, header: map[string]string{"X-Roles": "member"}})
 	if n := len(got.list(t, "arqs")); n != 1 {
 		t.Errorf("%d requests, want the project's one: %s", n, got.text)

@@ -40,9 +40,7 @@ func TestDirectAPICoversALifeCycle(t *testing.T) {
 		bind := func(i int, instance string) error {
 			return s.Bind(ctx, fakecyborg.Binding{ARQ: arqs[i].UUID, Host: "cn0", Provider: fakeProvider(), Instance: instance})
 		}
-		if err := bind(0, instanceA); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, bind(0, instanceA))
 		s.CheckBound(t, instanceA, 1)
 		s.CheckHandlesInUse(t, fakeProvider(), 1)
 		class := s.Deployables()[0].ResourceClass()
@@ -55,16 +53,12 @@ func TestDirectAPICoversALifeCycle(t *testing.T) {
 		if err := bind(1, instanceA); err == nil || !strings.Contains(err.Error(), "already has accelerator requests") {
 			t.Errorf("second bind: %v", err)
 		}
-		if err := s.Unbind(ctx, arqs[0].UUID); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.Unbind(ctx, arqs[0].UUID))
 		s.CheckState(t, arqs[0].UUID, fakecyborg.StateUnbound)
 		if err := s.DeleteDeviceProfile("p"); err == nil {
 			t.Error("a profile in use was deleted")
 		}
-		if err := s.DeleteARQs(ctx, arqs[0].UUID, arqs[1].UUID); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.DeleteARQs(ctx, arqs[0].UUID, arqs[1].UUID))
 		if err := s.DeleteDeviceProfile("p"); err != nil || s.DeleteDeviceProfile("p") == nil {
 			t.Errorf("delete the profile twice: %v", err)
 		}
@@ -95,14 +89,11 @@ func TestRequestsAreSearched(t *testing.T) {
 	w.fakeProfile("p", 2)
 	w.fakeProfile("other", 1)
 	for _, profile := range []string{"p", "other", "p"} {
-		if _, err := s.CreateARQs(profile, "tenant"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.CreateARQs(profile, "tenant")
+		settled(t, err)
 	}
 	all := s.ARQs()
-	if err := s.Bind(t.Context(), fakecyborg.Binding{ARQ: all[3].UUID, Host: "cn0", Provider: fakeProvider(), Instance: instanceA}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.Bind(t.Context(), fakecyborg.Binding{ARQ: all[3].UUID, Host: "cn0", Provider: fakeProvider(), Instance: instanceA}))
 	all = s.ARQs()
 	for _, tt := range []struct {
 		text        string
@@ -133,9 +124,7 @@ func TestDirectProgramming(t *testing.T) {
 	t.Parallel()
 	w, _ := fpgaWorld(t, fakecyborg.Config{}, `"accel:x":"y"`)
 	w.server.CheckBitstream(t, fpgaProvider(), "")
-	if err := w.server.ProgramDeployable(t.Context(), w.server.Deployables()[0].UUID, imageOne); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.ProgramDeployable(t.Context(), w.server.Deployables()[0].UUID, imageOne))
 	w.server.CheckBitstream(t, fpgaProvider(), imageOne)
 }
 
@@ -319,9 +308,7 @@ func TestAttributesAreMadeWithoutHTTP(t *testing.T) {
 	deployable := w.server.Deployables()[0].UUID
 	before := w.server.Attributes()
 	made, err := w.server.CreateAttribute(deployable, "rack", "r7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	want := fakecyborg.StoredAttribute{UUID: made.UUID, DeployableUUID: deployable, Key: "rack", Value: "r7", ByUser: true}
 	if diff := cmp.Diff(append(before, want), w.server.Attributes()); diff != "" {
 		t.Errorf("after create (-want +got):\n%s", diff)

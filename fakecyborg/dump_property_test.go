@@ -32,9 +32,7 @@ type twin struct {
 func newTwin(t *testing.T, cfg fakecyborg.Config) *twin {
 	t.Helper()
 	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +48,8 @@ func (w *twin) twin(t *testing.T, cfg fakecyborg.Config) *twin {
 	t.Helper()
 	other := newTwin(t, cfg)
 	records, err := tables.Collect(w.placement)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sim.Replace(t.Context(), other.placement, records); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, sim.Replace(t.Context(), other.placement, records))
 	loaded(t, other.server, dumped(t, w.server))
 	w.card.mu.Lock()
 	defer w.card.mu.Unlock()

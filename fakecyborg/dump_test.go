@@ -30,9 +30,7 @@ func dumped(tb testing.TB, s *fakecyborg.Server) []byte {
 		if err == nil {
 			err = enc.Encode(r)
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		settled(tb, err)
 	}
 	return b.Bytes()
 }
@@ -88,9 +86,7 @@ func fullWorld(t *testing.T) (*world, *hardware) {
 	blind := newHardware("blind")
 	blind.err = errors.New("no sysfs")
 	for _, h := range []driver.Host{{Name: "cn1", Drivers: []driver.Driver{card, blind}}, {Name: "cn2"}} {
-		if err := w.server.AddHost(h); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.AddHost(h))
 	}
 	_ = w.server.Report(t.Context()) // reports the problem
 	return w, card
@@ -117,17 +113,12 @@ func (w *world) use(card *hardware) {
 	w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")[1:]...)), 409, "")
 	card.failDrop = nil
 	w.want(w.bindF("aaaaaaaa-0000-4000-8000-000000000003", "f"), 202, "")
-	if _, err := w.server.CreateAttribute(w.server.Deployables()[0].UUID, "rack", "7"); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := w.server.SetDeviceStatus(w.t.Context(), w.server.Devices()[1].UUID, fakecyborg.StatusMaintaining); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.server.CreateAttribute(w.server.Deployables()[0].UUID, "rack", "7")
+	settled(w.t, err)
+	settled(w.t, w.server.SetDeviceStatus(w.t.Context(), w.server.Devices()[1].UUID, fakecyborg.StatusMaintaining))
 	card.report.Devices = append([]driver.Device{vgpu("af", 1)}, allCards()[1:]...) // a vGPU in use vanishes
 	_ = w.server.Report(w.t.Context())
-	if err := w.server.StopAgent("cn1"); err != nil {
-		w.t.Fatal(err)
-	}
+	settled(w.t, w.server.StopAgent("cn1"))
 }
 
 // seen is all that the direct API shows of a server.
@@ -230,9 +221,7 @@ func TestHostsMayBeAddedAfterTheDumpWasLoaded(t *testing.T) {
 		w.use(card)
 		data := dumped(t, w.server)
 		other, err := fakecyborg.New(fakecyborg.Config{Seed: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		defer other.Close()
 		loaded(t, other, data)
 		if got := len(other.Devices()); got != 3 {
@@ -243,9 +232,7 @@ func TestHostsMayBeAddedAfterTheDumpWasLoaded(t *testing.T) {
 		}
 		loaded(t, other, data)
 		for _, host := range []string{"cn2", "cn1", "cn0"} {
-			if err := other.AddHost(driver.Host{Name: host, Drivers: []driver.Driver{card}}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, other.AddHost(driver.Host{Name: host, Drivers: []driver.Driver{card}}))
 		}
 		if got := dumped(t, other); !bytes.Equal(data, got) {
 			t.Errorf("after the hosts were added (-want +got):\n%s", cmp.Diff(string(data), string(got)))
@@ -276,17 +263,13 @@ func TestADumpKeepsMediatedDevicesThatWaitForRemoval(t *testing.T) {
 		left.failDrop = nil
 		for _, h := range other.server.AttachHandles() {
 			if h.InUse {
-				if err := left.CreateMdev(t.Context(), driver.Mdev{UUID: h.UUID}); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, left.CreateMdev(t.Context(), driver.Mdev{UUID: h.UUID}))
 			}
 		}
 		if other.used() != 1 || left.present() != 1 {
 			t.Fatalf("%d handles, %d mediated devices, want 1 of each", other.used(), left.present())
 		}
-		if err := other.server.Report(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, other.server.Report(t.Context()))
 		if other.used() != 0 || left.present() != 0 {
 			t.Errorf("left: %d handles, %d mediated devices", other.used(), left.present())
 		}
@@ -361,15 +344,11 @@ func TestDevicesWithoutAnAgentAreChangedInTurn(t *testing.T) {
 	cfg := fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}
 	w := newTwin(t, cfg)
 	w.card.set(gpu("3b", "PGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"), gpu("86", "PGPU", nil, "0"), gpu("af", "PGPU", nil, "0"))
-	if err := w.server.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.Report(t.Context()))
 	alone, err := fakecyborg.New(cfg, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: inProcess(w.placement), Token: fixedToken,
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	defer alone.Close()
 	loaded(t, alone, dumped(t, w.server))
 	var busy sync.WaitGroup
@@ -424,9 +403,7 @@ func TestADumpKeepsWhichDriversReadTheCard(t *testing.T) {
 		report := func(w *world, card *hardware, function string) {
 			t.Helper()
 			card.set(told(function))
-			if err := w.server.Report(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.server.Report(t.Context()))
 		}
 		report(w, card, "ONE") // it has looked
 		other, again := fpgaWorld(t, fakecyborg.Config{}, `"accel:x":"y"`)

@@ -55,9 +55,7 @@ func TestEventsOfEachForm(t *testing.T) {
 					w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, AsyncBind: tt.async}, faults)
 					if tt.failed {
 						subject := w.server.AttachHandles()[1].UUID
-						if err := faults.Set(fault.Rule{Operation: fault.MdevCreate, Subject: subject, Action: fault.Status}); err != nil {
-							t.Fatal(err)
-						}
+						settled(t, faults.Set(fault.Rule{Operation: fault.MdevCreate, Subject: subject, Action: fault.Status}))
 					}
 					w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
 					synctest.Wait()
@@ -78,9 +76,7 @@ func TestEventsWaitForTheLastBind(t *testing.T) {
 			faults := fault.NewSet()
 			w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, AsyncBind: true}, faults)
 			second := w.server.AttachHandles()[1].UUID
-			if err := faults.Set(fault.Rule{Operation: fault.MdevCreate, Subject: second, Action: fault.Delay, Delay: 30 * time.Second}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, faults.Set(fault.Rule{Operation: fault.MdevCreate, Subject: second, Action: fault.Delay, Delay: 30 * time.Second}))
 			w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
 			time.Sleep(20 * time.Second)
 			if got := w.nova.sent(); len(got) != 0 {
@@ -116,12 +112,8 @@ func TestEventsOfRestoredRequestsHaveTheForm(t *testing.T) {
 		w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, BindingStates: true}, fault.NewSet())
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
 		before := len(w.nova.sent())
-		if err := w.server.StopAgent("cn0"); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.StopAgent("cn0"))
+		settled(t, w.server.StartAgent(t.Context(), "cn0"))
 		got := w.nova.sent()[before:]
 		if len(got) != 1 || got[0][0].Name != w.nova.sent()[0][0].Name {
 			t.Errorf("%s: posts after the restart %v, want 1", form, got)

@@ -32,12 +32,8 @@ func novaInventories() map[string]placementsim.Inventory {
 func flatWorld(t *testing.T, devices ...driver.Device) *reportWorld {
 	t.Helper()
 	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}, devices...)
-	if err := w.placement.SetInventory(w.root, novaInventories()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.placement.SetTraits(w.root, "OWNER_NOVA", "COMPUTE_ACCELERATORS", "CUSTOM_RACK_7"); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.placement.SetInventory(w.root, novaInventories()))
+	settled(t, w.placement.SetTraits(w.root, "OWNER_NOVA", "COMPUTE_ACCELERATORS", "CUSTOM_RACK_7"))
 	return w
 }
 
@@ -45,9 +41,7 @@ func flatWorld(t *testing.T, devices ...driver.Device) *reportWorld {
 func (w *reportWorld) hostProvider() placementsim.ResourceProvider {
 	w.t.Helper()
 	p, err := w.placement.ResourceProvider(w.root)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	settled(w.t, err)
 	slices.Sort(p.Traits)
 	return p
 }
@@ -161,9 +155,7 @@ func TestTraitsOfOthersSurviveAReport(t *testing.T) {
 			w.hardware.set(gpu("3b", "PGPU", []string{"CUSTOM_NEW"}, "0"))
 			w.report()
 			p, err := w.placement.ResourceProvider(uuid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			want := append([]string{"CUSTOM_NEW"}, others...)
 			got := slices.DeleteFunc(p.Traits, func(trait string) bool { return trait == driver.TraitOwnerCyborg })
 			if diff := cmp.Diff(want, got, cmpopts.SortSlices(strings.Compare)); diff != "" || written != len(others) {
@@ -216,9 +208,7 @@ func TestFlatModeRefusesAClassThatIsThere(t *testing.T) {
 	w := flatWorld(t, vgpu("af", 2))
 	inventories := novaInventories()
 	inventories["VGPU"] = placementsim.Inventory{Total: 7}
-	if err := w.placement.SetInventory(w.root, inventories); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.placement.SetInventory(w.root, inventories))
 	before := w.hostProvider()
 	if err := w.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "has an inventory of VGPU that this Cyborg did not create") {
 		t.Errorf("error: %v", err)
@@ -263,9 +253,7 @@ func (w *reportWorld) claim(instance, class string) {
 	err := w.placement.Claim(placementsim.Claim{
 		Consumer: instance, Allocations: []placementsim.Allocation{{Provider: w.root, Class: class, Used: 1}},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	settled(w.t, err)
 }
 
 func (w *reportWorld) unflatten(opts fakecyborg.UnflattenOpts) ([]fakecyborg.Unflattened, error) {
@@ -291,9 +279,7 @@ func TestUnflattenPreparesTheTree(t *testing.T) {
 	if diff := cmp.Diff(flat.Inventories, w.hostProvider().Inventories); diff != "" {
 		t.Errorf("what was refused changed inventories (-before +after):\n%s", diff)
 	}
-	if err := w.placement.Release(instanceA); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.placement.Release(instanceA))
 	w.claim(instanceB, "VCPU") // others may run on
 
 	want := []fakecyborg.Unflattened{{
@@ -332,9 +318,7 @@ func TestUnflattenLeavesOtherNodesAlone(t *testing.T) {
 	node, err := w.placement.CreateProvider(placementsim.ResourceProvider{
 		Name: "ironic-1", Traits: []string{"CUSTOM_GPU_A100", "CUSTOM_SSD_RAID"}, Inventories: map[string]placementsim.Inventory{"CUSTOM_BAREMETAL_GPU": {Total: 1}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	found, err := w.unflatten(fakecyborg.UnflattenOpts{})
 	if err != nil || len(found) != 1 || found[0].Provider != w.root {
 		t.Errorf("found %v, %v", found, err)
@@ -440,9 +424,7 @@ func TestAFlatCyborgThatStartedAgainTakesOverWhatItMade(t *testing.T) {
 	if got := again.cyborg.Devices(); len(got) != 1 || got[0].Type != "GPU" || len(again.cyborg.Deployables()) != 1 || again.cyborg.Deployables()[0].ResourceClass() != "FPGA" {
 		t.Errorf("while an instance has a card: devices %+v", got)
 	}
-	if err := w.placement.Release(instanceA); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.placement.Release(instanceA))
 	again.report()
 	for _, call := range again.wire.take() {
 		if method, _, _ := strings.Cut(call, " "); method != "GET" {
@@ -480,9 +462,7 @@ func TestFlatModeTakesDevicesWithoutDeployables(t *testing.T) {
 func TestNoQuirkTouchesAFlatHost(t *testing.T) {
 	t.Parallel()
 	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat, UpstreamQuirks: true}, gpu("3b", "PGPU", []string{flatTrait}, "0"))
-	if err := w.placement.SetInventory(w.root, novaInventories()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.placement.SetInventory(w.root, novaInventories()))
 	w.report()
 	w.api().want(w.api().send(sent{method: "POST", path: "/v2/devices/" + w.cyborg.Devices()[0].UUID + "/disable"}), 204, "")
 	got := w.hostProvider().Inventories
@@ -531,22 +511,16 @@ func TestAFlatDeviceKeepsAClassThatIsInUse(t *testing.T) {
 				if tt.memory > 0 {
 					claim.Allocations = append(claim.Allocations, placementsim.Allocation{Provider: host, Class: memory, Used: tt.memory})
 				}
-				if err := w.placement.Claim(claim); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, w.placement.Claim(claim))
 				if i < tt.binds {
-					if err := w.bindTo(old, host, instance); err != nil {
-						t.Fatal(err)
-					}
+					settled(t, w.bindTo(old, host, instance))
 				}
 			}
 			w.hardware.set(tt.after...)
 			totals := func() map[string]int {
 				t.Helper()
 				got, err := w.placement.ResourceProvider(host)
-				if err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
 				sum := make(map[string]int)
 				for class, amount := range got.Inventories {
 					if class == old || class == anew || class == memory {

@@ -137,9 +137,7 @@ func FuzzListQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	server, err := fakecyborg.New(fakecyborg.Config{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	settled(f, err)
 	f.Fuzz(func(t *testing.T, query string) {
 		if strings.ContainsAny(query, " #\r\n\x00\x7f") {
 			return

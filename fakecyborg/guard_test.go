@@ -36,9 +36,7 @@ func TestADefectiveDriverDoesNotAffectOthers(t *testing.T) {
 		bad := &defective{hardware: newHardware("shark", gpu("3b", "PGPU", nil, "0"))}
 		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{bad, newHardware("test", gpu("5e", "PGPU", nil, "0"))})
 		second := newHardware("test")
-		if err := w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{second}}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{second}}))
 		hanging := make(chan struct{})
 		for _, tt := range []struct {
 			name     string

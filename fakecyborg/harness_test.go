@@ -55,16 +55,10 @@ func newWorld(t *testing.T, cfg fakecyborg.Config, drivers []driver.Driver, opts
 		URL: "http://nova.invalid/v2.1", Client: &http.Client{Transport: simhttp.NewTransport(nova)},
 	})}, opts...)
 	server, err := fakecyborg.New(cfg, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(server.Close)
-	if err := server.AddHost(driver.Host{Name: "cn0", Drivers: drivers}); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, server.AddHost(driver.Host{Name: "cn0", Drivers: drivers}))
+	settled(t, server.Report(t.Context()))
 	return &world{t: t, server: server, client: &http.Client{Transport: simhttp.NewTransport(server)}, nova: nova}
 }
 
@@ -137,9 +131,7 @@ type sent struct {
 func (w *world) send(s sent) reply {
 	w.t.Helper()
 	r, err := w.trySend(s)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	settled(w.t, err)
 	return r
 }
 

@@ -24,24 +24,16 @@ func TestACardBesideOneOfItsGroupThatAGuestHas(t *testing.T) {
 			of.Devices = append(of.Devices, sysfs.PCIDevice{Address: at, Vendor: "10de", Product: "15f8", Class: "0302", Driver: "vfio-pci", IOMMUGroup: &group})
 		}
 		tree, err := sysfs.Generate(of)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		return tree
 	}
 	tree := &replaced{machine("0000:41:00.0")}
 	gpus, err := nvidia.New(nvidia.Config{Host: "cn0"}, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	cyborg, err := fakecyborg.New(fakecyborg.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(cyborg.Close)
-	if err := cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{gpus}}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{gpus}}))
 	offered := func(want ...string) []fakecyborg.StoredDeployable {
 		t.Helper()
 		_ = cyborg.Report(t.Context()) // of what cannot be read
@@ -59,13 +51,9 @@ func TestACardBesideOneOfItsGroupThatAGuestHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	arqs, err := cyborg.CreateARQs("gpu", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	err = cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: card.ProviderUUID, Instance: "5922a70f-1e06-4cfd-88dd-a332120d7144"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	both := machine("0000:40:00.0", "0000:41:00.0")
 	tree.Tree = both.Twin()
 	offered("cn0_0000:41:00.0")
@@ -74,8 +62,6 @@ func TestACardBesideOneOfItsGroupThatAGuestHas(t *testing.T) {
 	tree.Tree = broken
 	offered("cn0_0000:41:00.0")
 	tree.Tree = both
-	if err := cyborg.DeleteARQs(t.Context(), arqs[0].UUID); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, cyborg.DeleteARQs(t.Context(), arqs[0].UUID))
 	offered("cn0_0000:40:00.0")
 }

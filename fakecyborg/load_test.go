@@ -42,9 +42,7 @@ func parsed(tb testing.TB, data []byte) tablesOf {
 		if err == nil {
 			err = json.Unmarshal(r.Row, &row)
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		settled(tb, err)
 		table := strings.TrimPrefix(r.Table, "accelerator.")
 		all[table] = append(all[table], row)
 	}
@@ -63,9 +61,7 @@ func changed(t *testing.T, data []byte, change func(tablesOf)) []byte {
 			if err == nil {
 				err = json.NewEncoder(&b).Encode(sim.Record{Table: "accelerator." + table, Key: keyOf(row), Row: text})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 		}
 	}
 	return b.Bytes()
@@ -252,9 +248,7 @@ func TestABadDumpChangesNothing(t *testing.T) {
 				held = a.UUID
 			}
 		}
-		if err := w.server.SetARQState(held, fakecyborg.StateBindStarted); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.SetARQState(held, fakecyborg.StateBindStarted))
 		w.arqs("v")
 		before := dumped(t, w.server)
 		refused := func(what string, data []byte, says string) {
@@ -311,9 +305,7 @@ func TestADumpIsOfOnePlacementMode(t *testing.T) {
 		fakecyborg.ModeNested: {share(`"applied": {}`)},
 	} {
 		s, err := fakecyborg.New(fakecyborg.Config{PlacementMode: mode})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		t.Cleanup(s.Close)
 		for _, record := range bad {
 			if err := load(s, []byte(record)); !errors.Is(err, sim.ErrRecords) {
@@ -330,25 +322,17 @@ func TestADumpIsOfOnePlacementMode(t *testing.T) {
 func TestADumpRefersToHostsByName(t *testing.T) {
 	t.Parallel()
 	s, err := fakecyborg.New(fakecyborg.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(s.Close)
-	if err := s.AddHost(driver.Host{Name: "cn0.example", Fallback: "cn0"}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.AddHost(driver.Host{Name: "cn0.example", Fallback: "cn0"}))
 	agent := func(fields string) error {
 		return load(s, []byte(`{"table": "accelerator.agents", "key": "cn0.example", "row": {"hostname": "cn0.example", "started_at": "2020-01-01T00:00:00Z"`+fields+`}}`))
 	}
-	if err := agent(`, "fallback": "cn0", "fell_back": true`); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, agent(`, "fallback": "cn0", "fell_back": true`))
 	if tree := s.Tree(); !strings.HasPrefix(tree, "host cn0\n") {
 		t.Errorf("the host is not known by its fallback: %s", tree)
 	}
-	if err := agent(""); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, agent(""))
 	if tree := s.Tree(); !strings.HasPrefix(tree, "host cn0.example\n") {
 		t.Errorf("the host is not known by its name again: %s", tree)
 	}
@@ -358,20 +342,14 @@ func TestADumpRefersToHostsByName(t *testing.T) {
 func TestNewRowsHaveUUIDsThatTheLoadedOnesDoNotHave(t *testing.T) {
 	t.Parallel()
 	s, err := fakecyborg.New(fakecyborg.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(s.Close)
 	create := func(profile string) string {
 		t.Helper()
 		made, err := s.CreateDeviceProfile(profile, []map[string]string{{"resources:FPGA": "1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		arqs, err := s.CreateARQs(profile, "p")
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		return made.UUID + " " + arqs[0].UUID
 	}
 	before := create("a")
@@ -383,9 +361,7 @@ func TestNewRowsHaveUUIDsThatTheLoadedOnesDoNotHave(t *testing.T) {
 		}
 		state = strings.Replace(state, at, `"name":"`+sequence+`","last":0`, 1)
 	}
-	if err := load(s, []byte(state)); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, load(s, []byte(state)))
 	if after := create("b"); after == before {
 		t.Errorf("the new rows have the UUIDs of the old ones: %s", after)
 	}
@@ -402,13 +378,9 @@ func TestCardWithAProviderOfAnotherDeployableIsNotReported(t *testing.T) {
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card})
 	w.profile("v", `[{"resources:VGPU":"1"}]`)
 	binding := fakecyborg.Binding{ARQ: w.arqs("v")[0], Host: "cn0", Provider: vgpuProvider(), Instance: instanceA}
-	if err := w.server.Bind(t.Context(), binding); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.Bind(t.Context(), binding))
 	state := strings.ReplaceAll(string(dumped(t, w.server)), `"name":"cn0_0000:af:00.0"`, `"name":"old_0000:af:00.0"`)
-	if err := load(w.server, []byte(state)); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, load(w.server, []byte(state)))
 	err := w.server.Report(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "deployable cn0_0000:af:00.0: its provider "+vgpuProvider()+" is that of deployable old_0000:af:00.0") {
 		t.Errorf("the report while a request holds a handle: %v", err)
@@ -455,27 +427,16 @@ func FuzzLoad(f *testing.F) {
 func smallDump(f *testing.F) []byte {
 	f.Helper()
 	s, err := fakecyborg.New(fakecyborg.Config{BindDelay: time.Hour})
-	if err != nil {
-		f.Fatal(err)
-	}
+	settled(f, err)
 	f.Cleanup(s.Close)
 	card := newHardware("test", vgpu("af", 2))
-	if err := s.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{card}}); err != nil {
-		f.Fatal(err)
-	}
-	if err := s.Report(f.Context()); err != nil {
-		f.Fatal(err)
-	}
-	if _, err := s.CreateDeviceProfile("v", []map[string]string{{"resources:VGPU": "1"}}); err != nil {
-		f.Fatal(err)
-	}
+	settled(f, s.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{card}}))
+	settled(f, s.Report(f.Context()))
+	_, err = s.CreateDeviceProfile("v", []map[string]string{{"resources:VGPU": "1"}})
+	settled(f, err)
 	arqs, err := s.CreateARQs("v", "p")
-	if err == nil {
-		err = s.Bind(f.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: vgpuProvider(), Instance: instanceA})
-	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	settled(f, err)
+	settled(f, s.Bind(f.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: vgpuProvider(), Instance: instanceA}))
 	return dumped(f, s)
 }
 
@@ -496,14 +457,10 @@ func TestLoadWaitsForReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := fakecyborg.New(fakecyborg.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		defer s.Close()
 		slow := slowDriver{newHardware("test", vgpu("af", 2)), make(chan struct{})}
-		if err := s.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{slow}}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{slow}}))
 		empty := dumped(t, s)
 		var report, load sync.WaitGroup
 		report.Go(func() { _ = s.Report(t.Context()) })
@@ -534,9 +491,7 @@ func TestABindOfAnotherStateLeavesTheLoadedOneAlone(t *testing.T) {
 		arq := w.arqs("v")[0]
 		before := dumped(t, w.server)
 		bindWithin := func(instance string, delay time.Duration, result *reply) (wait func()) {
-			if err := faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Delay, Delay: delay, Times: 1}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Delay, Delay: delay, Times: 1}))
 			var bind sync.WaitGroup
 			bind.Go(func() { *result = w.patch(binding(instance, vgpuProvider(), arq)) })
 			synctest.Wait()
@@ -567,9 +522,7 @@ func TestABindInTheBackgroundSendsNoEventIntoAnotherState(t *testing.T) {
 		w, card := vgpuWorld(t, fakecyborg.Config{AsyncBind: true}, 2, 1, fakecyborg.WithFaults(faults))
 		arq := w.arqs("v")[0]
 		before := dumped(t, w.server)
-		if err := faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Delay, Delay: time.Minute, Times: 1}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Delay, Delay: time.Minute, Times: 1}))
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
 		synctest.Wait()
 		loaded(t, w.server, before)
@@ -589,9 +542,7 @@ func TestADelayedEventIsNotSentIntoAnotherState(t *testing.T) {
 			w, _ := vgpuWorld(t, fakecyborg.Config{AsyncBind: async}, 2, 1, fakecyborg.WithFaults(faults))
 			arq := w.arqs("v")[0]
 			before := dumped(t, w.server)
-			if err := faults.Set(fault.Rule{Operation: fault.EventSend, Action: fault.Delay, Delay: time.Minute}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, faults.Set(fault.Rule{Operation: fault.EventSend, Action: fault.Delay, Delay: time.Minute}))
 			go w.patch(binding(instanceA, vgpuProvider(), arq))
 			synctest.Wait()
 			loaded(t, w.server, before)
@@ -611,12 +562,10 @@ func TestAStateWithAProgrammingOfADeviceThatVanishedIsLoaded(t *testing.T) {
 		faults := fault.NewSet()
 		card := newHardware("test", fpgaCard("FPGA"))
 		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
-		if err := faults.Set(
+		settled(t, faults.Set(
 			fault.Rule{Operation: fault.DeployableWrite, Action: fault.Delay, Delay: time.Minute},
 			fault.Rule{Operation: fault.DeviceFind, Action: fault.Drop, Times: 2},
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 		var programming sync.WaitGroup
 		programming.Go(func() { w.programAPI(imageOne, "") })
 		synctest.Wait()

@@ -21,9 +21,7 @@ import (
 func (w *reportWorld) deleteTree() {
 	w.t.Helper()
 	for _, p := range slices.Backward(w.placement.ResourceProviders()) {
-		if err := w.placement.DeleteProvider(p.UUID); err != nil {
-			w.t.Fatal(err)
-		}
+		settled(w.t, w.placement.DeleteProvider(p.UUID))
 	}
 }
 
@@ -31,9 +29,7 @@ func (w *reportWorld) deleteTree() {
 func (w *reportWorld) makeRoot(uuid string) {
 	w.t.Helper()
 	p, err := w.placement.CreateProvider(placementsim.ResourceProvider{UUID: uuid, Name: "cn0", Inventories: novaInventories(), Traits: []string{"COMPUTE_ACCELERATORS"}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	settled(w.t, err)
 	w.root = p.UUID
 }
 
@@ -105,13 +101,9 @@ func testReturn(t *testing.T, w *reportWorld, cfg fakecyborg.Config, same, notic
 	w.makeRoot(root)
 	if restarted {
 		records, err := tables.Collect(w.cyborg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		w = newReportWorldOn(t, w, cfg)
-		if err := sim.Replace(t.Context(), w.cyborg, records); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, sim.Replace(t.Context(), w.cyborg, records))
 	}
 	w.report()
 	if diff := cmp.Diff(before, w.contents()); diff != "" {
@@ -149,9 +141,7 @@ func TestDevicesReturnToAFlatHost(t *testing.T) {
 			w.makeRoot(w.root)
 			for range writes {
 				err := w.placement.Claim(placementsim.Claim{Consumer: instanceA, Allocations: []placementsim.Allocation{{Provider: w.root, Class: "VCPU", Used: 1}}})
-				if err := errors.Join(err, w.placement.Release(instanceA)); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, errors.Join(err, w.placement.Release(instanceA)))
 			}
 			w.report()
 			if diff := cmp.Diff(before, w.contents()); diff != "" {
@@ -171,9 +161,7 @@ func TestALostProviderReturnsAlone(t *testing.T) {
 		}
 		w := lostWorld(t, fakecyborg.Config{PlacementMode: mode}, devices...)
 		before := w.contents()
-		if err := w.placement.DeleteProvider(driver.ProviderUUID("cn0_0000:3b:00.0")); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.placement.DeleteProvider(driver.ProviderUUID("cn0_0000:3b:00.0")))
 		w.wire.take()
 		w.report()
 		if diff := cmp.Diff(before, w.contents()); diff != "" {

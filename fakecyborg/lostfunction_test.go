@@ -50,22 +50,19 @@ func TestAHostThatRestartsLosesWhatWasProgrammed(t *testing.T) {
 					card.set(tt.written)
 					_ = w.server.Report(t.Context())
 					if how == "stopped" {
-						if err := w.server.StopAgent("cn0"); err != nil {
-							t.Fatal(err)
+						settled(t, w.server.StopAgent("cn0"))
+					} else {
+						settled(t, faults.Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Reboot, Delay: time.Minute, Times: 1}))
+						if err := w.server.Report(t.Context()); err == nil {
+							t.Error("the report of a host that reboots succeeded")
 						}
-					} else if err := faults.Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Reboot, Delay: time.Minute, Times: 1}); err != nil {
-						t.Fatal(err)
-					} else if err := w.server.Report(t.Context()); err == nil {
-						t.Error("the report of a host that reboots succeeded")
 					}
 					if got := w.server.Deployables()[0].BitstreamID; got != "" {
 						t.Errorf("bitstream %s while the host is down", got)
 					}
 					card.set(tt.after)
 					if how == "stopped" {
-						if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-							t.Fatal(err)
-						}
+						settled(t, w.server.StartAgent(t.Context(), "cn0"))
 					} else {
 						time.Sleep(time.Hour)
 						synctest.Wait()
@@ -133,9 +130,7 @@ func TestASilentAgentLosesNoFunction(t *testing.T) {
 		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
 		w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
 		w.want(w.bindF(instanceA, "f"), 202, "")
-		if err := faults.Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Drop, Delay: time.Minute, Times: 1}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, faults.Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Drop, Delay: time.Minute, Times: 1}))
 		if err := w.server.Report(t.Context()); err == nil {
 			t.Error("the report of a silent agent succeeded")
 		}
@@ -178,9 +173,7 @@ func TestAFunctionThatMayBeLostIsNotOffered(t *testing.T) {
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t))
 	w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
 	w.want(w.programAPI(imageOne, ""), 200, "")
-	if err := w.server.StopAgent("cn0"); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.StopAgent("cn0"))
 	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)), 409,
 		"deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")
 }
@@ -193,9 +186,7 @@ func TestAProgrammingThatARestartOvertakesFails(t *testing.T) {
 		card := newHardware("test", fpgaCard("FPGA"))
 		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
 		w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
-		if err := faults.Set(fault.Rule{Operation: fault.DeployableWrite, Action: fault.Delay, Delay: 10 * time.Minute, When: fault.After, Times: 1}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, faults.Set(fault.Rule{Operation: fault.DeployableWrite, Action: fault.Delay, Delay: 10 * time.Minute, When: fault.After, Times: 1}))
 		go func() {
 			time.Sleep(time.Minute)
 			if err := w.server.StopAgent("cn0"); err != nil {
@@ -255,14 +246,10 @@ func TestALostTraitIsNotOffered(t *testing.T) {
 				w := newWorld(t, fakecyborg.Config{UpstreamQuirks: tt.quirks}, []driver.Driver{card})
 				w.profile("p", `[{"resources:PGPU":"1","trait:`+tt.trait+`":"`+tt.value+`"}]`)
 				card.set(gpu("3b", "PGPU", after, "0"))
-				if err := w.server.Report(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, w.server.Report(t.Context()))
 				if tt.back {
 					card.set(gpu("3b", "PGPU", before, "0"))
-					if err := w.server.Report(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					settled(t, w.server.Report(t.Context()))
 				}
 				time.Sleep(tt.wait)
 				r := w.patch(binding(instanceA, driver.ProviderUUID("cn0_0000:3b:00.0"), w.arqs("p")...))
@@ -284,15 +271,11 @@ func TestAFunctionReportedAfterAFailedProgrammingIsIgnored(t *testing.T) {
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t), fakecyborg.WithFaults(faults))
 	w.profile("zero", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO":"required"}]`)
 	w.want(w.programAPI(imageOne, ""), 200, "")
-	if err := w.server.StopAgent("cn0"); err != nil {
-		t.Fatal(err)
-	}
-	if err := faults.Set(
+	settled(t, w.server.StopAgent("cn0"))
+	settled(t, faults.Set(
 		fault.Rule{Operation: fault.AgentReport, Action: fault.Status, Times: 1},
 		fault.Rule{Operation: fault.DeployableWrite, Action: fault.Status, When: fault.After, Times: 1},
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	if err := w.server.StartAgent(t.Context(), "cn0"); err == nil {
 		t.Error("the first report succeeded")
 	}

@@ -75,9 +75,7 @@ func TestAFunctionIsInOneDeployable(t *testing.T) {
 					}
 				},
 				"bound, and Placement fails": func(w *reportWorld, provider string) {
-					if err := w.bindTo("FPGA", provider, instanceA); err != nil {
-						w.t.Fatal(err)
-					}
+					settled(w.t, w.bindTo("FPGA", provider, instanceA))
 					failed := false
 					w.wire.hook = func(method, path string) int {
 						if failed || method != http.MethodPut || !strings.Contains(path, "/inventories") {

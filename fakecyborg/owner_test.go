@@ -50,9 +50,7 @@ func TestADeviceThatNovaHasIsRefusedByName(t *testing.T) {
 			nova, err := w.placement.CreateProvider(placementsim.ResourceProvider{
 				Name: name, Parent: w.root, Traits: []string{"OWNER_NOVA"}, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 4}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			err = w.cyborg.Report(t.Context())
 			var trouble *driver.ReportError
 			if !errors.As(err, &trouble) || !strings.Contains(trouble.Device, `"bus":"3b"`) || !strings.Contains(err.Error(), "resource provider "+name+" carries OWNER_NOVA") {
@@ -64,9 +62,7 @@ func TestADeviceThatNovaHasIsRefusedByName(t *testing.T) {
 			if got, err := w.placement.ResourceProvider(nova.UUID); err != nil || got.Generation != nova.Generation {
 				t.Errorf("Nova's provider: %+v, %v", got, err)
 			}
-			if err := w.placement.DeleteProvider(nova.UUID); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.placement.DeleteProvider(nova.UUID))
 			w.report()
 			if _, there := w.provider("3b"); !there {
 				t.Error("not reported after Nova gave it up")
@@ -85,9 +81,7 @@ func TestAKnownDeviceThatNovaOffersLater(t *testing.T) {
 		nova, err := w.placement.CreateProvider(placementsim.ResourceProvider{
 			Name: "cn0_pci_0000_3b_00_0", Parent: w.root, Traits: []string{"OWNER_NOVA"}, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 4}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		refused := 0
 		for range 12 {
 			time.Sleep(time.Minute)
@@ -104,9 +98,7 @@ func TestAKnownDeviceThatNovaOffersLater(t *testing.T) {
 		if _, there := w.provider("3b"); there || len(w.cyborg.Devices()) != 1 {
 			t.Errorf("the card is still Cyborg's: %v", w.cyborg.Devices())
 		}
-		if err := w.placement.DeleteProvider(nova.UUID); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.placement.DeleteProvider(nova.UUID))
 		w.report()
 		if _, there := w.provider("3b"); !there {
 			t.Error("not reported after Nova gave it up")
@@ -118,17 +110,13 @@ func TestADeviceOfNovasSettingsIsRefused(t *testing.T) {
 	t.Parallel()
 	for quirks, want := range map[bool]int{false: 0, true: 1} {
 		server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		t.Cleanup(server.Close)
 		err = server.AddHost(driver.Host{
 			Name: "cn0", Drivers: []driver.Driver{newHardware("test", gpu("3b", "PGPU", nil, "0"))},
 			NovaClaims: func(d driver.Device) string { return "[pci] device_spec entry 0 admits " + d.Vendor },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		err = server.Report(t.Context())
 		if (err == nil) != quirks || err != nil && !strings.Contains(err.Error(), "device_spec entry 0 admits 10de") {
 			t.Errorf("quirks %t: error %v", quirks, err)

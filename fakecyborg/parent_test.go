@@ -21,14 +21,10 @@ func fallbackWorld(t *testing.T, names driver.Host) *reportWorld {
 	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(server.Close)
 	names.Drivers = []driver.Driver{newHardware("test", gpu("3b", "PGPU", nil, "0"))}
-	if err := server.AddHost(names); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, server.AddHost(names))
 	w.cyborg = server
 	return w
 }
@@ -83,12 +79,8 @@ func TestScenarios122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
 					t.Errorf("report of %s ended with %v", host, err)
 				}
 			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := server.AddHost(driver.Host{Name: "cn0"}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
+			settled(t, server.AddHost(driver.Host{Name: "cn0"}))
 			time.Sleep(10*time.Minute + 30*time.Second)
 			server.Close()
 			if calls != tt.want || reports != tt.want {

@@ -55,9 +55,8 @@ func images(t *testing.T) *glance.Server {
 		{Data: []byte("disk"), DiskFormat: "qcow2", Properties: map[string]string{"accel:function_id": "both"}},
 		{Data: []byte("sdk"), DiskFormat: "qcow2", Properties: map[string]string{"accel:function_name": "sdk"}}, // the default of openstacksdk
 	} {
-		if _, err := s.AddImage(i); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.AddImage(i)
+		settled(t, err)
 	}
 	return s
 }
@@ -70,9 +69,8 @@ func addGuestImages(t *testing.T, s *glance.Server, property, value string) {
 		if format == "raw" {
 			image.ID = imageGuest
 		}
-		if _, err := s.AddImage(image); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.AddImage(image)
+		settled(t, err)
 	}
 }
 
@@ -340,9 +338,7 @@ func TestTheContentIsUnknownAfterAFailedProgramming(t *testing.T) {
 					w.want(w.bindF(instanceA, "f"), 202, "")
 					w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA}), 204, "")
 				}
-				if err := faults.Set(fault.Rule{Operation: fault.DeployableWrite, Action: fault.Status, When: fault.After}); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, faults.Set(fault.Rule{Operation: fault.DeployableWrite, Action: fault.Status, When: fault.After}))
 				w.want(w.bindF(instanceB, "g"), 202, "")
 				w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceB}), 204, "")
 				if got, want := w.server.Deployables()[0].BitstreamID, either(quirks, "", imageOne); got != want {
@@ -392,9 +388,7 @@ func TestXilinxRequestsShareTheirProgramming(t *testing.T) {
 func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	t.Parallel()
 	placement, err := placementsim.New(placementsim.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
@@ -405,9 +399,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	check := func(when string, want ...string) {
 		t.Helper()
 		p, err := placement.ResourceProvider(fpgaProvider())
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		there := slices.DeleteFunc(slices.Clone(p.Traits), func(trait string) bool { return !strings.HasPrefix(trait, "CUSTOM_FPGA_FUNCTION_") })
 		if have := w.functions(); !slices.Equal(have, want) {
 			t.Errorf("%s: the deployable has %v, want %v", when, have, want)
@@ -421,9 +413,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	}
 	report := func() {
 		t.Helper()
-		if err := w.server.Report(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.Report(t.Context()))
 	}
 	check("at first", "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO")
 	w.want(w.programAPI(imageUUID, ""), 200, "")
@@ -593,9 +583,7 @@ func TestACardThatLosesItsFunctionBeforeAReport(t *testing.T) {
 		t.Errorf("programmed (-want +got):\n%s", diff)
 	}
 	card.set(fpgaCard("FPGA"))
-	if err := w.server.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.Report(t.Context()))
 	if diff := cmp.Diff([]string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO"}, w.functions()); diff != "" {
 		t.Errorf("after it started again (-want +got):\n%s", diff)
 	}
@@ -622,9 +610,7 @@ func TestUpstreamFailsForItsTraitName(t *testing.T) {
 	for _, quirks := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			placement, err := placementsim.New(placementsim.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
 				t.Fatal(err)
 			}
@@ -897,13 +883,9 @@ func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
 		placement, err := placementsim.New(placementsim.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		host, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		card := fpgaCard("FPGA")
 		if mode == fakecyborg.ModeNested { // regions need a second one to be nested
 			second := named("cn0_region2", fpgaCard("FPGA")).Deployables[0]
@@ -917,9 +899,7 @@ func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
 		provider := either(mode == fakecyborg.ModeFlat, fpgaProvider(), host.UUID)
 		for _, when := range []string{"programmed", "reported"} {
 			p, err := placement.ResourceProvider(provider)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			has := func(trait string) bool { return slices.Contains(p.Traits, trait) }
 			if !has("CUSTOM_FPGA_FUNCTION_ID_TEST_ONE") || has("CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO") || !has("CUSTOM_FPGA_INTEL") {
 				t.Errorf("%s, %s: traits %v", mode, when, p.Traits)

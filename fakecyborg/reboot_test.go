@@ -29,17 +29,13 @@ func TestMdevsAreMadeAgainWhenTheAgentStarts(t *testing.T) {
 		// upstream creates no device again, so that no request may be shown to wait for one
 		w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks, BindingStates: quirks}, 4, 2)
 		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
-		if err := w.server.StopAgent("cn0"); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.StopAgent("cn0"))
 		if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("report of a host that is down: %v", err)
 		}
 		w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 500, "") // no driver creates the device
 		card.lose()
-		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.StartAgent(t.Context(), "cn0"))
 		if got, want := card.present(), either(quirks, 2, 0); got != want {
 			t.Errorf("quirks %t: %d mediated devices after the restart, want %d", quirks, got, want)
 		}
@@ -87,9 +83,7 @@ func TestSilentAgentMakesStatesUnknown(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.shown("Bound", "Bound") // the agent runs
 		time.Sleep(3 * time.Second)
-		if err := w.server.StopAgent("cn0"); err != nil { // 3 s after its last beat
-			t.Fatal(err)
-		}
+		settled(t, w.server.StopAgent("cn0")) // 3 s after its last beat
 		time.Sleep(7 * time.Second)
 		w.shown("Bound", "Bound")
 		time.Sleep(time.Second)
@@ -97,9 +91,7 @@ func TestSilentAgentMakesStatesUnknown(t *testing.T) {
 		w.server.CheckState(t, arqs[0], fakecyborg.StateUnknown)
 		w.want(w.patch(binding(instanceB, vgpuProvider(), arqs[0])), 409,
 			"Bad state: unknown for ARQ: "+arqs[0]+". Expected state(s): ['Initial', 'Unbound']")
-		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.StartAgent(t.Context(), "cn0"))
 		w.shown("Bound", "Bound")
 	})
 }
@@ -109,9 +101,7 @@ func TestUnknownRequestsCanBeReleased(t *testing.T) {
 	for _, how := range []string{"unbind", "delete"} {
 		synctest.Test(t, func(t *testing.T) {
 			w, card, arqs := bootWorld(t)
-			if err := w.server.StopAgent("cn0"); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.server.StopAgent("cn0"))
 			time.Sleep(time.Minute)
 			if how == "unbind" {
 				w.want(w.patch(unbinding(arqs...)), 202, "")
@@ -123,9 +113,7 @@ func TestUnknownRequestsCanBeReleased(t *testing.T) {
 			if w.used() != 2 {
 				t.Errorf("%s: %d handles in use, want 2: their mediated devices may still be there", how, w.used())
 			}
-			if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.server.StartAgent(t.Context(), "cn0"))
 			if w.used() != 0 || card.present() != 0 {
 				t.Errorf("%s: left: %d handles, %d mediated devices", how, w.used(), card.present())
 			}
@@ -140,9 +128,7 @@ func TestProvisioningEndsBoundOrFailed(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w, card, arqs := bootWorld(t)
-				if err := w.server.StopAgent("cn0"); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, w.server.StopAgent("cn0"))
 				card.lose()
 				if broken {
 					card.failMake = errors.New("no room")
@@ -192,9 +178,7 @@ func TestAFailedRestoreIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, failures := range []int{1, 2, 3, 7} {
 		w, card, arqs := bootWorld(t)
-		if err := w.server.StopAgent("cn0"); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.StopAgent("cn0"))
 		card.lose()
 		card.failMake = errors.New("no room")
 		_ = w.server.StartAgent(t.Context(), "cn0")
@@ -232,9 +216,7 @@ func TestProvisioningRequestsCanBeReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, card, arqs := bootWorld(t)
-		if err := w.server.StopAgent("cn0"); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.StopAgent("cn0"))
 		card.lose()
 		card.during = func() { time.Sleep(time.Second) }
 		done := make(chan error)
@@ -259,9 +241,7 @@ func TestProvisioningRequestsCanBeReleased(t *testing.T) {
 func TestHostThatGoesDownAgainWhileProvisioning(t *testing.T) {
 	t.Parallel()
 	w, card, _ := bootWorld(t)
-	if err := w.server.StopAgent("cn0"); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.StopAgent("cn0"))
 	card.lose()
 	card.failMake = errors.New("power failure")
 	card.during = func() { _ = w.server.StopAgent("cn0") }
@@ -270,9 +250,7 @@ func TestHostThatGoesDownAgainWhileProvisioning(t *testing.T) {
 	}
 	w.shown("provisioning", "provisioning")
 	card.failMake, card.during = nil, nil
-	if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.StartAgent(t.Context(), "cn0"))
 	w.shown("Bound", "Bound")
 	if card.present() != 2 {
 		t.Errorf("%d mediated devices", card.present())
@@ -293,9 +271,7 @@ func TestUnknownHostHasNoAgent(t *testing.T) {
 func TestAgentThatIsDownProgramsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t))
-	if err := w.server.StopAgent("cn0"); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.server.StopAgent("cn0"))
 	if r := w.programAPI(imageOne, ""); r.status != 500 || !strings.Contains(r.fault(), "the agent is down on host cn0") {
 		t.Errorf("got %d %s", r.status, r.fault())
 	}

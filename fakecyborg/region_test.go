@@ -221,9 +221,7 @@ func TestUnusedClassesAndTraitsAreDeleted(t *testing.T) {
 		other, err := w.placement.CreateProvider(placementsim.ResourceProvider{
 			Name: "other", Traits: []string{"CUSTOM_A"}, Inventories: map[string]placementsim.Inventory{"CUSTOM_SHARED": {Total: 1}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		w.report()
 		w.hardware.set()
 		w.report()

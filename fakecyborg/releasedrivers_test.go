@@ -23,9 +23,7 @@ import (
 func reportOf(t *testing.T, cfg fakecyborg.Config, drivers ...driver.Driver) string {
 	t.Helper()
 	w := newReportWorldOf(t, cfg)
-	if err := w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: drivers}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: drivers}))
 	if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -59,17 +57,11 @@ func TestDriversOfEachRelease(t *testing.T) {
 	tree := machineOf(t, t4(card), sysfs.PCIDevice{Address: "0000:21:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia"},
 		sysfs.PCIDevice{Address: "0000:d8:00.0", Vendor: "8086", Product: "1520", Class: "0200", Driver: "igb"})
 	gpus, err := nvidia.New(nvidia.Config{Host: "cn1", EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{card}}}}, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	var whitelist pci.Whitelist
-	if err := whitelist.UnmarshalJSON([]byte(`[{"vendor_id":"8086","product_id":"1520"}]`)); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, whitelist.UnmarshalJSON([]byte(`[{"vendor_id":"8086","product_id":"1520"}]`)))
 	passed, err := pci.New(pci.Config{Host: "cn1", PassthroughWhitelist: whitelist}, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	const (
 		whole   = "PGPU 1 CUSTOM_GPU_NVIDIA CUSTOM_GPU_PRODUCT_ID_1EB8"
 		divided = "PGPU 1 CUSTOM_NVIDIA_1EB8 OWNER_CYBORG; VGPU 4 CUSTOM_NVIDIA_1EB8_T4_1B OWNER_CYBORG"

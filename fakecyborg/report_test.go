@@ -102,13 +102,9 @@ func fixedToken(context.Context) (string, error) { return "admin", nil }
 func newReportWorldOf(t *testing.T, cfg fakecyborg.Config, devices ...driver.Device) *reportWorld {
 	t.Helper()
 	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	root, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return newReportWorldOn(t, &reportWorld{placement: placement, root: root.UUID, hardware: newHardware("test", devices...)}, cfg)
 }
 
@@ -124,13 +120,9 @@ func newReportWorldOn(t *testing.T, other *reportWorld, cfg fakecyborg.Config, o
 	w.cyborg, err = fakecyborg.New(cfg, append(opts, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
 	}))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(w.cyborg.Close)
-	if err := w.cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{w.hardware}}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{w.hardware}}))
 	return w
 }
 
@@ -153,9 +145,7 @@ func (w *reportWorld) lookups(mode fakecyborg.PlacementMode) []string {
 
 func (w *reportWorld) report() {
 	w.t.Helper()
-	if err := w.cyborg.Report(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	settled(w.t, w.cyborg.Report(w.t.Context()))
 }
 
 // provider is a card in Placement.
@@ -212,9 +202,7 @@ func TestHandlesAreAssignedOnceTheyAreInPlacement(t *testing.T) {
 func testFirstReport(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks})
 	d, err := fake.New("cn0").Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	w.hardware.set(d.Devices...)
 	w.report()
 	rp := "/resource_providers/" + fakeProvider()
@@ -244,9 +232,7 @@ func testFirstReport(t *testing.T, quirks bool) {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	got, err := w.placement.ResourceProvider(fakeProvider())
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if got.Name != "cn0_FakeDevice" || got.Parent != w.root || got.Inventories["FPGA"].Total != 16 || got.Inventories["FPGA"].MaxUnit != 16 ||
 		!slices.Equal(got.Traits, either(quirks, []string{"OWNER_CYBORG", "CUSTOM_FAKE_DEVICE"}, []string{"CUSTOM_FAKE_DEVICE"})) {
 		t.Errorf("provider: %+v", got)
@@ -288,12 +274,8 @@ func testAgentStart(t *testing.T, quirks bool) {
 		server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
 			URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := server.AddHost(driver.Host{Name: "cn0"}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
+		settled(t, server.AddHost(driver.Host{Name: "cn0"}))
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		mu.Lock()
@@ -333,14 +315,10 @@ func TestAgentsThatStartTogetherReportAFewAtATime(t *testing.T) {
 		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
 			URL: "http://placement.invalid", Client: inProcess(stub),
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		defer server.Close()
 		for i := range 1000 {
-			if err := server.AddHost(driver.Host{Name: fmt.Sprintf("cn%d", i)}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, server.AddHost(driver.Host{Name: fmt.Sprintf("cn%d", i)}))
 		}
 		time.Sleep(50 * time.Second)
 		synctest.Wait()
@@ -353,9 +331,7 @@ func TestAgentsThatStartTogetherReportAFewAtATime(t *testing.T) {
 // testHostWithoutAProvider: missing parent stores nothing.
 func testHostWithoutAProvider(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", nil, "0"))
-	if err := w.placement.DeleteProvider(w.root); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.placement.DeleteProvider(w.root))
 	err := w.cyborg.Report(t.Context())
 	var trouble *driver.ReportError
 	if !errors.As(err, &trouble) || trouble.Host != "cn0" || trouble.Step != "find the host's provider" {
@@ -410,9 +386,7 @@ func testTraitAndClassChange(t *testing.T, quirks bool) {
 	w.wire.take()
 	rp := "/resource_providers/" + driver.ProviderUUID("cn0_0000:3b:00.0")
 	// another client's trait on the provider must survive
-	if err := w.placement.SetTraits(driver.ProviderUUID("cn0_0000:3b:00.0"), "CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX"); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.placement.SetTraits(driver.ProviderUUID("cn0_0000:3b:00.0"), "CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX"))
 	w.hardware.set(gpu("3b", "CUSTOM_NEW", []string{"CUSTOM_A", "CUSTOM_C"}, "0"))
 	w.report()
 	change := []string{"GET " + rp + "/traits 1.6", "GET " + rp, "PUT " + rp + "/traits 1.6"}
@@ -493,9 +467,7 @@ func TestVanishedDeviceThatPlacementStillNeedsIsKept(t *testing.T) {
 		Consumer: instanceA, Project: "p", User: "u",
 		Allocations: []placementsim.Allocation{{Provider: card.UUID, Class: "PGPU", Used: 1}},
 	}
-	if err := w.placement.Claim(claim); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.placement.Claim(claim))
 	w.hardware.set()
 	if err := w.cyborg.Report(t.Context()); err == nil {
 		t.Error("no error for a provider that Placement keeps")
@@ -583,9 +555,7 @@ func TestADeviceWithoutItsResourceClassIsNotDisabled(t *testing.T) {
 			w.report()
 			api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
 			before, err := tables.Collect(w.placement)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			for _, a := range w.cyborg.Attributes() {
 				if a.Key == "rc" {
 					api.want(api.delete("/v2/attributes/"+a.UUID), 204, "")
@@ -806,13 +776,9 @@ func TestBadDevicesAreRefusedByName(t *testing.T) {
 func TestAddHostRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	server, err := fakecyborg.New(fakecyborg.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	ok := driver.Host{Name: "cn0", Drivers: []driver.Driver{newHardware("a")}}
-	if err := server.AddHost(ok); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, server.AddHost(ok))
 	for _, bad := range []driver.Host{
 		{}, {Name: "cn0"}, {Name: "cn1", Drivers: []driver.Driver{nil}},
 		{Name: "cn1", Drivers: []driver.Driver{newHardware("a"), newHardware("a")}}, {Name: "cn1", Drivers: []driver.Driver{newHardware("")}},
@@ -836,12 +802,8 @@ func TestPlacementErrorsNeverShowTheToken(t *testing.T) {
 		}))},
 		Token: func(context.Context) (string, error) { return "secret-token", nil },
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.AddHost(driver.Host{Name: "cn0"}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, server.AddHost(driver.Host{Name: "cn0"}))
 	if err := server.Report(t.Context()); err == nil || strings.Contains(err.Error(), "secret-token") || !strings.Contains(err.Error(), "401") {
 		t.Errorf("error: %v", err)
 	}

@@ -272,9 +272,7 @@ func TestRequestsThatAreBindStartedForEverStaySo(t *testing.T) {
 		w.want(w.patch(binding(instanceA, unknownID, w.arqs("v")...)), 404, "")
 		held := w.arqs("v")[0]
 		w.want(w.patch(binding(instanceB, vgpuProvider(), held)), 202, "")
-		if err := w.server.SetARQState(held, fakecyborg.StateBindStarted); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.SetARQState(held, fakecyborg.StateBindStarted))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		other, _ := vgpuWorld(t, cfg, 2, 1)
@@ -403,9 +401,7 @@ func TestResumeFinishesARestart(t *testing.T) {
 				data = dumped(t, w.server)
 			}
 		}
-		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.StartAgent(t.Context(), "cn0"))
 		other, again := vgpuWorld(t, cfg, 2, 2)
 		loaded(t, other.server, data)
 		checkStates(t, other, "Bound", "provisioning")

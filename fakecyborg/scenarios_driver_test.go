@@ -61,9 +61,7 @@ func TestCapacityChangeOfADisabledDevice(t *testing.T) {
 	for _, quirks := range []bool{false, true} {
 		w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, vgpu("af", 2))
 		w.report()
-		if err := w.cyborg.SetDeviceStatus(t.Context(), w.cyborg.Devices()[0].UUID, fakecyborg.StatusMaintaining); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cyborg.SetDeviceStatus(t.Context(), w.cyborg.Devices()[0].UUID, fakecyborg.StatusMaintaining))
 		w.hardware.set(vgpu("af", 4))
 		w.report()
 		p, _ := w.provider("af")
@@ -103,9 +101,7 @@ func TestOneBadDriverSpoilsUpstreamsReport(t *testing.T) {
 				d.Deployables[0].Class, d.Deployables[0].Traits = "", nil
 				bad.set(d)
 			}
-			if err := w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{newHardware("good", named("cn1_card", gpu("3b", "PGPU", nil, "0"))), bad}}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{newHardware("good", named("cn1_card", gpu("3b", "PGPU", nil, "0"))), bad}}))
 			if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn1"}); err != nil {
 				t.Fatal(err)
 			}
@@ -160,9 +156,7 @@ func t4(address string) sysfs.PCIDevice {
 func machineOf(t *testing.T, devices ...sysfs.PCIDevice) *sysfs.Memory {
 	t.Helper()
 	tree, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return tree
 }
 
@@ -182,13 +176,9 @@ func testVGPUConfigurationErrors(t *testing.T, quirks bool) {
 		}
 	}
 	d, err := nvidia.New(nvidia.Config{Host: "cn0", EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-999", DeviceAddresses: []string{card}}}}, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks})
-	if err := w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{d}}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{d}}))
 	if err := w.cyborg.ReportHost(t.Context(), "cn1"); err == nil || !strings.Contains(err.Error(), "Invalid requested vGPU type: nvidia-999") {
 		t.Errorf("report: %v", err)
 	}
@@ -208,9 +198,7 @@ func testVirtualFunctionsOfAVGPUCard(t *testing.T, quirks bool) {
 			Host: "cn0", FilterSRIOVVFs: filter,
 			EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-474", DeviceAddresses: []string{"0000:3b:00.4"}}},
 		}, machineOf(t, a100))
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{d})
 		var names []string
 		for _, deployable := range w.server.Deployables() {
@@ -236,13 +224,9 @@ func testPCIWhitelist(t *testing.T, quirks bool) {
 		`{"vendor_id":"1234"}`: "",
 	} {
 		whitelist, err := pci.ParseWhitelist(entry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		d, err := pci.New(pci.Config{Host: "cn0", PassthroughWhitelist: whitelist}, tree)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{d})
 		var found []string
 		for _, deployable := range w.server.Deployables() {

@@ -577,21 +577,15 @@ var deviceScenarios = []scenario{
 		if quirks {
 			w.want(w.delete("/v2/attributes/"+unknownID), 204, "")
 		}
-		if err := w.server.Report(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.Report(t.Context()))
 		uuid := r.object(t)["uuid"].(string)
 		w.want(w.delete("/v2/attributes/"+uuid), either(quirks, 204, 404), "") // upstream's next report deletes it
 		w.want(w.delete("/v2/attributes/"+uuid), 404, "Attribute not found with uuid="+uuid)
 		w.want(w.delete("/v2/attributes"), 400, `Missing argument: "uuid"`)
 	}},
 	{"sort and limit", func(t *testing.T, w *world, quirks bool) {
-		if err := w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{fake.New("cn1")}}); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.server.Report(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{fake.New("cn1")}}))
+		settled(t, w.server.Report(t.Context()))
 		hosts := func(query string) string {
 			var names []string
 			for _, d := range w.get("/v2/devices"+query).list(t, "devices") {

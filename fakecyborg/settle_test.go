@@ -368,18 +368,14 @@ func TestEnablingFreesWhatAnEarlierCyborgReserved(t *testing.T) {
 		w := newReportWorldOf(t, cfg, device)
 		w.report()
 		before := w.shown()
-		if err := setsStatus(fakecyborg.StatusMaintaining)(w); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, setsStatus(fakecyborg.StatusMaintaining)(w))
 		disabled := w.shown()
 		w = newReportWorldOn(t, w, cfg)
 		w.report()
 		if diff := cmp.Diff(disabled, w.shown()); diff != "" {
 			t.Errorf("%s: after a report (-disabled +got):\n%s", mode, diff)
 		}
-		if err := setsStatus(fakecyborg.StatusEnabled)(w); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, setsStatus(fakecyborg.StatusEnabled)(w))
 		if diff := cmp.Diff(before, w.shown()); diff != "" {
 			t.Errorf("%s: after enabling (-before +got):\n%s", mode, diff)
 		}

@@ -76,9 +76,7 @@ func manyKinds(t *testing.T) *sysfs.Memory {
 			VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "37c9"}},
 		{Address: "0000:1b:00.0", Vendor: "1cf2", Product: "0001", Class: "0880", Clocks: []sysfs.Clock{{Name: "ptp0", ClockName: "zte hpts"}}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return tree
 }
 
@@ -89,33 +87,21 @@ func TestWhatCouldNotBeReadIsKept(t *testing.T) {
 	drivers, err := builtin.New(builtin.Config{Host: "cn0", EnabledDrivers: []string{
 		builtin.NVIDIA, builtin.IntelFPGA, builtin.IntelQAT, builtin.HPTS,
 	}}, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
 	cyborg, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: fixedToken,
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(cyborg.Close)
-	if err := cyborg.AddHost(driver.Host{Name: "cn0", Drivers: drivers}); err != nil {
-		t.Fatal(err)
-	}
-	if err := cyborg.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, cyborg.AddHost(driver.Host{Name: "cn0", Drivers: drivers}))
+	settled(t, cyborg.Report(t.Context()))
 	for _, d := range cyborg.Devices() {
-		if err := cyborg.SetDeviceStatus(t.Context(), d.UUID, fakecyborg.StatusMaintaining); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, cyborg.SetDeviceStatus(t.Context(), d.UUID, fakecyborg.StatusMaintaining))
 	}
 	type state struct {
 		Devices     []fakecyborg.StoredDevice
@@ -153,13 +139,9 @@ func TestAConfiguredCardThatVanishedIsRemoved(t *testing.T) {
 		Address: card, Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
 		MdevTypes: []sysfs.MdevType{{Type: "nvidia-35", Name: "GRID T4-1B", AvailableInstances: 3}},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	d, err := nvidia.New(nvidia.Config{Host: "cn0", EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-35", DeviceAddresses: []string{card}}}}, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{d})
 	tree.Remove("bus/pci/devices/" + card)
 	if err := w.server.Report(t.Context()); !errors.Is(err, driver.ErrConfig) {

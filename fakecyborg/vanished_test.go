@@ -38,9 +38,7 @@ func (w *reportWorld) bindTo(class, provider, instance string) error {
 		w.t.Fatal(err)
 	}
 	arqs, err := w.cyborg.CreateARQs(profile, "")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	settled(w.t, err)
 	return w.cyborg.Bind(w.t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance})
 }
 
@@ -81,13 +79,9 @@ func TestTheFreeRegionOfAVanishedCardIsNotOffered(t *testing.T) {
 				w.report()
 				all := w.cyborg.Deployables()
 				if mode == fakecyborg.ModeFlat && tt.bound == 1 { // the first free region counts there
-					if err := w.bindTo("FPGA", all[0].ProviderUUID, instanceB); err != nil {
-						t.Fatal(err)
-					}
+					settled(t, w.bindTo("FPGA", all[0].ProviderUUID, instanceB))
 				}
-				if err := w.bindTo("FPGA", all[tt.bound].ProviderUUID, instanceA); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, w.bindTo("FPGA", all[tt.bound].ProviderUUID, instanceA))
 				if mode == fakecyborg.ModeFlat && tt.bound == 1 {
 					w.free(instanceB)
 				}
@@ -144,9 +138,7 @@ func TestTheFreeUnitsOfAVanishedDeployableAreNotOffered(t *testing.T) {
 			whole.Deployables = append(whole.Deployables, more)
 			w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, whole)
 			w.report()
-			if err := w.bindTo("CUSTOM_VF", w.cyborg.Deployables()[1].ProviderUUID, instanceA); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.bindTo("CUSTOM_VF", w.cyborg.Deployables()[1].ProviderUUID, instanceA))
 			w.hardware.set(card)
 			for range 2 {
 				w.reportFails(more.Name)
@@ -179,9 +171,7 @@ func TestTheFreeUnitsOfAVanishedCardWithAClaimAreNotOffered(t *testing.T) {
 					Consumer: instanceA, Project: "p", User: "u",
 					Allocations: []placementsim.Allocation{{Provider: provider, Class: "PGPU", Used: used}},
 				}
-				if err := w.placement.Claim(claim); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, w.placement.Claim(claim))
 				w.hardware.set()
 				for range 2 {
 					if err := w.cyborg.Report(t.Context()); err == nil {
@@ -325,9 +315,7 @@ func TestVanishedHandlesOfAFixedDeployableAreNotOffered(t *testing.T) {
 				}}); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.bindTo("FPGA", provider, instanceA); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, w.bindTo("FPGA", provider, instanceA))
 				if tt.fails != "" {
 					w.wire.hook = func(method, _ string) int {
 						if method == tt.fails {
@@ -352,9 +340,7 @@ func TestVanishedHandlesOfAFixedDeployableAreNotOffered(t *testing.T) {
 				}
 				w.wire.hook = nil
 				w.free(instanceA)
-				if err := w.placement.Release(instanceA); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, w.placement.Release(instanceA))
 				w.report()
 				if class := tt.after.Deployables[0].Class; w.offered(class) != len(tt.after.Deployables)+1 {
 					t.Errorf("Placement has %d %s after the guest", w.offered(class), class)

@@ -17,9 +17,7 @@ import (
 
 func (w *world) strike(faults *fault.Set, rules ...fault.Rule) {
 	w.t.Helper()
-	if err := faults.Set(rules...); err != nil {
-		w.t.Fatal(err)
-	}
+	settled(w.t, faults.Set(rules...))
 }
 
 // hits checks that each rule has acted as often.
@@ -50,9 +48,7 @@ func TestAnAgentThatStopsFailsTheBindAndLeavesNothing(t *testing.T) {
 		if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("%s: report of a silent agent: %v", when, err)
 		}
-		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.server.StartAgent(t.Context(), "cn0"))
 		w.want(w.delete("/v2/accelerator_requests?arqs="+strings.Join(arqs, ",")), 204, "")
 		if card.present() != 0 || w.used() != 0 {
 			t.Errorf("%s: left %d mediated devices, %d handles", when, card.present(), w.used())
@@ -197,12 +193,8 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 			faults := fault.NewSet()
 			card := newHardware("test", vgpu("af", 4))
 			w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithFaults(faults))
-			if err := w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{card}, Reboot: card.lose}); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.server.Report(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{card}, Reboot: card.lose}))
+			settled(t, w.server.Report(t.Context()))
 			w.profile("v", `[{"resources:VGPU":"1"}]`)
 			w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 202, "") // has its device made again
 			w.strike(faults, fault.Rule{
