@@ -366,8 +366,7 @@ func TestChecksFailWithTheWrongCount(t *testing.T) {
 
 func TestDirectProfilesFollowTheRulesOfTheAPI(t *testing.T) {
 	t.Parallel()
-	server, err := fakecyborg.New(fakecyborg.Config{Seed: 3})
-	settled(t, err)
+	server := newServer(t, fakecyborg.Config{Seed: 3})
 	groups := []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_A": "required"}}
 	p, err := server.CreateDeviceProfile("p", groups)
 	settled(t, err)
@@ -382,8 +381,7 @@ func TestDirectProfilesFollowTheRulesOfTheAPI(t *testing.T) {
 	if _, err := server.CreateDeviceProfile("p", groups); err == nil {
 		t.Error("the same name twice was taken")
 	}
-	again, err := fakecyborg.New(fakecyborg.Config{Seed: 3})
-	settled(t, err)
+	again := newServer(t, fakecyborg.Config{Seed: 3})
 	if q, err := again.CreateDeviceProfile("p", groups); err != nil || q.UUID != p.UUID {
 		t.Errorf("the same seed made %s, then %s, %v", p.UUID, q.UUID, err)
 	}

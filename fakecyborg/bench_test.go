@@ -1,7 +1,6 @@
 package fakecyborg_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -49,7 +48,7 @@ func BenchmarkARQCycle(b *testing.B) {
 	settled(b, server.Report(b.Context()))
 	_, err := server.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1"}})
 	settled(b, err)
-	client := &http.Client{Transport: simhttp.NewTransport(server)}
+	client := inProcess(server)
 	var next atomic.Int64
 	b.ReportAllocs()
 	b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
@@ -105,8 +104,6 @@ func benchSend(b *testing.B, client *http.Client, method, path, body string, wan
 	}
 	return data
 }
-
-func adminToken(context.Context) (string, error) { return "admin", nil }
 
 // BenchmarkListARQs lists 10,000 bound requests, all of them and those of one instance, and
 // reads ready-made bytes of the long list in the same way. The aim for all is 3 times these.
@@ -175,15 +172,12 @@ func BenchmarkReport(b *testing.B) {
 	const hosts = 1000
 	b.ReportAllocs()
 	for b.Loop() {
-		placement, err := placementsim.New(placementsim.Config{})
-		settled(b, err)
-		for h := range hosts {
+		placement := newPlacement(b)
+		for h := 1; h < hosts; h++ {
 			_, err := placement.CreateProvider(placementsim.ResourceProvider{Name: fmt.Sprintf("cn%d", h)})
 			settled(b, err)
 		}
-		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
-			URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken,
-		}))
+		server, err := fakecyborg.New(fakecyborg.Config{}, withPlacement(placement))
 		settled(b, err)
 		addMany(b, server, hosts)
 		settled(b, server.Report(b.Context()))
@@ -221,9 +215,7 @@ func BenchmarkMemory(b *testing.B) {
 // BenchmarkDump writes and reads the state of 1,000 devices with sixteen handles
 // each.
 func BenchmarkDump(b *testing.B) {
-	server, err := fakecyborg.New(fakecyborg.Config{})
-	settled(b, err)
-	defer server.Close()
+	server := newServer(b, fakecyborg.Config{})
 	addMany(b, server, 100)
 	settled(b, server.Report(b.Context()))
 	data := dumped(b, server)

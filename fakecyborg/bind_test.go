@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -428,11 +426,10 @@ func TestFaultsOfAgentAndEvents(t *testing.T) {
 
 func TestEventsAreKeptWithoutANova(t *testing.T) {
 	t.Parallel()
-	server, err := fakecyborg.New(fakecyborg.Config{})
-	settled(t, err)
+	server := newServer(t, fakecyborg.Config{})
 	settled(t, server.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{fake.New("cn0")}}))
 	settled(t, server.Report(t.Context()))
-	w := &world{t: t, server: server, client: &http.Client{Transport: simhttp.NewTransport(server)}}
+	w := &world{t: t, server: server, client: inProcess(server)}
 	arq := oneARQ(w)
 	w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
 	want := []sim.Event{{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arq, Status: "completed"}}

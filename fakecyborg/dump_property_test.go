@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"regexp"
 	"testing"
 	"testing/synctest"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
@@ -31,15 +29,8 @@ type twin struct {
 
 func newTwin(t *testing.T, cfg fakecyborg.Config) *twin {
 	t.Helper()
-	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
-	settled(t, err)
-	if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
-		t.Fatal(err)
-	}
-	card := newHardware("test")
-	w := newWorld(t, cfg, []driver.Driver{card}, withImages(t), fakecyborg.WithPlacement(sim.Endpoint{
-		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: fixedToken,
-	}))
+	placement, card := newPlacement(t), newHardware("test")
+	w := newWorld(t, cfg, []driver.Driver{card}, withImages(t), withPlacement(placement))
 	return &twin{w, card, placement}
 }
 

@@ -220,9 +220,7 @@ func TestHostsMayBeAddedAfterTheDumpWasLoaded(t *testing.T) {
 		w, card := fullWorld(t)
 		w.use(card)
 		data := dumped(t, w.server)
-		other, err := fakecyborg.New(fakecyborg.Config{Seed: 3})
-		settled(t, err)
-		defer other.Close()
+		other := newServer(t, fakecyborg.Config{Seed: 3})
 		loaded(t, other, data)
 		if got := len(other.Devices()); got != 3 {
 			t.Errorf("%d devices, want those of hosts without an agent", got)
@@ -345,11 +343,7 @@ func TestDevicesWithoutAnAgentAreChangedInTurn(t *testing.T) {
 	w := newTwin(t, cfg)
 	w.card.set(gpu("3b", "PGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"), gpu("86", "PGPU", nil, "0"), gpu("af", "PGPU", nil, "0"))
 	settled(t, w.server.Report(t.Context()))
-	alone, err := fakecyborg.New(cfg, fakecyborg.WithPlacement(sim.Endpoint{
-		URL: "http://placement.invalid/placement", Client: inProcess(w.placement), Token: fixedToken,
-	}))
-	settled(t, err)
-	defer alone.Close()
+	alone := newServer(t, cfg, withPlacement(w.placement))
 	loaded(t, alone, dumped(t, w.server))
 	var busy sync.WaitGroup
 	for _, d := range alone.Devices() {

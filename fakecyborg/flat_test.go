@@ -15,7 +15,6 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 const flatTrait = "CUSTOM_GPU_NVIDIA"
@@ -44,10 +43,6 @@ func (w *reportWorld) hostProvider() placementsim.ResourceProvider {
 	settled(w.t, err)
 	slices.Sort(p.Traits)
 	return p
-}
-
-func (w *reportWorld) api() *world {
-	return &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
 }
 
 func TestFlatDevicesAreOnTheComputeProvider(t *testing.T) {
@@ -86,7 +81,7 @@ func TestFlatDevicesAreOnTheComputeProvider(t *testing.T) {
 
 func traitNames(w *reportWorld) []string {
 	w.t.Helper()
-	api := &world{t: w.t, client: &http.Client{Transport: simhttp.NewTransport(w.placement)}}
+	api := &world{t: w.t, client: inProcess(w.placement)}
 	r := api.send(sent{method: "GET", path: "/placement/traits?name=startswith:CUSTOM_", header: map[string]string{"OpenStack-API-Version": "placement 1.6"}})
 	var names []string
 	for _, each := range r.object(w.t)["traits"].([]any) {
@@ -237,7 +232,7 @@ func TestFlatBindTakesAFreeHandleOfAnyDeviceOfTheHost(t *testing.T) {
 	}
 	api.profile("behind-others", `[{"resources:CUSTOM_X":"1"}]`)
 	api.want(api.patch(binding(unknownID, w.root, api.arqs("behind-others")...)), 202, "")
-	w.unbind()
+	w.free(instanceA)
 	api.want(api.send(sent{method: "POST", path: disable}), 204, "")
 	if got := w.hostProvider().Inventories["PGPU"]; got.Total != 2 || got.Reserved != 1 {
 		t.Errorf("with one device disabled: %+v", got)
@@ -247,21 +242,9 @@ func TestFlatBindTakesAFreeHandleOfAnyDeviceOfTheHost(t *testing.T) {
 	}
 }
 
-// claim gives an instance one unit of a class of the host.
-func (w *reportWorld) claim(instance, class string) {
-	w.t.Helper()
-	err := w.placement.Claim(placementsim.Claim{
-		Consumer: instance, Allocations: []placementsim.Allocation{{Provider: w.root, Class: class, Used: 1}},
-	})
-	settled(w.t, err)
-}
-
 func (w *reportWorld) unflatten(opts fakecyborg.UnflattenOpts) ([]fakecyborg.Unflattened, error) {
 	w.t.Helper()
-	return fakecyborg.Unflatten(w.t.Context(), sim.Endpoint{
-		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: simhttp.NewTransport(w.placement)},
-		Token: fixedToken,
-	}, opts)
+	return fakecyborg.Unflatten(w.t.Context(), placementOf(w.placement), opts)
 }
 
 func TestUnflattenPreparesTheTree(t *testing.T) {
@@ -271,7 +254,7 @@ func TestUnflattenPreparesTheTree(t *testing.T) {
 	w.report()
 	flat := w.hostProvider()
 
-	w.claim(instanceA, "PGPU")
+	w.claim(instanceA, placementsim.Allocation{Provider: w.root, Class: "PGPU", Used: 1})
 	_, err := w.unflatten(fakecyborg.UnflattenOpts{})
 	if !errors.Is(err, fakecyborg.ErrAllocated) || !strings.Contains(err.Error(), instanceA) || !strings.Contains(err.Error(), "cn0") {
 		t.Errorf("error while an accelerator is allocated: %v", err)
@@ -280,7 +263,7 @@ func TestUnflattenPreparesTheTree(t *testing.T) {
 		t.Errorf("what was refused changed inventories (-before +after):\n%s", diff)
 	}
 	settled(t, w.placement.Release(instanceA))
-	w.claim(instanceB, "VCPU") // others may run on
+	w.claim(instanceB, placementsim.Allocation{Provider: w.root, Class: "VCPU", Used: 1}) // others may run on
 
 	want := []fakecyborg.Unflattened{{
 		Provider: w.root, Name: "cn0", Classes: []string{"CUSTOM_ACCELERATOR_GPU", "PGPU"}, Traits: []string{flatTrait},
@@ -315,10 +298,9 @@ func TestUnflattenLeavesOtherNodesAlone(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t, gpu("3b", "PGPU", []string{flatTrait}, "0"))
 	w.report()
-	node, err := w.placement.CreateProvider(placementsim.ResourceProvider{
+	node := w.create(placementsim.ResourceProvider{
 		Name: "ironic-1", Traits: []string{"CUSTOM_GPU_A100", "CUSTOM_SSD_RAID"}, Inventories: map[string]placementsim.Inventory{"CUSTOM_BAREMETAL_GPU": {Total: 1}},
 	})
-	settled(t, err)
 	found, err := w.unflatten(fakecyborg.UnflattenOpts{})
 	if err != nil || len(found) != 1 || found[0].Provider != w.root {
 		t.Errorf("found %v, %v", found, err)
@@ -342,9 +324,7 @@ func TestUnflattenFindsAHostOfVGPUs(t *testing.T) {
 		w := flatWorld(t)
 		inventories := map[string]placementsim.Inventory{"VCPU": {Total: 8}, "VGPU": {Total: 4}}
 		maps.Copy(inventories, tt.others)
-		if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn7", Traits: []string{"OWNER_CYBORG"}, Inventories: inventories}); err != nil {
-			t.Fatal(err)
-		}
+		w.create(placementsim.ResourceProvider{Name: "cn7", Traits: []string{"OWNER_CYBORG"}, Inventories: inventories})
 		found, err := w.unflatten(fakecyborg.UnflattenOpts{DryRun: true})
 		if err != nil || len(found) != 1 || !slices.Equal(found[0].Classes, tt.want) || !slices.Equal(found[0].Traits, []string{"OWNER_CYBORG"}) {
 			t.Errorf("%s: found %+v, %v", name, found, err)
@@ -357,11 +337,9 @@ func TestAnInterruptedUnflattenIsContinued(t *testing.T) {
 	t.Parallel()
 	for n := range 12 {
 		w := flatWorld(t)
-		if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{
+		w.create(placementsim.ResourceProvider{
 			Name: "cn7", Traits: []string{"CUSTOM_GPU_NVIDIA", "OWNER_CYBORG"}, Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "VGPU": {Total: 4}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		requests := 0
 		upTo := func(limit int) http.Handler {
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -374,9 +352,7 @@ func TestAnInterruptedUnflattenIsContinued(t *testing.T) {
 		}
 		run := func(limit int) error {
 			requests = 0
-			_, err := fakecyborg.Unflatten(t.Context(), sim.Endpoint{
-				URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(upTo(limit))}, Token: fixedToken,
-			}, fakecyborg.UnflattenOpts{})
+			_, err := fakecyborg.Unflatten(t.Context(), placementOf(upTo(limit)), fakecyborg.UnflattenOpts{})
 			return err
 		}
 		_ = run(n)
@@ -395,9 +371,7 @@ func TestTheErrorsOfUnflattenHaveNoToken(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t)
 	refusing := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { simhttp.WriteEmpty(rw, 503) })
-	_, err := fakecyborg.Unflatten(t.Context(), sim.Endpoint{
-		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(refusing)}, Token: fixedToken,
-	}, fakecyborg.UnflattenOpts{})
+	_, err := fakecyborg.Unflatten(t.Context(), placementOf(refusing), fakecyborg.UnflattenOpts{})
 	if err == nil || !strings.Contains(err.Error(), "list resource providers: placement answered 503") || strings.Contains(err.Error(), "admin") {
 		t.Errorf("error: %v", err)
 	}
@@ -415,7 +389,7 @@ func TestAFlatCyborgThatStartedAgainTakesOverWhatItMade(t *testing.T) {
 	before := w.hostProvider()
 	w.report()
 	made := w.hostProvider()
-	w.claim(instanceA, "PGPU") // an instance survives the restart: it is unknown which card it has
+	w.claim(instanceA, placementsim.Allocation{Provider: w.root, Class: "PGPU", Used: 1}) // an instance survives the restart: it is unknown which card it has
 
 	again := newReportWorldOn(t, w, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat})
 	if err := again.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "1 PGPU of resource provider "+w.root+" are allocated") {
@@ -507,11 +481,11 @@ func TestAFlatDeviceKeepsAClassThatIsInUse(t *testing.T) {
 			w.report()
 			host := w.cyborg.Deployables()[0].ProviderUUID
 			for i, instance := range []string{instanceA, instanceB}[:tt.claims] {
-				claim := placementsim.Claim{Consumer: instance, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: host, Class: old, Used: 1}}}
+				claimed := []placementsim.Allocation{{Provider: host, Class: old, Used: 1}}
 				if tt.memory > 0 {
-					claim.Allocations = append(claim.Allocations, placementsim.Allocation{Provider: host, Class: memory, Used: tt.memory})
+					claimed = append(claimed, placementsim.Allocation{Provider: host, Class: memory, Used: tt.memory})
 				}
-				settled(t, w.placement.Claim(claim))
+				w.claim(instance, claimed...)
 				if i < tt.binds {
 					settled(t, w.bindTo(old, host, instance))
 				}
@@ -519,10 +493,8 @@ func TestAFlatDeviceKeepsAClassThatIsInUse(t *testing.T) {
 			w.hardware.set(tt.after...)
 			totals := func() map[string]int {
 				t.Helper()
-				got, err := w.placement.ResourceProvider(host)
-				settled(t, err)
 				sum := make(map[string]int)
-				for class, amount := range got.Inventories {
+				for class, amount := range w.hostProvider().Inventories {
 					if class == old || class == anew || class == memory {
 						sum[class] = amount.Total
 					}

@@ -15,8 +15,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/placementsim"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 const testFunction = "CUSTOM_FPGA_FUNCTION_ID_TEST_"
@@ -77,14 +75,10 @@ func TestABoundRequestHasItsFunction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(noDeadline{t}, func(rt *rapid.T) {
-			simulated, err := placementsim.New(placementsim.Config{})
-			settled(t, err)
-			_, err = simulated.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
-			settled(t, err)
+			simulated := newPlacement(t)
 			placement, card := &refusing{Handler: simulated}, &region{content: "ZERO", reads: rapid.Bool().Draw(rt, "reads")}
 			cfg := fakecyborg.Config{BindDelay: time.Duration(rapid.IntRange(0, 2).Draw(rt, "delay")) * time.Second}
-			w := newWorld(t, cfg, []driver.Driver{card}, withImages(t),
-				fakecyborg.WithPlacement(sim.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
+			w := newWorld(t, cfg, []driver.Driver{card}, withImages(t), withPlacement(placement))
 			wants := map[string]string{"plain": "", "one": "ONE", "t-one": "ONE", "t-zero": "ZERO"}
 			w.profile("plain", `[{"resources:FPGA":"1"}]`)
 			w.profile("one", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)

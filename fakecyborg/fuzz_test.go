@@ -136,8 +136,7 @@ func FuzzListQuery(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	server, err := fakecyborg.New(fakecyborg.Config{})
-	settled(f, err)
+	server := newServer(f, fakecyborg.Config{})
 	f.Fuzz(func(t *testing.T, query string) {
 		if strings.ContainsAny(query, " #\r\n\x00\x7f") {
 			return

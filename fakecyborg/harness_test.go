@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -47,19 +48,44 @@ func settled(t testing.TB, err error) {
 // inProcess is a client of a handler.
 func inProcess(h http.Handler) *http.Client { return &http.Client{Transport: simhttp.NewTransport(h)} }
 
+// newServer starts a server that ends with the test.
+func newServer(t testing.TB, cfg fakecyborg.Config, opts ...fakecyborg.Option) *fakecyborg.Server {
+	t.Helper()
+	server, err := fakecyborg.New(cfg, opts...)
+	settled(t, err)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// newPlacement is a Placement that knows the host cn0.
+func newPlacement(t testing.TB) *placementsim.Server {
+	t.Helper()
+	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
+	settled(t, err)
+	_, err = placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
+	settled(t, err)
+	return placement
+}
+
+// adminToken is what the services of these tests take for the administrator.
+func adminToken(context.Context) (string, error) { return "admin", nil }
+
+// placementOf is the endpoint of a Placement, or of something in its place.
+func placementOf(h http.Handler) sim.Endpoint {
+	return sim.Endpoint{URL: "http://placement.invalid/placement", Client: inProcess(h), Token: adminToken}
+}
+
+func withPlacement(h http.Handler) fakecyborg.Option { return fakecyborg.WithPlacement(placementOf(h)) }
+
 // newWorld starts a server whose one host, cn0, has reported the drivers.
 func newWorld(t *testing.T, cfg fakecyborg.Config, drivers []driver.Driver, opts ...fakecyborg.Option) *world {
 	t.Helper()
 	nova := &novaStub{status: http.StatusOK}
-	opts = append([]fakecyborg.Option{fakecyborg.WithNova(sim.Endpoint{
-		URL: "http://nova.invalid/v2.1", Client: &http.Client{Transport: simhttp.NewTransport(nova)},
-	})}, opts...)
-	server, err := fakecyborg.New(cfg, opts...)
-	settled(t, err)
-	t.Cleanup(server.Close)
+	withNova := fakecyborg.WithNova(sim.Endpoint{URL: "http://nova.invalid/v2.1", Client: inProcess(nova)})
+	server := newServer(t, cfg, append([]fakecyborg.Option{withNova}, opts...)...)
 	settled(t, server.AddHost(driver.Host{Name: "cn0", Drivers: drivers}))
 	settled(t, server.Report(t.Context()))
-	return &world{t: t, server: server, client: &http.Client{Transport: simhttp.NewTransport(server)}, nova: nova}
+	return &world{t: t, server: server, client: inProcess(server), nova: nova}
 }
 
 // fakeWorld is a world whose host has the fake driver's device.

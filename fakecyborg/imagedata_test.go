@@ -7,9 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // oneImage is a Glance with the image imageOne: its fields, and data with a Content-MD5 or none.
@@ -65,11 +63,8 @@ func TestImageDataAreCompared(t *testing.T) {
 					want = tt.upstream
 				}
 				synctest.Test(t, func(t *testing.T) {
-					card := newHardware("test", fpgaCard("FPGA"))
-					w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{card}, fakecyborg.WithGlance(sim.Endpoint{
-						URL: "http://glance.invalid/v2", Client: inProcess(oneImage(tt.fields, tt.contentMD5, "bits")),
-					}))
-					w.profile("f", `[{"resources:FPGA":"1","accel:bitstream_id":"`+imageOne+`"}]`)
+					w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`,
+						withGlance(oneImage(tt.fields, tt.contentMD5, "bits")))
 					w.want(w.bindF(instanceA, "f"), 202, "")
 					if want == "" {
 						w.server.CheckBound(t, instanceA, 1)

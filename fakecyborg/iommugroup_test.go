@@ -19,41 +19,31 @@ func TestACardBesideOneOfItsGroupThatAGuestHas(t *testing.T) {
 	t.Parallel()
 	machine := func(addresses ...string) *sysfs.Memory {
 		group := 30
-		var of sysfs.Description
+		var devices []sysfs.PCIDevice
 		for _, at := range addresses {
-			of.Devices = append(of.Devices, sysfs.PCIDevice{Address: at, Vendor: "10de", Product: "15f8", Class: "0302", Driver: "vfio-pci", IOMMUGroup: &group})
+			devices = append(devices, sysfs.PCIDevice{Address: at, Vendor: "10de", Product: "15f8", Class: "0302", Driver: "vfio-pci", IOMMUGroup: &group})
 		}
-		tree, err := sysfs.Generate(of)
-		settled(t, err)
-		return tree
+		return machineOf(t, devices...)
 	}
 	tree := &replaced{machine("0000:41:00.0")}
 	gpus, err := nvidia.New(nvidia.Config{Host: "cn0"}, tree)
 	settled(t, err)
-	cyborg, err := fakecyborg.New(fakecyborg.Config{})
-	settled(t, err)
-	t.Cleanup(cyborg.Close)
-	settled(t, cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{gpus}}))
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{gpus})
 	offered := func(want ...string) []fakecyborg.StoredDeployable {
 		t.Helper()
-		_ = cyborg.Report(t.Context()) // of what cannot be read
+		_ = w.server.Report(t.Context()) // of what cannot be read
 		var names []string
-		for _, d := range cyborg.Deployables() {
+		for _, d := range w.server.Deployables() {
 			names = append(names, d.Name)
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("offered (-want +got):\n%s", diff)
 		}
-		return cyborg.Deployables()
+		return w.server.Deployables()
 	}
 	card := offered("cn0_0000:41:00.0")[0]
-	if _, err := cyborg.CreateDeviceProfile("gpu", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
-		t.Fatal(err)
-	}
-	arqs, err := cyborg.CreateARQs("gpu", "")
-	settled(t, err)
-	err = cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: card.ProviderUUID, Instance: "5922a70f-1e06-4cfd-88dd-a332120d7144"})
-	settled(t, err)
+	w.profile("gpu", `[{"resources:PGPU":"1"}]`)
+	w.want(w.patch(binding(instanceA, card.ProviderUUID, w.arqs("gpu")...)), 202, "")
 	both := machine("0000:40:00.0", "0000:41:00.0")
 	tree.Tree = both.Twin()
 	offered("cn0_0000:41:00.0")
@@ -62,6 +52,6 @@ func TestACardBesideOneOfItsGroupThatAGuestHas(t *testing.T) {
 	tree.Tree = broken
 	offered("cn0_0000:41:00.0")
 	tree.Tree = both
-	settled(t, cyborg.DeleteARQs(t.Context(), arqs[0].UUID))
+	w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 	offered("cn0_0000:40:00.0")
 }

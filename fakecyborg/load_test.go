@@ -304,9 +304,7 @@ func TestADumpIsOfOnePlacementMode(t *testing.T) {
 		},
 		fakecyborg.ModeNested: {share(`"applied": {}`)},
 	} {
-		s, err := fakecyborg.New(fakecyborg.Config{PlacementMode: mode})
-		settled(t, err)
-		t.Cleanup(s.Close)
+		s := newServer(t, fakecyborg.Config{PlacementMode: mode})
 		for _, record := range bad {
 			if err := load(s, []byte(record)); !errors.Is(err, sim.ErrRecords) {
 				t.Errorf("%s: %s: got error %v", mode, record, err)
@@ -321,9 +319,7 @@ func TestADumpIsOfOnePlacementMode(t *testing.T) {
 // A host that fell back is known by its other name.
 func TestADumpRefersToHostsByName(t *testing.T) {
 	t.Parallel()
-	s, err := fakecyborg.New(fakecyborg.Config{})
-	settled(t, err)
-	t.Cleanup(s.Close)
+	s := newServer(t, fakecyborg.Config{})
 	settled(t, s.AddHost(driver.Host{Name: "cn0.example", Fallback: "cn0"}))
 	agent := func(fields string) error {
 		return load(s, []byte(`{"table": "accelerator.agents", "key": "cn0.example", "row": {"hostname": "cn0.example", "started_at": "2020-01-01T00:00:00Z"`+fields+`}}`))
@@ -341,9 +337,7 @@ func TestADumpRefersToHostsByName(t *testing.T) {
 // A state whose sequences are behind its rows gives no UUID twice.
 func TestNewRowsHaveUUIDsThatTheLoadedOnesDoNotHave(t *testing.T) {
 	t.Parallel()
-	s, err := fakecyborg.New(fakecyborg.Config{})
-	settled(t, err)
-	t.Cleanup(s.Close)
+	s := newServer(t, fakecyborg.Config{})
 	create := func(profile string) string {
 		t.Helper()
 		made, err := s.CreateDeviceProfile(profile, []map[string]string{{"resources:FPGA": "1"}})
@@ -426,13 +420,11 @@ func FuzzLoad(f *testing.F) {
 // smallDump is a dump with a bind in progress, and little else.
 func smallDump(f *testing.F) []byte {
 	f.Helper()
-	s, err := fakecyborg.New(fakecyborg.Config{BindDelay: time.Hour})
-	settled(f, err)
-	f.Cleanup(s.Close)
+	s := newServer(f, fakecyborg.Config{BindDelay: time.Hour})
 	card := newHardware("test", vgpu("af", 2))
 	settled(f, s.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{card}}))
 	settled(f, s.Report(f.Context()))
-	_, err = s.CreateDeviceProfile("v", []map[string]string{{"resources:VGPU": "1"}})
+	_, err := s.CreateDeviceProfile("v", []map[string]string{{"resources:VGPU": "1"}})
 	settled(f, err)
 	arqs, err := s.CreateARQs("v", "p")
 	settled(f, err)
@@ -456,9 +448,7 @@ func (d slowDriver) Discover(ctx context.Context) (driver.Report, error) {
 func TestLoadWaitsForReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := fakecyborg.New(fakecyborg.Config{})
-		settled(t, err)
-		defer s.Close()
+		s := newServer(t, fakecyborg.Config{})
 		slow := slowDriver{newHardware("test", vgpu("af", 2)), make(chan struct{})}
 		settled(t, s.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{slow}}))
 		empty := dumped(t, s)

@@ -28,9 +28,7 @@ func (w *reportWorld) deleteTree() {
 // makeRoot makes the provider of the host as nova-compute does; without a uuid it gets a new one.
 func (w *reportWorld) makeRoot(uuid string) {
 	w.t.Helper()
-	p, err := w.placement.CreateProvider(placementsim.ResourceProvider{UUID: uuid, Name: "cn0", Inventories: novaInventories(), Traits: []string{"COMPUTE_ACCELERATORS"}})
-	settled(w.t, err)
-	w.root = p.UUID
+	w.root = w.create(placementsim.ResourceProvider{UUID: uuid, Name: "cn0", Inventories: novaInventories(), Traits: []string{"COMPUTE_ACCELERATORS"}}).UUID
 }
 
 // contents is the tree of the host by names, without what the deletion of its root changes.
@@ -140,8 +138,8 @@ func TestDevicesReturnToAFlatHost(t *testing.T) {
 			w.deleteTree()
 			w.makeRoot(w.root)
 			for range writes {
-				err := w.placement.Claim(placementsim.Claim{Consumer: instanceA, Allocations: []placementsim.Allocation{{Provider: w.root, Class: "VCPU", Used: 1}}})
-				settled(t, errors.Join(err, w.placement.Release(instanceA)))
+				w.claim(instanceA, placementsim.Allocation{Provider: w.root, Class: "VCPU", Used: 1})
+				settled(t, w.placement.Release(instanceA))
 			}
 			w.report()
 			if diff := cmp.Diff(before, w.contents()); diff != "" {

@@ -12,8 +12,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
-	"github.com/gocyborg/gocyborg/placementsim"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // TestAHostThatRestartsLosesWhatWasProgrammed has a region with two functions, one in use by a
@@ -126,9 +124,7 @@ func TestASilentAgentLosesNoFunction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		faults := fault.NewSet()
-		card := newHardware("test", fpgaCard("FPGA"))
-		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
-		w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
+		w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:function_id":"one"`, fakecyborg.WithFaults(faults))
 		w.want(w.bindF(instanceA, "f"), 202, "")
 		settled(t, faults.Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Drop, Delay: time.Minute, Times: 1}))
 		if err := w.server.Report(t.Context()); err == nil {
@@ -148,9 +144,7 @@ func TestASilentAgentLosesNoFunction(t *testing.T) {
 func TestACardThatIsMissingFromOneReportKeepsItsFunction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		card := newHardware("test", fpgaCard("FPGA"))
-		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
-		w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
+		w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:function_id":"one"`)
 		w.want(w.bindF(instanceA, "f"), 202, "")
 		for _, found := range [][]driver.Device{{fpgaCard("FPGA")}, nil, {fpgaCard("FPGA")}, {fpgaCard("FPGA")}} {
 			card.set(found...)
@@ -170,11 +164,10 @@ func TestACardThatIsMissingFromOneReportKeepsItsFunction(t *testing.T) {
 // TestAFunctionThatMayBeLostIsNotOffered: a request that only asks for its trait is refused while the host is down.
 func TestAFunctionThatMayBeLostIsNotOffered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t))
-	w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
+	w, _ := fpgaWorld(t, fakecyborg.Config{}, `"trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"`)
 	w.want(w.programAPI(imageOne, ""), 200, "")
 	settled(t, w.server.StopAgent("cn0"))
-	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)), 409,
+	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 409,
 		"deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")
 }
 
@@ -183,9 +176,7 @@ func TestAProgrammingThatARestartOvertakesFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		faults := fault.NewSet()
-		card := newHardware("test", fpgaCard("FPGA"))
-		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
-		w.profile("one", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"}]`)
+		w, _ := fpgaWorld(t, fakecyborg.Config{}, `"trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ONE":"required"`, fakecyborg.WithFaults(faults))
 		settled(t, faults.Set(fault.Rule{Operation: fault.DeployableWrite, Action: fault.Delay, Delay: 10 * time.Minute, When: fault.After, Times: 1}))
 		go func() {
 			time.Sleep(time.Minute)
@@ -204,7 +195,7 @@ func TestAProgrammingThatARestartOvertakesFails(t *testing.T) {
 		if got := w.functions(); slices.Contains(got, "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE") {
 			t.Errorf("functions %v", got)
 		}
-		if r := w.patch(binding(instanceA, fpgaProvider(), w.arqs("one")...)); r.status != 409 {
+		if r := w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)); r.status != 409 {
 			t.Errorf("a bind by the function: %d %s", r.status, r.fault())
 		}
 	})
@@ -268,8 +259,7 @@ func TestALostTraitIsNotOffered(t *testing.T) {
 func TestAFunctionReportedAfterAFailedProgrammingIsIgnored(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet()
-	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t), fakecyborg.WithFaults(faults))
-	w.profile("zero", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO":"required"}]`)
+	w, _ := fpgaWorld(t, fakecyborg.Config{}, `"trait:CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO":"required"`, fakecyborg.WithFaults(faults))
 	w.want(w.programAPI(imageOne, ""), 200, "")
 	settled(t, w.server.StopAgent("cn0"))
 	settled(t, faults.Set(
@@ -287,7 +277,7 @@ func TestAFunctionReportedAfterAFailedProgrammingIsIgnored(t *testing.T) {
 		if err := w.server.Report(t.Context()); err != nil {
 			t.Error(err)
 		}
-		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("zero")...)), 409,
+		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 409,
 			"deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")
 		w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 		if got := w.functions(); len(got) > 0 {
@@ -341,20 +331,15 @@ func TestATraitOnlyInPlacementIsNotOffered(t *testing.T) {
 				return w.server.Report(t.Context())
 			}},
 	} {
-		simulated, err := placementsim.New(placementsim.Config{})
-		settled(t, err)
-		_, err = simulated.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
-		settled(t, err)
-		placement, card := &refusing{Handler: simulated}, newHardware("test", fpgaCard("FPGA"))
-		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t),
-			fakecyborg.WithPlacement(sim.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
-		w.profile("p", `[{"resources:FPGA":"1","trait:`+tt.trait+`":"required"}]`)
+		simulated := newPlacement(t)
+		placement := &refusing{Handler: simulated}
+		w, card := fpgaWorld(t, fakecyborg.Config{}, `"trait:`+tt.trait+`":"required"`, withPlacement(placement))
 		w.want(w.programAPI(imageOne, ""), 200, "")
 		placement.down.Store(true)
 		if err := tt.lose(w, card); err == nil {
 			t.Errorf("%s: the report succeeded", name)
 		}
-		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("p")...)), 409, tt.want)
+		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 409, tt.want)
 		placement.down.Store(false)
 		settled(t, w.server.Report(t.Context()))
 		if has, err := simulated.ResourceProvider(fpgaProvider()); err != nil || slices.Contains(has.Traits, tt.trait) {
@@ -376,11 +361,10 @@ func TestABindUsesTheCurrentFunctionOfARegion(t *testing.T) {
 		"another than the forbidden":         {imageTwo, "forbidden", ""},
 		"none in place of a forbidden one's": {imagePlain, "forbidden", ""},
 	} {
-		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t))
-		w.profile("p", `[{"resources:FPGA":"1","trait:`+one+`":"`+tt.value+`"}]`)
+		w, _ := fpgaWorld(t, fakecyborg.Config{}, `"trait:`+one+`":"`+tt.value+`"`)
 		w.want(w.programAPI(imageOne, ""), 200, "")
 		w.want(w.programAPI(tt.image, ""), 200, "")
-		r := w.patch(binding(instanceA, fpgaProvider(), w.arqs("p")...))
+		r := w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...))
 		if got := r.fault(); got != tt.want {
 			t.Errorf("%s: got %d %q, want %q", name, r.status, got, tt.want)
 		}
@@ -416,12 +400,10 @@ func TestABindThatARestartOvertakesFails(t *testing.T) {
 func TestARemovedFunctionIsNotOffered(t *testing.T) {
 	t.Parallel()
 	const zero = "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO"
-	card := newHardware("test", fpgaCard("FPGA"))
-	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
-	w.profile("zero", `[{"resources:FPGA":"1","trait:`+zero+`":"required"}]`)
+	w, card := fpgaWorld(t, fakecyborg.Config{}, `"trait:`+zero+`":"required"`)
 	bind := func() reply {
 		_ = w.delete("/v2/accelerator_requests?instance=" + instanceA)
-		return w.patch(binding(instanceA, fpgaProvider(), w.arqs("zero")...))
+		return w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...))
 	}
 	settled(t, w.server.StopAgent("cn0"))
 	w.want(bind(), 409, "deployable cn0_0000:3b:00.0 has no known function: programming it failed, or its host has restarted since")

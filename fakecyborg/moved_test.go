@@ -68,11 +68,7 @@ func TestAFunctionIsInOneDeployable(t *testing.T) {
 		for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested, fakecyborg.ModeFlat} {
 			for step, hold := range map[string]func(*reportWorld, string){
 				"claimed": func(w *reportWorld, provider string) {
-					if err := w.placement.Claim(placementsim.Claim{
-						Consumer: instanceA, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: provider, Class: "FPGA", Used: 1}},
-					}); err != nil {
-						w.t.Fatal(err)
-					}
+					w.claim(instanceA, placementsim.Allocation{Provider: provider, Class: "FPGA", Used: 1})
 				},
 				"bound, and Placement fails": func(w *reportWorld, provider string) {
 					settled(w.t, w.bindTo("FPGA", provider, instanceA))

@@ -47,11 +47,10 @@ func TestADeviceThatNovaHasIsRefusedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newReportWorld(t, gpu("3b", "VGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"))
-			nova, err := w.placement.CreateProvider(placementsim.ResourceProvider{
+			nova := w.create(placementsim.ResourceProvider{
 				Name: name, Parent: w.root, Traits: []string{"OWNER_NOVA"}, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 4}},
 			})
-			settled(t, err)
-			err = w.cyborg.Report(t.Context())
+			err := w.cyborg.Report(t.Context())
 			var trouble *driver.ReportError
 			if !errors.As(err, &trouble) || !strings.Contains(trouble.Device, `"bus":"3b"`) || !strings.Contains(err.Error(), "resource provider "+name+" carries OWNER_NOVA") {
 				t.Errorf("error: %v", err)
@@ -78,10 +77,9 @@ func TestAKnownDeviceThatNovaOffersLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReportWorld(t, gpu("3b", "VGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"))
 		w.report()
-		nova, err := w.placement.CreateProvider(placementsim.ResourceProvider{
+		nova := w.create(placementsim.ResourceProvider{
 			Name: "cn0_pci_0000_3b_00_0", Parent: w.root, Traits: []string{"OWNER_NOVA"}, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 4}},
 		})
-		settled(t, err)
 		refused := 0
 		for range 12 {
 			time.Sleep(time.Minute)
@@ -109,15 +107,12 @@ func TestAKnownDeviceThatNovaOffersLater(t *testing.T) {
 func TestADeviceOfNovasSettingsIsRefused(t *testing.T) {
 	t.Parallel()
 	for quirks, want := range map[bool]int{false: 0, true: 1} {
-		server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks})
-		settled(t, err)
-		t.Cleanup(server.Close)
-		err = server.AddHost(driver.Host{
+		server := newServer(t, fakecyborg.Config{UpstreamQuirks: quirks})
+		settled(t, server.AddHost(driver.Host{
 			Name: "cn0", Drivers: []driver.Driver{newHardware("test", gpu("3b", "PGPU", nil, "0"))},
 			NovaClaims: func(d driver.Device) string { return "[pci] device_spec entry 0 admits " + d.Vendor },
-		})
-		settled(t, err)
-		err = server.Report(t.Context())
+		}))
+		err := server.Report(t.Context())
 		if (err == nil) != quirks || err != nil && !strings.Contains(err.Error(), "device_spec entry 0 admits 10de") {
 			t.Errorf("quirks %t: error %v", quirks, err)
 		}

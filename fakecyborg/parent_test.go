@@ -1,7 +1,6 @@
 package fakecyborg_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -11,21 +10,15 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // fallbackWorld is newReportWorld with a host of two names; Placement has cn0.
 func fallbackWorld(t *testing.T, names driver.Host) *reportWorld {
 	t.Helper()
 	w := newReportWorld(t)
-	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
-		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
-	}))
-	settled(t, err)
-	t.Cleanup(server.Close)
+	w.cyborg = newServer(t, fakecyborg.Config{}, w.overWire())
 	names.Drivers = []driver.Driver{newHardware("test", gpu("3b", "PGPU", nil, "0"))}
-	settled(t, server.AddHost(names))
-	w.cyborg = server
+	settled(t, w.cyborg.AddHost(names))
 	return w
 }
 
@@ -46,7 +39,7 @@ func TestTheShortNameIsTheSecondChoice(t *testing.T) {
 			t.Errorf("by its first name: %v", err)
 		}
 		w.bind("PGPU", "3b")
-		w.unbind()
+		w.free(instanceA)
 	}
 	w := fallbackWorld(t, driver.Host{Name: "cn7.example.org", Fallback: "cn7"})
 	if err := w.cyborg.Report(t.Context()); err == nil || len(w.cyborg.Devices()) != 0 {
@@ -71,15 +64,12 @@ func TestScenarios122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
 				}
 				simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": []string{}})
 			})
-			server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: tt.quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
-				URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
-				Token: func(context.Context) (string, error) { return "t", nil },
-			}), fakecyborg.WithReportObserver(func(host string, err error) {
+			observer := fakecyborg.WithReportObserver(func(host string, err error) {
 				if reports++; host != "cn0" || !errors.Is(err, fakecyborg.ErrNotReported) {
 					t.Errorf("report of %s ended with %v", host, err)
 				}
-			}))
-			settled(t, err)
+			})
+			server := newServer(t, fakecyborg.Config{UpstreamQuirks: tt.quirks}, fakecyborg.WithAgentLoop(), withPlacement(stub), observer)
 			settled(t, server.AddHost(driver.Host{Name: "cn0"}))
 			time.Sleep(10*time.Minute + 30*time.Second)
 			server.Close()

@@ -17,8 +17,6 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/glance"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -76,10 +74,8 @@ func addGuestImages(t *testing.T, s *glance.Server, property, value string) {
 
 func withImages(t *testing.T) fakecyborg.Option { return withGlance(images(t)) }
 
-func withGlance(s *glance.Server) fakecyborg.Option {
-	return fakecyborg.WithGlance(sim.Endpoint{
-		URL: "http://glance.invalid/v2", Client: &http.Client{Transport: simhttp.NewTransport(s)}, Token: adminToken,
-	})
+func withGlance(h http.Handler) fakecyborg.Option {
+	return fakecyborg.WithGlance(sim.Endpoint{URL: "http://glance.invalid/v2", Client: inProcess(h), Token: adminToken})
 }
 
 // fpgaCard is a card with one region of two handles, of region type aa-11 and with
@@ -92,10 +88,10 @@ func fpgaCard(class string) driver.Device {
 
 // fpgaWorld is a world with such a card, and a profile "f" that wants what accel
 // says.
-func fpgaWorld(t *testing.T, cfg fakecyborg.Config, accel string) (*world, *hardware) {
+func fpgaWorld(t *testing.T, cfg fakecyborg.Config, accel string, opts ...fakecyborg.Option) (*world, *hardware) {
 	t.Helper()
 	card := newHardware("test", fpgaCard("FPGA"))
-	w := newWorld(t, cfg, []driver.Driver{card}, withImages(t))
+	w := newWorld(t, cfg, []driver.Driver{card}, append([]fakecyborg.Option{withImages(t)}, opts...)...)
 	w.profile("f", `[{"resources:FPGA":"1",`+accel+`}]`)
 	return w, card
 }
@@ -329,9 +325,7 @@ func TestTheContentIsUnknownAfterAFailedProgramming(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				faults := fault.NewSet()
-				card := newHardware("test", fpgaCard("FPGA"))
-				w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
-				w.profile("f", `[{"resources:FPGA":"1",`+accel+`}]`)
+				w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, accel, fakecyborg.WithFaults(faults))
 				w.profile("g", `[{"resources:FPGA":"1","accel:bitstream_id":"`+imageTwo+`"}]`)
 				zero := strings.Contains(accel, "zero") // is there from the start, and no image has it
 				if !zero {
@@ -387,15 +381,8 @@ func TestXilinxRequestsShareTheirProgramming(t *testing.T) {
 // what the next report makes of both.
 func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	t.Parallel()
-	placement, err := placementsim.New(placementsim.Config{})
-	settled(t, err)
-	if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
-		t.Fatal(err)
-	}
-	card := newHardware("test", fpgaCard("FPGA"))
-	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithPlacement(sim.Endpoint{
-		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: adminToken,
-	}))
+	placement, card := newPlacement(t), newHardware("test", fpgaCard("FPGA"))
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), withPlacement(placement))
 	check := func(when string, want ...string) {
 		t.Helper()
 		p, err := placement.ResourceProvider(fpgaProvider())
@@ -530,12 +517,8 @@ func TestTheFunctionIsInPlacementWhenTheBindEnds(t *testing.T) {
 		{`"accel:bitstream_id":"` + imageUUID + `"`, []string{one}, nil, `accel:function_id of the image is "` + functionUUID + `", and the region shows ` + one},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			placement, err := placementsim.New(placementsim.Config{})
-			settled(t, err)
-			_, err = placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
-			settled(t, err)
-			bitstreams := images(t)
-			_, err = bitstreams.AddImage(glance.Image{Data: []byte("bits"), Properties: map[string]string{
+			placement, bitstreams := newPlacement(t), images(t)
+			_, err := bitstreams.AddImage(glance.Image{Data: []byte("bits"), Properties: map[string]string{
 				"accel:function_name": "nameless", "accel:bitstream_name": "nameless",
 			}})
 			settled(t, err)
@@ -543,8 +526,7 @@ func TestTheFunctionIsInPlacementWhenTheBindEnds(t *testing.T) {
 			if tt.shows != nil {
 				card = readCard{newHardware("test", fpgaCard("FPGA")), tt.shows}
 			}
-			w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withGlance(bitstreams),
-				fakecyborg.WithPlacement(sim.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
+			w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withGlance(bitstreams), withPlacement(placement))
 			w.profile("f", `[{"resources:FPGA":"1",`+tt.accel+`}]`)
 			w.want(w.bindF(instanceA, "f"), 202, "")
 			a := w.server.ARQs()[0]
@@ -609,16 +591,7 @@ func TestUpstreamFailsForItsTraitName(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			placement, err := placementsim.New(placementsim.Config{})
-			settled(t, err)
-			if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
-				t.Fatal(err)
-			}
-			w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t),
-				fakecyborg.WithPlacement(sim.Endpoint{
-					URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: adminToken,
-				}))
-			w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"`+functionUUID+`"}]`)
+			w, _ := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:function_id":"`+functionUUID+`"`, withPlacement(newPlacement(t)))
 			w.want(w.bindF(instanceA, "f"), 202, "")
 			checkStates(t, w, either(quirks, fakecyborg.StateBound, fakecyborg.StateBindStarted))
 			if got, want := len(w.nova.sent()), either(quirks, 1, 0); got != want {
@@ -784,12 +757,11 @@ func TestImageOfTheInstanceIsUsedWhereTheGroupNamesNone(t *testing.T) {
 		{true, "x", `"` + imageOne + `"`, "", "", 400, ""}, // which of its names is meant?
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			card, glance := newHardware("test", fpgaCard("FPGA")), images(t)
+			glance := images(t)
 			if tt.property != "" {
 				addGuestImages(t, glance, "accel:"+tt.property, tt.value)
 			}
-			w := newWorld(t, fakecyborg.Config{UseImageUUID: tt.use}, []driver.Driver{card}, withGlance(glance))
-			w.profile("f", fmt.Sprintf(`[{"resources:FPGA":"1","accel:%s":%q}]`, tt.group, tt.value))
+			w, card := fpgaWorld(t, fakecyborg.Config{UseImageUUID: tt.use}, fmt.Sprintf(`"accel:%s":%q`, tt.group, tt.value), withGlance(glance))
 			r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":"f","image_uuid":%s}`, tt.image)})
 			w.want(r, tt.status, "")
 			if tt.status != 201 {
@@ -815,10 +787,9 @@ func TestTheImageOfTheInstanceIsNoBitstream(t *testing.T) {
 		"bitstream_name": "bitstream_name " + imageGuest + ": 2 images have it, want exactly one", // the others
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			card, glance := newHardware("test", fpgaCard("FPGA")), images(t)
+			glance := images(t)
 			addGuestImages(t, glance, "accel:"+property, imageGuest)
-			w := newWorld(t, fakecyborg.Config{UseImageUUID: true}, []driver.Driver{card}, withGlance(glance))
-			w.profile("f", `[{"resources:FPGA":"1"}]`)
+			w, card := fpgaWorld(t, fakecyborg.Config{UseImageUUID: true}, `"accel:x":"y"`, withGlance(glance))
 			r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":"f","image_uuid":%q}`, imageGuest)})
 			w.want(w.patch(binding(instanceA, fpgaProvider(), r.list(t, "arqs")[0]["uuid"].(string))), 202, "")
 			synctest.Wait()
@@ -834,9 +805,7 @@ func TestImageServiceThatHangsDoesNotKeepABind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		w := newWorld(t, fakecyborg.Config{BindTimeout: 30 * time.Second}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))},
-			fakecyborg.WithGlance(sim.Endpoint{URL: "http://glance.invalid/v2", Client: inProcess(hanging)}))
-		w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
+		w, _ := fpgaWorld(t, fakecyborg.Config{BindTimeout: 30 * time.Second}, `"accel:function_id":"one"`, withGlance(hanging))
 		w.want(w.bindF(instanceA, "f"), 202, "")
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
@@ -855,8 +824,7 @@ func TestProgrammingEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))},
-			fakecyborg.WithGlance(sim.Endpoint{URL: "http://glance.invalid/v2", Client: inProcess(hanging)}))
+		w, _ := fpgaWorld(t, fakecyborg.Config{}, `"accel:x":"y"`, withGlance(hanging))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
@@ -882,10 +850,8 @@ func TestXilinxDriverIsUnreachableUpstream(t *testing.T) {
 func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
-		placement, err := placementsim.New(placementsim.Config{})
-		settled(t, err)
-		host, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
-		settled(t, err)
+		placement := newPlacement(t)
+		host := placement.ResourceProviders()[0].UUID
 		card := fpgaCard("FPGA")
 		if mode == fakecyborg.ModeNested { // regions need a second one to be nested
 			second := named("cn0_region2", fpgaCard("FPGA")).Deployables[0]
@@ -893,10 +859,9 @@ func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
 			second.NumAccelerators = 1
 			card.Deployables = append(card.Deployables, second)
 		}
-		w := newWorld(t, fakecyborg.Config{PlacementMode: mode}, []driver.Driver{newHardware("test", card)}, withImages(t),
-			fakecyborg.WithPlacement(sim.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
+		w := newWorld(t, fakecyborg.Config{PlacementMode: mode}, []driver.Driver{newHardware("test", card)}, withImages(t), withPlacement(placement))
 		w.want(w.programAPI(imageOne, ""), 200, "")
-		provider := either(mode == fakecyborg.ModeFlat, fpgaProvider(), host.UUID)
+		provider := either(mode == fakecyborg.ModeFlat, fpgaProvider(), host)
 		for _, when := range []string{"programmed", "reported"} {
 			p, err := placement.ResourceProvider(provider)
 			settled(t, err)

@@ -2,7 +2,6 @@ package fakecyborg_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
@@ -107,7 +105,7 @@ func TestRegionsAreBelowTheirDevice(t *testing.T) {
 	if got := w.cyborg.ARQs()[0].AttachHandleInfo["function"]; got != "2" {
 		t.Errorf("bound to function %s", got)
 	}
-	w.unbind()
+	w.free(instanceA)
 
 	w.hardware.set()
 	w.report()
@@ -218,18 +216,16 @@ func TestUnusedClassesAndTraitsAreDeleted(t *testing.T) {
 	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
 		w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode},
 			gpu("3b", "CUSTOM_OLD", []string{"CUSTOM_A"}, "0"), gpu("5e", "CUSTOM_SHARED", []string{"CUSTOM_A"}, "0"))
-		other, err := w.placement.CreateProvider(placementsim.ResourceProvider{
+		other := w.create(placementsim.ResourceProvider{
 			Name: "other", Traits: []string{"CUSTOM_A"}, Inventories: map[string]placementsim.Inventory{"CUSTOM_SHARED": {Total: 1}},
 		})
-		settled(t, err)
 		w.report()
 		w.hardware.set()
 		w.report()
 		if diff := cmp.Diff([]string{"CUSTOM_A"}, traitNames(w)); diff != "" {
 			t.Errorf("%s: traits (-want +got):\n%s", mode, diff)
 		}
-		api := &world{t: t, client: w.api().client}
-		api.client = &http.Client{Transport: simhttp.NewTransport(w.placement)}
+		api := &world{t: t, client: inProcess(w.placement)}
 		classes := api.send(sent{method: "GET", path: "/placement/resource_classes", header: version("placement 1.7")}).text
 		if strings.Contains(classes, "CUSTOM_OLD") || !strings.Contains(classes, "CUSTOM_SHARED") {
 			t.Errorf("%s: classes %s", mode, classes)
@@ -250,22 +246,14 @@ func TestTheProviderOfACardThatChangesItsTypeIsRemoved(t *testing.T) {
 	other.Deployables[0].Class, other.Deployables[0].Traits = "PGPU", []string{"CUSTOM_A"}
 	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeNested}, board)
 	w.report()
-	_, err := w.cyborg.CreateDeviceProfile("p", []map[string]string{{"resources:FPGA": "1"}})
-	settled(t, err)
-	arqs, err := w.cyborg.CreateARQs("p", "p")
-	settled(t, err)
-	settled(t, w.cyborg.Bind(t.Context(), fakecyborg.Binding{
-		ARQ: arqs[0].UUID, Host: "cn0", Provider: w.cyborg.Deployables()[0].ProviderUUID, Instance: instanceA,
-	}))
+	settled(t, w.bindTo("FPGA", w.cyborg.Deployables()[0].ProviderUUID, instanceA))
 	w.hardware.set(other)
 	if err := w.cyborg.Report(t.Context()); err == nil {
 		t.Error("the provider of a region that is in use has moved")
 	}
-	for _, status := range []string{fakecyborg.StatusMaintaining, fakecyborg.StatusEnabled} {
-		settled(t, w.cyborg.SetDeviceStatus(t.Context(), w.cyborg.Devices()[0].UUID, status))
-	}
-	settled(t, w.cyborg.DeleteARQs(t.Context(), arqs[0].UUID))
-	settled(t, w.cyborg.Report(t.Context()))
+	settled(t, setsStatus(fakecyborg.StatusMaintaining, fakecyborg.StatusEnabled)(w))
+	w.free(instanceA)
+	w.report()
 	for name := range w.tree() {
 		if strings.Contains(name, driver.TypeFPGA) {
 			t.Errorf("provider %s still exists", name)

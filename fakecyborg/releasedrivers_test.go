@@ -3,7 +3,6 @@ package fakecyborg_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // reportOf is what a release reports of a host's drivers: each device's class, handles and traits, and the first error.
@@ -24,9 +22,7 @@ func reportOf(t *testing.T, cfg fakecyborg.Config, drivers ...driver.Driver) str
 	t.Helper()
 	w := newReportWorldOf(t, cfg)
 	settled(t, w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: drivers}))
-	if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn1"}); err != nil {
-		t.Fatal(err)
-	}
+	w.create(placementsim.ResourceProvider{Name: "cn1"})
 	var shown []string
 	err := w.cyborg.ReportHost(t.Context(), "cn1")
 	for _, p := range w.placement.ResourceProviders() {
@@ -124,9 +120,7 @@ func TestARootIsFoundByTheNamesOfTheRelease(t *testing.T) {
 		{"15.0.1", false, whole, whole}, {"15.0.1", false, short, short},
 	} {
 		w := newReportWorldOf(t, fakecyborg.Config{Release: tt.release, UpstreamQuirks: tt.quirks})
-		if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: tt.root}); err != nil {
-			t.Fatal(err)
-		}
+		w.create(placementsim.ResourceProvider{Name: tt.root})
 		hardware := newHardware("test", gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
 		settled(t, w.cyborg.AddHost(driver.Host{Name: whole, Fallback: short, Drivers: []driver.Driver{hardware}}))
 		err := w.cyborg.ReportHost(t.Context(), whole)
@@ -153,10 +147,7 @@ func TestAnAgentWithoutARootStartsOrNot(t *testing.T) {
 				}
 				return 0
 			}
-			server, err := fakecyborg.New(fakecyborg.Config{Release: release, UpstreamQuirks: true}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
-				URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
-			}))
-			settled(t, err)
+			server := newServer(t, fakecyborg.Config{Release: release, UpstreamQuirks: true}, fakecyborg.WithAgentLoop(), w.overWire())
 			settled(t, server.AddHost(driver.Host{Name: "cn8"}))
 			time.Sleep(5*time.Minute + time.Second)
 			server.Close()

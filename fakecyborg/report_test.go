@@ -95,17 +95,12 @@ func newReportWorld(t *testing.T, devices ...driver.Device) *reportWorld {
 	return newReportWorldOf(t, fakecyborg.Config{}, devices...)
 }
 
-// fixedToken is what the Placement of these tests takes for the administrator.
-func fixedToken(context.Context) (string, error) { return "admin", nil }
-
 // newReportWorldOf is newReportWorld with another Cyborg.
 func newReportWorldOf(t *testing.T, cfg fakecyborg.Config, devices ...driver.Device) *reportWorld {
 	t.Helper()
-	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
-	settled(t, err)
-	root, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
-	settled(t, err)
-	return newReportWorldOn(t, &reportWorld{placement: placement, root: root.UUID, hardware: newHardware("test", devices...)}, cfg)
+	placement := newPlacement(t)
+	root := placement.ResourceProviders()[0].UUID
+	return newReportWorldOn(t, &reportWorld{placement: placement, root: root, hardware: newHardware("test", devices...)}, cfg)
 }
 
 // newReportWorldOn starts a Cyborg for the Placement and the hardware of another
@@ -116,14 +111,34 @@ func newReportWorldOn(t *testing.T, other *reportWorld, cfg fakecyborg.Config, o
 		t: t, placement: other.placement, root: other.root, hardware: other.hardware,
 		wire: &wire{next: simhttp.NewTransport(other.placement)},
 	}
-	var err error
-	w.cyborg, err = fakecyborg.New(cfg, append(opts, fakecyborg.WithPlacement(sim.Endpoint{
-		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
-	}))...)
-	settled(t, err)
-	t.Cleanup(w.cyborg.Close)
+	w.cyborg = newServer(t, cfg, append(opts, w.overWire())...)
 	settled(t, w.cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{w.hardware}}))
 	return w
+}
+
+// overWire has a server report to the Placement of the world.
+func (w *reportWorld) overWire() fakecyborg.Option {
+	return fakecyborg.WithPlacement(sim.Endpoint{
+		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: adminToken,
+	})
+}
+
+func (w *reportWorld) api() *world {
+	return &world{t: w.t, server: w.cyborg, client: inProcess(w.cyborg)}
+}
+
+// create makes a provider in Placement, as others do.
+func (w *reportWorld) create(p placementsim.ResourceProvider) placementsim.ResourceProvider {
+	w.t.Helper()
+	made, err := w.placement.CreateProvider(p)
+	settled(w.t, err)
+	return made
+}
+
+// claim gives an instance what the allocations say.
+func (w *reportWorld) claim(instance string, allocations ...placementsim.Allocation) {
+	w.t.Helper()
+	settled(w.t, w.placement.Claim(placementsim.Claim{Consumer: instance, Project: "p", User: "u", Allocations: allocations}))
 }
 
 // lookup is the call by which a report that is not the first finds the host: with all that is below it, unless
@@ -157,29 +172,25 @@ func (w *reportWorld) provider(bus string) (placementsim.ResourceProvider, bool)
 // bind makes a profile of one unit of the class and binds it to the card.
 func (w *reportWorld) bind(class, bus string) string {
 	w.t.Helper()
-	if _, err := w.cyborg.CreateDeviceProfile("p", []map[string]string{{"resources:" + class: "1"}}); err != nil {
-		w.t.Fatal(err)
-	}
-	api := &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+	api := w.api()
+	api.profile("p", `[{"resources:`+class+`":"1"}]`)
 	arq := api.arqs("p")[0]
 	api.want(api.patch(binding(instanceA, driver.ProviderUUID("cn0_0000:"+bus+":00.0"), arq)), 202, "")
 	return arq
 }
 
-// unbind frees it again.
-func (w *reportWorld) unbind() {
+// free deletes the requests of an instance.
+func (w *reportWorld) free(instance string) {
 	w.t.Helper()
-	api := &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
-	api.want(api.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+	api := w.api()
+	api.want(api.delete("/v2/accelerator_requests?instance="+instance), 204, "")
 }
 
 func TestHandlesAreAssignedOnceTheyAreInPlacement(t *testing.T) {
 	t.Parallel()
 	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
-	if _, err := w.cyborg.CreateDeviceProfile("early", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
-		t.Fatal(err)
-	}
-	api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+	api := w.api()
+	api.profile("early", `[{"resources:PGPU":"1"}]`)
 	arq := api.arqs("early")[0]
 	tried := false
 	w.wire.hook = func(method, _ string) int {
@@ -271,10 +282,7 @@ func testAgentStart(t *testing.T, quirks bool) {
 			}
 			simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": list})
 		})
-		server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
-			URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
-		}))
-		settled(t, err)
+		server := newServer(t, fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), withPlacement(stub))
 		settled(t, server.AddHost(driver.Host{Name: "cn0"}))
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
@@ -312,11 +320,7 @@ func TestAgentsThatStartTogetherReportAFewAtATime(t *testing.T) {
 			mu.Unlock()
 			simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": []map[string]string{{"uuid": unknownID, "name": "any"}}})
 		})
-		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
-			URL: "http://placement.invalid", Client: inProcess(stub),
-		}))
-		settled(t, err)
-		defer server.Close()
+		server := newServer(t, fakecyborg.Config{}, fakecyborg.WithAgentLoop(), withPlacement(stub))
 		for i := range 1000 {
 			settled(t, server.AddHost(driver.Host{Name: fmt.Sprintf("cn%d", i)}))
 		}
@@ -451,7 +455,7 @@ func TestVanishedDeviceInUseIsKept(t *testing.T) {
 	if _, there := w.provider("3b"); !there {
 		t.Error("the provider of a bound ARQ was removed")
 	}
-	w.unbind()
+	w.free(instanceA)
 	w.report()
 	if _, there := w.provider("3b"); there || len(w.cyborg.Devices()) != 0 {
 		t.Error("the device stays after its ARQ was deleted")
@@ -463,11 +467,7 @@ func TestVanishedDeviceThatPlacementStillNeedsIsKept(t *testing.T) {
 	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
 	w.report()
 	card, _ := w.provider("3b")
-	claim := placementsim.Claim{
-		Consumer: instanceA, Project: "p", User: "u",
-		Allocations: []placementsim.Allocation{{Provider: card.UUID, Class: "PGPU", Used: 1}},
-	}
-	settled(t, w.placement.Claim(claim))
+	w.claim(instanceA, placementsim.Allocation{Provider: card.UUID, Class: "PGPU", Used: 1})
 	w.hardware.set()
 	if err := w.cyborg.Report(t.Context()); err == nil {
 		t.Error("no error for a provider that Placement keeps")
@@ -502,7 +502,7 @@ func TestHandlesAreComparedByWhatTheyAre(t *testing.T) {
 	if got := functions(); got != "234" {
 		t.Errorf("handles %s, want 234", got)
 	}
-	w.unbind()
+	w.free(instanceA)
 	if got := functions(); got != "34" {
 		t.Errorf("handles %s, want 34 after the unbind", got)
 	}
@@ -515,7 +515,7 @@ func TestDisabledDeviceStaysReserved(t *testing.T) {
 	two.Deployables = append(two.Deployables, second)
 	w := newReportWorld(t, two)
 	w.report()
-	api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+	api := w.api()
 	path := "/v2/devices/" + w.cyborg.Devices()[0].UUID
 	reserved := func() string {
 		a, _ := w.provider("3b")
@@ -553,7 +553,7 @@ func TestADeviceWithoutItsResourceClassIsNotDisabled(t *testing.T) {
 			t.Parallel()
 			w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, gpu("3b", "PGPU", nil, "0"))
 			w.report()
-			api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+			api := w.api()
 			before, err := tables.Collect(w.placement)
 			settled(t, err)
 			for _, a := range w.cyborg.Attributes() {
@@ -632,9 +632,7 @@ func TestProvidersOfOthersAreNotTouched(t *testing.T) {
 			t.Parallel()
 			w := newReportWorld(t, card)
 			tt.new.Inventories = map[string]placementsim.Inventory{"VCPU": {Total: 4}}
-			if _, err := w.placement.CreateProvider(tt.new); err != nil {
-				t.Fatal(err)
-			}
+			w.create(tt.new)
 			before := w.placement.ResourceProviders()
 			if err := w.cyborg.Report(t.Context()); err == nil {
 				t.Error("no error")
@@ -657,14 +655,11 @@ func TestProvidersOfAnEarlierProcessAreAdopted(t *testing.T) {
 		if tt.claimed {
 			provider.Inventories = map[string]placementsim.Inventory{"PGPU": {Total: 1}}
 		}
-		_, err := w.placement.CreateProvider(provider)
-		settled(t, err)
+		w.create(provider)
 		if tt.claimed {
-			settled(t, w.placement.Claim(placementsim.Claim{Consumer: instanceA, Project: "p", User: "u", Allocations: []placementsim.Allocation{
-				{Provider: provider.UUID, Class: "PGPU", Used: 1},
-			}}))
+			w.claim(instanceA, placementsim.Allocation{Provider: provider.UUID, Class: "PGPU", Used: 1})
 		}
-		err = w.cyborg.Report(t.Context())
+		err := w.cyborg.Report(t.Context())
 		if adopted := len(w.cyborg.Devices()) == 1; adopted != tt.adopted || (err == nil) != tt.adopted {
 			t.Errorf("%+v: adopted %t, %v", tt, adopted, err)
 		}
@@ -681,9 +676,7 @@ func TestAnEmptyProviderOfAnEarlierLifeIsNotForgotten(t *testing.T) {
 	for _, step := range []string{"/inventories", "/traits"} {
 		w := newReportWorld(t, gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
 		uuid := driver.ProviderUUID("cn0_0000:3b:00.0")
-		if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0_0000:3b:00.0", UUID: uuid, Parent: w.root}); err != nil {
-			t.Fatal(err)
-		}
+		w.create(placementsim.ResourceProvider{Name: "cn0_0000:3b:00.0", UUID: uuid, Parent: w.root})
 		w.wire.after = func(method, path string) error {
 			return either[error](method == "PUT" && strings.HasSuffix(path, uuid+step), nil, errors.New("the answer is lost"))
 		}
@@ -775,8 +768,7 @@ func TestBadDevicesAreRefusedByName(t *testing.T) {
 
 func TestAddHostRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
-	server, err := fakecyborg.New(fakecyborg.Config{})
-	settled(t, err)
+	server := newServer(t, fakecyborg.Config{})
 	ok := driver.Host{Name: "cn0", Drivers: []driver.Driver{newHardware("a")}}
 	settled(t, server.AddHost(ok))
 	for _, bad := range []driver.Host{
@@ -794,15 +786,12 @@ func TestAddHostRefusesWhatCannotWork(t *testing.T) {
 
 func TestPlacementErrorsNeverShowTheToken(t *testing.T) {
 	t.Parallel()
-	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
-		URL: "http://placement.invalid/placement",
-		Client: &http.Client{Transport: simhttp.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusUnauthorized)
-			_ = json.NewEncoder(w).Encode(url.Values{"token": {"hidden"}})
-		}))},
-		Token: func(context.Context) (string, error) { return "secret-token", nil },
+	placement := placementOf(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_ = json.NewEncoder(w).Encode(url.Values{"token": {"hidden"}})
 	}))
-	settled(t, err)
+	placement.Token = func(context.Context) (string, error) { return "secret-token", nil }
+	server := newServer(t, fakecyborg.Config{}, fakecyborg.WithPlacement(placement))
 	settled(t, server.AddHost(driver.Host{Name: "cn0"}))
 	if err := server.Report(t.Context()); err == nil || strings.Contains(err.Error(), "secret-token") || !strings.Contains(err.Error(), "401") {
 		t.Errorf("error: %v", err)

@@ -19,7 +19,7 @@ import (
 func testDisableAndEnableADevice(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", nil, "0", "1"))
 	w.report()
-	api := &world{t: t, server: w.cyborg, client: inProcess(w.cyborg)}
+	api := w.api()
 	path := "/v2/devices/" + w.cyborg.Devices()[0].UUID
 	for _, tt := range []struct {
 		verb, status string
@@ -45,7 +45,7 @@ func TestUpstreamDisablesTheWrongDeployable(t *testing.T) {
 	for _, quirks := range []bool{false, true} {
 		w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, two, gpu("af", "PGPU", nil, "0"))
 		w.report()
-		api := &world{t: t, server: w.cyborg, client: inProcess(w.cyborg)}
+		api := w.api()
 		api.want(api.send(sent{method: "POST", path: "/v2/devices/" + w.cyborg.Devices()[1].UUID + "/disable"}), 204, "")
 		second, _ := w.provider("5e")
 		third, _ := w.provider("af")
@@ -102,9 +102,7 @@ func TestOneBadDriverSpoilsUpstreamsReport(t *testing.T) {
 				bad.set(d)
 			}
 			settled(t, w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{newHardware("good", named("cn1_card", gpu("3b", "PGPU", nil, "0"))), bad}}))
-			if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn1"}); err != nil {
-				t.Fatal(err)
-			}
+			w.create(placementsim.ResourceProvider{Name: "cn1"})
 			if err := w.cyborg.ReportHost(t.Context(), "cn1"); err == nil {
 				t.Errorf("%s: no error", how)
 			}

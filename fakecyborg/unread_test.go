@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"syscall"
@@ -17,9 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // exhausted is a tree in which one file cannot be read, as in a process without free file descriptors.
@@ -64,7 +61,7 @@ func (e *exhausted) Readlink(name string) (string, error) {
 // manyKinds is a machine whose devices are found in several directories.
 func manyKinds(t *testing.T) *sysfs.Memory {
 	t.Helper()
-	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
+	return machineOf(t, []sysfs.PCIDevice{
 		{Address: "0000:10:00.0", Vendor: "10de", Product: "15f8", Class: "0302", Driver: "nvidia"},
 		{Address: "0000:12:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
 			VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "09c5"},
@@ -75,9 +72,7 @@ func manyKinds(t *testing.T) *sysfs.Memory {
 		{Address: "0000:16:00.0", Vendor: "8086", Product: "37c8", Class: "0b40", Driver: "c6xx",
 			VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "37c9"}},
 		{Address: "0000:1b:00.0", Vendor: "1cf2", Product: "0001", Class: "0880", Clocks: []sysfs.Clock{{Name: "ptp0", ClockName: "zte hpts"}}},
-	}})
-	settled(t, err)
-	return tree
+	}...)
 }
 
 // TestWhatCouldNotBeReadIsKept makes one name after the other unreadable for one report.
@@ -88,18 +83,8 @@ func TestWhatCouldNotBeReadIsKept(t *testing.T) {
 		builtin.NVIDIA, builtin.IntelFPGA, builtin.IntelQAT, builtin.HPTS,
 	}}, tree)
 	settled(t, err)
-	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
-	settled(t, err)
-	if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
-		t.Fatal(err)
-	}
-	cyborg, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
-		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: fixedToken,
-	}))
-	settled(t, err)
-	t.Cleanup(cyborg.Close)
-	settled(t, cyborg.AddHost(driver.Host{Name: "cn0", Drivers: drivers}))
-	settled(t, cyborg.Report(t.Context()))
+	placement := newPlacement(t)
+	cyborg := newWorld(t, fakecyborg.Config{}, drivers, withPlacement(placement)).server
 	for _, d := range cyborg.Devices() {
 		settled(t, cyborg.SetDeviceStatus(t.Context(), d.UUID, fakecyborg.StatusMaintaining))
 	}
@@ -135,11 +120,10 @@ func TestWhatCouldNotBeReadIsKept(t *testing.T) {
 func TestAConfiguredCardThatVanishedIsRemoved(t *testing.T) {
 	t.Parallel()
 	const card = "0000:84:00.0"
-	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
+	tree := machineOf(t, sysfs.PCIDevice{
 		Address: card, Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
 		MdevTypes: []sysfs.MdevType{{Type: "nvidia-35", Name: "GRID T4-1B", AvailableInstances: 3}},
-	}}})
-	settled(t, err)
+	})
 	d, err := nvidia.New(nvidia.Config{Host: "cn0", EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-35", DeviceAddresses: []string{card}}}}, tree)
 	settled(t, err)
 	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{d})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
@@ -34,9 +33,7 @@ func (w *reportWorld) names() (list []string) {
 func (w *reportWorld) bindTo(class, provider, instance string) error {
 	w.t.Helper()
 	profile := "p" + fmt.Sprint(len(w.cyborg.DeviceProfiles()))
-	if _, err := w.cyborg.CreateDeviceProfile(profile, []map[string]string{{"resources:" + class: "1"}}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.api().profile(profile, `[{"resources:`+class+`":"1"}]`)
 	arqs, err := w.cyborg.CreateARQs(profile, "")
 	settled(w.t, err)
 	return w.cyborg.Bind(w.t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance})
@@ -118,13 +115,6 @@ func TestTheFreeRegionOfAVanishedCardIsNotOffered(t *testing.T) {
 	}
 }
 
-// free deletes the requests of an instance.
-func (w *reportWorld) free(instance string) {
-	w.t.Helper()
-	api := &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
-	api.want(api.delete("/v2/accelerator_requests?instance="+instance), 204, "")
-}
-
 // TestTheFreeUnitsOfAVanishedDeployableAreNotOffered has a card that stays and loses one of its deployables, which
 // has three units and a guest.
 func TestTheFreeUnitsOfAVanishedDeployableAreNotOffered(t *testing.T) {
@@ -167,11 +157,7 @@ func TestTheFreeUnitsOfAVanishedCardWithAClaimAreNotOffered(t *testing.T) {
 				w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, card)
 				w.report()
 				provider := w.cyborg.Deployables()[0].ProviderUUID
-				claim := placementsim.Claim{
-					Consumer: instanceA, Project: "p", User: "u",
-					Allocations: []placementsim.Allocation{{Provider: provider, Class: "PGPU", Used: used}},
-				}
-				settled(t, w.placement.Claim(claim))
+				w.claim(instanceA, placementsim.Allocation{Provider: provider, Class: "PGPU", Used: used})
 				w.hardware.set()
 				for range 2 {
 					if err := w.cyborg.Report(t.Context()); err == nil {
@@ -181,10 +167,8 @@ func TestTheFreeUnitsOfAVanishedCardWithAClaimAreNotOffered(t *testing.T) {
 				if got := w.offered("PGPU"); got != 1 {
 					t.Errorf("Placement has %d PGPU, want the least it takes", got)
 				}
-				if _, err := w.cyborg.CreateDeviceProfile("claimed", []map[string]string{{"resources:PGPU": fmt.Sprint(used)}}); err != nil {
-					t.Fatal(err)
-				}
-				api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+				api := w.api()
+				api.profile("claimed", fmt.Sprintf(`[{"resources:PGPU":"%d"}]`, used))
 				api.want(api.patch(binding(instanceA, provider, api.arqs("claimed")...)), 202, "")
 				w.reportFails("cn0_0000:3b:00.0")
 				if handles := len(w.cyborg.AttachHandles()); w.offered("PGPU") > used || handles != used {
@@ -237,7 +221,7 @@ func TestAFunctionInUseIsNotOfferedAsAnotherHandle(t *testing.T) {
 					}
 				}
 			}
-			w.unbind()
+			w.free(instanceA)
 			w.report()
 			if got := w.cyborg.AttachHandles(); len(got) != 2 || w.offered("PGPU") != 2 {
 				t.Errorf("after the guest: handles %v, and Placement has %d", got, w.offered("PGPU"))
@@ -310,19 +294,11 @@ func TestVanishedHandlesOfAFixedDeployableAreNotOffered(t *testing.T) {
 				w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, before)
 				w.report()
 				provider := w.cyborg.Deployables()[0].ProviderUUID
-				if err := w.placement.Claim(placementsim.Claim{Consumer: instanceA, Project: "p", User: "u", Allocations: []placementsim.Allocation{
-					{Provider: provider, Class: "FPGA", Used: 1}, {Provider: provider, Class: memory, Used: 512},
-				}}); err != nil {
-					t.Fatal(err)
-				}
+				w.claim(instanceA, placementsim.Allocation{Provider: provider, Class: "FPGA", Used: 1},
+					placementsim.Allocation{Provider: provider, Class: memory, Used: 512})
 				settled(t, w.bindTo("FPGA", provider, instanceA))
 				if tt.fails != "" {
-					w.wire.hook = func(method, _ string) int {
-						if method == tt.fails {
-							return 500
-						}
-						return 0
-					}
+					w.wire.hook = func(method, _ string) int { return either(method == tt.fails, 0, 500) }
 				}
 				w.hardware.set(tt.after)
 				for range 2 {

@@ -162,9 +162,7 @@ func TestAFailedProgrammingFailsTheBind(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			faults := fault.NewSet()
-			card := newHardware("test", fpgaCard("FPGA"))
-			w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
-			w.profile("f", fmt.Sprintf(`[{"resources:FPGA":"1","accel:bitstream_id":%q}]`, imageOne))
+			w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:bitstream_id":"`+imageOne+`"`, fakecyborg.WithFaults(faults))
 			w.strike(faults, tt.rule)
 			w.want(w.bindF(instanceA, "f"), 202, "")
 			checkStates(t, w, "BindFailed")
