@@ -266,11 +266,9 @@ func TestBindWithDelay(t *testing.T) {
 			t.Errorf("while binding: %v", got)
 		}
 		w.want(w.get("/v2/accelerator_requests?bind_state=resolved&instance="+instanceA), 423, "")
-		time.Sleep(10*time.Second - 1)
-		synctest.Wait()
+		elapse(10*time.Second - 1)
 		checkStates(t, w, "BindStarted", "BindStarted")
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
+		elapse(time.Nanosecond)
 		w.server.CheckBound(t, instanceA, 2)
 		if got := w.nova.sent(); len(got) != 1 || len(got[0]) != 2 || got[0][1].Status != "completed" || card.present() != 2 {
 			t.Errorf("events %v, %d mediated devices", got, card.present())
@@ -286,11 +284,9 @@ func TestBindThatTakesLongerThanItsTimeoutFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, card := vgpuWorld(t, fakecyborg.Config{BindDelay: 90 * time.Second, UpstreamQuirks: quirks}, 1, 1)
 				w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
-				time.Sleep(60 * time.Second)
-				synctest.Wait()
+				elapse(60 * time.Second)
 				checkStates(t, w, either[fakecyborg.State](quirks, "BindFailed", "BindStarted"))
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				elapse(time.Minute)
 				if quirks { // upstream: bound, but no event is sent
 					checkStates(t, w, "Bound")
 					if got := w.nova.sent(); len(got) != 0 {
@@ -317,8 +313,7 @@ func TestBindWhoseAgentHangsEnds(t *testing.T) {
 			w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`)
 			card.writes = make(chan struct{})
 			w.want(w.bindF(instanceA, "f"), 202, "")
-			time.Sleep(2 * time.Minute)
-			synctest.Wait()
+			elapse(2 * time.Minute)
 			checkStates(t, w, either[fakecyborg.State](quirks, "BindFailed", "BindStarted"))
 			close(card.writes)
 			synctest.Wait()
@@ -333,8 +328,7 @@ func TestDelayedBindThatFailsNotifiesNova(t *testing.T) {
 		w, card := vgpuWorld(t, fakecyborg.Config{BindDelay: time.Second}, 1, 1)
 		card.failMake = errors.New("no room")
 		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		elapse(time.Second)
 		checkStates(t, w, "BindFailed")
 		if got := w.nova.sent(); len(got) != 1 || got[0][0].Status != "failed" || w.used() != 0 || card.present() != 0 {
 			t.Errorf("events %v, %d handles, %d mediated devices", got, w.used(), card.present())
@@ -356,13 +350,11 @@ func testRequestDeletedDuringABind(t *testing.T, quirks bool) {
 			} else {
 				w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 			}
-			time.Sleep(6 * time.Second)
-			synctest.Wait()
+			elapse(6 * time.Second)
 			if got := w.nova.sent(); len(got) != 1 || got[0][0].Status != "failed" || got[0][0].ServerUUID != instanceA {
 				t.Errorf("events of the bind that was overtaken: %v", got)
 			}
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			elapse(time.Minute)
 			want := 0
 			if rebind {
 				want = 1
@@ -472,8 +464,7 @@ func TestDelayedPatchThatIsRefusedHalfwaySendsNoEvent(t *testing.T) {
 		w, _ := vgpuWorld(t, fakecyborg.Config{BindDelay: time.Second}, 1, 2)
 		r := w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...))
 		w.want(r, 404, "AttachHandle not found Matching deployable_id 1")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		elapse(time.Second)
 		checkStates(t, w, "Bound", "BindFailed")
 		if got := w.nova.sent(); len(got) != 0 {
 			t.Errorf("events although the answer reported the failure: %v", got)
@@ -489,8 +480,7 @@ func TestFailedUnbindDuringADelayedBind(t *testing.T) {
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
 		card.failDrop = errors.New("stuck")
 		w.want(w.patch(unbinding(arq)), 500, "")
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		checkStates(t, w, "BindFailed") // resolved, and not BindStarted
 		card.failDrop = nil
 		w.want(w.patch(unbinding(arq)), 202, "")

@@ -256,8 +256,7 @@ func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 		}
 		arq := w.arqs("v")[0]
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), http.StatusAccepted, "")
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
+		elapse(2 * time.Minute)
 		w.server.CheckBound(t, instanceA, 1)
 		handle := w.server.ARQs()[0].AttachHandleUUID
 		mu.Lock()

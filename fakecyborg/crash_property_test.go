@@ -93,13 +93,11 @@ func TestNothingIsLostByACrash(t *testing.T) {
 			w.profile("u", `[{"resources:FPGA":"1","accel:function_id":"`+functionUUID+`"}]`)
 			var clients sync.WaitGroup
 			keepers := w.traffic(rt, &clients)
-			time.Sleep(time.Duration(rapid.IntRange(0, 100).Draw(rt, "crash"))*100*time.Millisecond + time.Millisecond)
-			synctest.Wait()
+			elapse(time.Duration(rapid.IntRange(0, 100).Draw(rt, "crash"))*100*time.Millisecond + time.Millisecond)
 			other, left, heard := w.after(t, cfg, card)
 			clients.Wait()
 			other.server.Resume()
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			elapse(time.Minute)
 			for tag, completed := range other.heard() {
 				heard[tag] = heard[tag] || completed
 			}
@@ -126,8 +124,7 @@ func TestNothingIsLostByACrash(t *testing.T) {
 			if other.used() != 0 || left.present() != 0 {
 				rt.Errorf("left: %d handles, %d mediated devices\n%s", other.used(), left.present(), other.server.Tree())
 			}
-			time.Sleep(time.Minute) // the crashed simulator finishes its work
-			synctest.Wait()
+			elapse(time.Minute) // the crashed simulator finishes its work
 		})
 	})
 }

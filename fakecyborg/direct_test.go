@@ -227,8 +227,7 @@ func TestAsyncBindOfEveryHandleType(t *testing.T) {
 							t.Errorf("%d events before the bind ended", got)
 						}
 					}
-					time.Sleep(delay)
-					synctest.Wait()
+					elapse(delay)
 					w.server.CheckBound(t, instanceA, 1)
 					if got := answered(); got != 1 {
 						t.Errorf("%d events, want 1", got)

@@ -187,8 +187,7 @@ func TestALoadedDumpBehavesAsTheOriginal(t *testing.T) {
 				for _, w := range worlds {
 					answers = append(answers, next(w))
 				}
-				time.Sleep(time.Second)
-				synctest.Wait()
+				elapse(time.Second)
 				if len(worlds) == 2 {
 					if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
 						rt.Fatalf("the answer of the loaded server (-want +got):\n%s", diff)
@@ -199,14 +198,12 @@ func TestALoadedDumpBehavesAsTheOriginal(t *testing.T) {
 				do(w)
 			}
 			w.twin(t, cfg) // something may be going on
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			elapse(time.Minute)
 			other := w.twin(t, cfg)
 			for range rapid.IntRange(1, 8).Draw(rt, "after") {
 				do(w, other)
 			}
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			elapse(time.Minute)
 			if a, b := withoutRequestIDs(dumped(t, w.server)), withoutRequestIDs(dumped(t, other.server)); !bytes.Equal(a, b) {
 				rt.Fatalf("Cyborg after the same steps (-want +got):\n%s", cmp.Diff(string(a), string(b)))
 			}

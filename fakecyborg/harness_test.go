@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/fake"
@@ -43,6 +45,12 @@ func settled(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// elapse lets time pass in a bubble, and then all that is due.
+func elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // inProcess is a client of a handler.

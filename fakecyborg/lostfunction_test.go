@@ -62,8 +62,7 @@ func TestAHostThatRestartsLosesWhatWasProgrammed(t *testing.T) {
 					if how == "stopped" {
 						settled(t, w.server.StartAgent(t.Context(), "cn0"))
 					} else {
-						time.Sleep(time.Hour)
-						synctest.Wait()
+						elapse(time.Hour)
 					}
 					_ = w.server.Report(t.Context())
 					if got := w.functions(); !slices.Equal(got, tt.want) {
@@ -130,8 +129,7 @@ func TestASilentAgentLosesNoFunction(t *testing.T) {
 		if err := w.server.Report(t.Context()); err == nil {
 			t.Error("the report of a silent agent succeeded")
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		elapse(time.Hour)
 		w.want(w.bindF(instanceB, "f"), 202, "")
 		w.server.CheckBound(t, instanceB, 1)
 		if len(card.images) != 1 {
@@ -384,8 +382,7 @@ func TestABindThatARestartOvertakesFails(t *testing.T) {
 			w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 202, "")
 			settled(t, w.server.StopAgent("cn0"))
 			settled(t, w.server.StartAgent(t.Context(), "cn0"))
-			time.Sleep(2 * time.Minute)
-			synctest.Wait()
+			elapse(2 * time.Minute)
 			if got := w.server.ARQs()[0]; got.State != fakecyborg.StateBindFailed || !strings.HasPrefix(got.Failure, want) {
 				t.Errorf("%s: %s, %q, want %q", group, got.State, got.Failure, want)
 			}

@@ -38,8 +38,7 @@ func TestTheAgentRemovesWhatNovaHasCreated(t *testing.T) {
 					}
 					arqs := w.arqs("v")
 					w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
-					time.Sleep(delay)
-					synctest.Wait()
+					elapse(delay)
 					w.server.CheckBound(t, instanceA, 2)
 					present("after the bind", 0)
 					for _, a := range w.server.ARQs() {

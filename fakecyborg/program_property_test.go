@@ -76,8 +76,7 @@ func TestBoundRequestKeepsItsImage(t *testing.T) {
 					}
 				},
 			})
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			elapse(time.Minute)
 			for _, a := range w.server.ARQs() {
 				if !a.State.Resolved() {
 					rt.Errorf("%s is still %s", a.UUID, a.State)

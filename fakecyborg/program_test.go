@@ -639,12 +639,10 @@ func TestARegionBeingProgrammedIsNotShared(t *testing.T) {
 			w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs(profile)...)), 409, "deployable cn0_0000:3b:00.0 is being programmed for ARQ "+first)
 			w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
 		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		elapse(2 * time.Second)
 		w.server.CheckBound(t, instanceA, 1)
 		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("plain")...)), 202, "")
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		elapse(2 * time.Second)
 		w.server.CheckBound(t, instanceB, 1)
 	})
 }
@@ -667,8 +665,7 @@ func TestARegionThatIsStillWrittenIsNotShared(t *testing.T) {
 		close(card.writes)
 		synctest.Wait()
 		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("plain")...)), 202, "")
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		elapse(2 * time.Second)
 		w.server.CheckBound(t, instanceB, 1)
 	})
 }
@@ -807,11 +804,9 @@ func TestImageServiceThatHangsDoesNotKeepABind(t *testing.T) {
 		hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		w, _ := fpgaWorld(t, fakecyborg.Config{BindTimeout: 30 * time.Second}, `"accel:function_id":"one"`, withGlance(hanging))
 		w.want(w.bindF(instanceA, "f"), 202, "")
-		time.Sleep(29 * time.Second)
-		synctest.Wait()
+		elapse(29 * time.Second)
 		checkStates(t, w, "BindStarted")
-		time.Sleep(time.Second)
-		synctest.Wait()
+		elapse(time.Second)
 		checkStates(t, w, "BindFailed")
 		if got := w.nova.sent(); len(got) != 1 || got[0][0].Status != "failed" || w.used() != 0 {
 			t.Errorf("events %v, %d handles in use", got, w.used())

@@ -284,8 +284,7 @@ func testAgentStart(t *testing.T, quirks bool) {
 		})
 		server := newServer(t, fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), withPlacement(stub))
 		settled(t, server.AddHost(driver.Host{Name: "cn0"}))
-		time.Sleep(4 * time.Second)
-		synctest.Wait()
+		elapse(4 * time.Second)
 		mu.Lock()
 		present = true
 		mu.Unlock()
@@ -324,8 +323,7 @@ func TestAgentsThatStartTogetherReportAFewAtATime(t *testing.T) {
 		for i := range 1000 {
 			settled(t, server.AddHost(driver.Host{Name: fmt.Sprintf("cn%d", i)}))
 		}
-		time.Sleep(50 * time.Second)
-		synctest.Wait()
+		elapse(50 * time.Second)
 		if calls != 1000 || most > 64 {
 			t.Errorf("%d of 1000 agents have reported, up to %d at a time", calls, most)
 		}

@@ -82,8 +82,7 @@ func (c bindCase) interrupted(t *testing.T, cfg fakecyborg.Config, moment string
 	if moment == "the delay runs" {
 		take()
 	}
-	time.Sleep(time.Minute)
-	synctest.Wait()
+	elapse(time.Minute)
 	w.server.CheckBound(t, instanceA, 1)
 	if data == nil || !strings.Contains(string(data), `"state":"BindStarted"`) {
 		t.Fatalf("the dump was not taken during the bind:\n%s", data)
@@ -120,8 +119,7 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 	data, arq := c.interrupted(t, cfg, moment)
 	w, card := c.world(t, cfg)
 	loaded(t, w.server, data)
-	time.Sleep(time.Minute)
-	synctest.Wait()
+	elapse(time.Minute)
 	w.server.CheckState(t, arq, fakecyborg.StateBindStarted) // no work is in progress
 	if len(w.nova.sent()) != 0 {
 		t.Errorf("events before Resume: %v", w.nova.sent())
@@ -141,8 +139,7 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 		w.server.CheckState(t, arq, fakecyborg.StateBindStarted)
 	}
 	w.server.Resume() // a second one does nothing
-	time.Sleep(time.Minute)
-	synctest.Wait()
+	elapse(time.Minute)
 	event := sim.Event{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arq, Status: want}
 	if diff := cmp.Diff([][]sim.Event{{event}}, w.nova.sent()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -164,8 +161,7 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 	}
 	again := w.arqs("p")[0] // and the device is as good as before
 	w.want(w.patch(binding(instanceB, c.provider, again)), 202, "")
-	time.Sleep(time.Minute)
-	synctest.Wait()
+	elapse(time.Minute)
 	w.server.CheckBound(t, instanceB, 1)
 }
 
@@ -193,13 +189,11 @@ func TestResumeSendsMissingEvents(t *testing.T) {
 					}
 					arqs := w.arqs("v")
 					w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
-					time.Sleep(time.Minute)
-					synctest.Wait()
+					elapse(time.Minute)
 					other, _ := vgpuWorld(t, cfg, 4, 3)
 					loaded(t, other.server, data)
 					other.server.Resume()
-					time.Sleep(time.Minute)
-					synctest.Wait()
+					elapse(time.Minute)
 					other.server.CheckBound(t, instanceA, 3)
 					if diff := cmp.Diff(w.nova.sent(), other.nova.sent()); diff != "" {
 						t.Errorf("events of both lives (-want +got):\n%s", diff)
@@ -230,8 +224,7 @@ func TestResumeIsSilentAboutAPatchThatFailed(t *testing.T) {
 		loaded(t, other.server, data)
 		checkStates(t, other, "BindStarted", "BindFailed")
 		other.server.Resume()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		checkStates(t, other, "Bound", "BindFailed")
 		if card.present() != 1 || len(other.nova.sent()) != 0 {
 			t.Errorf("%d mediated devices, events %v", card.present(), other.nova.sent())
@@ -248,14 +241,12 @@ func TestADumpDropsBindsWithoutAnEvent(t *testing.T) {
 		var data []byte
 		card.during = func() { data = dumped(t, w.server) } // the last one counts
 		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 404, "")
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		other, _ := vgpuWorld(t, cfg, 2, 3)
 		loaded(t, other.server, data)
 		checkStates(t, other, "Bound", "BindStarted", "BindFailed")
 		other.server.Resume()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		checkStates(t, other, "Bound", "Bound", "BindFailed")
 		if len(other.nova.sent()) != 0 {
 			t.Errorf("events %v", other.nova.sent())
@@ -273,13 +264,11 @@ func TestRequestsThatAreBindStartedForEverStaySo(t *testing.T) {
 		held := w.arqs("v")[0]
 		w.want(w.patch(binding(instanceB, vgpuProvider(), held)), 202, "")
 		settled(t, w.server.SetARQState(held, fakecyborg.StateBindStarted))
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		other, _ := vgpuWorld(t, cfg, 2, 1)
 		loaded(t, other.server, dumped(t, w.server))
 		other.server.Resume()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		checkStates(t, other, "BindStarted", "BindStarted")
 		if len(other.nova.sent()) != 0 {
 			t.Errorf("events: %v", other.nova.sent())
@@ -303,8 +292,7 @@ func TestInterruptedReleasesCanBeTriedAgain(t *testing.T) {
 			loaded(t, other.server, data)
 			other.server.Resume()
 			other.server.CheckState(t, arq, either(delay > 0, fakecyborg.StateBound, fakecyborg.StateBindFailed))
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			elapse(time.Minute)
 			other.want(other.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 			if other.used() != 0 || left.present() != 0 {
 				t.Errorf("left: %d handles, %d mediated devices", other.used(), left.present())
@@ -334,8 +322,7 @@ func TestResumeWritesAnImageAgain(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		other.server.Resume()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		if got := other.server.Deployables()[0].BitstreamID; got != imageUUID || len(second.images) != 1 {
 			t.Errorf("bitstream %q, %d images written; want %s written once", got, len(second.images), imageUUID)
 		}
@@ -406,8 +393,7 @@ func TestResumeFinishesARestart(t *testing.T) {
 		loaded(t, other.server, data)
 		checkStates(t, other, "Bound", "provisioning")
 		other.server.Resume()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		other.server.CheckBound(t, instanceA, 2)
 		var tags []string
 		for _, post := range other.nova.sent() {
@@ -447,8 +433,7 @@ func TestBindsThatCloseCutShortGoOn(t *testing.T) {
 			loaded(t, other.server, dumped(t, w.server))
 			other.server.CheckState(t, arq, fakecyborg.StateBindStarted)
 			other.server.Resume()
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			elapse(time.Minute)
 			other.server.CheckBound(t, instanceA, 1)
 			if len(other.nova.sent()) != 1 {
 				t.Errorf("%s: events %v", moment, other.nova.sent())
@@ -465,8 +450,7 @@ func TestLoadEndsWhatGoesOn(t *testing.T) {
 		before := dumped(t, w.server)
 		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")[0])), 202, "")
 		loaded(t, w.server, before)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		if card.present() != 0 || len(w.nova.sent()) != 0 || w.used() != 0 || len(w.server.ARQs()) != 0 {
 			t.Errorf("%d mediated devices, events %v\n%s", card.present(), w.nova.sent(), w.server.Tree())
 		}

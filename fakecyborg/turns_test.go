@@ -28,8 +28,7 @@ func TestBindsThatAreDueAtOneInstantEndInTheOrderOfTheCalls(t *testing.T) {
 		other, _ := vgpuWorld(t, cfg, binds, 1)
 		loaded(t, other.server, data)
 		other.server.Resume()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		for name, nova := range map[string]*world{"the calls": w, "the state": other} {
 			var got []string
 			for _, events := range nova.nova.sent() {
