@@ -44,9 +44,7 @@ func testBindAMediatedDevice(t *testing.T, quirks bool) {
 		t.Errorf("mediated devices (-want +got):\n%s\nARQ %v", diff, got)
 	}
 	w.want(w.patch(unbinding(arq)), 202, "")
-	if card.present() != 0 || w.used() != 0 {
-		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
-	}
+	w.checkFreed(card)
 }
 
 // testAgentFailsToCreateAMediatedDevice: a mediated device that could not be made leaves nothing.
@@ -67,9 +65,7 @@ func testAgentFailsToCreateAMediatedDevice(t *testing.T, quirks bool) {
 		t.Errorf("%d events sent", got)
 	}
 	w.want(w.patch(unbinding(arqs[0])), 202, "")
-	if card.present() != 0 || w.used() != 0 {
-		t.Errorf("after the unbind: %d mediated devices, %d handles", card.present(), w.used())
-	}
+	w.checkFreed(card)
 	card.failMake = nil
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
 	w.server.CheckBound(t, instanceA, 2)
@@ -86,9 +82,7 @@ func TestFailedMdevThatCannotBeRemovedKeepsItsHandle(t *testing.T) {
 	}
 	card.failDrop = nil
 	w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
-	if w.used() != 0 || card.present() != 0 {
-		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
-	}
+	w.checkFreed(card)
 }
 
 func TestFailedMdevRemovalCanBeTriedAgain(t *testing.T) {
@@ -102,9 +96,7 @@ func TestFailedMdevRemovalCanBeTriedAgain(t *testing.T) {
 		checkStates(t, w, "Bound", "Bound")
 		card.failDrop = nil
 		w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
-		if w.used() != 0 || card.present() != 0 {
-			t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
-		}
+		w.checkFreed(card)
 	}
 }
 
@@ -148,9 +140,7 @@ func TestUnbindThatWasOvertakenLeavesTheNewBindAlone(t *testing.T) {
 	}
 	w.want(w.patch(unbinding(arq)), 202, "")
 	checkStates(t, w, "Unbound") // the first caller's unbind still holds, and frees the second handle, too
-	if w.used() != 0 || card.present() != 0 {
-		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
-	}
+	w.checkFreed(card)
 }
 
 func TestOrphanedMdevIsReapedByTheNextReport(t *testing.T) {
@@ -174,9 +164,7 @@ func TestOrphanedMdevIsReapedByTheNextReport(t *testing.T) {
 	if err := w.server.Report(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if w.used() != 0 || card.present() != 0 {
-		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
-	}
+	w.checkFreed(card)
 }
 
 func TestMdevsAreMadeAgainAfterTheHostRestarted(t *testing.T) {
@@ -199,9 +187,7 @@ func TestDeletionOvertakesARestoration(t *testing.T) {
 	w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
 	card.during = func() { w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "") }
 	settled(t, w.server.Report(t.Context()))
-	if w.used() != 0 || card.present() != 0 {
-		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
-	}
+	w.checkFreed(card)
 }
 
 func TestConcurrentPatchesForOneInstanceBindOnlyOnce(t *testing.T) {
@@ -297,9 +283,7 @@ func TestBindThatTakesLongerThanItsTimeoutFails(t *testing.T) {
 				if got := w.nova.sent(); len(got) != 1 || got[0][0].Status != "failed" {
 					t.Errorf("events: %v", got)
 				}
-				if w.used() != 0 || card.present() != 0 {
-					t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
-				}
+				w.checkFreed(card)
 			})
 		})
 	}
@@ -484,9 +468,7 @@ func TestFailedUnbindDuringADelayedBind(t *testing.T) {
 		checkStates(t, w, "BindFailed") // resolved, and not BindStarted
 		card.failDrop = nil
 		w.want(w.patch(unbinding(arq)), 202, "")
-		if w.used() != 0 || card.present() != 0 {
-			t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
-		}
+		w.checkFreed(card)
 	})
 }
 

@@ -268,9 +268,7 @@ func TestADumpKeepsMediatedDevicesThatWaitForRemoval(t *testing.T) {
 			t.Fatalf("%d handles, %d mediated devices, want 1 of each", other.used(), left.present())
 		}
 		settled(t, other.server.Report(t.Context()))
-		if other.used() != 0 || left.present() != 0 {
-			t.Errorf("left: %d handles, %d mediated devices", other.used(), left.present())
-		}
+		other.checkFreed(left)
 		if posts := other.nova.sent(); len(posts) != 1 || posts[0][0].Status != "failed" {
 			t.Errorf("events %v, want that the bind failed", posts)
 		}

@@ -93,7 +93,5 @@ func TestAPanicOfABindFailsTheBind(t *testing.T) {
 	if err := w.server.Report(t.Context()); err != nil {
 		t.Errorf("the report that cleans up: %v", err)
 	}
-	if h.present() != 0 || w.used() != 0 {
-		t.Errorf("%d mediated devices, %d handles in use", h.present(), w.used())
-	}
+	w.checkFreed(h)
 }

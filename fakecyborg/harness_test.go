@@ -292,6 +292,14 @@ func (w *world) used() int {
 	return n
 }
 
+// checkFreed checks that no handle is in use, and that no mediated device is there.
+func (w *world) checkFreed(card *hardware) {
+	w.t.Helper()
+	if w.used() != 0 || card.present() != 0 {
+		w.t.Errorf("left: %d handles, %d mediated devices", w.used(), card.present())
+	}
+}
+
 // novaStub records its events and answers as configured.
 type novaStub struct {
 	mu      sync.Mutex

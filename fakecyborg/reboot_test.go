@@ -165,9 +165,7 @@ func TestProvisioningEndsBoundOrFailed(t *testing.T) {
 				}
 				card.failMake = nil
 				w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
-				if w.used() != 0 || card.present() != 0 {
-					t.Errorf("left: %d handles, %d mediated devices", w.used(), card.present())
-				}
+				w.checkFreed(card)
 			})
 		})
 	}
@@ -228,9 +226,7 @@ func TestProvisioningRequestsCanBeReleased(t *testing.T) {
 			t.Error(err)
 		}
 		checkStates(t, w, "Unbound")
-		if w.used() != 0 || card.present() != 0 {
-			t.Errorf("left: %d handles, %d mediated devices", w.used(), card.present())
-		}
+		w.checkFreed(card)
 		if got := len(w.nova.sent()); got != 1 {
 			t.Errorf("%d posts of events, want only the bind's", got)
 		}

@@ -294,9 +294,7 @@ func TestInterruptedReleasesCanBeTriedAgain(t *testing.T) {
 			other.server.CheckState(t, arq, either(delay > 0, fakecyborg.StateBound, fakecyborg.StateBindFailed))
 			elapse(time.Minute)
 			other.want(other.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
-			if other.used() != 0 || left.present() != 0 {
-				t.Errorf("left: %d handles, %d mediated devices", other.used(), left.present())
-			}
+			other.checkFreed(left)
 		})
 	}
 }

@@ -116,9 +116,7 @@ func TestAVanishedDevice(t *testing.T) {
 		if err := w.server.Report(t.Context()); err != nil || len(w.server.Devices()) != 1 {
 			t.Errorf("report of the device that is back %v, devices %v", err, w.server.Devices())
 		}
-		if card.present() != 0 || w.used() != 0 {
-			t.Errorf("left %d mediated devices, %d handles", card.present(), w.used())
-		}
+		w.checkFreed(card)
 	})
 	t.Run("in use", func(t *testing.T) {
 		t.Parallel()
