@@ -249,7 +249,7 @@ func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []fakecyborg.Config{
 		{Release: "train"}, {BindDelay: -1}, {BindTimeout: -1}, {ReadLag: -1}, {PublicEndpoint: "cloud"}, {PublicEndpoint: "http://"}, {PublicEndpoint: "%"},
-		{PublicEndpoint: "http://u:hunter2@cloud"},
+		{PublicEndpoint: "http://u:hunter2@cloud"}, {EventForm: "stein"},
 	} {
 		if _, err := fakecyborg.New(bad); !errors.Is(err, fakecyborg.ErrConfig) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: got %v, want ErrConfig", bad, err)
@@ -333,34 +333,22 @@ func TestLargeBodyIsRefused(t *testing.T) {
 	}
 }
 
-// problems is a TB that keeps what a check says.
-type problems struct {
-	sim.TB
-	texts []string
-}
-
-func (p *problems) Helper() {}
-func (p *problems) Errorf(format string, args ...any) {
-	p.texts = append(p.texts, strings.TrimSpace(format))
-	_ = args
-}
-
 func TestChecksFailWithTheWrongCount(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, fakecyborg.Config{})
 	arq := oneARQ(w)
-	var p problems
-	w.server.CheckARQs(&p, instanceA, 0)
-	w.server.CheckBound(&p, instanceA, 0)
-	if len(p.texts) != 0 {
-		t.Errorf("complaints about nothing: %v", p.texts)
+	var tb told
+	w.server.CheckARQs(&tb, instanceA, 0)
+	w.server.CheckBound(&tb, instanceA, 0)
+	if len(tb.text) != 0 {
+		t.Errorf("complaints about nothing: %v", tb.text)
 	}
-	w.server.CheckARQs(&p, instanceA, 1)
-	w.server.CheckBound(&p, instanceA, 1)
+	w.server.CheckARQs(&tb, instanceA, 1)
+	w.server.CheckBound(&tb, instanceA, 1)
 	w.want(w.patch(binding(instanceA, unknownID, arq)), 404, "")
-	w.server.CheckBound(&p, instanceA, 1) // there, but BindFailed
-	if len(p.texts) != 3 {
-		t.Errorf("%d complaints, want 3: %v", len(p.texts), p.texts)
+	w.server.CheckBound(&tb, instanceA, 1) // there, but BindFailed
+	if len(tb.text) != 3 {
+		t.Errorf("%d complaints, want 3: %v", len(tb.text), tb.text)
 	}
 }
 

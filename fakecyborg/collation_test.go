@@ -49,25 +49,25 @@ func TestNamesCompareAsInTheDatabase(t *testing.T) {
 			return sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"FAKE"}`}
 		}, 201, 404, 1},
 		{"a request", func(w *world) sent {
-			return sent{method: "GET", path: "/v2/accelerator_requests/" + strings.ToUpper(w.fakeARQ())}
+			return sent{method: "GET", path: "/v2/accelerator_requests/" + strings.ToUpper(oneARQ(w))}
 		}, 200, 404, 0},
 		{"a bind of a request", func(w *world) sent { // Python searches for the patch
-			return sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), strings.ToUpper(w.fakeARQ()))}
+			return sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), strings.ToUpper(oneARQ(w)))}
 		}, 400, 404, 0},
 		{"a bind to a provider", func(w *world) sent {
-			return sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, strings.ToUpper(fakeProvider()), w.fakeARQ())}
+			return sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, strings.ToUpper(fakeProvider()), oneARQ(w))}
 		}, 202, 404, 0},
 		{"requests of an instance", func(w *world) sent { // are filtered in Python
-			w.want(w.patch(binding(instanceA, fakeProvider(), w.fakeARQ())), 202, "")
+			w.want(w.patch(binding(instanceA, fakeProvider(), oneARQ(w))), 202, "")
 			return sent{method: "GET", path: "/v2/accelerator_requests?instance=" + strings.ToUpper(instanceA)}
 		}, 200, 200, 0},
 		{"an unbind of a request", func(w *world) sent {
-			arq := w.fakeARQ()
+			arq := oneARQ(w)
 			w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
 			return sent{method: "PATCH", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{%q:[{"path":"/hostname","op":"remove"}]}`, strings.ToUpper(arq))}
 		}, 202, 404, 0},
 		{"a deletion of a request", func(w *world) sent {
-			return sent{method: "DELETE", path: "/v2/accelerator_requests?arqs=" + strings.ToUpper(w.fakeARQ())}
+			return sent{method: "DELETE", path: "/v2/accelerator_requests?arqs=" + strings.ToUpper(oneARQ(w))}
 		}, 204, 404, 0},
 		{"a device", func(w *world) sent {
 			return sent{method: "GET", path: "/v2/devices/" + strings.ToUpper(w.server.Devices()[0].UUID)}
@@ -99,13 +99,6 @@ func TestNamesCompareAsInTheDatabase(t *testing.T) {
 			}
 		})
 	}
-}
-
-// fakeARQ makes a request for the fake device.
-func (w *world) fakeARQ() string {
-	w.t.Helper()
-	w.fakeProfile("fake", 1)
-	return w.arqs("fake")[0]
 }
 
 func TestARequestOfAProjectIsSeenInAnySpelling(t *testing.T) {

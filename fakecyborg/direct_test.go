@@ -161,9 +161,7 @@ func TestStatesCanBeSet(t *testing.T) {
 	w.want(w.get("/v2/accelerator_requests?bind_state=resolved&instance="+instanceA), 423, "")
 	set(fakecyborg.StateBound)
 	w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
-	if w.used() != 0 {
-		t.Errorf("%d handles in use", w.used())
-	}
+	w.server.CheckHandlesInUse(t, fakeProvider(), 0)
 	if err := w.server.SetARQState(arq, fakecyborg.StateInitial); err == nil {
 		t.Error("the state of a deleted request was set")
 	}

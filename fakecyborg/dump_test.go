@@ -385,16 +385,11 @@ func TestADumpRecordsAdoptedProviders(t *testing.T) {
 func TestADumpKeepsWhichDriversReadTheCard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		told := func(function string) driver.Device {
-			d := fpgaCard("FPGA")
-			d.Deployables[0].Traits[1] = "CUSTOM_FPGA_FUNCTION_ID_TEST_" + function
-			return d
-		}
 		w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:x":"y"`)
 		w.want(w.programAPI(imageOne, ""), 200, "")
 		report := func(w *world, card *hardware, function string) {
 			t.Helper()
-			card.set(told(function))
+			card.set(fpgaCardWith(testFunction + function))
 			settled(t, w.server.Report(t.Context()))
 		}
 		report(w, card, "ONE") // it has looked

@@ -1,7 +1,6 @@
 package fakecyborg_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,12 +117,5 @@ func TestEventsOfRestoredRequestsHaveTheForm(t *testing.T) {
 		if len(got) != 1 || got[0][0].Name != w.nova.sent()[0][0].Name {
 			t.Errorf("%s: posts after the restart %v, want 1", form, got)
 		}
-	}
-}
-
-func TestAnUnknownEventFormIsRefused(t *testing.T) {
-	t.Parallel()
-	if _, err := fakecyborg.New(fakecyborg.Config{EventForm: "stein"}); !errors.Is(err, fakecyborg.ErrConfig) {
-		t.Errorf("got error %v, want ErrConfig", err)
 	}
 }

@@ -183,10 +183,7 @@ func TestAReturnThatFailsIsTriedAgain(t *testing.T) {
 		w.deleteTree()
 		w.makeRoot("")
 		w.wire.hook = func(method, path string) int {
-			if method == "PUT" && strings.HasSuffix(path, "/traits") {
-				return 500
-			}
-			return 0
+			return either(method == "PUT" && strings.HasSuffix(path, "/traits"), 0, 500)
 		}
 		var failed *driver.ReportError
 		if err := w.cyborg.Report(t.Context()); !errors.As(err, &failed) || !strings.HasPrefix(failed.Step, "put provider ") {

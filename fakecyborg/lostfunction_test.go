@@ -55,9 +55,7 @@ func TestAHostThatRestartsLosesWhatWasProgrammed(t *testing.T) {
 							t.Error("the report of a host that reboots succeeded")
 						}
 					}
-					if got := w.server.Deployables()[0].BitstreamID; got != "" {
-						t.Errorf("bitstream %s while the host is down", got)
-					}
+					w.server.CheckBitstream(t, fpgaProvider(), "") // while the host is down
 					card.set(tt.after)
 					if how == "stopped" {
 						settled(t, w.server.StartAgent(t.Context(), "cn0"))
@@ -386,9 +384,7 @@ func TestABindThatARestartOvertakesFails(t *testing.T) {
 			if got := w.server.ARQs()[0]; got.State != fakecyborg.StateBindFailed || !strings.HasPrefix(got.Failure, want) {
 				t.Errorf("%s: %s, %q, want %q", group, got.State, got.Failure, want)
 			}
-			if w.used() != 0 {
-				t.Errorf("%s: %d handles in use", group, w.used())
-			}
+			w.server.CheckHandlesInUse(t, fpgaProvider(), 0)
 		})
 	}
 }

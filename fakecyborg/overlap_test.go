@@ -2,7 +2,6 @@ package fakecyborg_test
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,7 +49,7 @@ func TestOverlappingRequestsDoNotSeeEachOtherUnderARule(t *testing.T) {
 	remove := func(query string) sent { return sent{method: "DELETE", path: "/v2/accelerator_requests?" + query} }
 	type result struct {
 		Statuses []int
-		States   string
+		States   states
 		Used     int // handles, in the end
 		Leaked   int // handles, once all requests are deleted
 	}
@@ -62,28 +61,28 @@ func TestOverlappingRequestsDoNotSeeEachOtherUnderARule(t *testing.T) {
 	}{
 		"two PATCHes of one instance": {requests: func(cards, arqs []string) []sent {
 			return []sent{patch(binding(instanceA, cards[0], arqs[0])), patch(binding(instanceA, cards[1], arqs[1]))}
-		}, strict: result{[]int{202, 400}, "Bound Initial", 1, 0}, overlaps: result{[]int{202, 202}, "Bound Bound", 2, 0}},
+		}, strict: result{[]int{202, 400}, states{"Bound", "Initial"}, 1, 0}, overlaps: result{[]int{202, 202}, states{"Bound", "Bound"}, 2, 0}},
 		"one ARQ is bound twice": {requests: func(cards, arqs []string) []sent {
 			return []sent{patch(binding(instanceA, cards[0], arqs[0])), patch(binding(instanceB, cards[1], arqs[0]))}
-		}, strict: result{[]int{202, 409}, "Bound Initial", 1, 0}, overlaps: result{[]int{202, 202}, "Bound Initial", 2, 1}},
+		}, strict: result{[]int{202, 409}, states{"Bound", "Initial"}, 1, 0}, overlaps: result{[]int{202, 202}, states{"Bound", "Initial"}, 2, 1}},
 		"two ARQs and one handle": {requests: func(cards, arqs []string) []sent {
 			return []sent{patch(binding(instanceA, cards[0], arqs[0])), patch(binding(instanceB, cards[0], arqs[1]))}
-		}, strict: result{[]int{202, 404}, "Bound BindFailed", 1, 0}, overlaps: result{[]int{202, 404}, "Bound BindFailed", 1, 0}},
+		}, strict: result{[]int{202, 404}, states{"Bound", "BindFailed"}, 1, 0}, overlaps: result{[]int{202, 404}, states{"Bound", "BindFailed"}, 1, 0}},
 		"four DELETEs of an instance": {bound: true, requests: func([]string, []string) []sent {
 			return slices.Repeat([]sent{remove("instance=" + instanceA)}, 4)
-		}, strict: result{[]int{204, 204, 204, 204}, "Initial", 0, 0}, overlaps: result{[]int{204, 404, 404, 404}, "Initial", 0, 0}},
+		}, strict: result{[]int{204, 204, 204, 204}, states{"Initial"}, 0, 0}, overlaps: result{[]int{204, 404, 404, 404}, states{"Initial"}, 0, 0}},
 		"three DELETEs of an ARQ": {bound: true, requests: func(_, arqs []string) []sent {
 			return slices.Repeat([]sent{remove("arqs=" + arqs[0])}, 3)
-		}, strict: result{[]int{204, 404, 404}, "Initial", 0, 0}, overlaps: result{[]int{204, 404, 404}, "Initial", 0, 0}},
+		}, strict: result{[]int{204, 404, 404}, states{"Initial"}, 0, 0}, overlaps: result{[]int{204, 404, 404}, states{"Initial"}, 0, 0}},
 		"a bind and a DELETE of the ARQ": {requests: func(cards, arqs []string) []sent {
 			return []sent{patch(binding(instanceA, cards[0], arqs[0])), remove("arqs=" + arqs[0])}
-		}, strict: result{[]int{202, 204}, "Initial", 0, 0}, overlaps: result{[]int{202, 204}, "Initial", 0, 0}},
+		}, strict: result{[]int{202, 204}, states{"Initial"}, 0, 0}, overlaps: result{[]int{202, 204}, states{"Initial"}, 0, 0}},
 		"a DELETE of the ARQ and a bind": {requests: func(cards, arqs []string) []sent {
 			return []sent{remove("arqs=" + arqs[0]), patch(binding(instanceA, cards[0], arqs[0]))}
-		}, strict: result{[]int{204, 404}, "Initial", 0, 0}, overlaps: result{[]int{204, 404}, "Initial", 0, 0}},
+		}, strict: result{[]int{204, 404}, states{"Initial"}, 0, 0}, overlaps: result{[]int{204, 404}, states{"Initial"}, 0, 0}},
 		"two unbinds": {bound: true, requests: func(_, arqs []string) []sent {
 			return []sent{patch(unbinding(arqs[0])), patch(unbinding(arqs[0]))}
-		}, strict: result{[]int{202, 202}, "Unbound Initial", 0, 0}, overlaps: result{[]int{202, 202}, "Unbound Initial", 0, 0}},
+		}, strict: result{[]int{202, 202}, states{"Unbound", "Initial"}, 0, 0}, overlaps: result{[]int{202, 202}, states{"Unbound", "Initial"}, 0, 0}},
 	}
 	for name, tt := range tests {
 		for _, overlaps := range []bool{false, true} {
@@ -97,15 +96,11 @@ func TestOverlappingRequestsDoNotSeeEachOtherUnderARule(t *testing.T) {
 					want := tt.strict
 					if overlaps {
 						want = tt.overlaps
-						w.strike(faults, fault.Rule{Operation: fault.ARQWrite, Action: fault.Delay, Delay: time.Second, Times: -1})
+						settled(t, faults.Set(fault.Rule{Operation: fault.ARQWrite, Action: fault.Delay, Delay: time.Second, Times: -1}))
 					}
-					var states []string
-					got := result{Statuses: w.together(tt.requests(cards, arqs)...)}
+					statuses := w.together(tt.requests(cards, arqs)...)
 					faults.Clear()
-					for _, state := range w.states() {
-						states = append(states, string(state))
-					}
-					got.States, got.Used = strings.Join(states, " "), w.used()
+					got := result{Statuses: statuses, States: w.states(), Used: w.used()}
 					loaded(t, w.server, dumped(t, w.server)) // a leaked handle is a state, too
 					for _, arq := range w.server.ARQs() {
 						w.want(w.delete("/v2/accelerator_requests?arqs="+arq.UUID), 204, "")
@@ -127,38 +122,32 @@ func TestARuleRefusesAWriteAsTheDatabaseDoes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		request func(cards, arqs []string) sent // about the first request, which is Bound unless this binds it
 		binds   bool
-		before  string
-		after   string
+		before  states // of the write
+		after   states
 	}{
 		"bind": {func(cards, arqs []string) sent {
 			return sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, cards[0], arqs[0])}
-		}, true, "Initial Initial", "Bound Initial"},
+		}, true, states{"Initial", "Initial"}, states{"Bound", "Initial"}},
 		"unbind": {func(_, arqs []string) sent {
 			return sent{method: "PATCH", path: "/v2/accelerator_requests", body: unbinding(arqs[0])}
-		}, false, "Bound Initial", "Unbound Initial"},
+		}, false, states{"Bound", "Initial"}, states{"Unbound", "Initial"}},
 		"DELETE of an ARQ": {func(_, arqs []string) sent {
 			return sent{method: "DELETE", path: "/v2/accelerator_requests?arqs=" + arqs[0]}
-		}, false, "Bound Initial", "Initial"},
+		}, false, states{"Bound", "Initial"}, states{"Initial"}},
 		"DELETE of an instance": {func([]string, []string) sent {
 			return sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA}
-		}, false, "Bound Initial", "Initial"},
+		}, false, states{"Bound", "Initial"}, states{"Initial"}},
 	} {
-		for when, want := range map[fault.When]string{fault.Before: tt.before, fault.After: tt.after} {
+		for when, want := range map[fault.When]states{fault.Before: tt.before, fault.After: tt.after} {
 			t.Run(name+" "+string(when), func(t *testing.T) {
 				t.Parallel()
 				w, faults, cards, arqs := overlapping(t, fakecyborg.Config{})
 				if !tt.binds {
 					w.want(w.patch(binding(instanceA, cards[0], arqs[0])), 202, "")
 				}
-				w.strike(faults, fault.Rule{Operation: fault.ARQWrite, Action: fault.Status, When: when})
+				settled(t, faults.Set(fault.Rule{Operation: fault.ARQWrite, Action: fault.Status, When: when}))
 				w.want(w.send(tt.request(cards, arqs)), 500, text)
-				var states []string
-				for _, state := range w.states() {
-					states = append(states, string(state))
-				}
-				if got := strings.Join(states, " "); got != want {
-					t.Errorf("states %s, want %s", got, want)
-				}
+				checkStates(t, w, want...)
 			})
 		}
 	}

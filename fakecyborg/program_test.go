@@ -569,9 +569,7 @@ func TestACardThatLosesItsFunctionBeforeAReport(t *testing.T) {
 	if diff := cmp.Diff([]string{"CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO"}, w.functions()); diff != "" {
 		t.Errorf("after it started again (-want +got):\n%s", diff)
 	}
-	if got := w.server.Deployables()[0].BitstreamID; got != "" {
-		t.Errorf("after it started again: bitstream %q", got)
-	}
+	w.server.CheckBitstream(t, fpgaProvider(), "") // after it started again
 }
 
 func fpgaCardWith(trait string) driver.Device {
@@ -598,9 +596,7 @@ func TestUpstreamFailsForItsTraitName(t *testing.T) {
 				t.Errorf("quirks %t: %d events, want %d", quirks, got, want)
 			}
 			w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "") // no state without a way out
-			if w.used() != 0 {
-				t.Errorf("quirks %t: %d handles in use", quirks, w.used())
-			}
+			w.server.CheckHandlesInUse(t, fpgaProvider(), 0)
 		})
 	}
 }

@@ -351,7 +351,7 @@ func TestResumeLetsHostsComeUp(t *testing.T) {
 		w, _ := vgpuWorld(t, cfg, 2, 1, fakecyborg.WithFaults(faults))
 		arq := w.arqs("v")[0]
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
-		w.strike(faults, fault.Rule{Operation: fault.AgentReport, Action: fault.Reboot, Delay: time.Hour, Times: 1})
+		settled(t, faults.Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Reboot, Delay: time.Hour, Times: 1}))
 		if err := w.server.Report(t.Context()); err == nil {
 			t.Fatal("the host did not go down")
 		}

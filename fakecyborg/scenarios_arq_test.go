@@ -223,9 +223,7 @@ var arqScenarios = []scenario{
 		arq := oneARQ(w)
 		w.want(w.patch(binding(instanceA, unknownID, arq)), 404, "Deployable not found with resource provider uuid="+unknownID)
 		checkStates(t, w, either[fakecyborg.State](quirks, "BindFailed", "BindStarted"))
-		if w.used() != 0 {
-			t.Errorf("%d handles in use", w.used())
-		}
+		w.server.CheckHandlesInUse(t, fakeProvider(), 0)
 		w.want(w.get("/v2/accelerator_requests?bind_state=resolved&instance="+instanceA), either(quirks, 200, 423), "")
 		w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 		checkStates(t, w)
@@ -267,9 +265,7 @@ var arqScenarios = []scenario{
 			w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 		}
 		checkStates(t, w)
-		if w.used() != 0 {
-			t.Errorf("%d handles in use", w.used())
-		}
+		w.server.CheckHandlesInUse(t, fakeProvider(), 0)
 		w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA, plain: true}), 403, textService)
 	}},
 	{"two instances", func(t *testing.T, w *world, _ bool) {
@@ -410,9 +406,7 @@ var arqScenarios = []scenario{
 		w.want(w.get("/v2/accelerator_requests"), either(quirks, 200, 400), "")
 		w.want(w.patch(unbinding(arq)), 202, "")
 		w.want(w.get("/v2/accelerator_requests"), 200, "")
-		if w.used() != 0 {
-			t.Errorf("%d handles in use", w.used())
-		}
+		w.server.CheckHandlesInUse(t, fakeProvider(), 0)
 	}},
 	{"event of an instance without a host", func(t *testing.T, w *world, _ bool) {
 		w.nova.status, w.nova.codes = 207, []int{422}

@@ -44,23 +44,16 @@ var ownWorlds = []ownWorld{
 
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	for _, s := range ownWorlds {
-		t.Run(s.id, func(t *testing.T) {
-			t.Parallel()
-			s.run(t, false)
-		})
-		t.Run(s.id+"/quirks", func(t *testing.T) {
-			t.Parallel()
-			s.run(t, true)
-		})
-	}
-	for _, s := range slices.Concat(surfaceScenarios, profileScenarios, arqScenarios, deviceScenarios) {
-		for _, quirks := range []bool{false, true} {
-			name := s.id
-			if quirks {
-				name += "/quirks"
-			}
-			t.Run(name, func(t *testing.T) {
+	for _, quirks := range []bool{false, true} {
+		suffix := either(quirks, "", "/quirks")
+		for _, s := range ownWorlds {
+			t.Run(s.id+suffix, func(t *testing.T) {
+				t.Parallel()
+				s.run(t, quirks)
+			})
+		}
+		for _, s := range slices.Concat(surfaceScenarios, profileScenarios, arqScenarios, deviceScenarios) {
+			t.Run(s.id+suffix, func(t *testing.T) {
 				t.Parallel()
 				s.run(t, fakeWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}), quirks)
 			})

@@ -15,11 +15,6 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-func (w *world) strike(faults *fault.Set, rules ...fault.Rule) {
-	w.t.Helper()
-	settled(w.t, faults.Set(rules...))
-}
-
 // hits checks that each rule has acted as often.
 func hits(t *testing.T, faults *fault.Set, want int) {
 	t.Helper()
@@ -38,7 +33,7 @@ func TestAnAgentThatStopsFailsTheBindAndLeavesNothing(t *testing.T) {
 		faults := fault.NewSet()
 		w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 2, fakecyborg.WithFaults(faults))
 		arqs := w.arqs("v")
-		w.strike(faults, fault.Rule{Operation: fault.AgentCall, Subject: "cn0", When: when, Action: fault.Drop})
+		settled(t, faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", When: when, Action: fault.Drop}))
 		r := w.patch(binding(instanceA, vgpuProvider(), arqs...))
 		if r.status != 500 || !strings.Contains(r.fault(), "the agent is down on host cn0") {
 			t.Errorf("%s: got %d %s", when, r.status, r.fault())
@@ -60,7 +55,7 @@ func TestOneCallThatFailsDoesNotSilenceTheAgent(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet()
 	w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
-	w.strike(faults, fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Status})
+	settled(t, faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Status}))
 	w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 500, "")
 	w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 202, "")
 	checkStates(t, w, "BindFailed", "Bound")
@@ -73,13 +68,13 @@ func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet()
 	w, _ := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
-	w.strike(faults, fault.Rule{Operation: fault.AgentReport, Subject: "cn9", Action: fault.Drop, Times: -1})
+	settled(t, faults.Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn9", Action: fault.Drop, Times: -1}))
 	if err := w.server.Report(t.Context()); err != nil {
 		t.Error(err)
 	}
 	hits(t, faults, 0)
 	for action, down := range map[fault.Action]bool{fault.Status: false, fault.Drop: true} {
-		w.strike(faults, fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: action})
+		settled(t, faults.Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: action}))
 		err := w.server.Report(t.Context())
 		var report *driver.ReportError
 		if !errors.As(err, &report) || report.Host != "cn0" || report.Step != "ask the agent" {
@@ -105,7 +100,7 @@ func TestAVanishedDevice(t *testing.T) {
 		faults := fault.NewSet()
 		w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
 		arqs := w.arqs("v")
-		w.strike(faults, vanish)
+		settled(t, faults.Set(vanish))
 		if err := w.server.Report(t.Context()); err != nil || len(w.server.Devices()) != 0 {
 			t.Errorf("report %v, devices %v", err, w.server.Devices())
 		}
@@ -124,7 +119,7 @@ func TestAVanishedDevice(t *testing.T) {
 		w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
 		arqs := w.arqs("v")
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
-		w.strike(faults, vanish)
+		settled(t, faults.Set(vanish))
 		if err := w.server.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "is in use by ARQ "+arqs[0]) {
 			t.Errorf("report: %v, want the ARQ named", err)
 		}
@@ -138,7 +133,7 @@ func TestAVanishedDevice(t *testing.T) {
 		t.Parallel()
 		faults := fault.NewSet()
 		w, _ := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
-		w.strike(faults, fault.Rule{Operation: fault.DeviceFind, Action: fault.Status})
+		settled(t, faults.Set(fault.Rule{Operation: fault.DeviceFind, Action: fault.Status}))
 		if err := w.server.Report(t.Context()); err == nil || len(w.server.Devices()) != 1 {
 			t.Errorf("report %v, devices %v; want an error and the device", err, w.server.Devices())
 		}
@@ -161,7 +156,7 @@ func TestAFailedProgrammingFailsTheBind(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			faults := fault.NewSet()
 			w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:bitstream_id":"`+imageOne+`"`, fakecyborg.WithFaults(faults))
-			w.strike(faults, tt.rule)
+			settled(t, faults.Set(tt.rule))
 			w.want(w.bindF(instanceA, "f"), 202, "")
 			checkStates(t, w, "BindFailed")
 			hits(t, faults, 1)
@@ -173,9 +168,7 @@ func TestAFailedProgrammingFailsTheBind(t *testing.T) {
 			w.server.CheckBound(t, instanceB, 1)
 			w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 			w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
-			if w.used() != 0 {
-				t.Errorf("%d handles left", w.used())
-			}
+			w.server.CheckHandlesInUse(t, fpgaProvider(), 0)
 		})
 	}
 }
@@ -193,9 +186,7 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 			settled(t, w.server.Report(t.Context()))
 			w.profile("v", `[{"resources:VGPU":"1"}]`)
 			w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 202, "") // has its device made again
-			w.strike(faults, fault.Rule{
-				Operation: fault.AgentCall, Subject: "cn1", When: when, Action: fault.Reboot, Delay: time.Minute,
-			})
+			settled(t, faults.Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn1", When: when, Action: fault.Reboot, Delay: time.Minute}))
 			r := w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...))
 			if r.status != 500 || !strings.Contains(r.fault(), "cn1, which reboots") || card.present() != 0 {
 				t.Errorf("%s: got %d %s, %d mediated devices", when, r.status, r.fault(), card.present())
@@ -224,7 +215,7 @@ func TestAnAgentThatIsSilentForATime(t *testing.T) {
 			defer w.server.Close()
 			arqs := w.arqs("v")
 			w.want(w.patch(binding(instanceB, vgpuProvider(), arqs[0])), 202, "")
-			w.strike(faults, fault.Rule{Operation: operation, Subject: "cn0", Action: fault.Drop, Delay: 5 * time.Minute})
+			settled(t, faults.Set(fault.Rule{Operation: operation, Subject: "cn0", Action: fault.Drop, Delay: 5 * time.Minute}))
 			if operation == fault.AgentCall {
 				w.want(w.patch(binding(instanceA, vgpuProvider(), arqs[1])), 500, "")
 			} else if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
@@ -276,7 +267,7 @@ func TestEventsAreSentAsTheirRuleSays(t *testing.T) {
 					w, arqs := formWorld(t, fakecyborg.Config{EventForm: form}, faults)
 					if rule := tt.rule; rule.Action != "" {
 						rule.Operation, rule.Subject = fault.EventSend, instanceA
-						w.strike(faults, rule)
+						settled(t, faults.Set(rule))
 					}
 					began := time.Now()
 					w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), tt.status, "")
