@@ -17,9 +17,7 @@ func TestSortingReadsEachRowOnce(t *testing.T) {
 	}
 	key, ascending := "hostname", "asc"
 	rows, err := arrange(listing{"sort_key": &key, "sort_dir": &ascending}, rand.New(rand.NewPCG(1, 2)).Perm(n), text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if !slices.IsSortedFunc(rows, func(a, b int) int { return a%10 - b%10 }) {
 		t.Error("the rows are not sorted")
 	}

@@ -118,9 +118,7 @@ func releaseTables(t *testing.T) map[string]string {
 	policyRows.WriteString("| rule | " + strings.Join(columns, " | ") + " |\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
 	rules := make(map[string]row[role])
 	server, err := New(Config{Release: ReleaseMaster})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(server.Close)
 	for _, r := range server.routes() {
 		if server.policies[r.operation] != r.policy {
@@ -170,9 +168,7 @@ func TestThePageOfReleasesHasTheTablesOfTheServer(t *testing.T) {
 			file = filepath.Join("..", "docs", "cyborg-api.md")
 		}
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		page := string(data)
 		begin, end := "<!-- "+name+": generated -->\n", "<!-- end of "+name+" -->\n"
 		before, rest, ok1 := strings.Cut(page, begin)
@@ -185,9 +181,7 @@ func TestThePageOfReleasesHasTheTablesOfTheServer(t *testing.T) {
 			t.Errorf("%s (-want +got); GOCYBORG_UPDATE=1 go test ./fakecyborg writes it:\n%s", file, diff)
 		}
 		if os.Getenv("GOCYBORG_UPDATE") != "" {
-			if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, os.WriteFile(file, []byte(page), 0o600))
 		}
 	}
 }
@@ -207,7 +201,5 @@ func TestOnlyTheTablesCompareReleases(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 }

@@ -12,6 +12,14 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
+// settled ends the test if something that it builds on has failed.
+func settled(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // arqBody is an accelerator request as encoding/json writes it.
 type arqBody struct {
 	UUID       string  `json:"uuid"`
@@ -57,35 +65,24 @@ func newARQBody(l links, a ARQ, handleUUID bool) arqBody {
 func TestRequestsAreWrittenAsByJSON(t *testing.T) {
 	t.Parallel()
 	server, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(server.Close)
 	info := driver.Info{"domain": "0000", "bus": "3b", "device": "00", "function": "0", "note": "a \"quoted\" one"}
 	card := driver.Device{Type: driver.TypeGPU, Vendor: "10de", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: info},
 		Deployables: []driver.Deployable{{Name: "cn0_card", NumAccelerators: 1, DriverName: "d", Class: "PGPU",
 			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: info}}}}}
-	if err := server.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{verbatim.New([]driver.Device{card})}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, server.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{verbatim.New([]driver.Device{card})}}))
+	settled(t, server.Report(t.Context()))
 	handles := server.AttachHandles()
 	if len(handles) != 1 {
 		t.Fatalf("attach handles: %v", handles)
 	}
-	if _, err := server.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = server.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1"}})
+	settled(t, err)
 	held, err := server.CreateARQs("p", "admin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	instance := "aaaaaaaa-0000-4000-8000-000000000001"
-	if err := server.Bind(t.Context(), Binding{ARQ: held[0].UUID, Host: "cn0", Provider: handles[0].ProviderUUID, Instance: instance}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, server.Bind(t.Context(), Binding{ARQ: held[0].UUID, Host: "cn0", Provider: handles[0].ProviderUUID, Instance: instance}))
 	text := rapid.OneOf(rapid.Just(""), rapid.String(), rapid.StringMatching(`[ -~]*`))
 	moment := rapid.Map(rapid.Int64Range(0, 4e9), func(n int64) time.Time { return time.Unix(n, n%1000).UTC() })
 	rapid.Check(t, func(t *rapid.T) {

@@ -23,6 +23,14 @@ const (
 
 func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
+// settled ends the test if something that it builds on has failed.
+func settled(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fixture is a store with a profile and a device of two deployables: "pci" with PCI functions and
 // "mdev" with mediated devices, of two units each.
 type fixture struct {
@@ -38,17 +46,14 @@ func newFixture(t testing.TB, cfg store.Config) fixture {
 	f := fixture{Store: store.New(cfg)}
 	one := "1"
 	f.Update(nil, func(tx store.Tx) {
-		if _, err := tx.CreateProfile(store.Profile{Name: "p", Groups: []store.Group{{{Key: "resources:PGPU", Value: &one}}}}, now()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := tx.CreateProfile(store.Profile{Name: "p", Groups: []store.Group{{{Key: "resources:PGPU", Value: &one}}}}, now())
+		settled(t, err)
 		f.device = tx.AddDevice("cn0", driver.Device{
 			Type: driver.TypeGPU, Vendor: "10de", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: pciInfo(0)},
 		}, "test", false, now())
 		for _, kind := range []string{"pci", "mdev"} {
 			d, err := tx.AddDeployable(f.device, spec(kind, 0, 1), "", now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			tx.OfferDeployable(d.UUID, now())
 		}
 	})
@@ -115,6 +120,14 @@ func (f fixture) bind(uuid, kind, instance string) (b store.Bind, err error) {
 		b, err = tx.StartBind(a, store.BindArgs{Host: "cn0", Provider: provider(kind), Instance: instance}, "demo", 0, now())
 	})
 	return b, err
+}
+
+// started is a bind of a request, which has begun.
+func (f fixture) started(t testing.TB, a store.ARQ, kind, instance string) store.Bind {
+	t.Helper()
+	b, err := f.bind(a.UUID, kind, instance)
+	settled(t, err)
+	return b
 }
 
 func (f fixture) finish(b store.Bind) (done bool) {
@@ -333,9 +346,7 @@ func TestRegionsAreClaimedOnce(t *testing.T) {
 		return l, err
 	}
 	lease, err := claim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if _, err := claim(); kindOf(err) != store.Conflict {
 		t.Errorf("claimed twice: %v", err)
 	}
@@ -421,10 +432,7 @@ func TestRecoverKeepsTheHandlesOfRequests(t *testing.T) {
 		"pci deleted":  {"pci", true, false, 0},
 	} {
 		f := newFixture(t, store.Config{})
-		b, err := f.bind(f.newARQ(t).UUID, tt.kind, instanceA)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := f.started(t, f.newARQ(t), tt.kind, instanceA)
 		f.Update(nil, func(tx store.Tx) {
 			tx.BeginBindWork(b)
 			if tt.delete {
@@ -457,14 +465,8 @@ func TestRecoverKeepsTheHandlesOfRequests(t *testing.T) {
 func TestOnlyBindsOfAnImageWaitForTheProgramming(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	image, err := f.bind(f.imageARQ(t, "FPGA", instanceB).UUID, "pci", instanceA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := f.bind(f.newARQ(t).UUID, "mdev", instanceB)
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := f.started(t, f.imageARQ(t, "FPGA", instanceB), "pci", instanceA)
+	plain := f.started(t, f.newARQ(t), "mdev", instanceB)
 	recovered := func() (r store.Recovery) {
 		f.Update(nil, func(tx store.Tx) { r = tx.Recover(now()) })
 		return r
@@ -529,9 +531,8 @@ func TestRequestsOfAGroup(t *testing.T) {
 					continue
 				}
 				f.Update(nil, func(tx store.Tx) {
-					if _, err := tx.CreateProfile(profile, now()); err != nil {
-						t.Fatal(err)
-					}
+					_, err := tx.CreateProfile(profile, now())
+					settled(t, err)
 					if arqs, err := tx.CreateARQs("q", "demo", store.BitstreamRef{}, now()); (err != nil) != (want == -2) || len(arqs) != max(want, 0) {
 						t.Errorf("quirks %t: %d requests, %v; want %d", quirks, len(arqs), err, want)
 					}

@@ -25,10 +25,7 @@ func (f fixture) bound(t *testing.T) (store.ARQ, store.Bind) {
 func TestAFailedBindSaysWhy(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	b, err := f.bind(f.newARQ(t).UUID, "pci", instanceA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := f.started(t, f.newARQ(t), "pci", instanceA)
 	f.Update(nil, func(tx store.Tx) { tx.FailBind(b, errors.New("the card was removed"), false, now()) })
 	if a := f.arq(b.ARQ); a.State != store.BindFailed || a.Failure != "the card was removed" {
 		t.Errorf("the request is %s: %q", a.State, a.Failure)
@@ -39,10 +36,7 @@ func TestAFailedBindSaysWhy(t *testing.T) {
 func TestAHandleHasOneWorker(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	b, err := f.bind(f.newARQ(t).UUID, "mdev", instanceA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := f.started(t, f.newARQ(t), "mdev", instanceA)
 	f.Update(nil, func(tx store.Tx) {
 		_, first := tx.BeginBindWork(b)
 		_, second := tx.BeginBindWork(b)
@@ -79,10 +73,7 @@ func TestAHandleHasOneWorker(t *testing.T) {
 func TestALateBindLeavesTheRemovalAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	b, err := f.bind(f.newARQ(t).UUID, "mdev", instanceA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := f.started(t, f.newARQ(t), "mdev", instanceA)
 	f.Update(nil, func(tx store.Tx) {
 		a, _ := tx.ARQ(b.ARQ, store.Everything())
 		work, remove := tx.ReleaseARQ(a, false)
@@ -120,14 +111,9 @@ func TestOrphansOfAHost(t *testing.T) {
 func TestAStateThatIsSetOvertakesTheBind(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	b, err := f.bind(f.newARQ(t).UUID, "pci", instanceA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := f.started(t, f.newARQ(t), "pci", instanceA)
 	f.Update(nil, func(tx store.Tx) {
-		if err := tx.SetARQState(b.ARQ, store.UnbindFailed, now()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, tx.SetARQState(b.ARQ, store.UnbindFailed, now()))
 	})
 	if f.finish(b) || f.arq(b.ARQ).State != store.UnbindFailed {
 		t.Errorf("the bind ended after all: %s", f.arq(b.ARQ).State)
@@ -261,17 +247,13 @@ func TestAttributesOfUsersStay(t *testing.T) {
 		f.Update(nil, func(tx store.Tx) {
 			before := len(tx.Attributes(pci.UUID))
 			user, err := tx.CreateAttribute(store.Attribute{Deployable: pci.UUID, Key: "trait9", Value: "CUSTOM_OF_USER"}, now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			for _, trait := range tx.Reported(pci).Traits {
 				if trait == user.Value {
 					t.Error("Placement gets the attribute of a user")
 				}
 			}
-			if err := tx.UpdateDeployable(pci.UUID, spec("pci", 0, 1), now()); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, tx.UpdateDeployable(pci.UUID, spec("pci", 0, 1), now()))
 			want := before + 1
 			if quirks {
 				want = before // upstream deletes it
@@ -404,9 +386,7 @@ func TestADeployableIsUpdatedWhenItChanges(t *testing.T) {
 		found := spec("pci", 0, 1)
 		change(&found)
 		f.Update(nil, func(tx store.Tx) {
-			if err := tx.UpdateDeployable(find(tx, "pci").UUID, found, now().Add(time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, tx.UpdateDeployable(find(tx, "pci").UUID, found, now().Add(time.Hour)))
 			if d := find(tx, "pci"); d.UpdatedAt.Equal(now()) != (name == "nothing") {
 				t.Errorf("after a change of %s: updated at %v", name, d.UpdatedAt)
 			}
@@ -423,12 +403,9 @@ func (f fixture) imageARQ(t *testing.T, class, image string) store.ARQ {
 		_, err := tx.CreateProfile(store.Profile{Name: "image", Groups: []store.Group{{
 			{Key: "trait:CUSTOM_A", Value: &required}, {Key: "resources:" + class, Value: &one}, {Key: "accel:bitstream_id", Value: &image},
 		}}}, now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if arqs, err = tx.CreateARQs("image", "demo", store.BitstreamRef{}, now()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
+		arqs, err = tx.CreateARQs("image", "demo", store.BitstreamRef{}, now())
+		settled(t, err)
 	})
 	return arqs[0]
 }
@@ -476,10 +453,7 @@ func TestADeletedRequestHasNoImage(t *testing.T) {
 func TestARegionIsSharedOnceItIsWritten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	b, err := f.bind(f.imageARQ(t, "FPGA", instanceB).UUID, "pci", instanceA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := f.started(t, f.imageARQ(t, "FPGA", instanceB), "pci", instanceA)
 	if _, err := f.bind(f.newARQ(t).UUID, "pci", instanceB); kindOf(err) != store.Conflict {
 		t.Errorf("before the end of the bind: %v", err)
 	}
@@ -495,9 +469,7 @@ func (f fixture) regionOf(t *testing.T, class string, traits ...string) store.De
 	found := spec("pci", 0, 1)
 	found.Class, found.Traits = class, traits
 	f.Update(nil, func(tx store.Tx) {
-		if err := tx.UpdateDeployable(find(tx, "pci").UUID, found, now()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, tx.UpdateDeployable(find(tx, "pci").UUID, found, now()))
 	})
 	return f.deployable("pci")
 }
