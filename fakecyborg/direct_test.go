@@ -199,35 +199,22 @@ func TestFailedChecksPrintTheTree(t *testing.T) {
 func TestAsyncBindOfEveryHandleType(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{0, 3 * time.Second} {
-		cfg := fakecyborg.Config{AsyncBind: true, BindDelay: delay}
-		for name, build := range map[string]func(*testing.T) (*world, string, string){
-			"TEST_PCI": func(t *testing.T) (*world, string, string) {
-				w := fakeWorld(t, cfg)
-				return w, fakeProvider(), oneARQ(w)
-			},
-			"MDEV": func(t *testing.T) (*world, string, string) {
-				w, _ := vgpuWorld(t, cfg, 1, 1)
-				return w, vgpuProvider(), w.arqs("v")[0]
-			},
-			"PCI": func(t *testing.T) (*world, string, string) {
-				w, _ := fpgaWorld(t, cfg, `"accel:x":"y"`)
-				return w, fpgaProvider(), w.arqs("f")[0]
-			},
-		} {
-			t.Run(fmt.Sprint(name, delay), func(t *testing.T) {
+		for kind, c := range bindCases() {
+			t.Run(fmt.Sprint(kind, delay), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w, provider, arq := build(t)
-					answered := func() int { return len(w.nova.sent()) }
-					w.want(w.patch(binding(instanceA, provider, arq)), 202, "")
+					w, _ := c.world(t, fakecyborg.Config{AsyncBind: true, BindDelay: delay})
+					w.profile("p", c.profile)
+					arq := w.arqs("p")[0]
+					w.want(w.patch(binding(instanceA, c.provider, arq)), 202, "")
 					if delay > 0 {
 						w.server.CheckState(t, arq, fakecyborg.StateBindStarted)
-						if got := answered(); got != 0 {
+						if got := len(w.nova.sent()); got != 0 {
 							t.Errorf("%d events before the bind ended", got)
 						}
 					}
 					elapse(delay)
 					w.server.CheckBound(t, instanceA, 1)
-					if got := answered(); got != 1 {
+					if got := len(w.nova.sent()); got != 1 {
 						t.Errorf("%d events, want 1", got)
 					}
 				})

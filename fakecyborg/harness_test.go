@@ -112,8 +112,8 @@ type reply struct {
 	text   string
 }
 
-// fault is the text of an error body, out of its two wrappings.
-func (r reply) fault() string {
+// message is the error_message of an error body, without the quotes of a text.
+func (r reply) message() string {
 	var outer struct {
 		Message json.RawMessage `json:"error_message"`
 	}
@@ -122,14 +122,19 @@ func (r reply) fault() string {
 	}
 	var text string
 	if json.Unmarshal(outer.Message, &text) != nil {
-		text = string(outer.Message)
+		return string(outer.Message)
 	}
+	return text
+}
+
+// fault is the text of an error body, out of its two wrappings.
+func (r reply) fault() string {
 	var inner struct {
 		Fault       string `json:"faultstring"`
 		Description string `json:"description"`
 	}
-	if json.Unmarshal([]byte(text), &inner) != nil {
-		return text
+	if json.Unmarshal([]byte(r.message()), &inner) != nil {
+		return r.message()
 	}
 	return inner.Fault + inner.Description
 }

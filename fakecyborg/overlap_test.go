@@ -24,13 +24,13 @@ func overlapping(t *testing.T, cfg fakecyborg.Config) (w *world, faults *fault.S
 	return w, faults, []string{driver.ProviderUUID("cn0_0000:3b:00.0"), driver.ProviderUUID("cn0_0000:af:00.0")}, slices.Concat(w.arqs("gpu"), w.arqs("gpu"))
 }
 
-// together sends requests, each some milliseconds after the one before, and returns their statuses in the order of the requests.
-func (w *world) together(requests ...sent) []int {
+// together sends requests, each a pause after the one before, and returns their statuses in the order of the requests.
+func (w *world) together(pause time.Duration, requests ...sent) []int {
 	statuses := make([]int, len(requests))
 	var all sync.WaitGroup
 	for i, r := range requests {
 		all.Go(func() {
-			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			time.Sleep(time.Duration(i) * pause)
 			reply, err := w.trySend(r)
 			if err != nil {
 				w.t.Error(err)
@@ -98,7 +98,7 @@ func TestOverlappingRequestsDoNotSeeEachOtherUnderARule(t *testing.T) {
 						want = tt.overlaps
 						settled(t, faults.Set(fault.Rule{Operation: fault.ARQWrite, Action: fault.Delay, Delay: time.Second, Times: -1}))
 					}
-					statuses := w.together(tt.requests(cards, arqs)...)
+					statuses := w.together(10*time.Millisecond, tt.requests(cards, arqs)...)
 					faults.Clear()
 					got := result{Statuses: statuses, States: w.states(), Used: w.used()}
 					loaded(t, w.server, dumped(t, w.server)) // a leaked handle is a state, too
@@ -157,20 +157,7 @@ func TestARuleRefusesAWriteAsTheDatabaseDoes(t *testing.T) {
 func TestOverlappingRequestsAreRefusedWithTheQuirks(t *testing.T) {
 	t.Parallel()
 	w, _, cards, _ := overlapping(t, fakecyborg.Config{UpstreamQuirks: true})
-	atOnce := func(requests ...sent) []int {
-		statuses := make([]int, len(requests))
-		var all sync.WaitGroup
-		for i, r := range requests {
-			all.Go(func() {
-				if reply, err := w.trySend(r); err == nil {
-					statuses[i] = reply.status
-				}
-			})
-		}
-		all.Wait()
-		slices.Sort(statuses)
-		return statuses
-	}
+	atOnce := func(requests ...sent) []int { return slices.Sorted(slices.Values(w.together(0, requests...))) }
 	for range 100 {
 		arq := w.arqs("gpu")[0]
 		got := atOnce(sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, cards[0], arq)},
@@ -193,7 +180,7 @@ func TestDeletionsOfAnInstanceThatComeTooLate(t *testing.T) {
 			w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 3, 3)
 			w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
 			card.dropping = func() { time.Sleep(time.Second) }
-			got := w.together(slices.Repeat([]sent{{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA}}, 3)...)
+			got := w.together(10*time.Millisecond, slices.Repeat([]sent{{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA}}, 3)...)
 			if want := either(quirks, []int{204, 204, 204}, []int{404, 404, 204}); !slices.Equal(got, want) || w.used() != 0 || card.present() != 0 {
 				t.Errorf("quirks %t: %v, want %v; %d handles in use, %d mediated devices", quirks, got, want, w.used(), card.present())
 			}

@@ -293,18 +293,10 @@ func releaseRows() []releaseRow {
 
 // code is the faultcode of an error.
 func code(r reply) string {
-	var body struct {
-		Message json.RawMessage `json:"error_message"`
-	}
-	var inner string
-	_ = json.Unmarshal([]byte(r.text), &body)
-	if json.Unmarshal(body.Message, &inner) != nil {
-		inner = string(body.Message)
-	}
 	var fault struct {
 		Code string `json:"faultcode"`
 	}
-	_ = json.Unmarshal([]byte(inner), &fault)
+	_ = json.Unmarshal([]byte(r.message()), &fault)
 	return fault.Code
 }
 
