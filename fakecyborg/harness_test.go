@@ -487,13 +487,5 @@ func gpu(bus, class string, traits []string, functions ...string) driver.Device 
 
 // vgpu is a card that makes n mediated devices.
 func vgpu(bus string, n int) driver.Device {
-	d := gpu(bus, "VGPU", []string{"OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8_T4_1B"})
-	deployable := &d.Deployables[0]
-	deployable.NumAccelerators = n
-	for i := range n {
-		info := pciInfo(bus, "0")
-		info["asked_type"], info["vgpu_mark"] = "nvidia-222", fmt.Sprintf("nvidia-222_%d", i)
-		deployable.AttachHandles = append(deployable.AttachHandles, driver.AttachHandle{Type: driver.HandleMDEV, Info: info})
-	}
-	return d
+	return mdevCard(bus, "nvidia-222", n, "OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8_T4_1B")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
-// oneImage is a Glance with the image imageOne: its fields, and data with a Content-MD5 or none.
-func oneImage(fields, contentMD5, data string) http.Handler {
+// oneImage is a Glance with the image imageOne: its fields, and the data "bits" with a Content-MD5 or none.
+func oneImage(fields, contentMD5 string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v2/images/" + imageOne:
@@ -20,7 +20,7 @@ func oneImage(fields, contentMD5, data string) http.Handler {
 			if contentMD5 != "" {
 				w.Header().Set("Content-MD5", contentMD5)
 			}
-			fmt.Fprint(w, data)
+			fmt.Fprint(w, "bits")
 		default:
 			http.NotFound(w, r)
 		}
@@ -63,8 +63,8 @@ func TestImageDataAreCompared(t *testing.T) {
 					want = tt.upstream
 				}
 				synctest.Test(t, func(t *testing.T) {
-					w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`,
-						withGlance(oneImage(tt.fields, tt.contentMD5, "bits")))
+					glance := withGlance(oneImage(tt.fields, tt.contentMD5))
+					w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`, glance)
 					w.want(w.bindF(instanceA, "f"), 202, "")
 					if want == "" {
 						w.server.CheckBound(t, instanceA, 1)

@@ -63,7 +63,7 @@ func images(t *testing.T) *glance.Server {
 func addGuestImages(t *testing.T, s *glance.Server, property, value string) {
 	t.Helper()
 	for _, format := range []string{"raw", "qcow2", "iso"} {
-		image := glance.Image{Data: []byte("disk"), DiskFormat: format, Properties: map[string]string{property: value}}
+		image := glance.Image{Data: []byte("disk"), DiskFormat: format, Properties: map[string]string{"accel:" + property: value}}
 		if format == "raw" {
 			image.ID = imageGuest
 		}
@@ -752,7 +752,7 @@ func TestImageOfTheInstanceIsUsedWhereTheGroupNamesNone(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			glance := images(t)
 			if tt.property != "" {
-				addGuestImages(t, glance, "accel:"+tt.property, tt.value)
+				addGuestImages(t, glance, tt.property, tt.value)
 			}
 			w, card := fpgaWorld(t, fakecyborg.Config{UseImageUUID: tt.use}, fmt.Sprintf(`"accel:%s":%q`, tt.group, tt.value), withGlance(glance))
 			r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":"f","image_uuid":%s}`, tt.image)})
@@ -781,7 +781,7 @@ func TestTheImageOfTheInstanceIsNoBitstream(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			glance := images(t)
-			addGuestImages(t, glance, "accel:"+property, imageGuest)
+			addGuestImages(t, glance, property, imageGuest)
 			w, card := fpgaWorld(t, fakecyborg.Config{UseImageUUID: true}, `"accel:x":"y"`, withGlance(glance))
 			r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":"f","image_uuid":%q}`, imageGuest)})
 			w.want(w.patch(binding(instanceA, fpgaProvider(), r.list(t, "arqs")[0]["uuid"].(string))), 202, "")

@@ -164,7 +164,7 @@ func (f fixture) release(uuid string, removed bool, finish func(store.Tx, store.
 func unbind(tx store.Tx, a store.ARQ) { tx.Unbind(a, now()) }
 
 // check loads the records of the store into another one, which checks all conditions between rows.
-func (f fixture) check(t interface{ Fatalf(string, ...any) }, cfg store.Config) {
+func (f fixture) check(t interface{ Fatalf(string, ...any) }) {
 	var records []sim.Record
 	for r, err := range f.DB().Records() {
 		if err != nil {
@@ -172,7 +172,7 @@ func (f fixture) check(t interface{ Fatalf(string, ...any) }, cfg store.Config) 
 		}
 		records = append(records, r)
 	}
-	if err := sim.Replace(context.Background(), store.New(cfg).DB(), records); err != nil {
+	if err := sim.Replace(context.Background(), store.New(store.Config{Layout: store.LayoutTree}).DB(), records); err != nil {
 		t.Fatalf("the state is inconsistent: %v", err)
 	}
 }
@@ -205,7 +205,7 @@ func TestABindTakesTheLowestFreeHandle(t *testing.T) {
 	f.release(a.UUID, true, unbind)
 	f.release(c.UUID, true, unbind)
 	take(c, 0)
-	f.check(t, store.Config{Layout: store.LayoutTree})
+	f.check(t)
 }
 
 func TestTheStatesOfABind(t *testing.T) {
@@ -311,7 +311,7 @@ func TestAReportKeepsHandlesInUse(t *testing.T) {
 		t.Error(err)
 	}
 	want("the first one is back", handle{5, store.Free}, handle{6, store.Free})
-	f.check(t, store.Config{Layout: store.LayoutTree})
+	f.check(t)
 }
 
 func TestADeployableInUseIsNotWithdrawn(t *testing.T) {
@@ -402,7 +402,7 @@ func TestRecoverEndsTheWorkOfAnEarlierProcess(t *testing.T) {
 	if diff := cmp.Diff(want, recover()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	f.check(t, store.Config{Layout: store.LayoutTree})
+	f.check(t)
 	f.Update(nil, func(tx store.Tx) {
 		work, ok := tx.BeginWork(store.WorkRemove, lost.Handle)
 		if !ok {
@@ -465,7 +465,7 @@ func TestRecoverKeepsTheHandlesOfRequests(t *testing.T) {
 func TestOnlyBindsOfAnImageWaitForTheProgramming(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	image := f.started(t, f.imageARQ(t, "FPGA", instanceB), "pci", instanceA)
+	image := f.started(t, f.imageARQ(t, "FPGA"), "pci", instanceA)
 	plain := f.started(t, f.newARQ(t), "mdev", instanceB)
 	recovered := func() (r store.Recovery) {
 		f.Update(nil, func(tx store.Tx) { r = tx.Recover(now()) })
@@ -594,7 +594,7 @@ func TestAnyOrderOfTransitionsIsConsistent(t *testing.T) {
 				k, units := kind(), rapid.SliceOfNDistinct(rapid.IntRange(0, 5), 1, 3, rapid.ID).Draw(rt, "units")
 				f.Update(nil, func(tx store.Tx) { _ = tx.UpdateDeployable(find(tx, k).UUID, spec(k, units...), now()) })
 			},
-			"": func(rt *rapid.T) { f.check(rt, store.Config{Layout: store.LayoutTree}) },
+			"": func(rt *rapid.T) { f.check(rt) },
 		})
 		for _, uuid := range arqs {
 			remove(uuid, true)

@@ -141,7 +141,7 @@ func TestAnIdleRequestIsNowhere(t *testing.T) {
 		if idle := a.Host+a.Provider+a.Instance == ""; idle != (state != store.Deleting) || a.State != state {
 			t.Errorf("%s: %+v", state, a)
 		}
-		f.check(t, store.Config{Layout: store.LayoutTree})
+		f.check(t)
 	}
 }
 
@@ -394,10 +394,10 @@ func TestADeployableIsUpdatedWhenItChanges(t *testing.T) {
 	}
 }
 
-// imageARQ returns a request for a bitstream. The keys have the order in which the user wrote them.
-func (f fixture) imageARQ(t *testing.T, class, image string) store.ARQ {
+// imageARQ returns a request for the bitstream instanceB. The keys have the order in which the user wrote them.
+func (f fixture) imageARQ(t *testing.T, class string) store.ARQ {
 	t.Helper()
-	one, required := "1", "required"
+	one, required, image := "1", "required", instanceB
 	var arqs []store.ARQ
 	f.Update(nil, func(tx store.Tx) {
 		_, err := tx.CreateProfile(store.Profile{Name: "image", Groups: []store.Group{{
@@ -424,7 +424,7 @@ func TestTheClassDecidesAboutTheImage(t *testing.T) {
 	}{{"FPGA", true, true}, {"CUSTOM_ACCELERATOR_FPGA", true, false}, {"PGPU", false, false}} {
 		for quirks, want := range map[bool]bool{false: tt.image, true: tt.withQuirk} {
 			f := newFixture(t, store.Config{Quirks: quirks})
-			ref, err := f.requested(f.imageARQ(t, tt.class, instanceB))
+			ref, err := f.requested(f.imageARQ(t, tt.class))
 			if err != nil || (ref == store.BitstreamRef{By: store.ByBitstreamID, Value: instanceB}) != want || ref.Named() != want {
 				t.Errorf("%s, quirks %t: the image of the request is %v, %v", tt.class, quirks, ref, err)
 			}
@@ -436,7 +436,7 @@ func TestTheClassDecidesAboutTheImage(t *testing.T) {
 func TestADeletedRequestHasNoImage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	a := f.imageARQ(t, "FPGA", instanceB)
+	a := f.imageARQ(t, "FPGA")
 	f.Update(nil, func(tx store.Tx) {
 		tx.DeleteARQ(a)
 		p, _ := tx.ProfileByName(a.Profile)
@@ -453,7 +453,7 @@ func TestADeletedRequestHasNoImage(t *testing.T) {
 func TestARegionIsSharedOnceItIsWritten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
-	b := f.started(t, f.imageARQ(t, "FPGA", instanceB), "pci", instanceA)
+	b := f.started(t, f.imageARQ(t, "FPGA"), "pci", instanceA)
 	if _, err := f.bind(f.newARQ(t).UUID, "pci", instanceB); kindOf(err) != store.Conflict {
 		t.Errorf("before the end of the bind: %v", err)
 	}
