@@ -297,6 +297,14 @@ func (w *world) used() int {
 	return n
 }
 
+// checkPosts checks how many posts of events Nova got.
+func (w *world) checkPosts(n int) {
+	w.t.Helper()
+	if posts := w.nova.sent(); len(posts) != n {
+		w.t.Errorf("%d posts of events, want %d: %v", len(posts), n, posts)
+	}
+}
+
 // checkFreed checks that no handle is in use, and that no mediated device is there.
 func (w *world) checkFreed(card *hardware) {
 	w.t.Helper()
@@ -356,7 +364,6 @@ type hardware struct {
 	err      error
 	mdevs    map[string]driver.Mdev
 	made     int
-	removed  int
 	failMake error
 	refuses  bool // to program, before anything is written
 	failDrop error
@@ -411,7 +418,6 @@ func (h *hardware) RemoveMdev(_ context.Context, m driver.Mdev) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.removed++
 	if h.failDrop != nil {
 		return h.failDrop
 	}
@@ -449,7 +455,7 @@ func (h *hardware) Mdevs() []driver.Mdev {
 	return slices.Collect(maps.Values(h.mdevs))
 }
 
-// Reboot removes them.
+// Reboot removes them, as a restart of the host does.
 func (h *hardware) Reboot() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -310,9 +310,7 @@ func TestADumpIsOfOnePlacementMode(t *testing.T) {
 				t.Errorf("%s: %s: got error %v", mode, record, err)
 			}
 		}
-		if err := load(s, nil); err != nil {
-			t.Error(err)
-		}
+		settled(t, load(s, nil))
 	}
 }
 
@@ -565,8 +563,6 @@ func TestAStateWithAProgrammingOfADeviceThatVanishedIsLoaded(t *testing.T) {
 		if err := w.server.Report(t.Context()); err != nil || len(w.server.Devices()) > 0 {
 			t.Errorf("the report after the programming: %v, devices %v", err, w.server.Devices())
 		}
-		if err := load(w.server, during); err != nil {
-			t.Error(err)
-		}
+		settled(t, load(w.server, during))
 	})
 }

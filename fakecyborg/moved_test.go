@@ -199,9 +199,7 @@ func TestARegionIsNotProgrammedBelowAFunctionThatVanished(t *testing.T) {
 				for _, instance := range []string{instanceA, instanceB} {
 					w.want(w.delete("/v2/accelerator_requests?instance="+instance), 204, "")
 				}
-				if err := w.server.ReportHost(t.Context(), "cn0"); err != nil {
-					t.Error(err)
-				}
+				settled(t, w.server.ReportHost(t.Context(), "cn0"))
 				bind("image", instanceB, region.ProviderUUID)
 				w.server.CheckBound(t, instanceB, 1)
 			})

@@ -50,7 +50,7 @@ func TestTheAgentRemovesWhatNovaHasCreated(t *testing.T) {
 					present("after an unbind", 1)
 
 					settled(t, w.server.StopAgent("cn0"))
-					card.lose()
+					card.Reboot()
 					settled(t, w.server.StartAgent(t.Context(), "cn0"))
 					present("after a restart", 0)
 					w.server.CheckState(t, arqs[1], fakecyborg.StateBound)

@@ -125,7 +125,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 						rt.Fatal(err)
 					}
 					if rapid.Bool().Draw(rt, "lose") {
-						card.lose()
+						card.Reboot()
 					}
 				},
 				"start": func(*rapid.T) { start() },

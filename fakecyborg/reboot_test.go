@@ -15,14 +15,6 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// lose is what a restart of the host does to the card.
-func (h *hardware) lose() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	clear(h.mdevs)
-	h.made = 0
-}
-
 func TestMdevsAreMadeAgainWhenTheAgentStarts(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
@@ -34,15 +26,13 @@ func TestMdevsAreMadeAgainWhenTheAgentStarts(t *testing.T) {
 			t.Errorf("report of a host that is down: %v", err)
 		}
 		w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 500, "") // no driver creates the device
-		card.lose()
+		card.Reboot()
 		settled(t, w.server.StartAgent(t.Context(), "cn0"))
 		if got, want := card.present(), either(quirks, 2, 0); got != want {
 			t.Errorf("quirks %t: %d mediated devices after the restart, want %d", quirks, got, want)
 		}
 		w.server.CheckBound(t, instanceA, 2)
-		if got := len(w.nova.sent()); got != 1 {
-			t.Errorf("%d posts of events, want only the bind's", got)
-		}
+		w.checkPosts(1) // the bind's
 	}
 }
 
@@ -129,7 +119,7 @@ func TestProvisioningEndsBoundOrFailed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, card, arqs := bootWorld(t)
 				settled(t, w.server.StopAgent("cn0"))
-				card.lose()
+				card.Reboot()
 				if broken {
 					card.failMake = errors.New("no room")
 				}
@@ -177,7 +167,7 @@ func TestAFailedRestoreIsTriedAgain(t *testing.T) {
 	for _, failures := range []int{1, 2, 3, 7} {
 		w, card, arqs := bootWorld(t)
 		settled(t, w.server.StopAgent("cn0"))
-		card.lose()
+		card.Reboot()
 		card.failMake = errors.New("no room")
 		_ = w.server.StartAgent(t.Context(), "cn0")
 		for range failures - 1 {
@@ -215,7 +205,7 @@ func TestProvisioningRequestsCanBeReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, card, arqs := bootWorld(t)
 		settled(t, w.server.StopAgent("cn0"))
-		card.lose()
+		card.Reboot()
 		card.during = func() { time.Sleep(time.Second) }
 		done := make(chan error)
 		go func() { done <- w.server.StartAgent(t.Context(), "cn0") }()
@@ -227,9 +217,7 @@ func TestProvisioningRequestsCanBeReleased(t *testing.T) {
 		}
 		checkStates(t, w, "Unbound")
 		w.checkFreed(card)
-		if got := len(w.nova.sent()); got != 1 {
-			t.Errorf("%d posts of events, want only the bind's", got)
-		}
+		w.checkPosts(1) // the bind's
 	})
 }
 
@@ -238,7 +226,7 @@ func TestHostThatGoesDownAgainWhileProvisioning(t *testing.T) {
 	t.Parallel()
 	w, card, _ := bootWorld(t)
 	settled(t, w.server.StopAgent("cn0"))
-	card.lose()
+	card.Reboot()
 	card.failMake = errors.New("power failure")
 	card.during = func() { _ = w.server.StopAgent("cn0") }
 	if err := w.server.StartAgent(t.Context(), "cn0"); err == nil {

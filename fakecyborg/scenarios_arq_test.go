@@ -200,9 +200,7 @@ var arqScenarios = []scenario{
 		if got := w.server.ARQs()[0].AttachHandleUUID; got != handle {
 			t.Errorf("handle %s, want the one freed, %s", got, handle)
 		}
-		if got := len(w.nova.sent()); got != 2 {
-			t.Errorf("%d posts of events, want 2: unbinding sends none", got)
-		}
+		w.checkPosts(2) // unbinding sends none
 	}},
 	{"attach handles exhausted", func(t *testing.T, w *world, _ bool) {
 		w.fakeProfile("p", 17)
@@ -215,9 +213,7 @@ var arqScenarios = []scenario{
 		if diff := cmp.Diff(states{"Bound", "BindFailed", "Initial"}, got); diff != "" {
 			t.Errorf("states (-want +got):\n%s", diff)
 		}
-		if got := len(w.nova.sent()); got != 1 {
-			t.Errorf("%d posts of events, want only the first PATCH's", got)
-		}
+		w.checkPosts(1) // the first PATCH's
 	}},
 	{"bind to an unknown provider", func(t *testing.T, w *world, quirks bool) {
 		arq := oneARQ(w)

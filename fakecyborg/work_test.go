@@ -69,9 +69,7 @@ func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
 	faults := fault.NewSet()
 	w, _ := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
 	settled(t, faults.Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn9", Action: fault.Drop, Times: -1}))
-	if err := w.server.Report(t.Context()); err != nil {
-		t.Error(err)
-	}
+	settled(t, w.server.Report(t.Context()))
 	hits(t, faults, 0)
 	for action, down := range map[fault.Action]bool{fault.Status: false, fault.Drop: true} {
 		settled(t, faults.Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: action}))
@@ -84,9 +82,7 @@ func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
 		if errors.Is(again, fakecyborg.ErrAgentDown) != down {
 			t.Errorf("%s: the next report: %v", action, again)
 		}
-		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
-			t.Error(err)
-		}
+		settled(t, w.server.StartAgent(t.Context(), "cn0"))
 	}
 }
 
@@ -182,7 +178,7 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 			faults := fault.NewSet()
 			card := newHardware("test", vgpu("af", 4))
 			w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithFaults(faults))
-			settled(t, w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{card}, Reboot: card.lose}))
+			settled(t, w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{card}, Reboot: card.Reboot}))
 			settled(t, w.server.Report(t.Context()))
 			w.profile("v", `[{"resources:VGPU":"1"}]`)
 			w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 202, "") // has its device made again
