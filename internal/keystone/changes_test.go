@@ -31,9 +31,7 @@ func newChangesWorld(t *testing.T) *changesWorld {
 	w.server.Service.Observe = func(e sim.Exchange) { w.last = e }
 	w.token = login(t, w.server, "admin", "admin")
 	header, err := w.server.VerifyToken(w.token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.user = header.Get("X-User-Id")
 	return w
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/glance"
@@ -103,15 +104,25 @@ type app struct {
 	Roles      []struct{ Name string }
 }
 
+// created is the application credential of an answer.
+func created(t rapid.TB, res answer) app {
+	t.Helper()
+	var made struct {
+		App app `json:"application_credential"`
+	}
+	if err := json.Unmarshal([]byte(res.body), &made); err != nil || made.App.ID == "" {
+		t.Errorf("%v, %s", err, res.body)
+	}
+	return made.App
+}
+
 func TestApplicationCredentials(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := withUsers()
 		token := login(t, server, "boss", "lab")
 		who, err := server.VerifyToken(token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		path := "/v3/users/" + who.Get("X-User-Id") + "/application_credentials"
 		create := func(token, body string, want int) app {
 			t.Helper()
@@ -119,13 +130,10 @@ func TestApplicationCredentials(t *testing.T) {
 			if res.StatusCode != want {
 				t.Errorf("create %s: %d %s, want %d", body, res.StatusCode, res.body, want)
 			}
-			var got struct {
-				App app `json:"application_credential"`
+			if want != 201 {
+				return app{}
 			}
-			if want == 201 && json.Unmarshal([]byte(res.body), &got) != nil {
-				t.Errorf("create %s: %s", body, res.body)
-			}
-			return got.App
+			return created(t, res)
 		}
 		use := func(id, secret, scope string) answer {
 			t.Helper()
@@ -154,9 +162,8 @@ func TestApplicationCredentials(t *testing.T) {
 		if err != nil || h.Get("X-Roles") != "reader" || h.Get("X-Project-Id") != who.Get("X-Project-Id") || !strings.Contains(res.body, `"methods":["application_credential"]`) {
 			t.Errorf("token: %v, %v, %s", h, err, res.body)
 		}
-		byName := `"identity":{"methods":["application_credential"],"application_credential":{"name":"ci","secret":"` + made.Secret +
-			`","user":{"name":"boss","domain":{"id":"default"}}}}`
-		if res := send(t, server, "POST", "/v3/auth/tokens", authBody(byName, "")); res.StatusCode != 201 {
+		byName := credentialBody(`"name":"ci","secret":"` + made.Secret + `","user":{"name":"boss","domain":{"id":"default"}}`)
+		if res := send(t, server, "POST", "/v3/auth/tokens", byName); res.StatusCode != 201 {
 			t.Errorf("by name: %d %s", res.StatusCode, res.body)
 		}
 		for name, got := range map[string]answer{
@@ -223,9 +230,7 @@ func TestAccessRules(t *testing.T) {
 	server := withUsers()
 	token := login(t, server, "boss", "lab")
 	who, err := server.VerifyToken(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	user := "/v3/users/" + who.Get("X-User-Id")
 	rules, credentials := user+"/access_rules", user+"/application_credentials"
 	ask := func(token, method, path, body string, want int, text string) answer {
@@ -295,10 +300,7 @@ func TestAccessRulesRestrictTokens(t *testing.T) {
 	server := withUsers()
 	images := glance.New(glance.Config{Seed: 7, Verifier: server})
 	token := login(t, server, "boss", "lab")
-	who, err := server.VerifyToken(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := credentialsOf(t, server, token)
 	for _, tt := range []struct {
 		service, method, path string
 		listed, read          int
@@ -312,16 +314,8 @@ func TestAccessRulesRestrictTokens(t *testing.T) {
 		{"image", "GET", "/image/v2/image.", 401, 401},
 	} {
 		rule := `{"service":"` + tt.service + `","method":"` + tt.method + `","path":"` + tt.path + `"}`
-		res := send(t, server, "POST", "/v3/users/"+who.Get("X-User-Id")+"/application_credentials",
-			`{"application_credential":{"name":"`+uuid.NewString()+`","access_rules":[`+rule+`]}}`, "X-Auth-Token", token)
-		var made struct {
-			App app `json:"application_credential"`
-		}
-		if err := json.Unmarshal([]byte(res.body), &made); err != nil || made.App.ID == "" {
-			t.Fatalf("%s: %v, %s", rule, err, res.body)
-		}
-		res = send(t, server, "POST", "/v3/auth/tokens", authBody(
-			`"identity":{"methods":["application_credential"],"application_credential":{"id":"`+made.App.ID+`","secret":"`+made.App.Secret+`"}}`, ""))
+		made := created(t, send(t, server, "POST", path, `{"application_credential":{"name":"`+uuid.NewString()+`","access_rules":[`+rule+`]}}`, "X-Auth-Token", token))
+		res := send(t, server, "POST", "/v3/auth/tokens", credentialBody(`"id":"`+made.ID+`","secret":"`+made.Secret+`"`))
 		if !strings.Contains(res.body, `"access_rules":[`) {
 			t.Errorf("token: %s", res.body)
 		}
@@ -359,15 +353,6 @@ func TestCreationsOfApplicationCredentials(t *testing.T) {
 	boss, demo := login(t, server, "boss", "lab"), login(t, server, "demo", "demo")
 	system := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, `{"system":{"all":true}}`)).Header.Get("X-Subject-Token")
 	path, adminsPath := credentialsOf(t, server, boss), credentialsOf(t, server, system)
-	roles := map[string]string{}
-	for _, name := range []string{"admin", "reader"} {
-		var list struct{ Roles []struct{ ID string } }
-		res := send(t, server, "GET", "/v3/roles?name="+name, "", "X-Auth-Token", issue(t, server, "admin"))
-		if err := json.Unmarshal([]byte(res.body), &list); err != nil || len(list.Roles) != 1 {
-			t.Fatal(err, res.body)
-		}
-		roles[name] = list.Roles[0].ID
-	}
 	const refused = "You are not authorized to perform the requested action: identity:create_application_credential."
 	tests := []struct {
 		name, token, path, body string
@@ -390,14 +375,14 @@ func TestCreationsOfApplicationCredentials(t *testing.T) {
 		{"an unknown role", boss, path, `{"application_credential":{"name":"a","roles":[{"id":"x"},{"name":"nope"}]}}`, 404, `"message":"Role nope is not defined"`},
 		{"an unknown id of a role", boss, path, `{"application_credential":{"name":"a","roles":[{"id":"x"}]}}`, 400,
 			"Invalid application credential: Cannot create an application credential with unassigned role"},
-		{"a role of others", boss, path, `{"application_credential":{"name":"a","roles":[{"id":"` + roles["admin"] + `"}]}}`, 400, "with unassigned role"},
+		{"a role of others", boss, path, `{"application_credential":{"name":"a","roles":[{"id":"` + roleID(t, server, "admin") + `"}]}}`, 400, "with unassigned role"},
 		{"not a time", boss, path, `{"application_credential":{"name":"a","expires_at":"2030-01-01"}}`, 400, "Timestamp not in expected format. The server could not comply"},
 		{"a time with a zone", boss, path, `{"application_credential":{"name":"a","expires_at":"2030-01-01T00:00:00+00:00"}}`, 400, "Timestamp not in expected format."},
 		{"a time in the past", boss, path, `{"application_credential":{"name":"a","expires_at":"2000-01-01T00:00:00Z"}}`, 400, "The 'expires_at' must not be before now."},
 		{"members that mean nothing", boss, path, `{"application_credential":{"name":"a","id":"x","project_id":"x","unrestricted":null,"description":null,"secret":null,"system":null}}`, 201,
 			`"description":null,"expires_at":null`},
 		{"as it was sent", boss, path, `{"application_credential":{"name":"b","description":"","unrestricted":false,"expires_at":"2030-01-01T00:00Z","roles":[{"name":"reader"}]}}`, 201,
-			`"roles":[{"description":null,"domain_id":null,"id":"` + roles["reader"] + `","name":"reader","options":{"immutable":true}}]`},
+			`"roles":[{"description":null,"domain_id":null,"id":"` + roleID(t, server, "reader") + `","name":"reader","options":{"immutable":true}}]`},
 		{"the name of another", boss, path, `{"application_credential":{"name":"b"}}`, 409, "Duplicate entry found with name b."},
 	}
 	for _, tt := range tests {
@@ -423,36 +408,31 @@ func TestWhoSeesApplicationCredentials(t *testing.T) {
 	server := withUsers()
 	boss, demo, admin := login(t, server, "boss", "lab"), login(t, server, "demo", "demo"), login(t, server, "admin", "admin")
 	auditor := send(t, server, "POST", "/v3/auth/tokens", authBody(strings.Replace(passwordOfAdmin, "admin", "auditor", 1), `{"system":{"all":true}}`)).Header.Get("X-Subject-Token")
-	var made struct {
-		App app `json:"application_credential"`
-	}
 	own, others := credentialsOf(t, server, boss), credentialsOf(t, server, demo)
-	if res := send(t, server, "POST", own, `{"application_credential":{"name":"a"}}`, "X-Auth-Token", boss); json.Unmarshal([]byte(res.body), &made) != nil || made.App.ID == "" {
-		t.Fatal(res.body)
-	}
-	limited := send(t, server, "POST", "/v3/auth/tokens", credentialBody(`"id":"`+made.App.ID+`","secret":"`+made.App.Secret+`"`)).Header.Get("X-Subject-Token")
+	made := created(t, send(t, server, "POST", own, `{"application_credential":{"name":"a"}}`, "X-Auth-Token", boss))
+	limited := send(t, server, "POST", "/v3/auth/tokens", credentialBody(`"id":"`+made.ID+`","secret":"`+made.Secret+`"`)).Header.Get("X-Subject-Token")
 	for _, tt := range []struct {
 		name, token, method, path string
 		want                      int
 	}{
-		{"the owner", boss, "GET", own + "/" + made.App.ID, 200},
-		{"the owner below another user", boss, "GET", others + "/" + made.App.ID, 200},
-		{"another user", demo, "GET", own + "/" + made.App.ID, 403},
-		{"another user below itself", demo, "GET", others + "/" + made.App.ID, 403},
-		{"an administrator below anyone", admin, "GET", "/v3/users/x/application_credentials/" + made.App.ID, 200},
-		{"a reader of the system", auditor, "HEAD", own + "/" + made.App.ID, 200},
+		{"the owner", boss, "GET", own + "/" + made.ID, 200},
+		{"the owner below another user", boss, "GET", others + "/" + made.ID, 200},
+		{"another user", demo, "GET", own + "/" + made.ID, 403},
+		{"another user below itself", demo, "GET", others + "/" + made.ID, 403},
+		{"an administrator below anyone", admin, "GET", "/v3/users/x/application_credentials/" + made.ID, 200},
+		{"a reader of the system", auditor, "HEAD", own + "/" + made.ID, 200},
 		{"unknown for the user", demo, "GET", others + "/x", 404},
 		{"unknown for another", demo, "GET", own + "/x", 403},
 		{"unknown for an administrator", admin, "GET", own + "/x", 404},
 		{"the list of another", demo, "GET", own, 403},
 		{"the list of anyone", admin, "GET", "/v3/users/x/application_credentials", 200},
 		{"the list for a reader of the system", auditor, "GET", own, 200},
-		{"deleted by another", demo, "DELETE", others + "/" + made.App.ID, 403},
-		{"deleted by a reader of the system", auditor, "DELETE", own + "/" + made.App.ID, 403},
-		{"deleted with itself", limited, "DELETE", own + "/" + made.App.ID, 403},
+		{"deleted by another", demo, "DELETE", others + "/" + made.ID, 403},
+		{"deleted by a reader of the system", auditor, "DELETE", own + "/" + made.ID, 403},
+		{"deleted with itself", limited, "DELETE", own + "/" + made.ID, 403},
 		{"an unknown one deleted with it", limited, "DELETE", own + "/x", 403},
-		{"deleted by an administrator below anyone", admin, "DELETE", "/v3/users/x/application_credentials/" + made.App.ID, 204},
-		{"deleted twice", admin, "DELETE", own + "/" + made.App.ID, 404},
+		{"deleted by an administrator below anyone", admin, "DELETE", "/v3/users/x/application_credentials/" + made.ID, 204},
+		{"deleted twice", admin, "DELETE", own + "/" + made.ID, 404},
 	} {
 		if res := send(t, server, tt.method, tt.path, "", "X-Auth-Token", tt.token); res.StatusCode != tt.want {
 			t.Errorf("%s: %d %s, want %d", tt.name, res.StatusCode, res.body, tt.want)

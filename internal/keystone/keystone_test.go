@@ -39,9 +39,7 @@ type answer struct {
 func send(t testing.TB, h http.Handler, method, path, body string, header ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://cloud.example:5000"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
@@ -50,14 +48,10 @@ func send(t testing.TB, h http.Handler, method, path, body string, header ...str
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer{res, string(data)}
 }
 
@@ -200,9 +194,7 @@ func checkErrorShape(t *testing.T, res answer) {
 			Message, Title string
 		}
 	}
-	if err := json.Unmarshal([]byte(res.body), &body); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(res.body), &body))
 	if body.Error.Code != res.StatusCode || body.Error.Title != http.StatusText(res.StatusCode) || body.Error.Message == "" {
 		t.Errorf("error body: got %+v for status %d", body.Error, res.StatusCode)
 	}
@@ -238,9 +230,7 @@ func TestVersionDocumentsInEverySpelling(t *testing.T) {
 				Version  version
 				Versions struct{ Values []version }
 			}
-			if err := json.Unmarshal([]byte(res.body), &body); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(res.body), &body))
 			got := body.Version
 			if tt.want == 300 {
 				got = body.Versions.Values[0]
@@ -283,9 +273,7 @@ func TestJSONHome(t *testing.T) {
 	}
 	var document struct{ Resources map[string]resource }
 	res := send(t, newServer(), "GET", "/", "", "Accept", home)
-	if err := json.Unmarshal([]byte(res.body), &document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(res.body), &document))
 	want := resource{Template: "/v3/projects/{project_id}", Vars: map[string]string{"project_id": docs + "param/project_id"}}
 	if diff := cmp.Diff(want, document.Resources[docs+"rel/project"]); diff != "" {
 		t.Errorf("project (-want +got):\n%s", diff)
@@ -326,9 +314,7 @@ func TestCatalogFollowsTheHostOfTheRequest(t *testing.T) {
 			Issued  time.Time `json:"issued_at"`
 		}
 	}
-	if err := json.Unmarshal([]byte(res.body), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(res.body), &got))
 	urls := map[string]string{}
 	for _, service := range got.Token.Catalog {
 		for _, e := range service.Endpoints {
@@ -411,9 +397,7 @@ func TestVerifyTokenGivesTheMiddlewaresHeaders(t *testing.T) {
 func issue(t *testing.T, server *keystone.Server, user string) string {
 	t.Helper()
 	token, err := server.IssueToken(user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return token
 }
 
@@ -535,23 +519,24 @@ func TestATokenFromATokenExpiresWithIt(t *testing.T) {
 	})
 }
 
+func roleID(t *testing.T, server *keystone.Server, name string) string {
+	t.Helper()
+	var list struct{ Roles []struct{ ID string } }
+	res := send(t, server, "GET", "/v3/roles?name="+name, "", "X-Auth-Token", issue(t, server, "admin"))
+	if err := json.Unmarshal([]byte(res.body), &list); err != nil || len(list.Roles) != 1 {
+		t.Fatal(err, res.body)
+	}
+	return list.Roles[0].ID
+}
+
 func TestListsForAdministrators(t *testing.T) {
 	t.Parallel()
 	server := newServer()
 	admin, demo := login(t, server, "admin", "admin"), login(t, server, "demo", "demo")
 	whose, err := server.VerifyToken(demo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	demoUser, demoProject := whose.Get("X-User-Id"), whose.Get("X-Project-Id")
-	role := func(name string) string {
-		var roles struct{ Roles []struct{ ID string } }
-		if err := json.Unmarshal([]byte(send(t, server, "GET", "/v3/roles?name="+name, "", "X-Auth-Token", admin).body), &roles); err != nil || len(roles.Roles) != 1 {
-			t.Fatalf("%v, %v", roles, err)
-		}
-		return roles.Roles[0].ID
-	}
-	member, reader := role("member"), role("reader")
+	member, reader := roleID(t, server, "member"), roleID(t, server, "reader")
 	grants := "/v3/projects/" + demoProject + "/users/" + demoUser + "/roles"
 	system := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, `{"system":{"all":true}}`)).Header.Get("X-Subject-Token")
 	tests := []struct {
@@ -716,9 +701,7 @@ func TestFaultsUseKeystonesShape(t *testing.T) {
 	config := serverConfig()
 	config.Faults = faults
 	server := simhttp.Recording(keystone.New(config), recorder)
-	if err := faults.Set(fault.Rule{Operation: fault.TokenCreate, Action: fault.Status, Status: 503}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, faults.Set(fault.Rule{Operation: fault.TokenCreate, Action: fault.Status, Status: 503}))
 	res := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, ""))
 	if res.StatusCode != 503 {
 		t.Fatalf("got %d %s", res.StatusCode, res.body)
@@ -735,17 +718,12 @@ func TestGophercloudLogsIn(t *testing.T) {
 		t.Run("auth_url "+root, func(t *testing.T) {
 			t.Parallel()
 			provider, err := openstack.NewClient("http://cloud.example" + root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			provider.HTTPClient = http.Client{Transport: simhttp.NewTransport(newServer())}
-			err = openstack.Authenticate(t.Context(), provider, gophercloud.AuthOptions{
+			must(t, openstack.Authenticate(t.Context(), provider, gophercloud.AuthOptions{
 				Username: "admin", Password: keystone.Password, DomainName: "Default",
 				Scope: &gophercloud.AuthScope{ProjectName: "admin", DomainName: "Default"},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			url, err := provider.EndpointLocator(gophercloud.EndpointOpts{
 				Type: "accelerator", Region: "RegionOne", Availability: gophercloud.AvailabilityInternal,
 			})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -35,10 +34,16 @@ func newStopped() *stopped { return &stopped{time.Date(2026, 3, 4, 5, 6, 7, 8910
 func dumped(t rapid.TB, s *keystone.Server) []sim.Record {
 	t.Helper()
 	records, err := tables.Collect(s.State())
+	must(t, err)
+	return records
+}
+
+// must stops a test at an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return records
 }
 
 // withoutRequestID is a header without the one thing that no state has.
@@ -72,19 +77,14 @@ type player struct {
 
 func newPlayer(t *testing.T, clock *stopped) *player {
 	s := keystone.New(identityConfig(clock))
-	p := &player{t: t, servers: []*keystone.Server{s}}
-	admin := login(t, s, "admin", "admin")
-	p.tokens = []string{admin}
-	return p
+	return &player{t: t, servers: []*keystone.Server{s}, tokens: []string{login(t, s, "admin", "admin")}}
 }
 
 // reload adds a second server that has loaded the dump of the first.
 func (p *player) reload(rt *rapid.T, clock *stopped) {
 	once := dumped(rt, p.servers[0])
 	other := keystone.New(identityConfig(clock))
-	if err := sim.Replace(context.Background(), other.State(), once); err != nil {
-		rt.Fatal(err)
-	}
+	must(rt, sim.Replace(context.Background(), other.State(), once))
 	if diff := cmp.Diff(once, dumped(rt, other)); diff != "" {
 		rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
 	}
@@ -172,26 +172,18 @@ func (p *player) login(rt *rapid.T, identity, scope string) {
 }
 
 func (p *player) createCredential(rt *rapid.T, token, user string) {
-	var who struct {
-		Token struct{ User struct{ ID string } }
-	}
-	for _, s := range p.servers[:1] {
-		if h, err := s.VerifyToken(token); err == nil {
-			who.Token.User.ID = h.Get("X-User-Id")
-		}
-	}
+	h, _ := p.servers[0].VerifyToken(token) // an invalid token has no user
+	owner := h.Get("X-User-Id")
 	more := rapid.SampledFrom([]string{
 		"", `,"secret":"chosen-by-` + user + `"`, `,"unrestricted":true`, `,"expires_at":"2026-03-04T05:40:00"`, `,"description":"d","roles":[{"name":"reader"}]`,
 	}).Draw(rt, "more")
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
-	res := p.send(rt, "POST", "/v3/users/"+who.Token.User.ID+"/application_credentials",
+	res := p.send(rt, "POST", "/v3/users/"+owner+"/application_credentials",
 		`{"application_credential":{"name":"`+name+`"`+more+`}}`, "X-Auth-Token", token)
-	var made struct {
-		ApplicationCredential struct{ ID, Secret string } `json:"application_credential"`
-	}
-	if json.Unmarshal([]byte(res.body), &made) == nil && res.StatusCode == http.StatusCreated {
-		p.credentials = append(p.credentials, made.ApplicationCredential.ID+" "+made.ApplicationCredential.Secret)
-		p.owners = append(p.owners, who.Token.User.ID)
+	if res.StatusCode == http.StatusCreated {
+		made := created(rt, res)
+		p.credentials = append(p.credentials, made.ID+" "+made.Secret)
+		p.owners = append(p.owners, owner)
 	}
 }
 
@@ -223,9 +215,7 @@ func TestARevokedTokenStaysRevoked(t *testing.T) {
 	send(t, s, "DELETE", "/v3/auth/tokens", "", "X-Auth-Token", kept, "X-Subject-Token", revoked)
 	data := dumped(t, s)
 	other := newServer()
-	if err := sim.Replace(t.Context(), other.State(), data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sim.Replace(t.Context(), other.State(), data))
 	if _, err := other.VerifyToken(revoked); !errors.Is(err, keystone.ErrToken) {
 		t.Errorf("the revoked token: %v, want ErrToken", err)
 	}
@@ -253,14 +243,8 @@ func TestADumpIsOfOneMoment(t *testing.T) {
 				token := login(t, s, "guest", "lab")
 				name := fmt.Sprint(worker, "-", i)
 				res := send(t, s, "POST", path, `{"application_credential":{"name":"`+name+`","secret":"s"}}`, "X-Auth-Token", token)
-				var made struct {
-					ApplicationCredential struct{ ID string } `json:"application_credential"`
-				}
-				if err := json.Unmarshal([]byte(res.body), &made); err != nil {
-					t.Error(err)
-				}
-				id := made.ApplicationCredential.ID
-				send(t, s, "POST", "/v3/auth/tokens", authBody(`"identity":{"methods":["application_credential"],"application_credential":{"id":"`+id+`","secret":"s"}}`, ""))
+				id := created(t, res).ID
+				send(t, s, "POST", "/v3/auth/tokens", credentialBody(`"id":"`+id+`","secret":"s"`))
 				send(t, s, "DELETE", path+"/"+id, "", "X-Auth-Token", token)
 			}
 		})
@@ -280,8 +264,6 @@ func TestADumpIsOfOneMoment(t *testing.T) {
 func credentialsOf(t testing.TB, s *keystone.Server, token string) string {
 	t.Helper()
 	h, err := s.VerifyToken(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return "/v3/users/" + h.Get("X-User-Id") + "/application_credentials"
 }
