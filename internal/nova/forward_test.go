@@ -41,9 +41,7 @@ func TestEachEventIsPassedOnAsItsRuleSays(t *testing.T) {
 			}
 			rules = append(rules, fault.Rule{Operation: fault.ExternalEventForward, Subject: tag, Action: action})
 		}
-		if err := faults.Set(rules...); err != nil {
-			rt.Fatal(err)
-		}
+		must(rt, faults.Set(rules...))
 		post(t, server, events(bodies...))
 		slices.Reverse(last)
 		if diff := cmp.Diff(append(want, last...), box.got()); diff != "" {

@@ -82,9 +82,7 @@ func post(t testing.TB, h http.Handler, body string, header ...string) answer {
 func send(t testing.TB, h http.Handler, method, path, body string, header ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://cloud.example"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 		if header[i+1] == "" {
@@ -92,14 +90,10 @@ func send(t testing.TB, h http.Handler, method, path, body string, header ...str
 		}
 	}
 	res, err := (&http.Client{Transport: simhttp.NewTransport(h)}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer{res, string(data)}
 }
 
@@ -113,9 +107,7 @@ func strictServer(t *testing.T) *nova.Server {
 	t.Helper()
 	server := nova.New(nova.Config{StrictInstances: true})
 	for _, g := range []sim.Guest{{UUID: ready, Host: "cn0"}, {UUID: noHost}} {
-		if err := server.DefineGuest(g); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.DefineGuest(g))
 	}
 	return server
 }
@@ -278,9 +270,7 @@ func TestForwardingErrorsAreRecordedAndNotAnswered(t *testing.T) {
 	server := nova.New(nova.Config{})
 	defer server.Close()
 	server.HandleEvents(broken)
-	if err := server.ForwardTo(listener.URL + "/events"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.ForwardTo(listener.URL+"/events"))
 	if err := server.ForwardTo("events"); !errors.Is(err, nova.ErrURL) {
 		t.Errorf("relative URL: %v", err)
 	}
@@ -314,9 +304,7 @@ func TestTheQueryOfAListenerIsNotShown(t *testing.T) {
 	var logged bytes.Buffer
 	server := nova.New(nova.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	defer server.Close()
-	if err := server.ForwardTo(listener.URL+"?token=hunter2", listener.URL+"?token=hunter3", listener.URL+"/broken?token=hunter4"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.ForwardTo(listener.URL+"?token=hunter2", listener.URL+"?token=hunter3", listener.URL+"/broken?token=hunter4"))
 	post(t, server, events(event(ready, `,"tag":"x"`)))
 	if diff := cmp.Diff([]string{"token=hunter2", "token=hunter3"}, got); diff != "" {
 		t.Errorf("posted to (-want +got):\n%s", diff)
@@ -343,9 +331,7 @@ func TestAForwardedEventCarriesNoTokenToAnotherServer(t *testing.T) {
 	defer listener.Close()
 	server := nova.New(nova.Config{Token: func(context.Context) (string, error) { return "secret", nil }})
 	defer server.Close()
-	if err := server.ForwardTo(listener.URL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.ForwardTo(listener.URL))
 	post(t, server, events(event(ready, `,"tag":"x"`)))
 	if got := other.got(); token != "secret" || got != nil {
 		t.Errorf("the listener got token %q, the other server %v", token, got)
@@ -365,9 +351,7 @@ func TestFaultsOfForwarding(t *testing.T) {
 		forward := func(tag string, action fault.Action) fault.Rule {
 			return fault.Rule{Operation: fault.ExternalEventForward, Subject: tag, Action: action, Delay: time.Minute, Times: -1}
 		}
-		if err := faults.Set(forward("late", fault.Delay), forward("lost", fault.Drop), forward("bad", fault.Status), forward("never", fault.Delay)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, faults.Set(forward("late", fault.Delay), forward("lost", fault.Drop), forward("bad", fault.Status), forward("never", fault.Delay)))
 		start := time.Now()
 		tagged := func(tag string) string { return event(ready, `,"tag":"`+tag+`"`) }
 		res := post(t, server, events(tagged("late"), tagged("lost"), tagged("bad"), tagged("fine")))
@@ -403,9 +387,7 @@ func TestEventsArePassedOnTwiceOrLast(t *testing.T) {
 	for tag, action := range map[string]fault.Action{"twice": fault.Duplicate, "last": fault.Reorder, "but one": fault.Reorder} {
 		rules = append(rules, fault.Rule{Operation: fault.ExternalEventForward, Subject: tag, Action: action})
 	}
-	if err := faults.Set(rules...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, faults.Set(rules...))
 	tagged := func(tag string) string { return event(ready, `,"tag":"`+tag+`"`) }
 	all := events(tagged("last"), tagged("but one"), tagged("twice"), tagged("fine"))
 	if res := post(t, server, all); res.StatusCode != 200 || codes(t, res.body) != "200 completed 200 completed 200 completed 200 completed" {

@@ -35,9 +35,7 @@ func TestEachReleaseAnswersAsUpstream(t *testing.T) {
 			}
 			server := nova.New(nova.Config{Release: release})
 			var document struct{ Version struct{ Version string } }
-			if err := json.Unmarshal([]byte(send(t, server, "GET", "/compute/v2.1", "").body), &document); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(send(t, server, "GET", "/compute/v2.1", "").body), &document))
 			ask := func(version string) answer {
 				return send(t, server, "GET", "/compute/v2.1/flavors", "", "X-Auth-Token", "admin", "OpenStack-API-Version", "compute "+version)
 			}

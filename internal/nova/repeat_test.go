@@ -73,9 +73,7 @@ func forwarded(t *testing.T, a *api, config nova.Config) (*nova.Server, []string
 	config.Clock = clock
 	server := nova.New(config)
 	t.Cleanup(server.Close)
-	if err := server.ForwardTo(a.URL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.ForwardTo(a.URL))
 	if res := post(t, server, events(event(ready, `,"tag":"x"`))); res.StatusCode != 200 {
 		t.Fatalf("status %d", res.StatusCode)
 	}
@@ -159,9 +157,7 @@ func TestARepeatedPostIsAsTheRuleOfItsEventSays(t *testing.T) {
 		for last, posts := range map[string]int{"200": 3, "503": 6} {
 			faults := fault.NewSet()
 			faults.RegisterWork(fault.Operation{Name: fault.ExternalEventForward, Actions: []fault.Action{action}})
-			if err := faults.Set(fault.Rule{Operation: fault.ExternalEventForward, Action: action}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, faults.Set(fault.Rule{Operation: fault.ExternalEventForward, Action: action}))
 			a := newAPI(t, "503", "503", last)
 			server, _ := forwarded(t, a, nova.Config{Faults: faults})
 			if diff := cmp.Diff(slices.Repeat([]string{want}, posts), a.got); diff != "" {
@@ -184,9 +180,7 @@ func TestAnEventWaitsForItsListener(t *testing.T) {
 		down.Close() // its port refuses connections
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		first := nova.New(nova.Config{Clock: sim.NewManualClock(start)})
-		if err := first.ForwardTo(down.URL, a.URL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, first.ForwardTo(down.URL, a.URL))
 		post(t, first, events(event(ready, `,"tag":"x"`)))
 		first.Close()
 		if got := first.Events()[0]; got.Code != code || len(got.Problems)+len(got.Forwarded) != 1 {
@@ -194,16 +188,12 @@ func TestAnEventWaitsForItsListener(t *testing.T) {
 		}
 
 		records, err := tables.Collect(first.State())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		up := httptest.NewUnstartedServer(b.Config.Handler)
 		clock := sim.NewManualClock(start)
 		second := nova.New(nova.Config{Clock: clock})
 		t.Cleanup(second.Close)
-		if err := sim.Replace(t.Context(), second.State(), records); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sim.Replace(t.Context(), second.State(), records))
 		listener, err := net.Listen("tcp", strings.TrimPrefix(down.URL, "http://"))
 		if err != nil {
 			t.Skip("the port is taken: ", err)
@@ -212,9 +202,7 @@ func TestAnEventWaitsForItsListener(t *testing.T) {
 		up.Listener = listener
 		up.Start()
 		t.Cleanup(up.Close)
-		if err := second.ForwardTo(down.URL, a.URL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second.ForwardTo(down.URL, a.URL))
 		second.Resume()
 		for len(b.tokens()) < 1 {
 			clock.Advance(time.Second)

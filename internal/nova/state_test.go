@@ -24,10 +24,16 @@ import (
 func dumped(t rapid.TB, s *nova.Server) []sim.Record {
 	t.Helper()
 	records, err := tables.Collect(s.State())
+	must(t, err)
+	return records
+}
+
+// must stops a test at an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return records
 }
 
 // withoutRequestID is a header without the one thing that no state has.
@@ -43,14 +49,19 @@ func newDelaying(t rapid.TB) (*nova.Server, *inbox) {
 	t.Helper()
 	box, faults := &inbox{}, fault.NewSet()
 	s := nova.New(nova.Config{Seed: 3, StrictInstances: true, Faults: faults})
-	if err := faults.Set(
+	must(t, faults.Set(
 		fault.Rule{Operation: fault.ExternalEventForward, Subject: "late", Action: fault.Delay, Delay: 10 * time.Minute, Times: -1},
 		fault.Rule{Operation: fault.ExternalEventForward, Subject: "lost", Action: fault.Drop, Times: -1},
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	s.HandleEvents(box)
 	return s, box
+}
+
+// postLate posts a delayed event for an instance that it defines.
+func postLate(t *testing.T, s *nova.Server, id string) {
+	t.Helper()
+	must(t, s.DefineGuest(sim.Guest{UUID: id, Host: "cn0"}))
+	post(t, s, events(event(id, `,"tag":"late"`)))
 }
 
 // history sends one random call to all servers, which answer alike.
@@ -63,9 +74,7 @@ func history(t *testing.T, rt *rapid.T, servers ...*nova.Server) {
 			Domain: rapid.SampledFrom([]string{"", "<domain type='kvm'><name>a &lt; b</name></domain>"}).Draw(rt, "domain"),
 		}
 		for _, s := range servers {
-			if err := s.DefineGuest(guest); err != nil {
-				rt.Fatal(err)
-			}
+			must(rt, s.DefineGuest(guest))
 		}
 	case 1:
 		for _, s := range servers {
@@ -103,9 +112,7 @@ func TestALoadedServiceBehavesLikeTheOriginal(t *testing.T) {
 			data, before := dumped(rt, s), len(box.got())
 			other, otherBox := newDelaying(rt)
 			defer other.Close()
-			if err := sim.Replace(t.Context(), other.State(), data); err != nil {
-				rt.Fatal(err)
-			}
+			must(rt, sim.Replace(t.Context(), other.State(), data))
 			if diff := cmp.Diff(data, dumped(rt, other)); diff != "" {
 				rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
 			}
@@ -133,10 +140,7 @@ func TestOverdueEventsArePassedOnInOrderOnceTheServiceGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newDelaying(t)
 		for _, id := range []string{ready, noHost, stranger} {
-			if err := s.DefineGuest(sim.Guest{UUID: id, Host: "cn0"}); err != nil {
-				t.Fatal(err)
-			}
-			post(t, s, events(event(id, `,"tag":"late"`)))
+			postLate(t, s, id)
 			time.Sleep(2 * time.Minute)
 		}
 		data := dumped(t, s)
@@ -145,9 +149,7 @@ func TestOverdueEventsArePassedOnInOrderOnceTheServiceGoesOn(t *testing.T) {
 		other, box := newDelaying(t)
 		defer other.Close()
 		for range 2 { // a second load is in place of the first
-			if err := sim.Replace(t.Context(), other.State(), data); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sim.Replace(t.Context(), other.State(), data))
 			synctest.Wait()
 			if len(box.got()) != 0 {
 				t.Fatalf("passed on before Resume: %v", box.got())
@@ -174,21 +176,13 @@ func TestALoadDiscardsDelayedEvents(t *testing.T) {
 		s, box := newDelaying(t)
 		defer s.Close()
 		empty := dumped(t, s)
-		if err := s.DefineGuest(sim.Guest{UUID: ready, Host: "cn0"}); err != nil {
-			t.Fatal(err)
-		}
-		post(t, s, events(event(ready, `,"tag":"late"`)))
-		if err := sim.Replace(t.Context(), s.State(), empty); err != nil {
-			t.Fatal(err)
-		}
+		postLate(t, s, ready)
+		must(t, sim.Replace(t.Context(), s.State(), empty))
 		time.Sleep(time.Hour)
 		if len(box.got())+len(s.Events())+len(s.Guests()) != 0 {
 			t.Errorf("left: passed on %v, events %v, guests %v", box.got(), s.Events(), s.Guests())
 		}
-		if err := s.DefineGuest(sim.Guest{UUID: ready, Host: "cn0"}); err != nil {
-			t.Fatal(err)
-		}
-		post(t, s, events(event(ready, `,"tag":"late"`)))
+		postLate(t, s, ready)
 		time.Sleep(time.Hour)
 		if len(box.got()) != 1 {
 			t.Errorf("events put off after the load: %v", box.got())
@@ -237,9 +231,7 @@ func TestTheOldestEventsGo(t *testing.T) {
 		t.Errorf("%d events, want 10000", n)
 	}
 	other := nova.New(nova.Config{})
-	if err := sim.Replace(t.Context(), other.State(), dumped(t, s)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sim.Replace(t.Context(), other.State(), dumped(t, s)))
 	var last sim.Exchange
 	other.Service.Observe = func(e sim.Exchange) { last = e }
 	post(t, other, events(event(ready, `,"tag":"x"`)))
@@ -253,10 +245,7 @@ func TestARefusedStateLeavesDelayedEventsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, box := newDelaying(t)
 		defer s.Close()
-		if err := s.DefineGuest(sim.Guest{UUID: ready, Host: "cn0"}); err != nil {
-			t.Fatal(err)
-		}
-		post(t, s, events(event(ready, `,"tag":"late"`)))
+		postLate(t, s, ready)
 		if err := sim.Replace(t.Context(), s.State(), []sim.Record{{Table: "compute.servers", Key: "x", Row: []byte("{}")}}); !errors.Is(err, sim.ErrRecords) {
 			t.Fatalf("%v, want ErrRecords", err)
 		}
