@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/gocyborg/gocyborg/internal/glance"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
@@ -29,29 +31,52 @@ func newClient(t *testing.T) client {
 	return client{t, glance.New(glance.Config{Seed: 1})}
 }
 
-// send answers status and body. The token is "user:project"; admin may do everything.
-func (c client) send(token, method, path, body string) (status int, text string) {
-	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, "http://sim.invalid"+path, strings.NewReader(body))
+// must stops a test at an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
-	if token != "" {
-		req.Header.Set("X-Auth-Token", token)
+}
+
+// ask sends a request. The token is "user:project"; admin may do everything.
+func ask(t rapid.TB, s *glance.Server, token, media, method, path, body string) (res *http.Response, text string) {
+	t.Helper()
+	req, err := http.NewRequest(method, "http://sim.invalid"+path, strings.NewReader(body))
+	must(t, err)
+	for name, value := range map[string]string{"X-Auth-Token": token, "Content-Type": media} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
 	}
-	if method == "PATCH" {
-		req.Header.Set("Content-Type", "application/openstack-images-v2.1-json-patch")
-	}
-	res, err := simhttp.NewTransport(c.server).RoundTrip(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	res, err = simhttp.NewTransport(s).RoundTrip(req)
+	must(t, err)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		c.t.Fatal(err)
+	must(t, err)
+	return res, string(data)
+}
+
+func addImage(t *testing.T, s *glance.Server, image glance.Image) {
+	t.Helper()
+	_, err := s.AddImage(image)
+	must(t, err)
+}
+
+const patch = "application/openstack-images-v2.1-json-patch"
+
+// mediaOf is the media type of the requests of a method.
+func mediaOf(method string) string {
+	if method == "PATCH" {
+		return patch
 	}
-	return res.StatusCode, string(data)
+	return ""
+}
+
+func (c client) send(token, method, path, body string) (status int, text string) {
+	c.t.Helper()
+	res, text := ask(c.t, c.server, token, mediaOf(method), method, path, body)
+	return res.StatusCode, text
 }
 
 func (c client) want(status int, token, method, path, body string) string {
@@ -69,9 +94,7 @@ func TestLifeCycleOfAnImage(t *testing.T) {
 	const one = "/image/v2/images/" + imageA
 	text := c.want(201, "admin", "POST", "/image/v2/images", `{"id":"`+imageA+`","name":"gzip","visibility":"public","disk_format":"raw","container_format":"bare","tags":["fpga"],"accel:function_id":"f1","min_disk":0}`)
 	var made map[string]any
-	if err := json.Unmarshal([]byte(text), &made); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &made))
 	for key, want := range map[string]any{
 		"id": imageA, "name": "gzip", "status": "queued", "accel:function_id": "f1", "size": nil, "owner": "admin", "file": "/v2/images/" + imageA + "/file",
 	} {
@@ -103,38 +126,20 @@ func TestLifeCycleOfAnImage(t *testing.T) {
 func TestDataHaveTheirChecksum(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
-	if _, err := c.server.AddImage(glance.Image{ID: imageA, Data: []byte("bits")}); err != nil {
-		t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://sim.invalid/v2/images/"+imageA+"/file", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Auth-Token", "admin")
-	res, err := simhttp.NewTransport(c.server).RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
+	addImage(t, c.server, glance.Image{ID: imageA, Data: []byte("bits")})
+	res, _ := ask(t, c.server, "admin", "", "GET", "/v2/images/"+imageA+"/file", "")
 	if got := res.Header.Get("Content-MD5"); got != "cc411e6c13670e52124629b8ac83f7d0" {
 		t.Errorf("Content-MD5 %q", got)
 	}
 }
 
-// names lists the images that demo finds.
-func (c client) names(query string) []string {
-	c.t.Helper()
-	return c.namesFor("demo", query)
-}
-
-func (c client) namesFor(token, query string) (names []string) {
+// names lists the images that a token finds.
+func (c client) names(token, query string) (names []string) {
 	c.t.Helper()
 	var body struct {
 		Images []struct{ Name string } `json:"images"`
 	}
-	if err := json.Unmarshal([]byte(c.want(200, token, "GET", "/v2/images"+query, "")), &body); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal([]byte(c.want(200, token, "GET", "/v2/images"+query, "")), &body))
 	for _, i := range body.Images {
 		names = append(names, i.Name)
 	}
@@ -144,14 +149,12 @@ func (c client) namesFor(token, query string) (names []string) {
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
-	for i, image := range []glance.Image{
+	for _, image := range []glance.Image{
 		{Name: "one", Properties: map[string]string{"accel:function_id": "f1"}, Data: []byte("x")},
 		{Name: "two", Properties: map[string]string{"accel:function_id": "f2"}, Tags: []string{"new"}},
 		{Name: "hidden", Visibility: "private", Owner: "p1", Properties: map[string]string{"accel:function_id": "f1"}},
 	} {
-		if _, err := c.server.AddImage(image); err != nil {
-			t.Fatal(i, err)
-		}
+		addImage(t, c.server, image)
 	}
 	for _, tt := range []struct{ token, query, want string }{
 		{"admin", "", "hidden two one"},
@@ -166,8 +169,7 @@ func TestSearch(t *testing.T) {
 		{"demo", "?limit=1", "two"},
 		{"demo", "?no_such=x", ""},
 	} {
-		names := c.namesFor(tt.token, tt.query)
-		if got := strings.Join(names, " "); got != tt.want {
+		if got := strings.Join(c.names(tt.token, tt.query), " "); got != tt.want {
 			t.Errorf("%s as %s: %q, want %q", tt.query, tt.token, got, tt.want)
 		}
 	}
@@ -177,9 +179,7 @@ func TestPagesFollowEachOther(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	for i := range 60 {
-		if _, err := c.server.AddImage(glance.Image{Name: fmt.Sprint(i)}); err != nil {
-			t.Fatal(err)
-		}
+		addImage(t, c.server, glance.Image{Name: fmt.Sprint(i)})
 	}
 	seen, path := 0, "/v2/images"
 	for path != "" {
@@ -187,9 +187,7 @@ func TestPagesFollowEachOther(t *testing.T) {
 			Images []struct{ Name string } `json:"images"`
 			Next   string                  `json:"next"`
 		}
-		if err := json.Unmarshal([]byte(c.want(200, "demo", "GET", path, "")), &body); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(c.want(200, "demo", "GET", path, "")), &body))
 		for _, i := range body.Images {
 			if want := fmt.Sprint(59 - seen); i.Name != want {
 				t.Fatalf("image %d is %s, want %s", seen, i.Name, want)
@@ -206,9 +204,7 @@ func TestPagesFollowEachOther(t *testing.T) {
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
-	if _, err := c.server.AddImage(glance.Image{ID: imageA}); err != nil {
-		t.Fatal(err)
-	}
+	addImage(t, c.server, glance.Image{ID: imageA})
 	for _, tt := range []struct {
 		status                    int
 		token, method, path, body string

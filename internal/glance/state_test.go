@@ -1,11 +1,9 @@
 package glance_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,9 +36,7 @@ func newTicking(now time.Time) (*glance.Server, *ticking) {
 func dumped(t rapid.TB, s *glance.Server) []sim.Record {
 	t.Helper()
 	records, err := tables.Collect(s.State())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return records
 }
 
@@ -54,21 +50,8 @@ func withoutRequestID(h http.Header) http.Header {
 // answered is all that a client sees of an answer.
 func answered(t rapid.TB, s *glance.Server, token, method, path, body string) string {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://sim.invalid"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Auth-Token", token)
-	res, err := simhttp.NewTransport(s).RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(res.Body); err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprint(res.StatusCode, withoutRequestID(res.Header), text.String())
+	res, text := ask(t, s, token, mediaOf(method), method, path, body)
+	return fmt.Sprint(res.StatusCode, withoutRequestID(res.Header), text)
 }
 
 // call draws a random request about the images that there are.
@@ -110,9 +93,7 @@ func TestALoadedServiceBehavesLikeTheOriginal(t *testing.T) {
 		}
 		other, _ := newTicking(clock.now)
 		once := dumped(rt, s)
-		if err := sim.Replace(t.Context(), other.State(), once); err != nil {
-			rt.Fatal(err)
-		}
+		must(rt, sim.Replace(t.Context(), other.State(), once))
 		if diff := cmp.Diff(once, dumped(rt, other)); diff != "" {
 			rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
 		}
@@ -140,13 +121,9 @@ func TestAnImageWithoutDataStaysApartFromOneWithNone(t *testing.T) {
 	t.Parallel()
 	s, other := glance.New(glance.Config{}), glance.New(glance.Config{})
 	for _, image := range []glance.Image{{Name: "gzip", Data: []byte{0, 1, 0xff}}, {Name: "queued"}, {Name: "empty", Data: []byte{}}} {
-		if _, err := s.AddImage(image); err != nil {
-			t.Fatal(err)
-		}
+		addImage(t, s, image)
 	}
-	if err := sim.Replace(t.Context(), other.State(), dumped(t, s)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sim.Replace(t.Context(), other.State(), dumped(t, s)))
 	var got []string
 	for _, i := range other.Images() {
 		got = append(got, fmt.Sprint(i.Name, i.Data == nil, i.Data))

@@ -1,15 +1,12 @@
 package glance_test
 
 import (
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/glance"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 func TestAnImageWithoutTagsHasAnEmptyListOfThem(t *testing.T) {
@@ -62,9 +59,7 @@ func TestFiltersOfTimeAndKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is 2000-01-01
 		c := newClient(t)
 		for _, image := range []glance.Image{{Name: "old", Data: []byte("four")}, {Name: "hidden", Hidden: true}, {Name: "kept", Protected: true}} {
-			if _, err := c.server.AddImage(image); err != nil {
-				t.Fatal(err)
-			}
+			addImage(t, c.server, image)
 			time.Sleep(time.Hour)
 		}
 		for query, want := range map[string]string{
@@ -86,7 +81,7 @@ func TestFiltersOfTimeAndKind(t *testing.T) {
 			"?visibility=all":                             "kept old",
 			"?visibility=private":                         "",
 		} {
-			if got := strings.Join(c.names(query), " "); got != want {
+			if got := strings.Join(c.names("demo", query), " "); got != want {
 				t.Errorf("%s: %q, want %q", query, got, want)
 			}
 		}
@@ -110,22 +105,10 @@ func TestMediaTypesOfPatches(t *testing.T) {
 		{old, `[{"add":"/name","value":"c"}]`, 409, "Property name already present."},
 		{old, `[{"add":"/y","remove":"/y","value":"c"}]`, 400, "only one member"},
 		{old, `[{"op":"add","path":"/z","value":"c"}]`, 400, "exactly one member"},
-		{"application/openstack-images-v2.1-json-patch", `[{"add":"/z","value":"c"}]`, 400, "Unable to find `op`"},
+		{patch, `[{"add":"/z","value":"c"}]`, 400, "Unable to find `op`"},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), "PATCH", "http://sim.invalid/v2/images/"+imageA, strings.NewReader(tt.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-Auth-Token", "admin")
-		req.Header.Set("Content-Type", tt.media)
-		res, err := simhttp.NewTransport(c.server).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := new(strings.Builder)
-		_, _ = io.Copy(text, res.Body)
-		res.Body.Close()
-		if res.StatusCode != tt.want || !strings.Contains(text.String(), tt.text) || (tt.want == 415) != (res.Header.Get("Accept-Patch") != "") {
+		res, text := ask(t, c.server, "admin", tt.media, "PATCH", "/v2/images/"+imageA, tt.body)
+		if res.StatusCode != tt.want || !strings.Contains(text, tt.text) || (tt.want == 415) != (res.Header.Get("Accept-Patch") != "") {
 			t.Errorf("%s %s: %d %s, want %d with %q", tt.media, tt.body, res.StatusCode, text, tt.want, tt.text)
 		}
 	}
