@@ -220,6 +220,17 @@ func (s *State) brokenAggregates() error {
 	return nil
 }
 
+// must ends a test whose set-up fails.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // step is one random transition; it returns the error of the engine.
@@ -326,10 +337,7 @@ func steps() []step {
 				s.EnsureClass("CUSTOM_A", now)
 				return nil
 			}
-			if err := s.DeleteClass("CUSTOM_A"); err != nil {
-				return err
-			}
-			return nil
+			return s.DeleteClass("CUSTOM_A")
 		},
 		func(_ *rapid.T, s *State, _ time.Time) error { return s.DeleteTrait("CUSTOM_T") },
 		func(t *rapid.T, s *State, now time.Time) error { return s.Claim(drawClaims(t, s), Writes{Now: now}) },
@@ -381,23 +389,13 @@ func TestSlotsOfRemovedTreesAreReused(t *testing.T) {
 	s := New([]string{"T1"}, collation.Exact, start())
 	for i := range 500 {
 		name := fmt.Sprint(i)
-		if _, err := s.CreateProvider(NewProvider{UUID: name, Name: name}, start()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.SetInventories(name, nil, map[string]Inventory{"VCPU": {Total: i + 1, MinUnit: 1, MaxUnit: 500, StepSize: 1, AllocationRatio: 1}}, InventoryWrite{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.SetProviderTraits(name, nil, []string{"T1"}, start()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, created(s.CreateProvider(NewProvider{UUID: name, Name: name}, start())))
+		must(t, created(s.SetInventories(name, nil, map[string]Inventory{"VCPU": {Total: i + 1, MinUnit: 1, MaxUnit: 500, StepSize: 1, AllocationRatio: 1}}, InventoryWrite{})))
+		must(t, created(s.SetProviderTraits(name, nil, []string{"T1"}, start())))
 		if i >= 10 {
-			if err := s.DeleteProvider(fmt.Sprint(i - 10)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.DeleteProvider(fmt.Sprint(i-10)))
 		}
-		if err := s.broken(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.broken())
 	}
 	if got := len(s.trees.trees); got > 200 {
 		t.Errorf("%d slots for 10 trees", got)

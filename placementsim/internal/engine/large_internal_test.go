@@ -18,12 +18,8 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 			if i > 0 {
 				parent = "p0"
 			}
-			if _, err := s.CreateProvider(NewProvider{UUID: name, Name: name, Parent: parent}, start()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.SetInventories(name, nil, map[string]Inventory{"VCPU": {Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1}}, InventoryWrite{}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, created(s.CreateProvider(NewProvider{UUID: name, Name: name, Parent: parent}, start())))
+			must(t, created(s.SetInventories(name, nil, map[string]Inventory{"VCPU": {Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1}}, InventoryWrite{})))
 		}
 		search := func(groups int) int {
 			var q CandidateQuery

@@ -38,9 +38,7 @@ func TestARestoredStateIsTheSame(t *testing.T) {
 		}
 		other := New(standard, collation.Exact, start().Add(time.Hour))
 		restore, err := other.Restore(standard, pointers(s.Rows()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		restore()
 		if diff := cmp.Diff(s.Rows(), other.Rows()); diff != "" {
 			t.Fatalf("rows (-want +got):\n%s", diff)
@@ -90,103 +88,40 @@ func TestRowsThatAreNoStateAreNotRestored(t *testing.T) {
 		created(original.AddInventory("b", "CUSTOM_C", Inventory{Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, AllocationRatio: 1}, InventoryWrite{Now: start()})),
 		original.Claim([]Claim{{Consumer: "c", Allocations: []ProviderAmount{{"b", "CUSTOM_C", 2}}}}, Writes{Now: start()}),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	spoil := func(change func(row any)) func([]sim.RecordChange) []sim.RecordChange {
-		return func(list []sim.RecordChange) []sim.RecordChange {
-			for _, c := range list {
-				change(c.After)
-			}
-			return list
-		}
-	}
-	provider := func(change func(*ProviderRow)) func([]sim.RecordChange) []sim.RecordChange {
-		return spoil(func(row any) {
-			if r, ok := row.(*ProviderRow); ok {
-				change(r)
-			}
-		})
+		must(t, err)
 	}
 	for name, tt := range map[string]struct {
 		spoil func([]sim.RecordChange) []sim.RecordChange
 		want  string
 	}{
-		"nothing spoiled": {func(list []sim.RecordChange) []sim.RecordChange { return list }, ""},
-		"no rows":         {func([]sim.RecordChange) []sim.RecordChange { return nil }, "placement.sequences placement is missing"},
-		"a row twice":     {func(list []sim.RecordChange) []sim.RecordChange { return append(list, pointers(original.Rows())[4]) }, "twice"},
-		"another key":     {func(list []sim.RecordChange) []sim.RecordChange { list[0].Key = "x"; return list }, "placement.allocations x: the key"},
-		"a standard class": {spoil(func(row any) {
-			if r, ok := row.(*NameRow); ok {
-				r.Name = strings.Replace(r.Name, "CUSTOM_C", "VCPU", 1)
-			}
-		}), `placement.resource_classes 0000000001: resource class "VCPU" is there twice`},
-		"a trait without name": {spoil(func(row any) {
-			if r, ok := row.(*NameRow); ok {
-				r.Name = strings.Replace(r.Name, "CUSTOM_T", "", 1)
-			}
-		}), "placement.traits 0000000001: trait"},
-		"a provider twice":    {provider(func(r *ProviderRow) { r.UUID = "a" }), `"a"`},
-		"an unknown parent":   {provider(func(r *ProviderRow) { r.Parent = strings.Replace(r.Parent, "a", "x", 1) }), "parent x"},
-		"a loop":              {provider(func(r *ProviderRow) { r.Parent = map[string]string{"a": "b", "b": "a"}[r.UUID] }), "parent"},
-		"no tree":             {provider(func(r *ProviderRow) { r.Tree = 0 }), "placement.resource_providers 0000000001: the number 0"},
-		"a tree to come":      {provider(func(r *ProviderRow) { r.Tree = 2 }), "the number 2 is not one of 1 to 1"},
-		"one tree for two":    {provider(func(r *ProviderRow) { r.Parent, r.Tree = "", 1 }), "tree 1 has two roots"},
-		"a tree below a root": {provider(func(r *ProviderRow) { r.Tree = 1 }), "placement.resource_providers 0000000002: the key"},
-		"another number":      {provider(func(r *ProviderRow) { r.ID = 3 - r.ID }), "the key does not belong"},
-		"a lower sequence": {spoil(func(row any) {
-			if r, ok := row.(*SequencesRow); ok {
-				r.Providers = 1
-			}
-		}), "placement.resource_providers 0000000002: the number 2"},
-		"a sequence below zero": {spoil(func(row any) {
-			if r, ok := row.(*SequencesRow); ok {
-				r.Trees = -1
-			}
-		}), "out of range"},
-		"an unknown trait": {spoil(func(row any) {
-			if r, ok := row.(*TraitsRow); ok {
-				r.Traits = []string{"CUSTOM_X"}
-			}
-		}), "CUSTOM_X"},
-		"no traits": {spoil(func(row any) {
-			if r, ok := row.(*TraitsRow); ok {
-				r.Traits = nil
-			}
-		}), "placement.provider_traits 0000000001: the key"},
-		"an aggregate twice": {spoil(func(row any) {
-			if r, ok := row.(*AggregatesRow); ok {
-				r.Aggregates = []string{"g", "g"}
-			}
-		}), "placement.provider_aggregates 0000000001: the key"},
-		"an unknown class": {spoil(func(row any) {
-			if r, ok := row.(*InventoryRow); ok {
-				r.Class = "CUSTOM_X"
-			}
-		}), "CUSTOM_X"},
-		"an allocation elsewhere": {spoil(func(row any) {
-			if r, ok := row.(*AllocationRow); ok {
-				r.Provider, r.Amount = "a", 2
-			}
-		}), "CUSTOM_C:2 of a"},
-		"an allocation of nothing": {spoil(func(row any) {
-			if r, ok := row.(*AllocationRow); ok {
-				r.Provider, r.Amount = "b", 0
-			}
-		}), "CUSTOM_C:0"},
-		"an unknown consumer": {spoil(func(row any) {
-			if r, ok := row.(*AllocationRow); ok {
-				r.Consumer = "d"
-			}
-		}), "d has CUSTOM_C:2 of b: there is no such consumer"},
+		"nothing spoiled":          {func(list []sim.RecordChange) []sim.RecordChange { return list }, ""},
+		"no rows":                  {func([]sim.RecordChange) []sim.RecordChange { return nil }, "placement.sequences placement is missing"},
+		"a row twice":              {func(list []sim.RecordChange) []sim.RecordChange { return append(list, pointers(original.Rows())[4]) }, "twice"},
+		"another key":              {func(list []sim.RecordChange) []sim.RecordChange { list[0].Key = "x"; return list }, "placement.allocations x: the key"},
+		"a standard class":         {spoil(func(r *NameRow) { r.Name = strings.Replace(r.Name, "CUSTOM_C", "VCPU", 1) }), `placement.resource_classes 0000000001: resource class "VCPU" is there twice`},
+		"a trait without name":     {spoil(func(r *NameRow) { r.Name = strings.Replace(r.Name, "CUSTOM_T", "", 1) }), "placement.traits 0000000001: trait"},
+		"a provider twice":         {spoil(func(r *ProviderRow) { r.UUID = "a" }), `"a"`},
+		"an unknown parent":        {spoil(func(r *ProviderRow) { r.Parent = strings.Replace(r.Parent, "a", "x", 1) }), "parent x"},
+		"a loop":                   {spoil(func(r *ProviderRow) { r.Parent = map[string]string{"a": "b", "b": "a"}[r.UUID] }), "parent"},
+		"no tree":                  {spoil(func(r *ProviderRow) { r.Tree = 0 }), "placement.resource_providers 0000000001: the number 0"},
+		"a tree to come":           {spoil(func(r *ProviderRow) { r.Tree = 2 }), "the number 2 is not one of 1 to 1"},
+		"one tree for two":         {spoil(func(r *ProviderRow) { r.Parent, r.Tree = "", 1 }), "tree 1 has two roots"},
+		"a tree below a root":      {spoil(func(r *ProviderRow) { r.Tree = 1 }), "placement.resource_providers 0000000002: the key"},
+		"another number":           {spoil(func(r *ProviderRow) { r.ID = 3 - r.ID }), "the key does not belong"},
+		"a lower sequence":         {spoil(func(r *SequencesRow) { r.Providers = 1 }), "placement.resource_providers 0000000002: the number 2"},
+		"a sequence below zero":    {spoil(func(r *SequencesRow) { r.Trees = -1 }), "out of range"},
+		"an unknown trait":         {spoil(func(r *TraitsRow) { r.Traits = []string{"CUSTOM_X"} }), "CUSTOM_X"},
+		"no traits":                {spoil(func(r *TraitsRow) { r.Traits = nil }), "placement.provider_traits 0000000001: the key"},
+		"an aggregate twice":       {spoil(func(r *AggregatesRow) { r.Aggregates = []string{"g", "g"} }), "placement.provider_aggregates 0000000001: the key"},
+		"an unknown class":         {spoil(func(r *InventoryRow) { r.Class = "CUSTOM_X" }), "CUSTOM_X"},
+		"an allocation elsewhere":  {spoil(func(r *AllocationRow) { r.Provider, r.Amount = "a", 2 }), "CUSTOM_C:2 of a"},
+		"an allocation of nothing": {spoil(func(r *AllocationRow) { r.Provider, r.Amount = "b", 0 }), "CUSTOM_C:0"},
+		"an unknown consumer":      {spoil(func(r *AllocationRow) { r.Consumer = "d" }), "d has CUSTOM_C:2 of b: there is no such consumer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := New([]string{"T1"}, collation.Exact, start())
-			if _, err := s.CreateProvider(NewProvider{UUID: "old", Name: "old"}, start()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, created(s.CreateProvider(NewProvider{UUID: "old", Name: "old"}, start())))
 			before := s.Rows()
 			restore, err := s.Restore([]string{"T1"}, tt.spoil(pointers(original.Rows())))
 			if tt.want == "" {
@@ -205,6 +140,18 @@ func TestRowsThatAreNoStateAreNotRestored(t *testing.T) {
 				t.Errorf("refused, yet changed (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+// spoil changes the rows of one table.
+func spoil[T any](change func(*T)) func([]sim.RecordChange) []sim.RecordChange {
+	return func(list []sim.RecordChange) []sim.RecordChange {
+		for _, c := range list {
+			if row, ok := c.After.(*T); ok {
+				change(row)
+			}
+		}
+		return list
 	}
 }
 
