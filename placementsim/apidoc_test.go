@@ -90,16 +90,10 @@ func probed(t *testing.T) *Server {
 		{UUID: rp2, Name: "cn0_fpga", Parent: rp1, Inventories: fpga, Traits: []string{"CUSTOM_FPGA_INTEL"}},
 		{UUID: rp3, Name: "cn1", Inventories: fpga},
 	} {
-		if _, err := s.CreateProvider(n); err != nil {
-			t.Fatal(err)
-		}
+		addProvider(t, s, n)
 	}
-	if err := s.SetAggregates(rp1, agg); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Claim(Claim{Consumer: con, Project: "p", User: "u", Type: "INSTANCE", Allocations: []Allocation{{Provider: rp1, Class: "VCPU", Used: 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetAggregates(rp1, agg))
+	must(t, s.Claim(Claim{Consumer: con, Project: "p", User: "u", Type: "INSTANCE", Allocations: []Allocation{{Provider: rp1, Class: "VCPU", Used: 1}}}))
 	return s
 }
 
@@ -115,9 +109,7 @@ func seen(t *testing.T, s *Server, v version, p microversionProbe) (status int, 
 	}
 	if got.body != "" {
 		var value any
-		if err := json.Unmarshal([]byte(got.body), &value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(got.body), &value))
 		signs = append(signs, keysOf("", value)...)
 	}
 	slices.Sort(signs)
@@ -209,9 +201,7 @@ func bodiesOf(t *testing.T, op operation) string {
 		fault.ReshaperPost: "reshaper",
 	}[op.name]
 	files, err := schemaFiles.ReadDir("schemas")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var forms []version
 	known := false
 	for _, file := range files {
@@ -219,9 +209,7 @@ func bodiesOf(t *testing.T, op operation) string {
 		known = known || name == base
 		if suffix, found := strings.CutPrefix(name, base+"-1."); found && base != "" {
 			minor, err := strconv.Atoi(suffix)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			forms = append(forms, version(minor))
 		}
 	}
@@ -254,9 +242,7 @@ func TestAPIDocumentListsTheRoutesPerMicroversion(t *testing.T) {
 func checkGenerated(t *testing.T, file, beginMark, endMark, want string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := string(data)
 	begin, end := strings.Index(text, beginMark), strings.Index(text, endMark)
 	if begin < 0 || end < begin {
@@ -264,9 +250,7 @@ func checkGenerated(t *testing.T, file, beginMark, endMark, want string) {
 	}
 	end += len(endMark)
 	if os.Getenv("GOCYBORG_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(text[:begin]+want+text[end:]), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text[:begin]+want+text[end:]), 0o644))
 		return
 	}
 	if diff := cmp.Diff(want, text[begin:end]); diff != "" {

@@ -60,9 +60,7 @@ func spawnQueryOf(groups, limit int) string {
 func benchRequest(b *testing.B, base, query string) *http.Request {
 	b.Helper()
 	req, err := http.NewRequest("GET", base+"/allocation_candidates?"+query, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	req.Header.Set("X-Auth-Token", "admin")
 	req.Header.Set("OpenStack-API-Version", "placement 1.39")
 	return req
@@ -150,12 +148,8 @@ func BenchmarkNeedle(b *testing.B) {
 	const hosts = 10000
 	s := benchWorld(b, hosts)
 	providers := s.ResourceProviders()
-	if err := s.SetTraits(providers[9*hosts-1].UUID, "CUSTOM_GPU_NVIDIA", "CUSTOM_NEEDLE"); err != nil {
-		b.Fatal(err)
-	}
-	if err := s.SetTraits(providers[9*(hosts/2)].UUID, "COMPUTE_NODE", "CUSTOM_NEEDLE_ROOT"); err != nil {
-		b.Fatal(err)
-	}
+	must(b, s.SetTraits(providers[9*hosts-1].UUID, "CUSTOM_GPU_NVIDIA", "CUSTOM_NEEDLE"))
+	must(b, s.SetTraits(providers[9*(hosts/2)].UUID, "COMPUTE_NODE", "CUSTOM_NEEDLE_ROOT"))
 	fill(b, s, providers)
 	for _, needle := range []struct{ name, query string }{
 		{"device-trait", "resources=VCPU:2&resources_d=PGPU:1&required_d=CUSTOM_NEEDLE&limit=10"},
@@ -188,12 +182,8 @@ func fill(b *testing.B, s *Server, providers []ResourceProvider) {
 		} else {
 			claim.Allocations = append(claim.Allocations, Allocation{Provider: host[0].UUID, Class: "DISK_GB", Used: 4000})
 		}
-		if err := s.SetTraits(host[6].UUID, "CUSTOM_GPU_FULL", "OWNER_CYBORG"); err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Claim(claim); err != nil {
-			b.Fatal(err)
-		}
+		must(b, s.SetTraits(host[6].UUID, "CUSTOM_GPU_FULL", "OWNER_CYBORG"))
+		must(b, s.Claim(claim))
 	}
 }
 
@@ -223,9 +213,7 @@ func BenchmarkAnswer(b *testing.B) {
 	c := &call{server: s, version: maxVersion}
 	raw := spawnQueryOf(1, 1000)
 	query, err := c.candidateQuery(parseQuery(raw))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	var body []byte
 	b.Run("limit=1000/write=search", func(b *testing.B) {
 		b.ReportAllocs()
@@ -236,9 +224,7 @@ func BenchmarkAnswer(b *testing.B) {
 		}
 	})
 	var answer answerStructs
-	if err := json.Unmarshal(body, &answer); err != nil {
-		b.Fatal(err)
-	}
+	must(b, json.Unmarshal(body, &answer))
 	b.Run("limit=1000/write=json.Marshal", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -268,14 +254,9 @@ func BenchmarkExplain(b *testing.B) {
 // any search can list.
 func BenchmarkWorstCase(b *testing.B) {
 	s := newServer(b, Config{Seed: 1})
-	root, err := s.CreateProvider(ResourceProvider{Name: "host"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	root := addProvider(b, s, ResourceProvider{Name: "host"})
 	for d := range 500 {
-		if _, err := s.CreateProvider(ResourceProvider{Name: fmt.Sprintf("d%d", d), Parent: root.UUID, Inventories: map[string]Inventory{"FPGA": {Total: 1}}}); err != nil {
-			b.Fatal(err)
-		}
+		addProvider(b, s, ResourceProvider{Name: fmt.Sprintf("d%d", d), Parent: root.UUID, Inventories: map[string]Inventory{"FPGA": {Total: 1}}})
 	}
 	for _, groups := range []int{50, 500, 501} {
 		for _, limit := range []int{10, 1000, 0} {

@@ -31,9 +31,7 @@ func worked(t testing.TB) *Server {
 		if n.Parent != "" {
 			n.Parent = uuidOf(t, s, n.Parent)
 		}
-		if _, err := s.CreateProvider(n); err != nil {
-			t.Fatal(err)
-		}
+		addProvider(t, s, n)
 	}
 	return s
 }
@@ -272,12 +270,9 @@ func TestMaximumOfCandidatesAndStrategies(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, tt.cfg)
 			for host := range 3 {
-				root, err := s.CreateProvider(ResourceProvider{Name: fmt.Sprint("cn", host)})
-				for i := 0; i < 8 && err == nil; i++ {
-					_, err = s.CreateProvider(ResourceProvider{Name: fmt.Sprintf("cn%d_%d", host, i), Parent: root.UUID, Inventories: map[string]Inventory{"PGPU": {Total: 1}}})
-				}
-				if err != nil {
-					t.Fatal(err)
+				root := addProvider(t, s, ResourceProvider{Name: fmt.Sprint("cn", host)})
+				for i := range 8 {
+					addProvider(t, s, ResourceProvider{Name: fmt.Sprintf("cn%d_%d", host, i), Parent: root.UUID, Inventories: map[string]Inventory{"PGPU": {Total: 1}}})
 				}
 			}
 			got := make([]int, 3)
@@ -299,16 +294,11 @@ func TestWideTreesAreComparedWithCapacity(t *testing.T) {
 	t.Parallel()
 	for _, optimized := range []bool{false, true} {
 		s := newServer(t, Config{OptimizeForWideProviderTrees: optimized})
-		p, err := s.CreateProvider(ResourceProvider{Name: "cn0", Inventories: map[string]Inventory{"VGPU": {Total: 4}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := addProvider(t, s, ResourceProvider{Name: "cn0", Inventories: map[string]Inventory{"VGPU": {Total: 4}}})
 		claim := func(consumer string, used int) error {
 			return s.Claim(Claim{Consumer: consumer, Project: "p", User: "u", Type: "INSTANCE", Allocations: []Allocation{{Provider: p.UUID, Class: "VGPU", Used: used}}})
 		}
-		if err := claim(con, 2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, claim(con, 2))
 		found := candidatesOf(t, s, "1.39", "resources1=VGPU:2&resources2=VGPU:1&group_policy=none")
 		if (len(found) == 1) != optimized {
 			t.Errorf("optimized %v: got %v", optimized, found)
@@ -334,9 +324,7 @@ func TestQueryStringAskedAgain(t *testing.T) {
 		turn{"1.39", "GET", query, "", 200, []string{`"allocation_requests": []`}, ""},
 		turn{"1.16", "GET", query, "", 400, []string{"'required' was unexpected"}, ""},
 	)
-	if err := s.SetTraits(uuidOf(t, s, "cn2"), "CUSTOM_NEW"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetTraits(uuidOf(t, s, "cn2"), "CUSTOM_NEW"))
 	converse(t, s,
 		turn{"1.39", "GET", query, "", 200, []string{`"mappings": {"": [`}, ""},
 		turn{"1.17", "GET", query, "", 200, []string{uuidOf(t, s, "cn2")}, ""},

@@ -28,13 +28,9 @@ func thingsOf(t *testing.T, s *Server) things {
 			continue
 		}
 		data, err := json.Marshal(c.After)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var fields map[string]any
-		if err := json.Unmarshal(data, &fields); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(data, &fields))
 		for _, hidden := range c.Hidden {
 			delete(fields, hidden)
 		}
@@ -131,9 +127,7 @@ func TestTheRecordedChangesAreTheDifference(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var last sim.Exchange
 		s := seeded(t, Config{NoLeftoverConsumers: seed%2 == 0, Policy: PolicyDefault}, WithObserver(func(e sim.Exchange) { last = e }))
-		if _, err := s.CreateProvider(ResourceProvider{UUID: rp3, Name: "o", Parent: rp2}); err != nil {
-			t.Fatal(err)
-		}
+		addProvider(t, s, ResourceProvider{UUID: rp3, Name: "o", Parent: rp2})
 		before := thingsOf(t, s)
 		for range 60 {
 			v, method, path, body := drawRequest(rng, likely)
@@ -239,9 +233,7 @@ func TestARequestUnderAFault(t *testing.T) {
 	var last sim.Exchange
 	s := newServer(t, Config{}, WithFaults(faults), WithObserver(func(e sim.Exchange) { last = e }))
 	for _, when := range []fault.When{fault.Before, fault.After} {
-		if err := faults.Set(fault.Rule{Operation: fault.ResourceProviderCreate, Action: fault.Status, When: when}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, faults.Set(fault.Rule{Operation: fault.ResourceProviderCreate, Action: fault.Status, When: when}))
 		if got := send(t, s, "1.20", "POST", "/resource_providers", `{"name":"n"}`); got.status != 500 {
 			t.Fatalf("got %d", got.status)
 		}

@@ -18,9 +18,7 @@ func TestUpstreamQuirks(t *testing.T) {
 			{Name: "host", Inventories: map[string]Inventory{"MEMORY_MB": {Total: 64}}, Aggregates: []string{agg}},
 		} {
 			p.UUID = nested(i)
-			if _, err := s.CreateProvider(p); err != nil {
-				t.Fatal(err)
-			}
+			addProvider(t, s, p)
 		}
 		return s
 	}

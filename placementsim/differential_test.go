@@ -173,15 +173,6 @@ func (r oracleRequest) String() string {
 
 // strange changes a request in a way that few clients do, and that the oracle leaves out.
 func (g *oracleGenerator) strange(req oracleRequest) oracleRequest {
-	set := func(name, value string) {
-		for i := range req.header {
-			if req.header[i][0] == name {
-				req.header[i][1] = value
-				return
-			}
-		}
-		req.header = append(req.header, [2]string{name, value})
-	}
 	req.header = append([][2]string(nil), req.header...)
 	and := func(from oracleRequest, pairs ...string) oracleRequest {
 		target, query, _ := strings.Cut(from.target, "?")
@@ -189,20 +180,20 @@ func (g *oracleGenerator) strange(req oracleRequest) oracleRequest {
 	}
 	switch g.IntN(14) {
 	case 0:
-		set("OpenStack-API-Version", pick(g, "placement 1.-1", "placement  1.20", "placement 01.1", "placement 1.1e1", "Placement latest"))
+		req.set("OpenStack-API-Version", pick(g, "placement 1.-1", "placement  1.20", "placement 01.1", "placement 1.1e1", "Placement latest"))
 	case 1:
-		set("X-Auth-Token", "")
+		req.set("X-Auth-Token", "")
 	case 2:
 		if req.body != "" {
-			set("Content-Type", pick(g, "APPLICATION/JSON", "application/json;charset=latin-1"))
+			req.set("Content-Type", pick(g, "APPLICATION/JSON", "application/json;charset=latin-1"))
 		}
 	case 3:
-		set("Accept", pick(g, "bad", "", "application/json;q=0", "text/*"))
+		req.set("Accept", pick(g, "bad", "", "application/json;q=0", "text/*"))
 	case 4:
 		req.body = pick(g, `{"a": 1,}`, `[1,]`, `{'a': 1}`, `{"a": NaN}`, `{"a": 1e999}`, "\u00a0{}")
-		set("Content-Type", "application/json")
+		req.set("Content-Type", "application/json")
 	case 5:
-		set("OpenStack-System-Scope", "all")
+		req.set("OpenStack-System-Scope", "all")
 	case 6:
 		path, query, found := strings.Cut(req.target, "?")
 		req.target = strings.Replace(path, "_", "%5F", 1)

@@ -14,9 +14,7 @@ import (
 func TestDirectAPIShowsWhatWasBuilt(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{})
-	if err := s.SetAggregates(rp2, agg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetAggregates(rp2, agg))
 	want := []ResourceProvider{
 		{
 			UUID: rp1, Name: "cn0", Root: rp1, Generation: 2, Traits: []string{"COMPUTE_ACCELERATORS"}, Aggregates: []string{},
@@ -30,9 +28,7 @@ func TestDirectAPIShowsWhatWasBuilt(t *testing.T) {
 	if diff := cmp.Diff(want, s.ResourceProviders()); diff != "" {
 		t.Errorf("providers (-want +got):\n%s", diff)
 	}
-	if err := s.Claim(Claim{Consumer: con, Project: "p", User: "u", Allocations: []Allocation{{Provider: rp2, Class: "FPGA", Used: 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Claim(Claim{Consumer: con, Project: "p", User: "u", Allocations: []Allocation{{Provider: rp2, Class: "FPGA", Used: 1}}}))
 	if diff := cmp.Diff([]Allocation{{con, rp2, "FPGA", 1}}, s.Allocations()); diff != "" {
 		t.Errorf("allocations (-want +got):\n%s", diff)
 	}
@@ -40,29 +36,18 @@ func TestDirectAPIShowsWhatWasBuilt(t *testing.T) {
 
 func TestTreesAreReadInParts(t *testing.T) {
 	t.Parallel()
-	s, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, Config{})
 	ids := make(map[string]string) // by name
 	create := func(name, parent string) {
-		p, err := s.CreateProvider(ResourceProvider{Name: name, Parent: ids[parent], Inventories: map[string]Inventory{"PGPU": {Total: 2}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids[name] = p.UUID
+		ids[name] = addProvider(t, s, ResourceProvider{Name: name, Parent: ids[parent], Inventories: map[string]Inventory{"PGPU": {Total: 2}}}).UUID
 	}
 	for n := range 5 {
 		create(fmt.Sprint("cn", n), "")
 	}
 	create("cn3_card", "cn3")
 	create("cn1_card", "cn1")
-	if err := s.Claim(Claim{Consumer: con, Allocations: []Allocation{{Provider: ids["cn1_card"], Class: "PGPU", Used: 2}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.DeleteProvider(ids["cn2"]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Claim(Claim{Consumer: con, Allocations: []Allocation{{Provider: ids["cn1_card"], Class: "PGPU", Used: 2}}}))
+	must(t, s.DeleteProvider(ids["cn2"]))
 	for _, tt := range []struct {
 		text        string
 		skip, limit int
@@ -119,9 +104,7 @@ func TestDirectAPIErrorsSuggestARemedy(t *testing.T) {
 	claim := func(used int, rp, class string) error {
 		return s.Claim(Claim{Consumer: con, Allocations: []Allocation{{Provider: rp, Class: class, Used: used}}})
 	}
-	if err := claim(1, rp2, "FPGA"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, claim(1, rp2, "FPGA"))
 	before := dumpOf(s)
 	create := func(n ResourceProvider) error { _, err := s.CreateProvider(n); return err }
 	tests := []struct {
@@ -162,9 +145,7 @@ func TestDirectAPIErrorsSuggestARemedy(t *testing.T) {
 func TestChecksShowTheProviderTree(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{})
-	if err := s.Claim(Claim{Consumer: con, Allocations: []Allocation{{Provider: rp2, Class: "FPGA", Used: 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Claim(Claim{Consumer: con, Allocations: []Allocation{{Provider: rp2, Class: "FPGA", Used: 1}}}))
 	var good, bad record
 	s.CheckUsage(&good, rp2, "FPGA", 1)
 	s.CheckUsage(&good, rp1, "VCPU", 0)

@@ -35,13 +35,9 @@ func ExampleServer_Explain() {
 
 func TestExplainAnswersOnTheControlRoute(t *testing.T) {
 	t.Parallel()
-	server, err := placementsim.New(placementsim.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := server.CreateProvider(placementsim.ResourceProvider{Name: "cn0", UUID: "11111111-1111-4111-8111-111111111111", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}}); err != nil {
-		t.Fatal(err)
-	}
+	server := placementsim.Run(t)
+	_, err := server.CreateProvider(placementsim.ResourceProvider{Name: "cn0", UUID: "11111111-1111-4111-8111-111111111111", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}})
+	must(t, err)
 	const head = `{"explanation":{"hosts":[{"uuid":"11111111-1111-4111-8111-111111111111","name":"cn0",`
 	for _, tt := range []struct {
 		query  string

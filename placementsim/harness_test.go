@@ -23,12 +23,18 @@ const (
 	agg  = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
 )
 
-func newServer(t testing.TB, cfg Config, opts ...Option) *Server {
+// must ends a test whose set-up fails.
+func must(t testing.TB, err error) {
 	t.Helper()
-	s, err := New(cfg, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func newServer(t testing.TB, cfg Config, opts ...Option) *Server {
+	t.Helper()
+	s, err := New(cfg, opts...)
+	must(t, err)
 	return s
 }
 
@@ -58,9 +64,7 @@ func send(t testing.TB, s http.Handler, version, method, path, body string, head
 		reader = strings.NewReader(body)
 	}
 	r, err := http.NewRequest(method, "http://placement.example"+path, reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("X-Auth-Token", "admin")
 	if version != "" {
 		r.Header.Set("OpenStack-API-Version", "placement "+version)
@@ -80,9 +84,7 @@ func send(t testing.TB, s http.Handler, version, method, path, body string, head
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer{resp.StatusCode, resp.Header, string(data)}
 }
 
@@ -122,11 +124,16 @@ func seeded(t testing.TB, cfg Config, opts ...Option) *Server {
 		{UUID: rp1, Name: "cn0", Inventories: map[string]Inventory{"VCPU": {Total: 8}}, Traits: []string{"COMPUTE_ACCELERATORS"}},
 		{UUID: rp2, Name: "cn0_fpga", Parent: rp1, Inventories: map[string]Inventory{"FPGA": {Total: 2}}, Traits: []string{"CUSTOM_FPGA_INTEL"}},
 	} {
-		if _, err := s.CreateProvider(n); err != nil {
-			t.Fatal(err)
-		}
+		addProvider(t, s, n)
 	}
 	return s
+}
+
+func addProvider(t testing.TB, s *Server, p ResourceProvider) ResourceProvider {
+	t.Helper()
+	added, err := s.CreateProvider(p)
+	must(t, err)
+	return added
 }
 
 // record is a TB that keeps what a check says.

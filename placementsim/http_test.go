@@ -321,13 +321,10 @@ func TestSameSeedSameIdentifiers(t *testing.T) {
 func TestFaultsAnswerInTheDialect(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet(Operations()...)
-	err := faults.Set(
+	must(t, faults.Set(
 		fault.Rule{Operation: fault.AllocationsPut, Nth: 1, Action: fault.Status, Status: 409, Code: codeConcurrentUpdate},
 		fault.Rule{Operation: fault.AllocationsPut, Nth: 2, When: fault.After, Action: fault.Status, Status: 503},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	))
 	var seen []sim.Exchange
 	s := seeded(t, Config{}, WithFaults(faults), WithObserver(func(e sim.Exchange) { seen = append(seen, e) }))
 	const body = `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null}`
@@ -392,15 +389,11 @@ func TestAnswersOverARealSocket(t *testing.T) {
 	t.Parallel()
 	srv := live(t, seeded(t, Config{}))
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "DELETE /resource_providers/%s HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\nConnection: close\r\n\r\n", rp2)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNoContent || resp.Header.Get("Content-Type") != "" || resp.ContentLength != 0 {
 		t.Errorf("got %d, %v, length %d", resp.StatusCode, resp.Header, resp.ContentLength)

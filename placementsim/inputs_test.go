@@ -56,15 +56,11 @@ func TestStrictPlacementSaysSoInItsOwnWords(t *testing.T) {
 func TestSchemasHaveOneFormOfKeys(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(schemaFiles, "schemas/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	form, seen := regexp.MustCompile(`"([^"]*\{36\}[^"]*)":`), 0
 	for _, name := range files {
 		data, err := schemaFiles.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range form.FindAllSubmatch(data, -1) {
 			seen++
 			if string(m[1]) != uuidKey.String() {

@@ -43,9 +43,7 @@ func startRealPlacement(t *testing.T) *realPlacement {
 	if root := *oracleChroot; root != "" {
 		python = []string{"chroot", root, "/usr/bin/python3"}
 		inside, err := os.MkdirTemp(filepath.Join(root, "tmp"), "oracle")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = os.RemoveAll(inside) })
 		dir = strings.TrimPrefix(inside, filepath.Clean(root))
 	}
@@ -63,16 +61,10 @@ func startRealPlacement(t *testing.T) *realPlacement {
 	cmd := run("-W", "ignore", "-B", "-c", realLauncher, dir)
 	cmd.Stderr = service.log
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()

@@ -125,27 +125,29 @@ func (g *oracleGenerator) write(method, target string, body any) oracleRequest {
 	return req
 }
 
+// set changes a header, or adds it.
+func (r *oracleRequest) set(name, value string) {
+	for i := range r.header {
+		if r.header[i][0] == name {
+			r.header[i][1] = value
+			return
+		}
+	}
+	r.header = append(r.header, [2]string{name, value})
+}
+
 // spoilHeader changes a header, or takes one away.
 func (g *oracleGenerator) spoilHeader(req *oracleRequest) {
-	set := func(name, value string) {
-		for i := range req.header {
-			if req.header[i][0] == name {
-				req.header[i][1] = value
-				return
-			}
-		}
-		req.header = append(req.header, [2]string{name, value})
-	}
 	switch g.IntN(5) {
 	case 0:
-		set("OpenStack-API-Version", pick(g, "placement 1.40", "placement 2.0", "placement x.y", "placement 1.2.3", "placement latest", "compute 2.1",
+		req.set("OpenStack-API-Version", pick(g, "placement 1.40", "placement 2.0", "placement x.y", "placement 1.2.3", "placement latest", "compute 2.1",
 			"compute 2.1, placement 1.17", "PLACEMENT 1.20", "1.5", "placement 0.9", "placement", "placement 1.1,placement 1.39"))
 	case 1:
-		set("X-Auth-Token", pick(g, "someone", "someone:project", "admin:project"))
+		req.set("X-Auth-Token", pick(g, "someone", "someone:project", "admin:project"))
 	case 2:
-		set("Content-Type", pick(g, "text/plain", "application/json; charset=utf-8", "application/xml"))
+		req.set("Content-Type", pick(g, "text/plain", "application/json; charset=utf-8", "application/xml"))
 	case 3:
-		set("Accept", pick(g, "text/html", "text/plain", "application/json", "*/*", "application/*", "text/html, application/json;q=0.5", "image/png"))
+		req.set("Accept", pick(g, "text/html", "text/plain", "application/json", "*/*", "application/*", "text/html, application/json;q=0.5", "image/png"))
 	case 4:
 		i := g.IntN(len(req.header))
 		req.header = append(req.header[:i:i], req.header[i+1:]...)

@@ -151,9 +151,7 @@ func FuzzCandidateQuery(f *testing.F) {
 		f.Add(query, 17)
 	}
 	s := seeded(f, Config{})
-	if err := s.SetAggregates(rp1, agg); err != nil {
-		f.Fatal(err)
-	}
+	must(f, s.SetAggregates(rp1, agg))
 	before := dumpOf(s)
 	f.Fuzz(func(t *testing.T, query string, minor int) {
 		v := version(max(0, min(minor, 39)))

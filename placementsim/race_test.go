@@ -36,9 +36,7 @@ func TestOfConcurrentWritersOfOneGenerationOneWins(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{})
 	start, err := s.ResourceProvider(rp1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for round := range 20 {
 		var won, lost atomic.Int64
 		body := fmt.Sprintf(`{"resource_provider_generation":%d,"inventories":{"VCPU":{"total":%d}}}`, start.Generation+round, 8+round)
@@ -188,9 +186,7 @@ func TestOverlappingClaimsExceedAnInventoryUnderARuleOnly(t *testing.T) {
 				for _, r := range seed {
 					send(t, s, "1.39", r.method, r.path, r.body)
 				}
-				if err := faults.Set(tt.rules...); err != nil {
-					t.Fatal(err)
-				}
+				must(t, faults.Set(tt.rules...))
 				statuses := make([]int, 4)
 				var claims sync.WaitGroup
 				for i := range statuses {
@@ -227,16 +223,12 @@ func TestAClaimIsWrittenAfterItsClientDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faults := fault.NewSet(Operations()...)
 		s := seeded(t, Config{}, WithFaults(faults))
-		if err := faults.Set(fault.Rule{Operation: fault.AllocationsWrite, Action: fault.Delay, Delay: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, faults.Set(fault.Rule{Operation: fault.AllocationsWrite, Action: fault.Delay, Delay: time.Minute}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://placement.example/allocations/"+con,
 			strings.NewReader(`{"allocations":{"`+rp1+`":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header = http.Header{"X-Auth-Token": {"admin"}, "Openstack-Api-Version": {"placement 1.28"}, "Content-Type": {"application/json"}}
 		if _, err := simhttp.NewTransport(s).RoundTrip(r); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)

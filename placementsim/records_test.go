@@ -17,30 +17,29 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
+// must ends a test whose set-up fails.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // filled is a service that has something of everything.
 func filled(t *testing.T) *placementsim.Server {
 	t.Helper()
-	s, err := placementsim.New(placementsim.Config{Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := placementsim.Run(t, placementsim.Config{Seed: 7})
 	root, err := s.CreateProvider(placementsim.ResourceProvider{Name: "cn0", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}, Traits: []string{"COMPUTE_ACCELERATORS"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gpu, err := s.CreateProvider(placementsim.ResourceProvider{
 		Name: "cn0_gpu", Parent: root.UUID, Inventories: map[string]placementsim.Inventory{"CUSTOM_PGPU": {Total: 2, Reserved: 1}},
 		Traits: []string{"CUSTOM_A", "CUSTOM_B"}, Aggregates: []string{"1f4a4b6e-6b52-4d3c-8c8e-0d5a2f5f0a01"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Claim(placementsim.Claim{
+	must(t, err)
+	must(t, s.Claim(placementsim.Claim{
 		Consumer: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", Project: "p", User: "u", Type: "INSTANCE",
 		Allocations: []placementsim.Allocation{{Provider: root.UUID, Class: "VCPU", Used: 4}, {Provider: gpu.UUID, Class: "CUSTOM_PGPU", Used: 1}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return s
 }
 
@@ -48,9 +47,7 @@ func filled(t *testing.T) *placementsim.Server {
 func recorded(t *testing.T, s *placementsim.Server) (records []sim.Record) {
 	t.Helper()
 	for r, err := range s.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		records = append(records, r)
 	}
 	return records
@@ -60,13 +57,8 @@ func TestAServiceWithTheSameRecordsIsTheSame(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	records := recorded(t, s)
-	other, err := placementsim.New(placementsim.Config{Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sim.Replace(t.Context(), other, records); err != nil {
-		t.Fatal(err)
-	}
+	other := placementsim.Run(t, placementsim.Config{Seed: 7})
+	must(t, sim.Replace(t.Context(), other, records))
 	if diff := cmp.Diff(records, recorded(t, other)); diff != "" {
 		t.Errorf("records after Replace (-want +got):\n%s", diff)
 	}
@@ -74,9 +66,7 @@ func TestAServiceWithTheSameRecordsIsTheSame(t *testing.T) {
 		t.Errorf("providers (-want +got):\n%s", diff)
 	}
 	want, err := s.CreateProvider(placementsim.ResourceProvider{Name: "next"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := other.CreateProvider(placementsim.ResourceProvider{Name: "next"}); err != nil || got.UUID != want.UUID {
 		t.Errorf("the next provider is %s, %v, want %s as in the original", got.UUID, err, want.UUID)
 	}
@@ -157,14 +147,9 @@ func TestRecordsHaveEveryConsumerThatARequestCanGive(t *testing.T) {
 			t.Fatalf("POST %s of %s: %d %s", path, consumer, answer.Code, answer.Body)
 		}
 	}
-	other, err := placementsim.New(placementsim.Config{Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := placementsim.Run(t, placementsim.Config{Seed: 7})
 	records := recorded(t, s)
-	if err := sim.Replace(t.Context(), other, records); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sim.Replace(t.Context(), other, records))
 	if diff := cmp.Diff(records, recorded(t, other)); diff != "" {
 		t.Errorf("records after Replace (-want +got):\n%s", diff)
 	}
@@ -181,10 +166,7 @@ func FuzzReplace(f *testing.F) {
 		if json.Unmarshal(data, &records) != nil {
 			return
 		}
-		s, err := placementsim.New(placementsim.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := placementsim.Run(t)
 		if sim.Replace(t.Context(), s, records) != nil {
 			return
 		}
@@ -202,33 +184,21 @@ func FuzzReplace(f *testing.F) {
 // restored, as osc-placement shows them.
 func TestAllocationsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
-	s, err := placementsim.New(placementsim.Config{Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := placementsim.Run(t, placementsim.Config{Seed: 7})
 	var hosts []string
 	for _, name := range []string{"cn0", "cn1"} {
 		p, err := s.CreateProvider(placementsim.ResourceProvider{Name: name, Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "DISK_GB": {Total: 8}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hosts = append(hosts, p.UUID)
 	}
 	const second, first = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", "3f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	for _, consumer := range []string{first, second} {
-		if err := s.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Type: "INSTANCE", Allocations: []placementsim.Allocation{
+		must(t, s.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Type: "INSTANCE", Allocations: []placementsim.Allocation{
 			{Provider: hosts[1], Class: "DISK_GB", Used: 2}, {Provider: hosts[1], Class: "VCPU", Used: 1}, {Provider: hosts[0], Class: "VCPU", Used: 1},
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		}}))
 	}
-	restored, err := placementsim.New(placementsim.Config{Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sim.Replace(t.Context(), restored, recorded(t, s)); err != nil {
-		t.Fatal(err)
-	}
+	restored := placementsim.Run(t, placementsim.Config{Seed: 7})
+	must(t, sim.Replace(t.Context(), restored, recorded(t, s)))
 	without := recorded(t, s) // as older states are
 	for i, r := range without {
 		for _, position := range []string{`,"position":1`, `,"position":2`} {
@@ -239,9 +209,7 @@ func TestAllocationsKeepTheirOrder(t *testing.T) {
 	if err := sim.Replace(t.Context(), restored, without); err != nil {
 		t.Errorf("without positions: %v", err)
 	}
-	if err := sim.Replace(t.Context(), restored, recorded(t, s)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sim.Replace(t.Context(), restored, recorded(t, s)))
 	for _, server := range []*placementsim.Server{s, restored} {
 		var listed []string
 		for _, a := range server.Allocations() {

@@ -107,13 +107,9 @@ func configured(t *testing.T, cfg Config) *Server {
 	if errors.Is(err, ErrConfig) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{"cn0", "cn1"} {
-		if _, err := s.CreateProvider(ResourceProvider{Name: name, Inventories: map[string]Inventory{"VGPU": {Total: 4}}}); err != nil {
-			t.Fatal(err)
-		}
+		addProvider(t, s, ResourceProvider{Name: name, Inventories: map[string]Inventory{"VGPU": {Total: 4}}})
 	}
 	return s
 }
@@ -143,9 +139,7 @@ func candidatesOfWideTree(t *testing.T, release Release) string {
 	for name, used := range map[string]int{"cn0": 2, "cn1": 4} {
 		claim.Allocations = append(claim.Allocations, Allocation{Provider: uuidOf(t, s, name), Class: "VGPU", Used: used})
 	}
-	if err := s.Claim(claim); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Claim(claim))
 	return fmt.Sprint(len(candidatesOf(t, s, "1.39", "resources1=VGPU:2&resources2=VGPU:1&group_policy=none")))
 }
 
@@ -159,9 +153,7 @@ func lowerOverfullUse(t *testing.T, release Release) string {
 	if got := write(4, "null"); got != http.StatusNoContent {
 		t.Fatalf("the first write: %d", got)
 	}
-	if err := s.SetInventory(provider, map[string]Inventory{"VGPU": {Total: 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetInventory(provider, map[string]Inventory{"VGPU": {Total: 2}}))
 	got := write(3, "1")
 	if got == http.StatusNoContent {
 		if more := write(4, "2"); more != http.StatusConflict {

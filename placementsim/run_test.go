@@ -18,9 +18,7 @@ import (
 func client(t *testing.T, server *placementsim.Server) *gophercloud.ServiceClient {
 	t.Helper()
 	client, err := openstack.NewPlacementV1(server.Provider(), gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client.Microversion = "1.39"
 	return client
 }
@@ -30,14 +28,10 @@ func TestRunServesClientsInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faults := fault.NewSet(placementsim.Operations()...)
 		server := placementsim.Run(t, placementsim.WithFaults(faults), placementsim.Config{Seed: 1})
-		if err := faults.Set(fault.Rule{Operation: fault.ResourceProviderCreate, Action: fault.Delay, Delay: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, faults.Set(fault.Rule{Operation: fault.ResourceProviderCreate, Action: fault.Delay, Delay: time.Hour}))
 		began := time.Now()
 		created, err := resourceproviders.Create(t.Context(), client(t, server), resourceproviders.CreateOpts{Name: "cn0"}).Extract()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if waited := time.Since(began); waited != time.Hour {
 			t.Errorf("the request took %s, want the hour of the fault", waited)
 		}
@@ -67,9 +61,8 @@ func TestURLIsServedUntilTheTestEnds(t *testing.T) {
 		onSocket := client(t, server)
 		onSocket.ProviderClient = &gophercloud.ProviderClient{TokenID: "admin"}
 		onSocket.Endpoint = url + "/"
-		if _, err := resourceproviders.Create(t.Context(), onSocket, resourceproviders.CreateOpts{Name: "cn0"}).Extract(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := resourceproviders.Create(t.Context(), onSocket, resourceproviders.CreateOpts{Name: "cn0"}).Extract()
+		must(t, err)
 		if list := server.ResourceProviders(); len(list) != 1 || list[0].Name != "cn0" {
 			t.Errorf("got %v, want cn0", list)
 		}

@@ -22,22 +22,16 @@ func scaleWorld(b *testing.B, hosts int) (*Server, []ResourceProvider) {
 	b.Helper()
 	s := newServer(b, Config{Seed: 1})
 	for h := range hosts {
-		root, err := s.CreateProvider(ResourceProvider{
+		root := addProvider(b, s, ResourceProvider{
 			Name: fmt.Sprintf("cn%d", h), Traits: []string{"COMPUTE_NODE", "HW_CPU_X86_VMX"},
 			Inventories: map[string]Inventory{"VCPU": {Total: 64, AllocationRatio: 4}, "MEMORY_MB": {Total: 262144}, "DISK_GB": {Total: 4000}},
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
 		for d := range scale.Devices {
-			_, err := s.CreateProvider(ResourceProvider{
+			addProvider(b, s, ResourceProvider{
 				Name: fmt.Sprintf("%s_0000:%02x:00.0", root.Name, d+16), Parent: root.UUID,
 				Traits:      []string{"OWNER_CYBORG", "CUSTOM_GPU_NVIDIA", "CUSTOM_GPU_PRODUCT_ID_20B5"},
 				Inventories: map[string]Inventory{"PGPU": {Total: 1}},
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
 		}
 	}
 	return s, s.ResourceProviders()
@@ -51,12 +45,9 @@ func occupy(b *testing.B, s *Server, providers []ResourceProvider, chosen func(g
 			continue
 		}
 		host := providers[gpu/scale.Devices*(scale.Devices+1):]
-		err := s.Claim(Claim{Consumer: fmt.Sprintf("%08d-0000-4000-8000-00000000000f", gpu), Project: "p", User: "u", Allocations: []Allocation{
+		must(b, s.Claim(Claim{Consumer: fmt.Sprintf("%08d-0000-4000-8000-00000000000f", gpu), Project: "p", User: "u", Allocations: []Allocation{
 			{Provider: host[0].UUID, Class: "VCPU", Used: 2}, {Provider: host[0].UUID, Class: "MEMORY_MB", Used: 4096}, {Provider: host[1+gpu%scale.Devices].UUID, Class: "PGPU", Used: 1},
-		}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		}}))
 	}
 }
 

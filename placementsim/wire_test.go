@@ -41,9 +41,7 @@ func TestInventoryLife(t *testing.T) {
 	t.Parallel()
 	const all, vcpu = rpPath + "/inventories", rpPath + "/inventories/VCPU"
 	s := newServer(t, Config{})
-	if _, err := s.CreateProvider(ResourceProvider{UUID: rp1, Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	addProvider(t, s, ResourceProvider{UUID: rp1, Name: "a"})
 	converse(t, s,
 		turn{"1.39", "POST", all, `{"resource_class":"VCPU","total":8,"resource_provider_generation":77}`, 201, []string{`"resource_provider_generation":1`, `"total":8`, fullInv}, ""},
 		turn{"1.39", "POST", all, `{"resource_class":"VCPU","total":8}`, 409, []string{"Update conflict"}, codeConcurrentUpdate},
@@ -81,9 +79,7 @@ func TestAggregatesAndTraitsOfAProvider(t *testing.T) {
 	t.Parallel()
 	const aggregates, traits = rpPath + "/aggregates", rpPath + "/traits"
 	s := newServer(t, Config{})
-	if _, err := s.CreateProvider(ResourceProvider{UUID: rp1, Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	addProvider(t, s, ResourceProvider{UUID: rp1, Name: "a"})
 	converse(t, s,
 		turn{"1.0", "GET", aggregates, "", 404, nil, ""},
 		turn{"1.1", "PUT", aggregates, `["` + agg + `"]`, 200, []string{`{"aggregates":["` + agg + `"]}`}, ""},
@@ -120,9 +116,7 @@ func TestAggregatesAndTraitsOfAProvider(t *testing.T) {
 func TestResourceClassLife(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, Config{})
-	if _, err := s.CreateProvider(ResourceProvider{UUID: rp1, Name: "a", Inventories: map[string]Inventory{"CUSTOM_USED": {Total: 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	addProvider(t, s, ResourceProvider{UUID: rp1, Name: "a", Inventories: map[string]Inventory{"CUSTOM_USED": {Total: 1}}})
 	converse(t, s,
 		turn{"1.1", "GET", "/resource_classes", "", 404, nil, ""},
 		turn{"1.2", "GET", "/resource_classes", "", 200, []string{`{"resource_classes":[{"name":"VCPU",`}, ""},
@@ -180,9 +174,7 @@ func TestConsumerGenerations(t *testing.T) {
 func TestAllocationRefusals(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{NoLeftoverConsumers: true})
-	if err := s.SetInventory(rp1, map[string]Inventory{"VCPU": {Total: 8, MinUnit: 2, MaxUnit: 4, StepSize: 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetInventory(rp1, map[string]Inventory{"VCPU": {Total: 8, MinUnit: 2, MaxUnit: 4, StepSize: 2}}))
 	const path = "/allocations/" + con
 	of := func(resources string) string { return oneClaim("null", `{"`+rp1+`":{"resources":`+resources+`}}`) }
 	converse(t, s,
@@ -205,9 +197,7 @@ func TestAllocationRefusals(t *testing.T) {
 		turn{"1.13", "POST", "/allocations", `{"` + con + `":{"allocations":{},"project_id":"p","user_id":"u"},"` + rp3 + `":` + claim12("VCPU", 4) + `}`, 204, nil, ""},
 		turn{"1.12", "GET", "/allocations/" + rp3, "", 200, []string{`"VCPU":4`}, ""},
 	)
-	if err := s.SetInventory(rp1, map[string]Inventory{"VCPU": {Total: 4}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetInventory(rp1, map[string]Inventory{"VCPU": {Total: 4}}))
 	converse(t, s, // overcommitted now: it may be kept or shrink
 		turn{"1.12", "PUT", "/allocations/" + rp3, claim12("VCPU", 4), 204, nil, ""},
 		turn{"1.12", "PUT", "/allocations/" + rp3, claim12("VCPU", 3), 204, nil, ""},
@@ -255,9 +245,7 @@ func TestUsages(t *testing.T) {
 		{Consumer: con, Project: "p", User: "u", Type: "INSTANCE", Allocations: []Allocation{{Provider: rp1, Class: "VCPU", Used: 2}, {Provider: rp2, Class: "FPGA", Used: 1}}},
 		{Consumer: con2, Project: "p", User: "v", Allocations: []Allocation{{Provider: rp1, Class: "VCPU", Used: 1}}},
 	} {
-		if err := s.Claim(c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Claim(c))
 	}
 	converse(t, s,
 		turn{"1.9", "GET", "/usages", "", 400, []string{"'project_id' is a required property"}, ""},
@@ -278,9 +266,7 @@ func TestUsages(t *testing.T) {
 func TestReshaperMovesAClassToAChild(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{Policy: PolicyDefault})
-	if err := s.Claim(Claim{Consumer: con, Project: "p", User: "u", Allocations: []Allocation{{Provider: rp1, Class: "VCPU", Used: 2}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Claim(Claim{Consumer: con, Project: "p", User: "u", Allocations: []Allocation{{Provider: rp1, Class: "VCPU", Used: 2}}}))
 	body := func(parentGeneration, allocations string) string {
 		return `{"inventories":{"` + rp1 + `":{"resource_provider_generation":` + parentGeneration + `,"inventories":{}},"` +
 			rp2 + `":{"resource_provider_generation":2,"inventories":{"VCPU":{"total":8},"FPGA":{"total":2}}}},"allocations":` + allocations + `}`
@@ -305,9 +291,7 @@ func TestReshaperMovesAClassToAChild(t *testing.T) {
 func TestProviderListFilters(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{})
-	if err := s.SetAggregates(rp1, agg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetAggregates(rp1, agg))
 	tests := []struct {
 		version, query string
 		want           string // names, or a part of the error
