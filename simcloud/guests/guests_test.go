@@ -37,6 +37,14 @@ var hypervisors = map[string]func(*simcloud.Cloud) *guests.Hypervisor{
 	},
 }
 
+// must ends a test whose set-up fails.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // guest is what a hypervisor says of a guest.
 type guest struct {
 	Domain  string
@@ -121,9 +129,7 @@ func TestPowerOff(t *testing.T) {
 	cloud := simcloud.Run(t)
 	h := guests.New(cloud)
 	ctx := t.Context()
-	if err := errors.Join(h.Define(ctx, onFirst, []byte(first)), h.Start(ctx, onFirst)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(h.Define(ctx, onFirst, []byte(first)), h.Start(ctx, onFirst)))
 	h.PowerOff("cn0")
 	if _, _, err := h.Domain(ctx, onFirst); err == nil || errors.Is(err, spawn.ErrNoGuest) {
 		t.Errorf("a host that is off answers: %v", err)
@@ -141,9 +147,7 @@ func TestPowerOff(t *testing.T) {
 	var want []string
 	for _, uuid := range []string{instance[:35] + "9", instance, instance[:35] + "5", instance[:35] + "7", instance[:35] + "3", instance[:35] + "8"} {
 		i := spawn.Instance{UUID: uuid, Host: "cn0"}
-		if err := errors.Join(h.Define(ctx, i, []byte(first)), h.Start(ctx, i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(h.Define(ctx, i, []byte(first)), h.Start(ctx, i)))
 		want = append(want, uuid)
 	}
 	slices.Sort(want)
@@ -165,13 +169,9 @@ type agent struct {
 func newAgent(t *testing.T, cloud *simcloud.Cloud, h spawn.Hypervisor) agent {
 	t.Helper()
 	flow, err := spawn.NewFromProvider(cloud.Provider(t), spawn.WithServiceProvider(cloud.ServiceProvider(t)), spawn.WithHypervisor(h))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	operations, err := flow.Operations()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return agent{flow, operations}
 }
 
@@ -187,9 +187,7 @@ func (a agent) spawn(t *testing.T, profile string) spawn.Instance {
 	t.Helper()
 	request := request(profile)
 	result, err := a.flow.Run(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return spawn.InstanceOf(request, result)
 }
 
@@ -222,9 +220,7 @@ func TestTheLifeOfAGuest(t *testing.T) {
 			}
 			check("spawn")
 
-			if err := cloud.StopHost(i.Host); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cloud.StopHost(i.Host))
 			h.PowerOff(i.Host)
 			if err := hypervisor.Start(t.Context(), i); err == nil {
 				t.Error("a guest starts on a host that is off")
@@ -233,17 +229,11 @@ func TestTheLifeOfAGuest(t *testing.T) {
 			if err := hypervisor.Start(t.Context(), i); err == nil {
 				t.Error("a guest starts without its mediated device")
 			}
-			if err := cloud.StartHost(t.Context(), i.Host); err != nil {
-				t.Fatal(err)
-			}
-			if err := a.operations.ResumeAfterHostReboot(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cloud.StartHost(t.Context(), i.Host))
+			must(t, a.operations.ResumeAfterHostReboot(t.Context(), i))
 			check("reboot of the host")
 
-			if err := a.operations.Delete(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.operations.Delete(t.Context(), i))
 			if len(h.Running(i.Host)) != 0 || len(cloud.Guests()) != 0 {
 				t.Error("the guest remains")
 			}
@@ -277,9 +267,7 @@ func TestTheGuestOfAnotherProcess(t *testing.T) {
 	cloud := simcloud.Run(t)
 	control := sim.Control{URL: cloud.URL(), Client: &http.Client{Transport: cloud.Transport()}}
 	ctx := t.Context()
-	if err := guests.Remote(control).Define(ctx, onFirst, []byte(first)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, guests.Remote(control).Define(ctx, onFirst, []byte(first)))
 	h := guests.Remote(control)
 	if err := errors.Join(h.Destroy(ctx, onSecond), h.Undefine(ctx, onSecond)); err != nil {
 		t.Error(err)
@@ -312,9 +300,7 @@ func TestAnotherProcessMovesTheGuest(t *testing.T) {
 			cloud := simcloud.Run(t)
 			h, other := of(cloud), of(cloud)
 			ctx := t.Context()
-			if err := errors.Join(h.Define(ctx, onFirst, []byte(first)), h.Start(ctx, onFirst), other.Define(ctx, onSecond, []byte(second))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(h.Define(ctx, onFirst, []byte(first)), h.Start(ctx, onFirst), other.Define(ctx, onSecond, []byte(second))))
 			for _, i := range []spawn.Instance{onFirst, onSecond} {
 				if _, running, err := h.Domain(ctx, i); err != nil || !running {
 					t.Errorf("on %s: running %t, %v", i.Host, running, err)
@@ -341,9 +327,7 @@ func TestDomainsAreCopies(t *testing.T) {
 	t.Parallel()
 	h := guests.New(simcloud.Run(t))
 	text := []byte(first)
-	if err := h.Define(t.Context(), onFirst, text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Define(t.Context(), onFirst, text))
 	text[1] = 'x'
 	for range 2 {
 		domain, _, err := h.Domain(t.Context(), onFirst)
@@ -374,13 +358,9 @@ func TestAnEvacuationByAnotherAgent(t *testing.T) {
 			cloud := simcloud.Run(t)
 			a, other := newAgent(t, cloud, of(cloud)), newAgent(t, cloud, of(cloud))
 			stale := a.spawn(t, "gpu")
-			if err := cloud.StopHost(stale.Host); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cloud.StopHost(stale.Host))
 			result, err := other.operations.Evacuate(t.Context(), stale, spawn.MoveOpts{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			cloud.CheckNoLeaks(t)
 			var moved *spawn.MovedError
 			if err := a.operations.Delete(t.Context(), stale); !errors.As(err, &moved) || moved.Host != result.Host {

@@ -26,13 +26,9 @@ func named(t testing.TB, hosts ...string) *simcloud.Cloud {
 	for i, h := range simcloud.DefaultModel().Hosts[:len(hosts)] {
 		name := hosts[i]
 		text, err := json.Marshal(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text = []byte(strings.ReplaceAll(string(text), fmt.Sprint(`"cn`, i), `"`+name))
-		if err := json.Unmarshal(text, &h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(text, &h))
 		h.Devices = []driver.Device{{
 			Vendor: "10de", Model: "Tesla M60", Type: driver.TypeGPU, VendorBoardInfo: `{"slot": "` + name + `/3"}`,
 			ControlPath: driver.PCIAddress{Bus: 0x87}.ControlPath(),
@@ -104,13 +100,9 @@ func renamed(t testing.TB, l Listing, names map[string]string) Listing {
 		}
 	}
 	data, err := l.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := ParseListing([]byte(strings.NewReplacer(pairs...).Replace(string(data))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -213,13 +205,9 @@ func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 	l := listingOf(t, named(t, "cn1", "cn10"))
 	l.answers.Cyborg.Devices[0].StdBoardInfo = "serial number 7 of cn1"
 	before, err := l.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := l.Anonymize(Anonymization{Names: true, IDs: true, Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if after, err := l.JSON(); err != nil || string(after) != string(before) {
 		t.Errorf("the listing itself was changed (%v)", err)
 	}
@@ -247,9 +235,7 @@ func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 		}
 	}
 	other, err := l.Anonymize(Anonymization{IDs: true, Seed: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if other.answers.Cyborg.Devices[0].UUID == device.UUID || other.answers.Cyborg.Devices[0].Hostname != "cn1" {
 		t.Errorf("with another seed and the names kept: %+v", other.answers.Cyborg.Devices[0])
 	}
@@ -271,9 +257,7 @@ func TestNamesOfImagesAndNetworksAreReplaced(t *testing.T) {
 	info["physical_network"] = "secret network"
 	l.answers.Cyborg.ARQs[arq].HandleInfo = info
 	got, err := l.Anonymize(Anonymization{Names: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []map[string]string{
 		{"resources:FPGA": "1", "accel:bitstream_name": "image-1"},
 		{"resources:FPGA": "1", "accel:function_name": "image-2"},
@@ -293,9 +277,7 @@ func TestNamesOfImagesAndNetworksAreReplaced(t *testing.T) {
 func TestNewNamesAreNoNamesOfTheListing(t *testing.T) {
 	t.Parallel()
 	got, err := listingOf(t, named(t, "host-2", "host-1")).Anonymize(Anonymization{Names: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a, b := got.answers.Cyborg.Devices[0].Hostname, got.answers.Placement.Providers[0].Name; a != "host-3" || b != "host-3" {
 		t.Errorf("the first host is called %s and %s", a, b)
 	}

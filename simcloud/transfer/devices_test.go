@@ -33,9 +33,7 @@ func TestTheDevicesOfEveryDriverAreImported(t *testing.T) {
 				t.Errorf("listings (-original +imported):\n%s", diff)
 			}
 			mdevs, err := cloud.Mdevs("cn0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, a := range l.answers.Cyborg.ARQs {
 				i := slices.IndexFunc(cloud.Cyborg.AttachHandles(), func(h fakecyborg.StoredAttachHandle) bool { return h.ARQ == a.UUID })
 				if i < 0 || !maps.Equal(a.HandleInfo, cloud.Cyborg.AttachHandles()[i].Info) {
@@ -99,9 +97,7 @@ func TestDeployablesAreMatchedToHostsByEveryForm(t *testing.T) {
 					l.answers.Placement.Providers, l.answers.Placement.Consumers, l.answers.Cyborg.ARQs = l.answers.Placement.Providers[:1], nil, nil
 				}
 				replaced, err := l.Anonymize(Anonymization{Names: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, l := range []Listing{l, replaced} {
 					var unknown []string
 					for _, d := range imported(t, l).Cyborg.Devices() {
@@ -206,20 +202,12 @@ func TestAnImportCanBeKeptInAStateFile(t *testing.T) {
 	l := listingOf(t, busy(t, simcloud.Model{}))
 	file := filepath.Join(t.TempDir(), "state")
 	cloud, err := Import(t.Context(), l, simcloud.WithStateFile(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cloud.Close())
 	data, err := simcloud.ReadStateFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again, err := simcloud.FromState(t.Context(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer again.Close()
 	if diff := diff(l, listingOf(t, again)); diff != "" {
 		t.Errorf("listings (-imported +kept):\n%s", diff)
@@ -237,13 +225,9 @@ func TestListingsSurviveJSON(t *testing.T) {
 	t.Parallel()
 	l := listingOf(t, busy(t, simcloud.Model{}))
 	data, err := l.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := ParseListing(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if again, err := got.JSON(); err != nil || string(again) != string(data) {
 		t.Errorf("written again (%v):\n%s", err, cmp.Diff(string(data), string(again)))
 	}
@@ -274,9 +258,7 @@ func FuzzListing(f *testing.F) {
 		}
 		defer cloud.Close()
 		state, err := cloud.Dump()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		again, err := simcloud.FromState(t.Context(), state)
 		if err != nil {
 			t.Fatalf("%q: its state is refused: %v", data, err)
@@ -351,23 +333,25 @@ func TestUnknownHandlesDifferFromAnEarlierImport(t *testing.T) {
 	provider := first.Cyborg.Deployables()[0].ProviderUUID
 	for n := range 2 {
 		arqs, err := first.Cyborg.CreateARQs("p", first.ProjectID("admin"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance(77 + n)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, first.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance(77 + n)}))
 	}
+	checkHandlesDiffer(t, imported(t, listingOf(t, first)), 4)
+}
+
+// checkHandlesDiffer checks that a cloud has so many attach handles, and none of them twice.
+func checkHandlesDiffer(t *testing.T, cloud *simcloud.Cloud, want int) {
+	t.Helper()
 	seen := make(map[string]string)
-	for _, h := range imported(t, listingOf(t, first)).Cyborg.AttachHandles() {
+	for _, h := range cloud.Cyborg.AttachHandles() {
 		key := driver.Info(h.Info).Key()
 		if other, twice := seen[key]; twice {
-			t.Errorf("handles %s and %s are both %s", other, h.UUID, key)
+			t.Fatalf("handles %s and %s are both %s", other, h.UUID, key)
 		}
 		seen[key] = h.UUID
 	}
-	if len(seen) != 4 {
-		t.Errorf("%d handles, want 4", len(seen))
+	if len(seen) != want {
+		t.Errorf("%d handles, want %d", len(seen), want)
 	}
 }
 
@@ -408,17 +392,7 @@ func nameless(hosts, devices, accelerators int) Listing {
 
 func TestUnknownHandlesOfAHostAllDiffer(t *testing.T) {
 	t.Parallel()
-	seen := make(map[string]bool)
-	for _, h := range imported(t, nameless(1, 3, 400)).Cyborg.AttachHandles() {
-		key := driver.Info(h.Info).Key()
-		if seen[key] {
-			t.Fatalf("two handles have %s", key)
-		}
-		seen[key] = true
-	}
-	if len(seen) != 1200 {
-		t.Errorf("%d handles", len(seen))
-	}
+	checkHandlesDiffer(t, imported(t, nameless(1, 3, 400)), 1200)
 }
 
 // A cloud of 10,000 hosts has more unknown devices and handles than there are addresses in PCI domain ffff.
@@ -452,13 +426,9 @@ func TestAnImportedCardOfXilinxCanBeBound(t *testing.T) {
 	claim := placementsim.Claim{Consumer: instance(77), Project: cloud.ProjectID("admin"), User: "u", Allocations: []placementsim.Allocation{
 		{Provider: card.ProviderUUID, Class: "FPGA", Used: 1},
 	}}
-	if err := cloud.Placement.Claim(claim); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Placement.Claim(claim))
 	arqs, err := cloud.Cyborg.CreateARQs("x", cloud.ProjectID("admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var bindings []fakecyborg.Binding
 	for _, a := range arqs {
 		bindings = append(bindings, fakecyborg.Binding{ARQ: a.UUID, Host: card.Hostname, Provider: card.ProviderUUID, Instance: instance(77)})

@@ -16,6 +16,14 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
+// must ends a test whose set-up fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // instance is a UUID that differs with n.
 func instance(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
@@ -41,11 +49,9 @@ func login(t testing.TB, cloud *simcloud.Cloud) *admin {
 		"scope": map[string]any{"project": map[string]any{"name": "admin", "domain": domain}},
 	}}, 201)
 	u.token = header.Get("X-Subject-Token")
-	service, err := cloud.ServiceToken(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.service = service
+	var err error
+	u.service, err = cloud.ServiceToken(t.Context())
+	must(t, err)
 	return u
 }
 
@@ -53,16 +59,12 @@ func login(t testing.TB, cloud *simcloud.Cloud) *admin {
 func (u *admin) send(method, path, version string, body any, want int) ([]byte, http.Header) {
 	u.t.Helper()
 	text, err := json.Marshal(body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	if body == nil {
 		text = nil
 	}
 	req, err := http.NewRequestWithContext(u.t.Context(), method, u.cloud.URL()+path, bytes.NewReader(text))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	for name, value := range map[string]string{
 		"X-Auth-Token": u.token, "X-Service-Token": u.service, "OpenStack-API-Version": version, "Content-Type": "application/json",
 	} {
@@ -71,9 +73,7 @@ func (u *admin) send(method, path, version string, body any, want int) ([]byte, 
 		}
 	}
 	res, err := (&http.Client{Transport: u.cloud.Transport()}).Do(req)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != want {
@@ -106,12 +106,8 @@ func hold(t testing.TB, cloud *simcloud.Cloud, n int, profile, class, trait stri
 			continue
 		}
 		arqs, err := cloud.Cyborg.CreateARQs(profile, cloud.ProjectID("admin"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: d.Hostname, Provider: d.ProviderUUID, Instance: instance(n)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: d.Hostname, Provider: d.ProviderUUID, Instance: instance(n)}))
 		return
 	}
 	t.Fatalf("no deployable with %s and %q has room", class, trait)
@@ -121,18 +117,14 @@ func hold(t testing.TB, cloud *simcloud.Cloud, n int, profile, class, trait stri
 func release(t *testing.T, cloud *simcloud.Cloud) {
 	t.Helper()
 	for _, a := range cloud.Cyborg.ARQs() {
-		if err := cloud.Cyborg.DeleteARQs(t.Context(), a.UUID); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Cyborg.DeleteARQs(t.Context(), a.UUID))
 	}
 	consumers := make(map[string]bool)
 	for _, a := range cloud.Placement.Allocations() {
 		consumers[a.Consumer] = true
 	}
 	for consumer := range consumers {
-		if err := cloud.Placement.Release(consumer); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Placement.Release(consumer))
 	}
 	cloud.CheckNoLeaks(t)
 }
@@ -140,9 +132,7 @@ func release(t *testing.T, cloud *simcloud.Cloud) {
 func imported(t testing.TB, l Listing, opts ...simcloud.Option) *simcloud.Cloud {
 	t.Helper()
 	cloud, err := Import(t.Context(), l, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := cloud.Close(); err != nil {
 			t.Error(err)
@@ -155,12 +145,8 @@ func imported(t testing.TB, l Listing, opts ...simcloud.Option) *simcloud.Cloud 
 func recorded(t testing.TB, name string) Listing {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := ParseListing(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }

@@ -29,13 +29,9 @@ func listingOf(t testing.TB, cloud *simcloud.Cloud) Listing {
 	data, err := json.Marshal(map[string]any{
 		"schema_version": listingSchema, "read_at": "2026-11-20T12:00:00Z", "placement": readPlacement(u), "accelerator": cyborg,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := ParseListing(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -197,9 +193,7 @@ func checkReport(t *testing.T, cloud *simcloud.Cloud) {
 	t.Helper()
 	before := listingOf(t, cloud)
 	cloud.ForgetRequests()
-	if err := cloud.Cyborg.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Cyborg.Report(t.Context()))
 	for _, r := range cloud.Requests() {
 		if r.Method != http.MethodGet && r.Service == "placement" {
 			t.Errorf("the report wrote: %s %s", r.Method, r.Path)
@@ -218,21 +212,13 @@ func checkReport(t *testing.T, cloud *simcloud.Cloud) {
 func TestImportedRequestsCanBeDeletedAndTheirHandlesAreFreeAgain(t *testing.T) {
 	t.Parallel()
 	cloud := imported(t, listingOf(t, busy(t, simcloud.Model{})))
-	taken := 0
-	for _, h := range cloud.Cyborg.AttachHandles() {
-		if h.InUse {
-			taken++
-		}
-	}
-	if taken != 5 {
-		t.Errorf("%d handles are taken, want 5", taken)
+	if taken := held(cloud); len(taken) != 5 {
+		t.Errorf("the handles %v are taken, want 5", taken)
 	}
 	mdevs := 0
 	for _, host := range cloud.HostNames() {
 		list, err := cloud.Mdevs(host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		mdevs += len(list)
 	}
 	if mdevs != 2 {
@@ -243,10 +229,8 @@ func TestImportedRequestsCanBeDeletedAndTheirHandlesAreFreeAgain(t *testing.T) {
 		ids[a.UUID] = true
 	}
 	release(t, cloud)
-	for _, h := range cloud.Cyborg.AttachHandles() {
-		if h.InUse {
-			t.Errorf("still in use: %+v", h)
-		}
+	if left := held(cloud); len(left) > 0 {
+		t.Errorf("still in use: %v", left)
 	}
 	for _, host := range cloud.HostNames() {
 		if list, err := cloud.Mdevs(host); err != nil || len(list) > 0 {
@@ -267,13 +251,9 @@ func TestAnImportedStateSurvivesItsDump(t *testing.T) {
 	t.Parallel()
 	cloud := imported(t, listingOf(t, busy(t, simcloud.Model{})))
 	data, err := cloud.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again, err := simcloud.FromState(t.Context(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = again.Close() })
 	if diff := diff(listingOf(t, cloud), listingOf(t, again)); diff != "" {
 		t.Errorf("listings (-imported +of its dump):\n%s", diff)
@@ -319,9 +299,7 @@ func TestACloudWithoutCyborgIsImported(t *testing.T) {
 func TestBadListingsAreRefused(t *testing.T) {
 	t.Parallel()
 	good, err := listingOf(t, busy(t, simcloud.Model{})).JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, tt := range map[string]struct {
 		change func(*Listing)
 		want   string
@@ -365,15 +343,11 @@ func TestBadListingsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, err := ParseListing(good)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			tt.change(&l)
 			cloud, err := Import(t.Context(), l)
 			if tt.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				_ = cloud.Close()
 				return
 			}
