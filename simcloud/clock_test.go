@@ -15,26 +15,13 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// clockOf asks a cloud for its time, or changes it.
-func clockOf(t *testing.T, cloud *simcloud.Cloud, method, body string) (status int, text string) {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, "/_sim/clock", strings.NewReader(body))
-	w := httptest.NewRecorder()
-	cloud.Handler().ServeHTTP(w, r)
-	return w.Code, w.Body.String()
-}
-
 func TestTheWholeCloudUsesTheManualClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		clock := manual()
 		m := simcloud.Model{TokenLifetime: 10 * time.Minute}
 		m.Cyborg = fakecyborg.Config{AsyncBind: true, BindDelay: 30 * time.Second}
-		cloud, err := simcloud.New(t.Context(), m, simcloud.WithClock(clock))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cloud.Close()
+		cloud := simcloud.Run(t, m, simcloud.WithClock(clock))
 		u := login(t, cloud, "admin", "admin")
 		provider, host := u.claim(instance(1), "PGPU:1", "CUSTOM_GPU_NVIDIA")
 		arq := u.createARQs("gpu")[0]
@@ -46,7 +33,7 @@ func TestTheWholeCloudUsesTheManualClock(t *testing.T) {
 		if got := state(); got != fakecyborg.StateBindStarted {
 			t.Errorf("before its time: %s", got)
 		}
-		if status, text := clockOf(t, cloud, "POST", `{"advance": "31s"}`); status != 200 || !strings.Contains(text, "2026-01-01T00:00:31Z") {
+		if status, text := ask(t, cloud, "POST", "/_sim/clock", `{"advance": "31s"}`); status != 200 || !strings.Contains(text, "2026-01-01T00:00:31Z") {
 			t.Errorf("advance: %d %s", status, text)
 		}
 		synctest.Wait()
@@ -63,7 +50,7 @@ func TestTheWholeCloudUsesTheManualClock(t *testing.T) {
 func TestOnlyAManualClockCanBeAdvanced(t *testing.T) {
 	t.Parallel()
 	wall := simcloud.Run(t)
-	if status, text := clockOf(t, wall, "POST", `{"advance": "1s"}`); status != 409 || !strings.Contains(text, "--manual-clock") {
+	if status, text := ask(t, wall, "POST", "/_sim/clock", `{"advance": "1s"}`); status != 409 || !strings.Contains(text, "--manual-clock") {
 		t.Errorf("the machine's clock: %d %s", status, text)
 	}
 	var shown struct {
@@ -72,19 +59,15 @@ func TestOnlyAManualClockCanBeAdvanced(t *testing.T) {
 			Manual bool
 		}
 	}
-	if status, text := clockOf(t, wall, "GET", ""); status != 200 || json.Unmarshal([]byte(text), &shown) != nil || shown.Clock.Manual || shown.Clock.Now.IsZero() {
+	if status, text := ask(t, wall, "GET", "/_sim/clock", ""); status != 200 || json.Unmarshal([]byte(text), &shown) != nil || shown.Clock.Manual || shown.Clock.Now.IsZero() {
 		t.Errorf("the machine's clock: %d %s", status, text)
 	}
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	clock := sim.NewManualClock(start)
-	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(clock))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cloud.Close() })
+	clock := manual()
+	start := clock.Now()
+	cloud := simcloud.Run(t, simcloud.WithClock(clock))
 	for _, body := range []string{"", "{}", `{"advance": "-1s"}`, `{"advance": 5}`, `{"advance": "soon"}`, `{"to": "1s"}`,
 		`{"advance": "1s", "now": "2026-01-01T00:00:00Z"}`, `{"now": "tomorrow"}`, `{"now": "9999-01-01T00:00:00Z"}`, `{"now": "0001-01-01T00:00:00Z"}`} {
-		if status, text := clockOf(t, cloud, "POST", body); status != 400 || !strings.HasPrefix(text, "clock: ") {
+		if status, text := ask(t, cloud, "POST", "/_sim/clock", body); status != 400 || !strings.HasPrefix(text, "clock: ") {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
@@ -97,14 +80,10 @@ func TestOnlyAManualClockCanBeAdvanced(t *testing.T) {
 // every time can be left again.
 func TestAManualClockStaysWithinTheYears(t *testing.T) {
 	t.Parallel()
-	clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(clock))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
+	clock := manual()
+	cloud := simcloud.Run(t, simcloud.WithClock(clock))
 	for range 40 { // a Duration is 292 years at most
-		if status, text := clockOf(t, cloud, "POST", `{"advance": "2540400h"}`); status != 200 && (status != 400 || !strings.Contains(text, "want 1970 to 9998")) {
+		if status, text := ask(t, cloud, "POST", "/_sim/clock", `{"advance": "2540400h"}`); status != 200 && (status != 400 || !strings.Contains(text, "want 1970 to 9998")) {
 			t.Fatalf("%d %s", status, text)
 		}
 	}
@@ -112,7 +91,7 @@ func TestAManualClockStaysWithinTheYears(t *testing.T) {
 		t.Errorf("the clock is in the year %d", year)
 	}
 	for _, now := range []string{"9998-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "2026-01-01T00:00:00Z"} {
-		if status, text := clockOf(t, cloud, "POST", `{"now": "`+now+`"}`); status != 200 || !strings.Contains(text, now) {
+		if status, text := ask(t, cloud, "POST", "/_sim/clock", `{"now": "`+now+`"}`); status != 200 || !strings.Contains(text, now) {
 			t.Fatalf("set to %s: %d %s", now, status, text)
 		}
 		u := login(t, cloud, "admin", "admin")
@@ -126,19 +105,16 @@ func TestAManualClockStaysWithinTheYears(t *testing.T) {
 		if err := cloud.Load(state); err != nil {
 			t.Errorf("%s: %v", now, err)
 		}
-		w := httptest.NewRecorder()
-		cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/_sim/requests", nil))
-		if !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%s: the record cannot be written: %.200s", now, w.Body)
+		if _, text := ask(t, cloud, "GET", "/_sim/requests", ""); !json.Valid([]byte(text)) {
+			t.Errorf("%s: the record cannot be written: %.200s", now, text)
 		}
 	}
 }
 
 func TestRunTakesAModelAndOptions(t *testing.T) {
 	t.Parallel()
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	cloud := simcloud.Run(t, simcloud.Model{Region: "north"}, simcloud.WithClock(sim.NewManualClock(start)))
-	if cloud.Model().Region != "north" || !cloud.Cyborg.DeviceProfiles()[0].CreatedAt.Equal(start) {
+	cloud := simcloud.Run(t, simcloud.Model{Region: "north"}, simcloud.WithClock(manual()))
+	if cloud.Model().Region != "north" || !cloud.Cyborg.DeviceProfiles()[0].CreatedAt.Equal(manual().Now()) {
 		t.Errorf("got region %s, device profiles %v", cloud.Model().Region, cloud.Cyborg.DeviceProfiles())
 	}
 }
@@ -147,7 +123,7 @@ func TestRunTakesAModelAndOptions(t *testing.T) {
 func TestAnAdvanceEndsWithItsRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		clock := manual()
 		cloud := simcloud.Run(t, simcloud.WithClock(clock))
 		ctx, giveUp := context.WithCancel(t.Context())
 		go func() {

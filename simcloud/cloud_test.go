@@ -139,14 +139,10 @@ func TestGophercloudFindsTheServices(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
 	service, err := openstack.NewPlacementV1(cloud.Provider(t), gophercloud.EndpointOpts{Region: "RegionOne"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	service.Microversion = "1.20"
 	pages, err := resourceproviders.List(service, resourceproviders.ListOpts{Name: "cn0"}).AllPages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found, err := resourceproviders.ExtractResourceProviders(pages)
 	if err != nil || len(found) != 1 || found[0].UUID != cloud.ProviderUUID("cn0") {
 		t.Errorf("provider cn0: %v, %v", found, err)
@@ -256,9 +252,7 @@ func TestFaultsReachEveryService(t *testing.T) {
 		{fault.ExternalEventsCreate, "POST", "/compute/v2.1/os-server-external-events", "compute 2.82"},
 	}
 	for _, tt := range tests {
-		if err := cloud.Faults().Set(fault.Rule{Operation: tt.operation, Action: fault.Status, Status: 503}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Faults().Set(fault.Rule{Operation: tt.operation, Action: fault.Status, Status: 503}))
 		if res := u.send(tt.method, tt.path, tt.version, "{}"); res.status != 503 {
 			t.Errorf("%s: got %d %s, want 503", tt.operation, res.status, res.body)
 		}
@@ -283,9 +277,7 @@ func TestStrictInstancesAcceptEventsOfGuestsOnly(t *testing.T) {
 		u.do("POST", "/compute/v2.1/os-server-external-events", "compute 2.82", body, want, nil)
 	}
 	post(207)
-	if err := cloud.DefineGuest(sim.Guest{UUID: instance(1), Host: "cn0"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.DefineGuest(sim.Guest{UUID: instance(1), Host: "cn0"}))
 	post(200)
 	cloud.RemoveGuest(instance(1))
 	post(207)
@@ -303,9 +295,7 @@ func TestGuestsOverTheControlAPI(t *testing.T) {
 	cloud := simcloud.Run(t)
 	remote := sim.Control{URL: cloud.URL() + "/", Client: &http.Client{Transport: cloud.Transport()}}
 	guest := sim.Guest{UUID: instance(1), Host: "cn0", Domain: "<domain/>"}
-	if err := remote.DefineGuest(t.Context(), guest); err != nil {
-		t.Fatal(err)
-	}
+	must(t, remote.DefineGuest(t.Context(), guest))
 	if diff := cmp.Diff([]sim.Guest{guest}, cloud.Guests()); diff != "" {
 		t.Errorf("guests (-want +got):\n%s", diff)
 	}
@@ -328,9 +318,7 @@ func TestEventsAreForwarded(t *testing.T) {
 	got := make(chan string, 1)
 	agent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))
 	defer agent.Close()
-	if err := cloud.ForwardEventsTo(agent.URL + "/events"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.ForwardEventsTo(agent.URL+"/events"))
 	if err := cloud.ForwardEventsTo("ftp://x"); err == nil {
 		t.Error("a bad URL was taken")
 	}
@@ -349,9 +337,7 @@ func TestTheCloudOnASocket(t *testing.T) {
 		IdentityEndpoint: server.URL + "/identity/v3", Username: "demo", Password: simcloud.Password, DomainName: "Default",
 		Scope: &gophercloud.AuthScope{ProjectName: "demo", DomainName: "Default"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	url, err := provider.EndpointLocator(gophercloud.EndpointOpts{Type: "placement", Availability: gophercloud.AvailabilityPublic})
 	if err != nil || url != server.URL+"/placement/" {
 		t.Errorf("placement endpoint %q, %v; want it below %s", url, err, server.URL)
@@ -409,9 +395,7 @@ func TestControlRoutes(t *testing.T) {
 	var body struct{ Model json.RawMessage }
 	u.do("GET", "/_sim/model", "", nil, 200, &body)
 	parsed, err := simcloud.ParseModel(body.Model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(cloud.Model(), parsed); diff != "" {
 		t.Errorf("the model read back (-want +got):\n%s", diff)
 	}
@@ -431,25 +415,17 @@ func captured(t *testing.T) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(device, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(files[name]+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(files[name]+"\n"), 0o644))
 	}
 	for _, sub := range []string{"bus/pci/devices", "bus/mdev/devices", "class/mdev_bus", "devices/pci0000:3a/0000:3b:00.0/mdev_supported_types/nvidia-222/devices"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
 	}
 	for link, target := range map[string]string{
 		"bus/pci/devices/0000:3b:00.0": "../../../devices/pci0000:3a/0000:3b:00.0",
 		"class/mdev_bus/0000:3b:00.0":  "../../devices/pci0000:3a/0000:3b:00.0",
 	} {
-		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	return dir
 }
@@ -459,9 +435,7 @@ func TestADirectoryIsNotWritten(t *testing.T) {
 	dir := captured(t)
 	m, err := simcloud.ParseModel([]byte(`{"hosts":[{"name":"real","sysfs":{"dir":` + fmt.Sprintf("%q", dir) + `},
 		"drivers":{"nvidia":{"enabled_vgpu_types":[{"name":"nvidia-222","device_addresses":["0000:3b:00.0","0000:ff:00.0"]}]}}}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cloud := simcloud.Run(t, m)
 	var problems []driver.Problem
 	for _, f := range cloud.Findings() {
@@ -491,17 +465,11 @@ func TestAgentsOfAModelWorkWithACyborgAlone(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]simcloud.Model{"default": {}, "directory": {Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: captured(t)}}}}} {
 		agents, err := m.Agents()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		server, err := fakecyborg.New(fakecyborg.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, h := range agents.Hosts {
-			if err := server.AddHost(h); err != nil {
-				t.Fatal(err)
-			}
+			must(t, server.AddHost(h))
 		}
 		if err := server.Report(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -520,9 +488,7 @@ func TestAgentsOfAModelWorkWithACyborgAlone(t *testing.T) {
 		`{"hosts":[{"name":"a","sysfs":{},"drivers":{"nvidia":{"extra_traits":["no trait"]}}}]}`: "hosts[0].drivers.nvidia",
 	} {
 		m, err := simcloud.ParseModel([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := m.Agents(); !errors.Is(err, simcloud.ErrModel) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one with %s", text, err, want)
 		}
@@ -582,9 +548,7 @@ func TestTheModelsSeedDecidesAboutProbabilities(t *testing.T) {
 	t.Parallel()
 	hits := func(seed uint64) (got string) {
 		cloud := simcloud.Run(t, simcloud.Model{Seed: seed, Hosts: []simcloud.Host{}})
-		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, Probability: 0.5}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, Probability: 0.5}))
 		for range 64 {
 			_, hit := cloud.Faults().Decide(fault.AllocationsPut, instance(1))
 			got += fmt.Sprint(hit, " ")
@@ -633,9 +597,7 @@ func TestUsersLogInWithTheirOwnPasswords(t *testing.T) {
 		}
 	}
 	rule := fault.Rule{Operation: fault.TokenCreate, Action: fault.Status, Status: http.StatusUnauthorized}
-	if err := cloud.Faults().Set(rule); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Faults().Set(rule))
 	if _, err := cloud.ProviderClient(t.Context(), "bob"); err == nil || strings.Contains(err.Error(), "of bob") {
 		t.Errorf("got error %v, want one without the password", err)
 	}

@@ -55,9 +55,7 @@ func TestEveryCommitLeavesAStateThatCanBeLoaded(t *testing.T) {
 				cloud, ctx := Run(t, Model{Cyborg: cfg}), t.Context()
 				seen := committed{rows: make(map[[2]string]sim.Record)}
 				for r, err := range cloud.state.Records() {
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					seen.rows[[2]string{r.Table, r.Key}] = r
 				}
 				cloud.state.OnCommit(func(changes []sim.RecordChange) { seen.add(t, changes) })
@@ -66,9 +64,7 @@ func TestEveryCommitLeavesAStateThatCanBeLoaded(t *testing.T) {
 					profile := "of-" + d.ResourceClass()
 					_, _ = cloud.Cyborg.CreateDeviceProfile(profile, []map[string]string{{"resources:" + d.ResourceClass(): "1"}})
 					arqs, err := cloud.Cyborg.CreateARQs(profile, cloud.ProjectID("admin"))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					_ = cloud.Cyborg.Bind(ctx, fakecyborg.Binding{
 						ARQ: arqs[0].UUID, Host: d.Hostname, Provider: d.ProviderUUID, Instance: fmt.Sprintf("00000000-0000-4000-8000-%012d", n),
 					})
@@ -79,9 +75,7 @@ func TestEveryCommitLeavesAStateThatCanBeLoaded(t *testing.T) {
 					{{Operation: fault.DeviceFind, Action: fault.Drop}},
 					{},
 				} {
-					if err := cloud.faults.Set(rules...); err != nil {
-						t.Fatal(err)
-					}
+					must(t, cloud.faults.Set(rules...))
 					_ = cloud.StopHost("cn0")
 					_ = cloud.StartHost(ctx, "cn0")
 					for i, a := range cloud.Cyborg.ARQs() {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,14 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud/internal/bus"
 )
+
+// must ends a test whose set-up fails.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // controlCalls are requests to every route below /_sim/, except the page and its assets, in
 // the order in which they are sent to one cloud.
@@ -81,11 +88,7 @@ func goldenModel() Model {
 
 // Programs in every language read these answers. GOCYBORG_UPDATE=1 writes the files.
 func TestControlRoutesAreFrozen(t *testing.T) {
-	cloud, err := New(t.Context(), goldenModel(), WithClock(sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
+	cloud := Run(t, goldenModel(), WithClock(sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
 	var left []string
 	for _, route := range cloud.control().All() {
 		left = append(left, route.Pattern)
@@ -114,8 +117,7 @@ func TestControlRoutesAreFrozen(t *testing.T) {
 // controlAnswer is the status and the body, JSON in lines.
 func controlAnswer(t *testing.T, cloud *Cloud, method, path, body string) string {
 	t.Helper()
-	w := httptest.NewRecorder()
-	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+	w := answers(t, cloud, method, path, body)
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%d %s\n%s\n\n", w.Code, http.StatusText(w.Code), w.Header().Get("Content-Type"))
 	if w.Header().Get("Content-Type") == "application/jsonl" { // tests of the services check the rows
@@ -123,9 +125,7 @@ func controlAnswer(t *testing.T, cloud *Cloud, method, path, body string) string
 		w.Body = bytes.NewBuffer(header)
 	}
 	if json.Valid(w.Body.Bytes()) {
-		if err := json.Indent(&text, w.Body.Bytes(), "", "  "); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Indent(&text, w.Body.Bytes(), "", "  "))
 		return strings.TrimRight(text.String(), "\n") + "\n"
 	}
 	return text.String() + w.Body.String()
@@ -135,18 +135,12 @@ func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "control", name+".golden")
 	if os.Getenv("GOCYBORG_UPDATE") != "" {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}

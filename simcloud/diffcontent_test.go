@@ -26,13 +26,9 @@ func TestDiffContentFindsWhatReallyDiffers(t *testing.T) {
 		dumps[i] = dump(t, cloud)
 	}
 	whole, err := dumps[0].Diff(dumps[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found, err := dumps[0].DiffContent(dumps[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found = slices.DeleteFunc(found, func(d sim.Difference) bool { return d.IsTime() || d.IsToken() })
 	want := []string{
 		"model.cyborg.seed", "model.placement.seed", "model.seed",

@@ -24,9 +24,7 @@ func placeOf(cloud *simcloud.Cloud, device string) (provider, class string) {
 func inventoryOf(t *testing.T, cloud *simcloud.Cloud, provider, class string) placementsim.Inventory {
 	t.Helper()
 	p, err := cloud.Placement.ResourceProvider(provider)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p.Inventories[class]
 }
 
@@ -57,9 +55,7 @@ func TestADeviceThatCouldNotBeDisabledIsEnabledAgain(t *testing.T) {
 			for i := range tt.rules {
 				tt.rules[i].Subject = provider
 			}
-			if err := u.cloud.Faults().Set(tt.rules...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, u.cloud.Faults().Set(tt.rules...))
 			reserved := func() int { return inventoryOf(t, u.cloud, provider, class).Reserved }
 			u.do("POST", "/accelerator/v2/devices/"+device.UUID+"/disable", accelerator, nil, 500, nil)
 			if got := reserved(); got != tt.kept {
@@ -93,9 +89,7 @@ func TestADisabledDeviceIsNotOffered(t *testing.T) {
 				for i := range tt.rules {
 					tt.rules[i].Operation, tt.rules[i].Subject = fault.InventoriesPut, provider
 				}
-				if err := u.cloud.Faults().Set(tt.rules...); err != nil {
-					t.Fatal(err)
-				}
+				must(t, u.cloud.Faults().Set(tt.rules...))
 				path := "/accelerator/v2/devices/" + device.UUID
 				go u.do("POST", path+"/disable", accelerator, nil, 204, nil)
 				synctest.Wait() // it waits for Placement, or has ended

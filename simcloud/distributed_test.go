@@ -26,13 +26,9 @@ func shownARQs(u *user, path string) (states []string, date, created time.Time) 
 			Created string `json:"created_at"`
 		} `json:"arqs"`
 	}
-	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, json.Unmarshal([]byte(got.body), &body))
 	date, err := http.ParseTime(got.header.Get("Date"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	for _, a := range body.ARQs {
 		states = append(states, a.State)
 		if created, err = time.Parse("2006-01-02T15:04:05.999999", strings.TrimSuffix(a.Created, "+00:00")); err != nil {
@@ -109,9 +105,7 @@ func TestTokensExpireAtARequest(t *testing.T) {
 	}
 	expire := func(operation sim.OperationName, action fault.Action) {
 		t.Helper()
-		if err := cloud.Faults().Set(fault.Rule{Operation: operation, Action: action}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Faults().Set(fault.Rule{Operation: operation, Action: action}))
 	}
 	want("before", 200, 200)
 	expire(fault.DeviceList, fault.ExpireServiceToken)

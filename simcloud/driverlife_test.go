@@ -76,9 +76,7 @@ func TestLocalMemoryIsClaimedWithoutARequest(t *testing.T) {
 	s.release(t, 1)
 	s.cloud.CheckNoLeaks(t)
 	device := s.cloud.Cyborg.Devices()[0].UUID
-	if err := s.cloud.Cyborg.SetDeviceStatus(t.Context(), device, fakecyborg.StatusMaintaining); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cloud.Cyborg.SetDeviceStatus(t.Context(), device, fakecyborg.StatusMaintaining))
 	if diff := cmp.Diff(map[string]int{"FPGA": 0, ddr: 0, hbm: 0}, totals(t, s.cloud, provider)); diff != "" {
 		t.Errorf("free in a device that is disabled (-want +got):\n%s", diff)
 	}
@@ -106,16 +104,10 @@ func TestReleaseDevicesReleasesSharedMemory(t *testing.T) {
 	result, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance(1), Flavor: requestspec.Flavor{
 		Name: "accel.x", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "x"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}))
 	s.cloud.CheckNoLeaks(t)
-	if err := s.flow.ReleaseDevices(t.Context(), result.Instance); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.flow.ReleaseDevices(t.Context(), result.Instance))
 	for _, a := range s.cloud.Placement.Allocations() {
 		if a.Class == ddr || a.Class == hbm || a.Class == "FPGA" {
 			t.Errorf("after ReleaseDevices without an error the instance still has %d %s", a.Used, a.Class)
@@ -168,9 +160,7 @@ func TestMemoryIsOnTheProviderThatHasIt(t *testing.T) {
 func uuids(t *testing.T, cloud *simcloud.Cloud) []string {
 	t.Helper()
 	mdevs, err := cloud.Mdevs("cn0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var list []string
 	for _, m := range mdevs {
 		list = append(list, m.UUID+" "+m.Parent)
@@ -189,15 +179,11 @@ func TestMediatedDevicesKeepTheirUUIDsAfterAReboot(t *testing.T) {
 	if len(before) != 4 {
 		t.Fatalf("mediated devices: %v", before)
 	}
-	if err := s.cloud.StopHost("cn0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cloud.StopHost("cn0"))
 	if gone := uuids(t, s.cloud); len(gone) != 0 {
 		t.Fatalf("after the host went down: %v", gone)
 	}
-	if err := s.cloud.StartHost(t.Context(), "cn0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cloud.StartHost(t.Context(), "cn0"))
 	if diff := cmp.Diff(before, uuids(t, s.cloud)); diff != "" {
 		t.Errorf("after the host came up (-before +after):\n%s", diff)
 	}
@@ -228,12 +214,8 @@ func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 	capacity("at first", map[string]int{"VGPU": 4})
 	s.spawn(t, 1, vgpu)
 	s.spawn(t, 2, vgpu)
-	if err := s.cloud.StopHost("cn0"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cloud.Tree("cn0").WriteFile(types+"/create", []byte(foreign)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cloud.StopHost("cn0"))
+	must(t, s.cloud.Tree("cn0").WriteFile(types+"/create", []byte(foreign)))
 	if err := s.cloud.StartHost(t.Context(), "cn0"); err == nil {
 		t.Error("the mediated devices of the guests came back beside a foreign one")
 	}
@@ -244,9 +226,7 @@ func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 		}
 		capacity("in the next report", map[string]int{"VGPU": 2})
 	}
-	if err := s.cloud.Tree("cn0").WriteFile(types+"/devices/"+foreign+"/remove", []byte("1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cloud.Tree("cn0").WriteFile(types+"/devices/"+foreign+"/remove", []byte("1")))
 	_ = s.cloud.Cyborg.Report(t.Context()) // it looks first, and then makes the devices again
 	if err := s.cloud.Cyborg.Report(t.Context()); err != nil {
 		t.Error(err)
@@ -256,9 +236,7 @@ func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 	for n := range 2 {
 		s.release(t, n+1)
 	}
-	if err := s.cloud.Tree("cn0").WriteFile(types+"/create", []byte(foreign)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cloud.Tree("cn0").WriteFile(types+"/create", []byte(foreign)))
 	if err := s.cloud.Cyborg.Report(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -306,9 +284,7 @@ func TestEnabledDriversOfAModel(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var names []string
 			for _, r := range cloud.Findings() {
 				names = append(names, r.Driver)
@@ -328,9 +304,7 @@ func TestCapacityIsNeverBelowTheBoundRequests(t *testing.T) {
 	s := newSpawner(t, oneHost(vgpu))
 	s.spawn(t, 1, vgpu)
 	s.spawn(t, 2, vgpu)
-	if err := s.cloud.StopHost("cn0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cloud.StopHost("cn0"))
 	tree, ok := s.cloud.Tree("cn0").(interface {
 		SetFile(name string, data []byte)
 	})

@@ -18,9 +18,7 @@ func asked(t *testing.T, domain string, name string, args ...string) (string, er
 		t.Fatalf("%v; it is in Debian's libvirt-clients, and virt-xml-validate needs libxml2-utils", err)
 	}
 	file := filepath.Join(t.TempDir(), "domain.xml")
-	if err := os.WriteFile(file, []byte(domain), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(domain), 0o600))
 	for i, arg := range args {
 		args[i] = strings.ReplaceAll(arg, "FILE", file)
 	}

@@ -185,18 +185,12 @@ func spawnerOn(t *testing.T, cloud *simcloud.Cloud) spawner {
 	t.Helper()
 	events, provider := externalevent.NewRegistry(), cloud.Provider(t)
 	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cloud.HandleEvents(events.Handler())
 	flow, err := spawn.New(cyborg, placement, spawn.WithEvents(events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return spawner{cloud, flow}
 }
 
@@ -209,9 +203,7 @@ func (s spawner) spawn(t *testing.T, n int, g given) *spawn.Result {
 	if err != nil {
 		t.Fatalf("%s: %v", g.name, err)
 	}
-	if err := s.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}))
 	inDomain, err := domainxml.Read(result.Domain)
 	if g.fake() {
 		if err != nil || len(inDomain) != 0 || len(result.Skipped) != 1 {
@@ -237,9 +229,7 @@ func addressOf(a domainxml.PCIAddress) string {
 func (s spawner) isMediated(t *testing.T, g given, device domainxml.Hostdev) {
 	t.Helper()
 	mdevs, err := s.cloud.Mdevs("cn0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.ContainsFunc(mdevs, func(m driver.Mdev) bool {
 		return m.UUID == device.MDEV && m.Parent == g.parent
 	}) {
@@ -251,9 +241,7 @@ func (s spawner) isMediated(t *testing.T, g given, device domainxml.Hostdev) {
 func (s spawner) release(t *testing.T, n int) {
 	t.Helper()
 	s.cloud.RemoveGuest(instance(n))
-	if err := s.flow.Release(t.Context(), instance(n)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.flow.Release(t.Context(), instance(n)))
 }
 
 // offeredOn counts the attach handles of a host, by address or by parent.
@@ -267,16 +255,12 @@ func offeredOn(t *testing.T, cloud *simcloud.Cloud) map[string]int {
 		}
 		if h.Type == driver.HandleMDEV {
 			m, err := handle.Mdev(h.UUID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			offered[m.Parent]++
 			continue
 		}
 		address, err := driver.PCIAddressOf(h.Info)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		offered[address.String()]++
 	}
 	return offered
@@ -344,9 +328,7 @@ func TestOneHostHasEveryDeviceOnce(t *testing.T) {
 	given := make(map[string]int)
 	for _, guest := range s.cloud.Guests() {
 		devices, err := domainxml.Read([]byte(guest.Domain))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, d := range devices {
 			if d.PCI != nil {
 				given[addressOf(*d.PCI)]++

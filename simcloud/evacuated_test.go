@@ -21,13 +21,9 @@ func TestNovaFindsWhatAnEvacuationMade(t *testing.T) {
 			c := simcloud.Run(t, model)
 			client := func(user string, opts ...cyborgclient.Option) *cyborgclient.Client {
 				provider, err := c.ProviderClient(t.Context(), user)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				made, err := cyborgclient.New(provider, opts...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return made
 			}
 			nova := cyborgclient.WithServiceProvider(c.ServiceProvider(t))
@@ -46,13 +42,8 @@ func TestNovaFindsWhatAnEvacuationMade(t *testing.T) {
 			gpu := gpus[slices.IndexFunc(gpus, func(d fakecyborg.StoredDeployable) bool { return d.ResourceClass() == "PGPU" })]
 			const instance = "aaaaaaaa-0000-4000-8000-000000000001"
 			arqs, err := admin.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "gpu"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = admin.BindARQs(t.Context(), []cyborgclient.Binding{{ARQ: arqs[0].UUID, Host: gpu.Hostname, DeviceRP: gpu.ProviderUUID, Instance: instance}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, admin.BindARQs(t.Context(), []cyborgclient.Binding{{ARQ: arqs[0].UUID, Host: gpu.Hostname, DeviceRP: gpu.ProviderUUID, Instance: instance}}))
 			want := 1
 			if quirks {
 				want = 0
@@ -63,9 +54,7 @@ func TestNovaFindsWhatAnEvacuationMade(t *testing.T) {
 					t.Errorf("quirks %t: %v, %v; want %d requests", quirks, list, err, seen)
 				}
 			}
-			if err := forOwner.DeleteARQsForInstance(t.Context(), instance); err != nil {
-				t.Fatal(err)
-			}
+			must(t, forOwner.DeleteARQsForInstance(t.Context(), instance))
 			if got := before - free(); got != 1-want {
 				t.Errorf("quirks %t: %d handles are still in use", quirks, got)
 			}

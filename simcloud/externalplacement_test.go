@@ -18,9 +18,7 @@ import (
 func outsidePlacement(t *testing.T) (server *placementsim.Server, url string, headers func() []http.Header) {
 	t.Helper()
 	server, err := placementsim.New(placementsim.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var mu sync.Mutex // the providers of two hosts are written side by side
 	var seen []http.Header
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,14 +39,8 @@ func TestACloudWithAnExternalPlacement(t *testing.T) {
 	t.Parallel()
 	server, external, seen := outsidePlacement(t)
 	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	inside, err := simcloud.New(t.Context(), simcloud.DefaultModel())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer inside.Close()
+	must(t, err)
+	inside := simcloud.Run(t)
 	if got, want := len(server.ResourceProviders()), len(inside.Placement.ResourceProviders()); got != want || len(cloud.Placement.ResourceProviders()) > 0 {
 		t.Errorf("%d providers outside, want the %d of a cloud of this model", got, want)
 	}
@@ -61,28 +53,22 @@ func TestACloudWithAnExternalPlacement(t *testing.T) {
 	for path, want := range map[string]string{
 		"/_sim/?part=hosts": "<h3>cn0</h3>", "/_sim/?part=hosts&hosts=" + cloud.ProviderUUID("cn1"): "<h3>cn1</h3>", "/_sim/?part=hosts&hosts=none": "no such hosts",
 	} {
-		w := httptest.NewRecorder()
-		cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%s lacks %q: %d %s", path, want, w.Code, w.Body)
+		if status, text := ask(t, cloud, "GET", path, ""); status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q: %d %s", path, want, status, text)
 		}
 	}
 	const consumer = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	claim := placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{{
 		Consumer: consumer, Provider: cloud.ProviderUUID("cn0"), Class: "VCPU", Used: 1,
 	}}}
-	if err := server.Claim(claim); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Claim(claim))
 	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakAllocation || leaks[0].Subject != consumer || !strings.Contains(leaks[0].Text, "on cn0") {
 		t.Errorf("leaks: %+v", leaks)
 	}
 	if err := cloud.Close(); err == nil || !strings.Contains(err.Error(), "remove provider cn0") {
 		t.Errorf("closing while cn0 is in use: got error %v", err)
 	}
-	if err := server.Release(consumer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Release(consumer))
 	if err := cloud.Close(); err != nil {
 		t.Error(err)
 	}
@@ -94,25 +80,12 @@ func TestACloudWithAnExternalPlacement(t *testing.T) {
 func TestAnExternalPlacementRequiresAToken(t *testing.T) {
 	t.Parallel()
 	_, external, seen := outsidePlacement(t)
-	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cloud.Close() })
+	cloud := simcloud.Run(t, simcloud.WithExternalPlacement(external, "admin"))
 	before := len(seen())
 	for _, token := range []string{"", "admin", "x"} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cloud.URL()+"/placement/resource_providers", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-Auth-Token", token)
-		res, err := cloud.Transport().RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		if res.StatusCode != http.StatusUnauthorized {
-			t.Errorf("with token %q: %s, want 401", token, res.Status)
+		u := &user{t: t, cloud: cloud, token: token}
+		if got := u.send("GET", "/placement/resource_providers", "", ""); got.status != http.StatusUnauthorized {
+			t.Errorf("with token %q: %d, want 401", token, got.status)
 		}
 	}
 	if len(seen()) != before {
@@ -130,9 +103,7 @@ func TestNewRefusesABadExternalPlacement(t *testing.T) {
 	}
 	server, external, _ := outsidePlacement(t)
 	first, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	had := len(server.ResourceProviders())
 	if _, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin")); err == nil || !strings.Contains(err.Error(), "host cn0") {
 		t.Errorf("a second cloud of the same names: got error %v", err)

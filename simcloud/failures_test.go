@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -17,25 +18,13 @@ func TestWhyABindFailedIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var written bytes.Buffer
-		cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithLogger(slog.New(slog.NewTextHandler(&written, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cloud.Close()
-		if err := cloud.Faults().Set(fault.Rule{Operation: fault.MdevCreate, Action: fault.Status, Times: 1}); err != nil {
-			t.Fatal(err)
-		}
-		var provider string
-		for _, d := range cloud.Cyborg.Deployables() {
-			if d.Hostname == "cn0" && d.ResourceClass() == "VGPU" {
-				provider = d.ProviderUUID
-			}
-		}
+		logged := simcloud.WithLogger(slog.New(slog.NewTextHandler(&written, nil)))
+		cloud := simcloud.Run(t, logged)
+		must(t, cloud.Faults().Set(fault.Rule{Operation: fault.MdevCreate, Action: fault.Status, Times: 1}))
+		provider := driver.ProviderUUID("cn0_0000:af:00.0") // has the vGPUs
 		bind := func(instance string) string {
 			arqs, err := cloud.Cyborg.CreateARQs("vgpu", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_ = cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance})
 			synctest.Wait()
 			return arqs[0].UUID
@@ -45,18 +34,8 @@ func TestWhyABindFailedIsLogged(t *testing.T) {
 			t.Errorf("logged for %s, not %s:\n%s", failed, bound, text)
 		}
 		written.Reset() // a state has failures of before
-		state, err := cloud.Dump()
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithLogger(slog.New(slog.NewTextHandler(&written, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer again.Close()
-		if err := again.Load(state); err != nil {
-			t.Fatal(err)
-		}
+		again := simcloud.Run(t, logged)
+		must(t, again.Load(dump(t, cloud)))
 		synctest.Wait()
 		if written.Len() > 0 {
 			t.Errorf("logged again: %s", written.String())

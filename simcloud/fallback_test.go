@@ -14,9 +14,7 @@ func TestNothingLeaksOnAHostWithAnAlias(t *testing.T) {
 	model.Hosts[0].Name, model.Hosts[0].Fallback = "cn0.example.org", "cn0"
 	cloud := simcloud.Run(t, model)
 	computeNode(t, cloud.Placement, "cn0")
-	if err := cloud.Cyborg.Report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Cyborg.Report(t.Context()))
 	u := login(t, cloud, "admin", "admin")
 	s := u.spawn(1, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
 	if s.host != "cn0" {

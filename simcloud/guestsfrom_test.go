@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -77,18 +76,8 @@ func besideNova(t *testing.T, source simcloud.GuestSource) (*serverList, *simclo
 	server := httptest.NewServer(list)
 	t.Cleanup(server.Close)
 	list.cloud = simcloud.Run(t, simcloud.Model{Catalog: map[string]string{"compute": server.URL + "/v2.1"}, GuestsFrom: source})
-	if err := list.cloud.ForwardEventsTo(); err != nil { // it takes none
-		t.Fatal(err)
-	}
+	must(t, list.cloud.ForwardEventsTo()) // it takes none
 	return list, list.cloud, login(t, list.cloud, "admin", "admin")
-}
-
-// leaksOf is GET /_sim/leaks.
-func leaksOf(t *testing.T, cloud *simcloud.Cloud, query string) (int, string) {
-	t.Helper()
-	w := httptest.NewRecorder()
-	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_sim/leaks"+query, nil))
-	return w.Code, w.Body.String()
 }
 
 // TestServersOfANovaLive: what belongs to a server that Nova lists, on any page, is no leak; what belongs to another instance
@@ -132,9 +121,7 @@ func TestAnEvacuatedServerIsNoLeak(t *testing.T) {
 		}
 	}
 	claim.Consumer, claim.Project, claim.User = s.uuid, cloud.ProjectID("demo"), "owner"
-	if err := cloud.Placement.Claim(claim); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Placement.Claim(claim))
 	list.servers = []sim.Guest{{UUID: s.uuid, Host: s.host}}
 	if leaks := cloud.Leaks(); len(leaks) != 1 || !strings.Contains(leaks[0].Text, "counts for project") {
 		t.Errorf("of a guest that is registered: %+v", leaks)
@@ -151,9 +138,7 @@ func TestAHostThatIsNotBackKeepsAllocations(t *testing.T) {
 	s := u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
 	cloud.RemoveGuest(s.uuid)
 	for _, r := range cloud.Cyborg.ARQs() {
-		if err := cloud.Cyborg.DeleteARQs(t.Context(), r.UUID); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Cyborg.DeleteARQs(t.Context(), r.UUID))
 	}
 	list.servers = []sim.Guest{{UUID: s.uuid, Host: "cn7"}}
 	for name, tt := range map[string]struct {
@@ -179,9 +164,7 @@ func TestARegisteredServerHasADomain(t *testing.T) {
 	s := u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
 	list.servers = []sim.Guest{{UUID: s.uuid, Host: s.host}}
 	cloud.CheckNoLeaks(t)
-	if err := cloud.DefineGuest(sim.Guest{UUID: s.uuid, Host: "cn1", Domain: "<domain/>"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.DefineGuest(sim.Guest{UUID: s.uuid, Host: "cn1", Domain: "<domain/>"}))
 	if leaks := cloud.Leaks(); len(leaks) != 1 || !strings.Contains(leaks[0].Text, "is not in the guest's domain XML") {
 		t.Errorf("leaks: %+v", leaks)
 	}
@@ -220,10 +203,10 @@ func TestANovaThatDoesNotAnswerIsNoLeak(t *testing.T) {
 			list, cloud, u := besideNova(t, "")
 			u.spawn(1, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA")
 			list.answer = tt.answer
-			if status, text := leaksOf(t, cloud, "?guests_from=nova"); status != http.StatusBadGateway || !strings.Contains(text, "request to Nova failed: list the ") || !strings.Contains(text, tt.want) {
+			if status, text := ask(t, cloud, "GET", "/_sim/leaks?guests_from=nova", ""); status != http.StatusBadGateway || !strings.Contains(text, "request to Nova failed: list the ") || !strings.Contains(text, tt.want) {
 				t.Errorf("got %d %s", status, text)
 			}
-			if status, text := leaksOf(t, cloud, ""); status != http.StatusOK || !strings.Contains(text, `"leaks":[]`) {
+			if status, text := ask(t, cloud, "GET", "/_sim/leaks", ""); status != http.StatusOK || !strings.Contains(text, `"leaks":[]`) {
 				t.Errorf("with registered guests: %d %s", status, text)
 			}
 		})
@@ -266,7 +249,7 @@ func TestTheSourceOfGuestsIsChecked(t *testing.T) {
 	}
 	cloud := simcloud.Run(t)
 	for source, want := range map[string]int{"nova": http.StatusConflict, "libvirt": http.StatusBadRequest, "": http.StatusOK} {
-		if status, text := leaksOf(t, cloud, "?guests_from="+url.QueryEscape(source)); status != want {
+		if status, text := ask(t, cloud, "GET", "/_sim/leaks?guests_from="+source, ""); status != want {
 			t.Errorf("%q: %d %s", source, status, text)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -21,6 +22,22 @@ import (
 
 // instance is a UUID that differs with n.
 func instance(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+// must ends a test whose set-up fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask sends a request without a token to a cloud.
+func ask(t *testing.T, cloud *simcloud.Cloud, method, path, body string) (status int, text string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+	return w.Code, w.Body.String()
+}
 
 // user is a plain HTTP client of a cloud.
 type user struct {
@@ -41,11 +58,9 @@ func login(t testing.TB, cloud *simcloud.Cloud, name, project string) *user {
 		t.Fatalf("login: %d %s", res.status, res.body)
 	}
 	u.token = res.header.Get("X-Subject-Token")
-	service, err := cloud.ServiceToken(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.service = service
+	var err error
+	u.service, err = cloud.ServiceToken(t.Context())
+	must(t, err)
 	return u
 }
 
@@ -58,9 +73,7 @@ type answer struct {
 func (u *user) send(method, path, version, body string) answer {
 	u.t.Helper()
 	got, err := u.try(method, path, version, body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	return got
 }
 
@@ -68,9 +81,7 @@ func (u *user) send(method, path, version, body string) answer {
 func (u *user) try(method, path, version, body string) (answer, error) {
 	u.t.Helper()
 	req, err := http.NewRequestWithContext(u.t.Context(), method, u.cloud.URL()+path, strings.NewReader(body))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	for name, value := range map[string]string{
 		"X-Auth-Token": u.token, "X-Service-Token": u.service, "OpenStack-API-Version": version, "Content-Type": "application/json",
 	} {
@@ -93,9 +104,7 @@ func (u *user) do(method, path, version string, body any, want int, into any) {
 	var text string
 	if body != nil {
 		data, err := json.Marshal(body)
-		if err != nil {
-			u.t.Fatal(err)
-		}
+		must(u.t, err)
 		text = string(data)
 	}
 	res := u.send(method, path, version, text)
@@ -194,9 +203,7 @@ func (u *user) spawn(n int, profile, resources, traits string) spawned {
 
 func (s spawned) define(u *user, domain string) {
 	u.t.Helper()
-	if err := u.cloud.DefineGuest(sim.Guest{UUID: s.uuid, Host: s.host, Domain: domain}); err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, u.cloud.DefineGuest(sim.Guest{UUID: s.uuid, Host: s.host, Domain: domain}))
 }
 
 // remove undoes spawn.
@@ -218,9 +225,7 @@ func domainOf(t testing.TB, arqs ...fakecyborg.ARQ) string {
 			fmt.Fprintf(&b, "<hostdev mode='subsystem' type='mdev'><source><address uuid='%s'/></source></hostdev>", strings.ToUpper(a.AttachHandleUUID))
 		case driver.HandlePCI:
 			address, err := driver.PCIAddressOf(a.AttachHandleInfo)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			fmt.Fprintf(&b, "<hostdev mode='subsystem' type='pci'><source><address domain='0x%x' bus='0x%02x' slot='%d' function='0x%x'/></source></hostdev>",
 				address.Domain, address.Bus, address.Device, address.Function)
 		}

@@ -23,18 +23,12 @@ func TestABindIsContinuedAfterItsDeviceWasMade(t *testing.T) {
 			after := fault.Rule{Action: fault.Delay, When: fault.After, Delay: time.Hour}
 			vgpu, made := after, after
 			vgpu.Operation, made.Operation = fault.VGPUSet, fault.MdevCreate
-			if err := first.Faults().Set(vgpu, made); err != nil {
-				t.Fatal(err)
-			}
+			must(t, first.Faults().Set(vgpu, made))
 			arqs, err := first.Cyborg.CreateARQs(name, first.ProjectID("admin"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := first.Cyborg.Bind(t.Context(), fakecyborg.Binding{
+			must(t, err)
+			must(t, first.Cyborg.Bind(t.Context(), fakecyborg.Binding{
 				ARQ: arqs[0].UUID, Host: "cn0", Provider: first.Cyborg.Deployables()[0].ProviderUUID, Instance: instance(1),
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			synctest.Wait()
 			second := closing(t)(simcloud.FromState(t.Context(), dump(t, first)))
 			synctest.Wait()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -29,13 +28,9 @@ func TestEveryChangeCanBeLate(t *testing.T) {
 		}
 	}
 	body, err := json.Marshal(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := httptest.NewRecorder()
-	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "PUT", "/_sim/faults", strings.NewReader(string(body))))
-	if len(rules) < 20 || w.Code != http.StatusOK {
-		t.Errorf("%d rules: %d %s", len(rules), w.Code, w.Body)
+	must(t, err)
+	if status, text := ask(t, cloud, "PUT", "/_sim/faults", string(body)); len(rules) < 20 || status != http.StatusOK {
+		t.Errorf("%d rules: %d %s", len(rules), status, text)
 	}
 }
 
@@ -71,9 +66,7 @@ func TestALateSpawn(t *testing.T) {
 			{fault.ARQDelete, "DELETE", requests + "?instance=" + s.uuid, accelerator, nil, arqs, "[Bound]", "[]"},
 			{fault.AllocationsDelete, "DELETE", "/placement/allocations/" + s.uuid, placement, nil, allocated, "1", "0"},
 		} {
-			if err := cloud.Faults().Set(fault.Rule{Operation: tt.operation, Action: fault.Late, Delay: time.Minute}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cloud.Faults().Set(fault.Rule{Operation: tt.operation, Action: fault.Late, Delay: time.Minute}))
 			body := ""
 			if tt.body != nil {
 				body = tt.body()

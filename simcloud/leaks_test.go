@@ -47,9 +47,7 @@ func TestEachLeakIsFound(t *testing.T) {
 		}, []string{"allocation: consumer " + instance(9) + ", which is not a registered guest, has allocated VCPU:1 on cn1"}},
 		{"allocation elsewhere is not ours", func(u *user, _, _ spawned) {
 			p, err := u.cloud.Placement.CreateProvider(placementsim.ResourceProvider{Name: "storage", Inventories: map[string]placementsim.Inventory{"DISK_GB": {Total: 10}}})
-			if err != nil {
-				u.t.Fatal(err)
-			}
+			must(u.t, err)
 			u.claimDirectly(instance(9), p.UUID, "DISK_GB")
 		}, nil},
 		{"allocation released too early", func(u *user, gpu, _ spawned) {
@@ -107,9 +105,7 @@ func TestEachLeakIsFound(t *testing.T) {
 			nic, err := u.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
 				Name: "cn1_agent", Parent: u.cloud.ProviderUUID("cn1"), Inventories: map[string]placementsim.Inventory{"SRIOV_NET_VF": {Total: 1}},
 			})
-			if err != nil {
-				u.t.Fatal(err)
-			}
+			must(u.t, err)
 			var all []placementsim.Allocation
 			for _, a := range u.cloud.Placement.Allocations() {
 				if a.Consumer == gpu.uuid {
@@ -119,19 +115,13 @@ func TestEachLeakIsFound(t *testing.T) {
 			u.do("DELETE", "/placement/allocations/"+gpu.uuid, placement, nil, 204, nil)
 			all = append(all, placementsim.Allocation{Provider: u.cloud.ProviderUUID("cn1"), Class: "VCPU", Used: 2},
 				placementsim.Allocation{Provider: nic.UUID, Class: "SRIOV_NET_VF", Used: 1})
-			if err := u.cloud.Placement.Claim(placementsim.Claim{Consumer: gpu.uuid, Project: gpu.arq.ProjectID, User: "u", Allocations: all}); err != nil {
-				u.t.Fatal(err)
-			}
+			must(u.t, u.cloud.Placement.Claim(placementsim.Claim{Consumer: gpu.uuid, Project: gpu.arq.ProjectID, User: "u", Allocations: all}))
 		}, []string{"guest: guest {gpu} runs on host cn0, but has allocated VCPU:2 on cn1, SRIOV_NET_VF:1 on cn1_agent"}},
 		{"disk of a host that shares it", func(u *user, gpu, _ spawned) {
 			other := u.cloud.ProviderUUID("cn1")
 			p, err := u.cloud.Placement.ResourceProvider(other)
-			if err != nil {
-				u.t.Fatal(err)
-			}
-			if err := u.cloud.Placement.SetTraits(other, append(p.Traits, "MISC_SHARES_VIA_AGGREGATE")...); err != nil {
-				u.t.Fatal(err)
-			}
+			must(u.t, err)
+			must(u.t, u.cloud.Placement.SetTraits(other, append(p.Traits, "MISC_SHARES_VIA_AGGREGATE")...))
 			var all []placementsim.Allocation
 			for _, a := range u.cloud.Placement.Allocations() {
 				if a.Consumer == gpu.uuid {
@@ -140,9 +130,7 @@ func TestEachLeakIsFound(t *testing.T) {
 			}
 			u.do("DELETE", "/placement/allocations/"+gpu.uuid, placement, nil, 204, nil)
 			all = append(all, placementsim.Allocation{Provider: other, Class: "DISK_GB", Used: 2})
-			if err := u.cloud.Placement.Claim(placementsim.Claim{Consumer: gpu.uuid, Project: gpu.arq.ProjectID, User: "u", Allocations: all}); err != nil {
-				u.t.Fatal(err)
-			}
+			must(u.t, u.cloud.Placement.Claim(placementsim.Claim{Consumer: gpu.uuid, Project: gpu.arq.ProjectID, User: "u", Allocations: all}))
 		}, nil},
 		{"bind that failed", func(u *user, _, _ spawned) {
 			s := spawned{uuid: instance(3)}
@@ -203,18 +191,13 @@ func (u *user) tellNova(server, arq, status string) {
 
 func (u *user) mustFault(rules ...fault.Rule) {
 	u.t.Helper()
-	if err := u.cloud.Faults().Set(rules...); err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, u.cloud.Faults().Set(rules...))
 }
 
 func (u *user) claimDirectly(consumer, provider, class string) {
 	u.t.Helper()
-	err := u.cloud.Placement.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u",
-		Allocations: []placementsim.Allocation{{Provider: provider, Class: class, Used: 1}}})
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, u.cloud.Placement.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u",
+		Allocations: []placementsim.Allocation{{Provider: provider, Class: class, Used: 1}}}))
 }
 
 // bindDirectly binds requests on the provider of an instance, as if they were on a host.
@@ -224,9 +207,7 @@ func (u *user) bindDirectly(s spawned, host string, arqs ...string) (bound []fak
 	for _, arq := range arqs {
 		bindings = append(bindings, fakecyborg.Binding{ARQ: arq, Host: host, Provider: s.provider, Instance: s.uuid})
 	}
-	if err := u.cloud.Cyborg.Bind(u.t.Context(), bindings...); err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, u.cloud.Cyborg.Bind(u.t.Context(), bindings...))
 	for _, a := range u.cloud.Cyborg.ARQs() {
 		if a.InstanceUUID == s.uuid {
 			bound = append(bound, a)

@@ -54,13 +54,9 @@ func TestADefinedMediatedDeviceIsCreatedWithItsHost(t *testing.T) {
 			create, after = cloud.DefineMdev, nil
 		}
 		is("after the bind", "guest:, which nova-compute creates")
-		if err := create(t.Context(), s.host, m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, create(t.Context(), s.host, m))
 		is("with the device")
-		if err := cloud.RebootHost(t.Context(), s.host); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.RebootHost(t.Context(), s.host))
 		is("after a reboot of the host", after...)
 		again := closing(t)(simcloud.FromState(t.Context(), dump(t, cloud)))
 		if diff := cmp.Diff(leakTexts(cloud, m), leakTexts(again, m)); diff != "" {
@@ -75,9 +71,7 @@ func TestADefinedMediatedDeviceIsCreatedWithItsHost(t *testing.T) {
 			if list, err := cloud.DefinedMdevs(s.host); len(list) != 1 || err != nil {
 				t.Errorf("definitions %v, %v", list, err)
 			}
-			if err := cloud.RemoveMdev(t.Context(), s.host, m.UUID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cloud.RemoveMdev(t.Context(), s.host, m.UUID))
 		}
 		is("in the end")
 	}
@@ -131,9 +125,7 @@ func TestMediatedDevicesAreCreatedOverHTTP(t *testing.T) {
 	cloud.CheckNoLeaks(t)
 	var shown struct{ Mdevs, Defined []driver.Mdev }
 	answer := u.send("GET", path, "", "")
-	if err := json.Unmarshal([]byte(answer.body), &shown); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(answer.body), &shown))
 	if diff := cmp.Diff([]driver.Mdev{m, m}, slices.Concat(shown.Mdevs, shown.Defined)); diff != "" {
 		t.Errorf("mediated devices (-want +got):\n%s", diff)
 	}

@@ -88,9 +88,7 @@ func TestNewReportsErrorsOfTheServices(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m, err := simcloud.ParseModel([]byte(tt.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			cloud, err := simcloud.New(t.Context(), m)
 			if err == nil || cloud != nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got error %v, want one with %q", err, tt.want)
@@ -103,9 +101,7 @@ func TestModelsSurviveJSON(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]simcloud.Model{"zero": {}, "default": simcloud.DefaultModel(), "scale": simcloud.ScaleModel(2, 3)} {
 		data, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := simcloud.ParseModel(data)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -119,9 +115,7 @@ func TestModelsSurviveJSON(t *testing.T) {
 func TestEmptyListsStayEmpty(t *testing.T) {
 	t.Parallel()
 	m, err := simcloud.ParseModel([]byte(`{"hosts":[],"device_profiles":[],"flavors":[]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cloud := simcloud.Run(t, m)
 	if len(cloud.HostNames())+len(cloud.Cyborg.DeviceProfiles())+len(cloud.Model().Flavors) != 0 {
 		t.Errorf("hosts %v, profiles %v, flavors %v", cloud.HostNames(), cloud.Cyborg.DeviceProfiles(), cloud.Model().Flavors)

@@ -43,9 +43,7 @@ const shared = `{
 func parse(t *testing.T, text string) simcloud.Model {
 	t.Helper()
 	m, err := simcloud.ParseModel([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -249,9 +247,7 @@ func TestLeaksOnAFlatHostAreFoundByClass(t *testing.T) {
 	u.claim(instance(1), "FPGA:1,CUSTOM_NIC:1", "")
 	arq := u.createARQs("fpga")[0]
 	u.bind(arq, instance(1), cloud.ProviderUUID("cn1"), "cn1")
-	if err := cloud.DefineGuest(sim.Guest{UUID: instance(1), Host: "cn1", Domain: domainOf(t)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.DefineGuest(sim.Guest{UUID: instance(1), Host: "cn1", Domain: domainOf(t)}))
 	leaks := cloud.Leaks()
 	if len(leaks) != 1 || !strings.Contains(leaks[0].Text, "has allocated CUSTOM_NIC:1 on provider cn1, but has 0 accelerator requests there") {
 		t.Errorf("leaks: %+v", leaks)

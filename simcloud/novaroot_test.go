@@ -24,9 +24,7 @@ func computeNode(t *testing.T, placement *placementsim.Server, host string) stri
 			"VCPU": {Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 4}, "MEMORY_MB": {Total: 8192, Reserved: 512, MinUnit: 1, MaxUnit: 8192, StepSize: 1, AllocationRatio: 1},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p.UUID
 }
 
@@ -34,9 +32,7 @@ func deleteComputeNode(t *testing.T, placement *placementsim.Server, root string
 	t.Helper()
 	for _, p := range slices.Backward(placement.ResourceProviders()) {
 		if p.Root == root {
-			if err := placement.DeleteProvider(p.UUID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, placement.DeleteProvider(p.UUID))
 		}
 	}
 }
@@ -65,15 +61,7 @@ func TestHostsOfNovaCompute(t *testing.T) {
 	}
 	slices.Sort(want)
 	synctest.Test(t, func(t *testing.T) {
-		cloud, err := simcloud.New(t.Context(), simcloud.Model{NovaMakesHosts: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := cloud.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
+		cloud := simcloud.Run(t, simcloud.Model{NovaMakesHosts: true})
 		time.Sleep(time.Hour)
 		if got := cloud.Placement.ResourceProviders(); len(got) > 0 || len(cloud.Cyborg.Devices()) > 0 || cloud.ProviderUUID("cn0") != "" {
 			t.Fatalf("before nova-compute started: providers %+v, root of cn0 %q", got, cloud.ProviderUUID("cn0"))
@@ -100,25 +88,17 @@ func TestHostsOfNovaCompute(t *testing.T) {
 func testLeakOnRoot(t *testing.T, cloud *simcloud.Cloud, placement *placementsim.Server, root string) {
 	t.Helper()
 	const consumer = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
-	if err := placement.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: root, Class: "VCPU", Used: 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, placement.Claim(placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: root, Class: "VCPU", Used: 1}}}))
 	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakAllocation || leaks[0].Subject != consumer {
 		t.Errorf("leaks: %+v", leaks)
 	}
-	if err := placement.Release(consumer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, placement.Release(consumer))
 }
 
 // TestOneHostOfNovaComputeBesideOthers: the model says it of one host; the same is in the state of the cloud.
 func TestOneHostOfNovaComputeBesideOthers(t *testing.T) {
 	t.Parallel()
-	model, err := simcloud.ParseModel([]byte(`{"hosts": [{"name": "cn0", "drivers": {"enabled_drivers": ["fake_driver"]}}, {"name": "cn1", "root": "nova", "drivers": {"enabled_drivers": ["fake_driver"]}}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cloud := simcloud.Run(t, model)
+	cloud := simcloud.Run(t, parse(t, `{"hosts": [{"name": "cn0", "drivers": {"enabled_drivers": ["fake_driver"]}}, {"name": "cn1", "root": "nova", "drivers": {"enabled_drivers": ["fake_driver"]}}]}`))
 	if len(below(cloud.Placement, cloud.ProviderUUID("cn0"))) != 1 || cloud.ProviderUUID("cn1") != "" {
 		t.Errorf("providers %+v", cloud.Placement.ResourceProviders())
 	}
@@ -126,15 +106,7 @@ func TestOneHostOfNovaComputeBesideOthers(t *testing.T) {
 	if err := cloud.Cyborg.Report(t.Context()); err != nil || len(below(cloud.Placement, root)) != 1 {
 		t.Errorf("after nova-compute started: %v, providers %+v", err, cloud.Placement.ResourceProviders())
 	}
-	state, err := cloud.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := simcloud.FromState(t.Context(), state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
+	again := closing(t)(simcloud.FromState(t.Context(), dump(t, cloud)))
 	if again.ProviderUUID("cn1") != root || again.Model().Hosts[1].Root != simcloud.RootNova {
 		t.Errorf("of the state: root %q, host %+v", again.ProviderUUID("cn1"), again.Model().Hosts[1])
 	}
@@ -147,17 +119,11 @@ func TestAnOutsideNovaKeepsItsProviders(t *testing.T) {
 	t.Parallel()
 	server, url, _ := outsidePlacement(t)
 	cloud, err := simcloud.New(t.Context(), simcloud.Model{NovaMakesHosts: true, Cyborg: fakecyborg.Config{}}, simcloud.WithExternalPlacement(url, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	root := computeNode(t, server, "cn0")
 	nic, err := server.CreateProvider(placementsim.ResourceProvider{Name: "cn0_nic", Parent: root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Cyborg.ReportHost(t.Context(), "cn0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cloud.Cyborg.ReportHost(t.Context(), "cn0"))
 	if got := below(server, root); len(got) < 5 || cloud.ProviderUUID("cn0") != root {
 		t.Errorf("below cn0 %v, which is %q", got, cloud.ProviderUUID("cn0"))
 	}
@@ -216,18 +182,14 @@ func TestAHostThatIsMadeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), tt.opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			placement := cloud.Placement
 			if tt.placement != nil {
 				placement = tt.placement
 			}
 			deleteComputeNode(t, placement, cloud.ProviderUUID("cn1"))
 			root := computeNode(t, placement, "cn1")
-			if err := cloud.Cyborg.Report(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cloud.Cyborg.Report(t.Context()))
 			if got := cloud.ProviderUUID("cn1"); got != root {
 				t.Errorf("root of cn1 %s, want %s", got, root)
 			}
@@ -249,18 +211,13 @@ func TestAHostThatIsMadeAgain(t *testing.T) {
 // testElsewhereOnRoot: what a guest has allocated on the provider of a host that it does not run on is a leak.
 func testElsewhereOnRoot(t *testing.T, cloud *simcloud.Cloud, placement *placementsim.Server, root string) {
 	t.Helper()
-	err := placement.Claim(placementsim.Claim{Consumer: instance(1), Project: "p", User: "u", Allocations: []placementsim.Allocation{
+	must(t, placement.Claim(placementsim.Claim{Consumer: instance(1), Project: "p", User: "u", Allocations: []placementsim.Allocation{
 		{Provider: cloud.ProviderUUID("cn0"), Class: "VCPU", Used: 1}, {Provider: root, Class: "VCPU", Used: 1},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	spawned{uuid: instance(1), host: "cn0"}.define(&user{t: t, cloud: cloud}, "")
 	want := []string{"guest: guest " + instance(1) + " runs on host cn0, but has allocated VCPU:1 on cn1"}
 	checkLeaks(t, cloud.Leaks(), want, strings.NewReplacer())
-	if err := placement.Release(instance(1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, placement.Release(instance(1)))
 }
 
 // TestTheMixedFlavorHasANetworkPortWhereThereAreFunctions: a Nova that makes the hosts reports none.

@@ -68,22 +68,14 @@ func TestADriverFromOutsideThatIsItsOwnHardware(t *testing.T) {
 	device := verbatim.New([]driver.Device{{
 		Type: driver.TypeGPU, Vendor: "1d55", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: driver.PCIAddress{Bus: 1}.Info()},
 	}})
-	cloud, err := simcloud.New(t.Context(), outsideModel(builtin.Config{EnabledDrivers: []string{"acme"}}),
+	cloud := simcloud.Run(t, outsideModel(builtin.Config{EnabledDrivers: []string{"acme"}}),
 		simcloud.WithDriver("acme", func(string, json.RawMessage, driver.Tree) (driver.Driver, error) { return device, nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
 	mdev := driver.Mdev{UUID: "11111111-1111-4111-8111-111111111111", Parent: "0000:01:00.0", Type: "acme-1"}
-	if err := device.CreateMdev(t.Context(), mdev); err != nil {
-		t.Fatal(err)
-	}
+	must(t, device.CreateMdev(t.Context(), mdev))
 	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakMdev {
 		t.Errorf("leaks: %v", leaks)
 	}
-	if err := cloud.RebootHost(t.Context(), "cn0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.RebootHost(t.Context(), "cn0"))
 	if mdevs, err := cloud.Mdevs("cn0"); err != nil || len(mdevs) > 0 {
 		t.Errorf("after the restart: %v, %v", mdevs, err)
 	}
@@ -113,16 +105,9 @@ func (d *defective) Reboot()              { d.fails("Reboot"); d.Driver.Reboot()
 func TestADriverFromOutsideThatPanics(t *testing.T) {
 	t.Parallel()
 	d := &defective{Driver: verbatim.New(nil), panics: map[string]bool{}}
-	cloud, err := simcloud.New(t.Context(), outsideModel(builtin.Config{EnabledDrivers: []string{"acme"}}),
+	cloud := simcloud.Run(t, outsideModel(builtin.Config{EnabledDrivers: []string{"acme"}}),
 		simcloud.WithDriver("acme", func(string, json.RawMessage, driver.Tree) (driver.Driver, error) { return d, nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
-	kept, err := cloud.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := dump(t, cloud)
 	for method, do := range map[string]func() error{
 		"Dump":   func() error { _, err := cloud.Dump(); return err },
 		"Load":   func() error { return cloud.Load(kept) },
@@ -179,11 +164,7 @@ func TestAGroupOfADriverFromOutsideThatFails(t *testing.T) {
 		{Address: "0000:42:00.0", Vendor: "8086", Product: "1520", Class: "0200", Driver: "vfio-pci", IOMMUGroup: &second},
 		{Address: "0000:43:00.0", Vendor: "1d55", Product: "0001", Class: "1200", Driver: "vfio-pci", IOMMUGroup: &second},
 	}}
-	cloud, err := simcloud.New(t.Context(), model, simcloud.WithDriver("acme", load))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
+	cloud := simcloud.Run(t, model, simcloud.WithDriver("acme", load))
 	for _, broken = range []bool{false, true, false} {
 		_ = cloud.Cyborg.Report(t.Context()) // another test checks that the failure is reported
 		var offered []string

@@ -37,9 +37,7 @@ func TestThePageSaysWhatTheLeakCheckSays(t *testing.T) {
 	begun := u.createARQs("gpu")
 
 	var listed struct{ Leaks []simcloud.Leak }
-	if err := json.Unmarshal([]byte(u.send("GET", "/_sim/leaks", "", "").body), &listed); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(u.send("GET", "/_sim/leaks", "", "").body), &listed))
 	text, markup := u.section("leaks")
 	if !strings.Contains(text, "3 leaks. ") || len(listed.Leaks) != 3 || len(cloud.Leaks()) != 3 {
 		t.Errorf("%d and %d leaks, on the page %s", len(listed.Leaks), len(cloud.Leaks()), text)

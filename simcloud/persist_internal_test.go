@@ -21,9 +21,7 @@ const keptGuest = "/_sim/guests/2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 func TestAChangeThatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	cloud, err := New(t.Context(), goldenModel(), WithStateFile(filepath.Join(t.TempDir(), "state")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := cloud.Close(); err == nil {
 			t.Error("the last save went well, without a file")
@@ -32,9 +30,7 @@ func TestAChangeThatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 	if w := answers(t, cloud, http.MethodPut, keptGuest, `{"host": "cn0"}`); w.Code != http.StatusOK {
 		t.Fatalf("with a file: %d %s", w.Code, w.Body)
 	}
-	if err := cloud.keeper.Load().File.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.keeper.Load().File.Close())
 	if w := answers(t, cloud, http.MethodDelete, keptGuest, ""); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "could not be written") {
 		t.Errorf("a change without a file: %d %s", w.Code, w.Body)
 	}

@@ -30,31 +30,19 @@ func TestStatesThatClientsCanReachAreLoaded(t *testing.T) {
 				u.t.Fatal(err)
 			}
 			arqs, err := cloud.Cyborg.CreateARQs("p", cloud.ProjectID("admin"))
-			if err != nil {
-				u.t.Fatal(err)
-			}
+			must(u.t, err)
 			root := cloud.ProviderUUID("cn0")
-			if err := cloud.Cyborg.Bind(u.t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: root, Instance: instance(1)}); err != nil {
-				u.t.Fatal(err)
-			}
+			must(u.t, cloud.Cyborg.Bind(u.t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: root, Instance: instance(1)}))
 			u.do("DELETE", "/placement/resource_providers/"+root, placement, nil, 204, nil)
 			u.do("POST", "/placement/resource_providers", placement, map[string]any{"name": "cn0", "uuid": instance(9)}, 200, nil)
-			if err := cloud.Cyborg.Report(u.t.Context()); err != nil {
-				u.t.Fatal(err)
-			}
+			must(u.t, cloud.Cyborg.Report(u.t.Context()))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cloud := simcloud.Run(t, tt.model)
 			tt.reach(login(t, cloud, "admin", "admin"))
-			state, err := cloud.Dump()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cloud.Load(state); err != nil {
-				t.Error(err)
-			}
+			must(t, cloud.Load(dump(t, cloud)))
 		})
 	}
 }

@@ -19,21 +19,6 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// control sends a request to a route below /_sim/.
-func control(t *testing.T, c *simcloud.Cloud, method, path string) int {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, c.URL()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := c.Transport().RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	return res.StatusCode
-}
-
 func TestMediatedDevicesAreCreatedAgainAfterARestart(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
@@ -41,50 +26,33 @@ func TestMediatedDevicesAreCreatedAgainAfterARestart(t *testing.T) {
 			t.Parallel()
 			cloud := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{UpstreamQuirks: quirks}})
 			const instance = "aaaaaaaa-0000-4000-8000-000000000001"
-			i := slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool {
-				return d.ResourceClass() == "VGPU" && d.Hostname == "cn0"
-			})
-			provider := cloud.Cyborg.Deployables()[i].ProviderUUID
+			provider := driver.ProviderUUID("cn0_0000:af:00.0") // has the vGPUs
 			arqs, err := cloud.Cyborg.CreateARQs("vgpu", "tenant")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance}); err != nil {
-				t.Fatal(err)
-			}
-			mdevs := func(want int) {
-				t.Helper()
-				if got, err := cloud.Mdevs("cn0"); err != nil || len(got) != want {
-					t.Errorf("mediated devices %v, %v; want %d", got, err, want)
-				}
-			}
-			mdevs(1)
-			if err := cloud.StopHost("cn0"); err != nil {
-				t.Fatal(err)
-			}
-			mdevs(0)
-			if err := cloud.StartHost(t.Context(), "cn0"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance}))
+			checkMdevs(t, cloud, "cn0", 1)
+			must(t, cloud.StopHost("cn0"))
+			checkMdevs(t, cloud, "cn0", 0)
+			must(t, cloud.StartHost(t.Context(), "cn0"))
 			want := 1
 			if quirks {
 				want = 0
 			}
-			mdevs(want)
+			checkMdevs(t, cloud, "cn0", want)
 			cloud.Cyborg.CheckBound(t, instance, 1)
 			for path, status := range map[string]int{"/_sim/hosts/cn0/reboot": 204, "/_sim/hosts/cn9/reboot": 404, "/_sim/hosts/cn9/start": 404} {
-				if got := control(t, cloud, "POST", path); got != status {
+				if got, _ := ask(t, cloud, "POST", path, ""); got != status {
 					t.Errorf("POST %s: %d, want %d", path, got, status)
 				}
 			}
-			mdevs(want)
-			if control(t, cloud, "POST", "/_sim/hosts/cn0/stop") != 204 || control(t, cloud, "POST", "/_sim/hosts/cn0/start") != 204 {
-				t.Error("the host could not be stopped and started")
+			checkMdevs(t, cloud, "cn0", want)
+			for _, path := range []string{"/_sim/hosts/cn0/stop", "/_sim/hosts/cn0/start"} {
+				if got, text := ask(t, cloud, "POST", path, ""); got != 204 {
+					t.Errorf("POST %s: %d %s", path, got, text)
+				}
 			}
-			if err := cloud.Cyborg.DeleteARQs(t.Context(), arqs[0].UUID); err != nil {
-				t.Fatal(err)
-			}
-			mdevs(0)
+			must(t, cloud.Cyborg.DeleteARQs(t.Context(), arqs[0].UUID))
+			checkMdevs(t, cloud, "cn0", 0)
 		})
 	}
 }
@@ -92,14 +60,12 @@ func TestMediatedDevicesAreCreatedAgainAfterARestart(t *testing.T) {
 func TestAHostWithADirectoryCannotBeStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "bus/pci/devices"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "bus/pci/devices"), 0o755))
 	cloud := simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: dir}}}})
 	if err := cloud.RebootHost(t.Context(), "cn0"); !errors.Is(err, simcloud.ErrDirectory) {
 		t.Error(err)
 	}
-	if got := control(t, cloud, "POST", "/_sim/hosts/cn0/reboot"); got != 409 {
+	if got, _ := ask(t, cloud, "POST", "/_sim/hosts/cn0/reboot", ""); got != 409 {
 		t.Errorf("status %d", got)
 	}
 	if err := cloud.RebootHost(t.Context(), "cn9"); !errors.Is(err, simcloud.ErrHost) {
@@ -149,9 +115,7 @@ func TestProgrammingReadsTheBitstreamFromTheImageService(t *testing.T) {
 	part := cloud.Cyborg.Deployables()[slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool {
 		return d.DriverName == "intel"
 	})]
-	if err := cloud.Cyborg.ProgramDeployable(t.Context(), part.UUID, image); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Cyborg.ProgramDeployable(t.Context(), part.UUID, image))
 	cloud.Cyborg.CheckBitstream(t, part.ProviderUUID, image)
 	provider, err := cloud.Placement.ResourceProvider(part.ProviderUUID)
 	if err != nil || !slices.Contains(provider.Traits, "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B") {
@@ -189,18 +153,14 @@ func TestAFunctionThatPlacementRefusedIsIgnored(t *testing.T) {
 	region := cloud.Cyborg.Deployables()[0]
 	functions := func() []string {
 		provider, err := cloud.Placement.ResourceProvider(region.ProviderUUID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return slices.DeleteFunc(provider.Traits, func(trait string) bool { return !driver.IsFunctionTrait(trait) })
 	}
-	if err := errors.Join(
+	must(t, errors.Join(
 		cloud.Cyborg.ProgramDeployable(t.Context(), region.UUID, image),
 		cloud.Faults().Set(fault.Rule{Operation: fault.RPTraitsPut, Action: fault.Status, Status: http.StatusServiceUnavailable, Times: -1}),
 		cloud.StopHost("cn0"),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	started, programmed := cloud.StartHost(t.Context(), "cn0"), cloud.Cyborg.ProgramDeployable(t.Context(), region.UUID, other)
 	if started == nil || programmed == nil {
 		t.Errorf("without Placement: start %v, program %v", started, programmed)
@@ -228,16 +188,12 @@ func TestNewRefusesABadImage(t *testing.T) {
 func TestAModelFileMakesAnFPGAPreprogrammed(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(simcloud.DefaultModel())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := strings.ReplaceAll(string(data), `"drivers":{`, `"drivers":{"fpga":{"programmable":false},`)
 	const image = "cccccccc-0000-4000-8000-000000000001"
 	text = strings.Replace(text, `"flavors":`, `"images":[{"id":"`+image+`","data":"bits"}],"flavors":`, 1)
 	model, err := simcloud.ParseModel([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cloud := simcloud.Run(t, model)
 	for _, part := range cloud.Cyborg.Deployables() {
 		if part.DriverName != "intel" {

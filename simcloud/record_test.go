@@ -11,7 +11,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fault"
-	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -31,15 +30,9 @@ func oneGPU() simcloud.Model {
 // with refusals, a fault and a misspelt key.
 func recorded(t *testing.T) *simcloud.Cloud {
 	t.Helper()
-	clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	cloud, err := simcloud.New(t.Context(), oneGPU(), simcloud.WithClock(clock))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cloud.Close() })
-	if err := cloud.Faults().Set(fault.Rule{Operation: fault.ARQList, Subject: instance(1), Action: fault.Status, Status: 503}); err != nil {
-		t.Fatal(err)
-	}
+	clock := manual()
+	cloud := simcloud.Run(t, oneGPU(), simcloud.WithClock(clock))
+	must(t, cloud.Faults().Set(fault.Rule{Operation: fault.ARQList, Subject: instance(1), Action: fault.Status, Status: 503}))
 	u := login(t, cloud, "admin", "admin")
 	server := instance(1)
 	provider, host := u.claim(server, "PGPU:1", "")
@@ -75,17 +68,13 @@ func (u *user) useTokens(t *testing.T) {
 	const tokens = "/identity/v3/auth/tokens"
 	send := func(method, path, body string, want int, header ...string) string {
 		req, err := http.NewRequestWithContext(t.Context(), method, u.cloud.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("X-Auth-Token", u.token)
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
 		res, err := (&http.Client{Transport: u.cloud.Transport()}).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer res.Body.Close()
 		text, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != want {
@@ -96,17 +85,13 @@ func (u *user) useTokens(t *testing.T) {
 	var mine struct {
 		Token struct{ User struct{ ID string } }
 	}
-	if err := json.Unmarshal([]byte(send("GET", tokens+"?nocatalog", "", 200, "X-Subject-Token", u.token)), &mine); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(send("GET", tokens+"?nocatalog", "", 200, "X-Subject-Token", u.token)), &mine))
 	send("POST", tokens, `{"auth": {"identity": {"methods": ["token"], "token": {"id": "`+u.token+`"}}}}`, 201)
 	var made struct {
 		Credential struct{ ID string } `json:"application_credential"`
 	}
 	credential := send("POST", "/identity/v3/users/"+mine.Token.User.ID+"/application_credentials", `{"application_credential": {"name": "c", "secret": "s3cr3t"}}`, 201)
-	if err := json.Unmarshal([]byte(credential), &made); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(credential), &made))
 	send("POST", tokens, `{"auth": {"identity": {"methods": ["application_credential"], "application_credential": {"id": "`+made.Credential.ID+`", "secret": "s3cr3t"}}}}`, 201)
 	send("POST", tokens, `{"auth": {"identity": {"methods": ["password"], "password": {"user": {"name": "demo", "domain": {"id": "default"}, "password": "wr0ng"}}}}}`, 401)
 	const image = "/image/v2/images"

@@ -20,11 +20,7 @@ import (
 // People and programs read the record and its drawing: they have the changes of requests,
 // and never a token. GOCYBORG_UPDATE=1 writes the files.
 func TestTheRecordOfASpawnIsFrozen(t *testing.T) {
-	cloud, err := New(t.Context(), goldenModel(), WithClock(sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
+	cloud := Run(t, goldenModel(), WithClock(sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
 	var tokens []string
 	send := func(method, path, body string) {
 		t.Helper()
@@ -77,11 +73,7 @@ func TestTheRecordOfASpawnIsFrozen(t *testing.T) {
 func TestTheVersionsOfThePageFollowWhatHappens(t *testing.T) {
 	t.Parallel()
 	clock := sim.NewManualClock(time.Unix(0, 0))
-	c, err := New(t.Context(), goldenModel(), WithClock(clock))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := Run(t, goldenModel(), WithClock(clock))
 	page := pageCloud{c}
 	before := page.Versions()
 	for _, step := range []struct {
@@ -98,11 +90,11 @@ func TestTheVersionsOfThePageFollowWhatHappens(t *testing.T) {
 		{"accelerator requests", func() error { _, err := c.Cyborg.CreateARQs("gpu", "p"); return err }, "leaks hosts arqs explain faults"},
 		{"a fault rule", func() error { return c.Faults().Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Drop}) }, "leaks faults"},
 		{"a request", func() error {
-			c.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/placement/", nil))
+			answers(t, c, http.MethodGet, "/placement/", "")
 			return nil
 		}, "flows faults"},
 		{"a misspelt request", func() error {
-			c.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/placement/traits?nmae=a", nil))
+			answers(t, c, http.MethodGet, "/placement/traits?nmae=a", "")
 			return nil
 		}, "flows faults unrecognized"},
 		{"requests are forgotten", func() error { c.recorder.Reset(); return nil }, "flows faults unrecognized"},
@@ -127,16 +119,10 @@ func TestTheVersionsOfThePageFollowWhatHappens(t *testing.T) {
 
 func TestThePageReadsWhatItShows(t *testing.T) {
 	t.Parallel()
-	c, err := New(t.Context(), ScaleModel(12, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := Run(t, ScaleModel(12, 1))
 	hosts := c.HostNames()
 	for n := range 30 {
-		if err := c.DefineGuest(sim.Guest{UUID: fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n), Host: hosts[n%12]}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.DefineGuest(sim.Guest{UUID: fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n), Host: hosts[n%12]}))
 	}
 	page := pageCloud{c}
 	for _, q := range []statuspage.Query{
@@ -166,9 +152,7 @@ func TestThePageReadsWhatItShows(t *testing.T) {
 		t.Errorf("leaks: %v, %t", leaks, checked)
 	}
 	for n := range maxCheckedGuests {
-		if err := c.DefineGuest(sim.Guest{UUID: fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", n)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.DefineGuest(sim.Guest{UUID: fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", n)}))
 	}
 	if _, checked, _ := page.Leaks(false); checked {
 		t.Error("a large cloud was checked for leaks without a request")
@@ -184,15 +168,9 @@ func TestThePageNamesTheDevicesThatAReleaseDrops(t *testing.T) {
 	for release, drops := range map[fakecyborg.Release]bool{fakecyborg.ReleaseZed: false, "2023.1": true, "2023.2": false} {
 		model := goldenModel()
 		model.Cyborg.Release = release
-		c, err := New(t.Context(), model)
-		if err != nil {
-			t.Fatal(err)
-		}
-		page := httptest.NewRecorder()
-		c.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_sim/", nil))
+		page := answers(t, Run(t, model), http.MethodGet, "/_sim/", "")
 		if got := strings.Contains(page.Body.String(), "<li>driver: device 0000:3b:00.0: "); got != drops {
 			t.Errorf("release %s: a dropped device is shown: %t\n%s", release, got, page.Body)
 		}
-		c.Close()
 	}
 }

@@ -61,10 +61,7 @@ func BenchmarkScaleBuild(b *testing.B) {
 func BenchmarkScaleReport(b *testing.B) {
 	var rates scale.Rates
 	scale.Run(b, func(b *testing.B, hosts int) {
-		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices))
-		if err != nil {
-			b.Fatal(err)
-		}
+		cloud := simcloud.Run(b, simcloud.ScaleModel(hosts, scale.Devices))
 		before, _ := allocated()
 		for b.Loop() {
 			if err := cloud.Cyborg.Report(b.Context()); err != nil {
@@ -73,9 +70,6 @@ func BenchmarkScaleReport(b *testing.B) {
 		}
 		after, _ := allocated()
 		reportDevices(b, &rates, hosts, after-before)
-		if err := cloud.Close(); err != nil {
-			b.Fatal(err)
-		}
 	})
 }
 
@@ -106,9 +100,7 @@ func BenchmarkScaleFirstReport(b *testing.B) {
 // newScaleCyborg makes a Cyborg that knows the hosts of a cloud, and none of their devices.
 func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end func()) {
 	placement, err := placementsim.New(placementsim.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	cyborg, endCyborg := newCyborg(b, simcloud.ScaleModel(hosts, scale.Devices), placement, placement)
 	return cyborg, func() {
 		endCyborg()
@@ -121,29 +113,21 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 func newCyborg(tb testing.TB, m simcloud.Model, placement *placementsim.Server, handler http.Handler) (cyborg *fakecyborg.Server, end func()) {
 	tb.Helper()
 	agents, err := m.Agents()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	cyborg, err = fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(handler)},
 		Token: func(context.Context) (string, error) { return "admin", nil },
 	}))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	for _, agent := range agents.Hosts {
 		if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: agent.Name}); err != nil {
 			tb.Fatal(err)
 		}
-		if err := cyborg.AddHost(agent); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, cyborg.AddHost(agent))
 	}
 	return cyborg, func() {
 		cyborg.Close()
-		if err := agents.Close(); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, agents.Close())
 	}
 }
 
@@ -152,10 +136,7 @@ func newCyborg(tb testing.TB, m simcloud.Model, placement *placementsim.Server, 
 func BenchmarkScalePage(b *testing.B) {
 	var rates scale.Rates
 	scale.Run(b, func(b *testing.B, hosts int) {
-		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices))
-		if err != nil {
-			b.Fatal(err)
-		}
+		cloud := simcloud.Run(b, simcloud.ScaleModel(hosts, scale.Devices))
 		use(b, cloud, hosts*scale.Devices*8/10)
 		size := 0
 		get := func(path string) {
@@ -178,9 +159,6 @@ func BenchmarkScalePage(b *testing.B) {
 		}
 		rates.Report(b, "page", hosts, float64(b.N), "pages")
 		b.ReportMetric(float64(size)/1000, "KB")
-		if err := cloud.Close(); err != nil {
-			b.Fatal(err)
-		}
 	})
 }
 
@@ -188,22 +166,13 @@ func BenchmarkScalePage(b *testing.B) {
 func use(b *testing.B, cloud *simcloud.Cloud, devices int) {
 	for n, h := range cloud.Cyborg.AttachHandles()[:devices] {
 		arqs, err := cloud.Cyborg.CreateARQs("gpu", "admin")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		instance := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n)
-		err = cloud.Cyborg.Bind(b.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: h.Hostname, Provider: h.ProviderUUID, Instance: instance})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, cloud.Cyborg.Bind(b.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: h.Hostname, Provider: h.ProviderUUID, Instance: instance}))
 		claim := placementsim.Claim{Consumer: instance, Project: "admin", User: "user", Allocations: []placementsim.Allocation{
 			{Provider: h.ProviderUUID, Class: "PGPU", Used: 1},
 		}}
-		if err := cloud.Placement.Claim(claim); err != nil {
-			b.Fatal(err)
-		}
-		if err := cloud.DefineGuest(sim.Guest{UUID: instance, Host: h.Hostname}); err != nil {
-			b.Fatal(err)
-		}
+		must(b, cloud.Placement.Claim(claim))
+		must(b, cloud.DefineGuest(sim.Guest{UUID: instance, Host: h.Hostname}))
 	}
 }

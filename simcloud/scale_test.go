@@ -18,9 +18,7 @@ import (
 func scaled(tb testing.TB, hosts int, opts ...simcloud.Option) *simcloud.Cloud {
 	tb.Helper()
 	cloud, err := simcloud.New(tb.Context(), simcloud.ScaleModel(hosts, scale.Devices), opts...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = cloud.Close() })
 	return cloud
 }
@@ -36,23 +34,15 @@ func fill(tb testing.TB, cloud *simcloud.Cloud) int {
 			{Provider: cloud.ProviderUUID(d.Hostname), Class: "MEMORY_MB", Used: 8192},
 			{Provider: d.ProviderUUID, Class: "PGPU", Used: 1},
 		}}
-		if err := cloud.Placement.Claim(claim); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, cloud.Placement.Claim(claim))
 		arqs, err := cloud.Cyborg.CreateARQs("gpu", project)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		binding := fakecyborg.Binding{ARQ: arqs[0].UUID, Host: d.Hostname, Provider: d.ProviderUUID, Instance: guest}
-		if err := cloud.Cyborg.Bind(tb.Context(), binding); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, cloud.Cyborg.Bind(tb.Context(), binding))
 	}
 	arqs := cloud.Cyborg.ARQs()
 	for _, a := range arqs {
-		if err := cloud.DefineGuest(sim.Guest{UUID: a.InstanceUUID, Host: a.Hostname, Domain: domainOf(tb, a)}); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, cloud.DefineGuest(sim.Guest{UUID: a.InstanceUUID, Host: a.Hostname, Domain: domainOf(tb, a)}))
 	}
 	return len(arqs)
 }

@@ -21,12 +21,7 @@ func TestBuildIsTheSameOnOneProcessor(t *testing.T) {
 	for name, m := range models {
 		t.Run(name, func(t *testing.T) {
 			onProcessors(t, func(t *testing.T) any {
-				cloud := simcloud.Run(t, m)
-				state, err := cloud.Dump()
-				if err != nil {
-					t.Fatal(err)
-				}
-				return string(state)
+				return string(dump(t, simcloud.Run(t, m)))
 			})
 		})
 	}
@@ -60,9 +55,7 @@ func onProcessors(t *testing.T, result func(t *testing.T) any) {
 
 func reportTo(t *testing.T, failures uint32) any {
 	placement, err := placementsim.New(placementsim.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer placement.Close()
 	failing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hash := fnv.New32a()

@@ -35,9 +35,7 @@ func manual() *sim.ManualClock {
 func closing(t *testing.T) func(*simcloud.Cloud, error) *simcloud.Cloud {
 	return func(c *simcloud.Cloud, err error) *simcloud.Cloud {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() {
 			if err := c.Close(); err != nil {
 				t.Error(err)
@@ -50,9 +48,7 @@ func closing(t *testing.T) func(*simcloud.Cloud, error) *simcloud.Cloud {
 func dump(t *testing.T, c *simcloud.Cloud) []byte {
 	t.Helper()
 	data, err := c.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -63,9 +59,7 @@ func sameState(t *testing.T, what string, want, got []byte) {
 		return
 	}
 	found, err := simcloud.State(want).Diff(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Errorf("%s: the states differ in %d places (the bytes do):", what, len(found))
 	for i, d := range found {
 		if t.Log(d); i == 20 {
@@ -89,9 +83,7 @@ func everything(t *testing.T) (*simcloud.Cloud, []given) {
 func TestACloudOfADumpIsTheSameCloud(t *testing.T) {
 	t.Parallel()
 	cloud, list := everything(t)
-	if err := cloud.Faults().Set(fault.Rule{Operation: fault.PlacementRootGet, Nth: 2, Action: fault.Status, Status: 503}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Faults().Set(fault.Rule{Operation: fault.PlacementRootGet, Nth: 2, Action: fault.Status, Status: 503}))
 	before := dump(t, cloud)
 	again := closing(t)(simcloud.FromState(t.Context(), before))
 	sameState(t, "a cloud that was loaded", before, dump(t, again))
@@ -101,9 +93,7 @@ func TestACloudOfADumpIsTheSameCloud(t *testing.T) {
 	if diff := cmp.Diff(cloud.Leaks(), again.Leaks()); diff != "" {
 		t.Errorf("leaks (-original +loaded):\n%s", diff)
 	}
-	if err := cloud.Load(before); err != nil { // both log in anew from here on
-		t.Fatal(err)
-	}
+	must(t, cloud.Load(before)) // both log in anew from here on
 	sameState(t, "a cloud that loaded its own state", before, dump(t, cloud))
 	for _, c := range []*simcloud.Cloud{cloud, again} {
 		s := spawnerOn(t, c)
@@ -129,9 +119,7 @@ func TestATestCanRestoreAState(t *testing.T) {
 	for n, g := range list {
 		s.spawn(t, n, g)
 	}
-	if err := cloud.Load(begin); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Load(begin))
 	sameState(t, "back at the begin", begin, dump(t, cloud))
 	spawnerOn(t, cloud).spawn(t, 1, list[0])
 	cloud.CheckNoLeaks(t)
@@ -143,18 +131,14 @@ func TestAStoppedHostStaysStoppedInAState(t *testing.T) {
 	m.Cyborg.BindingStates = true
 	cloud := closing(t)(simcloud.New(t.Context(), m, simcloud.WithClock(manual())))
 	spawnerOn(t, cloud).spawn(t, 1, givenBy(t, "nvidia-vgpu"))
-	if err := cloud.StopHost("cn0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.StopHost("cn0"))
 	clock := manual()
 	clock.Advance(time.Hour)
 	again := closing(t)(simcloud.FromState(t.Context(), dump(t, cloud)))
 	if arqs := again.Cyborg.ARQs(); len(arqs) != 1 || len(uuids(t, again)) != 0 {
 		t.Fatalf("requests %v, mediated devices %v: want one and none", arqs, uuids(t, again))
 	}
-	if err := again.StartHost(t.Context(), "cn0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.StartHost(t.Context(), "cn0"))
 	if arq := again.Cyborg.ARQs()[0]; arq.State != fakecyborg.StateBound || len(uuids(t, again)) != 1 {
 		t.Errorf("after the start: %s with %v", arq.State, uuids(t, again))
 	}
@@ -240,23 +224,15 @@ func changed(t *testing.T, cloud *simcloud.Cloud, before []byte) []byte {
 	if _, err := cloud.Cyborg.CreateDeviceProfile("late", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cloud.DefineGuest(sim.Guest{UUID: instance(99)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.DefineGuest(sim.Guest{UUID: instance(99)}))
 	if _, err := cloud.AddImage(simcloud.Image{Data: "late"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cloud.StopHost(cloud.HostNames()[0]); err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Faults().Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Drop}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.StopHost(cloud.HostNames()[0]))
+	must(t, cloud.Faults().Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Drop}))
 	after := dump(t, cloud)
 	found, err := simcloud.State(before).Diff(after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, component := range []string{"identity", "placement", "accelerator", "compute", "image", "hardware", "sim.faults"} {
 		if !slices.ContainsFunc(found, func(d sim.Difference) bool { return strings.HasPrefix(d.Path, component) }) {
 			t.Errorf("nothing has changed in %s", component)
@@ -276,15 +252,11 @@ func TestACloudStartsAgainWhoseHostCannotReport(t *testing.T) {
 			simcloud.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	}
 	first, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	login(t, first, "admin", "admin").do("PUT", "/placement/resource_providers/"+first.ProviderUUID("cn0"), "",
 		map[string]string{"name": "renamed"}, 200, nil)
 	devices := first.Cyborg.Devices()
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	for range 2 {
 		log.Reset()
 		again := closing(t)(open())
@@ -294,9 +266,7 @@ func TestACloudStartsAgainWhoseHostCannotReport(t *testing.T) {
 		if !strings.Contains(log.String(), "host=cn0") {
 			t.Errorf("the log does not name the host: %s", log.String())
 		}
-		if err := again.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.Close())
 	}
 }
 
@@ -308,9 +278,7 @@ func TestACloudGoesOnInItsFile(t *testing.T) {
 		return simcloud.New(t.Context(), m, simcloud.WithClock(manual()), simcloud.WithStateFile(file))
 	}
 	first, err := open(oneHost(vgpu))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	spawnerOn(t, first).spawn(t, 1, vgpu)
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := open(oneHost(vgpu)); err == nil || !strings.Contains(err.Error(), "another process has it open") {
@@ -318,13 +286,9 @@ func TestACloudGoesOnInItsFile(t *testing.T) {
 		}
 	})
 	before := dump(t, first)
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	kept, err := simcloud.ReadStateFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sameState(t, "in the file", before, kept)
 	model, err := simcloud.ReadStateFileModel(file)
 	if diff := cmp.Diff(first.Model(), model); err != nil || diff != "" {
@@ -370,16 +334,12 @@ func TestTheDifferenceOfTwoStatesReadsLikeWhatHappened(t *testing.T) {
 	cloud := closing(t)(simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(manual())))
 	before := dump(t, cloud)
 	guest := sim.Guest{UUID: instance(1), Host: "cn0"}
-	if err := cloud.DefineGuest(guest); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.DefineGuest(guest))
 	admin := login(t, cloud, "admin", "admin")
 	admin.do(http.MethodPost, "/accelerator/v2/accelerator_requests", accelerator, map[string]string{"device_profile_name": "gpu"}, http.StatusCreated, nil)
 	admin.do(http.MethodPut, "/placement/traits/CUSTOM_NEW", placement, nil, http.StatusCreated, nil)
 	found, err := simcloud.State(before).Diff(dump(t, cloud))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var lines []string
 	for _, d := range found {
 		lines = append(lines, d.String())
@@ -406,17 +366,13 @@ func TestTheDifferenceOfTwoStatesReadsLikeWhatHappened(t *testing.T) {
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(data)
 }
 
@@ -450,9 +406,7 @@ func TestWaitersKeepWaitingWhenTheClockIsSetBack(t *testing.T) {
 		waited := make(chan error, 1)
 		go func() { waited <- clock.Wait(t.Context(), time.Minute) }()
 		synctest.Wait()
-		if err := cloud.Load(begin); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Load(begin))
 		if got, want := clock.Now(), manual().Now(); !got.Equal(want) {
 			t.Errorf("the time is %s, want the time of the dump, %s", got, want)
 		}
@@ -528,11 +482,7 @@ func TestARefusedLoadDoesNotEndBinds(t *testing.T) {
 				provider, host := u.claim(instance(1), "PGPU:1", "CUSTOM_GPU_NVIDIA")
 				u.bind(u.createARQs("gpu")[0], instance(1), provider, host)
 				synctest.Wait()
-				state, err := cloud.Dump()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := cloud.Load(append(state, line+"\n"...)); !errors.Is(err, simcloud.ErrState) {
+				if err := cloud.Load(append(dump(t, cloud), line+"\n"...)); !errors.Is(err, simcloud.ErrState) {
 					t.Fatalf("error %v", err)
 				}
 				time.Sleep(31 * time.Second)
@@ -551,9 +501,7 @@ func TestALoadThatWaitsForAnAgentChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := simcloud.Run(t)
 		clean := dump(t, cloud)
-		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Delay, Delay: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Action: fault.Delay, Delay: time.Hour}))
 		var reported sync.WaitGroup
 		reported.Go(func() { _ = cloud.Cyborg.Report(t.Context()) })
 		synctest.Wait()
@@ -591,13 +539,9 @@ func TestACancelledStartLosesNoFaultRule(t *testing.T) {
 		return simcloud.New(ctx, oneHost(givenBy(t, "nvidia-vgpu")), simcloud.WithStateFile(file), simcloud.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	}
 	cloud, err := open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rule := fault.Rule{Operation: fault.DeviceFind, Action: fault.Drop, Times: -1}
-	if err := errors.Join(cloud.Faults().Set(rule), cloud.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(cloud.Faults().Set(rule), cloud.Close()))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := open(ended); !errors.Is(err, context.Canceled) {
@@ -606,11 +550,7 @@ func TestACancelledStartLosesNoFaultRule(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("the log: %s", &log)
 	}
-	cloud, err = open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
+	cloud = closing(t)(open(t.Context()))
 	if rules := cloud.Faults().Rules(); len(rules) != 1 || rules[0].Rule != rule {
 		t.Errorf("rules %v, want %v", rules, rule)
 	}
@@ -647,9 +587,7 @@ func TestAStateFitsItsModelWithExplicitDefaults(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if err := cloud.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cloud.Close())
 		}
 	}
 }

@@ -60,18 +60,14 @@ func FuzzStateRecords(f *testing.F) {
 			good = dump(t, cloud)
 		})
 		bad, err := withMember(good, int(line), int(member), value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		synctest.Test(t, func(t *testing.T) { checkRecords(t, good, bad) })
 	})
 }
 
 func checkRecords(t *testing.T, good, other []byte) {
 	cloud, err := simcloud.FromState(t.Context(), good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cloud.Close()
 	synctest.Wait()
 	before := dump(t, cloud)

@@ -22,20 +22,14 @@ func TestAStoppedHostStaysStopped(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					cloud := simcloud.Run(t)
-					if err := cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: action, Delay: time.Minute}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: action, Delay: time.Minute}))
 					if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 						t.Fatalf("the rule did not apply: %v", err)
 					}
 					if start {
-						if err := cloud.StartHost(t.Context(), "cn0"); err != nil {
-							t.Fatal(err)
-						}
+						must(t, cloud.StartHost(t.Context(), "cn0"))
 					}
-					if err := cloud.StopHost("cn0"); err != nil {
-						t.Fatal(err)
-					}
+					must(t, cloud.StopHost("cn0"))
 					time.Sleep(time.Hour)
 					synctest.Wait()
 					if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
@@ -53,12 +47,8 @@ func TestARuleDoesNotStartAStoppedHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := simcloud.Run(t)
 		u := login(t, cloud, "admin", "admin")
-		if err := cloud.StopHost("cn0"); err != nil {
-			t.Fatal(err)
-		}
-		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Drop, Delay: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.StopHost("cn0"))
+		must(t, cloud.Faults().Set(fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Drop, Delay: time.Minute}))
 		body := bindBody(cloud, u.createARQs("vgpu")[0], spawned{uuid: instance(1), host: "cn0", provider: driver.ProviderUUID("cn0_0000:af:00.0")})
 		if answer := u.send("PATCH", "/accelerator/v2/accelerator_requests", accelerator, body); answer.status != 500 || cloud.Faults().Rules()[0].Hits != 1 {
 			t.Fatalf("%d %s, rules %+v", answer.status, answer.body, cloud.Faults().Rules())
@@ -77,16 +67,12 @@ func TestASilentAgentReturnsOnAClockThatIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := sim.NewManualClock(time.Now())
 		cloud := simcloud.Run(t, simcloud.WithClock(clock))
-		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: fault.Drop, Delay: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Faults().Set(fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: fault.Drop, Delay: time.Minute}))
 		if err := cloud.Cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Fatalf("the rule did not apply: %v", err)
 		}
 		synctest.Wait()
-		if err := errors.Join(clock.Set(clock.Now().Add(-time.Hour)), clock.Advance(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(clock.Set(clock.Now().Add(-time.Hour)), clock.Advance(time.Minute)))
 		synctest.Wait()
 		if err := cloud.Cyborg.Report(t.Context()); err != nil {
 			t.Errorf("the agent is still silent: %v", err)

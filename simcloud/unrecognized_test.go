@@ -6,11 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -68,28 +64,11 @@ func TestUnrecognizedInputIsListed(t *testing.T) {
 func TestASpawnWorksInAStrictCloud(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t, simcloud.Model{StrictRequests: true})
-	provider := cloud.Provider(t)
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	events := externalevent.NewRegistry()
-	cloud.HandleEvents(events.Handler())
-	flow, err := spawn.New(cyborg, placement, spawn.WithEvents(events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	flow := spawnerOn(t, cloud).flow
 	flavor := requestspec.Flavor{Name: "accel.vgpu", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{"accel:device_profile": "vgpu"}}
-	if _, err := flow.Run(t.Context(), spawn.Request{Instance: instance(1), Flavor: flavor}); err != nil {
-		t.Fatal(err)
-	}
-	if err := flow.Release(t.Context(), instance(1)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := flow.Run(t.Context(), spawn.Request{Instance: instance(1), Flavor: flavor})
+	must(t, err)
+	must(t, flow.Release(t.Context(), instance(1)))
 	cloud.CheckNoLeaks(t)
 	cloud.CheckNothingUnrecognized(t)
 }
