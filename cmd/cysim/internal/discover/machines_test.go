@@ -34,35 +34,23 @@ func machineTree(t *testing.T, name string) string {
 		return capturedTree(t, name)
 	}
 	data, err := os.ReadFile(filepath.Join(machinesDir, name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var r reconstruction
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, decoder.Decode(&r))
 	tree, err := sysfs.Generate(r.Description)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for path, text := range r.Writes {
-		if err := tree.WriteFile(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tree.WriteFile(path, []byte(text)))
 	}
 	for path, text := range r.Files {
 		tree.SetFile(path, []byte(text))
 	}
 	dir := t.TempDir()
-	if err := tree.LayOut(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tree.LayOut(dir))
 	for _, path := range r.Empty {
-		if err := os.MkdirAll(filepath.Join(dir, path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(dir, path), 0o755))
 	}
 	return dir
 }
@@ -86,14 +74,10 @@ func TestMachines(t *testing.T) {
 			}
 			got = strings.ReplaceAll(got, sys, name)
 			if os.Getenv("GOCYBORG_UPDATE") != "" {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(golden, []byte(got), 0o600))
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -93,9 +93,7 @@ func TestMdevRefusesWithAStatus(t *testing.T) {
 	sys, conf := laidOut(t, divided()), writeFile(t, "cyborg.conf", dividedConf)
 	locked := laidOut(t, divided())
 	unlock, err := command.LockTree(locked, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unlock()
 	for _, tt := range []struct {
 		args   string
@@ -139,18 +137,12 @@ func TestMdevRefusesWithAStatus(t *testing.T) {
 func onKernel(t *testing.T) (*machine, *sysfs.Memory) {
 	t.Helper()
 	tree, err := sysfs.Generate(divided())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config, err := cyborgconf.Parse([]byte(dividedConf))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config.EnabledDrivers = builtin.Hardware()
 	drivers, err := builtin.New(config, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &machine{tree: tree, drivers: drivers}, tree
 }
 

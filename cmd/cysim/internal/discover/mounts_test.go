@@ -52,9 +52,7 @@ garbled
 func TestOnlySysIsTheLiveTree(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink("/sys", link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/sys", link))
 	_, err := os.Stat("/sys")
 	for dir, want := range map[string]bool{"/sys": err == nil, "/sys/": err == nil, link: err == nil, t.TempDir(): false, "": false, "/none": false} {
 		if got := isLive(dir); got != want {

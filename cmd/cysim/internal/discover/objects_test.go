@@ -30,9 +30,7 @@ func TestDiscoverPrintsTheObjectsOfUpstreamsDrivers(t *testing.T) {
 		t.Fatalf("status %d: %s", status, stderr.String())
 	}
 	var devices []driver.Device
-	if err := json.Unmarshal(stdout.Bytes(), &devices); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(stdout.Bytes(), &devices))
 	at := driver.PCIAddress{Bus: 0x3b}
 	want := []driver.Device{{
 		Vendor: "10de", Model: devices[0].Model, Type: driver.TypeGPU, StdBoardInfo: devices[0].StdBoardInfo, VendorBoardInfo: devices[0].VendorBoardInfo,
@@ -58,12 +56,8 @@ func TestDiscoverPrintsTheObjectsOfUpstreamsDrivers(t *testing.T) {
 func TestNoObjectsOfADriverThatFailed(t *testing.T) {
 	t.Parallel()
 	sys := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(sys, "bus", "pci"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(sys, "bus", "pci", "devices"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(sys, "bus", "pci"), 0o700))
+	must(t, os.WriteFile(filepath.Join(sys, "bus", "pci", "devices"), nil, 0o600))
 	var stdout, stderr bytes.Buffer
 	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys, "-o", "driver-objects"); status != 1 || stdout.Len() > 0 || stderr.Len() == 0 {
 		t.Errorf("status %d, %q, %q", status, stdout.String(), stderr.String())
@@ -75,9 +69,7 @@ func TestNoObjectsBesideADeviceThatCouldNotBeRead(t *testing.T) {
 	t.Parallel()
 	sys := laidOut(t, divided())
 	numvfs := filepath.Join(sys, "bus", "pci", "devices", ada, "sriov_numvfs")
-	if err := errors.Join(os.Remove(numvfs), os.Symlink("sriov_numvfs", numvfs)); err != nil { // reading it gives ELOOP
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(numvfs), os.Symlink("sriov_numvfs", numvfs))) // reading it gives ELOOP
 	var stdout, stderr bytes.Buffer
 	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys, "-o", "driver-objects"); status != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), ada) {
 		t.Errorf("status %d, %q, %q", status, stdout.String(), stderr.String())
@@ -92,9 +84,7 @@ func TestNoObjectsOfVGPUsWithoutMediatedDevices(t *testing.T) {
 		t.Fatalf("status %d: %s", status, stderr.String())
 	}
 	var devices []driver.Device
-	if err := json.Unmarshal(stdout.Bytes(), &devices); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(stdout.Bytes(), &devices))
 	if len(devices) != 1 || devices[0].ControlPath.Address().String() != t4 || !strings.Contains(stderr.String(), "upstream's agent sets no vGPU types") {
 		t.Errorf("devices %v, log %s", devices, stderr.String())
 	}

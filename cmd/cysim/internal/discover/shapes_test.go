@@ -32,16 +32,12 @@ func TestDiscoverOnManyMachines(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tree, err := sysfs.Generate(sysfs.Description{Devices: tt.devices})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if tt.change != nil {
 				tt.change(tree)
 			}
 			dir := t.TempDir()
-			if err := tree.LayOut(dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tree.LayOut(dir))
 			args := []string{"--sysfs", dir}
 			if tt.config != "" {
 				args = append(args, "--driver-config", writeFile(t, "c.json", tt.config))

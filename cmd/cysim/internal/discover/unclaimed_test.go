@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -29,11 +28,8 @@ func TestUnclaimedAccelerators(t *testing.T) {
 		fn("0000:49:00.0", "1c2c", "1000", "0200", "dfl-pci"),
 		fn("0000:4a:00.0", "8086", "1521", "0200", "igb"),
 	}})
-	var stdout, stderr bytes.Buffer
-	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys); status != 0 {
-		t.Fatalf("status %d, %s", status, stderr.String())
-	}
-	_, table, _ := strings.Cut(stdout.String(), "Accelerators that no driver takes")
+	tables := printed(t, sys)
+	_, table, _ := strings.Cut(tables, "Accelerators that no driver takes")
 	var got []string
 	for line := range strings.Lines(table) {
 		if words := strings.Fields(line); len(words) > 1 && strings.HasPrefix(words[0], "0000:") {
@@ -48,24 +44,18 @@ func TestUnclaimedAccelerators(t *testing.T) {
 		"0000:49:00.0 FPGA with a Device Feature List",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("unclaimed (-want +got):\n%s\n%s", diff, stdout.String())
+		t.Errorf("unclaimed (-want +got):\n%s\n%s", diff, tables)
 	}
 }
 
 func TestTheTablesWithoutABus(t *testing.T) {
 	t.Parallel()
 	tree, err := sysfs.Generate(sysfs.Description{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tree.Remove("bus/pci")
 	dir := t.TempDir()
-	if err := tree.LayOut(dir); err != nil {
-		t.Fatal(err)
-	}
-	var stdout, stderr bytes.Buffer
-	status := runDiscover(t, &stdout, &stderr, "--sysfs", dir, "--nova-conf", writeFile(t, "nova.conf", "[pci]\n"))
-	if status != 0 || stderr.Len() > 0 || strings.Count(stdout.String(), "bus/pci/devices") != 1 {
-		t.Errorf("status %d, %s\n%s", status, stderr.String(), stdout.String())
+	must(t, tree.LayOut(dir))
+	if tables := printed(t, dir, "--nova-conf", writeFile(t, "nova.conf", "[pci]\n")); strings.Count(tables, "bus/pci/devices") != 1 {
+		t.Error(tables)
 	}
 }

@@ -21,13 +21,9 @@ func TestWatchPrintsWhatChanges(t *testing.T) {
 		tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
 			{Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia", Files: map[string]string{"current_link_width": "16\n", "max_link_width": "16\n"}},
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		drivers, err := builtin.New(builtin.Config{Host: "cn0", EnabledDrivers: []string{builtin.NVIDIA}}, tree)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var out bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -44,9 +40,7 @@ func TestWatchPrintsWhatChanges(t *testing.T) {
 			return lines
 		}
 		target, err := tree.Readlink(card)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, step := range []struct {
 			name   string
 			change func()

@@ -22,9 +22,7 @@ func TestCheckRefusesWhatServeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "model.json")
-			if err := os.WriteFile(file, []byte(model), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(model), 0o600))
 			var out bytes.Buffer
 			err := (&CheckCommand{File: file}).Run(t.Context(), &command.Process{Stdout: &out, Stderr: &out, Log: slog.New(slog.DiscardHandler)})
 			if err == nil || !strings.Contains(err.Error(), file) || out.Len() > 0 {

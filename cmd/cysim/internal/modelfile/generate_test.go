@@ -57,9 +57,7 @@ func (g *generator) load(pkg string) {
 	}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		must(g.t, err)
 		ast.Inspect(file, func(node ast.Node) bool {
 			if decl, ok := node.(*ast.GenDecl); ok {
 				g.declaration(pkg, file, decl)
@@ -242,9 +240,7 @@ func generated(t *testing.T) (*generator, []byte) {
 		"$ref": "#/$defs/simcloud.Model", "$defs": g.defs,
 	}
 	data, err := json.MarshalIndent(whole, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return g, append(data, '\n')
 }
 
@@ -311,9 +307,7 @@ func kind(property map[string]any) string {
 func compare(t *testing.T, name, begin, end, want string) {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, ok := strings.Cut(string(data), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if begin == "" {
@@ -329,9 +323,7 @@ func compare(t *testing.T, name, begin, end, want string) {
 		t.Errorf("%s is not as generated; GOCYBORG_UPDATE=1 go test ./cmd/cysim/... writes it", name)
 		return
 	}
-	if err := os.WriteFile(name, []byte(before+begin+want+end+after), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(before+begin+want+end+after), 0o600))
 }
 
 func TestSchemaAndItsPageAreGenerated(t *testing.T) {

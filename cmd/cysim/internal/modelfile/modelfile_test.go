@@ -15,6 +15,14 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
+// must stops a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // run runs a command of cysim model.
 func run(t *testing.T, args ...string) (status int, text string) {
 	t.Helper()
@@ -31,9 +39,7 @@ func validator(t *testing.T) func(data []byte) error {
 	t.Helper()
 	_, text := run(t, "schema")
 	var whole map[string]any
-	if err := json.Unmarshal([]byte(text), &whole); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &whole))
 	defs := whole["$defs"].(map[string]any)
 	var resolved func(value any) any
 	resolved = func(value any) any {
@@ -68,13 +74,9 @@ func validator(t *testing.T) func(data []byte) error {
 		return value
 	}
 	data, err := json.Marshal(resolved(defs["simcloud.Model"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set, err := schema.Load(fstest.MapFS{"s/model.json": {Data: data}}, "s", func(string) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return func(data []byte) error {
 		value, err := schema.Decode(data)
 		if err != nil {
@@ -88,14 +90,10 @@ func TestSchemaFitsModels(t *testing.T) {
 	t.Parallel()
 	validate := validator(t)
 	full, err := json.Marshal(simcloud.ScaleModel(3, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, standard := run(t, "default")
 	profiles, err := os.ReadFile(root + "/examples/profiles/cloud.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, data := range map[string][]byte{
 		"default": []byte(standard), "scale": full, "example": profiles, "nothing": []byte("{}"),
 		"strict": []byte(`{"strict_requests": true, "token_lifetime": "90s", "cyborg": {"bind_delay": "2s", "placement_mode": "flat"}}`),
@@ -133,9 +131,7 @@ func TestCheck(t *testing.T) {
 		{"{", "unexpected end", 2},
 	} {
 		file := filepath.Join(dir, "model.json")
-		if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(tt.text), 0o600))
 		if status, text := run(t, "check", file); status != tt.status || !strings.Contains(text, tt.want) {
 			t.Errorf("%s: got status %d, %q; want %d, %q", tt.text, status, text, tt.status, tt.want)
 		}
