@@ -27,9 +27,7 @@ var actionRelease = flag.String("action.release", "", "directory with the files 
 func actionSteps(t *testing.T) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile("../../action.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var action struct {
 		Runs struct {
 			Steps []struct {
@@ -38,9 +36,7 @@ func actionSteps(t *testing.T) map[string]string {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(data, &action); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(data, &action))
 	scripts, env := make(map[string]string), make(map[string]string)
 	for _, step := range action.Runs.Steps {
 		scripts[step.Name] = step.Run
@@ -62,27 +58,19 @@ func actionSteps(t *testing.T) map[string]string {
 func writeRelease(t *testing.T, dir string, systems ...string) {
 	t.Helper()
 	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var archive bytes.Buffer
 	compressed := gzip.NewWriter(&archive)
 	packed := tar.NewWriter(compressed)
 	err = packed.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "./cysim", Linkname: executable, Mode: 0o777})
-	if err := errors.Join(err, packed.Close(), compressed.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, packed.Close(), compressed.Close()))
 	sums := fmt.Sprintf("%064d  cysim-v0.1.0-image.tar\n", 0)
 	for _, system := range systems {
 		name := "cysim-v0.1.0-" + system + ".tar.gz"
 		sums += fmt.Sprintf("%x  %s\n%064d  cysim-v0.1.0-%s.cdx.json\n", sha256.Sum256(archive.Bytes()), name, 0, system)
-		if err := os.WriteFile(filepath.Join(dir, name), archive.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), archive.Bytes(), 0o600))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums), 0o600))
 }
 
 // runner is a runner of GitHub: the files that a step leaves for further ones.
@@ -109,9 +97,7 @@ func newRunner(t *testing.T, os string) runner {
 
 func mkdir(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 }
 
 // step runs a script as a step, with what earlier steps have added to the environment.
@@ -157,9 +143,7 @@ func TestTheActionInstallsWhatItCanVerify(t *testing.T) {
 	writeRelease(t, release, systems...)
 	writeRelease(t, damaged, systems...)
 	for _, system := range systems {
-		if err := os.WriteFile(filepath.Join(damaged, "cysim-v0.1.0-"+system+".tar.gz"), []byte("damaged"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(damaged, "cysim-v0.1.0-"+system+".tar.gz"), []byte("damaged"), 0o600))
 	}
 	server := httptest.NewServer(http.StripPrefix("/v0.1.0", http.FileServer(http.Dir(release))))
 	t.Cleanup(server.Close)
@@ -204,9 +188,7 @@ func TestTheActionCompilesAClone(t *testing.T) {
 	tools := filepath.Join(on.dir, "tools")
 	mkdir(t, tools)
 	const compiler = "#!/bin/sh\necho \"echo $PWD $*\" >\"$GOBIN/cysim\"; chmod +x \"$GOBIN/cysim\"\n"
-	if err := os.WriteFile(filepath.Join(tools, "go"), []byte(compiler), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(tools, "go"), []byte(compiler), 0o700))
 	if out, err := on.step(t, `PATH=`+"'"+tools+"'"+`:$PATH`+"\n"+install); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

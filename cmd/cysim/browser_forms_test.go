@@ -46,32 +46,14 @@ func TestThePageOpensABindThatFails(t *testing.T) {
 // failBind binds an accelerator request to a provider that is not there.
 func failBind(t *testing.T, arqs, token, service, instance string) {
 	t.Helper()
-	send := func(method, body string) string {
-		request, err := http.NewRequestWithContext(t.Context(), method, arqs, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("X-Auth-Token", token)
-		request.Header.Set("X-Service-Token", service)
-		request.Header.Set("Content-Type", "application/json")
-		answer, err := direct.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		var text strings.Builder
-		if err := answer.Write(&text); err != nil {
-			t.Fatal(err)
-		}
-		return text.String()
-	}
-	made := send(http.MethodPost, `{"device_profile_name": "gpu"}`)
+	headers := []string{"X-Auth-Token: " + token, "X-Service-Token: " + service}
+	_, made := reply(t, http.MethodPost, arqs, `{"device_profile_name": "gpu"}`, headers...)
 	arq := regexp.MustCompile(`"uuid": *"([-0-9a-f]{36})"`).FindStringSubmatch(made)
 	if arq == nil {
 		t.Fatalf("no request for an accelerator was made: %s", made)
 	}
-	send(http.MethodPatch, fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": %q},
-		{"op": "add", "path": "/device_rp_uuid", "value": "11111111-6a0e-4d0b-9f0c-1f6a53c2b001"}]}`, arq[1], instance))
+	reply(t, http.MethodPatch, arqs, fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": %q},
+		{"op": "add", "path": "/device_rp_uuid", "value": "11111111-6a0e-4d0b-9f0c-1f6a53c2b001"}]}`, arq[1], instance), headers...)
 }
 
 func TestFaultsAndClockAreSetInTheBrowser(t *testing.T) {
@@ -163,11 +145,7 @@ func TestThePageOfTenThousandHosts(t *testing.T) {
 
 func testPages(t *testing.T, hosts int, pages []pageAt) {
 	t.Helper()
-	cloud, err := simcloud.New(t.Context(), simcloud.ScaleModel(hosts, 8))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
+	cloud := simcloud.Run(t, simcloud.ScaleModel(hosts, 8))
 	server := httptest.NewServer(cloud.Handler())
 	defer server.Close()
 	for _, tt := range pages {

@@ -19,9 +19,7 @@ import (
 func TestThePicturesOfTheDocs(t *testing.T) {
 	const failed = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	dir, err := filepath.Abs("../../docs/pictures")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if os.Getenv("GOCYBORG_UPDATE") == "" {
 		dir = t.TempDir()
 	}
@@ -40,11 +38,7 @@ func TestThePicturesOfTheDocs(t *testing.T) {
 		if tt.title != "" { // alone, since a screenshot begins at the top
 			_, section := get(t, url+"/_sim/"+tt.query, "")
 			html := "<!DOCTYPE html><meta charset=utf-8><style>" + css + "</style><h2>" + tt.title + "</h2>" + section
-			address = filepath.Join(t.TempDir(), "section.html")
-			if err := os.WriteFile(address, []byte(html), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			address = "file://" + address
+			address = "file://" + writeFile(t, "section.html", html)
 		}
 		chromium(t, "--window-size="+tt.size, "--screenshot="+file, address)
 		if info, err := os.Stat(file); err != nil || info.Size() < 10_000 || info.Size() > 300_000 {
@@ -57,9 +51,7 @@ func TestThePicturesOfTheDocs(t *testing.T) {
 func spawnSome(t *testing.T, url, clouds string) (instances []string) {
 	t.Helper()
 	flow, err := spawn.NewFromProvider(login(t, clouds, "sim"), spawn.WithServiceProvider(login(t, clouds, "sim-svc")), spawn.WithEvents(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var group sync.WaitGroup
 	for n, profile := range []string{"gpu", "vgpu", "mixed"} {
 		id := fmt.Sprintf("%08x-9c4e-4f7a-8d21-5b0e6f1a2c%02d", 0x7d1f3a52+n*0x01b3c5d7, n)

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -56,15 +55,7 @@ func oddModel(t *testing.T) string {
 			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: odd.Info()}},
 		}},
 	}}
-	data, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "model.json")
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return writeJSON(t, "model.json", m)
 }
 
 func TestThePageInABrowser(t *testing.T) {
@@ -74,8 +65,7 @@ func TestThePageInABrowser(t *testing.T) {
 	put(t, "PUT", page+"faults", `[{"operation": "accelerator.arq.bind", "action": "drop", "when": "after"}]`)
 	put(t, "PUT", page+"guests/2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", `{"host": "cn1"}`)
 	t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
-	var out strings.Builder
-	run(t.Context(), []string{"load", "--spawns", "1", "--concurrency", "1", "--warmup", "0", "--cloud", "sim", "--service-cloud", "sim-svc"}, &out, &out)
+	cysim(t, "load", "--spawns", "1", "--concurrency", "1", "--warmup", "0", "--cloud", "sim", "--service-cloud", "sim-svc")
 
 	dom := chromium(t, "--dump-dom", page)
 	for _, want := range []string{
@@ -86,13 +76,9 @@ func TestThePageInABrowser(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if err := os.MkdirAll(screenshots, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(screenshots, 0o755))
 	dir, err := filepath.Abs(screenshots)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	through, followed := counting(t, page)
 	for name, size := range map[string]string{"page.png": "1200,2400", "page-phone.png": "390,3200"} {
 		file := filepath.Join(dir, name)
@@ -111,9 +97,7 @@ func TestThePageInABrowser(t *testing.T) {
 func counting(t *testing.T, page string) (through string, followed *atomic.Int32) {
 	t.Helper()
 	target, err := url.Parse(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	followed = new(atomic.Int32)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,11 +141,7 @@ setTimeout(() => { fetch("guests/` + guest + `", {method: "PUT", body: JSON.stri
 	} {
 		t.Run(name, func(t *testing.T) {
 			dom := chromium(t, "--dump-dom", acting(t, start(t, "serve").env["CYSIM_URL"]+"/_sim/", tt.act+change, nil))
-			for text, want := range tt.want {
-				if strings.Contains(dom, text) != want {
-					t.Errorf("the page has %q: %t, want %t", text, !want, want)
-				}
-			}
+			checkDOM(t, dom, tt.want)
 		})
 	}
 }
@@ -171,9 +151,7 @@ setTimeout(() => { fetch("guests/` + guest + `", {method: "PUT", body: JSON.stri
 func acting(t *testing.T, page, script string, during func()) string {
 	t.Helper()
 	target, err := url.Parse(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
 	proxy.ModifyResponse = func(answer *http.Response) error {
 		if !strings.HasSuffix(answer.Request.URL.Path, "page.js") {
@@ -205,16 +183,12 @@ func acting(t *testing.T, page, script string, during func()) string {
 // The page must not be wider than a phone's screen; wide parts scroll within it.
 func TestThePageFitsAPhone(t *testing.T) {
 	served := start(t, "serve")
-	frame := filepath.Join(t.TempDir(), "frame.html")
 	_, html := get(t, served.env["CYSIM_URL"]+"/_sim/", "")
 	_, css := get(t, served.env["CYSIM_URL"]+"/_sim/page.css", "")
 	html = strings.Replace(html, `<link rel="stylesheet" href="page.css">`, "<style>"+css+"</style>", 1)
 	html = strings.Replace(html, `<script src="page.js" defer></script>`,
 		`<script>addEventListener("load", () => { document.title = "wide " + (document.documentElement.scrollWidth > document.documentElement.clientWidth) + " reachable " + document.querySelectorAll("a, summary, [tabindex='0']").length; });</script>`, 1)
-	if err := os.WriteFile(frame, []byte(html), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	dom := chromium(t, "--dump-dom", "--window-size=390,800", "file://"+frame)
+	dom := chromium(t, "--dump-dom", "--window-size=390,800", "file://"+writeFile(t, "frame.html", html))
 	if !strings.Contains(dom, "<title>wide false reachable ") || strings.Contains(dom, "reachable 0<") {
 		_, title, _ := strings.Cut(dom, "<title>")
 		t.Errorf("on a phone: %s", title[:min(len(title), 60)])

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -15,42 +14,20 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// put sends a body to a route of a simulator, which has to succeed.
-func put(t *testing.T, method, url, body string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := direct.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(answer.Body); err != nil || answer.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s %s %v", method, url, answer.Status, text.String(), err)
-	}
-	return text.String()
-}
-
 func TestCheckExits9IfSomethingLeaked(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve")
 	url := served.env["CYSIM_URL"]
 	check := func(args ...string) (int, string) {
-		var stdout, stderr bytes.Buffer
-		status := run(t.Context(), append([]string{"check"}, args...), &stdout, &stderr)
-		return status, stdout.String() + stderr.String()
+		status, stdout, stderr := cysim(t, append([]string{"check"}, args...)...)
+		return status, stdout + stderr
 	}
 	if status, text := check(url); status != 0 || text != "nothing leaked\n" {
 		t.Errorf("a clean cloud: %d %q", status, text)
 	}
 	const guest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	domain, err := json.Marshal(`<domain><devices><hostdev mode="subsystem" type="pci"><source><address domain="0x0000" bus="0x3b" slot="0x00" function="0x0"/></source></hostdev></devices></domain>`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put(t, "PUT", url+"/_sim/guests/"+guest, `{"host": "cn0", "domain": `+string(domain)+`}`)
 	if status, text := check(url + "/"); status != 9 || !strings.Contains(text, guest) || !strings.Contains(text, "accelerators leaked: 1 leak") {
 		t.Errorf("a guest with a device that it does not hold: %d %q", status, text)
@@ -66,10 +43,9 @@ func TestCheckSendsTheControlToken(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve", "--control-token", "open")
 	for token, want := range map[string]int{"": 2, "opens": 2, "open": 0} {
-		var stdout, stderr bytes.Buffer
-		status := run(t.Context(), []string{"check", served.env["CYSIM_URL"], "--control-token", token}, &stdout, &stderr)
-		if status != want || strings.Contains(stderr.String(), "opens") {
-			t.Errorf("token %q: %d %s", token, status, stderr.String())
+		status, _, stderr := cysim(t, "check", served.env["CYSIM_URL"], "--control-token", token)
+		if status != want || strings.Contains(stderr, "opens") {
+			t.Errorf("token %q: %d %s", token, status, stderr)
 		}
 	}
 }
@@ -82,21 +58,17 @@ func TestCheckRefusesWhatIsNotACloud(t *testing.T) {
 		"garbage":        func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) },
 	} {
 		server := httptest.NewServer(handler)
-		var stdout, stderr bytes.Buffer
-		status := run(t.Context(), []string{"check", server.URL}, &stdout, &stderr)
+		status, stdout, stderr := cysim(t, "check", server.URL)
 		server.Close()
-		if status != 1 || !strings.Contains(stderr.String(), "not a server of cysim") || stdout.Len() > 0 {
-			t.Errorf("%s: %d %q %q", what, status, stdout.String(), stderr.String())
+		if status != 1 || !strings.Contains(stderr, "not a server of cysim") || stdout != "" {
+			t.Errorf("%s: %d %q %q", what, status, stdout, stderr)
 		}
 	}
 }
 
 func TestServeWithAFileOfFaults(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "faults.json")
-	if err := os.WriteFile(file, []byte(`[{"operation": "placement.root.get", "action": "status", "status": 503}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "faults.json", `[{"operation": "placement.root.get", "action": "status", "status": 503}]`)
 	for _, tt := range []struct{ path, args string }{
 		{"/placement/", "serve"}, {"/", "placement"},
 	} {
@@ -130,10 +102,9 @@ func TestCheckSendsTheControlTokenToItsCloudOnly(t *testing.T) {
 	defer other.Close()
 	cloud := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
 	defer cloud.Close()
-	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), []string{"check", cloud.URL, "--control-token", "secret"}, &stdout, &stderr)
-	if status != 1 || !strings.Contains(stderr.String(), "302 Found") || stolen != "" {
-		t.Errorf("status %d, %s; the other server got %q", status, stderr.String(), stolen)
+	status, _, stderr := cysim(t, "check", cloud.URL, "--control-token", "secret")
+	if status != 1 || !strings.Contains(stderr, "302 Found") || stolen != "" {
+		t.Errorf("status %d, %s; the other server got %q", status, stderr, stolen)
 	}
 }
 
@@ -165,48 +136,19 @@ func TestCheckAsksNovaWhichServersLive(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "clouds.yaml")
 		served := start(t, append(serve, "--clouds-yaml", file)...)
-		var root struct {
-			Providers []struct{ UUID string } `json:"resource_providers"`
-		}
 		placement := served.env["CYSIM_URL"] + "/placement"
-		token := login(t, file, "sim").Token()
-		if err := json.Unmarshal([]byte(call(t, http.MethodGet, placement+"/resource_providers?name=cn0", token, "")), &root); err != nil {
-			t.Fatal(err)
-		}
-		call(t, http.MethodPut, placement+"/allocations/"+server, token, `{"allocations": {"`+root.Providers[0].UUID+`": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
-		var stdout, stderr bytes.Buffer
-		if status := run(t.Context(), append(check, served.env["CYSIM_URL"]), &stdout, &stderr); status != 0 {
-			t.Errorf("%s: %d %s%s", flag, status, &stdout, &stderr)
+		headers := []string{"X-Auth-Token: " + login(t, file, "sim").Token(), "OpenStack-API-Version: placement 1.38"}
+		root := uuidOfOne(t, put(t, http.MethodGet, placement+"/resource_providers?name=cn0", "", headers...))
+		put(t, http.MethodPut, placement+"/allocations/"+server, `{"allocations": {"`+root+`": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`, headers...)
+		check = append(check, served.env["CYSIM_URL"])
+		if status, stdout, stderr := cysim(t, check...); status != 0 {
+			t.Errorf("%s: %d %s%s", flag, status, stdout, stderr)
 		}
 		down.Store(true)
-		stdout.Reset()
-		status := run(t.Context(), append(check, served.env["CYSIM_URL"]), &stdout, &stderr)
-		if status != 1 || !strings.Contains(stderr.String(), "503 Service Unavailable") {
-			t.Errorf("%s: without Nova %d %s%s", flag, status, &stdout, &stderr)
+		if status, stdout, stderr := cysim(t, check...); status != 1 || !strings.Contains(stderr, "503 Service Unavailable") {
+			t.Errorf("%s: without Nova %d %s%s", flag, status, stdout, stderr)
 		}
 	}
-}
-
-// call sends a request to Placement, which has to succeed.
-func call(t *testing.T, method, url, token, body string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Auth-Token", token)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("OpenStack-API-Version", "placement 1.38")
-	answer, err := direct.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(answer.Body); err != nil || answer.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s %s %v", method, url, answer.Status, text.String(), err)
-	}
-	return text.String()
 }
 
 // A command that a signal interrupts has not succeeded: nothing is known of leaks then.

@@ -17,9 +17,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	foreign := write("clouds.yaml", "clouds: {prod: {}}\n")
@@ -127,10 +125,9 @@ func TestAnAddressInUseEndsWithStatus1(t *testing.T) {
 	t.Parallel()
 	first := start(t, "placement")
 	address := strings.TrimPrefix(first.env["CYSIM_PLACEMENT_URL"], "http://")
-	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), []string{"placement", "--listen", address}, &stdout, &stderr)
-	if status != 1 || !strings.Contains(stderr.String(), "address already in use") || stdout.Len() > 0 {
-		t.Errorf("got status %d, %q, standard output %q; want 1, the cause, and nothing", status, stderr.String(), stdout.String())
+	status, stdout, stderr := cysim(t, "placement", "--listen", address)
+	if status != 1 || !strings.Contains(stderr, "address already in use") || stdout != "" {
+		t.Errorf("got status %d, %q, standard output %q; want 1, the cause, and nothing", status, stderr, stdout)
 	}
 }
 
@@ -147,10 +144,9 @@ func TestHelpOfCommands(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
-			var stdout, stderr bytes.Buffer
-			status := run(t.Context(), strings.Fields(tt.args), &stdout, &stderr)
-			if status != 0 || !strings.Contains(stdout.String(), tt.want) || stderr.Len() > 0 {
-				t.Errorf("got status %d, %q, errors %q; want 0 and %q", status, stdout.String(), stderr.String(), tt.want)
+			status, stdout, stderr := cysim(t, strings.Fields(tt.args)...)
+			if status != 0 || !strings.Contains(stdout, tt.want) || stderr != "" {
+				t.Errorf("got status %d, %q, errors %q; want 0 and %q", status, stdout, stderr, tt.want)
 			}
 		})
 	}
@@ -158,9 +154,7 @@ func TestHelpOfCommands(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), []string{"version"}, &stdout, &stderr)
-	if text := stdout.String(); status != 0 || !strings.HasPrefix(text, "cysim ") || strings.Count(text, "\n") != 1 {
+	if status, text, _ := cysim(t, "version"); status != 0 || !strings.HasPrefix(text, "cysim ") || strings.Count(text, "\n") != 1 {
 		t.Errorf("got status %d and %q", status, text)
 	}
 }
@@ -194,16 +188,12 @@ func TestABadModelPrintsAtMostTenLines(t *testing.T) {
 		for _, args := range [][]string{{"model", "check"}, {"serve", "--model"}} {
 			t.Run(tt.name+" "+args[0], func(t *testing.T) {
 				t.Parallel()
-				file := filepath.Join(t.TempDir(), "model.json")
-				if err := os.WriteFile(file, []byte(tt.model), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				var out, log bytes.Buffer
-				status := run(t.Context(), append(args, file), &out, &log)
-				got := strings.ReplaceAll(strings.TrimPrefix(log.String(), "cysim: "), file+":", "FILE:")
+				file := writeFile(t, "model.json", tt.model)
+				status, out, log := cysim(t, append(args, file)...)
+				got := strings.ReplaceAll(strings.TrimPrefix(log, "cysim: "), file+":", "FILE:")
 				got = strings.TrimPrefix(got, "--model ")
-				if diff := cmp.Diff(strings.Join(tt.want, "\n  ")+"\n", got); diff != "" || status != 2 || out.Len() > 0 {
-					t.Errorf("status %d, output %q (-want +got):\n%s", status, out.String(), diff)
+				if diff := cmp.Diff(strings.Join(tt.want, "\n  ")+"\n", got); diff != "" || status != 2 || out != "" {
+					t.Errorf("status %d, output %q (-want +got):\n%s", status, out, diff)
 				}
 			})
 		}

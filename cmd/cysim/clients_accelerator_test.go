@@ -163,14 +163,10 @@ func TestOpenStackClientAllAcceleratorVerbs(t *testing.T) {
 	}
 	var sources strings.Builder
 	files, err := filepath.Glob("clients*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sources.Write(data)
 	}
 	// the profile verbs are made by a prefix: append(profile, "list")
@@ -191,10 +187,7 @@ func TestOpenStackClientAllAcceleratorVerbs(t *testing.T) {
 func TestOpenStackClientDeployableProgram(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
-	file := filepath.Join(t.TempDir(), "bits")
-	if err := os.WriteFile(file, []byte(`{"afu-image": {"accelerator-clusters": [{"accelerator-type-uuid": "d8424dc4-a4a3-c413-f89e-433683f9040b"}]}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "bits", `{"afu-image": {"accelerator-clusters": [{"accelerator-type-uuid": "d8424dc4-a4a3-c413-f89e-433683f9040b"}]}}`)
 	image := text(t, answer[row](t, c, "sim", "image", "create", "bits", "--disk-format", "raw", "--container-format", "bare", "--file", file), "id")
 	parts := answer[[]row](t, c, "sim", "accelerator", "deployable", "list")
 	fpga := text(t, find(t, parts, "name", "cn0_0000:d8:00.0"), "uuid")
@@ -258,9 +251,7 @@ func TestOpenStackClientApplicationCredential(t *testing.T) {
 func shellLines(t *testing.T, file, command string) []string {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var lines []string
 	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
 		for line := range strings.Lines(block[1]) {

@@ -34,9 +34,7 @@ func newAgentHost(t *testing.T) agentHost {
 	if err == nil {
 		err = errors.Join(os.Mkdir(h.sys, 0o700), tree.LayOut(h.sys))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(h.dir, "cysim"), ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
@@ -49,9 +47,7 @@ func newAgentHost(t *testing.T) agentHost {
 
 func (h agentHost) write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o700))
 }
 
 // agent does what Cyborg's agent does with the driver, with upstream's objects if they are installed.
@@ -80,9 +76,7 @@ func TestTheDriverForTheRealAgent(t *testing.T) {
 		t.Fatalf("%v: %s", err, stderr)
 	}
 	printed, err := exec.CommandContext(t.Context(), filepath.Join(h.dir, "cysim.sh"), "discover", "--driver-config", filepath.Join(h.dir, "cysim.conf"), "-o", "driver-objects").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var objects, want []map[string]any
 	if err := errors.Join(json.Unmarshal([]byte(got), &objects), json.Unmarshal(printed, &want)); err != nil || len(want) != 2 {
 		t.Fatalf("%d devices, %v", len(want), err)

@@ -3,11 +3,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,17 +41,13 @@ func startRealPlacement(t *testing.T) realPlacement {
 	t.Helper()
 	port, dir := freePorts(t, 1), t.TempDir()
 	config := fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = sqlite:///%s\nsync_on_startup = True\n", filepath.Join(dir, "placement.sqlite"))
-	if err := os.WriteFile(filepath.Join(dir, "placement.conf"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "placement.conf"), []byte(config), 0o600))
 	// Debian installs the library for its own interpreter only.
 	command := exec.Command("/usr/bin/python3", "-c", placementScript, port)
 	command.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+dir, "PYTHONWARNINGS=ignore")
 	var log lockedBuffer
 	command.Stdout, command.Stderr = &log, &log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait() // killed
@@ -77,24 +70,9 @@ func startRealPlacement(t *testing.T) realPlacement {
 // call sends a request as the administrator and decodes the answer.
 func (p realPlacement) call(method, path, body string, into any) {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for name, value := range map[string]string{"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.28", "Content-Type": "application/json"} {
-		request.Header.Set(name, value)
-	}
-	response, err := direct.Do(request)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode > 299 {
-		p.t.Fatalf("%s %s: %s, %v: %s", method, path, response.Status, err, data)
-	}
-	if into != nil && json.Unmarshal(data, into) != nil {
-		p.t.Fatalf("%s %s: %s", method, path, data)
+	text := put(p.t, method, p.url+path, body, "X-Auth-Token: admin", "OpenStack-API-Version: placement 1.28")
+	if into != nil && json.Unmarshal([]byte(text), into) != nil {
+		p.t.Fatalf("%s %s: %s", method, path, text)
 	}
 }
 
@@ -139,10 +117,7 @@ func TestAFlatHostIsUpgradedInTheRealPlacement(t *testing.T) {
 	var host struct{ UUID string }
 	placement.call("POST", "/resource_providers", `{"name": "cn0"}`, &host)
 	placement.call("PUT", "/resource_providers/"+host.UUID+"/inventories", `{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}`, nil)
-	model := filepath.Join(t.TempDir(), "model.json")
-	if err := os.WriteFile(model, []byte(flatModel), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	model := writeFile(t, "model.json", flatModel)
 	cyborg := func(mode string) {
 		t.Helper()
 		c := start(t, "cyborg", "--placement-url", placement.url, "--model", model, "--placement-mode", mode)
@@ -159,9 +134,8 @@ func TestAFlatHostIsUpgradedInTheRealPlacement(t *testing.T) {
 	}
 	unflatten := func(wantStatus int, wantText string) {
 		t.Helper()
-		var out, errs bytes.Buffer
-		status := run(t.Context(), []string{"unflatten", "--placement-url", placement.url}, &out, &errs)
-		if text := out.String() + errs.String(); status != wantStatus || !strings.Contains(text, wantText) {
+		status, out, errs := cysim(t, "unflatten", "--placement-url", placement.url)
+		if text := out + errs; status != wantStatus || !strings.Contains(text, wantText) {
 			t.Errorf("unflatten: %d, %s; want %d with %s", status, text, wantStatus, wantText)
 		}
 	}

@@ -15,9 +15,7 @@ func TestPytestPlugin(t *testing.T) {
 	t.Parallel()
 	_, env := program(t)
 	plugin := t.TempDir()
-	if err := os.CopyFS(plugin, os.DirFS("../../python")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(plugin, os.DirFS("../../python")))
 	env = append(env, "PYTHONPATH="+plugin, "PYTHONWARNINGS=ignore", "TMPDIR="+t.TempDir())
 	for _, args := range [][]string{
 		{"-c", "import setuptools; setuptools.setup()", "-q", "egg_info"}, // as pip install --editable

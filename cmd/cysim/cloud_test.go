@@ -35,12 +35,8 @@ func bootCloud(t *testing.T, flags ...string) cloud {
 	var stderr lockedBuffer
 	command.Stderr = &stderr
 	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, command.Start())
 	lines := bufio.NewScanner(stdout)
 	listens := false
 	for !listens && lines.Scan() {

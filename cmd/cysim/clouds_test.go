@@ -16,17 +16,11 @@ func TestCloudsFileIsReplacedAtomicallyAndPrivate(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "clouds.yaml")
 	for _, base := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2"} {
-		if err := checkOwnFile("clouds-yaml", name); err != nil {
-			t.Fatal(err)
-		}
-		if err := writeCloudsFile(name, base, "RegionOne", "", func(user string) string { return "secret of " + user }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, checkOwnFile("clouds-yaml", name))
+		must(t, writeCloudsFile(name, base, "RegionOne", "", func(user string) string { return "secret of " + user }))
 	}
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `# Written by cysim serve; valid while it runs.
 clouds:
   sim:
@@ -61,16 +55,12 @@ clouds:
 		t.Errorf("clouds.yaml (-want +got):\n%s", diff)
 	}
 	info, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode: got %o, want 600", info.Mode().Perm())
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(entries) != 1 {
 		t.Errorf("files left in the directory: %v", entries)
 	}
@@ -90,17 +80,12 @@ func TestForeignCloudsFilesAreNotReplaced(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			name := filepath.Join(t.TempDir(), "clouds.yaml")
-			if err := os.WriteFile(name, []byte(tt.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			name := writeFile(t, "clouds.yaml", tt.text)
 			if err := checkOwnFile("clouds-yaml", name); (err != nil) != tt.wantErr {
 				t.Errorf("got error %v, want one: %v", err, tt.wantErr)
 			}
 			link := name + ".link"
-			if err := os.Symlink(name, link); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(name, link))
 			if err := checkOwnFile("clouds-yaml", link); err == nil {
 				t.Error("a link was accepted: the rename would replace it, not what it names")
 			}
@@ -142,9 +127,7 @@ func TestLoadCountsWhatFailedSpawnsLeave(t *testing.T) {
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	faults := `[{"operation": "accelerator.arq.bind", "action": "status", "status": 400, "times": -1},
 		{"operation": "accelerator.arq.delete", "action": "status", "status": 403, "times": -1}]`
-	if status, text := reply(t, http.MethodPut, served.env["CYSIM_URL"]+"/_sim/faults", faults); status >= 300 {
-		t.Fatalf("%d %s", status, text)
-	}
+	put(t, http.MethodPut, served.env["CYSIM_URL"]+"/_sim/faults", faults)
 	status, stdout, stderr := cysim(t, "load", "--spawns", "2", "--concurrency", "1", "--warmup", "0", "--cloud", "sim", "--service-cloud", "sim-svc")
 	if status != 9 || strings.Count(stdout, "\narq ") != 2 {
 		t.Errorf("status %d, want 9 and two ARQs: %s%s", status, stdout, stderr)
@@ -167,9 +150,7 @@ func TestLoadReportsEvenIfTheLeakCheckFails(t *testing.T) {
 		{"kept instances", "[" + unread + "]", []string{"--keep"}, 1, 0, 1},
 		{"a deletion that failed", "[" + unread + "," + undeleted + "]", nil, 9, 1, 0},
 	} {
-		if status, text := reply(t, http.MethodPut, served.env["CYSIM_URL"]+"/_sim/faults", tt.faults); status >= 300 {
-			t.Fatalf("%d %s", status, text)
-		}
+		put(t, http.MethodPut, served.env["CYSIM_URL"]+"/_sim/faults", tt.faults)
 		args := []string{"load", "--spawns", "1", "--warmup", "0", "--cloud", "sim", "--service-cloud", "sim-svc", "-o", "json"}
 		status, stdout, stderr := cysim(t, append(args, tt.flags...)...)
 		var told struct{ Leaked, Instances []string }

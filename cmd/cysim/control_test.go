@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,9 +34,8 @@ func openShell(t *testing.T, args ...string) shell {
 
 // run runs a command for the server and returns its exit status and output.
 func (c shell) run(args ...string) (status int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	status = run(c.t.Context(), append(args, "--url", c.url), &out, &errs)
-	return status, out.String(), errs.String()
+	c.t.Helper()
+	return cysim(c.t, append(args, "--url", c.url)...)
 }
 
 // do runs a command that has to succeed, and returns its output.
@@ -120,10 +117,7 @@ func TestARQAndGuestCommands(t *testing.T) {
 	if table := c.do("arq", "show", arqs[0].UUID); !strings.Contains(table, "PCI 0000:3b:00.0") {
 		t.Errorf("show: %s", table)
 	}
-	domain := filepath.Join(t.TempDir(), "domain.xml")
-	if err := os.WriteFile(domain, []byte(`<domain><devices><hostdev mode="subsystem" type="pci"><source><address domain="0x0000" bus="0x3b" slot="0x00" function="0x0"/></source></hostdev></devices></domain>`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	domain := writeFile(t, "domain.xml", `<domain><devices><hostdev mode="subsystem" type="pci"><source><address domain="0x0000" bus="0x3b" slot="0x00" function="0x0"/></source></hostdev></devices></domain>`)
 	c.do("guest", "add", someInstance, "--host", "cn0", "--domain", domain)
 	if got := decode[[]sim.Guest](c, "guest", "list"); len(got) != 1 || got[0].Host != "cn0" {
 		t.Errorf("guests: %v", got)
@@ -142,9 +136,8 @@ func TestARQAndGuestCommands(t *testing.T) {
 	if got := c.do("arq"); got != "no accelerator requests\n" {
 		t.Errorf("after delete: %s", got)
 	}
-	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), []string{"leaks", c.url}, &stdout, &stderr); status != 0 || stdout.String() != "nothing leaked\n" {
-		t.Errorf("leaks: %d %s%s", status, stdout.String(), stderr.String())
+	if status, stdout, stderr := cysim(t, "leaks", c.url); status != 0 || stdout != "nothing leaked\n" {
+		t.Errorf("leaks: %d %s%s", status, stdout, stderr)
 	}
 }
 
@@ -163,9 +156,8 @@ func TestRequestsClockAndStateCommands(t *testing.T) {
 	if c.do("state", "load", saved); c.do("fault") != "no fault rules\n" {
 		t.Error("the loaded state kept a rule")
 	}
-	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), []string{"state", "diff", saved, saved}, &stdout, &stderr); status != 0 {
-		t.Errorf("state diff: %d %s", status, stderr.String())
+	if status, _, stderr := cysim(t, "state", "diff", saved, saved); status != 0 {
+		t.Errorf("state diff: %d %s", status, stderr)
 	}
 	c.do("arq", "create", "gpu")
 	requests := decode[[]sim.Exchange](c, "requests", "--limit", "2")
@@ -193,20 +185,12 @@ func TestExplainOfAFlavor(t *testing.T) {
 	if got := c.do("explain", "--flavor", "accel.gpu"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	dir := t.TempDir()
-	files := map[string]string{
-		"flavor.json":  `{"name": "accel.two", "vcpus": 4, "ram": 8192, "disk": 20, "extra_specs": {"accel:device_profile": "two"}}`,
-		"profile.json": `{"name": "two", "groups": [{"resources:PGPU": "2"}]}`,
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := c.do("explain", "--flavor", filepath.Join(dir, "flavor.json"), "--profile", filepath.Join(dir, "profile.json")); strings.Count(got, "max_unit of PGPU") != 3 {
+	flavor := writeFile(t, "flavor.json", `{"name": "accel.two", "vcpus": 4, "ram": 8192, "disk": 20, "extra_specs": {"accel:device_profile": "two"}}`)
+	profile := writeFile(t, "profile.json", `{"name": "two", "groups": [{"resources:PGPU": "2"}]}`)
+	if got := c.do("explain", "--flavor", flavor, "--profile", profile); strings.Count(got, "max_unit of PGPU") != 3 {
 		t.Errorf("files: %s", got)
 	}
-	if status, _, stderr := c.run("explain", "--flavor", filepath.Join(dir, "flavor.json")); status != 1 || !strings.Contains(stderr, "two") {
+	if status, _, stderr := c.run("explain", "--flavor", flavor); status != 1 || !strings.Contains(stderr, "two") {
 		t.Errorf("a file with a profile that the cloud does not have: %d %s", status, stderr)
 	}
 	if got := c.do("explain", "--flavor", "accel.vgpu"); strings.Count(got, "\n") != 4 || strings.Contains(got, "candidate\n") {
@@ -266,9 +250,8 @@ func TestControlCommandsNameTheServer(t *testing.T) {
 		{[]string{"fault", "list"}, "no address of a server: CYSIM_URL is not set; cysim list shows the running servers"},
 		{[]string{"fault", "list", "--url", "nowhere"}, `"nowhere" is not an absolute http`},
 	} {
-		var stdout, stderr bytes.Buffer
-		if status := run(t.Context(), tt.args, &stdout, &stderr); status == 0 || !strings.Contains(stderr.String(), tt.want) {
-			t.Errorf("cysim %s: %d %s, want %s", tt.args, status, stderr.String(), tt.want)
+		if status, _, stderr := cysim(t, tt.args...); status == 0 || !strings.Contains(stderr, tt.want) {
+			t.Errorf("cysim %s: %d %s, want %s", tt.args, status, stderr, tt.want)
 		}
 	}
 }
@@ -284,21 +267,20 @@ func TestServeRefusesTheSizeOfACloud(t *testing.T) {
 		"--hosts 2 --sysfs /none":    "cannot be combined",
 		"--gpus 9223372036854775807": "want at most 240 cards",
 	} {
-		var stdout, stderr bytes.Buffer
-		if status := run(t.Context(), slices.Concat([]string{"serve"}, strings.Fields(args)), &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), want) {
-			t.Errorf("serve %s: %d %s, want %s", args, status, stderr.String(), want)
+		if status, _, stderr := cysim(t, strings.Fields("serve "+args)...); status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("serve %s: %d %s, want %s", args, status, stderr, want)
 		}
 	}
 }
 
 func TestCysimAlonePrintsItsHelp(t *testing.T) {
 	t.Parallel()
-	var alone, asked, stderr bytes.Buffer
-	if status := run(t.Context(), nil, &alone, &stderr); status != 0 || stderr.Len() > 0 {
-		t.Errorf("%d %s", status, stderr.String())
+	status, alone, stderr := cysim(t)
+	if status != 0 || stderr != "" {
+		t.Errorf("%d %s", status, stderr)
 	}
-	run(t.Context(), []string{"--help"}, &asked, &stderr)
-	if diff := cmp.Diff(asked.String(), alone.String()); diff != "" {
+	_, asked, _ := cysim(t, "--help")
+	if diff := cmp.Diff(asked, alone); diff != "" {
 		t.Errorf("(-help +alone):\n%s", diff)
 	}
 }
@@ -328,9 +310,7 @@ func TestListAndStop(t *testing.T) {
 			Command string
 			PID     int
 		}
-		if err := json.Unmarshal([]byte(do("list", "-o", "json")), &running); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(do("list", "-o", "json")), &running))
 		for _, s := range running {
 			urls = append(urls, s.Command+" "+s.URL)
 		}
@@ -364,9 +344,7 @@ func TestListAndStop(t *testing.T) {
 		t.Errorf("stop of another server: %v %s", err, out)
 	}
 	number, err := strconv.Atoi(killed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if process, err := os.FindProcess(number); err != nil || process.Kill() != nil {
 		t.Fatal(err)
 	}
@@ -391,12 +369,11 @@ func TestKeptInstancesAreGuests(t *testing.T) {
 		c := openShell(t, "serve", "--clouds-yaml", clouds)
 		t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
 		t.Setenv("CYSIM_URL", map[int]string{0: c.url, 9: "http://127.0.0.1:1"}[want])
-		var stdout, stderr bytes.Buffer
-		if status := run(t.Context(), strings.Fields("load --cloud sim --service-cloud sim-svc --spawns 2 --warmup 0 --keep"), &stdout, &stderr); status != 0 {
-			t.Fatalf("load: %d %s%s", status, stdout.String(), stderr.String())
+		if status, stdout, stderr := cysim(t, strings.Fields("load --cloud sim --service-cloud sim-svc --spawns 2 --warmup 0 --keep")...); status != 0 {
+			t.Fatalf("load: %d %s%s", status, stdout, stderr)
 		}
-		if status := run(t.Context(), []string{"check", c.url}, &stdout, &stderr); status != want {
-			t.Errorf("check: %d %s%s, want %d", status, stdout.String(), stderr.String(), want)
+		if status, stdout, stderr := cysim(t, "check", c.url); status != want {
+			t.Errorf("check: %d %s%s, want %d", status, stdout, stderr, want)
 		}
 	}
 }

@@ -91,9 +91,7 @@ func (c *debianCloud) tokenAs(t *testing.T, user, project, role string) string {
 func pageScript(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/real-cloud.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	script := ""
 	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllSubmatch(page, -1) {
 		script += string(block[1])
@@ -107,13 +105,8 @@ func TestCyborgBesideTheRealPlacementAndKeystone(t *testing.T) {
 	dir, sysfs := t.TempDir(), t.TempDir()
 	layOutGPUs(t, sysfs, "0000:81:00.0", "0000:82:00.0", "0000:83:00.0")
 	hostname, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, text := reply(t, http.MethodPost, cloud.placement+"/resource_providers", `{"name": "`+hostname+`"}`, "X-Auth-Token: "+cloud.admin)
-	if status != http.StatusCreated {
-		t.Fatalf("provider of the host: %d %s", status, text)
-	}
+	must(t, err)
+	put(t, http.MethodPost, cloud.placement+"/resource_providers", `{"name": "`+hostname+`"}`, "X-Auth-Token: "+cloud.admin)
 	p := runPage(t, cloud, dir, sysfs)
 	names := func(addresses ...string) []string {
 		list := []string{hostname}
@@ -176,12 +169,8 @@ func runPage(t *testing.T, cloud *debianCloud, dir, sysfs string) *pageProcess {
 	t.Helper()
 	p := &pageProcess{dir: dir, port: freePorts(t, 1)}
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asCommand, os.Args[0])
-	if err := os.WriteFile(filepath.Join(dir, "cysim"), []byte(wrapper), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "cyborg.conf"), []byte("[agent]\nenabled_drivers = nvidia_gpu_driver\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "cysim"), []byte(wrapper), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "cyborg.conf"), []byte("[agent]\nenabled_drivers = nvidia_gpu_driver\n"), 0o600))
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "OS_") {
 			p.env = append(p.env, variable)
@@ -226,9 +215,7 @@ func (p *pageProcess) restart(t *testing.T) {
 // signal sends a signal and waits for the end of the process, which is no child.
 func (p *pageProcess) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(p.pid, signal); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(p.pid, signal))
 	deadline := time.Now().Add(time.Minute)
 	for syscall.Kill(p.pid, 0) == nil && time.Now().Before(deadline) {
 		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid)); err == nil && strings.Contains(string(stat), ") Z ") {
@@ -290,11 +277,7 @@ func (p *pageProcess) testPolicy(t *testing.T, cloud *debianCloud, hostname stri
 	p.service = service
 	profile := `[{"name": "p", "groups": [{"resources:PGPU": "1"}]}]`
 	_, list := reply(t, http.MethodGet, cloud.placement+"/resource_providers?name="+hostname+"_0000%3A83%3A00.0", "", "X-Auth-Token: "+cloud.admin)
-	var created struct {
-		ARQs []struct {
-			UUID string `json:"uuid"`
-		} `json:"arqs"`
-	}
+	var created struct{ ARQs []struct{ UUID string } }
 	for _, tt := range []struct {
 		want                      int
 		token, method, path, body string

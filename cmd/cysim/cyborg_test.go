@@ -29,33 +29,6 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// reply sends a request with headers "Name: value" and returns the answer, of a login the token.
-func reply(t *testing.T, method, url, body string, headers ...string) (status int, answer string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	for _, header := range headers {
-		name, value, _ := strings.Cut(header, ": ")
-		request.Header.Set(name, value)
-	}
-	response, err := direct.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token := response.Header.Get("X-Subject-Token"); token != "" && response.StatusCode == http.StatusCreated {
-		return response.StatusCode, token
-	}
-	return response.StatusCode, string(data)
-}
-
 // tokenFor logs in to a simulated Keystone.
 func tokenFor(t *testing.T, auth, user, project string) string {
 	t.Helper()
@@ -72,18 +45,11 @@ func tokenFor(t *testing.T, auth, user, project string) string {
 // and makes it the cloud sim of clouds.yaml.
 func cloudWithoutHosts(t *testing.T, host string) (cloud *running, token string) {
 	t.Helper()
-	dir := t.TempDir()
-	model, file := filepath.Join(dir, "model.json"), filepath.Join(dir, "clouds.yaml")
-	if err := os.WriteFile(model, []byte(`{"hosts": []}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cloud = start(t, "serve", "--model", model, "--clouds-yaml", file)
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	cloud = start(t, "serve", "--model", writeFile(t, "model.json", `{"hosts": []}`), "--clouds-yaml", file)
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	token = tokenFor(t, cloud.env["CYSIM_URL"]+authPath, "admin", "admin")
-	status, text := reply(t, http.MethodPost, cloud.env["CYSIM_URL"]+"/placement/resource_providers", `{"name": "`+host+`"}`, "X-Auth-Token: "+token)
-	if status != http.StatusCreated {
-		t.Fatalf("create provider %s: %d %s", host, status, text)
-	}
+	put(t, http.MethodPost, cloud.env["CYSIM_URL"]+"/placement/resource_providers", `{"name": "`+host+`"}`, "X-Auth-Token: "+token)
 	return cloud, token
 }
 
@@ -113,21 +79,13 @@ func layOutGPUs(t *testing.T, dir string, addresses ...string) {
 		d.Devices = append(d.Devices, sysfs.PCIDevice{Address: address, Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "vfio-pci"})
 	}
 	machine, err := sysfs.Generate(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, entry := range entries {
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(dir, entry.Name())))
 	}
-	if err := machine.LayOut(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, machine.LayOut(dir))
 }
 
 func TestCyborgLogsInAndFindsItsServices(t *testing.T) {
@@ -145,10 +103,7 @@ func TestCyborgLogsInAndFindsItsServices(t *testing.T) {
 		}
 	}
 	// Its token is revoked; the next report has another.
-	faults := `[{"operation": "placement.resource_provider.list", "action": "expire-token", "times": 1}]`
-	if status, text := reply(t, http.MethodPut, cloud.env["CYSIM_URL"]+"/_sim/faults", faults); status >= 300 {
-		t.Fatalf("faults: %d %s", status, text)
-	}
+	put(t, http.MethodPut, cloud.env["CYSIM_URL"]+"/_sim/faults", `[{"operation": "placement.resource_provider.list", "action": "expire-token", "times": 1}]`)
 	if status, text := reply(t, http.MethodPost, root+"/_sim/report", ""); status != http.StatusNoContent {
 		t.Errorf("a report after the token has expired: %d %s", status, text)
 	}
@@ -166,11 +121,7 @@ func TestCyborgLogsInAndFindsItsServices(t *testing.T) {
 
 // Requests that meet an expired token together send one login.
 func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
-	cloud, err := simcloud.New(t.Context(), simcloud.Model{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
+	cloud := simcloud.Run(t)
 	var logins atomic.Int64
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/auth/tokens") {
@@ -181,10 +132,7 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 	server, plain := httptest.NewTLSServer(handler), httptest.NewServer(handler)
 	defer server.Close()
 	defer plain.Close()
-	certificate := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	certificate := writeFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	password := map[string]string{"USERNAME": "admin", "PASSWORD": "secret", "PROJECT_NAME": "admin", "USER_DOMAIN_NAME": "Default", "PROJECT_DOMAIN_ID": "default"}
 	admin := tokenFor(t, plain.URL+"/v3", "admin", "admin")
 	_, user := reply(t, http.MethodGet, plain.URL+"/v3/users?name=admin", "", "X-Auth-Token: "+admin)
@@ -222,13 +170,9 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 func loggedIn(t *testing.T) *keystoneLogin {
 	t.Helper()
 	config, err := session.ReadCloud("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := logIn(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -281,12 +225,7 @@ func TestCyborgAsksKeystoneAboutItsCallers(t *testing.T) {
 	ask(http.StatusUnauthorized, "GET", "/devices", "", "X-Auth-Token: "+demo+"x", "X-Roles: admin")
 	ask(http.StatusForbidden, "POST", "/device_profiles", profile, "X-Auth-Token: "+demo, "X-Roles: admin")
 	ask(http.StatusCreated, "POST", "/device_profiles", profile, "X-Auth-Token: "+admin)
-	var created struct {
-		ARQs []struct {
-			UUID    string `json:"uuid"`
-			Project string `json:"project_id"`
-		} `json:"arqs"`
-	}
+	var created struct{ ARQs []struct{ UUID string } }
 	if err := json.Unmarshal([]byte(ask(http.StatusCreated, "POST", "/accelerator_requests", `{"device_profile_name": "p"}`, "X-Auth-Token: "+demo)), &created); err != nil || len(created.ARQs) != 1 {
 		t.Fatal(err, created)
 	}
@@ -316,7 +255,7 @@ func TestCyborgAsksKeystoneAboutItsCallers(t *testing.T) {
 func TestCyborgContinuesFromItsState(t *testing.T) {
 	t.Parallel()
 	placement := start(t, "placement").env["CYSIM_PLACEMENT_URL"]
-	post(t, placement+"/resource_providers", `{"name": "cn0"}`)
+	addHost(t, placement, "cn0")
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	args := []string{"cyborg", "--placement-url", placement, "--sysfs", dir, "--state", file}
 	layOutGPUs(t, dir, "0000:81:00.0", "0000:82:00.0", "0000:83:00.0")
@@ -329,21 +268,11 @@ func TestCyborgContinuesFromItsState(t *testing.T) {
 	admin := []string{"X-Auth-Token: admin", "X-Service-Token: nova", "OpenStack-API-Version: accelerator 2.2"}
 	api := func(on *running, method, path, body string) string {
 		t.Helper()
-		status, text := reply(t, method, on.env["CYSIM_ACCELERATOR_URL"]+path, body, admin...)
-		if status >= 300 {
-			t.Fatalf("%s %s: %d %s", method, path, status, text)
-		}
-		return text
+		return put(t, method, on.env["CYSIM_ACCELERATOR_URL"]+path, body, admin...)
 	}
 	api(first, "POST", "/device_profiles", `[{"name": "mine", "groups": [{"resources:PGPU": "1"}]}]`)
-	var created struct {
-		ARQs []struct {
-			UUID string `json:"uuid"`
-		} `json:"arqs"`
-	}
-	if err := json.Unmarshal([]byte(api(first, "POST", "/accelerator_requests", `{"device_profile_name": "mine"}`)), &created); err != nil {
-		t.Fatal(err)
-	}
+	var created struct{ ARQs []struct{ UUID string } }
+	must(t, json.Unmarshal([]byte(api(first, "POST", "/accelerator_requests", `{"device_profile_name": "mine"}`)), &created))
 	_, found := reply(t, http.MethodGet, placement+"/resource_providers?name=cn0_0000%3A83%3A00.0", "", admin...)
 	provider := uuidOfOne(t, found)
 	api(first, "PATCH", "/accelerator_requests", fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"},
@@ -448,9 +377,7 @@ func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
 	dir := t.TempDir()
 	layOutGPUs(t, dir, "0000:84:00.0")
 	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(t.Context(), slog.New(slog.DiscardHandler), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	base := baseURL(listener, nil)
 	_ = listener.Close() // its port is most likely still free
 	ctx, stop := context.WithCancel(t.Context())
@@ -490,7 +417,7 @@ func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
 	if _, text := get(t, base+"/_sim/health", ""); !strings.Contains(text, "no resource provider has the name of the host cn0") {
 		t.Errorf("without the host: %s", text)
 	}
-	post(t, placement+"/resource_providers", `{"name": "cn0"}`)
+	addHost(t, placement, "cn0")
 	if status, text := report(); status != http.StatusNoContent {
 		t.Errorf("a report with the host: %d %s", status, text)
 	}
@@ -528,21 +455,13 @@ func TestOneAgentOfAMachine(t *testing.T) {
 	dir := t.TempDir()
 	layOutGPUs(t, dir, "0000:84:00.0")
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
-	files := t.TempDir()
-	state, document := filepath.Join(files, "state"), filepath.Join(files, "document")
+	must(t, os.Symlink(dir, link))
+	state := filepath.Join(t.TempDir(), "state")
 	start(t, "serve", "--sysfs", dir, "--state", state).stop()
 	_, shown, _ := cysim(t, "state", "show", state)
-	if err := os.WriteFile(document, []byte(shown), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	document := writeFile(t, "document", shown)
 	first := start(t, "serve", "--sysfs", dir)
-	model := filepath.Join(t.TempDir(), "model.json")
-	if err := os.WriteFile(model, []byte(`{"hosts": [{"name": "a"}, {"name": "b", "sysfs": {"dir": "`+dir+`"}}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	model := writeFile(t, "model.json", `{"hosts": [{"name": "a"}, {"name": "b", "sysfs": {"dir": "`+dir+`"}}]}`)
 	for _, args := range []string{
 		"serve --sysfs " + dir, "cyborg --placement-url http://127.0.0.1:1 --sysfs-write --sysfs " + link, "serve --model " + model,
 		"serve --state " + state, "serve --from " + document,
@@ -573,9 +492,7 @@ func TestKeystoneIsAskedAgainUntilItAnswers(t *testing.T) {
 		status = tt.status
 		t.Setenv("OS_AUTH_URL", tt.url+"/v3")
 		services, err := serviceFlags{}.services()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var problem error
 		_, err = services.connect(ctx, slog.New(slog.DiscardHandler), func(err error) {
@@ -616,11 +533,7 @@ func TestCyborgEndsWhilePlacementHangs(t *testing.T) {
 
 // Keystone validates expired tokens on request, which is for requests with a service token.
 func TestTokensComeFromKeystone(t *testing.T) {
-	cloud, err := simcloud.New(t.Context(), simcloud.Model{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
+	cloud := simcloud.Run(t)
 	expired := ""
 	keystone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.Header.Get("X-Subject-Token") == expired && !r.URL.Query().Has("allow_expired") {
@@ -635,9 +548,7 @@ func TestTokensComeFromKeystone(t *testing.T) {
 	}
 	l := loggedIn(t)
 	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithTokenVerifier(&tokenVerifier{l.identity, slog.New(slog.DiscardHandler)}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer server.Close()
 	auth := keystone.URL + "/v3"
 	demo, service, admin := tokenFor(t, auth, "demo", "demo"), tokenFor(t, auth, "nova", "service"), tokenFor(t, auth, "admin", "admin")

@@ -34,25 +34,19 @@ func TestKill9InTheMiddleOfABind(t *testing.T) {
 func testKilledBind(t *testing.T, flags []string, faults string) {
 	t.Helper()
 	placement := start(t, "placement").env["CYSIM_PLACEMENT_URL"]
-	post(t, placement+"/resource_providers", `{"name": "cn0"}`)
+	addHost(t, placement, "cn0")
 	tree, files := t.TempDir(), t.TempDir()
 	machine, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
 		Address: "0000:84:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
 		MdevTypes: []sysfs.MdevType{{Type: "nvidia-35", Name: "GRID T4-1B", AvailableInstances: 16}},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := machine.LayOut(tree); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, machine.LayOut(tree))
 	for name, text := range map[string]string{
 		"faults": faults, "none": `[]`,
 		"conf": "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n",
 	} {
-		if err := os.WriteFile(filepath.Join(files, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(files, name), []byte(text), 0o600))
 	}
 	state := filepath.Join(files, "state")
 	args := []string{"cyborg", "--placement-url", placement, "--sysfs", tree, "--driver-config", filepath.Join(files, "conf"), "--host", "cn0", "--state", state, "--faults"}
@@ -66,14 +60,8 @@ func testKilledBind(t *testing.T, flags []string, faults string) {
 		return answer
 	}
 	call(killed, http.StatusCreated, http.MethodPost, "/device_profiles", json.RawMessage(`[{"name": "p", "groups": [{"resources:VGPU": "1"}]}]`))
-	var created struct {
-		ARQs []struct {
-			UUID string `json:"uuid"`
-		} `json:"arqs"`
-	}
-	if err := json.Unmarshal(call(killed, http.StatusCreated, http.MethodPost, "/accelerator_requests", map[string]string{"device_profile_name": "p"}), &created); err != nil {
-		t.Fatal(err)
-	}
+	var created struct{ ARQs []struct{ UUID string } }
+	must(t, json.Unmarshal(call(killed, http.StatusCreated, http.MethodPost, "/accelerator_requests", map[string]string{"device_profile_name": "p"}), &created))
 	request := "/accelerator_requests/" + created.ARQs[0].UUID
 	_, list := reply(t, http.MethodGet, placement+"/resource_providers?name=cn0_0000%3A84%3A00.0", "", "X-Auth-Token: admin")
 	const instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
@@ -105,9 +93,7 @@ func testKilledBind(t *testing.T, flags []string, faults string) {
 		}
 	}
 	call(next, http.StatusNoContent, http.MethodDelete, "/accelerator_requests?instance="+instance, nil)
-	if err := next.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, next.command.Process.Signal(syscall.SIGTERM))
 	if err := next.command.Wait(); err != nil {
 		t.Errorf("got %v, want status 0; %s", err, &next.stderr)
 	}

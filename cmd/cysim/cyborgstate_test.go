@@ -31,18 +31,10 @@ func TestTheStateOfACyborgAloneBelongsToItsHostsAndItsPlacementMode(t *testing.T
 		return keeper.Close()
 	}
 	earlier, err := tables.OpenFile(filepath.Join(dir, "earlier"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := earlier.Init([]byte(`{"hosts": [{"name": "cn0"}], "device_profiles": null, "flavors": null, "cyborg": {"release": "zed"}, "placement": {}}`), components()); err != nil {
-		t.Fatal(err)
-	}
-	if err := earlier.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := open("new", "cn0", fakecyborg.Config{Release: fakecyborg.ReleaseZed}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, earlier.Init([]byte(`{"hosts": [{"name": "cn0"}], "device_profiles": null, "flavors": null, "cyborg": {"release": "zed"}, "placement": {}}`), components()))
+	must(t, earlier.Close())
+	must(t, open("new", "cn0", fakecyborg.Config{Release: fakecyborg.ReleaseZed}))
 	for _, file := range []string{"earlier", "new"} {
 		for _, config := range []fakecyborg.Config{
 			{}, {Release: fakecyborg.Release20262}, {Release: fakecyborg.ReleaseZed}, {PlacementMode: fakecyborg.ModeTree}, {BindTimeout: time.Hour},

@@ -107,9 +107,7 @@ func TestTheVariablesOfGophercloudAreKnown(t *testing.T) {
 	read := 0
 	for _, name := range []string{"openstack/auth_env.go", "openstack/config/clouds/clouds.go", "openstack/config/clouds/tls.go"} {
 		source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, match := range regexp.MustCompile(`os\.Getenv\("(OS_\w+)"\)`).FindAllSubmatch(source, -1) {
 			read++
 			if variable := string(match[1]); !clientVariables.MatchString(variable) || !slices.Contains(foreignVariables(), variable) {

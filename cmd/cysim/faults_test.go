@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,12 +9,8 @@ import (
 
 func TestFaultsOfAFileActFromTheStart(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "faults.json")
-	if err := os.WriteFile(file, []byte(`[{"operation": "compute.version.get", "action": "status", "status": 503}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	served := start(t, "serve", "--clouds-yaml", filepath.Join(dir, "clouds.yaml"), "--faults", file, "--event-form", "ussuri")
+	file := writeFile(t, "faults.json", `[{"operation": "compute.version.get", "action": "status", "status": 503}]`)
+	served := start(t, "serve", "--clouds-yaml", filepath.Join(t.TempDir(), "clouds.yaml"), "--faults", file, "--event-form", "ussuri")
 	root := served.env["CYSIM_URL"]
 	for _, want := range []int{http.StatusServiceUnavailable, http.StatusOK} { // the first only
 		if status, body := get(t, root+"/compute/v2.1/", ""); status != want {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,9 +18,7 @@ func compareGenerated(t *testing.T, name, want string) {
 	const begin, end = "<!-- generated -->\n", "<!-- end -->\n"
 	file := "../../docs/" + name
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, ok := strings.Cut(string(data), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	switch {
@@ -31,9 +28,7 @@ func compareGenerated(t *testing.T, name, want string) {
 	case os.Getenv("GOCYBORG_UPDATE") == "":
 		t.Errorf("docs/%s is not as generated; GOCYBORG_UPDATE=1 go test ./cmd/cysim/... writes it", name)
 	default:
-		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(before+begin+want+end+after), 0o600))
 	}
 }
 
@@ -52,10 +47,7 @@ func TestTheControlPageIsGenerated(t *testing.T) {
 	t.Parallel()
 	cloud := start(t, "serve")
 	placement := start(t, "placement")
-	model := filepath.Join(t.TempDir(), "model.json")
-	if err := os.WriteFile(model, []byte(`{"hosts": []}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	model := writeFile(t, "model.json", `{"hosts": []}`)
 	cyborg := start(t, "cyborg", "--placement-url", placement.env["CYSIM_PLACEMENT_URL"], "--model", model)
 	servers := make(map[string]string)
 	for name, url := range map[string]string{"placement": placement.env["CYSIM_PLACEMENT_URL"], "cyborg": strings.TrimSuffix(cyborg.env["CYSIM_ACCELERATOR_URL"], "/v2")} {
@@ -97,9 +89,7 @@ func quoted(keys string) string {
 func TestTheCommandPageIsGenerated(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(new(cli), kong.Name("cysim"), groups(), kong.PostBuild(describeFlags))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var serve *kong.Node
 	var text strings.Builder
 	text.WriteString("| command | what it does |\n|---|---|\n")

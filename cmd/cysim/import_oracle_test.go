@@ -4,10 +4,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -33,23 +31,15 @@ func startPlacement(t *testing.T, keystone ...string) (url string) {
 func startReal(t *testing.T, name, file string, args ...string) (url string) {
 	t.Helper()
 	launcher, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command("/usr/bin/python3", append([]string{"-W", "ignore", "-B", "-c", string(launcher), t.TempDir()}, args...)...)
 	var log lockedBuffer
 	cmd.Stderr = &log
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
@@ -68,38 +58,18 @@ func startReal(t *testing.T, name, file string, args ...string) (url string) {
 func exchange(t *testing.T, method, url, token string, body any) (int, map[string]any) {
 	t.Helper()
 	data, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Auth-Token", token)
-	req.Header.Set("OpenStack-API-Version", "placement 1.39")
-	req.Header.Set("Content-Type", "application/json")
-	req.Close = true
-	res, err := direct.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	status, text := reply(t, method, url, string(data), "X-Auth-Token: "+token, "OpenStack-API-Version: placement 1.39")
 	var answer map[string]any
-	_ = json.Unmarshal(text, &answer) // some answers are empty
-	return res.StatusCode, answer
+	_ = json.Unmarshal([]byte(text), &answer) // some answers are empty
+	return status, answer
 }
 
 // What the real Placement lists is what the Placement of the import lists, path by path.
 func TestImportFromTheRealPlacement(t *testing.T) {
 	real := startPlacement(t)
 	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithExternalPlacement(real, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	publish(t, cloud, nil)
 	const instance = "00000000-0000-4000-8000-000000000001"
 	i := slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool { return d.ResourceClass() == "VGPU" })
@@ -115,21 +85,9 @@ func TestImportFromTheRealPlacement(t *testing.T) {
 	}
 	defer exchange(t, "DELETE", real+"/allocations/"+instance, "admin", nil) // the cloud takes its providers away
 	arqs, err := cloud.Cyborg.CreateARQs("vgpu", cloud.ProjectID("demo"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: card.Hostname, Provider: card.ProviderUUID, Instance: instance}); err != nil {
-		t.Fatal(err)
-	}
-	exit, stdout, stderr := cysim(t, "import", "--cloud", "sim")
-	if exit != 0 {
-		t.Fatalf("status %d: %s", exit, stderr)
-	}
-	got, err := simcloud.FromState(t.Context(), []byte(stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer got.Close()
+	must(t, err)
+	must(t, cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: card.Hostname, Provider: card.ProviderUUID, Instance: instance}))
+	got, _ := imported(t)
 	ours := serveHandler(t, got)
 	paths := []string{"/resource_classes", "/allocations/" + instance, "/usages?project_id=p",
 		"/allocation_candidates?resources=PGPU:1", "/allocation_candidates?resources=VGPU:1,VCPU:1&required=CUSTOM_GPU_NVIDIA"}
@@ -171,9 +129,7 @@ func plain(v any) any {
 func serveHandler(t *testing.T, cloud *simcloud.Cloud) string {
 	t.Helper()
 	token, err := cloud.ServiceToken(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set("X-Auth-Token", token)
 		cloud.Handler().ServeHTTP(w, r)

@@ -36,9 +36,7 @@ type realCloud struct {
 func serveCloud(t *testing.T, m simcloud.Model, change func(http.ResponseWriter, *http.Request) bool) *realCloud {
 	t.Helper()
 	cloud, err := simcloud.New(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := publish(t, cloud, change)
 	for n := range min(2, len(cloud.Cyborg.Deployables())) {
 		r.hold(t, n)
@@ -64,15 +62,9 @@ func publish(t *testing.T, cloud *simcloud.Cloud, change func(http.ResponseWrite
 			t.Error(err)
 		}
 	})
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	data, err := cloudsYAML(r.server.URL, cloud.Model().Region, "", cloud.PasswordOf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	must(t, err)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", writeFile(t, "clouds.yaml", string(data)))
 	t.Setenv("OS_CLOUD", "")
 	return r
 }
@@ -86,30 +78,31 @@ func (r *realCloud) hold(t *testing.T, n int) {
 		if d.Hostname != host || d.ResourceClass() != "VGPU" {
 			continue
 		}
-		err := r.Placement.Claim(placementsim.Claim{Consumer: id, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: d.ProviderUUID, Class: "VGPU", Used: 1}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Placement.Claim(placementsim.Claim{Consumer: id, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: d.ProviderUUID, Class: "VGPU", Used: 1}}}))
 		arqs, err := r.Cyborg.CreateARQs("vgpu", r.ProjectID("demo"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: host, Provider: d.ProviderUUID, Instance: id}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, r.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: host, Provider: d.ProviderUUID, Instance: id}))
 	}
+}
+
+// imported is the cloud sim, which has to be imported, and what is logged of it.
+func imported(t *testing.T) (cloud *simcloud.Cloud, stderr string) {
+	t.Helper()
+	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	cloud, err := simcloud.FromState(t.Context(), []byte(stdout))
+	must(t, err)
+	t.Cleanup(func() { _ = cloud.Close() })
+	return cloud, stderr
 }
 
 func TestImportSendsNothingButGETAndTheLogin(t *testing.T) {
 	cloud := serveCloud(t, simcloud.Model{}, nil)
 	before, err := cloud.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
-	if status != 0 {
-		t.Fatalf("status %d: %s", status, stderr)
-	}
+	must(t, err)
+	got, stderr := imported(t)
 	logins, reads := 0, 0
 	for _, asked := range cloud.asked {
 		switch {
@@ -125,23 +118,14 @@ func TestImportSendsNothingButGETAndTheLogin(t *testing.T) {
 		t.Errorf("%d logins and %d reads", logins, reads)
 	}
 	after, err := cloud.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changed, err := simcloud.State(before).Diff(after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, d := range changed { // a login and the count of requests are all that stays
 		if !strings.HasPrefix(d.Path, "identity.") && !strings.Contains(d.Path, ".sequences[") && !strings.Contains(d.Path, ".ids.request") {
 			t.Errorf("the import changed the cloud: %s", d)
 		}
 	}
-	got, err := simcloud.FromState(t.Context(), []byte(stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer got.Close()
 	if diff := cmp.Diff(cloud.Placement.ResourceProviders(), got.Placement.ResourceProviders()); diff != "" {
 		t.Errorf("providers (-cloud +import):\n%s", diff)
 	}
@@ -182,9 +166,7 @@ func TestImportedStateIsServed(t *testing.T) {
 func readFile(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -237,15 +219,10 @@ func TestImportOfACloudWithoutCyborg(t *testing.T) {
 		return true
 	})
 	handler = cloud.Handler()
-	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
-	if status != 0 || !strings.Contains(stderr, "the catalog has no accelerator") {
-		t.Fatalf("status %d: %s", status, stderr)
+	got, stderr := imported(t)
+	if !strings.Contains(stderr, "the catalog has no accelerator") {
+		t.Fatal(stderr)
 	}
-	got, err := simcloud.FromState(t.Context(), []byte(stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer got.Close()
 	if len(got.Cyborg.Devices()) != 0 || len(got.Placement.ResourceProviders()) != len(cloud.Placement.ResourceProviders()) {
 		t.Errorf("%d devices, %d providers", len(got.Cyborg.Devices()), len(got.Placement.ResourceProviders()))
 	}
@@ -265,15 +242,7 @@ func TestImportSpeaksOlderPlacements(t *testing.T) {
 	for _, minor := range []int{14, 20, 28, 38} {
 		t.Run(fmt.Sprint(minor), func(t *testing.T) {
 			cloud := serveCloud(t, simcloud.Model{}, older(minor))
-			status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
-			if status != 0 {
-				t.Fatalf("status %d: %s", status, stderr)
-			}
-			got, err := simcloud.FromState(t.Context(), []byte(stdout))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer got.Close()
+			got, _ := imported(t)
 			if diff := cmp.Diff(cloud.Placement.ResourceProviders(), got.Placement.ResourceProviders()); diff != "" {
 				t.Errorf("providers (-cloud +import):\n%s", diff)
 			}
@@ -289,15 +258,10 @@ func TestImportOfAnOldCyborg(t *testing.T) {
 	m := simcloud.Model{}
 	m.Cyborg.Release = "zed"
 	cloud := serveCloud(t, m, nil)
-	status, stdout, stderr := cysim(t, "import", "--cloud", "sim")
-	if status != 0 || !strings.Contains(stderr, "no attributes are listed") {
-		t.Fatalf("status %d: %s", status, stderr)
+	got, stderr := imported(t)
+	if !strings.Contains(stderr, "no attributes are listed") {
+		t.Fatal(stderr)
 	}
-	got, err := simcloud.FromState(t.Context(), []byte(stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer got.Close()
 	if got.Model().Cyborg.Release != "zed" {
 		t.Errorf("release %q", got.Model().Cyborg.Release)
 	}
@@ -415,10 +379,7 @@ func TestImportSkipsAProviderThatIsDeletedDuringIt(t *testing.T) {
 
 func TestImportRefusesBadFlags(t *testing.T) {
 	dir := t.TempDir()
-	bad := filepath.Join(dir, "bad.json")
-	if err := os.WriteFile(bad, []byte(`{"schema_version":1,"placement":{}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	bad := writeFile(t, "bad.json", `{"schema_version":1,"placement":{}}`)
 	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "none.yaml"))
 	t.Setenv("OS_CLOUD", "")
 	t.Setenv("OS_AUTH_URL", "")

@@ -66,12 +66,8 @@ func startProcess(t *testing.T, args ...string) *killedProcess {
 	p.command.Env = append(os.Environ(), asCommand+"=1")
 	p.command.Stderr = &p.stderr
 	stdout, err := p.command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, p.command.Start())
 	t.Cleanup(func() { _ = p.command.Process.Kill() })
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
@@ -255,9 +251,7 @@ func (u *killUser) stepAllocation(p *killedProcess, id string) bool {
 func (u *killUser) provider(p *killedProcess, name string) string {
 	_, answer, ok := p.call(http.MethodGet, "/placement/resource_providers?name="+name, anyVersion, u.token, nil)
 	var body struct {
-		Providers []struct {
-			UUID string `json:"uuid"`
-		} `json:"resource_providers"`
+		Providers []struct{ UUID string } `json:"resource_providers"`
 	}
 	if !ok || json.Unmarshal(answer, &body) != nil || len(body.Providers) != 1 {
 		return ""
@@ -288,11 +282,7 @@ func (u *killUser) stepARQ(p *killedProcess) bool {
 		return true // keeps its accelerator for now
 	}
 	status, answer, ok := p.call(http.MethodPost, "/accelerator/v2/accelerator_requests", cyborg22, u.token, map[string]string{"device_profile_name": "vgpu"})
-	var body struct {
-		ARQs []struct {
-			UUID string `json:"uuid"`
-		} `json:"arqs"`
-	}
+	var body struct{ ARQs []struct{ UUID string } }
 	if !ok {
 		return false // its uuid is not known
 	}

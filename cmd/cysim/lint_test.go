@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,17 +14,10 @@ const rockyFlavors = "../../examples/profiles/flavors/"
 // by their names.
 func lint(t *testing.T, args string, files map[string]string) (status int, stdout, stderr string) {
 	t.Helper()
-	dir := t.TempDir()
 	for name, text := range files {
-		path := filepath.Join(dir, name+".json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args = strings.ReplaceAll(args, name, path)
+		args = strings.ReplaceAll(args, name, writeFile(t, name+".json", text))
 	}
-	var out, errs bytes.Buffer
-	status = run(t.Context(), append([]string{"lint"}, strings.Fields(args)...), &out, &errs)
-	return status, out.String(), errs.String()
+	return cysim(t, strings.Fields("lint "+args)...)
 }
 
 func TestLintReportsFindings(t *testing.T) {

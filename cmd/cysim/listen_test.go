@@ -146,14 +146,10 @@ func TestAnOpenStreamDoesNotDelayTheShutdown(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve", "--control-token", "open")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, served.env["CYSIM_URL"]+"/_sim/stream", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("X-Control-Token", "open")
 	answer, err := direct.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	first := make([]byte, len("event: change"))
 	if _, err := io.ReadFull(answer.Body, first); err != nil || string(first) != "event: change" {
@@ -168,9 +164,7 @@ func TestAConnectionWithoutARequestDoesNotDelayTheShutdown(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve")
 	unused, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(served.env["CYSIM_URL"], "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unused.Close()
 	if status, _ := get(t, served.env["CYSIM_URL"]+"/_sim/health", ""); status != http.StatusOK { // which the server accepts later
 		t.Errorf("status: got %d, want 200", status)
@@ -183,9 +177,7 @@ func TestAConnectionWithoutARequestDoesNotDelayTheShutdown(t *testing.T) {
 func TestARequestInProgressIsFinishedAfterTheSignal(t *testing.T) {
 	t.Parallel()
 	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(t.Context(), slog.New(slog.DiscardHandler), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, signal := context.WithCancel(t.Context())
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		signal()

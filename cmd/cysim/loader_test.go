@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,13 +19,9 @@ func TestTheBitstreamLoaderIsCalled(t *testing.T) {
 			DFL: true, InterfaceID: "9926ab6d6c925a68aabca7d84c545738", Ports: []sysfs.FPGAPort{{AFUID: "c6aa954a9b914a37abc11d9f0709dcc3"}},
 		},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
-	if err := machine.LayOut(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, machine.LayOut(dir))
 	model := writeJSON(t, "model.json", map[string]any{"images": []map[string]any{{"id": image, "data": `{"afu-image": {"interface-uuid": "9926ab6d-6c92-5a68-aabc-a7d84c545738",
 		"accelerator-clusters": [{"accelerator-type-uuid": "d8424dc4-a4a3-c413-f89e-433683f9040b"}]}}`}}})
 	config := func(loader string) string {
@@ -44,9 +39,7 @@ func TestTheBitstreamLoaderIsCalled(t *testing.T) {
 		clouds := filepath.Join(t.TempDir(), "clouds.yaml")
 		served := start(t, append([]string{"serve", "--model", model, "--sysfs", dir, "--clouds-yaml", clouds}, tt.flags...)...)
 		client, err := cyborgclient.New(login(t, clouds, "sim"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		parts, err := client.ListDeployables(t.Context(), cyborgclient.ListDeployablesOpts{})
 		if err != nil || len(parts) != 1 {
 			t.Fatalf("%s: deployables %v, %v", name, parts, err)
@@ -73,12 +66,6 @@ func TestTheBitstreamLoaderIsCalled(t *testing.T) {
 func writeJSON(t *testing.T, name string, value any) string {
 	t.Helper()
 	data, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	must(t, err)
+	return writeFile(t, name, string(data))
 }

@@ -45,12 +45,8 @@ func TestSignalsEndTheProcessWithStatus0(t *testing.T) {
 			var stderr lockedBuffer
 			command.Stderr = &stderr
 			stdout, err := command.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, command.Start())
 			lines := bufio.NewScanner(stdout)
 			for lines.Scan() && !strings.HasPrefix(lines.Text(), "export CYSIM_PID=") {
 			}

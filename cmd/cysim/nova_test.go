@@ -64,9 +64,7 @@ func startRabbitMQ(t *testing.T) string {
 	command := exec.Command("../../docs/nova/rabbitmq", t.TempDir(), port)
 	var out lockedBuffer
 	command.Stdout, command.Stderr = &out, &out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
@@ -106,16 +104,10 @@ func startRealNova(t *testing.T, bus messageBus, flags ...string) *realNova {
 	var stderr lockedBuffer
 	command.Stderr = &stderr
 	in, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, command.Start())
 	t.Cleanup(func() {
 		_ = in.Close() // ends it
 		if err := command.Wait(); err != nil || t.Failed() {
@@ -127,7 +119,7 @@ func startRealNova(t *testing.T, bus messageBus, flags ...string) *realNova {
 		t.Fatalf("Nova does not start: %s", &stderr)
 	}
 	n.admin, n.member = login(t, file, "sim").Token(), login(t, file, "sim-demo").Token()
-	post(t, n.cloud.env["CYSIM_URL"]+"/_sim/report", "")
+	put(t, "POST", n.cloud.env["CYSIM_URL"]+"/_sim/report", "")
 	n.makeImage(t)
 	n.do(t, "POST", n.cloud.env["CYSIM_URL"]+"/accelerator/v2/device_profiles", `[{"name": "pair", "groups": [{"resources:PGPU": "1"}, {"resources:PGPU": "1"}]}]`, nil)
 	return n
@@ -144,13 +136,9 @@ func novaCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
 		return exec.Command("/usr/bin/python3", append([]string{scripts + "/serve.py", "--dir", dir}, args...)...)
 	}
 	inside, err := os.MkdirTemp(filepath.Join(*novaRoot, "tmp"), "nova")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(inside) })
-	if err := os.CopyFS(inside, os.DirFS(scripts)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(inside, os.DirFS(scripts)))
 	inside = "/tmp/" + filepath.Base(inside)
 	return exec.Command("chroot", append([]string{*novaRoot, "/usr/bin/python3", inside + "/serve.py", "--dir", inside}, args...)...)
 }
@@ -194,47 +182,32 @@ func problems(command *exec.Cmd) (text string) {
 }
 
 // send asks a service with a token.
-func send(t *testing.T, token, method, url, body string) (int, []byte) {
+func send(t *testing.T, token, method, url, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Auth-Token", token)
-	req.Header.Set("Content-Type", "application/json")
+	content := "application/json"
 	if strings.HasSuffix(url, "/file") {
-		req.Header.Set("Content-Type", "application/octet-stream")
+		content = "application/octet-stream"
 	}
-	req.Header.Set("X-OpenStack-Nova-API-Version", "2.90")
-	req.Header.Set("OpenStack-API-Version", "placement 1.14, accelerator 2.0")
-	answer, err := direct.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode, data
+	return reply(t, method, url, body, "X-Auth-Token: "+token, "Content-Type: "+content,
+		"X-OpenStack-Nova-API-Version: 2.90", "OpenStack-API-Version: placement 1.14, accelerator 2.0")
 }
 
 // do asks a service as the administrator; the service has to agree.
 func (n *realNova) do(t *testing.T, method, url, body string, into any) {
 	t.Helper()
-	must(t, n.admin, method, url, body, into)
+	sendOK(t, n.admin, method, url, body, into)
 }
 
-// must asks a service, which has to agree.
-func must(t *testing.T, token, method, url, body string, into any) {
+// sendOK asks a service, which has to agree.
+func sendOK(t *testing.T, token, method, url, body string, into any) {
 	t.Helper()
-	status, data := send(t, token, method, url, body)
+	status, text := send(t, token, method, url, body)
 	if status >= 300 {
-		t.Fatalf("%s %s %s: %d %s", method, url, body, status, data)
+		t.Fatalf("%s %s %s: %d %s", method, url, body, status, text)
 	}
 	if into != nil {
-		if err := json.Unmarshal(data, into); err != nil {
-			t.Fatalf("%s %s: %v: %s", method, url, err, data)
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			t.Fatalf("%s %s: %v: %s", method, url, err, text)
 		}
 	}
 }
@@ -256,7 +229,7 @@ func (n *realNova) boot(t *testing.T, profile string) *realServer {
 	n.do(t, "POST", n.compute+"/flavors", fmt.Sprintf(`{"flavor": {"name": "flavor%d", "vcpus": 1, "ram": 64, "disk": 1}}`, n.flavors), &flavor)
 	n.do(t, "POST", n.compute+"/flavors/"+flavor.Flavor.ID+"/os-extra_specs", fmt.Sprintf(`{"extra_specs": {"accel:device_profile": %q}}`, profile), nil)
 	var made struct{ Server struct{ ID string } }
-	must(t, n.member, "POST", n.compute+"/servers", fmt.Sprintf(`{"server": {"name": %q, "imageRef": %q, "flavorRef": %q, "networks": "auto"}}`, t.Name(), n.image, flavor.Flavor.ID), &made)
+	sendOK(t, n.member, "POST", n.compute+"/servers", fmt.Sprintf(`{"server": {"name": %q, "imageRef": %q, "flavorRef": %q, "networks": "auto"}}`, t.Name(), n.image, flavor.Flavor.ID), &made)
 	s := &realServer{n: n, id: made.Server.ID}
 	s.await(t, "ACTIVE")
 	return s
@@ -315,7 +288,7 @@ func pause(ctx context.Context) bool {
 // action is an action of the server, after which it has a status.
 func (s *realServer) action(t *testing.T, body, status string) {
 	t.Helper()
-	must(t, s.n.member, "POST", s.n.compute+"/servers/"+s.id+"/action", body, nil)
+	sendOK(t, s.n.member, "POST", s.n.compute+"/servers/"+s.id+"/action", body, nil)
 	s.await(t, status)
 }
 
@@ -357,7 +330,7 @@ func (n *realNova) check(t *testing.T) {
 // remove deletes the server and waits until it no longer exists, and neither do its resources.
 func (s *realServer) remove(t *testing.T) {
 	t.Helper()
-	must(t, s.n.member, "DELETE", s.n.compute+"/servers/"+s.id, "", nil)
+	sendOK(t, s.n.member, "DELETE", s.n.compute+"/servers/"+s.id, "", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), limitOfWait)
 	defer cancel()
 	for status := 0; status != http.StatusNotFound; status, _ = send(t, s.n.admin, "GET", s.n.compute+"/servers/"+s.id, "") {
@@ -490,7 +463,7 @@ func testRealNovaDeletesAHost(t *testing.T, n *realNova) {
 		t.Errorf("providers of the deleted host: %v", left)
 	}
 	n.tell(t, "start cn1")
-	post(t, n.cloud.env["CYSIM_URL"]+"/_sim/report", "")
+	put(t, "POST", n.cloud.env["CYSIM_URL"]+"/_sim/report", "")
 	if after := n.below(t, "cn1"); len(before) < 2 || !slices.Equal(before, after) {
 		t.Errorf("providers of cn1 were %v, and are %v", before, after)
 	}
@@ -539,12 +512,8 @@ func TestRealNovaByTheCommandsThatRunPrints(t *testing.T) {
 	var stderr lockedBuffer
 	run.Stderr = &stderr
 	out, err := run.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, run.Start())
 	t.Cleanup(func() {
 		_ = run.Process.Signal(syscall.SIGTERM)
 		_ = run.Wait()

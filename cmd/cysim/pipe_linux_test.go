@@ -21,9 +21,7 @@ func TestASignalEndsTheWaitForAFile(t *testing.T) {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
 			pipe := filepath.Join(t.TempDir(), "pipe")
-			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Mkfifo(pipe, 0o600))
 			ctx, signal := context.WithCancel(t.Context())
 			defer signal()
 			var stderr bytes.Buffer
@@ -33,9 +31,7 @@ func TestASignalEndsTheWaitForAFile(t *testing.T) {
 			for begin := time.Now(); err != nil && time.Since(begin) < 10*time.Second; writer, err = os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0) {
 				time.Sleep(time.Millisecond)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer writer.Close()
 			signal()
 			select {

@@ -110,9 +110,7 @@ func program(t *testing.T) (dir string, env []string) {
 func TestShellsComplete(t *testing.T) {
 	t.Parallel()
 	dir, env := program(t)
-	if err := os.WriteFile(filepath.Join(dir, "docs.json"), nil, 0o600); err != nil { // a file that begins as a command does
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "docs.json"), nil, 0o600)) // a file that begins as a command does
 	const (
 		bash = `eval "$(cysim completion bash)"; COMP_WORDS=(cysim state d); COMP_CWORD=2; _cysim; echo "${COMPREPLY[@]}"`
 		zsh  = `autoload -Uz compinit && compinit -u; compadd() { print -l -- ${(P)2}; }; eval "$(cysim completion zsh)"; words=(cysim state d); CURRENT=3; _cysim`
@@ -172,12 +170,7 @@ case $(cysim ready "$(sed -n 's/^the cloud listens on //p' log)" 2>&1) in *"runn
 
 func TestBannerSaysWhatIsSwitchedOn(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := filepath.Join(dir, "model.json")
-	if err := os.WriteFile(model, []byte(`{"strict_requests": true}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	clouds := filepath.Join(dir, "clouds.yaml")
+	model, clouds := writeFile(t, "model.json", `{"strict_requests": true}`), filepath.Join(t.TempDir(), "clouds.yaml")
 	served := start(t, "serve", "--model", model, "--clouds-yaml", clouds, "--manual-clock", "--control-token", "secret", "--cyborg-bind-delay", "2s")
 	url := served.env["CYSIM_URL"]
 	served.stop()

@@ -20,16 +20,12 @@ func TestServeCallsTheProgramOfADriver(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	program := write("acme", "#!/bin/sh\necho '{\"rocky\": {\"0000:3b:00.0\": {\"type\": \"AICHIP\", \"vendor\": \"acme\", \"product\": \"NPU\"}}}'\n", 0o700)
 	config := write("drivers.json", `{"enabled_drivers": ["command_driver"], "sections": {"command_driver": {"program": "`+program+`"}}}`, 0o600)
-	if err := os.MkdirAll(filepath.Join(dir, "sys", "bus"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "sys", "bus"), 0o700))
 	clouds := filepath.Join(dir, "clouds.yaml")
 	start(t, "serve", "--clouds-yaml", clouds, "--sysfs", filepath.Join(dir, "sys"), "--driver-config", config, "--host", "compute7")
 	if diff := cmp.Diff([]string{"compute7", "compute7_0000:3b:00.0"}, providerNames(t, clouds)); diff != "" {

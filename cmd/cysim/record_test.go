@@ -2,18 +2,13 @@ package main
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
 func TestServeStrictRequests(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "model.json")
-	if err := os.WriteFile(file, []byte(`{"strict_requests": true}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "model.json", `{"strict_requests": true}`)
 	for _, tt := range []struct {
 		name   string
 		flags  []string

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,17 +18,11 @@ import (
 func providerNames(t *testing.T, file string) (names []string) {
 	t.Helper()
 	placement, err := openstack.NewPlacementV1(login(t, file, "sim"), gophercloud.EndpointOpts{Region: "RegionOne"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pages, err := resourceproviders.List(placement, nil).AllPages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	providers, err := resourceproviders.ExtractResourceProviders(pages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range providers {
 		names = append(names, p.Name)
 	}
@@ -46,18 +39,10 @@ func TestServeLoadsAllDriversOfADirectory(t *testing.T) {
 		{Address: "0000:84:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
 			MdevTypes: []sysfs.MdevType{{Type: "nvidia-35", Name: "GRID T4-1B", AvailableInstances: 16}}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
-	if err := machine.LayOut(dir); err != nil {
-		t.Fatal(err)
-	}
-	conf := filepath.Join(t.TempDir(), "cyborg.conf")
-	text := "[DEFAULT]\nhost = compute7\n[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n"
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, machine.LayOut(dir))
+	conf := writeFile(t, "cyborg.conf", "[DEFAULT]\nhost = compute7\n[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n")
 	for name, tt := range map[string]struct {
 		flags []string
 		want  []string
@@ -86,13 +71,9 @@ func TestServeLoadsAllDriversOfADirectory(t *testing.T) {
 // A model whose Nova is configured for a device of Cyborg's starts, and the log names the device and the reason.
 func TestServeStartsWithADeviceOfTwoOwners(t *testing.T) {
 	t.Parallel()
-	model := filepath.Join(t.TempDir(), "model.json")
-	text := `{"hosts": [{"name": "cn0", "nova": {"vgpus": [{"address": "0000:3b:00.0"}]}, "sysfs": {"devices": [
+	model := writeFile(t, "model.json", `{"hosts": [{"name": "cn0", "nova": {"vgpus": [{"address": "0000:3b:00.0"}]}, "sysfs": {"devices": [
 		{"address": "0000:3b:00.0", "vendor": "10de", "product": "15f8", "class": "0302"},
-		{"address": "0000:5e:00.0", "vendor": "10de", "product": "15f8", "class": "0302"}]}}]}`
-	if err := os.WriteFile(model, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+		{"address": "0000:5e:00.0", "vendor": "10de", "product": "15f8", "class": "0302"}]}}]}`)
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	served := start(t, "serve", "--model", model, "--clouds-yaml", file)
 	want := []string{"cn0", "cn0_0000:5e:00.0", "cn0_pci_0000_3b_00_0"}

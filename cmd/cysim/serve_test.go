@@ -25,9 +25,7 @@ import (
 func login(t *testing.T, file, cloud string) *gophercloud.ProviderClient {
 	t.Helper()
 	auth, endpoint, tls, err := clouds.Parse(clouds.WithLocations(file), clouds.WithCloudName(cloud))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if endpoint.Region != "RegionOne" {
 		t.Errorf("region of %s: got %q", cloud, endpoint.Region)
 	}
@@ -46,13 +44,9 @@ func TestServeWithACloudsFile(t *testing.T) {
 		login(t, file, cloud)
 	}
 	placement, err := openstack.NewPlacementV1(login(t, file, "sim"), gophercloud.EndpointOpts{Region: "RegionOne"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pages, err := resourceproviders.List(placement, resourceproviders.ListOpts{Name: "cn1"}).AllPages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	providers, err := resourceproviders.ExtractResourceProviders(pages)
 	if err != nil || len(providers) != 1 {
 		t.Errorf("resource provider cn1: got %v, error %v", providers, err)
@@ -93,12 +87,8 @@ func TestServePrintsTheVariablesOfOpenStackClients(t *testing.T) {
 // The users of a model have passwords of their own.
 func TestServePrintsThePasswordsOfTheModel(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file, clouds := filepath.Join(dir, "model.json"), filepath.Join(dir, "clouds.yaml")
-	text := `{"users": [{"name": "admin", "password": "0f-admin", "roles": {"admin": ["admin"]}}, {"name": "demo", "password": "0f-demo", "roles": {"demo": ["member"]}}]}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	clouds := filepath.Join(t.TempDir(), "clouds.yaml")
+	file := writeFile(t, "model.json", `{"users": [{"name": "admin", "password": "0f-admin", "roles": {"admin": ["admin"]}}, {"name": "demo", "password": "0f-demo", "roles": {"demo": ["member"]}}]}`)
 	if got := start(t, "serve", "--model", file).env["OS_PASSWORD"]; got != "0f-admin" {
 		t.Errorf("OS_PASSWORD is %q", got)
 	}
@@ -127,12 +117,8 @@ func model(t *testing.T, served *running) map[string]any {
 
 func TestFlagsOverrideTheModelFile(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "model.json")
-	const world = `{"seed": 7, "strict_instances": true, "hosts": [{"name": "only"}],
-		"cyborg": {"release": "zed", "upstream_quirks": true}, "placement": {"policy": "secure"}}`
-	if err := os.WriteFile(file, []byte(world), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "model.json", `{"seed": 7, "strict_instances": true, "hosts": [{"name": "only"}],
+		"cyborg": {"release": "zed", "upstream_quirks": true}, "placement": {"policy": "secure"}}`)
 	type brief struct {
 		Seed, Strict, Release, Quirks, Policy any
 		Hosts                                 int
@@ -167,36 +153,16 @@ func TestServeReadsHardwareFromADirectory(t *testing.T) {
 	t.Parallel()
 	sysfs := t.TempDir()
 	device := filepath.Join(sysfs, "bus/pci/devices/0000:06:00.0")
-	if err := os.MkdirAll(device, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(device, 0o700))
 	for name, content := range map[string]string{
 		"vendor": "0x10de\n", "device": "0x15f8\n", "class": "0x030200\n", "revision": "0xa1\n",
 		"subsystem_vendor": "0x10de\n", "subsystem_device": "0x118f\n",
 	} {
-		if err := os.WriteFile(filepath.Join(device, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(device, name), []byte(content), 0o600))
 	}
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	start(t, "serve", "--sysfs", sysfs, "--clouds-yaml", file)
-	placement, err := openstack.NewPlacementV1(login(t, file, "sim"), gophercloud.EndpointOpts{Region: "RegionOne"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := resourceproviders.List(placement, nil).AllPages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	providers, err := resourceproviders.ExtractResourceProviders(pages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := ""
-	for _, p := range providers {
-		names += p.Name + " "
-	}
-	if len(providers) != 2 || !strings.Contains(names, "_0000:06:00.0") {
+	if names := providerNames(t, file); len(names) != 2 || !strings.Contains(strings.Join(names, " "), "_0000:06:00.0") {
 		t.Errorf("resource providers: got %s, want a host and its one GPU", names)
 	}
 }
@@ -215,21 +181,9 @@ func TestServeForwardsEvents(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	served := start(t, "serve", "--clouds-yaml", file, "--events-to", agent.URL)
 	const event = `{"events": [{"name": "accelerator-request-bound", "server_uuid": "bbbbbbbb-0000-4000-8000-000000000001", "tag": "cccccccc-0000-4000-8000-000000000001", "status": "completed"}]}`
-	url := served.env["CYSIM_URL"] + "/compute/v2.1/os-server-external-events"
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(event))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("X-Auth-Token", login(t, file, "sim-svc").Token())
-	request.Header.Set("OpenStack-API-Version", "compute 2.82")
-	request.Header.Set("Content-Type", "application/json")
-	response, err := direct.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("status: got %d, want 200", response.StatusCode)
+	url, token := served.env["CYSIM_URL"]+"/compute/v2.1/os-server-external-events", login(t, file, "sim-svc").Token()
+	if status, text := reply(t, http.MethodPost, url, event, "X-Auth-Token: "+token, "OpenStack-API-Version: compute 2.82"); status != http.StatusOK {
+		t.Fatalf("status: got %d %s, want 200", status, text)
 	}
 	if body := <-got; !strings.Contains(body, "cccccccc-0000-4000-8000-000000000001") {
 		t.Errorf("the agent got %s", body)
@@ -241,12 +195,9 @@ func TestPlacementAndCyborgAlone(t *testing.T) {
 	placement := start(t, "placement")
 	root := placement.env["CYSIM_PLACEMENT_URL"]
 	for _, host := range []string{"cn0", "cn1"} {
-		post(t, root+"/resource_providers", `{"name": "`+host+`"}`)
+		addHost(t, root, host)
 	}
-	file := filepath.Join(t.TempDir(), "model.json")
-	if err := os.WriteFile(file, []byte(`{"cyborg": {"release": "zed"}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "model.json", `{"cyborg": {"release": "zed"}}`)
 	cyborg := start(t, "cyborg", "--placement-url", root, "--model", file)
 	if status, body := get(t, cyborg.env["CYSIM_ACCELERATOR_URL"]+"/device_profiles", "admin"); status != http.StatusOK || !strings.Contains(body, `"vgpu"`) {
 		t.Errorf("device profiles: got %d, %s", status, body)
@@ -273,22 +224,8 @@ func TestPlacementAndCyborgAlone(t *testing.T) {
 	}
 }
 
-func post(t *testing.T, url, body string) {
+// addHost makes the provider of a host in a Placement.
+func addHost(t *testing.T, placement, name string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("X-Auth-Token", "admin")
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("OpenStack-API-Version", "placement 1.20")
-	response, err := direct.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode >= http.StatusBadRequest {
-		text, err := io.ReadAll(response.Body)
-		t.Fatalf("POST %s: %s, %s, %v", url, response.Status, text, err)
-	}
+	put(t, http.MethodPost, placement+"/resource_providers", `{"name": "`+name+`"}`, "X-Auth-Token: admin", "OpenStack-API-Version: placement 1.20")
 }

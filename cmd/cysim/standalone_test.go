@@ -18,9 +18,7 @@ import (
 func newKeptStandalone(t *testing.T) *standalone {
 	t.Helper()
 	kept, err := openCyborgState(filepath.Join(t.TempDir(), "state"), simcloud.Model{}, &simcloud.Agents{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &standalone{kept: kept, faults: fault.NewSet(fault.ARQBind)}
 	s.waiting.begin(nil)
 	t.Cleanup(func() {
@@ -48,18 +46,12 @@ func TestACyborgAloneAnswersNoChangeThatIsNotOnTheDisk(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newKeptStandalone(t)
 			server, err := fakecyborg.New(fakecyborg.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			keeper, err := s.kept.keep(tables.Group{{Name: "sim.faults", Recorded: s.faults}}, s.faults.CommitCounts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.keeper.Store(keeper)
 			s.api.Store(server)
-			if err := s.faults.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Drop}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.faults.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Drop}))
 			release := keeper.Queue.Hold()
 			var answer *httptest.ResponseRecorder
 			go func() { answer = sendRules(s.control(nil), method) }()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -56,9 +55,7 @@ func TestServeContinuesFromItsStateFile(t *testing.T) {
 func compareStates(t *testing.T, before, after string) []sim.Difference {
 	t.Helper()
 	found, err := simcloud.State(before).Diff(simcloud.State(after))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return slices.DeleteFunc(found, func(d sim.Difference) bool {
 		return regexp.MustCompile(`\.ids\.|\.sequences\[|driver_reports|^identity\.`).MatchString(d.Path) // agents that start send requests
 	})
@@ -66,18 +63,13 @@ func compareStates(t *testing.T, before, after string) []sim.Difference {
 
 func TestStatesAreShownAndCompared(t *testing.T) {
 	t.Parallel()
-	file, early := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "early.json")
+	file := filepath.Join(t.TempDir(), "state")
 	served := start(t, "serve", "--state", file, "--manual-clock")
 	state := put(t, "GET", served.env["CYSIM_URL"]+"/_sim/state", "")
-	if err := os.WriteFile(early, []byte(state), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	early := writeFile(t, "early.json", state)
 	put(t, "PUT", served.env["CYSIM_URL"]+"/_sim/guests/"+keptGuest, `{"host": "cn0"}`)
-	late := filepath.Join(t.TempDir(), "late.json")
 	put(t, "POST", served.env["CYSIM_URL"]+"/_sim/clock", `{"advance": "1s"}`)
-	if err := os.WriteFile(late, []byte(put(t, "GET", served.env["CYSIM_URL"]+"/_sim/state", "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	late := writeFile(t, "late.json", put(t, "GET", served.env["CYSIM_URL"]+"/_sim/state", ""))
 	served.stop()
 
 	status, shown, text := cysim(t, "state", "show", file)
@@ -106,13 +98,7 @@ func TestStatesAreShownAndCompared(t *testing.T) {
 
 func TestBadStatesAreBadInput(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	letter, nothing := filepath.Join(dir, "letter"), filepath.Join(dir, "nothing")
-	for name, content := range map[string]string{letter: "Dear aunt, ...", nothing: ""} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir, letter, nothing := t.TempDir(), writeFile(t, "letter", "Dear aunt, ..."), writeFile(t, "nothing", "")
 	for line, want := range map[string]string{
 		"state show " + letter:                        "is not a state file",
 		"state show " + nothing:                       "EOF",

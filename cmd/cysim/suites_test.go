@@ -79,9 +79,7 @@ func TestSuiteOfOSCPlacement(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	version, err := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "from importlib.metadata import version; print(version('osc-placement'))").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	checkCount(t, fmt.Sprintf("| osc-placement %s | functional | %s |", strings.TrimSpace(string(version)), lines[len(lines)-1]))
 }
 
@@ -98,9 +96,7 @@ func listModule(t *testing.T, format string) string {
 func suiteTests(t *testing.T) []suiteTest {
 	t.Helper()
 	data, err := os.ReadFile("testdata/suites/gophercloud.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var tests []suiteTest
 	for line := range strings.Lines(string(data)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
@@ -123,9 +119,7 @@ func declaredTests(t *testing.T, dir string) []string {
 	var names []string
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, match := range declaration.FindAllSubmatch(data, -1) {
 			names = append(names, string(match[1]))
 		}
@@ -162,29 +156,20 @@ func (c cloud) addImage(t *testing.T) {
 	}
 	t.Setenv("OS_DOMAIN_NAME", "Default")
 	options, err := openstack.AuthOptionsFromEnv()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	provider, err := openstack.AuthenticatedClient(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	service, err := openstack.NewImageV2(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := images.Create(t.Context(), service, images.CreateOpts{Name: "cirros", DiskFormat: "qcow2", ContainerFormat: "bare"}).Extract(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, err = images.Create(t.Context(), service, images.CreateOpts{Name: "cirros", DiskFormat: "qcow2", ContainerFormat: "bare"}).Extract()
+	must(t, err)
 }
 
 // checkCount fails the test unless docs/dev/suites.md has a line.
 func checkCount(t *testing.T, line string) {
 	t.Helper()
 	data, err := os.ReadFile("../../docs/dev/suites.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !strings.Contains(string(data), line) {
 		t.Errorf("docs/dev/suites.md lacks %s", line)
 	}

@@ -6,10 +6,28 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 )
+
+// must ends a test whose set-up fails.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeFile writes a file in a directory of its own and returns its path.
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
 
 // running is a cysim that listens.
 type running struct {
@@ -88,21 +106,39 @@ var direct = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 // get returns the status and body of a GET.
 func get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
+	if token == "" {
+		return reply(t, http.MethodGet, url, "")
 	}
-	if token != "" {
-		request.Header.Set("X-Auth-Token", token)
+	return reply(t, http.MethodGet, url, "", "X-Auth-Token: "+token)
+}
+
+// put sends a request, which has to succeed, and returns the answer.
+func put(t *testing.T, method, url, body string, headers ...string) string {
+	t.Helper()
+	status, text := reply(t, method, url, body, headers...)
+	if status >= 300 {
+		t.Fatalf("%s %s: %d %s", method, url, status, text)
+	}
+	return text
+}
+
+// reply sends a request with headers "Name: value" and returns the answer, of a login the token.
+func reply(t *testing.T, method, url, body string, headers ...string) (status int, answer string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	must(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		request.Header.Set(name, value)
 	}
 	response, err := direct.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
+	data, err := io.ReadAll(response.Body)
+	must(t, err)
+	if token := response.Header.Get("X-Subject-Token"); token != "" && response.StatusCode == http.StatusCreated {
+		return response.StatusCode, token
 	}
-	return response.StatusCode, string(body)
+	return response.StatusCode, string(data)
 }

@@ -17,9 +17,7 @@ const hostile = "x\x1b[2J\r\nnothing leaked\u009b2J\u202e"
 func TestNoTextOfOthersActsOnTheTerminal(t *testing.T) {
 	t.Parallel()
 	inJSON, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/refusing"):

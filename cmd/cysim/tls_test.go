@@ -19,23 +19,11 @@ import (
 func writePair(t *testing.T, names ...string) (certFile, keyFile, caFile string) {
 	t.Helper()
 	pair, authority, err := certificate.Issue(time.Now(), names...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name string, data []byte) string {
-		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	return write("cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})),
-		write("key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})), write("ca.pem", authority)
+	must(t, err)
+	return writeFile(t, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))),
+		writeFile(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))), writeFile(t, "ca.pem", string(authority))
 }
 
 // All of cysim's own clients reach a cloud over TLS by what serve wrote and printed.
@@ -106,9 +94,7 @@ func TestTheCatalogOfACloudWithTLSIsHTTPS(t *testing.T) {
 	const credentials = `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"admin","domain":{"id":"default"},"password":"secret"}}},
 		"scope":{"project":{"name":"admin","domain":{"id":"default"}}}}}`
 	answer, err := client.Post(base+"/v3/auth/tokens", "application/json", strings.NewReader(credentials))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	var body struct {
 		Token struct {
@@ -134,14 +120,10 @@ func TestTheCatalogOfACloudWithTLSIsHTTPS(t *testing.T) {
 	// A name of the certificate is the server's own, others are not.
 	for host, want := range map[string]int{"sim.example": http.StatusOK, "evil.example": http.StatusForbidden} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/_sim/health", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Host = host
 		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%s: got %d, want %d", host, answer.StatusCode, want)
@@ -153,10 +135,7 @@ func TestBadCertificatesAreRefusedBeforeTheCloudIsBuilt(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile, _ := writePair(t, "localhost")
 	_, otherKey, _ := writePair(t, "localhost")
-	foreign := filepath.Join(t.TempDir(), "clouds-ca.pem")
-	if err := os.WriteFile(foreign, []byte("-----BEGIN CERTIFICATE-----\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	foreign := writeFile(t, "clouds-ca.pem", "-----BEGIN CERTIFICATE-----\n")
 	tests := []struct{ args, want string }{
 		{"--tls-cert " + certFile, "--tls-cert and --tls-key need each other"},
 		{"--tls-key " + keyFile, "--tls-cert and --tls-key need each other"},
@@ -181,13 +160,9 @@ func TestBadCertificatesAreRefusedBeforeTheCloudIsBuilt(t *testing.T) {
 func TestACertificateForOthersHasTheNamesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	id, err := listenFlags{Listen: "0.0.0.0:0", tlsFlags: tlsFlags{TLSSelfSigned: true}}.identity("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", name} {
 		if !id.covers(host) {
 			t.Errorf("the certificate is not valid for %s", host)

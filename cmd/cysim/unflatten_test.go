@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,16 +19,12 @@ import (
 func flatPlacement(t *testing.T) (*placementsim.Server, string, string) {
 	t.Helper()
 	server, err := placementsim.New(placementsim.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	host, err := server.CreateProvider(placementsim.ResourceProvider{
 		Name: "cn0", Traits: []string{"OWNER_NOVA", "CUSTOM_GPU_NVIDIA"},
 		Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "PGPU": {Total: 2}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener := httptest.NewServer(server)
 	t.Cleanup(listener.Close)
 	return server, host.UUID, listener.URL
@@ -39,22 +34,16 @@ func TestUnflatten(t *testing.T) {
 	t.Parallel()
 	server, host, url := flatPlacement(t)
 	command := func(flags ...string) (status int, stdout, stderr string) {
-		var out, errs bytes.Buffer
-		status = run(t.Context(), append([]string{"unflatten", "--placement-url", url}, flags...), &out, &errs)
-		return status, out.String(), errs.String()
+		return cysim(t, append([]string{"unflatten", "--placement-url", url}, flags...)...)
 	}
 	const instance = "aaaaaaaa-0000-4000-8000-000000000001"
-	if err := server.Claim(placementsim.Claim{Consumer: instance, Allocations: []placementsim.Allocation{{Provider: host, Class: "PGPU", Used: 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Claim(placementsim.Claim{Consumer: instance, Allocations: []placementsim.Allocation{{Provider: host, Class: "PGPU", Used: 1}}}))
 	for _, flags := range [][]string{nil, {"--dry-run"}} {
 		if status, stdout, stderr := command(flags...); status != 1 || stdout != "" || !strings.Contains(stderr, instance) {
 			t.Errorf("%v while allocated: %d, %q, %q", flags, status, stdout, stderr)
 		}
 	}
-	if err := server.Release(instance); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Release(instance))
 	line := "removed from cn0 (" + host + "): PGPU CUSTOM_GPU_NVIDIA\n"
 	for _, tt := range []struct {
 		flags []string
@@ -70,9 +59,7 @@ func TestUnflatten(t *testing.T) {
 		}
 	}
 	got, err := server.ResourceProvider(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff([]string{"OWNER_NOVA"}, got.Traits); diff != "" || len(got.Inventories) != 1 {
 		t.Errorf("left: %+v", got)
 	}
@@ -81,24 +68,21 @@ func TestUnflatten(t *testing.T) {
 func TestUnflattenWritesANameInOneLine(t *testing.T) {
 	t.Parallel()
 	server, _, url := flatPlacement(t)
-	if _, err := server.CreateProvider(placementsim.ResourceProvider{
+	_, err := server.CreateProvider(placementsim.ResourceProvider{
 		Name: "cn1" + hostile, Traits: []string{"CUSTOM_GPU_NVIDIA"}, Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "PGPU": {Total: 2}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	var out, errs bytes.Buffer
-	run(t.Context(), []string{"unflatten", "--placement-url", url}, &out, &errs)
-	if lines := strings.Count(out.String(), "\n"); lines != 2 || !strings.Contains(out.String(), "cn1x") {
-		t.Errorf("%d lines: %q, %q", lines, out.String(), errs.String())
+	})
+	must(t, err)
+	_, out, errs := cysim(t, "unflatten", "--placement-url", url)
+	if lines := strings.Count(out, "\n"); lines != 2 || !strings.Contains(out, "cn1x") {
+		t.Errorf("%d lines: %q, %q", lines, out, errs)
 	}
 }
 
 func TestUnflattenWithoutAPlacement(t *testing.T) {
 	t.Parallel()
-	var out, errs bytes.Buffer
-	status := run(t.Context(), []string{"unflatten", "--placement-url", "http://127.0.0.1:1", "--placement-token", "my-token"}, &out, &errs)
-	if text := errs.String(); status != 1 || !strings.Contains(text, "list resource providers") || strings.Contains(text, "my-token") || out.Len() > 0 {
-		t.Errorf("got %d, %q, %q", status, out.String(), text)
+	status, out, text := cysim(t, "unflatten", "--placement-url", "http://127.0.0.1:1", "--placement-token", "my-token")
+	if status != 1 || !strings.Contains(text, "list resource providers") || strings.Contains(text, "my-token") || out != "" {
+		t.Errorf("got %d, %q, %q", status, out, text)
 	}
 }
 

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,11 +43,7 @@ func TestBadVariablesExit2AndAreNamed(t *testing.T) {
 
 // The command line overrides a variable, and a variable that is set overrides a model.
 func TestVariablesOverrideTheModelButNotTheCommandLine(t *testing.T) {
-	model := filepath.Join(t.TempDir(), "model.json")
-	if err := os.WriteFile(model, []byte(`{"region": "Model"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("CYSIM_MODEL", model)
+	t.Setenv("CYSIM_MODEL", writeFile(t, "model.json", `{"region": "Model"}`))
 	for _, tt := range []struct {
 		region string
 		args   []string
@@ -70,9 +64,7 @@ func TestVariablesOverrideTheModelButNotTheCommandLine(t *testing.T) {
 func TestEveryFlagHasAVariable(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(new(cli), kong.Name("cysim"), groups(), kong.PostBuild(describeFlags))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, node := range parser.Model.Leaves(true) {
 		names := make(map[string]string)
 		for _, flag := range node.Flags {
