@@ -23,28 +23,21 @@ import (
 func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	good := cyborgclient.Binding{ARQ: arq1, Host: "compute-a", DeviceRP: rp1, Instance: server1}
-	changed := func(change func(*cyborgclient.Binding)) func(context.Context, *cyborgclient.Client) error {
+	changed := func(change func(*cyborgclient.Binding)) call {
 		binding := good
 		change(&binding)
-		return func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.BindARQs(ctx, []cyborgclient.Binding{binding})
-		}
+		return tell((*cyborgclient.Client).BindARQs, []cyborgclient.Binding{binding})
 	}
-	two := func(second cyborgclient.Binding) func(context.Context, *cyborgclient.Client) error {
-		return func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.BindARQs(ctx, []cyborgclient.Binding{good, second})
-		}
+	two := func(second cyborgclient.Binding) call {
+		return tell((*cyborgclient.Client).BindARQs, []cyborgclient.Binding{good, second})
 	}
-	profile := func(opts cyborgclient.CreateDeviceProfileOpts) func(context.Context, *cyborgclient.Client) error {
-		return func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.CreateDeviceProfile(ctx, opts)
-			return err
-		}
+	profile := func(opts cyborgclient.CreateDeviceProfileOpts) call {
+		return ask((*cyborgclient.Client).CreateDeviceProfile, opts)
 	}
 	groups := []map[string]string{{"resources:PGPU": "1"}}
 	tests := []struct {
 		name string
-		call func(context.Context, *cyborgclient.Client) error
+		call call
 		says string
 	}{
 		{"no host", changed(func(b *cyborgclient.Binding) { b.Host = " " }), "no host"},
@@ -58,82 +51,37 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		{"bad project", changed(func(b *cyborgclient.Binding) { b.Project = "demo" }), "project"},
 		{"ARQ twice", two(good), "twice"},
 		{"two instances", two(cyborgclient.Binding{ARQ: arq2, Host: "compute-a", DeviceRP: rp1, Instance: server2}), "more than one instance"},
-		{"unbind twice", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.UnbindARQs(ctx, []string{arq1, arq1})
-		}, "twice"},
-		{"delete of no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteARQs(ctx, []string{arq1, arq2 + "," + arq3})
-		}, "not a UUID"},
-		{"delete of no instance", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteARQsForInstance(ctx, "")
-		}, "instance"},
-		{"list of no instance", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: "nope"})
-			return err
-		}, "instance"},
-		{"get of no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetARQ(ctx, "../devices")
-			return err
-		}, "not a UUID"},
-		{"create without profile", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.CreateARQs(ctx, cyborgclient.CreateARQsOpts{})
-			return err
-		}, "device profile name"},
-		{"create with bad image", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: "x", ImageUUID: "y"})
-			return err
-		}, "image"},
+		{"unbind twice", tell((*cyborgclient.Client).UnbindARQs, []string{arq1, arq1}), "twice"},
+		{"delete of no UUID", tell((*cyborgclient.Client).DeleteARQs, []string{arq1, arq2 + "," + arq3}), "not a UUID"},
+		{"delete of no instance", tell((*cyborgclient.Client).DeleteARQsForInstance, ""), "instance"},
+		{"list of no instance", ask((*cyborgclient.Client).ListARQs, cyborgclient.ListARQsOpts{Instance: "nope"}), "instance"},
+		{"get of no UUID", ask((*cyborgclient.Client).GetARQ, "../devices"), "not a UUID"},
+		{"create without profile", ask((*cyborgclient.Client).CreateARQs, cyborgclient.CreateARQsOpts{}), "device profile name"},
+		{"create with bad image", ask((*cyborgclient.Client).CreateARQs, cyborgclient.CreateARQsOpts{DeviceProfileName: "x", ImageUUID: "y"}), "image"},
 		{"profile without name", profile(cyborgclient.CreateDeviceProfileOpts{Groups: groups}), "name"},
 		{"profile with bad name", profile(cyborgclient.CreateDeviceProfileOpts{Name: "a,b", Groups: groups}), "a,b"},
 		{"profile with newline", profile(cyborgclient.CreateDeviceProfileOpts{Name: "a\n", Groups: groups}), "name"},
 		{"profile with long name", profile(cyborgclient.CreateDeviceProfileOpts{Name: strings.Repeat("a", 256), Groups: groups}), "name"},
 		{"profile without groups", profile(cyborgclient.CreateDeviceProfileOpts{Name: "a"}), "groups"},
 		{"profile with bad UUID", profile(cyborgclient.CreateDeviceProfileOpts{Name: "a", Groups: groups, UUID: "not-a-uuid"}), "not-a-uuid"},
-		{"list of bad names", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{"a", "b&c"}})
-			return err
-		}, "b&c"},
+		{"list of bad names", ask((*cyborgclient.Client).ListDeviceProfiles, cyborgclient.ListDeviceProfilesOpts{Names: []string{"a", "b&c"}}), "b&c"},
 		{"program with bad image", func(ctx context.Context, c *cyborgclient.Client) error {
 			_, err := c.ProgramDeployable(ctx, arq1, "image")
 			return err
 		}, "image"},
-		{"device that is no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDevice(ctx, "x")
-			return err
-		}, "not a UUID"},
-		{"enable that is no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.EnableDevice(ctx, "x")
-		}, "not a UUID"},
-		{"deployable that is no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDeployable(ctx, "x")
-			return err
-		}, "not a UUID"},
+		{"device that is no UUID", ask((*cyborgclient.Client).GetDevice, "x"), "not a UUID"},
+		{"enable that is no UUID", tell((*cyborgclient.Client).EnableDevice, "x"), "not a UUID"},
+		{"deployable that is no UUID", ask((*cyborgclient.Client).GetDeployable, "x"), "not a UUID"},
 		{"program of no deployable that is no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
 			_, err := c.ProgramDeployable(ctx, "x", arq1)
 			return err
 		}, "not a UUID"},
-		{"attribute that is no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetAttribute(ctx, "x")
-			return err
-		}, "not a UUID"},
-		{"delete of attribute that is no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteAttribute(ctx, "x")
-		}, "not a UUID"},
-		{"profile that is no UUID", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDeviceProfile(ctx, "gpu")
-			return err
-		}, "not a UUID"},
-		{"profile by bad name", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDeviceProfileByName(ctx, "a/b")
-			return err
-		}, "a/b"},
-		{"delete of a bad name", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteDeviceProfile(ctx, "a,b")
-		}, "a,b"},
-		{"attribute without value", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.CreateAttribute(ctx, cyborgclient.CreateAttributeOpts{DeployableID: 1, Key: "k"})
-			return err
-		}, "required"},
+		{"attribute that is no UUID", ask((*cyborgclient.Client).GetAttribute, "x"), "not a UUID"},
+		{"delete of attribute that is no UUID", tell((*cyborgclient.Client).DeleteAttribute, "x"), "not a UUID"},
+		{"profile that is no UUID", ask((*cyborgclient.Client).GetDeviceProfile, "gpu"), "not a UUID"},
+		{"profile by bad name", ask((*cyborgclient.Client).GetDeviceProfileByName, "a/b"), "a/b"},
+		{"delete of a bad name", tell((*cyborgclient.Client).DeleteDeviceProfile, "a,b"), "a,b"},
+		{"attribute without value", ask((*cyborgclient.Client).CreateAttribute, cyborgclient.CreateAttributeOpts{DeployableID: 1, Key: "k"}), "required"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

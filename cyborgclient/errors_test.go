@@ -75,7 +75,7 @@ func TestErrorBodiesAreDecodedAndClassified(t *testing.T) {
 		name   string
 		status int
 		body   string
-		call   func(context.Context, *cyborgclient.Client) error
+		call   call
 		detail string
 		kinds  map[string]bool
 	}{
@@ -202,7 +202,7 @@ func TestAWebPageWithASuccessIsCalledHTML(t *testing.T) {
 		})
 		for _, test := range []struct {
 			path string
-			call func(context.Context, *cyborgclient.Client) error
+			call call
 			want map[string]bool
 		}{
 			{"/devices", devices, set("Malformed")},
@@ -356,7 +356,7 @@ func TestRedirectsKeepTheMethodAndLeakNoTokens(t *testing.T) {
 	tests := []struct {
 		name, location string
 		status         int
-		call           func(context.Context, *cyborgclient.Client) error
+		call           call
 		requests       int
 		ok             bool
 	}{
@@ -444,29 +444,17 @@ func TestOnlyTheStatusOfCyborgConfirmsACall(t *testing.T) {
 	deletes, patches := set("Malformed"), set("Malformed", "ReplyLost")
 	for _, call := range []struct {
 		name    string
-		run     func(context.Context, *cyborgclient.Client) error
+		run     call
 		answers map[int]string // status and body
 		want    map[string]bool
 	}{
 		{"bind", bind, map[int]string{200: page, 201: page, 204: ""}, patches},
-		{"unbind", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.UnbindARQs(ctx, []string{arq1})
-		}, map[int]string{200: page, 201: page, 204: ""}, patches},
-		{"delete ARQs", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteARQs(ctx, []string{arq1, arq2})
-		}, map[int]string{200: page, 201: "", 202: page}, deletes},
-		{"delete the ARQs of an instance", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteARQsForInstance(ctx, server1)
-		}, map[int]string{200: page, 201: "", 202: page}, deletes},
-		{"delete a device profile", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteDeviceProfile(ctx, "gpu")
-		}, map[int]string{200: page, 201: "", 202: page}, deletes},
-		{"delete an attribute", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteAttribute(ctx, arq1)
-		}, map[int]string{200: page, 201: "", 202: page}, deletes},
-		{"disable a device", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DisableDevice(ctx, arq1)
-		}, map[int]string{200: page, 201: "", 202: ""}, patches},
+		{"unbind", tell((*cyborgclient.Client).UnbindARQs, []string{arq1}), map[int]string{200: page, 201: page, 204: ""}, patches},
+		{"delete ARQs", tell((*cyborgclient.Client).DeleteARQs, []string{arq1, arq2}), map[int]string{200: page, 201: "", 202: page}, deletes},
+		{"delete the ARQs of an instance", tell((*cyborgclient.Client).DeleteARQsForInstance, server1), map[int]string{200: page, 201: "", 202: page}, deletes},
+		{"delete a device profile", tell((*cyborgclient.Client).DeleteDeviceProfile, "gpu"), map[int]string{200: page, 201: "", 202: page}, deletes},
+		{"delete an attribute", tell((*cyborgclient.Client).DeleteAttribute, arq1), map[int]string{200: page, 201: "", 202: page}, deletes},
+		{"disable a device", tell((*cyborgclient.Client).DisableDevice, arq1), map[int]string{200: page, 201: "", 202: ""}, patches},
 	} {
 		for status, body := range call.answers {
 			client, _ := newClient(t, fixed(status, body))

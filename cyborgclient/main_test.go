@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
@@ -130,6 +132,22 @@ func (r *recorder) observe(call cyborgclient.Call) {
 	r.calls = append(r.calls, call)
 }
 
+// call is one use of a client.
+type call func(context.Context, *cyborgclient.Client) error
+
+// ask calls a method that returns more than an error.
+func ask[A, R any](method func(*cyborgclient.Client, context.Context, A) (R, error), argument A) call {
+	return func(ctx context.Context, client *cyborgclient.Client) error {
+		_, err := method(client, ctx, argument)
+		return err
+	}
+}
+
+// tell calls a method that returns only an error.
+func tell[A any](method func(*cyborgclient.Client, context.Context, A) error, argument A) call {
+	return func(ctx context.Context, client *cyborgclient.Client) error { return method(client, ctx, argument) }
+}
+
 // create makes ARQs, for tests that need any POST.
 func create(ctx context.Context, client *cyborgclient.Client) error {
 	_, err := client.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: "dp-pgpu"})
@@ -145,3 +163,24 @@ func bind(ctx context.Context, client *cyborgclient.Client) error {
 
 // errorsIs is errors.Is, to be used where a nil error must read as "no".
 func errorsIs(err, target error) bool { return err != nil && errors.Is(err, target) }
+
+// wantIs checks an error, its kind, and what it says.
+func wantIs(t *testing.T, err, kind error, says ...string) {
+	t.Helper()
+	if !errorsIs(err, kind) {
+		t.Errorf("err = %v, want %v", err, kind)
+		return
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("err = %v, want it to say %q", err, text)
+		}
+	}
+}
+
+func wantLines(t *testing.T, transport *wire, lines ...string) {
+	t.Helper()
+	if diff := cmp.Diff(lines, transport.lines()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}

@@ -53,24 +53,11 @@ func readProfile(t *testing.T, client *cyborgclient.Client) (*spawn.Attempt, err
 	return attempt, attempt.ReadProfile(t.Context())
 }
 
-// wantIs checks an error, its kind, and what it says.
-func wantIs(t *testing.T, err, kind error, says ...string) {
-	t.Helper()
-	if !errorsIs(err, kind) {
-		t.Errorf("err = %v, want %v", err, kind)
-		return
-	}
-	for _, text := range says {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("err = %v, want it to say %q", err, text)
-		}
-	}
-}
-
-func wantLines(t *testing.T, transport *wire, lines ...string) {
-	t.Helper()
-	if diff := cmp.Diff(lines, transport.lines()); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
+// fails is a test of a call that handler answers with an error.
+func fails(handler http.HandlerFunc, use call, kind error, says ...string) func(*testing.T) {
+	return func(t *testing.T) {
+		client, _ := newClient(t, handler)
+		wantIs(t, use(t.Context(), client), kind, says...)
 	}
 }
 
@@ -79,6 +66,7 @@ func wantLines(t *testing.T, transport *wire, lines ...string) {
 // the client, of the two packages that read and match profiles, and of a flow.
 func TestNovaClient(t *testing.T) {
 	t.Parallel()
+	ofInstance := ask((*cyborgclient.Client).ListARQs, cyborgclient.ListARQsOpts{Instance: server1})
 	rows := []struct {
 		row  string
 		test func(*testing.T)
@@ -117,11 +105,7 @@ func TestNovaClient(t *testing.T) {
 				wantIs(t, err, cyborgclient.ErrUnavailable, "connection refused")
 			})
 		}},
-		{"call_cyborg_bad_response", func(t *testing.T) {
-			client, _ := newClient(t, fixed(200, "no JSON"))
-			_, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
-			wantIs(t, err, cyborgclient.ErrMalformed, server1)
-		}},
+		{"call_cyborg_bad_response", fails(fixed(200, "no JSON"), ofInstance, cyborgclient.ErrMalformed, server1)},
 		{"get_device_profile_list", func(t *testing.T) {
 			client, transport := newClient(t, fixed(200, `{"device_profiles": [`+novaProfile+`]}`))
 			got, err := client.ListDeviceProfiles(t.Context(), cyborgclient.ListDeviceProfilesOpts{Names: []string{"mydp"}})
@@ -130,11 +114,9 @@ func TestNovaClient(t *testing.T) {
 			}
 			wantLines(t, transport, "GET /device_profiles?name=mydp")
 		}},
-		{"get_device_profile_list_bad_response", func(t *testing.T) {
-			client, _ := newClient(t, fixed(404, ""))
-			_, err := client.ListDeviceProfiles(t.Context(), cyborgclient.ListDeviceProfilesOpts{Names: []string{"mydp"}})
-			wantIs(t, err, cyborgclient.ErrNotFound, "mydp")
-		}},
+		{"get_device_profile_list_bad_response", fails(fixed(404, ""),
+			ask((*cyborgclient.Client).ListDeviceProfiles, cyborgclient.ListDeviceProfilesOpts{Names: []string{"mydp"}}),
+			cyborgclient.ErrNotFound, "mydp")},
 		{"get_device_profile_groups_no_owner", func(t *testing.T) {
 			client, _ := newClient(t, fixed(200, `{"device_profiles": [`+novaProfile+`]}`))
 			attempt, err := readProfile(t, client)
@@ -178,11 +160,8 @@ func TestNovaClient(t *testing.T) {
 			}
 			wantLines(t, transport, "POST /accelerator_requests")
 		}},
-		{"create_arqs_failure", func(t *testing.T) {
-			client, _ := newClient(t, fixed(200, "null"))
-			_, err := client.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "mydp"})
-			wantIs(t, err, cyborgclient.ErrMalformed, "mydp")
-		}},
+		{"create_arqs_failure", fails(fixed(200, "null"),
+			ask((*cyborgclient.Client).CreateARQs, cyborgclient.CreateARQsOpts{DeviceProfileName: "mydp"}), cyborgclient.ErrMalformed, "mydp")},
 		{"create_arq_and_match_rps", func(t *testing.T) {
 			second := strings.Replace(novaARQ(arq2, "Initial"), `_id": 0`, `_id": 1`, 1)
 			client, _ := newClient(t, fixed(201, novaARQs(novaARQ(arq1, "Initial"), second)))
@@ -236,16 +215,8 @@ func TestNovaClient(t *testing.T) {
 			client, _ := newClient(t, fixed(200, novaARQs(novaARQ(arq1, "Initial"), novaARQ(arq2, "Bound"))))
 			checkResolved(t, client, 2, 1)
 		}},
-		{"get_arqs_for_instance_exception", func(t *testing.T) {
-			client, _ := newClient(t, fixed(404, ""))
-			_, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
-			wantIs(t, err, cyborgclient.ErrNotFound, server1)
-		}},
-		{"get_arqs_for_instance_exception_no_resp", func(t *testing.T) {
-			client, _ := newClient(t, fixed(200, `{"nothing": 1}`))
-			_, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
-			wantIs(t, err, cyborgclient.ErrMalformed, server1, `no "arqs"`)
-		}},
+		{"get_arqs_for_instance_exception", fails(fixed(404, ""), ofInstance, cyborgclient.ErrNotFound, server1)},
+		{"get_arqs_for_instance_exception_no_resp", fails(fixed(200, `{"nothing": 1}`), ofInstance, cyborgclient.ErrMalformed, server1, `no "arqs"`)},
 		{"get_arq_by_uuid", func(t *testing.T) {
 			client, transport := newClient(t, fixed(200, novaARQ(arq1, "Bound")))
 			got, err := client.GetARQ(t.Context(), arq1)
@@ -254,16 +225,9 @@ func TestNovaClient(t *testing.T) {
 			}
 			wantLines(t, transport, "GET /accelerator_requests/"+arq1)
 		}},
-		{"get_arq_by_uuid_exception", func(t *testing.T) {
-			client, _ := newClient(t, fixed(401, ""))
-			_, err := client.GetARQ(t.Context(), arq1)
-			wantIs(t, err, cyborgclient.ErrUnauthorized, arq1)
-		}},
-		{"get_arq_by_uuid_not_found", func(t *testing.T) {
-			client, _ := newClient(t, fixed(404, `{"error_message": "ExtArq not found"}`))
-			_, err := client.GetARQ(t.Context(), arq1)
-			wantIs(t, err, cyborgclient.ErrNotFound, arq1, "ExtArq not found")
-		}},
+		{"get_arq_by_uuid_exception", fails(fixed(401, ""), ask((*cyborgclient.Client).GetARQ, arq1), cyborgclient.ErrUnauthorized, arq1)},
+		{"get_arq_by_uuid_not_found", fails(fixed(404, `{"error_message": "ExtArq not found"}`),
+			ask((*cyborgclient.Client).GetARQ, arq1), cyborgclient.ErrNotFound, arq1, "ExtArq not found")},
 		{"get_arq_uuids_for_instance", func(t *testing.T) {
 			client, _ := newClient(t, fixed(200, novaARQs(novaARQ(arq1, "Initial"), novaARQ(arq2, "Bound"))))
 			got, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
@@ -278,10 +242,8 @@ func TestNovaClient(t *testing.T) {
 			}
 			wantLines(t, transport, "DELETE /accelerator_requests?instance="+server1)
 		}},
-		{"delete_arqs_for_instance_exception", func(t *testing.T) {
-			client, _ := newClient(t, fixed(403, `{"error_message": "Some error"}`))
-			wantIs(t, client.DeleteARQsForInstance(t.Context(), server1), cyborgclient.ErrForbidden, "Some error", server1)
-		}},
+		{"delete_arqs_for_instance_exception", fails(fixed(403, `{"error_message": "Some error"}`),
+			tell((*cyborgclient.Client).DeleteARQsForInstance, server1), cyborgclient.ErrForbidden, "Some error", server1)},
 		{"delete_arqs_by_uuid", func(t *testing.T) {
 			client, transport := newClient(t, fixed(204, ""))
 			if err := client.DeleteARQs(t.Context(), []string{arq1, arq2}); err != nil {

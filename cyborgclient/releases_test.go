@@ -1,7 +1,6 @@
 package cyborgclient_test
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -186,10 +185,7 @@ func TestAnAnswerInAnotherVersionIsNotAskedForWithoutEnd(t *testing.T) {
 	if err := bindToProject(t.Context(), client); err != nil {
 		t.Error(err)
 	}
-	want := []string{"GET ", "GET /devices", "GET /devices", "PATCH /accelerator_requests"}
-	if diff := cmp.Diff(want, transport.lines()); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	wantLines(t, transport, "GET ", "GET /devices", "GET /devices", "PATCH /accelerator_requests")
 }
 
 // An agent makes a client for each request of a user.
@@ -258,26 +254,19 @@ func TestOneResourceIsFoundInTheListWhereOnlyAdministratorsReadOne(t *testing.T)
 func TestARefusalByPolicyNamesTheRole(t *testing.T) {
 	t.Parallel()
 	const denied, tooFew = "Access was denied to the following resource: cyborg:x:y", "This operation requires a service token"
-	bindOne := bind
 	for _, test := range []struct {
 		name, echo, detail string
-		call               func(context.Context, *cyborgclient.Client) error
+		call               call
 		role               string // "": none is named
 	}{
 		{"devices, 16.0.1", "2.0", denied, devices, "admin"},
 		{"devices, new defaults", "accelerator 2.3", denied, devices, "manager or admin"},
 		{"create, 16.0.1", "2.0", denied, create, "member or admin"},
 		{"create, new defaults", "accelerator 2.0", denied, create, "member, service or admin"},
-		{"profiles, 16.0.1", "2.0", denied, func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDeviceProfileByName(ctx, "gpu")
-			return err
-		}, "reader or admin"},
-		{"ARQs, new defaults", "accelerator 2.0", denied, func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetARQ(ctx, arq1)
-			return err
-		}, "reader or admin"},
+		{"profiles, 16.0.1", "2.0", denied, ask((*cyborgclient.Client).GetDeviceProfileByName, "gpu"), "reader or admin"},
+		{"ARQs, new defaults", "accelerator 2.0", denied, ask((*cyborgclient.Client).GetARQ, arq1), "reader or admin"},
 		{"attribute, 16.0.1", "2.0", denied, deleteOne, "admin"},
-		{"bind", "2.0", denied, bindOne, ""},
+		{"bind", "2.0", denied, bind, ""},
 		{"service token", "2.0", tooFew, create, ""},
 		{"a proxy", "", denied, devices, ""},
 	} {

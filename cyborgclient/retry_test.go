@@ -70,7 +70,7 @@ func TestRetryPolicy(t *testing.T) {
 	empty, missing := `{"arqs": []}`, quoted("Attribute not found")
 	tests := []struct {
 		name  string
-		call  func(context.Context, *cyborgclient.Client) error
+		call  call
 		opts  cyborgclient.RetryOpts
 		steps []step
 		at    []time.Duration // when each attempt was made

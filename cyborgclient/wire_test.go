@@ -20,7 +20,7 @@ type oneCall struct {
 	name   string
 	status int
 	answer string // name of a recorded answer, "" for an empty body
-	call   func(context.Context, *cyborgclient.Client) error
+	call   call
 }
 
 // everyCall has every method once, and those with variants more often.
@@ -31,104 +31,42 @@ func everyCall() []oneCall {
 			_, err := c.GetVersion(ctx)
 			return err
 		}},
-		{"ListDeviceProfiles", 200, "profile_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{})
-			return err
-		}},
-		{"ListDeviceProfiles by name", 200, "profile_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{"dp-pgpu", "dp-mix"}})
-			return err
-		}},
-		{"GetDeviceProfile", 200, "profile_get", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDeviceProfile(ctx, arq1)
-			return err
-		}},
-		{"GetDeviceProfileByName", 200, "profile_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDeviceProfileByName(ctx, "dp-pgpu")
-			return err
-		}},
-		{"CreateDeviceProfile", 201, "profile_create", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.CreateDeviceProfile(ctx, cyborgclient.CreateDeviceProfileOpts{
-				Name: "dp-pgpu", Description: "one GPU", Groups: []map[string]string{group}})
-			return err
-		}},
-		{"DeleteDeviceProfile", 204, "", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteDeviceProfile(ctx, "dp-pgpu")
-		}},
+		{"ListDeviceProfiles", 200, "profile_list", ask((*cyborgclient.Client).ListDeviceProfiles, cyborgclient.ListDeviceProfilesOpts{})},
+		{"ListDeviceProfiles by name", 200, "profile_list", ask((*cyborgclient.Client).ListDeviceProfiles, cyborgclient.ListDeviceProfilesOpts{Names: []string{"dp-pgpu", "dp-mix"}})},
+		{"GetDeviceProfile", 200, "profile_get", ask((*cyborgclient.Client).GetDeviceProfile, arq1)},
+		{"GetDeviceProfileByName", 200, "profile_list", ask((*cyborgclient.Client).GetDeviceProfileByName, "dp-pgpu")},
+		{"CreateDeviceProfile", 201, "profile_create", ask((*cyborgclient.Client).CreateDeviceProfile, cyborgclient.CreateDeviceProfileOpts{
+			Name: "dp-pgpu", Description: "one GPU", Groups: []map[string]string{group}})},
+		{"DeleteDeviceProfile", 204, "", tell((*cyborgclient.Client).DeleteDeviceProfile, "dp-pgpu")},
 		{"CreateARQs", 201, "arq_create", create},
-		{"ListARQs", 200, "arq_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListARQs(ctx, cyborgclient.ListARQsOpts{})
-			return err
-		}},
-		{"ListARQs resolved, of an instance", 200, "arq_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: server2, Resolved: true})
-			return err
-		}},
-		{"GetARQ", 200, "arq_bound", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetARQ(ctx, arq1)
-			return err
-		}},
-		{"BindARQs", 202, "", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.BindARQs(ctx, []cyborgclient.Binding{
-				{ARQ: arq2, Host: "compute-a", DeviceRP: rp1, Instance: server1},
-				{ARQ: arq1, Host: "compute-a", DeviceRP: rp2, Instance: server1},
-			})
-		}},
-		{"BindARQs with project", 202, "", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.BindARQs(ctx, []cyborgclient.Binding{
-				{ARQ: arq2, Host: "compute-a", DeviceRP: rp1, Instance: server1, Project: project1}})
-		}},
-		{"UnbindARQs", 202, "", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.UnbindARQs(ctx, []string{arq2, arq1})
-		}},
-		{"DeleteARQs", 204, "", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteARQs(ctx, []string{arq2, arq1})
-		}},
-		{"DeleteARQsForInstance", 204, "", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteARQsForInstance(ctx, server1)
-		}},
-		{"ListDevices", 200, "device_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListDevices(ctx, cyborgclient.ListDevicesOpts{})
-			return err
-		}},
-		{"ListDevices with everything", 200, "device_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListDevices(ctx, cyborgclient.ListDevicesOpts{
-				Type: "FPGA", Vendor: "8086", Hostname: "compute a", SortKey: "created_at", SortDir: "desc", Limit: 2})
-			return err
-		}},
-		{"GetDevice", 200, "device_get", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDevice(ctx, arq1)
-			return err
-		}},
-		{"EnableDevice", 204, "", func(ctx context.Context, c *cyborgclient.Client) error { return c.EnableDevice(ctx, arq1) }},
-		{"DisableDevice", 204, "", func(ctx context.Context, c *cyborgclient.Client) error { return c.DisableDevice(ctx, arq1) }},
-		{"ListDeployables", 200, "deployable_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: "compute-a_0000:3b:00.0"})
-			return err
-		}},
-		{"GetDeployable", 200, "deployable_get", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetDeployable(ctx, arq1)
-			return err
-		}},
+		{"ListARQs", 200, "arq_list", ask((*cyborgclient.Client).ListARQs, cyborgclient.ListARQsOpts{})},
+		{"ListARQs resolved, of an instance", 200, "arq_list", ask((*cyborgclient.Client).ListARQs, cyborgclient.ListARQsOpts{Instance: server2, Resolved: true})},
+		{"GetARQ", 200, "arq_bound", ask((*cyborgclient.Client).GetARQ, arq1)},
+		{"BindARQs", 202, "", tell((*cyborgclient.Client).BindARQs, []cyborgclient.Binding{
+			{ARQ: arq2, Host: "compute-a", DeviceRP: rp1, Instance: server1},
+			{ARQ: arq1, Host: "compute-a", DeviceRP: rp2, Instance: server1},
+		})},
+		{"BindARQs with project", 202, "", tell((*cyborgclient.Client).BindARQs, []cyborgclient.Binding{
+			{ARQ: arq2, Host: "compute-a", DeviceRP: rp1, Instance: server1, Project: project1}})},
+		{"UnbindARQs", 202, "", tell((*cyborgclient.Client).UnbindARQs, []string{arq2, arq1})},
+		{"DeleteARQs", 204, "", tell((*cyborgclient.Client).DeleteARQs, []string{arq2, arq1})},
+		{"DeleteARQsForInstance", 204, "", tell((*cyborgclient.Client).DeleteARQsForInstance, server1)},
+		{"ListDevices", 200, "device_list", ask((*cyborgclient.Client).ListDevices, cyborgclient.ListDevicesOpts{})},
+		{"ListDevices with everything", 200, "device_list", ask((*cyborgclient.Client).ListDevices, cyborgclient.ListDevicesOpts{
+			Type: "FPGA", Vendor: "8086", Hostname: "compute a", SortKey: "created_at", SortDir: "desc", Limit: 2})},
+		{"GetDevice", 200, "device_get", ask((*cyborgclient.Client).GetDevice, arq1)},
+		{"EnableDevice", 204, "", tell((*cyborgclient.Client).EnableDevice, arq1)},
+		{"DisableDevice", 204, "", tell((*cyborgclient.Client).DisableDevice, arq1)},
+		{"ListDeployables", 200, "deployable_list", ask((*cyborgclient.Client).ListDeployables, cyborgclient.ListDeployablesOpts{Name: "compute-a_0000:3b:00.0"})},
+		{"GetDeployable", 200, "deployable_get", ask((*cyborgclient.Client).GetDeployable, arq1)},
 		{"ProgramDeployable", 200, "deployable_get", func(ctx context.Context, c *cyborgclient.Client) error {
 			_, err := c.ProgramDeployable(ctx, arq1, arq2)
 			return err
 		}},
-		{"ListAttributes", 200, "attribute_list", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.ListAttributes(ctx, cyborgclient.ListAttributesOpts{DeployableID: 1, Key: "rc"})
-			return err
-		}},
-		{"GetAttribute", 200, "attribute_get", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.GetAttribute(ctx, arq1)
-			return err
-		}},
-		{"CreateAttribute", 201, "attribute_get", func(ctx context.Context, c *cyborgclient.Client) error {
-			_, err := c.CreateAttribute(ctx, cyborgclient.CreateAttributeOpts{DeployableID: 1, Key: "note", Value: "hello"})
-			return err
-		}},
-		{"DeleteAttribute", 204, "", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteAttribute(ctx, arq1)
-		}},
+		{"ListAttributes", 200, "attribute_list", ask((*cyborgclient.Client).ListAttributes, cyborgclient.ListAttributesOpts{DeployableID: 1, Key: "rc"})},
+		{"GetAttribute", 200, "attribute_get", ask((*cyborgclient.Client).GetAttribute, arq1)},
+		{"CreateAttribute", 201, "attribute_get", ask((*cyborgclient.Client).CreateAttribute, cyborgclient.CreateAttributeOpts{DeployableID: 1, Key: "note", Value: "hello"})},
+		{"DeleteAttribute", 204, "", tell((*cyborgclient.Client).DeleteAttribute, arq1)},
 	}
 }
 
