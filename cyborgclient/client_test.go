@@ -13,7 +13,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -58,6 +57,16 @@ func provider(transport http.RoundTripper, token string) *gophercloud.ProviderCl
 	return p
 }
 
+// clientOf makes a client of a provider.
+func clientOf(t *testing.T, p *gophercloud.ProviderClient, opts ...cyborgclient.Option) *cyborgclient.Client {
+	t.Helper()
+	client, err := cyborgclient.New(p, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
 func TestEndpointComesFromTheCatalog(t *testing.T) {
 	t.Parallel()
 	client, err := cyborgclient.New(provider(nil, ""), cyborgclient.WithEndpointOpts(gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityInternal}))
@@ -96,21 +105,23 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-func TestExpiredTokenIsRenewedThroughTheProvider(t *testing.T) {
-	t.Parallel()
+// expired is a provider whose token "old" its server refuses; it takes "new".
+func expired() (*guarded, *gophercloud.ProviderClient) {
 	server := &guarded{next: fixed(201, `{"arqs": []}`)}
 	server.current.Store("new")
-	shared := provider(&wire{handler: server}, "old")
+	return server, provider(&wire{handler: server}, "old")
+}
+
+func TestExpiredTokenIsRenewedThroughTheProvider(t *testing.T) {
+	t.Parallel()
+	_, shared := expired()
 	var renewals atomic.Int32
 	shared.ReauthFunc = func(context.Context) error {
 		renewals.Add(1)
 		shared.SetToken("new")
 		return nil
 	}
-	client, err := cyborgclient.New(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientOf(t, shared)
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -127,13 +138,8 @@ func TestExpiredTokenIsRenewedThroughTheProvider(t *testing.T) {
 
 func TestTokenThatTheProviderHasRenewedIsTakenOver(t *testing.T) {
 	t.Parallel()
-	server := &guarded{next: fixed(201, `{"arqs": []}`)}
-	server.current.Store("new")
-	shared := provider(&wire{handler: server}, "old")
-	client, err := cyborgclient.New(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, shared := expired()
+	client := clientOf(t, shared)
 	shared.SetToken("new")
 	if err := create(t.Context(), client); err != nil {
 		t.Error(err)
@@ -166,11 +172,8 @@ func TestRefusedTokenIsUnauthorized(t *testing.T) {
 			if test.reauth != nil {
 				shared.ReauthFunc = test.reauth(shared)
 			}
-			client, err := cyborgclient.New(shared)
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = create(t.Context(), client)
+			client := clientOf(t, shared)
+			err := create(t.Context(), client)
 			var apiErr *cyborgclient.APIError
 			if !errorsIs(err, cyborgclient.ErrUnauthorized) || !errors.As(err, &apiErr) || errors.Is(err, cyborgclient.ErrReplyLost) {
 				t.Errorf("err = %v", err)
@@ -190,15 +193,12 @@ func TestTheGivenProviderIsNotChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, at := script(t, step{status: 503})
 		shared := provider(transport, "t0ken")
-		client, err := cyborgclient.New(shared, cyborgclient.WithRetry(cyborgclient.RetryOpts{Max: 5}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := clientOf(t, shared, cyborgclient.WithRetry(cyborgclient.RetryOpts{Max: 5}))
 		if _, same := shared.HTTPClient.Transport.(transportFunc); !same || shared.HTTPClient.CheckRedirect != nil || shared.ReauthFunc != nil {
 			t.Errorf("the provider was changed: %+v", shared.HTTPClient)
 		}
 		placement := &gophercloud.ServiceClient{ProviderClient: shared, Endpoint: "http://placement.example/", Type: "placement"}
-		_, err = placement.Get(t.Context(), placement.ServiceURL("resource_providers"), nil, nil)
+		_, err := placement.Get(t.Context(), placement.ServiceURL("resource_providers"), nil, nil)
 		if !gophercloud.ResponseCodeIs(err, 503) || len(*at) != 1 {
 			t.Errorf("placement: %v after %d attempts; it must not be retried because of us", err, len(*at))
 		}
@@ -213,10 +213,7 @@ func TestRetryFuncOfTheProviderDoesNotRepeatACreate(t *testing.T) {
 	server := &wire{handler: fixed(503, "")}
 	shared := provider(server, "t0ken")
 	shared.RetryFunc = func(context.Context, string, string, *gophercloud.RequestOpts, error, uint) error { return nil }
-	client, err := cyborgclient.New(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientOf(t, shared)
 	if err := create(t.Context(), client); !errorsIs(err, cyborgclient.ErrReplyLost) || len(server.requests()) != 1 {
 		t.Errorf("err = %v after %d requests", err, len(server.requests()))
 	}
@@ -243,19 +240,24 @@ func cloudServer(t *testing.T, region string) http.HandlerFunc {
 	}
 }
 
-func TestNewFromCloud(t *testing.T) {
+// useClouds has clients read a clouds.yaml.
+func useClouds(t *testing.T, yaml string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	const yaml = `clouds:
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+}
+
+func TestNewFromCloud(t *testing.T) {
+	useClouds(t, `clouds:
   sim:
     auth: {auth_url: "http://keystone.example/v3", username: admin, password: secret, project_name: admin,
            user_domain_name: Default, project_domain_name: Default}
     region_name: RegionOne
     interface: internal
-`
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+`)
 	t.Setenv("OS_CLOUD", "sim")
 	tests := []struct {
 		name, cloud string
@@ -277,10 +279,7 @@ func TestNewFromCloud(t *testing.T) {
 			if _, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{}); err != nil {
 				t.Fatal(err)
 			}
-			want := []string{"POST http://keystone.example/v3/auth/tokens", test.want}
-			if diff := cmp.Diff(want, transport.lines()); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
+			wantLines(t, transport, "POST http://keystone.example/v3/auth/tokens", test.want)
 		})
 	}
 	if _, err := cyborgclient.NewFromCloud(t.Context(), "other"); err == nil || !strings.Contains(err.Error(), "other") {
@@ -290,16 +289,11 @@ func TestNewFromCloud(t *testing.T) {
 
 // Keystone answers 401 to a wrong secret, and 404 to an application credential that was deleted.
 func TestALoginThatKeystoneRefuses(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	const yaml = `clouds:
+	useClouds(t, `clouds:
   sim:
     auth_type: v3applicationcredential
     auth: {auth_url: "http://keystone.example/v3", application_credential_id: robot, application_credential_secret: hush-hush}
-`
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+`)
 	for _, test := range []struct {
 		name    string
 		status  int
@@ -360,13 +354,8 @@ func TestServiceReturnsACopy(t *testing.T) {
 }
 
 func TestClientFromACloudRenewsItsToken(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	const yaml = `clouds: {sim: {auth: {auth_url: "http://keystone.example/v3", username: admin, password: secret,
-  project_name: admin, user_domain_name: Default, project_domain_name: Default}}}`
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	useClouds(t, `clouds: {sim: {auth: {auth_url: "http://keystone.example/v3", username: admin, password: secret,
+  project_name: admin, user_domain_name: Default, project_domain_name: Default}}}`)
 	issued := 0
 	server := &wire{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

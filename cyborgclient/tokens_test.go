@@ -46,6 +46,12 @@ func (i *issuer) login(transport http.RoundTripper, user string) *gophercloud.Pr
 	return p
 }
 
+// client is a client of the user "user", with the service tokens of "service".
+func (i *issuer) client(t *testing.T, transport http.RoundTripper) *cyborgclient.Client {
+	t.Helper()
+	return clientOf(t, i.login(transport, "user"), cyborgclient.WithServiceProvider(i.login(nil, "service")))
+}
+
 // ServeHTTP answers as keystonemiddleware before a Cyborg.
 func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
@@ -90,10 +96,7 @@ func TestA401RenewsBothTokensAndRepeatsTheBindOnce(t *testing.T) {
 			t.Parallel()
 			keystone := newIssuer(test.valid...)
 			server := &wire{handler: keystone}
-			client, err := cyborgclient.New(keystone.login(server, "user"), cyborgclient.WithServiceProvider(keystone.login(nil, "service")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := keystone.client(t, server)
 			for range 2 {
 				if err := bind(t.Context(), client); err != nil {
 					t.Fatal(err)
@@ -115,10 +118,7 @@ func TestConcurrentRequestsShareOneRenewal(t *testing.T) {
 		keystone := newIssuer()
 		keystone.takes = time.Second
 		server := &wire{handler: keystone}
-		client, err := cyborgclient.New(keystone.login(server, "user"), cyborgclient.WithServiceProvider(keystone.login(nil, "service")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := keystone.client(t, server)
 		const calls = 64
 		var group sync.WaitGroup
 		for range calls {
@@ -140,10 +140,7 @@ func TestACancelledRequestDoesNotFailThoseThatShareItsRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keystone := newIssuer()
 		keystone.takes = time.Minute
-		client, err := cyborgclient.New(keystone.login(&wire{handler: keystone}, "user"), cyborgclient.WithServiceProvider(keystone.login(nil, "service")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := keystone.client(t, &wire{handler: keystone})
 		var group sync.WaitGroup
 		for n := range 8 {
 			group.Go(func() {
@@ -175,11 +172,8 @@ func TestARenewalThatTimesOutIsNotRepeated(t *testing.T) {
 		logins++
 		return unreachable
 	}
-	client, err := cyborgclient.New(user)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: server1})
+	client := clientOf(t, user)
+	err := listARQs(t.Context(), client)
 	if !errors.Is(err, cyborgclient.ErrUnauthorized) || !errors.Is(err, cyborgclient.ErrUnavailable) || logins != 1 {
 		t.Errorf("%d logins: %v; want ErrUnauthorized and ErrUnavailable after one", logins, err)
 	}
@@ -188,9 +182,7 @@ func TestARenewalThatTimesOutIsNotRepeated(t *testing.T) {
 func TestARenewalThatBringsTheSameTokenIsRepeated(t *testing.T) {
 	t.Parallel()
 	for same, ok := range map[int]bool{1: true, 9: false} {
-		server := &guarded{next: fixed(201, `{"arqs": []}`)}
-		server.current.Store("new")
-		shared := provider(&wire{handler: server}, "old")
+		server, shared := expired()
 		renewals := 0
 		shared.ReauthFunc = func(context.Context) error {
 			if renewals++; renewals > same {
@@ -198,10 +190,7 @@ func TestARenewalThatBringsTheSameTokenIsRepeated(t *testing.T) {
 			}
 			return nil
 		}
-		client, err := cyborgclient.New(shared)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := clientOf(t, shared)
 		if err := create(t.Context(), client); (err == nil) != ok || !ok && !errors.Is(err, cyborgclient.ErrUnauthorized) {
 			t.Errorf("%d times the same token: %v", same, err)
 		}
@@ -215,11 +204,8 @@ func TestAServiceTokenWithoutTheRoleIsNamedAsTheLikelyCause(t *testing.T) {
 	t.Parallel()
 	keystone := newIssuer("user-0")
 	service := provider(nil, "service-without-role")
-	client, err := cyborgclient.New(keystone.login(&wire{handler: keystone}, "user"), cyborgclient.WithServiceProvider(service))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = bind(t.Context(), client)
+	client := clientOf(t, keystone.login(&wire{handler: keystone}, "user"), cyborgclient.WithServiceProvider(service))
+	err := bind(t.Context(), client)
 	if !errorsIs(err, cyborgclient.ErrUnauthorized) || !strings.Contains(err.Error(), "role service") || strings.Contains(err.Error(), service.Token()) {
 		t.Errorf("err = %v", err)
 	}
@@ -234,10 +220,7 @@ func TestAServiceProviderWithoutATokenAuthenticatesFirst(t *testing.T) {
 	server := &wire{handler: keystone}
 	service := keystone.login(nil, "service")
 	service.SetToken("")
-	client, err := cyborgclient.New(keystone.login(server, "user"), cyborgclient.WithServiceProvider(service))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientOf(t, keystone.login(server, "user"), cyborgclient.WithServiceProvider(service))
 	if err := bind(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
