@@ -1,55 +1,26 @@
 package externalevent_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 )
-
-// The instances of Nova's API tests.
-const (
-	novaUnknown = "00000000-0000-4000-8000-00000000dead"
-	novaNoHost  = "00000000-0000-4000-8000-00000000beef"
-)
-
-// novaAPI is a registry that expects arq1, behind an API that knows an instance, one
-// without a host, and no others.
-func novaAPI(t *testing.T) (*externalevent.Registry, http.Handler) {
-	t.Helper()
-	r := externalevent.NewRegistry(externalevent.WithInstances(func(uuid string) (host string, known bool) {
-		host, known = map[string]string{instance: "cn0", novaNoHost: ""}[uuid]
-		return host, known
-	}))
-	prepare(t, r, arq1)
-	return r, r.Handler()
-}
 
 // TestNovaEventsAPI has the rows of Nova's own tests of the API (test_server_external_events).
 func TestNovaEventsAPI(t *testing.T) {
 	t.Parallel()
 	of := func(server string) string { return strings.Replace(tagged(arq1), instance, server, 1) }
-	for _, tt := range []struct {
-		row, body string
-		status    int
-		codes     []int
-		pending   int
-	}{
+	for _, tt := range []apiRow{
 		{"create", events(of(instance), of(instance)), 200, []int{200, 200}, 0},
-		{"create_one_bad_instance", events(of(instance), of(novaUnknown)), 207, []int{200, 404}, 0},
-		{"create_event_instance_has_no_host", events(of(novaNoHost), of(instance)), 207, []int{422, 200}, 0},
-		{"create_no_good_instances", events(of(novaUnknown), of(novaNoHost)), 207, []int{404, 422}, 1},
+		{"create_one_bad_instance", events(of(instance), of(unknown)), 207, []int{200, 404}, 0},
+		{"create_event_instance_has_no_host", events(of(noHost), of(instance)), 207, []int{422, 200}, 0},
+		{"create_no_good_instances", events(of(unknown), of(noHost)), 207, []int{404, 422}, 1},
 		{"create_bad_status", events(of(instance), item(`,"tag":"`+arq1+`","status":"foo"`)), 400, nil, 1},
 		{"create_extra_gorp", strings.Replace(events(of(instance)), "{", `{"foobar":"bad",`, 1), 400, nil, 1},
 		{"create_bad_events", `{"events":"foo"}`, 400, nil, 1},
@@ -57,23 +28,7 @@ func TestNovaEventsAPI(t *testing.T) {
 		{"create_unknown_events", events(of(instance), `{"name":"unkown_event","server_uuid":"`+instance+`"}`), 400, nil, 1},
 		{"accelerator_request_bound_event", events(of(instance), item("")), 207, []int{200, 400}, 0},
 	} {
-		t.Run(tt.row, func(t *testing.T) {
-			t.Parallel()
-			r, api := novaAPI(t)
-			got := answer(api, request(tt.body))
-			var body struct{ Events []externalevent.Event }
-			if err := json.Unmarshal(got.Body.Bytes(), &body); err != nil {
-				t.Fatal(err)
-			}
-			var codes []int
-			for _, e := range body.Events {
-				codes = append(codes, e.Code)
-			}
-			if got.Code != tt.status || !slices.Equal(codes, tt.codes) {
-				t.Errorf("got %d %v, want %d %v", got.Code, codes, tt.status, tt.codes)
-			}
-			wantPending(t, r, tt.pending) // what was not delivered is still expected
-		})
+		tt.run(t)
 	}
 }
 
@@ -172,77 +127,41 @@ func TestNovaEventsRegistry(t *testing.T) {
 // _wait_for_instance_events. Events come at their time in seconds, with their status.
 func TestNovaEventsWait(t *testing.T) {
 	t.Parallel()
-	type arrival struct {
-		tag    string
-		at     time.Duration
-		status externalevent.Status
-	}
-	name := "accelerator-request-bound-"
-	tests := []struct {
-		row    string
-		tags   []string
-		early  []string
-		comes  []arrival
-		limit  time.Duration
-		want   error
-		took   time.Duration
-		states []string
-	}{
+	for _, tt := range []waitRow{
 		{row: "wait_completed", tags: []string{arq1}, comes: []arrival{{arq1, 0, "completed"}}, limit: timeout,
-			states: []string{name + arq1 + ": received after waiting 0.00 seconds"}},
+			states: []string{bound1 + ": received after waiting 0.00 seconds"}},
 		{row: "wait_failed", tags: []string{arq1}, comes: []arrival{{arq1, 2 * time.Second, "failed"}}, limit: timeout,
-			want: externalevent.ErrFailed, took: 2 * time.Second, states: []string{name + arq1 + ": received after waiting 2.00 seconds"}},
+			want: externalevent.ErrFailed, took: 2 * time.Second, states: []string{bound1 + ": received after waiting 2.00 seconds"}},
 		{row: "wait_timeout", tags: []string{arq1}, limit: timeout, want: externalevent.ErrTimeout, took: timeout,
-			states: []string{name + arq1 + ": timed out after 300.00 seconds"}},
+			states: []string{bound1 + ": timed out after 300.00 seconds"}},
 		{row: "wait_one_received_one_timed_out", tags: []string{arq1, arq2}, comes: []arrival{{arq1, time.Second, "completed"}}, limit: timeout,
 			want: externalevent.ErrTimeout, took: timeout,
-			states: []string{name + arq1 + ": received after waiting 1.00 seconds", name + arq2 + ": timed out after 299.00 seconds"}},
+			states: []string{bound1 + ": received after waiting 1.00 seconds", bound2 + ": timed out after 299.00 seconds"}},
 		{row: "wait_mix_of_five_states", tags: []string{arq1, arq2, arq3, arq4, arq5}, early: []string{arq2},
 			comes: []arrival{{arq1, time.Second, "completed"}, {arq4, 2 * time.Second, "completed"}}, limit: timeout,
 			want: externalevent.ErrTimeout, took: timeout, states: []string{
-				name + arq1 + ": received after waiting 1.00 seconds", name + arq2 + ": received early",
-				name + arq3 + ": timed out after 299.00 seconds", name + arq4 + ": received but not processed", name + arq5 + ": expected but not received",
+				bound1 + ": received after waiting 1.00 seconds", bound2 + ": received early",
+				bound3 + ": timed out after 299.00 seconds", bound4 + ": received but not processed", bound5 + ": expected but not received",
 			}},
 		{row: "wait_exit_early", tags: []string{arq1, arq2}, early: []string{arq1, arq2, arq5}, limit: timeout,
-			states: []string{name + arq1 + ": received early", name + arq2 + ": received early"}},
+			states: []string{bound1 + ": received early", bound2 + ": received early"}},
 		{row: "events_all_completed", tags: []string{arq1, arq2}, comes: []arrival{{arq2, 0, "completed"}, {arq1, 4 * time.Second, ""}}, limit: timeout,
-			took: 4 * time.Second, states: []string{name + arq1 + ": received after waiting 4.00 seconds", name + arq2 + ": received after waiting 0.00 seconds"}},
+			took: 4 * time.Second, states: []string{bound1 + ": received after waiting 4.00 seconds", bound2 + ": received after waiting 0.00 seconds"}},
 		{row: "events_early_skipped", tags: []string{arq1, arq2}, early: []string{arq1}, comes: []arrival{{arq2, time.Second, "completed"}}, limit: timeout,
-			took: time.Second, states: []string{name + arq1 + ": received early", name + arq2 + ": received after waiting 1.00 seconds"}},
+			took: time.Second, states: []string{bound1 + ": received early", bound2 + ": received after waiting 1.00 seconds"}},
 		{row: "events_timeout", tags: []string{arq1, arq2}, limit: 10 * time.Second, want: externalevent.ErrTimeout, took: 10 * time.Second,
-			states: []string{name + arq1 + ": timed out after 10.00 seconds", name + arq2 + ": expected but not received"}},
+			states: []string{bound1 + ": timed out after 10.00 seconds", bound2 + ": expected but not received"}},
 		{row: "events_no_time_left_without_waiting", tags: []string{arq1}, comes: []arrival{{arq1, 0, "completed"}}, limit: 0,
-			want: externalevent.ErrTimeout, states: []string{name + arq1 + ": received but not processed"}},
+			want: externalevent.ErrTimeout, states: []string{bound1 + ": received but not processed"}},
 		{row: "events_mixed", tags: []string{arq1, arq2, arq3}, early: []string{arq3}, comes: []arrival{{arq1, time.Second, "completed"}, {arq2, 2 * time.Second, "failed"}},
 			limit: timeout, want: externalevent.ErrFailed, took: 2 * time.Second, states: []string{
-				name + arq1 + ": received after waiting 1.00 seconds", name + arq2 + ": received after waiting 1.00 seconds", name + arq3 + ": received early",
+				bound1 + ": received after waiting 1.00 seconds", bound2 + ": received after waiting 1.00 seconds", bound3 + ": received early",
 			}},
 		{row: "events_none", limit: 0, states: []string{}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.row, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := externalevent.NewRegistry()
-				w := prepare(t, r, tt.tags...)
-				for _, a := range tt.comes {
-					if a.at == 0 {
-						r.Deliver(bound(a.tag, a.status))
-						continue
-					}
-					after(r, a.at, bound(a.tag, a.status))
-				}
-				w.Early(tt.early...)
-				start := time.Now()
-				err := w.Wait(t.Context(), tt.limit)
-				if took := time.Since(start); !errors.Is(err, tt.want) || took != tt.took {
-					t.Errorf("got error %v after %s, want %v after %s", err, took, tt.want, tt.took)
-				}
-				if diff := cmp.Diff(tt.states, texts(w.States())); diff != "" {
-					t.Errorf("states (-want +got):\n%s", diff)
-				}
-				time.Sleep(10 * time.Second) // until all events were sent
-			})
+			tt.run(t)
 		})
 	}
 }

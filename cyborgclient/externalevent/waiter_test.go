@@ -42,105 +42,115 @@ func wantStates(t *testing.T, err, kind error, want ...string) {
 	}
 }
 
-const bound1, bound2 = "accelerator-request-bound-" + arq1, "accelerator-request-bound-" + arq2
+const (
+	bound1 = "accelerator-request-bound-" + arq1
+	bound2 = "accelerator-request-bound-" + arq2
+	bound3 = "accelerator-request-bound-" + arq3
+	bound4 = "accelerator-request-bound-" + arq4
+	bound5 = "accelerator-request-bound-" + arq5
+)
 
-func TestWaitEndsWhenAllEventsAreCompleted(t *testing.T) {
-	t.Parallel()
+// inBubble runs a test with virtual time and a waiter for the tags.
+func inBubble(t *testing.T, tags []string, test func(*testing.T, *externalevent.Registry, *externalevent.Waiter)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1, arq2, arq3)
-		r.Deliver(completed(arq3))
-		after(r, 299*time.Second, completed(arq1))
-		after(r, 10*time.Second, bound(arq2, ""))
-		start := time.Now()
-		if err := w.Wait(t.Context(), timeout); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took != 299*time.Second {
-			t.Errorf("Wait took %s, want 299s", took)
-		}
-		want := []string{bound1 + ": received after waiting 299.00 seconds", bound2 + ": received after waiting 0.00 seconds",
-			"accelerator-request-bound-" + arq3 + ": received after waiting 0.00 seconds"}
-		if diff := cmp.Diff(want, texts(w.States())); diff != "" {
-			t.Errorf("states (-want +got):\n%s", diff)
-		}
+		test(t, r, prepare(t, r, tags...))
 	})
 }
 
-func TestWaitTimesOutAtTheTimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1, arq2)
-		after(r, 301*time.Second, completed(arq1))
-		start := time.Now()
-		err := w.Wait(t.Context(), timeout)
-		if took := time.Since(start); took != timeout {
-			t.Errorf("Wait took %s, want %s", took, timeout)
+// arrival is an event that comes at a time of the bubble.
+type arrival struct {
+	tag    string
+	at     time.Duration
+	status externalevent.Status
+}
+
+// waitRow is one Wait: its events, the events that are early, those that come, and how it ends.
+type waitRow struct {
+	row    string
+	tags   []string
+	early  []string
+	comes  []arrival
+	limit  time.Duration
+	want   error
+	took   time.Duration
+	states []string
+}
+
+// run returns the states at the end.
+func (tt waitRow) run(t *testing.T) (states []externalevent.EventState) {
+	t.Helper()
+	inBubble(t, tt.tags, func(t *testing.T, r *externalevent.Registry, w *externalevent.Waiter) {
+		for _, a := range tt.comes {
+			if a.at == 0 {
+				r.Deliver(bound(a.tag, a.status))
+				continue
+			}
+			after(r, a.at, bound(a.tag, a.status))
 		}
-		wantStates(t, err, externalevent.ErrTimeout,
-			bound1+": timed out after 300.00 seconds", bound2+": expected but not received")
+		w.Early(tt.early...)
+		start := time.Now()
+		err := w.Wait(t.Context(), tt.limit)
+		if took := time.Since(start); !errors.Is(err, tt.want) || took != tt.took {
+			t.Errorf("got error %v after %s, want %v after %s", err, took, tt.want, tt.took)
+		}
+		if tt.want != nil {
+			wantStates(t, err, tt.want, tt.states...)
+		}
+		states = w.States()
+		if diff := cmp.Diff(tt.states, texts(states)); diff != "" {
+			t.Errorf("states (-want +got):\n%s", diff)
+		}
 		w.Close()
 		wantPending(t, r, 0)
-		time.Sleep(2 * time.Second)
+		time.Sleep(timeout) // until all events were sent
 	})
+	return states
+}
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []waitRow{
+		{row: "it ends when all events are completed", tags: []string{arq1, arq2, arq3},
+			comes: []arrival{{arq3, 0, "completed"}, {arq1, 299 * time.Second, "completed"}, {arq2, 10 * time.Second, ""}},
+			limit: timeout, took: 299 * time.Second, states: []string{bound1 + ": received after waiting 299.00 seconds",
+				bound2 + ": received after waiting 0.00 seconds", bound3 + ": received after waiting 0.00 seconds"}},
+		{row: "it times out at the timeout", tags: []string{arq1, arq2}, comes: []arrival{{arq1, 301 * time.Second, "completed"}},
+			limit: timeout, want: externalevent.ErrTimeout, took: timeout,
+			states: []string{bound1 + ": timed out after 300.00 seconds", bound2 + ": expected but not received"}},
+		{row: "without time left an arrived event times out", tags: []string{arq1, arq2}, comes: []arrival{{arq1, 0, "completed"}},
+			want: externalevent.ErrTimeout, states: []string{bound1 + ": received but not processed", bound2 + ": expected but not received"}},
+		{row: "the timeout is for all events together", tags: []string{arq1, arq2},
+			comes: []arrival{{arq1, 200 * time.Second, "completed"}, {arq2, 400 * time.Second, "completed"}},
+			limit: timeout, want: externalevent.ErrTimeout, took: timeout,
+			states: []string{bound1 + ": received after waiting 200.00 seconds", bound2 + ": timed out after 100.00 seconds"}},
+	} {
+		t.Run(tt.row, func(t *testing.T) {
+			t.Parallel()
+			tt.run(t)
+		})
+	}
 }
 
 func TestTimeoutListsTheFiveStates(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1, arq2, arq3, arq4, arq5)
-		w.Early(arq2)
-		after(r, 1250*time.Millisecond, completed(arq1))
-		r.Deliver(bound(arq4, externalevent.StatusFailed))
-		err := w.Wait(t.Context(), timeout)
-		name := "accelerator-request-bound-"
-		wantStates(t, err, externalevent.ErrTimeout,
-			name+arq1+": received after waiting 1.25 seconds",
-			name+arq2+": received early",
-			name+arq3+": timed out after 298.75 seconds",
-			name+arq4+": received but not processed",
-			name+arq5+": expected but not received")
-		var wait *externalevent.WaitError
-		errors.As(err, &wait)
-		want := externalevent.EventState{Name: externalevent.ARQBound, Tag: arq1, State: externalevent.StateReceived,
-			Waited: 1250 * time.Millisecond, Status: externalevent.StatusCompleted}
-		if diff := cmp.Diff(want, wait.Events[0]); diff != "" {
-			t.Errorf("first state as data (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestWithoutTimeLeftAnArrivedEventTimesOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1, arq2)
-		r.Deliver(completed(arq1))
-		wantStates(t, w.Wait(t.Context(), 0), externalevent.ErrTimeout,
-			bound1+": received but not processed", bound2+": expected but not received")
-	})
-}
-
-func TestTheTimeoutIsForAllEventsTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1, arq2)
-		after(r, 200*time.Second, completed(arq1))
-		after(r, 400*time.Second, completed(arq2))
-		wantStates(t, w.Wait(t.Context(), timeout), externalevent.ErrTimeout,
-			bound1+": received after waiting 200.00 seconds", bound2+": timed out after 100.00 seconds")
-		time.Sleep(timeout)
-	})
+	states := waitRow{tags: []string{arq1, arq2, arq3, arq4, arq5}, early: []string{arq2},
+		comes: []arrival{{arq1, 1250 * time.Millisecond, "completed"}, {arq4, 0, "failed"}}, limit: timeout,
+		want: externalevent.ErrTimeout, took: timeout, states: []string{
+			bound1 + ": received after waiting 1.25 seconds", bound2 + ": received early",
+			bound3 + ": timed out after 298.75 seconds", bound4 + ": received but not processed", bound5 + ": expected but not received",
+		}}.run(t)
+	want := externalevent.EventState{Name: externalevent.ARQBound, Tag: arq1, State: externalevent.StateReceived,
+		Waited: 1250 * time.Millisecond, Status: externalevent.StatusCompleted}
+	if diff := cmp.Diff(want, states[0]); diff != "" {
+		t.Errorf("first state as data (-want +got):\n%s", diff)
+	}
 }
 
 func TestTheTimeoutCountsFromWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1)
+	inBubble(t, []string{arq1}, func(t *testing.T, r *externalevent.Registry, w *externalevent.Waiter) {
 		after(r, 500*time.Second, completed(arq1))
 		time.Sleep(400 * time.Second)
 		if err := w.Wait(t.Context(), timeout); err != nil {
@@ -152,26 +162,18 @@ func TestTheTimeoutCountsFromWait(t *testing.T) {
 func TestAnyOtherStatusThanCompletedFails(t *testing.T) {
 	t.Parallel()
 	for _, status := range []externalevent.Status{"failed", "in-progress", "ok"} {
-		synctest.Test(t, func(t *testing.T) {
-			r := externalevent.NewRegistry()
-			w := prepare(t, r, arq1, arq2)
-			after(r, 3*time.Second, bound(arq1, status))
-			err := w.Wait(t.Context(), timeout)
-			wantStates(t, err, externalevent.ErrFailed,
-				bound1+": received after waiting 3.00 seconds", bound2+": expected but not received")
-			var wait *externalevent.WaitError
-			if errors.As(err, &wait); wait.Events[0].Status != status {
-				t.Errorf("status = %q, want %q", wait.Events[0].Status, status)
-			}
-		})
+		states := waitRow{tags: []string{arq1, arq2}, comes: []arrival{{arq1, 3 * time.Second, status}}, limit: timeout,
+			want: externalevent.ErrFailed, took: 3 * time.Second,
+			states: []string{bound1 + ": received after waiting 3.00 seconds", bound2 + ": expected but not received"}}.run(t)
+		if states[0].Status != status {
+			t.Errorf("status = %q, want %q", states[0].Status, status)
+		}
 	}
 }
 
 func TestEarlyEventsAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1, arq2)
+	inBubble(t, []string{arq1, arq2}, func(t *testing.T, r *externalevent.Registry, w *externalevent.Waiter) {
 		w.Early(arq1, "a tag of another waiter", arq2)
 		w.Early(arq1)
 		start := time.Now()
@@ -186,9 +188,7 @@ func TestEarlyEventsAreNotWaitedFor(t *testing.T) {
 
 func TestEarlyEndsWaitingForTheEvent(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1)
+	inBubble(t, []string{arq1}, func(t *testing.T, _ *externalevent.Registry, w *externalevent.Waiter) {
 		go func() {
 			time.Sleep(5 * time.Second)
 			w.Early(arq1)
@@ -202,9 +202,7 @@ func TestEarlyEndsWaitingForTheEvent(t *testing.T) {
 
 func TestEarlyAfterATimeout(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1, arq2)
+	inBubble(t, []string{arq1, arq2}, func(t *testing.T, r *externalevent.Registry, w *externalevent.Waiter) {
 		if err := w.Wait(t.Context(), time.Second); !errors.Is(err, externalevent.ErrTimeout) {
 			t.Fatal(err)
 		}
@@ -219,9 +217,7 @@ func TestEarlyAfterATimeout(t *testing.T) {
 
 func TestEarlyAfterTheEventIsWithoutEffect(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1)
+	inBubble(t, []string{arq1}, func(t *testing.T, r *externalevent.Registry, w *externalevent.Waiter) {
 		r.Deliver(bound(arq1, externalevent.StatusFailed))
 		if err := w.Wait(t.Context(), timeout); !errors.Is(err, externalevent.ErrFailed) {
 			t.Fatal(err)
@@ -258,9 +254,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		}, []error{context.Canceled, cause}},
 	}
 	for name, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			r := externalevent.NewRegistry()
-			w := prepare(t, r, arq1)
+		inBubble(t, []string{arq1}, func(t *testing.T, _ *externalevent.Registry, w *externalevent.Waiter) {
 			ctx, cancel := tt.ctx(t.Context())
 			defer cancel()
 			start := time.Now()
@@ -291,9 +285,7 @@ func TestAnArrivedEventTakesPrecedenceOverACancelledContext(t *testing.T) {
 
 func TestClosingTheWaiterEndsItsWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1)
+	inBubble(t, []string{arq1}, func(t *testing.T, _ *externalevent.Registry, w *externalevent.Waiter) {
 		go func() {
 			time.Sleep(time.Second)
 			w.Close()
@@ -330,9 +322,7 @@ func TestClosingTheRegistryFailsEveryWait(t *testing.T) {
 
 func TestClearDoesNotWakeTheWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1)
+	inBubble(t, []string{arq1}, func(t *testing.T, r *externalevent.Registry, w *externalevent.Waiter) {
 		go func() {
 			time.Sleep(time.Second)
 			r.Clear(instance)
@@ -344,9 +334,7 @@ func TestClearDoesNotWakeTheWait(t *testing.T) {
 
 func TestStatesWhileWaiting(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1)
+	inBubble(t, []string{arq1}, func(t *testing.T, r *externalevent.Registry, w *externalevent.Waiter) {
 		done := make(chan error)
 		go func() { done <- w.Wait(t.Context(), timeout) }()
 		synctest.Wait()
@@ -362,9 +350,7 @@ func TestStatesWhileWaiting(t *testing.T) {
 
 func TestWaitAgainAfterATimeout(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := externalevent.NewRegistry()
-		w := prepare(t, r, arq1, arq2)
+	inBubble(t, []string{arq1, arq2}, func(t *testing.T, r *externalevent.Registry, w *externalevent.Waiter) {
 		r.Deliver(completed(arq1))
 		after(r, 350*time.Second, completed(arq2))
 		if err := w.Wait(t.Context(), timeout); !errors.Is(err, externalevent.ErrTimeout) {
