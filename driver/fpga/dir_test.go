@@ -27,11 +27,7 @@ func TestADirectoryIsReadAsATreeInMemoryAndNeverWritten(t *testing.T) {
 	if diff := cmp.Diff(want, everything(t, fpga.Config{}, dir)); diff != "" || len(want[0].Devices) != 2 {
 		t.Errorf("reports (-memory +directory):\n%s", diff)
 	}
-	d, err := fpga.NewIntel(fpga.Config{Host: "cn0"}, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Program(t.Context(), path(t, other), "", gbs(t, "3", "d")); !errors.Is(err, fpga.ErrNoLoader) {
+	if err := newIntel(t, fpga.Config{}, dir).Program(t.Context(), path(t, other), "", gbs(t, "3", "d")); !errors.Is(err, fpga.ErrNoLoader) {
 		t.Errorf("error %v, want %v", err, fpga.ErrNoLoader)
 	}
 	if diff := cmp.Diff(want, everything(t, fpga.Config{}, dir)); diff != "" {

@@ -58,10 +58,7 @@ func TestACardThatAGuestHasKeepsItsTraits(t *testing.T) {
 			tree := drivertest.Tree(t, tt.card)
 			w := newWorld(t, tt.mode, nil, map[string]map[string]string{"p": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("b"): "required"}},
 				newIntel(t, fpga.Config{}, tree))
-			result, err := w.spawn(instanceA, "p")
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := w.mustSpawn(instanceA, "p")
 			traits := func() []string {
 				t.Helper()
 				w.report()
@@ -171,9 +168,7 @@ func TestARegionThatGuestsHideKeepsItsImage(t *testing.T) {
 			image := []simcloud.Image{{ID: imageID, Data: string(gbs(t, "2", tt.functions...)), Properties: tt.properties}}
 			w := newWorld(t, fakecyborg.ModeTree, image, map[string]map[string]string{"p": {"resources:FPGA": "1", "accel:bitstream_id": imageID}},
 				newIntel(t, fpga.Config{}, tree))
-			if _, err := w.spawn(instanceA, "p"); err != nil {
-				t.Fatal(err)
-			}
+			w.mustSpawn(instanceA, "p")
 			links := make(map[string]string)
 			for _, container := range tt.hidden {
 				at := "class/fpga/" + container
@@ -275,9 +270,7 @@ func TestTheMemoryOfAHiddenCardStaysWhereItIs(t *testing.T) {
 	tree := drivertest.Tree(t, dflCard("0000:5f:00.0", 1, "2", "b"))
 	config := fpga.Config{Policy: driver.Policy{LocalMemory: []driver.LocalMemory{{Address: "0000:5f:00.0", Type: "DDR4", MiB: 4096, Shared: true}}}}
 	w := newWorld(t, fakecyborg.ModeNested, nil, map[string]map[string]string{"p": {"resources:FPGA": "1"}}, newIntel(t, config, tree))
-	if _, err := w.spawn(instanceA, "p"); err != nil {
-		t.Fatal(err)
-	}
+	w.mustSpawn(instanceA, "p")
 	where := func() (names []string) {
 		for _, p := range w.cloud.Placement.ResourceProviders() {
 			if p.Inventories[class].Total > 0 {

@@ -56,22 +56,26 @@ func setPorts(m *sysfs.Memory, counts ...string) {
 func TestIntelCards(t *testing.T) {
 	t.Parallel()
 	const pac = "FPGA_INTEL FPGA_INTEL_PAC_ARRIA10 "
+	unnamed := intelCard(pf, 0, "1", "a", 0)
+	unnamed.Product = "abcd"
+	drawn := func(m *sysfs.Memory) { setPorts(m, "2", "0") }
 	tests := []struct {
-		name   string
-		tree   func(t *testing.T) driver.Tree
-		config fpga.Config
-		want   []string
-		left   []string
+		name    string
+		devices []sysfs.PCIDevice
+		change  func(*sysfs.Memory)
+		config  fpga.Config
+		want    []string
+		left    []string
 	}{
 		{
-			name: "one region with virtual functions",
-			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "1", "aa", 2)) },
-			want: []string{"cn0_" + pf + " 2 of 5e.1,5e.2: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
-			left: []string{pf + " physical function with virtual functions enabled (2)"},
+			name:    "one region with virtual functions",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "1", "aa", 2)},
+			want:    []string{"cn0_" + pf + " 2 of 5e.1,5e.2: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
+			left:    []string{pf + " physical function with virtual functions enabled (2)"},
 		},
 		{
-			name: "two regions",
-			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2)) },
+			name:    "two regions",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "12", "ab", 2)},
 			want: []string{
 				"cn0_" + pf + "_region0 1 of 5e.1: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE",
 				"cn0_" + pf + "_region1 1 of 5e.2: " + pac + "FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_2 PROGRAMMABLE",
@@ -79,8 +83,8 @@ func TestIntelCards(t *testing.T) {
 			left: []string{pf + " physical function with virtual functions enabled (2)"},
 		},
 		{
-			name: "four regions of two types, one empty, two functions each",
-			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "1122", "aabb  cd", 8)) },
+			name:    "four regions of two types, one empty, two functions each",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "1122", "aabb  cd", 8)},
 			want: []string{
 				"cn0_" + pf + "_region0 2 of 5e.1,5e.2: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE",
 				"cn0_" + pf + "_region1 2 of 5e.3,5e.4: " + pac + "FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_1 PROGRAMMABLE",
@@ -90,8 +94,8 @@ func TestIntelCards(t *testing.T) {
 			left: []string{pf + " physical function with virtual functions enabled (8)"},
 		},
 		{
-			name: "the drawing of the Rocky specification",
-			tree: func(t *testing.T) driver.Tree { return drawing(t) },
+			name:    "the drawing of the Rocky specification",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "12", "ab", 2)}, change: drawn,
 			want: []string{"cn0_" + pf + "_region0 2 of 5e.1,5e.2: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_1 PROGRAMMABLE"},
 			left: []string{
 				pf + " physical function with virtual functions enabled (2)",
@@ -99,8 +103,8 @@ func TestIntelCards(t *testing.T) {
 			},
 		},
 		{
-			name: "the drawing as configured",
-			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "12", "abcd", 4)) },
+			name:    "the drawing as configured",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "12", "abcd", 4)},
 			config: fpga.Config{Devices: []fpga.DeviceConfig{{Address: pf, Regions: []fpga.RegionConfig{
 				{Region: 0, PCIFunctions: []string{"0000:5e:00.1", "0000:5e:00.3"}}, {Region: 1, PCIFunctions: []string{"0000:5e:00.2"}},
 			}}}},
@@ -115,7 +119,7 @@ func TestIntelCards(t *testing.T) {
 		},
 		{
 			name: "each function on its own", config: fpga.Config{SeparateFunctions: true},
-			tree: func(t *testing.T) driver.Tree { return drawing(t) },
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "12", "ab", 2)}, change: drawn,
 			want: []string{
 				"cn0_0000:5e:00.1 1 of 5e.1 fixed: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1",
 				"cn0_0000:5e:00.2 1 of 5e.2 fixed: " + pac + "FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_1",
@@ -126,25 +130,19 @@ func TestIntelCards(t *testing.T) {
 			},
 		},
 		{
-			name: "several regions given away as a whole",
-			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 0)) },
-			want: []string{"cn0_" + pf + " 1 of 5e.0: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_2"},
+			name:    "several regions given away as a whole",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "12", "ab", 0)},
+			want:    []string{"cn0_" + pf + " 1 of 5e.0: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_2"},
 		},
 		{
-			name: "a port that stays with the physical function belongs to no region",
-			tree: func(t *testing.T) driver.Tree {
-				d := intelCard(pf, 0, "1", "ab", 1)
-				return drivertest.Tree(t, d)
-			},
-			want: []string{"cn0_" + pf + " 1 of 5e.1: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
-			left: []string{pf + " physical function with virtual functions enabled (1)"},
+			name:    "a port that stays with the physical function belongs to no region",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "1", "ab", 1)},
+			want:    []string{"cn0_" + pf + " 1 of 5e.1: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
+			left:    []string{pf + " physical function with virtual functions enabled (1)"},
 		},
 		{
-			name: "virtual functions that show no ports",
-			tree: func(t *testing.T) driver.Tree {
-				d := intelCard(pf, 0, "12", "", 4)
-				return drivertest.Tree(t, d)
-			},
+			name:    "virtual functions that show no ports",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "12", "", 4)},
 			want: []string{
 				"cn0_" + pf + "_region0 2 of 5e.1,5e.2: " + pac + "FPGA_REGION_INTEL_1 PROGRAMMABLE",
 				"cn0_" + pf + "_region1 2 of 5e.3,5e.4: " + pac + "FPGA_REGION_INTEL_2 PROGRAMMABLE",
@@ -152,35 +150,26 @@ func TestIntelCards(t *testing.T) {
 			left: []string{pf + " physical function with virtual functions enabled (4)"},
 		},
 		{
-			name: "known by its id alone",
-			tree: func(t *testing.T) driver.Tree {
-				return drivertest.Tree(t, sysfs.PCIDevice{Address: pf, Vendor: "8086", Product: "09c4", Class: "1200"})
-			},
-			want: []string{"cn0_" + pf + " 1 of 5e.0: " + pac + "PROGRAMMABLE"},
+			name:    "known by its id alone",
+			devices: []sysfs.PCIDevice{{Address: pf, Vendor: "8086", Product: "09c4", Class: "1200"}},
+			want:    []string{"cn0_" + pf + " 1 of 5e.0: " + pac + "PROGRAMMABLE"},
 		},
 		{
-			name: "known by its kernel driver alone",
-			tree: func(t *testing.T) driver.Tree {
-				d := intelCard(pf, 0, "1", "a", 0)
-				d.Product = "abcd"
-				return drivertest.Tree(t, d)
-			},
-			want: []string{"cn0_" + pf + " 1 of 5e.0: FPGA_INTEL FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
+			name:    "known by its kernel driver alone",
+			devices: []sysfs.PCIDevice{unnamed},
+			want:    []string{"cn0_" + pf + " 1 of 5e.0: FPGA_INTEL FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
 		},
 		{
 			name: "a name for its id", config: fpga.Config{Products: []fpga.Product{{ID: "8086:ABCD", Name: "Grid 9"}}},
-			tree: func(t *testing.T) driver.Tree {
-				return drivertest.Tree(t, sysfs.PCIDevice{Address: pf, Vendor: "8086", Product: "abcd", Class: "0b40"})
-			},
-			want: []string{"cn0_" + pf + " 1 of 5e.0: FPGA_INTEL FPGA_INTEL_GRID_9 PROGRAMMABLE"},
+			devices: []sysfs.PCIDevice{{Address: pf, Vendor: "8086", Product: "abcd", Class: "0b40"}},
+			want:    []string{"cn0_" + pf + " 1 of 5e.0: FPGA_INTEL FPGA_INTEL_GRID_9 PROGRAMMABLE"},
 		},
 		{
-			name: "virtual functions whose physical one cannot be seen",
-			tree: func(t *testing.T) driver.Tree {
-				m := drivertest.Tree(t, intelCard(pf, 0, "1", "ab", 2))
-				m.Remove("bus/pci/devices/" + pf)
+			name:    "virtual functions whose physical one cannot be seen",
+			devices: []sysfs.PCIDevice{intelCard(pf, 0, "1", "ab", 2)},
+			change: func(m *sysfs.Memory) {
+				m.Remove(pciDir + pf)
 				m.Remove("class/fpga/intel-fpga-dev.0")
-				return m
 			},
 			want: []string{
 				"cn0_0000:5e:00.1 1 of 5e.1: " + pac + "FPGA_FUNCTION_ID_INTEL_a PROGRAMMABLE",
@@ -189,25 +178,18 @@ func TestIntelCards(t *testing.T) {
 		},
 		{
 			name: "no FPGAs",
-			tree: func(t *testing.T) driver.Tree {
-				return drivertest.Tree(t, sysfs.PCIDevice{Address: pf, Vendor: "10ee", Product: "5001", Class: "1200"},
-					sysfs.PCIDevice{Address: "0000:01:00.0", Vendor: "8086", Product: "1521", Class: "0200"})
-			},
+			devices: []sysfs.PCIDevice{{Address: pf, Vendor: "10ee", Product: "5001", Class: "1200"},
+				{Address: "0000:01:00.0", Vendor: "8086", Product: "1521", Class: "0200"}},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			report := intel(t, tt.config, tt.tree(t))
-			if len(report.Problems) > 0 {
-				t.Errorf("problems: %v", report.Problems)
+			tree := drivertest.Tree(t, tt.devices...)
+			if tt.change != nil {
+				tt.change(tree)
 			}
-			if diff := cmp.Diff(tt.want, lines(report)); diff != "" {
-				t.Errorf("offered (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.left, leftOut(report)); diff != "" {
-				t.Errorf("left out (-want +got):\n%s", diff)
-			}
+			wantReport(t, intel(t, tt.config, tree), tt.want, tt.left)
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
@@ -12,7 +14,7 @@ import (
 
 const pf = "0000:5e:00.0"
 
-// kind and function are ids of regions and of functions: one digit, 32 times.
+// id is the id of a region or of a function: one digit, 32 times.
 func id(digit string) string { return strings.Repeat(digit, 32) }
 
 // traitID is an id as written in a trait.
@@ -22,6 +24,14 @@ func traitID(digit string) string { return strings.ToUpper(id(digit)) }
 func dashedID(digit string) string {
 	d := traitID(digit)
 	return strings.Join([]string{d[:8], d[8:12], d[12:16], d[16:20], d[20:]}, "_")
+}
+
+// withDigits has one digit for each id in a trait.
+func withDigits(traits string) string {
+	for digit := range strings.SplitSeq("0123456789abcdef", "") {
+		traits = strings.NewReplacer(traitID(digit), digit, dashedID(digit), digit).Replace(traits)
+	}
+	return traits
 }
 
 // intelCard is a PAC with a region for each character of kinds, a port for each of
@@ -77,10 +87,7 @@ func lines(report driver.Report) []string {
 			if p.Preprogrammed() {
 				programs = " fixed"
 			}
-			traits := strings.ReplaceAll(strings.Join(p.Traits, " "), "CUSTOM_", "")
-			for digit := range strings.SplitSeq("0123456789abcdef", "") {
-				traits = strings.NewReplacer(traitID(digit), digit, dashedID(digit), digit).Replace(traits)
-			}
+			traits := withDigits(strings.ReplaceAll(strings.Join(p.Traits, " "), "CUSTOM_", ""))
 			list = append(list, fmt.Sprintf("%s %d of %s%s: %s", p.Name, p.NumAccelerators, strings.Join(at, ","), programs, traits))
 		}
 	}
@@ -93,4 +100,18 @@ func leftOut(report driver.Report) []string {
 		list = append(list, l.Address+" "+l.Reason)
 	}
 	return list
+}
+
+// wantReport checks the deployables of a report without problems, and what it leaves out.
+func wantReport(t *testing.T, report driver.Report, offered, left []string) {
+	t.Helper()
+	if len(report.Problems) > 0 {
+		t.Errorf("problems: %v", report.Problems)
+	}
+	if diff := cmp.Diff(offered, lines(report)); diff != "" {
+		t.Errorf("offered (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(left, leftOut(report)); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
 }

@@ -31,10 +31,7 @@ func (w *world) providers() map[string]string {
 		}
 		for _, trait := range p.Traits {
 			if rest, ok := strings.CutPrefix(trait, "CUSTOM_"); ok {
-				for digit := range strings.SplitSeq("0123456789abcdef", "") {
-					rest = strings.NewReplacer(traitID(digit), digit, dashedID(digit), digit).Replace(rest)
-				}
-				words = append(words, rest)
+				words = append(words, withDigits(rest))
 			}
 		}
 		slices.Sort(words)

@@ -23,20 +23,11 @@ func TestTheNextHostIsTriedWhenARegionIsInUse(t *testing.T) {
 		"d": {"resources:FPGA": "1", "accel:bitstream_id": otherImage},
 		"e": {"resources:FPGA": "1", "accel:function_id": id("e")},
 	}, newIntel(t, fpga.Config{}, drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2))))
-	second, err := fpga.NewIntel(fpga.Config{Host: "cn1"}, drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := newIntel(t, fpga.Config{Host: "cn1"}, drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2)))
 	w.addHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{second}})
 	w.report()
-	first, err := w.spawn(instanceA, "c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := w.spawn(instanceB, "d")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := w.mustSpawn(instanceA, "c")
+	next := w.mustSpawn(instanceB, "d")
 	if first.Host == next.Host {
 		t.Errorf("both regions are of host %s", next.Host)
 	}

@@ -98,18 +98,7 @@ func TestTheNextDiscoveryReportsTheProgrammedFunction(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.config.Host = "cn0"
-			d, err := fpga.NewIntel(tt.config, tt.tree)
-			if err != nil {
-				t.Fatal(err)
-			}
-			image := gbs(t, tt.kind, tt.functions...)
-			if tt.deployable == "" {
-				err = d.Program(t.Context(), path(t, pf), "", image)
-			} else {
-				err = d.Program(t.Context(), path(t, pf), tt.deployable, image)
-			}
-			if err != nil {
+			if err := newIntel(t, tt.config, tt.tree).Program(t.Context(), path(t, pf), tt.deployable, gbs(t, tt.kind, tt.functions...)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, loaded(intel(t, tt.config, tt.tree))); diff != "" {
@@ -156,17 +145,9 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.config.Host = "cn0"
-			d, err := fpga.NewIntel(tt.config, tt.tree)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := newIntel(t, tt.config, tt.tree)
 			before, _ := d.Discover(t.Context())
-			if tt.deployable == "" {
-				err = d.Program(t.Context(), path(t, tt.at), "", tt.image)
-			} else {
-				err = d.Program(t.Context(), path(t, tt.at), tt.deployable, tt.image)
-			}
+			err := d.Program(t.Context(), path(t, tt.at), tt.deployable, tt.image)
 			if !errors.Is(err, tt.want) || !errors.Is(err, driver.ErrNotWritten) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("error %v, want %v about %s", err, tt.want, tt.text)
 			}
@@ -176,10 +157,7 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 			}
 		})
 	}
-	d, err := fpga.NewIntel(fpga.Config{Host: "cn0"}, two())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := newIntel(t, fpga.Config{}, two())
 	if err := d.Program(t.Context(), driver.ControlPath{Type: "PCI", Info: driver.Info{"bus": "x"}}, "", nil); !errors.Is(err, fpga.ErrNoDevice) {
 		t.Errorf("garbled control path: %v", err)
 	}
@@ -191,7 +169,7 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 	unread := two()
 	deny(t, unread, "bus/pci/devices")
 	for name, d := range map[string]driver.Programmer{
-		"intel": programmer(t)(fpga.NewIntel(fpga.Config{Host: "cn0"}, unread)), "xilinx": programmer(t)(fpga.NewXilinx(fpga.Config{Host: "cn0"}, unread)),
+		"intel": newIntel(t, fpga.Config{}, unread), "xilinx": programmer(t)(fpga.NewXilinx(fpga.Config{Host: "cn0"}, unread)),
 	} {
 		if err := d.Program(t.Context(), path(t, pf), "", gbs(t, "1", "c")); !errors.Is(err, driver.ErrNotWritten) {
 			t.Errorf("%s: a bus that cannot be read: %v", name, err)
@@ -206,7 +184,7 @@ func TestHardwareNeedsALoader(t *testing.T) {
 	t.Parallel()
 	tree := dirTree{drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2))...)}
 	for name, d := range map[string]driver.Programmer{
-		pf: programmer(t)(fpga.NewIntel(fpga.Config{Host: "cn0"}, tree)), "0000:3b:00.0": programmer(t)(fpga.NewXilinx(fpga.Config{Host: "cn0"}, tree)),
+		pf: newIntel(t, fpga.Config{}, tree), "0000:3b:00.0": programmer(t)(fpga.NewXilinx(fpga.Config{Host: "cn0"}, tree)),
 	} {
 		if err := d.Program(t.Context(), path(t, name), "", gbs(t, "2", "c")); !errors.Is(err, fpga.ErrNoLoader) || !strings.Contains(err.Error(), "--bitstream-loader") {
 			t.Errorf("%s without a loader: %v", name, err)
@@ -239,10 +217,7 @@ func TestProgrammingAXilinxCard(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.config.Host = "cn0"
-			d, err := fpga.NewXilinx(tt.config, tt.tree)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := programmer(t)(fpga.NewXilinx(tt.config, tt.tree))
 			if err := d.Program(t.Context(), path(t, tt.at), "", []byte(tt.image)); !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}

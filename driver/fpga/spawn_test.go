@@ -10,10 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
@@ -70,20 +67,14 @@ func (w *world) addHost(host driver.Host) {
 
 func (w *world) makeFlow() {
 	w.t.Helper()
-	provider := w.cloud.Provider(w.t)
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(w.t)))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	events := externalevent.NewRegistry()
 	w.cloud.HandleEvents(events.Handler())
-	if w.flow, err = spawn.New(cyborg, placement, spawn.WithEvents(events), spawn.WithConfig(spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}})); err != nil {
+	flow, err := spawn.NewFromProvider(w.cloud.Provider(w.t), spawn.WithServiceProvider(w.cloud.ServiceProvider(w.t)),
+		spawn.WithEvents(events), spawn.WithConfig(spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}))
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.flow = flow
 }
 
 func (w *world) report() {
@@ -109,6 +100,34 @@ func (w *world) spawn(instance, profile string) (*spawn.Result, error) {
 	}
 	w.cloud.CheckNoLeaks(w.t)
 	return result, err
+}
+
+func (w *world) mustSpawn(instance, profile string) *spawn.Result {
+	w.t.Helper()
+	result, err := w.spawn(instance, profile)
+	if err != nil {
+		w.t.Fatalf("%s: %v", profile, err)
+	}
+	return result
+}
+
+// give spawns a guest that must get these functions.
+func (w *world) give(instance, profile string, functions ...string) *spawn.Result {
+	w.t.Helper()
+	result := w.mustSpawn(instance, profile)
+	if diff := cmp.Diff(functions, given(w.t, result)); diff != "" {
+		w.t.Errorf("%s: given (-want +got):\n%s", profile, diff)
+	}
+	return result
+}
+
+// release ends a guest.
+func (w *world) release(instance string) {
+	w.t.Helper()
+	if err := w.flow.Release(w.t.Context(), instance); err != nil {
+		w.t.Fatal(err)
+	}
+	w.cloud.RemoveGuest(instance)
 }
 
 // validate asks libvirt's own schema, where it is installed.
@@ -147,9 +166,11 @@ func given(t *testing.T, r *spawn.Result) []string {
 	return list
 }
 
-func newIntel(t *testing.T, config fpga.Config, tree driver.Tree) driver.Driver {
+func newIntel(t *testing.T, config fpga.Config, tree driver.Tree) *fpga.Intel {
 	t.Helper()
-	config.Host = "cn0"
+	if config.Host == "" {
+		config.Host = "cn0"
+	}
 	d, err := fpga.NewIntel(config, tree)
 	if err != nil {
 		t.Fatal(err)
@@ -170,13 +191,7 @@ func TestACardIsProgrammedOnTheWayToTheGuest(t *testing.T) {
 		"programmed": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("c"): "required"},
 		"former":     {"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("b"): "required"},
 	}, newIntel(t, fpga.Config{}, tree))
-	result, err := w.spawn(instanceA, "orchestrated")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"5e:00.2"}, given(t, result)); diff != "" {
-		t.Errorf("given (-want +got):\n%s", diff)
-	}
+	w.give(instanceA, "orchestrated", "5e:00.2")
 	afu, err := tree.ReadFile("class/fpga/intel-fpga-dev.2/intel-fpga-port.1/afu_id")
 	if err != nil || strings.TrimSpace(string(afu)) != id("c") {
 		t.Errorf("the kernel shows %q, %v", afu, err)
@@ -188,10 +203,7 @@ func TestACardIsProgrammedOnTheWayToTheGuest(t *testing.T) {
 	if _, err := w.spawn(instanceB, "former"); err == nil {
 		t.Error("the function that was replaced is still to be had")
 	}
-	if err := w.flow.Release(t.Context(), instanceA); err != nil {
-		t.Fatal(err)
-	}
-	w.cloud.RemoveGuest(instanceA)
+	w.release(instanceA)
 	if _, err := w.spawn(instanceB, "programmed"); err != nil {
 		t.Errorf("the new function is not to be had: %v", err)
 	}
@@ -223,13 +235,7 @@ func TestAPreprogrammedFunctionIsGivenAsItIs(t *testing.T) {
 	if got := loaded(intel(t, config, tree)); got["_region1"] != "b" {
 		t.Errorf("functions %v", got)
 	}
-	result, err := w.spawn(instanceA, "afaas")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"5e:00.2"}, given(t, result)); diff != "" {
-		t.Errorf("given (-want +got):\n%s", diff)
-	}
+	w.give(instanceA, "afaas", "5e:00.2")
 }
 
 func TestARegionInUseKeepsItsFunction(t *testing.T) {
@@ -240,26 +246,15 @@ func TestARegionInUseKeepsItsFunction(t *testing.T) {
 		"another": {"resources:FPGA": "1", "accel:function_id": id("c")},
 		"both":    {"resources:FPGA": "2", "accel:function_id": id("c")},
 	}, newIntel(t, fpga.Config{}, tree))
-	if _, err := w.spawn(instanceA, "present"); err != nil {
-		t.Fatal(err)
-	}
+	w.mustSpawn(instanceA, "present")
 	if _, err := w.spawn(instanceB, "another"); err == nil {
 		t.Error("a region was programmed while another guest had it")
 	}
 	if got := loaded(intel(t, fpga.Config{}, tree))[""]; got != "a" {
 		t.Errorf("functions %q, want a", got)
 	}
-	if err := w.flow.Release(t.Context(), instanceA); err != nil {
-		t.Fatal(err)
-	}
-	w.cloud.RemoveGuest(instanceA)
-	result, err := w.spawn(instanceB, "both")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"5e:00.1", "5e:00.2"}, given(t, result)); diff != "" {
-		t.Errorf("given (-want +got):\n%s", diff)
-	}
+	w.release(instanceA)
+	w.give(instanceB, "both", "5e:00.1", "5e:00.2")
 	if got := loaded(intel(t, fpga.Config{}, tree))[""]; got != "cd" {
 		t.Errorf("functions %q, want one for each port of the image", got)
 	}
@@ -273,13 +268,7 @@ func TestBothFunctionsOfTheDrawingReachTheirGuests(t *testing.T) {
 	w := newWorld(t, fakecyborg.ModeNested, nil, map[string]map[string]string{"a": function("a"), "b": function("b")},
 		newIntel(t, fpga.Config{SeparateFunctions: true}, drawing(t)))
 	for instance, want := range map[string][2]string{instanceB: {"b", "5e:00.2"}, instanceA: {"a", "5e:00.1"}} {
-		result, err := w.spawn(instance, want[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]string{want[1]}, given(t, result)); diff != "" {
-			t.Errorf("function %s (-want +got):\n%s", want[0], diff)
-		}
+		w.give(instance, want[0], want[1])
 	}
 }
 
@@ -318,13 +307,7 @@ func TestARegionWithTwoFunctionsAttachesTheNamedOne(t *testing.T) {
 				}
 				w := newWorld(t, mode, images, profiles, newIntel(t, fpga.Config{}, drawing(t)))
 				for n, want := range tt.spawns {
-					result, err := w.spawn([]string{instanceA, instanceB}[n], want[0])
-					if err != nil {
-						t.Fatal(err)
-					}
-					if diff := cmp.Diff([]string{want[1]}, given(t, result)); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", want[0], diff)
-					}
+					w.give([]string{instanceA, instanceB}[n], want[0], want[1])
 					w.report()
 				}
 				if tt.refused == "" {
@@ -364,13 +347,7 @@ func TestACardOfEachVendorReachesAGuest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fakecyborg.ModeTree, image(t, "", "c"), map[string]map[string]string{"p": tt.group}, tt.driver)
-			result, err := w.spawn(instanceA, "p")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, given(t, result)); diff != "" {
-				t.Errorf("given (-want +got):\n%s", diff)
-			}
+			w.give(instanceA, "p", tt.want...)
 		})
 	}
 }
@@ -399,10 +376,7 @@ func TestAFunctionKeepsItsTrait(t *testing.T) {
 			if _, err := w.spawn(instanceA, "pre-programmed"); err == nil {
 				t.Fatal("no region has the function yet")
 			}
-			result, err := w.spawn(instanceA, "orchestrated")
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := w.mustSpawn(instanceA, "orchestrated")
 			region := result.ARQs[0].DeviceRPUUID
 			for report := range 4 { // the first look is before the first report
 				if diff := cmp.Diff([]string{want.trait}, w.functions(region)); diff != "" {
@@ -413,23 +387,14 @@ func TestAFunctionKeepsItsTrait(t *testing.T) {
 			if got := w.bitstream(region); got != imageID {
 				t.Errorf("bitstream %q, want %s", got, imageID)
 			}
-			if err := w.flow.Release(t.Context(), instanceA); err != nil {
-				t.Fatal(err)
-			}
-			w.cloud.RemoveGuest(instanceA)
+			w.release(instanceA)
 			for i, profile := range []string{"pre-programmed", "orchestrated"} { // the weigher prefers the loaded region
 				instance := []string{instanceA, instanceB}[i]
-				again, err := w.spawn(instance, profile)
-				if err != nil {
-					t.Fatalf("%s: %v", profile, err)
-				}
+				again := w.mustSpawn(instance, profile)
 				if got := again.ARQs[0].DeviceRPUUID; got != region {
 					t.Errorf("%s: provider %s, want %s", profile, got, region)
 				}
-				if err := w.flow.Release(t.Context(), instance); err != nil {
-					t.Fatal(err)
-				}
-				w.cloud.RemoveGuest(instance)
+				w.release(instance)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func TestAReportWhileARegionIsWrittenChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tree := drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2))
-			d := &watched{Intel: newIntel(t, fpga.Config{}, tree).(*fpga.Intel)}
+			d := &watched{Intel: newIntel(t, fpga.Config{}, tree)}
 			w := newWorld(t, fakecyborg.ModeTree, []simcloud.Image{{ID: imageID, Properties: tt.properties, Data: string(gbs(t, "2", "c"))}},
 				map[string]map[string]string{"p": {"resources:FPGA": "1", "accel:bitstream_id": imageID}}, d)
 			d.written = func() error {
@@ -80,17 +80,12 @@ func TestTheFunctionOfTheNextImageIsRead(t *testing.T) {
 		}, newIntel(t, fpga.Config{}, tree))
 		region := w.cloud.Cyborg.Deployables()[0].ProviderUUID
 		for _, step := range []struct{ image, function string }{{imageID, "c"}, {next, function}, {imageID, "c"}} {
-			if _, err := w.spawn(instanceA, step.image); err != nil {
-				t.Fatal(err)
-			}
+			w.mustSpawn(instanceA, step.image)
 			w.report()
 			if got := w.functions(region); !slices.Equal(got, []string{"CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID(step.function)}) || w.bitstream(region) != step.image {
 				t.Errorf("%s: Placement has the functions %v, and the region bitstream %s", step.function, got, w.bitstream(region))
 			}
-			if err := w.flow.Release(t.Context(), instanceA); err != nil {
-				t.Fatal(err)
-			}
-			w.cloud.RemoveGuest(instanceA)
+			w.release(instanceA)
 		}
 	}
 }
@@ -101,7 +96,7 @@ func TestARegionWrittenInPartHasNoFunction(t *testing.T) {
 	tree := drivertest.Tree(t, intelCard(pf, 0, "2", "bb", 2))
 	const next = "cccccccc-0000-4000-8000-000000000002"
 	images := []simcloud.Image{{ID: imageID, Data: string(gbs(t, "2", "c"))}, {ID: next, Data: string(gbs(t, "2", "c"))}}
-	d := &watched{Intel: newIntel(t, fpga.Config{}, tree).(*fpga.Intel), written: func() error { return nil }}
+	d := &watched{Intel: newIntel(t, fpga.Config{}, tree), written: func() error { return nil }}
 	w := newWorld(t, fakecyborg.ModeTree, images, map[string]map[string]string{
 		imageID: {"resources:FPGA": "1", "accel:bitstream_id": imageID}, next: {"resources:FPGA": "1", "accel:bitstream_id": next},
 	}, d)
