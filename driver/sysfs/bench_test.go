@@ -35,9 +35,7 @@ func large(functions int) sysfs.Description {
 func BenchmarkPCIFunctions(b *testing.B) {
 	const functions = 2000
 	memory := generate(b, large(functions))
-	dir := b.TempDir()
-	layOut(b, memory, dir)
-	for name, tree := range map[string]driver.Tree{"memory": memory, "directory": open(b, dir, sysfs.DirOptions{})} {
+	for name, tree := range map[string]driver.Tree{"memory": memory, "directory": open(b, layOut(b, memory), sysfs.DirOptions{})} {
 		b.Run(fmt.Sprintf("read=identity/tree=%s/functions=%d", name, functions), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -57,7 +57,7 @@ func classes() sysfs.Description {
 func TestGenerateLinksTheClassesAsTheKernelDoes(t *testing.T) {
 	t.Parallel()
 	m := generate(t, classes())
-	for name, target := range map[string]string{
+	wantLinks(t, m, map[string]string{
 		"block/nvme0n1":                         "../devices/pci0000:00/0000:00:1d.0/0000:01:00.0/nvme/nvme0/nvme0n1",
 		"class/block/nvme0n1p2":                 "../../devices/pci0000:00/0000:00:1d.0/0000:01:00.0/nvme/nvme0/nvme0n1/nvme0n1p2",
 		"block/nvme0n1/device":                  "../../nvme0",
@@ -81,31 +81,19 @@ func TestGenerateLinksTheClassesAsTheKernelDoes(t *testing.T) {
 		"bus/pci/devices/0000:01:00.0/driver":   "../../../../bus/pci/drivers/nvme",
 		"class/block/rssda/subsystem":           "../../../../../class/block",
 		"class/fpga/intel-fpga-dev.0/subsystem": "../../../../../class/fpga",
-	} {
-		got, err := m.Readlink(name)
-		if err != nil || got != target {
-			t.Errorf("Readlink(%s) = %q, %v, want %q", name, got, err, target)
-		}
-		if _, err := m.ReadDir(name); err != nil {
-			t.Errorf("the link leads nowhere: %v", err)
-		}
-	}
-	for name, want := range map[string]string{
-		"block/nvme0n1/dev":               "259:0\n",
-		"class/block/nvme0n1p2/dev":       "259:2\n",
-		"class/block/nvme0n1p2/partition": "2\n",
-		"block/dm-1/dev":                  "253:1\n",
-		"block/md127/dev":                 "9:127\n",
-		"class/ptp/ptp0/clock_name":       "zte_ptp\n",
-		"class/fpga/intel-fpga-dev.3/intel-fpga-fme.3/pr/interface_id": region1 + "\n",
-		"class/fpga/intel-fpga-dev.0/intel-fpga-fme.1/pr/interface_id": region2 + "\n",
-		"class/fpga/intel-fpga-dev.3/intel-fpga-port.4/afu_id":         afu1 + "\n",
-		"class/mdev_bus/mtty/mdev_supported_types/mtty-2/name":         "Dual port serial\n",
-	} {
-		if got := read(t, m, name); got != want {
-			t.Errorf("%s = %q, want %q", name, got, want)
-		}
-	}
+	})
+	wantFiles(t, m, map[string]string{
+		"block/nvme0n1/dev":               "259:0",
+		"class/block/nvme0n1p2/dev":       "259:2",
+		"class/block/nvme0n1p2/partition": "2",
+		"block/dm-1/dev":                  "253:1",
+		"block/md127/dev":                 "9:127",
+		"class/ptp/ptp0/clock_name":       "zte_ptp",
+		"class/fpga/intel-fpga-dev.3/intel-fpga-fme.3/pr/interface_id": region1,
+		"class/fpga/intel-fpga-dev.0/intel-fpga-fme.1/pr/interface_id": region2,
+		"class/fpga/intel-fpga-dev.3/intel-fpga-port.4/afu_id":         afu1,
+		"class/mdev_bus/mtty/mdev_supported_types/mtty-2/name":         "Dual port serial",
+	})
 }
 
 func TestPortsMoveToTheirVirtualFunctions(t *testing.T) {
@@ -172,15 +160,11 @@ func TestProgramChangesTheFunctionOfAPort(t *testing.T) {
 		}
 	}
 	inPF := "bus/pci/devices/" + fpga + "/fpga/intel-fpga-dev.3/"
-	for name, want := range map[string]string{
-		"bus/pci/devices/0000:5e:01.0/fpga/intel-fpga-dev.4/intel-fpga-port.4/afu_id": strings.ToLower(other) + "\n",
-		inPF + "intel-fpga-port.5/afu_id":                                             strings.ToLower(other) + "\n",
-		inPF + "intel-fpga-port.6/afu_id":                                             afu1 + "\n",
-	} {
-		if got := read(t, m, name); got != want {
-			t.Errorf("%s = %q, want %q", name, got, want)
-		}
-	}
+	wantFiles(t, m, map[string]string{
+		"bus/pci/devices/0000:5e:01.0/fpga/intel-fpga-dev.4/intel-fpga-port.4/afu_id": strings.ToLower(other),
+		inPF + "intel-fpga-port.5/afu_id":                                             strings.ToLower(other),
+		inPF + "intel-fpga-port.6/afu_id":                                             afu1,
+	})
 	m.Reboot()
 	if got := read(t, m, inPF+"intel-fpga-port.4/afu_id"); got != afu1+"\n" {
 		t.Errorf("after a restart afu_id = %q", got)
@@ -216,9 +200,7 @@ func TestAParentOffThePCIBusHasMdevs(t *testing.T) {
 
 func TestTheOverlayTakesParentsOffThePCIBus(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	layOut(t, generate(t, classes()), dir)
-	tree := open(t, dir, sysfs.DirOptions{})
+	tree := open(t, layOut(t, generate(t, classes())), sysfs.DirOptions{})
 	write(t, tree, "class/mdev_bus/mtty/mdev_supported_types/mtty-2/create", id1)
 	want := []driver.Mdev{{UUID: id1, Parent: "mtty", Type: "mtty-2"}}
 	got, err := sysfs.Mdevs(tree)

@@ -26,7 +26,7 @@ func TestADeviceFeatureListIsLaidOutAsTheKernelDoes(t *testing.T) {
 		inner   = region + "/dfl-fme.7/dfl-fme-region.21/fpga_region/region1021"
 		manager = region + "/dfl-fme.7/dfl-fme-mgr.7/fpga_manager/fpga7"
 	)
-	for name, target := range map[string]string{
+	wantLinks(t, m, map[string]string{
 		"class/fpga_region/region7":           "../../" + region,
 		"class/fpga_region/region7/device":    "../../../0000:61:00.0",
 		"class/fpga_region/region1021":        "../../" + inner,
@@ -35,37 +35,25 @@ func TestADeviceFeatureListIsLaidOutAsTheKernelDoes(t *testing.T) {
 		"class/fpga_manager/fpga7/device":     "../../../dfl-fme-mgr.7",
 		"bus/platform/devices/dfl-fme.7":      "../../../" + region + "/dfl-fme.7",
 		"bus/platform/devices/dfl-port.20":    "../../../" + region + "/dfl-port.20",
-	} {
-		if got, err := m.Readlink(name); err != nil || got != target {
-			t.Errorf("%s -> %s, %v; want %s", name, got, err, target)
-		}
-	}
-	files := func(when string, want map[string]string) {
-		t.Helper()
-		for name, text := range want {
-			if got := read(t, m, name); got != text+"\n" {
-				t.Errorf("%s: %s = %q, want %q", when, name, got, text)
-			}
-		}
-	}
+	})
 	if _, err := m.ReadFile("class/fpga_region/region7/compat_id"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("compat_id of the whole: %v, want the kernel's", err)
 	}
 	const state = "class/fpga_manager/fpga7/state"
-	files("at the start", map[string]string{
+	wantFiles(t, m, map[string]string{
 		"class/fpga_region/region7/dfl-fme.7/ports_num": "2", inner + "/compat_id": region1, state: "unknown",
 		"bus/platform/devices/dfl-port.20/id": "0", "bus/platform/devices/dfl-port.21/id": "1", "bus/platform/devices/dfl-port.21/afu_id": afu1,
 	})
 	if err := m.Program(dflCard.Address, 20, region2); err != nil {
 		t.Fatal(err)
 	}
-	files("programmed", map[string]string{state: "operating", "bus/platform/devices/dfl-port.20/afu_id": region2})
+	wantFiles(t, m, map[string]string{state: "operating", "bus/platform/devices/dfl-port.20/afu_id": region2})
 	write(t, m, "bus/pci/devices/"+dflCard.Address+"/sriov_numvfs", "1")
-	files("with a virtual function", map[string]string{
+	wantFiles(t, m, map[string]string{
 		state: "operating", "class/fpga_region/region8/dfl-port.21/afu_id": afu1, "bus/platform/devices/dfl-port.21/afu_id": afu1,
 	})
 	m.Reboot()
-	files("after a restart", map[string]string{state: "unknown", "bus/platform/devices/dfl-port.20/afu_id": afu1})
+	wantFiles(t, m, map[string]string{state: "unknown", "bus/platform/devices/dfl-port.20/afu_id": afu1})
 }
 
 func TestADeviceFeatureListThatCannotBe(t *testing.T) {

@@ -30,9 +30,15 @@ func open(t testing.TB, dir string, opts sysfs.DirOptions) *sysfs.DirTree {
 // onDisk is the generated machine in a directory.
 func onDisk(t testing.TB) string {
 	t.Helper()
-	dir := t.TempDir()
-	layOut(t, generate(t, machine()), dir)
-	return dir
+	return layOut(t, generate(t, machine()))
+}
+
+// withMdev is onDisk with a mediated device.
+func withMdev(t testing.TB) string {
+	t.Helper()
+	m := generate(t, machine())
+	write(t, m, t35+"/create", id1)
+	return layOut(t, m)
 }
 
 func TestACapturedTreeIsReadThroughItsLinks(t *testing.T) {
@@ -230,9 +236,7 @@ func TestWithWriteTheDirectoryChanges(t *testing.T) {
 func TestOnlyTheFilesOfMdevsAndVGPUsAreWritten(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "outside")
-	m := generate(t, blackwell())
-	dir := t.TempDir()
-	layOut(t, m, dir)
+	dir := layOut(t, generate(t, blackwell()))
 	at := func(name string) string { return filepath.Join(dir, name) }
 	card := "bus/pci/devices/" + gpu
 	types := "class/mdev_bus/x/mdev_supported_types/"
@@ -361,11 +365,7 @@ func errString(err error) string {
 // TestTheOverlayCountsExistingDevices starts from a tree that has a device.
 func TestTheOverlayCountsExistingDevices(t *testing.T) {
 	t.Parallel()
-	m := generate(t, machine())
-	write(t, m, t35+"/create", id1)
-	dir := t.TempDir()
-	layOut(t, m, dir)
-	tree := open(t, dir, sysfs.DirOptions{})
+	tree := open(t, withMdev(t), sysfs.DirOptions{})
 	for _, tt := range []struct{ name, text, left string }{
 		{t35 + "/create", id2, "0\n"},
 		{"bus/mdev/devices/" + id1 + "/remove", "1", "1\n"},
@@ -401,11 +401,7 @@ func TestRecordsOfUdevAreNextToTheSysfs(t *testing.T) {
 	if err := os.Symlink("../../../etc/secret", filepath.Join(root, "run/udev/data/b259:1")); err != nil {
 		t.Fatal(err)
 	}
-	tree, err := sysfs.OpenDir(filepath.Join(root, "sys"), sysfs.DirOptions{Write: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tree.Close() })
+	tree := open(t, filepath.Join(root, "sys"), sysfs.DirOptions{Write: true})
 	if data, err := tree.ReadFile("run/udev/data/b259:0"); err != nil || string(data) != "E:ID_FS_TYPE=ext4\n" {
 		t.Errorf("%q, %v", data, err)
 	}

@@ -96,6 +96,18 @@ func dumped(t rapid.TB, tree dumper) []byte {
 	return data
 }
 
+// reload loads the dump of a tree into another, whose dump must then be the same.
+func reload(t rapid.TB, from, to dumper) {
+	t.Helper()
+	once := dumped(t, from)
+	if err := driver.Load(to, once); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(once), string(dumped(t, to))); diff != "" {
+		t.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
+	}
+}
+
 // disturb draws something that changes a tree, to be done to several.
 func disturb(t *rapid.T) func(*sysfs.Memory) error {
 	id := rapid.SampledFrom([]string{id1, id2, id3, strings.ToUpper("44444444-4444-4444-8444-44444444444a")}).Draw(t, "uuid")
@@ -141,13 +153,7 @@ func TestALoadedTreeEqualsTheDump(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(rt, "in the way") { // the load replaces the state of a used tree
 			_ = disturb(rt)(other)
 		}
-		once := dumped(rt, m)
-		if err := driver.Load(other, once); err != nil {
-			rt.Fatal(err)
-		}
-		if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
-			rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
-		}
+		reload(rt, m, other)
 		sameTrees(rt, "trees", m, other)
 		for range rapid.IntRange(0, 15).Draw(rt, "after") {
 			change := disturb(rt)
@@ -192,18 +198,47 @@ func TestTheDumpOfATreeIsReadable(t *testing.T) {
 	}
 }
 
+// replacing replaces text in a dump.
+func replacing(t *testing.T, dump string) func(old, new string) string {
+	return func(old, new string) string {
+		t.Helper()
+		if !strings.Contains(dump, old) {
+			t.Fatalf("no %s in the dump", old)
+		}
+		return strings.Replace(dump, old, new, 1)
+	}
+}
+
+// badDump is a dump that does not fit, and what the error says.
+type badDump struct{ name, text, want string }
+
+// wantRefused checks that a tree refuses dumps and stays as it is.
+func wantRefused(t *testing.T, tree dumper, dumps []badDump) {
+	t.Helper()
+	files := func() []string {
+		if m, inMemory := tree.(*sysfs.Memory); inMemory {
+			return walk(t, m, ".")
+		}
+		return nil
+	}
+	wasThere, before := files(), string(dumped(t, tree))
+	for _, tt := range dumps {
+		err := driver.Load(tree, []byte(tt.text))
+		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: %v, want ErrSnapshot with %s", tt.name, err, tt.want)
+		}
+		if diff := cmp.Diff(before, string(dumped(t, tree))) + cmp.Diff(wasThere, files()); diff != "" {
+			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", tt.name, diff)
+		}
+	}
+}
+
 func TestADumpThatDoesNotFitIsRefusedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	m, before := troubled(t)
-	tree := walk(t, m, ".")
-	replaced := func(old, new string) string {
-		if !strings.Contains(before, old) {
-			t.Fatalf("no %s in the dump", old)
-		}
-		return strings.Replace(before, old, new, 1)
-	}
+	replaced := replacing(t, before)
 	const vfs = `"address": "0000:5e:00.0"`
-	for _, tt := range []struct{ name, text, want string }{
+	wantRefused(t, m, []badDump{
 		{"something follows", before + "{}", "something follows"},
 		{"unknown field", replaced(`"mdevs"`, `"devices"`), `unknown field "devices"`},
 		{"other version", replaced(`"schema_version": 1`, `"schema_version": 2`), "schema_version 2"},
@@ -227,23 +262,12 @@ func TestADumpThatDoesNotFitIsRefusedAndChangesNothing(t *testing.T) {
 		{"mdev twice", replaced(id1, id2), "file exists"},
 		{"no room", replaced(`"0000:84:00.0"`, `"mtty"`), `of type "nvidia-35" on "mtty"`},
 		{"no uuid", replaced(id1, "mdev"), `mdev "mdev"`},
-	} {
-		err := driver.Load(m, []byte(tt.text))
-		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), tt.want) {
-			t.Errorf("%s: %v, want ErrSnapshot with %s", tt.name, err, tt.want)
-		}
-		if diff := cmp.Diff(tree, walk(t, m, ".")); diff != "" || before != string(dumped(t, m)) {
-			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", tt.name, diff)
-		}
-	}
+	})
 }
 
 func TestALoadedOverlayEqualsTheDump(t *testing.T) {
 	t.Parallel()
-	m := generate(t, machine())
-	write(t, m, t35+"/create", id1)
-	dir := t.TempDir()
-	layOut(t, m, dir)
+	dir := withMdev(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		tree, other := open(t, dir, sysfs.DirOptions{}), open(t, dir, sysfs.DirOptions{})
 		step := func(trees ...*sysfs.DirTree) {
@@ -259,13 +283,7 @@ func TestALoadedOverlayEqualsTheDump(t *testing.T) {
 		for range rapid.IntRange(0, 12).Draw(rt, "before") {
 			step(tree)
 		}
-		once := dumped(rt, tree)
-		if err := driver.Load(other, once); err != nil {
-			rt.Fatal(err)
-		}
-		if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
-			rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
-		}
+		reload(rt, tree, other)
 		for range rapid.IntRange(0, 8).Draw(rt, "after") {
 			step(tree, other)
 		}
@@ -280,21 +298,11 @@ func TestALoadedOverlayEqualsTheDump(t *testing.T) {
 
 func TestADumpThatDoesNotFitTheDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
-	m := generate(t, machine())
-	write(t, m, t35+"/create", id1)
-	dir := t.TempDir()
-	layOut(t, m, dir)
-	tree := open(t, dir, sysfs.DirOptions{})
-	write(t, tree, t35+"/devices/"+id1+"/remove", "1")
-	write(t, tree, t35+"/create", id2)
+	dir := withMdev(t)
+	tree := replacedMdev(t, dir)
 	before := string(dumped(t, tree))
-	replaced := func(old, new string) string {
-		if !strings.Contains(before, old) {
-			t.Fatalf("no %s in the dump", old)
-		}
-		return strings.Replace(before, old, new, 1)
-	}
-	for _, tt := range []struct{ name, text, want string }{
+	replaced := replacing(t, before)
+	wantRefused(t, tree, []badDump{
 		{"something follows", before + "{}", "something follows"},
 		{"unknown field", replaced(`"made"`, `"new"`), `unknown field "new"`},
 		{"other version", replaced(`"schema_version": 1`, `"schema_version": 2`), "schema_version 2"},
@@ -305,15 +313,7 @@ func TestADumpThatDoesNotFitTheDirectoryIsRefused(t *testing.T) {
 		{"made of no type", replaced("nvidia-35", "nvidia-99"), `nvidia-99/available_instances: no such file`},
 		{"no uuid", replaced(id2, "mdev"), `made mdev "mdev"`},
 		{"a way out", replaced(t4, "../.."), "bad attach handle"},
-	} {
-		err := driver.Load(tree, []byte(tt.text))
-		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), tt.want) {
-			t.Errorf("%s: %v, want ErrSnapshot with %s", tt.name, err, tt.want)
-		}
-		if diff := cmp.Diff(before, string(dumped(t, tree))); diff != "" {
-			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", tt.name, diff)
-		}
-	}
+	})
 	through := open(t, dir, sysfs.DirOptions{Write: true})
 	if err := driver.Load(through, []byte(before)); !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(err.Error(), "go through") {
 		t.Errorf("where writes go through: %v", err)
@@ -330,15 +330,18 @@ func FuzzLoadTree(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { checkLoad(t, generate(t, restless()), data) })
 }
 
+// replacedMdev is an overlay in which the mediated device of withMdev is removed, and another made.
+func replacedMdev(t testing.TB, dir string) *sysfs.DirTree {
+	t.Helper()
+	tree := open(t, dir, sysfs.DirOptions{})
+	write(t, tree, t35+"/devices/"+id1+"/remove", "1")
+	write(t, tree, t35+"/create", id2)
+	return tree
+}
+
 func FuzzLoadOverlay(f *testing.F) {
-	m := generate(f, machine())
-	write(f, m, t35+"/create", id1)
-	dir := f.TempDir()
-	layOut(f, m, dir)
-	tree := open(f, dir, sysfs.DirOptions{})
-	write(f, tree, t35+"/devices/"+id1+"/remove", "1")
-	write(f, tree, t35+"/create", id2)
-	f.Add(dumped(f, tree))
+	dir := withMdev(f)
+	f.Add(dumped(f, replacedMdev(f, dir)))
 	f.Fuzz(func(t *testing.T, data []byte) { checkLoad(t, open(t, dir, sysfs.DirOptions{}), data) })
 }
 

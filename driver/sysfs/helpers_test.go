@@ -74,10 +74,36 @@ func write(t testing.TB, tree driver.Tree, name, text string) {
 	}
 }
 
-// layOut writes a tree to a directory, links as links.
-func layOut(t testing.TB, m *sysfs.Memory, dir string) {
+// wantLinks checks the targets of links, and that each leads to a directory.
+func wantLinks(t *testing.T, tree driver.Tree, links map[string]string) {
 	t.Helper()
+	for name, target := range links {
+		got, err := tree.Readlink(name)
+		if err != nil || got != target {
+			t.Errorf("Readlink(%s) = %q, %v, want %q", name, got, err, target)
+		}
+		if _, err := tree.ReadDir(name); err != nil {
+			t.Errorf("the link leads nowhere: %v", err)
+		}
+	}
+}
+
+// wantFiles checks the lines of files.
+func wantFiles(t *testing.T, tree driver.Tree, files map[string]string) {
+	t.Helper()
+	for name, want := range files {
+		if got := read(t, tree, name); got != want+"\n" {
+			t.Errorf("%s = %q, want the line %q", name, got, want)
+		}
+	}
+}
+
+// layOut writes a tree to a new directory, links as links.
+func layOut(t testing.TB, m *sysfs.Memory) string {
+	t.Helper()
+	dir := t.TempDir()
 	if err := m.LayOut(dir); err != nil {
 		t.Fatal(err)
 	}
+	return dir
 }

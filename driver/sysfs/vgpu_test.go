@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -56,15 +55,12 @@ func creatable(t testing.TB, tree driver.Tree, vf string) []int {
 func TestAVirtualFunctionShowsTheTypesOfVGPUs(t *testing.T) {
 	t.Parallel()
 	m := generate(t, blackwell())
-	for name, want := range map[string]string{
-		"creatable_vgpu_types": "ID    : vGPU Name\n1553  : NVIDIA RTX Pro 6000 Blackwell DC-24Q\n1555  : NVIDIA RTX Pro 6000 Blackwell DC-48Q\n1556  : NVIDIA RTX Pro 6000 Blackwell DC-48C\n",
-		"current_vgpu_type":    "0\n",
-		"vgpu_params":          "\n",
-	} {
-		if got := read(t, m, "bus/pci/devices/"+gpu+"/virtfn0/nvidia/"+name); got != want {
-			t.Errorf("%s = %q, want %q", name, got, want)
-		}
-	}
+	const first = "bus/pci/devices/" + gpu + "/virtfn0/nvidia/"
+	wantFiles(t, m, map[string]string{
+		first + "creatable_vgpu_types": "ID    : vGPU Name\n1553  : NVIDIA RTX Pro 6000 Blackwell DC-24Q\n1555  : NVIDIA RTX Pro 6000 Blackwell DC-48Q\n1556  : NVIDIA RTX Pro 6000 Blackwell DC-48C",
+		first + "current_vgpu_type":    "0",
+		first + "vgpu_params":          "",
+	})
 	place := "bus/pci/devices/" + vf1 + "/nvidia/placement_id"
 	if _, err := m.ReadFile(place); !errors.Is(err, syscall.ENXIO) {
 		t.Errorf("placement_id without a vGPU: %v, want ENXIO", err)
@@ -196,8 +192,7 @@ func TestTheOverlayKeepsTypesOfVGPUs(t *testing.T) {
 	t.Parallel()
 	m := generate(t, blackwell())
 	write(t, m, currentType(vf3), "1553")
-	dir := t.TempDir()
-	layOut(t, m, dir)
+	dir := layOut(t, m)
 	rapid.Check(t, func(rt *rapid.T) {
 		tree, other := open(t, dir, sysfs.DirOptions{}), open(t, dir, sysfs.DirOptions{})
 		for range rapid.IntRange(0, 8).Draw(rt, "writes") {
@@ -210,13 +205,7 @@ func TestTheOverlayKeepsTypesOfVGPUs(t *testing.T) {
 				rt.Fatalf("%s <- %q: %v, then %q", vf, text, err, after)
 			}
 		}
-		once := dumped(rt, tree)
-		if err := driver.Load(other, once); err != nil {
-			rt.Fatal(err)
-		}
-		if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
-			rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
-		}
+		reload(rt, tree, other)
 		for _, vf := range []string{vf1, vf2, vf3} {
 			if a, b := read(t, tree, currentType(vf)), read(t, other, currentType(vf)); a != b {
 				rt.Fatalf("%s: %q, loaded %q", vf, a, b)
@@ -230,18 +219,12 @@ func TestADumpOfVGPUsThatDoesNotFitIsRefused(t *testing.T) {
 	dump := func(address string, id int) string {
 		return fmt.Sprintf(`{"schema_version": 1, "vgpus": [{"address": %q, "type": %d}]}`, address, id)
 	}
-	m := generate(t, blackwell())
-	for text, want := range map[string]string{
-		dump(gpu, 1553): "not a virtual function with vGPUs",
-		dump(vf1, 9):    "no such type",
-		dump("x", 1553): "not a virtual function with vGPUs",
-		`{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553, "gpu_instance": 1}]}`:                        "no GPU instance 1",
-		`{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553}, {"address": "` + vf1 + `", "type": 1553}]}`: "appears twice",
-		`{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553}, {"address": "` + vf2 + `", "type": 1555}]}`: "invalid argument",
-	} {
-		err := driver.Load(m, []byte(text))
-		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%s: %v, want ErrSnapshot with %s", text, err, want)
-		}
-	}
+	wantRefused(t, generate(t, blackwell()), []badDump{
+		{"the physical function", dump(gpu, 1553), "not a virtual function with vGPUs"},
+		{"an unknown type", dump(vf1, 9), "no such type"},
+		{"no address", dump("x", 1553), "not a virtual function with vGPUs"},
+		{"GPU instance", `{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553, "gpu_instance": 1}]}`, "no GPU instance 1"},
+		{"twice", `{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553}, {"address": "` + vf1 + `", "type": 1553}]}`, "appears twice"},
+		{"two sizes", `{"schema_version": 1, "vgpus": [{"address": "` + vf1 + `", "type": 1553}, {"address": "` + vf2 + `", "type": 1555}]}`, "invalid argument"},
+	})
 }
