@@ -71,13 +71,10 @@ func TestAParentThatIsNotOnPCI(t *testing.T) {
 func TestAParentOnPCIWhoseTypeHasNoName(t *testing.T) {
 	t.Parallel()
 	const gpu, typ = "0000:00:02.0", "i915-GVTg_V5_4"
-	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
+	tree := drivertest.Tree(t, sysfs.PCIDevice{
 		Address: gpu, Vendor: "8086", Product: "1912", Class: "0300", Driver: "i915",
 		MdevTypes: []sysfs.MdevType{{Type: typ, AvailableInstances: 2}},
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	address := driver.Info{"domain": "0000", "bus": "00", "device": "02", "function": "0"}
 	handle := func(i int) driver.AttachHandle {
 		info := maps.Clone(address)

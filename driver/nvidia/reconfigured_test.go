@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -85,6 +86,20 @@ func (h *computeHost) bind(deployable, instance string) (fakecyborg.ARQ, error) 
 	return bound[slices.IndexFunc(bound, func(a fakecyborg.ARQ) bool { return a.UUID == arqs[0].UUID })], err
 }
 
+func (h *computeHost) mustBind(deployable string, instances ...string) {
+	h.t.Helper()
+	for _, instance := range instances {
+		if _, err := h.bind(deployable, instance); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// typed has the card divided into a type.
+func typed(name string) nvidia.VGPUType {
+	return nvidia.VGPUType{Name: name, DeviceAddresses: []string{card}}
+}
+
 func (h *computeHost) states() (list []fakecyborg.State) {
 	for _, a := range h.cloud.Cyborg.ARQs() {
 		list = append(list, a.State)
@@ -114,11 +129,7 @@ func TestAVGPUThatIsNoLongerReportedIsRestored(t *testing.T) {
 	few.MaxInstances = 1
 	for _, states := range []bool{false, true} {
 		h := startHost(t, mixedTree(t), states, q48, q24)
-		for _, instance := range []string{instanceA, instanceB} {
-			if _, err := h.bind("cn0_"+blackwell+"_nvidia-1555", instance); err != nil {
-				t.Fatal(err)
-			}
-		}
+		h.mustBind("cn0_"+blackwell+"_nvidia-1555", instanceA, instanceB)
 		before, err := sysfs.VGPUs(h.tree)
 		if err != nil || len(before) != 2 {
 			t.Fatalf("vGPUs %v, %v", before, err)
@@ -138,20 +149,9 @@ func TestAVGPUThatIsNoLongerReportedIsRestored(t *testing.T) {
 // A mediated device of a type that is not configured any more cannot be created again.
 func TestAVanishedMediatedDeviceThatIsNotRestoredFails(t *testing.T) {
 	t.Parallel()
-	const card = "0000:84:00.0"
-	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
-		Address: card, Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
-		MdevTypes: []sysfs.MdevType{{Type: "nvidia-222", Name: "GRID T4-1B", AvailableInstances: 4}, {Type: "nvidia-225", Name: "GRID T4-2B", AvailableInstances: 2}},
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	typed := func(name string) nvidia.VGPUType { return nvidia.VGPUType{Name: name, DeviceAddresses: []string{card}} }
-	h := startHost(t, tree, true, typed("nvidia-222"))
-	if _, err := h.bind("cn0_"+card, instanceA); err != nil {
-		t.Fatal(err)
-	}
-	h.restart(func() { h.configure(typed("nvidia-225")) })
+	h := startHost(t, drivertest.Tree(t, t4(card)), true, typed("nvidia-35"))
+	h.mustBind("cn0_"+card, instanceA)
+	h.restart(func() { h.configure(typed("nvidia-36")) })
 	if got := h.states(); !slices.Equal(got, []fakecyborg.State{fakecyborg.StateBound}) {
 		t.Errorf("states %v while the mediated device is there", got)
 	}
@@ -162,7 +162,7 @@ func TestAVanishedMediatedDeviceThatIsNotRestoredFails(t *testing.T) {
 		}
 		h.report()
 	}
-	h.configure(typed("nvidia-222"))
+	h.configure(typed("nvidia-35"))
 	h.report()
 	if got := h.states(); !slices.Equal(got, []fakecyborg.State{fakecyborg.StateBound}) {
 		t.Errorf("states %v with the first configuration again", got)
@@ -175,11 +175,7 @@ func TestAFunctionThatARequestHasIsNotOfferedAsAnotherType(t *testing.T) {
 	few, other := q48, q24
 	few.MaxInstances, other.MaxInstances = 1, 2
 	h := startHost(t, mixedTree(t), false, q48, other)
-	for _, instance := range []string{instanceA, instanceB} {
-		if _, err := h.bind("cn0_"+blackwell+"_nvidia-1555", instance); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h.mustBind("cn0_"+blackwell+"_nvidia-1555", instanceA, instanceB)
 	h.configure(few, other)
 	for _, step := range []func(){h.report, func() { h.restart(h.tree.Reboot) }, h.report} {
 		step()
@@ -196,18 +192,8 @@ func TestAFunctionThatARequestHasIsNotOfferedAsAnotherType(t *testing.T) {
 // A request that was scheduled by the trait of a type is not bound to another one.
 func TestARequestIsNotBoundToATypeThatItsProfileDoesNotName(t *testing.T) {
 	t.Parallel()
-	const card = "0000:84:00.0"
-	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
-		Address: card, Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
-		MdevTypes: []sysfs.MdevType{{Type: "nvidia-222", Name: "GRID T4-1B", AvailableInstances: 4}, {Type: "nvidia-225", Name: "GRID T4-2B", AvailableInstances: 2}},
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	typed := func(name string) nvidia.VGPUType {
-		return nvidia.VGPUType{Name: name, DeviceAddresses: []string{card}}
-	}
-	h := startHost(t, tree, false, typed("nvidia-222"))
+	tree := drivertest.Tree(t, t4(card))
+	h := startHost(t, tree, false, typed("nvidia-35"))
 	group := map[string]string{"resources:VGPU": "1", "trait:CUSTOM_NVIDIA_1EB8_T4_1B": "required"}
 	if _, err := h.cloud.Cyborg.CreateDeviceProfile("t4-1b", []map[string]string{group}); err != nil {
 		t.Fatal(err)
@@ -221,7 +207,7 @@ func TestARequestIsNotBoundToATypeThatItsProfileDoesNotName(t *testing.T) {
 		provider := h.cloud.Cyborg.Deployables()[0].ProviderUUID
 		return h.cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance})
 	}
-	h.configure(typed("nvidia-225"))
+	h.configure(typed("nvidia-36"))
 	h.report()
 	if err := bind(instanceA); err == nil || !strings.Contains(err.Error(), "no longer has trait CUSTOM_NVIDIA_1EB8_T4_1B") {
 		t.Errorf("bound to the other type: %v", err)
@@ -229,7 +215,7 @@ func TestARequestIsNotBoundToATypeThatItsProfileDoesNotName(t *testing.T) {
 	if mdevs := tree.Mdevs(); len(mdevs) > 0 {
 		t.Errorf("mediated devices %v", mdevs)
 	}
-	h.configure(typed("nvidia-222"))
+	h.configure(typed("nvidia-35"))
 	h.report()
 	if err := bind(instanceB); err != nil {
 		t.Errorf("bound to the type: %v", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -41,11 +42,7 @@ func vgpus(types ...nvidia.VGPUType) nvidia.Config { return nvidia.Config{Enable
 
 func vgpuTree(t testing.TB, change ...func(*sysfs.VFs)) *sysfs.Memory {
 	t.Helper()
-	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{blackwellCard(change...)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
+	return drivertest.Tree(t, blackwellCard(change...))
 }
 
 func function(n uint8) driver.PCIAddress {

@@ -24,7 +24,7 @@ const pf = "0000:05:00.0"
 // machine has a network function with two VFs, a display, an accelerator and a bridge.
 func machine(t testing.TB) *sysfs.Memory {
 	t.Helper()
-	m, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
+	return drivertest.Tree(t, []sysfs.PCIDevice{
 		{Address: "0000:00:02.0", Vendor: "8086", Product: "2f04", Class: "0604"},
 		{Address: pf, Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb",
 			VFs:        &sysfs.VFs{Total: 2, Enabled: 2, Offset: 128, Stride: 4, Product: "1520", Driver: "igbvf"},
@@ -35,11 +35,7 @@ func machine(t testing.TB) *sysfs.Memory {
 		{Address: "0000:0a:00.0", Vendor: "1b36", Product: "0005", Class: "1200"},
 		{Address: "0000:0b:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
 			MdevTypes: []sysfs.MdevType{{Type: "nvidia-35", Name: "GRID T4-1B", AvailableInstances: 1}}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	}...)
 }
 
 func discover(t testing.TB, tree driver.Tree, whitelist string) driver.Report {
