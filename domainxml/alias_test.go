@@ -12,25 +12,12 @@ func TestACompletedDomainIdentifiesTheDevicesOfItsRequests(t *testing.T) {
 	t.Parallel()
 	const arq = "4b1e7a2c-0000-4000-8000-000000000001"
 	device := func(bus string) []domainxml.Hostdev {
-		list, _, err := domainxml.Hostdevs([]domainxml.Handle{{ARQ: arq, Type: "PCI", Info: pciInfo("0000", bus, "00", "0")}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
+		return hostdevsOf(t, domainxml.Handle{ARQ: arq, Type: "PCI", Info: pciInfo("0000", bus, "00", "0")})
 	}
 	unmarked := []domainxml.Hostdev{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}}
-	old, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "x"}), unmarked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rebooted, err := domainxml.Complete(old, device("3b")) // the new version knows whose it is
-	if err != nil {
-		t.Fatal(err)
-	}
-	rebound, err := domainxml.Complete(rebooted, device("5e"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := edited(t, domainxml.Merge, domainxml.NewDomain(domainxml.DomainOpts{Name: "x"}), unmarked)
+	rebooted := edited(t, domainxml.Complete, old, device("3b")) // the new version knows whose it is
+	rebound := edited(t, domainxml.Complete, rebooted, device("5e"))
 	got, err := domainxml.Read(rebound)
 	if err != nil || len(got) != 1 {
 		t.Errorf("the guest has %v, %v, want the one device of its request", got, err)
@@ -46,10 +33,7 @@ func TestCompleteGivesAPresentDeviceTheAliasOfItsRequest(t *testing.T) {
 		source = `<source><address uuid='` + mdevUUID + `'/></source>`
 		other  = `<hostdev type='pci'><source><address bus='0x3b'/></source></hostdev>`
 	)
-	devices, _, err := domainxml.Hostdevs([]domainxml.Handle{{ARQ: arq, Type: "MDEV", UUID: mdevUUID}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devices := hostdevsOf(t, domainxml.Handle{ARQ: arq, Type: "MDEV", UUID: mdevUUID})
 	for before, after := range map[string]string{
 		source: ``,
 		source + `<address type='pci' bus='0x05'/>`:          source + ours + `<address type='pci' bus='0x05'/>`,

@@ -76,10 +76,7 @@ func TestCompleteAddsOnlyWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	devices := mustHostdevs(t, "PCI", "MDEV")
 	for name, domain := range inputs(t) {
-		once, err := domainxml.Complete(domain, devices)
-		if err != nil {
-			t.Fatal(err)
-		}
+		once := edited(t, domainxml.Complete, domain, devices)
 		merged, err := domainxml.Merge(domain, devices)
 		if err != nil || !bytes.Equal(once, merged) {
 			t.Errorf("%s: Complete differs from Merge although nothing was there: %v", name, err)
@@ -126,14 +123,8 @@ func TestCompleteReplacesTheFunctionOfAPort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			domain, err := domainxml.Merge(inputs(t)["flat"], append(tt.old, nova))
-			if err != nil {
-				t.Fatal(err)
-			}
-			full, err := domainxml.Complete(domain, tt.now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			domain := edited(t, domainxml.Merge, inputs(t)["flat"], append(tt.old, nova))
+			full := edited(t, domainxml.Complete, domain, tt.now)
 			if diff := cmp.Diff(ports(t, append(tt.now, nova)), portsOf(t, full), cmpopts.SortSlices(strings.Compare)); diff != "" {
 				t.Errorf("ports (-want +got):\n%s", diff)
 			}
@@ -171,10 +162,7 @@ func portsOf(t *testing.T, domain []byte) []string {
 // Cyborg's come from the accelerator requests and must not be there twice.
 func TestForeignDevicesAreNovasOwn(t *testing.T) {
 	t.Parallel()
-	old, err := domainxml.Merge(inputs(t)["nova-order"], mustHostdevs(t, "MDEV", "PCI"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := edited(t, domainxml.Merge, inputs(t)["nova-order"], mustHostdevs(t, "MDEV", "PCI"))
 	diff, err := domainxml.Diff(old, mustHostdevs(t, "MDEV", "PCI"))
 	if err != nil {
 		t.Fatal(err)
@@ -182,10 +170,7 @@ func TestForeignDevicesAreNovasOwn(t *testing.T) {
 	if diff := cmp.Diff([]string{"pci 0000:3b:00.0", "mdev " + mdevUUID2}, names(diff.Foreign)); diff != "" {
 		t.Errorf("Nova's own (-want +got):\n%s", diff)
 	}
-	regenerated, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), diff.Foreign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	regenerated := edited(t, domainxml.Merge, domainxml.NewDomain(domainxml.DomainOpts{}), diff.Foreign)
 	if _, err := domainxml.Merge(regenerated, mustHostdevs(t, "MDEV", "PCI")); err != nil {
 		t.Errorf("the regenerated domain does not take Cyborg's devices: %v", err)
 	}
@@ -195,15 +180,8 @@ func TestRemoveIsTheInverseOfMerge(t *testing.T) {
 	t.Parallel()
 	devices := mustHostdevs(t, "PCI", "MDEV")
 	for name, domain := range inputs(t) {
-		merged, err := domainxml.Merge(domain, devices)
-		if err != nil {
-			t.Fatal(err)
-		}
-		without, err := domainxml.Remove(merged, devices)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		merged := edited(t, domainxml.Merge, domain, devices)
+		without := edited(t, domainxml.Remove, merged, devices)
 		switch name {
 		case "empty-domain", "empty-tag", "empty-pair", "no-devices", "compact-no-devices": // a devices element was made or opened
 			if left, err := domainxml.Read(without); err != nil || len(left) > 0 {
@@ -291,25 +269,15 @@ func TestOneDeviceDocuments(t *testing.T) {
 	t.Parallel()
 	devices := mustHostdevs(t, "PCI", "MDEV")
 	for i, name := range []string{"attach-pci", "attach-mdev"} {
-		text, err := domainxml.AttachXML(devices[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden(t, name, text)
+		golden(t, name, attachXML(t, devices[i]))
 	}
 	inDomain := `<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'><source><address uuid='` + mdevUUID + `'/></source><alias name='hostdev0'/></hostdev>`
 	domain := []byte(`<domain><devices>` + inDomain + `</devices></domain>`)
 	if got, err := domainxml.DetachXML(domain, devices[1]); err != nil || string(got) != inDomain+"\n" {
 		t.Errorf("DetachXML = %s, %v; want the domain's own element", got, err)
 	}
-	merged, err := domainxml.Merge(domain, []domainxml.Hostdev{onePort(t, 100)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	attach, err := domainxml.AttachXML(onePort(t, 100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	merged := edited(t, domainxml.Merge, domain, []domainxml.Hostdev{onePort(t, 100)})
+	attach := attachXML(t, onePort(t, 100))
 	if detach, err := domainxml.DetachXML(merged, onePort(t, 100)); err != nil || !bytes.Equal(attach, detach) {
 		t.Errorf("DetachXML of a port = %s, %v", detach, err)
 	}
@@ -402,18 +370,12 @@ func TestScenarios(t *testing.T) {
 	t.Run("libvirt_spawn_with_and_without_accel_info", func(t *testing.T) {
 		t.Parallel()
 		for _, handles := range [][]domainxml.Handle{nil, {}} {
-			devices, _, err := domainxml.Hostdevs(handles)
-			if err != nil {
-				t.Fatal(err)
-			}
+			devices := hostdevsOf(t, handles...)
 			if merged, err := domainxml.Merge(domain, devices); err != nil || !bytes.Equal(domain, merged) {
 				t.Errorf("without accelerators the domain became %s, %v", merged, err)
 			}
 		}
-		merged, err := domainxml.Merge(domain, mustHostdevs(t, "PCI", "PCI2"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		merged := edited(t, domainxml.Merge, domain, mustHostdevs(t, "PCI", "PCI2"))
 		if diff, err := domainxml.Diff(merged, mustHostdevs(t, "PCI", "PCI2")); err != nil || len(diff.Present) != 2 {
 			t.Errorf("Diff = %+v, %v; want both present", diff, err)
 		}
@@ -460,10 +422,7 @@ func TestCompleteFollowsTheRequests(t *testing.T) {
 	input := inputs(t)["nova-order"]
 	rapid.Check(t, func(t *rapid.T) {
 		domain := bytes.Clone(input)
-		foreign, err := domainxml.Read(domain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		foreign := devicesOf(t, domain)
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
 			var handles []domainxml.Handle
 			devices := rapid.Permutation([]int{1, 2, 3, 4}).Draw(t, "devices")
@@ -473,13 +432,8 @@ func TestCompleteFollowsTheRequests(t *testing.T) {
 					Info: map[string]any{"domain": "0", "bus": "a", "device": fmt.Sprint(devices[n]), "function": "0"},
 				})
 			}
-			want, _, err := domainxml.Hostdevs(handles)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if domain, err = domainxml.Complete(domain, want); err != nil {
-				t.Fatal(err)
-			}
+			want := hostdevsOf(t, handles...)
+			domain = edited(t, domainxml.Complete, domain, want)
 			if rapid.Bool().Draw(t, "of an earlier version") {
 				old := regexp.MustCompile(`\s*<alias name="ua-arq-[^>]*>`).ReplaceAll(domain, nil)
 				again, err := domainxml.Complete(old, want)
@@ -487,10 +441,7 @@ func TestCompleteFollowsTheRequests(t *testing.T) {
 					t.Fatalf("error %v, completed again:\n%s\nwant\n%s", err, again, domain)
 				}
 			}
-			have, err := domainxml.Read(domain)
-			if err != nil {
-				t.Fatal(err)
-			}
+			have := devicesOf(t, domain)
 			if diff := cmp.Diff(slices.Sorted(slices.Values(names(slices.Concat(foreign, want)))), slices.Sorted(slices.Values(names(have)))); diff != "" {
 				t.Fatalf("devices of the domain (-want +got):\n%s", diff)
 			}
@@ -506,10 +457,7 @@ func TestCompleteKeepsDevicesWithOtherAliases(t *testing.T) {
 		"4b1e7a2c-0000-4000-8000-000000000001": 1,
 	} {
 		domain := []byte(`<domain><devices><hostdev type='pci' mode='subsystem'><source><address bus='0x3b'/></source><alias name='` + alias + `'/></hostdev></devices></domain>`)
-		complete, err := domainxml.Complete(domain, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		complete := edited(t, domainxml.Complete, domain, nil)
 		if left, err := domainxml.Read(complete); err != nil || len(left) != want {
 			t.Errorf("alias %s: %v remain, %v; want %d", alias, left, err, want)
 		}

@@ -59,13 +59,7 @@ func otherForms(t *testing.T, h domainxml.Handle) {
 	case err != nil && (!errors.Is(err, domainxml.ErrHandle) || devices != nil || skipped != nil):
 		t.Fatalf("Interfaces = %v, %v, %v; want only ErrHandle", devices, skipped, err)
 	case len(devices) == 1:
-		merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), devices)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if there, err := has(merged, devices[0]); err != nil || !there {
-			t.Errorf("Has(%s) = %t, %v after the merge", devices[0], there, err)
-		}
+		wantPresent(t, edited(t, domainxml.Merge, domainxml.NewDomain(domainxml.DomainOpts{}), devices), devices[0])
 	}
 	own := map[string]any{"kept": 1}
 	profile, err := domainxml.BindingProfile(own, h)
@@ -100,14 +94,7 @@ func roundTrip(t *testing.T, d domainxml.Hostdev) {
 	if diff := cmp.Diff(d.Hostdev, again); diff != "" {
 		t.Errorf("libvirtxml (-made +read):\n%s", diff)
 	}
-	merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Hostdev{d})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := domainxml.Read(merged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := devicesOf(t, edited(t, domainxml.Merge, domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Hostdev{d}))
 	d.ARQ = ""
 	if diff := cmp.Diff([]domainxml.Hostdev{d}, got); diff != "" {
 		t.Errorf("domain (-made +read):\n%s", diff)
@@ -131,10 +118,7 @@ func FuzzMerge(f *testing.F) {
 			}
 			return
 		}
-		had, err := domainxml.Read(domain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		had := devicesOf(t, domain)
 		got, err := domainxml.Read(merged)
 		if err != nil {
 			t.Fatalf("%v, after a merge that gave\n%s", err, merged)
@@ -204,14 +188,7 @@ func FuzzEdit(f *testing.F) {
 		if err != nil || !bytes.Equal(again, merged) {
 			t.Fatalf("completed again:\n%s, %v, want\n%s", again, err, merged)
 		}
-		without, err := domainxml.Remove(merged, diff.Present)
-		if err != nil {
-			t.Fatal(err)
-		}
-		left, err := domainxml.Read(without)
-		if err != nil {
-			t.Fatal(err)
-		}
+		left := devicesOf(t, edited(t, domainxml.Remove, merged, diff.Present))
 		others := func(list []domainxml.Hostdev) []string { // one of the two may be there twice
 			return names(slices.DeleteFunc(list, func(d domainxml.Hostdev) bool {
 				return d.String() == diff.Present[0].String() || d.String() == diff.Present[1].String()

@@ -85,10 +85,7 @@ func TestAMediatedDeviceIsADisplayOnlyWhenTheCallerSaysSo(t *testing.T) {
 	for attributes, device := range map[string]domainxml.Hostdev{
 		"": mustHostdevs(t, "MDEV")[0], ` display="on"`: withDisplay(t, ""), ` display="on" ramfb="on"`: withDisplay(t, "on"),
 	} {
-		text, err := domainxml.AttachXML(device)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := attachXML(t, device)
 		want := `<hostdev mode="subsystem" type="mdev" model="vfio-pci"` + attributes + ` managed="no">`
 		if got, _, _ := strings.Cut(string(text), "\n"); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -109,10 +106,7 @@ func TestAPCIHandleSaysWhetherLibvirtRebindsTheFunction(t *testing.T) {
 		`managed="yes">`: managedInfo("true"), `managed="no">`: managedInfo("false"),
 	} {
 		handle := domainxml.Handle{ARQ: "arq-1", Type: "PCI", Info: info}
-		hosts, _, err := domainxml.Hostdevs([]domainxml.Handle{handle})
-		if err != nil {
-			t.Fatal(err)
-		}
+		hosts := hostdevsOf(t, handle)
 		ports, _, err := domainxml.Interfaces([]domainxml.PortHandle{{Handle: handle, MAC: "52:54:00:1e:59:c3"}})
 		if err != nil {
 			t.Fatal(err)

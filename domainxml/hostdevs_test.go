@@ -197,11 +197,8 @@ func TestEveryAddressInRangeIsReadBackFromItsText(t *testing.T) {
 			func(n uint) any { return hex("0x%X", n) },
 			func(n uint) any { return hex("%08x", n) },
 		}).Draw(t, "format")
-		devices, _, err := domainxml.Hostdevs([]domainxml.Handle{{ARQ: "arq", Type: "PCI",
-			Info: pciInfo(format(want.Domain), format(want.Bus), format(want.Slot), format(want.Function))}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devices := hostdevsOf(t, domainxml.Handle{ARQ: "arq", Type: "PCI",
+			Info: pciInfo(format(want.Domain), format(want.Bus), format(want.Slot), format(want.Function))})
 		if diff := cmp.Diff(want, *devices[0].PCI); diff != "" {
 			t.Errorf("address (-want +got):\n%s", diff)
 		}

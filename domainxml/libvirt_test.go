@@ -50,10 +50,7 @@ func define(t *testing.T, domain []byte) (string, error) {
 
 func merged(t *testing.T, opts domainxml.DomainOpts, devices []domainxml.Hostdev) []byte {
 	t.Helper()
-	domain, err := domainxml.Merge(domainxml.NewDomain(opts), devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	domain := edited(t, domainxml.Merge, domainxml.NewDomain(opts), devices)
 	return domain
 }
 

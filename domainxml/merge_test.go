@@ -60,10 +60,7 @@ func TestMergeMatchesItsGoldenFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := bytes.Clone(domain)
-			merged, err := domainxml.Merge(domain, twoDevices(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			merged := edited(t, domainxml.Merge, domain, twoDevices(t))
 			if !bytes.Equal(before, domain) {
 				t.Error("Merge changed its input")
 			}
@@ -83,10 +80,7 @@ func TestMergeUsesTheLineEndsOfItsPlace(t *testing.T) {
 		"<domain><name>a</name></domain>\n":                                                                 "",
 		"<domain><devices><console/></devices></domain>\r\n":                                                "",
 	} {
-		merged, err := domainxml.Merge([]byte(domain), twoDevices(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		merged := edited(t, domainxml.Merge, []byte(domain), twoDevices(t))
 		text := insertion(t, []byte(domain), merged)
 		if ends := slices.Compact(regexp.MustCompile("\r?\n").FindAllString(text, -1)); strings.Join(ends, "") != want {
 			t.Errorf("%q: the inserted text has the line ends %q, want %q", domain, ends, want)
@@ -97,23 +91,8 @@ func TestMergeUsesTheLineEndsOfItsPlace(t *testing.T) {
 func TestMergedDevicesAreReadBackAfterTheDomainsOwn(t *testing.T) {
 	t.Parallel()
 	for name, domain := range inputs(t) {
-		had, err := domainxml.Read(domain)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		added := twoDevices(t)
-		merged, err := domainxml.Merge(domain, added)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		got, err := domainxml.Read(merged)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		want := append(names(had), "pci 0000:0c:00.1", "mdev "+mdevUUID)
+		got := devicesOf(t, edited(t, domainxml.Merge, domain, twoDevices(t)))
+		want := append(names(devicesOf(t, domain)), "pci 0000:0c:00.1", "mdev "+mdevUUID)
 		if name == "nova-order" { // Nova's own mediated device stays behind the balloon
 			want[1], want[2], want[3] = want[2], want[3], want[1]
 		}
@@ -127,18 +106,9 @@ func TestMergeInStepsEqualsMergeAtOnce(t *testing.T) {
 	t.Parallel()
 	devices := twoDevices(t)
 	for name, domain := range inputs(t) {
-		once, err := domainxml.Merge(domain, devices)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, err := domainxml.Merge(domain, devices[:1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		both, err := domainxml.Merge(first, devices[1:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		once := edited(t, domainxml.Merge, domain, devices)
+		first := edited(t, domainxml.Merge, domain, devices[:1])
+		both := edited(t, domainxml.Merge, first, devices[1:])
 		if diff := cmp.Diff(string(once), string(both)); diff != "" {
 			t.Errorf("%s (-at once +in steps):\n%s", name, diff)
 		}
@@ -226,11 +196,7 @@ func TestMergeAcceptsADeviceThatOnlyLooksPresent(t *testing.T) {
 			continue
 		}
 		insertion(t, []byte(domain), merged)
-		for _, d := range twoDevices(t) {
-			if there, err := has(merged, d); err != nil || !there {
-				t.Errorf("%s: Has(%s) = %v, %v after the merge:\n%s", name, d, there, err, merged)
-			}
-		}
+		wantPresent(t, merged, twoDevices(t)...)
 	}
 }
 
@@ -285,10 +251,7 @@ func TestMergeKeepsWhatACallerAddedToTheElement(t *testing.T) {
 	d := twoDevices(t)[0]
 	d.Hostdev.SubsysPCI.Driver = &libvirtxml.DomainHostdevSubsysPCIDriver{Name: "vfio"}
 	d.Hostdev.Alias = &libvirtxml.DomainAlias{Name: `ua-gpu"<&>`}
-	merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Hostdev{d})
-	if err != nil {
-		t.Fatal(err)
-	}
+	merged := edited(t, domainxml.Merge, domainxml.NewDomain(domainxml.DomainOpts{}), []domainxml.Hostdev{d})
 	got, err := domainxml.Read(merged)
 	if err != nil || len(got) != 1 {
 		t.Fatalf("Read = %v, %v; want one device", got, err)
@@ -302,10 +265,7 @@ func TestADeviceNeedsOnlyItsNameOrItsElement(t *testing.T) {
 	t.Parallel()
 	full := twoDevices(t)
 	domain := domainxml.NewDomain(domainxml.DomainOpts{})
-	want, err := domainxml.Merge(domain, full)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := edited(t, domainxml.Merge, domain, full)
 	for name, devices := range map[string][]domainxml.Hostdev{
 		"name":    {{PCI: full[0].PCI}, {MDEV: strings.ToUpper(full[1].MDEV)}},
 		"element": {{Hostdev: full[0].Hostdev}, {Hostdev: full[1].Hostdev}},
@@ -322,13 +282,8 @@ func TestMergeTakesEveryPCIDomainOfLibvirt(t *testing.T) {
 	t.Parallel()
 	domain := domainxml.NewDomain(domainxml.DomainOpts{})
 	device := domainxml.Hostdev{PCI: &domainxml.PCIAddress{Domain: math.MaxUint32}}
-	merged, err := domainxml.Merge(domain, []domainxml.Hostdev{device})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if there, err := has(merged, device); err != nil || !there {
-		t.Errorf("has = %v, %v:\n%s", there, err, merged)
-	}
+	merged := edited(t, domainxml.Merge, domain, []domainxml.Hostdev{device})
+	wantPresent(t, merged, device)
 	device.PCI.Domain++
 	if _, err := domainxml.Merge(domain, []domainxml.Hostdev{device}); !errors.Is(err, domainxml.ErrDevice) || !strings.Contains(err.Error(), "domain does not fit in 32 bits") {
 		t.Errorf("one more: %v; want ErrDevice", err)
@@ -355,14 +310,8 @@ func TestMergedDevicesAreReadBackInAnyLayout(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		had, err := domainxml.Read(domain)
-		if err != nil {
-			r.Fatal(err)
-		}
-		got, err := domainxml.Read(merged)
-		if err != nil {
-			r.Fatal(err)
-		}
+		had := devicesOf(r, domain)
+		got := devicesOf(r, merged)
 		if diff := cmp.Diff(append(names(had), names(devices)...), names(got)); diff != "" {
 			r.Errorf("devices (-want +got):\n%s\n%s", diff, merged)
 		}

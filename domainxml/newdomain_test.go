@@ -34,10 +34,7 @@ func TestNewDomainEscapesItsText(t *testing.T) {
 
 func TestNewDomainTakesDevices(t *testing.T) {
 	t.Parallel()
-	merged, err := domainxml.Merge(domainxml.NewDomain(fullOpts()), twoDevices(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	merged := edited(t, domainxml.Merge, domainxml.NewDomain(fullOpts()), twoDevices(t))
 	golden(t, "new-domain-merged", merged)
 	if strings.Contains(string(merged), "emulator") {
 		t.Error("the domain names an emulator, which depends on the host")

@@ -31,11 +31,7 @@ func onePort(t testing.TB, vlan int) domainxml.Hostdev {
 func TestPortsBecomeInterfaces(t *testing.T) {
 	t.Parallel()
 	for name, vlan := range map[string]int{"port-vlan": 100, "port": 0} {
-		text, err := domainxml.AttachXML(onePort(t, vlan))
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden(t, name, text)
+		golden(t, name, attachXML(t, onePort(t, vlan)))
 	}
 	devices, skipped, err := domainxml.Interfaces([]domainxml.PortHandle{port("TEST_PCI", 0)})
 	if err != nil || len(devices) != 0 || len(skipped) != 1 {
@@ -83,15 +79,8 @@ func TestInterfacesAndHostDevicesMergeTogether(t *testing.T) {
 	for name, domain := range inputs(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			merged, err := domainxml.Merge(domain, devices)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range devices {
-				if there, err := has(merged, d); err != nil || !there {
-					t.Errorf("Has(%s) = %v, %v:\n%s", d, there, err, merged)
-				}
-			}
+			merged := edited(t, domainxml.Merge, domain, devices)
+			wantPresent(t, merged, devices...)
 			for _, d := range devices {
 				again, err := domainxml.Merge(merged, []domainxml.Hostdev{d})
 				if again != nil || !errors.Is(err, domainxml.ErrDuplicate) {
@@ -107,10 +96,7 @@ func TestInterfacesAndHostDevicesMergeTogether(t *testing.T) {
 func TestAPortAloneAddsOneElement(t *testing.T) {
 	t.Parallel()
 	const domain = "<domain>\n  <devices>\n    <interface type='user'/>\n    <console type='pty'/>\n  </devices>\n</domain>\n"
-	element, err := domainxml.AttachXML(onePort(t, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	element := attachXML(t, onePort(t, 0))
 	indented := strings.ReplaceAll(strings.TrimSpace(string(element)), "\n", "\n    ")
 	want := strings.Replace(domain, "    <console", "    "+indented+"\n    <console", 1)
 	merged, err := domainxml.Merge([]byte(domain), []domainxml.Hostdev{onePort(t, 0)})
@@ -181,13 +167,4 @@ func TestAPortWithoutItsNetworkHasNoProfile(t *testing.T) {
 			t.Errorf("BindingProfile = %v, %v; want an error about %s", got, err, field)
 		}
 	}
-}
-
-func mustHostdevs(t testing.TB, kinds ...string) []domainxml.Hostdev {
-	t.Helper()
-	devices, _, err := domainxml.Hostdevs(mixture(kinds...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return devices
 }

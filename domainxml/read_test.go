@@ -22,10 +22,7 @@ func TestReadPassesOverOtherHostDevices(t *testing.T) {
 		<hostdev mode="subsystem" type="mdev" model="vfio-ccw"><source><address uuid="51E314CB59EE4896 8b4054953ee00227"/></source></hostdev>
 		<interface type="hostdev"><source><address type="pci" bus="1"/></source></interface>
 	</devices></domain>`
-	devices, err := domainxml.Read([]byte(domain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devices := devicesOf(t, []byte(domain))
 	if diff := cmp.Diff([]string{"pci 10000:3b:1f.7", "mdev " + mdevUUID2}, names(devices)); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
@@ -40,11 +37,7 @@ func TestHasComparesByValue(t *testing.T) {
 		<hostdev mode="subsystem" type="pci"><source><address bus="12" function="1"/></source></hostdev>
 		<hostdev mode="subsystem" type="mdev" model="vfio-pci"><source><address uuid="` + strings.ToUpper(mdevUUID) + `"/></source></hostdev>
 	</devices></domain>`)
-	for _, d := range twoDevices(t) {
-		if there, err := has(domain, d); err != nil || !there {
-			t.Errorf("Has(%s) = %v, %v; want true", d, there, err)
-		}
-	}
+	wantPresent(t, domain, twoDevices(t)...)
 	for _, d := range []domainxml.Hostdev{{PCI: &domainxml.PCIAddress{Bus: 12}}, {MDEV: mdevUUID2}} {
 		if there, err := has(domain, d); err != nil || there {
 			t.Errorf("Has(%s) = %v, %v; want false", d, there, err)

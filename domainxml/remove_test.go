@@ -16,10 +16,7 @@ func TestRemoveInAnyOrder(t *testing.T) {
 	t.Parallel()
 	domain := inputs(t)["nova-order"]
 	devices := twoDevices(t)
-	merged, err := domainxml.Merge(domain, devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	merged := edited(t, domainxml.Merge, domain, devices)
 	slices.Reverse(devices)
 	for _, list := range [][]domainxml.Hostdev{devices, append(devices, devices...)} {
 		got, err := domainxml.Remove(merged, list)
@@ -96,8 +93,7 @@ func TestErrorsNameTheDevice(t *testing.T) {
 func TestVLANTagsReachTheirLimit(t *testing.T) {
 	t.Parallel()
 	for vlan, valid := range map[int]bool{-1: false, 0: true, 4094: true, 4095: false} {
-		port := domainxml.PortHandle{Handle: domainxml.Handle{ARQ: "a", Type: "PCI", Info: pciInfo("0000", "0c", "0", "1")}, MAC: portMAC, VLAN: vlan}
-		if _, _, err := domainxml.Interfaces([]domainxml.PortHandle{port}); (err == nil) != valid {
+		if _, _, err := domainxml.Interfaces([]domainxml.PortHandle{port("PCI", vlan)}); (err == nil) != valid {
 			t.Errorf("VLAN %d: %v", vlan, err)
 		}
 	}

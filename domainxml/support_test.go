@@ -43,17 +43,65 @@ func drawAddress(t *rapid.T) domainxml.PCIAddress {
 	}
 }
 
-// twoDevices are a PCI and a mediated device, made as the flow makes them.
-func twoDevices(t testing.TB) []domainxml.Hostdev {
+// hostdevsOf are the devices of handles.
+func hostdevsOf(t rapid.TB, handles ...domainxml.Handle) []domainxml.Hostdev {
 	t.Helper()
-	devices, _, err := domainxml.Hostdevs([]domainxml.Handle{
-		{ARQ: "arq-pci", Type: "PCI", Info: pciInfo("0000", "0c", "0", "1")},
-		{ARQ: "arq-mdev", Type: "MDEV", UUID: mdevUUID},
-	})
+	devices, _, err := domainxml.Hostdevs(handles)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return devices
+}
+
+func mustHostdevs(t testing.TB, kinds ...string) []domainxml.Hostdev {
+	t.Helper()
+	return hostdevsOf(t, mixture(kinds...)...)
+}
+
+// twoDevices are a PCI and a mediated device, made as the flow makes them.
+func twoDevices(t testing.TB) []domainxml.Hostdev {
+	t.Helper()
+	return mustHostdevs(t, "PCI", "MDEV")
+}
+
+// edited is the domain that Merge, Complete or Remove makes.
+func edited(t rapid.TB, edit func([]byte, []domainxml.Hostdev) ([]byte, error), domain []byte, devices []domainxml.Hostdev) []byte {
+	t.Helper()
+	text, err := edit(domain, devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// devicesOf are the devices that Read finds in a domain.
+func devicesOf(t rapid.TB, domain []byte) []domainxml.Hostdev {
+	t.Helper()
+	devices, err := domainxml.Read(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return devices
+}
+
+// attachXML is the document of a device.
+func attachXML(t testing.TB, d domainxml.Hostdev) []byte {
+	t.Helper()
+	text, err := domainxml.AttachXML(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// wantPresent checks that a domain has the devices.
+func wantPresent(t testing.TB, domain []byte, devices ...domainxml.Hostdev) {
+	t.Helper()
+	for _, d := range devices {
+		if there, err := has(domain, d); err != nil || !there {
+			t.Errorf("Has(%s) = %v, %v:\n%s", d, there, err, domain)
+		}
+	}
 }
 
 // insertion checks that merged is domain with one piece of text put in and gives

@@ -286,10 +286,7 @@ func TestTheQEMUDriverDefinesWhatWeMake(t *testing.T) {
 			if name == "display" {
 				base = domainOf(name, vnc)
 			}
-			domain, err := domainxml.Merge(base, devices)
-			if err != nil {
-				t.Fatal(err)
-			}
+			domain := edited(t, domainxml.Merge, base, devices)
 			if err := q.define(t, domain); err != nil {
 				t.Fatalf("%v\n%s", err, domain)
 			}
@@ -314,10 +311,7 @@ func TestTheCommandLineOfQEMUHasTheDevices(t *testing.T) {
 	// libvirt chooses the driver of a PCI device when the guest starts; for the
 	// command line alone it has to be named.
 	devices[0].Hostdev.SubsysPCI.Driver = &libvirtxml.DomainHostdevSubsysPCIDriver{Name: "vfio"}
-	domain, err := domainxml.Merge(domainOf("native", ""), devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	domain := edited(t, domainxml.Merge, domainOf("native", ""), devices)
 	out, err := q.virsh(t, "define "+saved(t, domain)+"; domxml-to-native qemu-argv --domain native")
 	if err != nil {
 		t.Fatal(err)
@@ -350,10 +344,7 @@ func TestTheQEMUDriverAttachesAndDetachesOurDocuments(t *testing.T) {
 		return []byte(text)
 	}
 	for _, d := range append(mustHostdevs(t, "PCI2", "MDEV"), onePort(t, 100)) {
-		attach, err := domainxml.AttachXML(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		attach := attachXML(t, d)
 		if _, err := q.virsh(t, "attach-device live --config "+saved(t, attach)); err != nil {
 			t.Errorf("attach %s: %v\n%s", d, err, attach)
 			continue
