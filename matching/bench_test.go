@@ -12,10 +12,7 @@ import (
 // hardSearches are worlds for which brute force tries 12^6 assignments or more.
 func hardSearches() map[string]func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
 	return map[string]func() ([]requestspec.Group, []matching.Allocated, map[string][]string){
-		"last": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
-			groups, allocated, traits := hardWorld()
-			return groups, allocated, traits
-		},
+		"last": hardWorld,
 		"traits": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
 			groups, allocated, traits := hardWorld()
 			for i := range groups { // every group fits everywhere, but for the last

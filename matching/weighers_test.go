@@ -276,14 +276,7 @@ func TestNovaScheduling(t *testing.T) {
 			t.Errorf("got %v, %v", got, err)
 		}
 	})
-	mapping := []struct {
-		name      string
-		groups    []requestspec.Group
-		allocated []matching.Allocated
-		traits    map[string][]string
-		want      map[string]string
-		err       error
-	}{
+	for _, tt := range []searchRow{
 		{name: "no_requested_resources", allocated: []matching.Allocated{node}, want: map[string]string{}},
 		{name: "unnumbered_group_not_supported", groups: []requestspec.Group{{RequesterID: "g0"}}, err: matching.ErrUnsupported},
 		{name: "forbidden_traits_not_supported", groups: []requestspec.Group{{RequesterID: "g0", UseSameProvider: true, Forbidden: []string{"X"}}}, err: matching.ErrUnsupported},
@@ -300,20 +293,8 @@ func TestNovaScheduling(t *testing.T) {
 		{name: "no_such_trait", groups: []requestspec.Group{group(0, resources{"FPGA": 1}, "CUSTOM_X")}, allocated: []matching.Allocated{device("a", 1)}, traits: map[string][]string{"a": {"CUSTOM_Y"}}, err: matching.ErrNoMatch},
 		{name: "no_matching_allocation", groups: []requestspec.Group{g0}, allocated: []matching.Allocated{node}, err: matching.ErrNoMatch},
 		{name: "leftover", groups: []requestspec.Group{g0}, allocated: []matching.Allocated{node, device("a", 2)}, err: matching.ErrNoMatch},
-	}
-	for _, tt := range mapping {
-		t.Run("map_requested_resources_to_providers/"+tt.name, func(t *testing.T) {
-			if tt.traits == nil {
-				tt.traits = noTraits(tt.allocated)
-			}
-			got, err := matching.Search(t.Context(), tt.groups, tt.allocated, tt.traits)
-			if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
-				t.Errorf("got %v, want %v", err, tt.err)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("providers (-want +got):\n%s", diff)
-			}
-		})
+	} {
+		t.Run("map_requested_resources_to_providers/"+tt.name, tt.run)
 	}
 }
 
