@@ -105,13 +105,6 @@ func TestImageTraits(t *testing.T) {
 	}
 }
 
-func TestXilinxCardsOfTheSpecificationsClassCountTwice(t *testing.T) {
-	n, err := requestspec.ARQCount(map[string]string{"resources:CUSTOM_ACCELERATOR_FPGA": "2", "trait:CUSTOM_FPGA_XILINX": "required"})
-	if n != 4 || err != nil {
-		t.Errorf("got %d, %v, want 4", n, err)
-	}
-}
-
 func TestReadProfileChecksTheFormOnly(t *testing.T) {
 	p, err := requestspec.ReadProfile([]byte(`{"name": "a b", "groups": [{"traits:x": 1}]}`))
 	if err != nil || p.Name != "a b" || p.Groups[0]["traits:x"] != "1" {

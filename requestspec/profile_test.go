@@ -126,6 +126,7 @@ func TestARQCountIsWhatCyborgMakes(t *testing.T) {
 		{"memory is no device", map[string]string{"resources:FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}, 1},
 		{"nothing but memory", map[string]string{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}, 0},
 		{"xilinx", map[string]string{"resources:FPGA": "2", "trait:CUSTOM_FPGA_XILINX": "required"}, 4},
+		{"xilinx of the specifications' class", map[string]string{"resources:CUSTOM_ACCELERATOR_FPGA": "2", "trait:CUSTOM_FPGA_XILINX": "required"}, 4},
 		{"xilinx counts FPGA only", map[string]string{"resources:FPGA": "1", "resources:CUSTOM_NIC": "5", "trait:CUSTOM_FPGA_XILINX": "required"}, 2},
 		{"xilinx forbidden", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "forbidden"}, 1},
 	}
