@@ -13,13 +13,19 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-// struck are the decisions about subjects that arrive in an order, by subject.
-func struck(t fatal, seed uint64, rules []fault.Rule, arrivals []string) map[string]string {
-	set := fault.NewSet("op")
-	set.Seed(seed)
+// newSet has the operations "op" and "other", and rules.
+func newSet(t fatal, rules ...fault.Rule) *fault.Set {
+	set := fault.NewSet("op", "other")
 	if err := set.Set(rules...); err != nil {
 		t.Fatal(err)
 	}
+	return set
+}
+
+// struck are the decisions about subjects that arrive in an order, by subject.
+func struck(t fatal, seed uint64, rules []fault.Rule, arrivals []string) map[string]string {
+	set := newSet(t, rules...)
+	set.Seed(seed)
 	got := map[string]string{}
 	for _, subject := range arrivals {
 		rule, hit := set.Decide("op", subject)
@@ -85,11 +91,8 @@ func TestRulesApplyWithTheirProbability(t *testing.T) {
 	const decisions, subjects = 10_000, 100
 	for _, p := range []float64{0.01, 0.1, 0.5, 0.9, 1} {
 		for seed := range uint64(3) {
-			set := fault.NewSet("op")
+			set := newSet(t, fault.Rule{Operation: "op", Action: fault.Drop, Probability: p})
 			set.Seed(seed)
-			if err := set.Set(fault.Rule{Operation: "op", Action: fault.Drop, Probability: p}); err != nil {
-				t.Fatal(err)
-			}
 			for n := range decisions {
 				set.Decide("op", fmt.Sprint("subject ", n%subjects))
 			}
@@ -113,11 +116,8 @@ func TestChanceKeepsToTheCounts(t *testing.T) {
 		{fault.Rule{Probability: 1, Nth: 2, Times: 2}, []int{2, 3}},
 		{fault.Rule{Probability: 1, Times: 1}, []int{1}},
 	} {
-		set := fault.NewSet("op")
 		tt.rule.Operation, tt.rule.Action = "op", fault.Drop
-		if err := set.Set(tt.rule); err != nil {
-			t.Fatal(err)
-		}
+		set := newSet(t, tt.rule)
 		var got []int
 		for n := range 5 {
 			if _, hit := set.Decide("op", "a"); hit {

@@ -32,10 +32,7 @@ func TestDecideCountsEachSubjectOnItsOwn(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			set := fault.NewSet("op", "other")
-			if err := set.Set(tt.rule); err != nil {
-				t.Fatal(err)
-			}
+			set := newSet(t, tt.rule)
 			got := ""
 			for _, subject := range []string{"a", "a", "a", "b", "b", "b"} {
 				if _, hit := set.Decide("op", subject); hit {
@@ -54,10 +51,7 @@ func TestDecideCountsEachSubjectOnItsOwn(t *testing.T) {
 func TestDecisionsDoNotDependOnArrivalOrder(t *testing.T) {
 	t.Parallel()
 	decide := func(subjects ...string) map[string]string {
-		set := fault.NewSet("op")
-		if err := set.Set(fault.Rule{Operation: "op", Action: fault.Drop, Nth: 2}); err != nil {
-			t.Fatal(err)
-		}
+		set := newSet(t, fault.Rule{Operation: "op", Action: fault.Drop, Nth: 2})
 		got := map[string]string{}
 		for _, s := range subjects {
 			_, hit := set.Decide("op", s)
@@ -132,10 +126,7 @@ func TestSetRefusesBadRulesAndKeepsTheOldOnes(t *testing.T) {
 		{Operation: "op", Action: fault.Reboot, Delay: time.Second},
 	}
 	for i, rule := range bad {
-		set := fault.NewSet("op")
-		if err := set.Set(good); err != nil {
-			t.Fatal(err)
-		}
+		set := newSet(t, good)
 		if err := set.Set(good, rule); !errors.Is(err, fault.ErrRule) {
 			t.Errorf("rule %d: got error %v, want ErrRule", i, err)
 		}

@@ -29,19 +29,13 @@ func TestASetWithTheSameRecordsFailsAtTheSamePlaces(t *testing.T) {
 	t.Parallel()
 	subject := rapid.SampledFrom([]string{"a", "b", "c", ""})
 	rapid.Check(t, func(t *rapid.T) {
-		set := fault.NewSet("op", "other")
+		set := newSet(t, rapid.SliceOfN(anyRule(), 0, 4).Draw(t, "rules")...)
 		set.Seed(rapid.Uint64().Draw(t, "seed"))
-		if err := set.Set(rapid.SliceOfN(anyRule(), 0, 4).Draw(t, "rules")...); err != nil {
-			t.Fatal(err)
-		}
 		for _, s := range rapid.SliceOf(subject).Draw(t, "before") {
 			set.Decide("op", s)
 		}
 		records := recorded(t, set)
-		loaded := fault.NewSet("op")
-		if err := loaded.Set(fault.Rule{Operation: "op", Action: fault.Delay, Delay: 1}); err != nil {
-			t.Fatal(err)
-		}
+		loaded := newSet(t, fault.Rule{Operation: "op", Action: fault.Delay, Delay: 1})
 		if err := sim.Replace(t.Context(), loaded, records); err != nil {
 			t.Fatal(err)
 		}
