@@ -3,7 +3,6 @@ package simhttp_test
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +16,8 @@ import (
 // lateCounter applies a PUT an hour late and sends its body to the channel.
 func lateCounter(t *testing.T) (counter *counterService, service *simhttp.Service, bodies chan string) {
 	t.Helper()
-	counter, bodies = &counterService{}, make(chan string, 1)
-	service = counter.service(fault.NewSet("counter.put"))
+	counter, service = faulty(t, fault.Rule{Operation: "counter.put", Action: fault.Late, Delay: time.Hour})
+	bodies = make(chan string, 1)
 	handle := service.Handler
 	service.Handler = func(c *simhttp.Call) error {
 		data, err := simhttp.ReadBody(c.Request)
@@ -27,9 +26,6 @@ func lateCounter(t *testing.T) (counter *counterService, service *simhttp.Servic
 		}
 		defer func() { bodies <- string(data) }()
 		return handle(c)
-	}
-	if err := service.Faults.Set(fault.Rule{Operation: "counter.put", Action: fault.Late, Delay: time.Hour}); err != nil {
-		t.Fatal(err)
 	}
 	return counter, service, bodies
 }
@@ -41,10 +37,7 @@ func TestALateRequestIsAppliedAfterItsCallerGaveUp(t *testing.T) {
 		defer service.Close()
 		recorder := simhttp.NewRecorder(1)
 		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "PUT", "http://sim.invalid/counters/a", strings.NewReader("one"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := request(ctx, t, "PUT", "http://sim.invalid/counters/a", "one")
 		client := &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(service, recorder))}
 		start := time.Now()
 		if res, err := client.Do(req); err == nil || time.Since(start) != 0 {
@@ -75,11 +68,7 @@ func TestALateRequestIsDroppedWithItsState(t *testing.T) {
 		state := simhttp.Recorded{Recorded: tables.New("counter"), Service: service}
 		send := func(path string) {
 			client := &http.Client{Transport: simhttp.NewTransport(service)}
-			req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://sim.invalid"+path, strings.NewReader("one"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if res, err := client.Do(req); err == nil {
+			if res, err := client.Do(request(t.Context(), t, "PUT", "http://sim.invalid"+path, "one")); err == nil {
 				t.Fatalf("answer %s, want none", res.Status)
 			}
 		}
@@ -109,11 +98,7 @@ func TestALateRequestOutlivesItsConnection(t *testing.T) {
 	counter, service, bodies := lateCounter(t)
 	service.Clock = clock
 	client, url := clientFor(t, "socket", service)
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", url+"/counters/a", strings.NewReader("two"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res, err := client.Do(req); err == nil {
+	if res, err := client.Do(request(t.Context(), t, "PUT", url+"/counters/a", "two")); err == nil {
 		t.Errorf("answer %s, want none", res.Status)
 	}
 	if d := <-clock.waits; d != time.Hour || counter.applied.Load() != 0 {

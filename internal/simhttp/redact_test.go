@@ -21,6 +21,13 @@ const (
 	opaque = "0123456789abcdef0123456789abcdef"
 )
 
+// recorded is the record of a request to a service.
+func recorded(method, target, body string, header ...string) sim.Exchange {
+	served, recorder := 0, NewRecorder(1)
+	ask(Recording(strictService(&served), recorder), method, target, body, header...)
+	return recorder.Exchanges()[0]
+}
+
 func TestTheRecordHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -52,10 +59,7 @@ func TestTheRecordHasNoSecrets(t *testing.T) {
 			Path: "/things", From: "agent (http://***@example.com) token=*** Bearer *** ***",
 		}},
 	} {
-		served := 0
-		recorder := NewRecorder(1)
-		ask(Recording(strictService(&served), recorder), http.MethodGet, test.target, "", test.header...)
-		got := recorder.Exchanges()[0]
+		got := recorded(http.MethodGet, test.target, "", test.header...)
 		got = sim.Exchange{Path: got.Path, Query: got.Query, From: got.From, Unrecognized: got.Unrecognized}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
@@ -65,21 +69,16 @@ func TestTheRecordHasNoSecrets(t *testing.T) {
 
 func TestMethodsThatAreTokensAreNotRecorded(t *testing.T) {
 	t.Parallel()
-	served := 0
-	recorder := NewRecorder(1)
-	ask(Recording(strictService(&served), recorder), fernet, "/things", "")
-	if got := recorder.Exchanges()[0]; got.Method != "***" {
+	if got := recorded(fernet, "/things", ""); got.Method != "***" {
 		t.Errorf("method %s is recorded", got.Method)
 	}
 }
 
 func TestUnrecognizedMembersThatAreTokensAreNotRecorded(t *testing.T) {
 	t.Parallel()
-	served := 0
-	recorder := NewRecorder(1)
-	ask(Recording(strictService(&served), recorder), http.MethodPost, "/things", `{"`+fernet+`": 1, "passwd": "hunter2", "passwd=hunter2": 1}`)
+	got := recorded(http.MethodPost, "/things", `{"`+fernet+`": 1, "passwd": "hunter2", "passwd=hunter2": 1}`)
 	want := []string{"body ***", "body passwd", "body passwd=***"}
-	if diff := cmp.Diff(want, recorder.Exchanges()[0].Unrecognized); diff != "" {
+	if diff := cmp.Diff(want, got.Unrecognized); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

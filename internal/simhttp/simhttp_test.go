@@ -56,13 +56,29 @@ func (c *counterService) put(call *simhttp.Call) error {
 	return c.get(call)
 }
 
-func do(t *testing.T, client *http.Client, method, url string) (status int, body string, err error) {
+// faulty is a counter with a fault.
+func faulty(t *testing.T, rule fault.Rule) (*counterService, *simhttp.Service) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	counter := &counterService{}
+	service := counter.service(fault.NewSet("counter.get", "counter.put"))
+	if err := service.Faults.Set(rule); err != nil {
+		t.Fatal(err)
+	}
+	return counter, service
+}
+
+func request(ctx context.Context, t *testing.T, method, url, body string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := client.Do(req)
+	return req
+}
+
+func do(t *testing.T, client *http.Client, method, url string) (status int, body string, err error) {
+	t.Helper()
+	res, err := client.Do(request(t.Context(), t, method, url, ""))
 	if err != nil {
 		return 0, "", err
 	}
@@ -102,11 +118,7 @@ func TestFaultsActAlikeOnSocketAndInProcess(t *testing.T) {
 				t.Parallel()
 				rule := tt.rule
 				rule.Operation = cmp.Or(rule.Operation, "counter.put")
-				counter := &counterService{}
-				service := counter.service(fault.NewSet("counter.get", "counter.put"))
-				if err := service.Faults.Set(rule); err != nil {
-					t.Fatal(err)
-				}
+				counter, service := faulty(t, rule)
 				t.Cleanup(service.Close)
 				client, url := clientFor(t, wire, service)
 				status, body, err := do(t, client, "PUT", url+"/count/counters/a")
@@ -156,11 +168,7 @@ func TestRouting(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.method+" "+tt.path, func(t *testing.T) {
 			t.Parallel()
-			req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://sim.invalid"+tt.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			res, err := client.Do(req)
+			res, err := client.Do(request(t.Context(), t, tt.method, "http://sim.invalid"+tt.path, ""))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,11 +189,8 @@ func TestRouting(t *testing.T) {
 func TestRecorderKeepsTheNewest(t *testing.T) {
 	t.Parallel()
 	recorder := simhttp.NewRecorder(2)
-	faults := fault.NewSet("counter.get")
-	if err := faults.Set(fault.Rule{Operation: "counter.get", Subject: "c", Action: fault.Drop}); err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: simhttp.NewTransport(simhttp.Recording((&counterService{}).service(faults), recorder))}
+	_, service := faulty(t, fault.Rule{Operation: "counter.get", Subject: "c", Action: fault.Drop})
+	client := &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(service, recorder))}
 	for _, name := range []string{"a", "b", "c"} {
 		_, _, err := do(t, client, "GET", "http://sim.invalid/counters/"+name+"?q="+name)
 		if (err != nil) != (name == "c") {
@@ -237,20 +242,12 @@ func TestRecordingKeepsTheOrderOfStartsInVirtualTime(t *testing.T) {
 func TestACallerThatGivesUpNeverSeesTheAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		counter := &counterService{}
-		faults := fault.NewSet("counter.put")
-		if err := faults.Set(fault.Rule{Operation: "counter.put", Action: fault.Delay, Delay: time.Minute, When: fault.After}); err != nil {
-			t.Fatal(err)
-		}
-		client := &http.Client{Transport: simhttp.NewTransport(counter.service(faults))}
+		counter, service := faulty(t, fault.Rule{Operation: "counter.put", Action: fault.Delay, Delay: time.Minute, When: fault.After})
+		client := &http.Client{Transport: simhttp.NewTransport(service)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, "PUT", "http://sim.invalid/counters/a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
 		start := time.Now()
-		res, err := client.Do(req)
+		res, err := client.Do(request(ctx, t, "PUT", "http://sim.invalid/counters/a", ""))
 		if err == nil {
 			res.Body.Close()
 		}
@@ -266,11 +263,7 @@ func TestControlRefusesBadFaultsAndChangesNothing(t *testing.T) {
 	control := simhttp.Control{Faults: faults, Recorder: simhttp.NewRecorder(10)}
 	client := &http.Client{Transport: simhttp.NewTransport(control.Handler())}
 	send := func(method, body string) int {
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://sim.invalid/_sim/faults", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := client.Do(req)
+		res, err := client.Do(request(t.Context(), t, method, "http://sim.invalid/_sim/faults", body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,11 +409,7 @@ func TestWatchRecordingSeesTheRecorderOfARequest(t *testing.T) {
 			recorder.Pause()
 		}
 		ctx, recorded := simhttp.WatchRecording(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sim/counters/a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := simhttp.NewTransport(tt.handler).RoundTrip(req)
+		res, err := simhttp.NewTransport(tt.handler).RoundTrip(request(ctx, t, http.MethodGet, "http://sim/counters/a", ""))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,12 +35,8 @@ func (c stepClock) Wait(ctx context.Context, d time.Duration) error {
 
 func slowly(t *testing.T, clock sim.Clock) (*counterService, *http.Client, string) {
 	t.Helper()
-	counter := &counterService{}
-	service := counter.service(fault.NewSet("counter.put"))
+	counter, service := faulty(t, fault.Rule{Operation: "counter.put", Action: fault.SlowBody, Delay: time.Minute})
 	service.Clock = clock
-	if err := service.Faults.Set(fault.Rule{Operation: "counter.put", Action: fault.SlowBody, Delay: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
 	client, url := clientFor(t, "socket", service)
 	return counter, client, url + "/counters/a"
 }
@@ -93,11 +89,7 @@ func TestACallerMayGiveUpInASlowBody(t *testing.T) {
 		clock.goOn <- struct{}{}
 		<-clock.waits // until the caller gives up
 	}()
-	req, err := http.NewRequestWithContext(ctx, "PUT", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := client.Do(req)
+	res, err := client.Do(request(ctx, t, "PUT", url, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,11 +106,7 @@ func TestACallerMayGiveUpInASlowBody(t *testing.T) {
 func TestInProcessASlowBodyIsALateAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		counter := &counterService{}
-		service := counter.service(fault.NewSet("counter.put"))
-		if err := service.Faults.Set(fault.Rule{Operation: "counter.put", Action: fault.SlowBody, Delay: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		_, service := faulty(t, fault.Rule{Operation: "counter.put", Action: fault.SlowBody, Delay: time.Minute})
 		start := time.Now()
 		status, body, err := do(t, &http.Client{Transport: simhttp.NewTransport(service)}, "PUT", "http://sim.invalid/counters/a")
 		if took := time.Since(start); err != nil || status != 200 || body == "" || took != time.Minute {
