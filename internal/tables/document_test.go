@@ -160,7 +160,7 @@ func TestDiffNamesEachDifferenceOnce(t *testing.T) {
 
 func TestAGroupIsReplacedAllOrNothing(t *testing.T) {
 	a, b := newFixture(), newFixture()
-	a.db.Update(nil, func(tx *tables.Tx) { a.rows.Put(tx, row{ID: a.ids.Next(tx), UUID: "u"}) })
+	a.add("u")
 	group := tables.Group{{Name: "test", Recorded: a.db}, {Name: "other", Recorded: renamed{b.db}}}
 	before := collect(t, group)
 	bad := sim.Record{Table: "other.rows", Key: "0000000001", Row: []byte(`{"id":2}`)}
@@ -186,7 +186,7 @@ func TestARefusedGroupKeepsConcurrentWrites(t *testing.T) {
 	a, b := newFixture(), newFixture()
 	empty := collect(t, a.db)
 	group := tables.Group{{Name: "test", Recorded: a.db}, {Name: "other", Recorded: writing{b.db, func() {
-		a.db.Update(nil, func(tx *tables.Tx) { a.rows.Put(tx, row{ID: a.ids.Next(tx), UUID: "u"}) })
+		a.add("u")
 	}}}}
 	if err := sim.Replace(t.Context(), group, nil); !errors.Is(err, sim.ErrRecords) {
 		t.Errorf("error %v", err)

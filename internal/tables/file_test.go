@@ -32,25 +32,30 @@ type kept struct {
 	queue *tables.Queue
 }
 
-func newKept(t *testing.T) kept {
+// newFile is a file without a header, and its path.
+func newFile(t testing.TB) (*tables.File, string) {
 	t.Helper()
-	k := kept{fixture: newFixture(), path: filepath.Join(t.TempDir(), "state")}
-	var err error
-	if k.file, err = tables.OpenFile(k.path, false); err != nil {
+	path := filepath.Join(t.TempDir(), "state")
+	file, err := tables.OpenFile(path, false)
+	if err != nil {
 		t.Fatal(err)
 	}
-	k.put("first")
+	t.Cleanup(func() { _ = file.Close() })
+	return file, path
+}
+
+func newKept(t *testing.T) kept {
+	t.Helper()
+	k := kept{fixture: newFixture()}
+	k.file, k.path = newFile(t)
+	k.add("first")
 	if err := k.file.Init([]byte(`{"hosts":2}`), k.db); err != nil {
 		t.Fatal(err)
 	}
 	k.queue = tables.NewQueue(k.file)
-	t.Cleanup(func() { _ = k.queue.Close(); _ = k.file.Close() })
+	t.Cleanup(func() { _ = k.queue.Close() })
 	k.db.OnCommit(k.queue.Append)
 	return k
-}
-
-func (k kept) put(uuid string) {
-	k.db.Update(nil, func(tx *tables.Tx) { k.rows.Put(tx, row{ID: k.ids.Next(tx), UUID: uuid}) })
 }
 
 // check compares the file with the rows.
@@ -68,8 +73,8 @@ func (k kept) check(t *testing.T) {
 func TestAFileFollowsTheCommits(t *testing.T) {
 	k := newKept(t)
 	k.check(t)
-	k.put("second")
-	k.put("third")
+	k.add("second")
+	k.add("third")
 	k.db.Update(nil, func(tx *tables.Tx) { k.rows.Delete(tx, 1); k.notes.Put(tx, note{Name: "n", Row: "third"}) })
 	if err := k.queue.Sync(); err != nil {
 		t.Fatal(err)
@@ -78,7 +83,7 @@ func TestAFileFollowsTheCommits(t *testing.T) {
 	if err := sim.Replace(t.Context(), k.db, nil); err != nil {
 		t.Fatal(err)
 	}
-	k.put("fourth")
+	k.add("fourth")
 	if err := errors.Join(k.queue.Close(), k.file.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +98,7 @@ func TestAFileFollowsTheCommits(t *testing.T) {
 func TestCommitsReachTheFileWithoutSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKept(t)
-		k.put("second")
+		k.add("second")
 		later, cancel := context.WithTimeout(t.Context(), time.Second) // of virtual time
 		defer cancel()
 		<-later.Done()
@@ -103,15 +108,12 @@ func TestCommitsReachTheFileWithoutSync(t *testing.T) {
 
 func TestAFailedWriteStaysInTheQueue(t *testing.T) {
 	k := newKept(t)
-	other, err := tables.OpenFile(filepath.Join(t.TempDir(), "other"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other, _ := newFile(t)
 	q := tables.NewQueue(other) // which cannot be written to before it has a header
-	defer func() { _ = q.Close(); _ = other.Close() }()
+	defer func() { _ = q.Close() }()
 	k.db.OnCommit(q.Append)
 	for _, uuid := range []string{"second", "third"} {
-		k.put(uuid)
+		k.add(uuid)
 		if err := q.Sync(); err == nil {
 			t.Error("no error without a file to write to")
 		}
@@ -133,7 +135,7 @@ func TestSyncsThatWaitTogetherShareAWrite(t *testing.T) {
 	var waiting sync.WaitGroup
 	for i := range 50 {
 		waiting.Go(func() {
-			k.put(strings.Repeat("x", i+1))
+			k.add(strings.Repeat("x", i+1))
 			if err := k.queue.Sync(); err != nil {
 				t.Error(err)
 			}
@@ -208,11 +210,7 @@ func TestAFileOfAnotherVersionIsNamed(t *testing.T) {
 // damaged is a file of some pages, and what is in it.
 func damaged(t testing.TB) (whole []byte, records []sim.Record) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "state")
-	file, err := tables.OpenFile(path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, path := newFile(t)
 	f := newFixture()
 	f.db.Update(nil, func(tx *tables.Tx) {
 		for i := range 300 {
@@ -223,7 +221,8 @@ func damaged(t testing.TB) (whole []byte, records []sim.Record) {
 	if err := errors.Join(file.Init([]byte(`{"hosts":2}`), f.db), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if whole, err = os.ReadFile(path); err != nil {
+	whole, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return whole, collect(t, f.db)

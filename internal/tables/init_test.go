@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
@@ -49,12 +48,7 @@ func (l *large) Records() iter.Seq2[sim.Record, error] {
 }
 
 func TestANewFileIsWrittenInLittleMemory(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state")
-	file, err := tables.OpenFile(path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
+	file, _ := newFile(t)
 	from := &large{rows: 6000} // 94 MiB
 	if err := file.Init([]byte(`{}`), from); err != nil {
 		t.Fatal(err)
@@ -68,12 +62,7 @@ func TestANewFileIsWrittenInLittleMemory(t *testing.T) {
 }
 
 func TestANewFileIsNotMuchLargerThanItsRows(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state")
-	file, err := tables.OpenFile(path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
+	file, path := newFile(t)
 	from := &large{rows: 40_000, length: 200} // 7.6 MiB; a file grows to twice its size
 	if err := file.Init([]byte(`{}`), from); err != nil {
 		t.Fatal(err)
@@ -88,12 +77,7 @@ func TestANewFileIsNotMuchLargerThanItsRows(t *testing.T) {
 }
 
 func TestANewFileThatWasNotCompletedIsNew(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state")
-	file, err := tables.OpenFile(path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
+	file, _ := newFile(t)
 	if err := file.Init([]byte(`{}`), &large{rows: 2000, fail: 1500}); !errors.Is(err, errUnreadable) {
 		t.Fatal("error", err)
 	}
@@ -109,11 +93,7 @@ func TestANewFileThatWasNotCompletedIsNew(t *testing.T) {
 }
 
 func TestAFileThatLostItsHeaderIsNotNew(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state")
-	file, err := tables.OpenFile(path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, path := newFile(t)
 	if err := errors.Join(file.Init([]byte(`{}`), &large{rows: 1}), file.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestTheLastChangeIsNotLostWithItsMetaPage(t *testing.T) {
 	for changes := range 4 {
 		k := newKept(t)
 		for i := range changes {
-			k.put(fmt.Sprint("more", i))
+			k.add(fmt.Sprint("more", i))
 			if err := k.queue.Sync(); err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestAMetaPageThatIsTooOldIsRefused(t *testing.T) {
 	}
 	before := read()
 	for i := range 4 {
-		k.put(fmt.Sprint("more", i))
+		k.add(fmt.Sprint("more", i))
 		read()
 	}
 	after := read()

@@ -10,18 +10,24 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
+// newKeeper has a new file.
+func newKeeper(t *testing.T) *Keeper {
+	t.Helper()
+	file, err := OpenFile(filepath.Join(t.TempDir(), "state"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	if err := file.Init([]byte("{}"), New("test")); err != nil {
+		t.Fatal(err)
+	}
+	return &Keeper{file, NewQueue(file)}
+}
+
 func TestSyncsThatWaitForAWriteShareTheNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		file, err := OpenFile(filepath.Join(t.TempDir(), "state"), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		if err := file.Init([]byte("{}"), New("test")); err != nil {
-			t.Fatal(err)
-		}
-		q := NewQueue(file)
+		q := newKeeper(t).Queue
 		commit := func() { q.Append([]sim.RecordChange{{Table: "test.rows", Key: "k", After: "row"}}) }
 		commit()
 		q.mu.Lock()
@@ -78,20 +84,12 @@ func TestCloseWaitsForAWriteThatHasBegun(t *testing.T) {
 func TestCommitsThatBelongTogetherAreWrittenTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		file, err := OpenFile(filepath.Join(t.TempDir(), "state"), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		if err := file.Init([]byte("{}"), New("test")); err != nil {
-			t.Fatal(err)
-		}
-		k := &Keeper{file, NewQueue(file)}
+		k := newKeeper(t)
 		commit := func(key string) {
 			k.Queue.Append([]sim.RecordChange{{Table: "test.rows", Key: key, After: struct{}{}}})
 		}
 		written := func() int {
-			_, records, err := file.Read()
+			_, records, err := k.File.Read()
 			if err != nil {
 				t.Fatal(err)
 			}

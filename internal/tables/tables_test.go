@@ -100,7 +100,7 @@ func TestSequencesArePublishedWithOtherRows(t *testing.T) {
 	if published != nil {
 		t.Errorf("published %v", published)
 	}
-	f.db.Update(nil, func(tx *tables.Tx) { f.rows.Put(tx, row{ID: f.ids.Next(tx), UUID: "u"}) })
+	f.add("u")
 	if diff := cmp.Diff([]string{"test.sequences", "test.rows"}, published); diff != "" {
 		t.Errorf("published (-want +got):\n%s", diff)
 	}
