@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -27,9 +26,7 @@ func (w *world) limits(t *testing.T) []string {
 	for _, r := range w.cloud.Requests() {
 		if r.Operation == fault.AllocationCandidatesList {
 			query, err := url.ParseQuery(r.Query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			limits = append(limits, query.Get("limit"))
 		}
 	}
@@ -71,9 +68,7 @@ func TestHowManyCandidatesAreAskedFor(t *testing.T) {
 				tt.change(&req)
 			}
 			result, err := w.flow.Run(t.Context(), req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			if diff := cmp.Diff(tt.want, w.limits(t)); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
@@ -86,13 +81,9 @@ func TestHowManyCandidatesAreAskedFor(t *testing.T) {
 func TestARunningInstanceAsksOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(2, 60), spread: true})
-	plain := flavor("gpu")
-	plain.ExtraSpecs = nil
-	if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain}); err != nil {
-		t.Fatal(err)
-	}
-	req := request("gpu")
-	result, err := w.flow.AddDevices(t.Context(), req)
+	_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
+	settled(t, err)
+	result, err := w.flow.AddDevices(t.Context(), request("gpu"))
 	if diff := cmp.Diff([]string{"10", "10"}, w.limits(t)); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
@@ -158,29 +149,19 @@ func TestARescheduleAsksForMoreHosts(t *testing.T) {
 	everything := request("gpu")
 	everything.Options.Limit = -1
 	all, err := w.flow.Begin(t.Context(), everything)
-	if err == nil {
-		err = walk(t.Context(), all.ReadProfile, all.BuildRequest, all.FindCandidates)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, walk(t.Context(), all.ReadProfile, all.BuildRequest, all.FindCandidates))
 	all.Unwind(t.Context())
 	a := w.beforeClaim(t, "gpu")
 	first := a.Chosen.Root
 	w.rival(t, all, first, 0)
-	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, walk(t.Context(), a.Claim, a.CreateARQs, a.Match))
 	second := a.Chosen.Root
-	if err := a.Reschedule(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, a.Reschedule(t.Context()))
 	if third := a.Chosen.Root; first == second || second == third || first == third {
 		t.Errorf("roots %s, %s, %s; want three", first, second, third)
 	}
-	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose))
 	if diff := cmp.Diff([]string{"", "6", "24"}, w.limits(t)); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
@@ -208,9 +189,7 @@ func TestAClaimAsksAgain(t *testing.T) {
 			for _, root := range roots[:4] {
 				w.rival(t, a, root, 0)
 			}
-			if err := a.Claim(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, a.Claim(t.Context()))
 			if a.Chosen.Root != roots[4] || len(w.limits(t)) != 2 {
 				t.Errorf("on root %s after the limits %s, want %s after 2", a.Chosen.Root, w.limits(t), roots[4])
 			}
@@ -235,9 +214,7 @@ func TestTheComputeSideAsksForNoCandidates(t *testing.T) {
 	w.rival(t, listed, handover.Alternates[0].Root, 0)
 	w.restart(t)
 	a, err := w.flow.Resume(t.Context(), handover, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	before := len(w.limits(t))
 	if err := walk(t.Context(), a.Reschedule, a.Claim); !errors.Is(err, spawn.ErrClaim) {
 		t.Errorf("got error %v, want ErrClaim", err)
@@ -271,15 +248,12 @@ func TestParallelSpawnsSucceedWhileDevicesAreFree(t *testing.T) {
 		{8, 8, 0, 0}, {8, 8, 51, 0}, {8, 8, 48, 5}, {2, 8, 0, 16}, {1, 16, 0, 0}, {16, 1, 0, 3}, {3, 30, 60, 0}, {24, 2, 0, 0},
 	}
 	for _, tt := range tests {
-		t.Run(fmt.Sprintf("hosts=%d/gpus=%d/kept=%d/more=%d", tt.hosts, tt.gpus, tt.kept, tt.more), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: raceModel(tt.hosts, tt.gpus), spread: true})
-				free := tt.hosts*tt.gpus - tt.kept
-				w.together(t, "a", tt.kept, 0)
-				w.together(t, "b", free+tt.more, tt.more)
-				w.cloud.CheckNoLeaks(t)
-			})
+		bubble(t, fmt.Sprintf("hosts=%d/gpus=%d/kept=%d/more=%d", tt.hosts, tt.gpus, tt.kept, tt.more), func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: raceModel(tt.hosts, tt.gpus), spread: true})
+			free := tt.hosts*tt.gpus - tt.kept
+			w.together(t, "a", tt.kept, 0)
+			w.together(t, "b", free+tt.more, tt.more)
+			w.cloud.CheckNoLeaks(t)
 		})
 	}
 }
@@ -315,31 +289,28 @@ func TestWorkersOfANearlyFullCloud(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ hosts, gpus, workers int }{{8, 8, 13}, {2, 8, 16}, {8, 2, 16}, {1, 16, 16}}
 	for _, tt := range tests {
-		t.Run(fmt.Sprintf("hosts=%d/gpus=%d/workers=%d", tt.hosts, tt.gpus, tt.workers), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: raceModel(tt.hosts, tt.gpus), spread: true})
-				w.together(t, "a", tt.hosts*tt.gpus-tt.workers, 0)
-				var group sync.WaitGroup
-				for worker := range tt.workers {
-					group.Go(func() {
-						for i := range 12 {
-							req := request("gpu")
-							req.Instance = fmt.Sprintf("b%07d-0000-4000-8000-%012d", worker, i)
-							if _, err := w.flow.Run(t.Context(), req); err != nil {
-								t.Error(err)
-								return
-							}
-							if err := w.flow.Release(t.Context(), req.Instance); err != nil {
-								t.Error(err)
-								return
-							}
+		bubble(t, fmt.Sprintf("hosts=%d/gpus=%d/workers=%d", tt.hosts, tt.gpus, tt.workers), func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: raceModel(tt.hosts, tt.gpus), spread: true})
+			w.together(t, "a", tt.hosts*tt.gpus-tt.workers, 0)
+			var group sync.WaitGroup
+			for worker := range tt.workers {
+				group.Go(func() {
+					for i := range 12 {
+						req := request("gpu")
+						req.Instance = fmt.Sprintf("b%07d-0000-4000-8000-%012d", worker, i)
+						if _, err := w.flow.Run(t.Context(), req); err != nil {
+							t.Error(err)
+							return
 						}
-					})
-				}
-				group.Wait()
-				w.cloud.CheckNoLeaks(t)
-			})
+						if err := w.flow.Release(t.Context(), req.Instance); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			w.cloud.CheckNoLeaks(t)
 		})
 	}
 }

@@ -22,14 +22,8 @@ func TestAKeystoneOutageDoesNotEndTheWait(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
-			a, err := w.flow.Begin(t.Context(), request("gpu"))
-			settled(t, err)
-			for _, step := range []func(context.Context) error{
-				a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind,
-			} {
-				settled(t, step(t.Context()))
-			}
-			settled(t, w.cloud.Faults().Set(expired, keystone))
+			a := w.arqsFor(t, request("gpu"))
+			w.fail(t, expired, keystone)
 			settled(t, a.WaitBound(t.Context()))
 			if _, left := a.Unwind(t.Context()); len(left) > 0 {
 				t.Errorf("leftovers: %v", left)

@@ -130,9 +130,7 @@ func TestTheARQOfADeadHostGoesWithTheHandover(t *testing.T) {
 			settled(t, err)
 			text, err := json.Marshal(handover)
 			settled(t, err)
-			var read spawn.Handover
-			settled(t, json.Unmarshal(text, &read))
-			compute, err := w.flow.Resume(t.Context(), read, nil)
+			compute, err := w.resume(t, text)
 			settled(t, err)
 			settled(t, walk(t.Context(), compute.WaitBound, compute.Compose))
 			left := compute.Result().Leftovers

@@ -55,9 +55,7 @@ func (w *world) connectTo(t *testing.T, server *httptest.Server, config spawn.Co
 	t.Helper()
 	logIn := func(user, project string) *gophercloud.ProviderClient {
 		provider, err := openstack.NewClient(server.URL + "/identity/v3")
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.MaxIdleConnsPerHost = callers
 		t.Cleanup(transport.CloseIdleConnections)

@@ -51,9 +51,7 @@ func TestWhatIsCertainWasRead(t *testing.T) {
 			return &spawn.Error{Instance: i.UUID, Err: err, Leftovers: failed}
 		},
 		"a spawn that fails": func(s *site, ctx context.Context, i spawn.Instance) error {
-			req := request("gpu")
-			req.Instance = secondInstance
-			_, err := s.flow.On(failsToStart(spawn.ErrAbort)).Run(ctx, req)
+			_, err := s.flow.On(failsToStart(spawn.ErrAbort)).Run(ctx, secondInstanceRequest("gpu"))
 			return err
 		},
 	}

@@ -1,7 +1,6 @@
 package spawn_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -19,23 +18,10 @@ import (
 func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	err := w.cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := w.flow.Begin(t.Context(), request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []func(context.Context) error{first.ReadProfile, first.BuildRequest, first.FindCandidates, first.Select} {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409})
+	first := w.beforeClaim(t, "gpu")
 	chosen := first.Host
-	if err := first.Claim(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, first.Claim(t.Context()))
 	if first.Host == chosen {
 		t.Errorf("still on host %s", chosen)
 	}
@@ -49,9 +35,7 @@ func TestAnExistingAllocationIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	result, err := w.flow.Run(t.Context(), request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if _, err := w.flow.Run(t.Context(), request("vgpu")); !errors.Is(err, spawn.ErrClaim) {
 		t.Errorf("second spawn of the same instance: got error %v, want ErrClaim", err)
 	}
@@ -63,46 +47,33 @@ func TestARunningInstanceKeepsItsAllocation(t *testing.T) {
 	for _, profile := range []string{"gpu", "two"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			runningKeeps(t, profile)
+			w := newWorld(t, worldOpts{model: raceModel(2, 2)})
+			before := w.spawned(t, spawn.Request{Instance: instance, Flavor: plainFlavor()})
+			held := w.cloud.Placement.Allocations()
+
+			req := request(profile)
+			w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500})
+			if _, err := w.flow.AddDevices(t.Context(), req); err == nil {
+				t.Fatal("no error")
+			}
+			if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {
+				t.Errorf("the unwinding changed what the instance held before (-want +got):\n%s", diff)
+			}
+			w.cloud.Faults().Clear()
+
+			result, err := w.flow.AddDevices(t.Context(), req)
+			settled(t, err)
+			if result.Host != before.Host {
+				t.Errorf("the accelerator is on %s, the instance on %s", result.Host, before.Host)
+			}
+			for _, allocation := range held {
+				if !slices.Contains(w.cloud.Placement.Allocations(), allocation) {
+					t.Errorf("lost: %+v", allocation)
+				}
+			}
+			w.checkPromise(t, result, err)
 		})
 	}
-}
-
-func runningKeeps(t *testing.T, profile string) {
-	w := newWorld(t, worldOpts{model: raceModel(2, 2)})
-	plain := flavor("gpu")
-	plain.ExtraSpecs = nil
-	before, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain})
-	if err != nil {
-		t.Fatal(err)
-	}
-	held := w.cloud.Placement.Allocations()
-
-	req := request(profile)
-	if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.flow.AddDevices(t.Context(), req); err == nil {
-		t.Fatal("no error")
-	}
-	if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {
-		t.Errorf("the unwinding changed what the instance held before (-want +got):\n%s", diff)
-	}
-	w.cloud.Faults().Clear()
-
-	result, err := w.flow.AddDevices(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if result.Host != before.Host {
-		t.Errorf("the accelerator is on %s, the instance on %s", result.Host, before.Host)
-	}
-	for _, allocation := range held {
-		if !slices.Contains(w.cloud.Placement.Allocations(), allocation) {
-			t.Errorf("lost: %+v", allocation)
-		}
-	}
-	w.checkPromise(t, result, err)
 }
 
 func TestALostCreateLeavesTheARQsOfOtherClients(t *testing.T) {
@@ -110,22 +81,16 @@ func TestALostCreateLeavesTheARQsOfOtherClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
 		// Another agent has made its ARQs and not bound them yet.
-		theirs, err := w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "gpu"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After}); err != nil {
-			t.Fatal(err)
-		}
-		_, err = w.flow.Run(t.Context(), request("gpu"))
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 3 || len(certainlyLeft(err)) > 0 {
+		theirs := w.createARQ(t, "gpu")
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
+		_, err := w.flow.Run(t.Context(), request("gpu"))
+		if !errors.Is(err, spawn.ErrLeftover) || len(leftovers(err)) != 3 || len(certainlyLeft(err)) > 0 {
 			t.Fatalf("got error %v, want the create and two ARQs as suspects", err)
 		}
-		if !strings.Contains(err.Error(), theirs[0].UUID) {
+		if !strings.Contains(err.Error(), theirs) {
 			t.Errorf("the suspects are not named: %v", err)
 		}
-		if got, err := w.cyborg.GetARQ(t.Context(), theirs[0].UUID); err != nil || got.State != cyborgclient.StateInitial {
+		if got, err := w.cyborg.GetARQ(t.Context(), theirs); err != nil || got.State != cyborgclient.StateInitial {
 			t.Errorf("the other agent's ARQ: %v, %v", got, err)
 		}
 	})
@@ -140,15 +105,13 @@ func TestOrderChoosesTheHost(t *testing.T) {
 		return candidates
 	}
 	result, err := w.flow.Run(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if names := w.cloud.HostNames(); result.Host != names[len(names)-1] {
 		t.Errorf("got host %s of %v, want the last", result.Host, names)
 	}
 	w.checkPromise(t, result, err)
 
-	req.Instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
+	req.Instance = secondInstance
 	req.Order = func([]spawn.Candidate) []spawn.Candidate { return nil }
 	if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrNoCandidates) {
 		t.Errorf("got error %v, want ErrNoCandidates", err)
@@ -214,18 +177,16 @@ func TestASecondDeviceIsNotClaimedBesideOneOfAnInterruptedAttempt(t *testing.T) 
 	t.Parallel()
 	for name, model := range map[string]func() *simcloud.Model{"flat": flatModel, "nested": func() *simcloud.Model { return raceModel(2, 2) }} {
 		bubble(t, name, func(t *testing.T) {
-			s := newSite(t, worldOpts{model: model()})
-			s.connect(t, s.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: name == "flat"}}))
+			config := spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: name == "flat"}}
+			s := newSite(t, worldOpts{model: model(), config: config})
 			_, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
 			settled(t, err)
 			req := request("gpu")
 			a, err := s.flow.BeginAdding(t.Context(), req)
 			settled(t, err)
-			for _, step := range []func(context.Context) error{a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim} {
-				settled(t, step(t.Context()))
-			}
+			settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
 			held := s.held(instance)
-			s.connect(t, s.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: name == "flat"}}))
+			s.connect(t, s.cloud.Provider(t), spawn.WithConfig(config))
 			if _, err = s.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !slices.Equal(held, s.held(instance)) {
 				t.Errorf("got error %v, want ErrRequest; the instance held %v, now %v", err, held, s.held(instance))
 			}

@@ -29,20 +29,14 @@ func TestAFlowFromCloudsYAML(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clouds.yaml")
 	clouds := "clouds:\n  sim-demo: " + entry("demo", "demo", "RegionOne") + "\n  sim: " + entry("admin", "admin", "RegionOne") + "\n  sim-svc: " + entry("nova", "service", "RegionOne") +
 		"\n  elsewhere: " + entry("admin", "admin", "RegionTwo") + "\n  stranger: " + entry("stranger", "admin", "RegionOne")
-	if err := os.WriteFile(path, []byte(clouds), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, os.WriteFile(path, []byte(clouds), 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", path)
 
 	flow, err := spawn.NewFromCloud(t.Context(), "sim", spawn.WithServiceCloud("sim-svc"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	spawnAndRelease(t, cloud, flow, 0)
 	member, err := spawn.NewFromCloud(t.Context(), "sim-demo", spawn.WithServiceCloud("sim-svc"), spawn.WithPlacementCloud("sim-svc"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	spawnAndRelease(t, cloud, member, 0) // Placement refuses the member
 	if _, err := spawn.NewFromCloud(t.Context(), "sim-demo", spawn.WithPlacementCloud("nope")); !errors.Is(err, spawn.ErrConfig) || !strings.Contains(err.Error(), `placement cloud: read cloud "nope"`) {
 		t.Errorf("unknown placement cloud: %v", err)
@@ -122,29 +116,19 @@ func TestAFlowFromNovaConf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			flow, err := spawn.NewFromNovaConf(t.Context(), strings.NewReader(confOf(server.URL, more...)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			user, err := cloud.ProviderClient(t.Context(), "demo")
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			client, err := flow.Cyborg().ForToken(t.Context(), user.Token())
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			req := request("gpu")
 			req.Instance = uuid.NewString()
 			result, err := flow.As(client).Run(t.Context(), req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			if got := result.ARQs[0].ProjectID; got != cloud.ProjectID("demo") {
 				t.Errorf("the ARQ is of project %s", got)
 			}
-			if err := flow.As(client).Release(t.Context(), req.Instance); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, flow.As(client).Release(t.Context(), req.Instance))
 		})
 	}
 }

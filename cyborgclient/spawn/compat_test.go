@@ -130,13 +130,10 @@ func defectCases() map[int]struct {
 func TestDefectsOfNovaAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, tt := range defectCases() {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				if got := tt.run(t, spawn.Config{}); !strings.Contains(got, tt.want) {
-					t.Errorf("got %q, want %q", got, tt.want)
-				}
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			if got := tt.run(t, spawn.Config{}); !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
 		})
 	}
 }
@@ -146,9 +143,7 @@ func TestDefectsOfNovaAreNotRepeated(t *testing.T) {
 func TestCompatPageIsComplete(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../docs/compat.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	page := string(data)
 	complete := func(what, pattern string) {
 		row := regexp.MustCompile("(?m)^" + pattern + ".*\\|$").FindString(page)
@@ -226,9 +221,7 @@ func lateDeletion(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	w.spawned(t, request("gpu"))
 	w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Late, Delay: 7 * time.Minute})
-	if err := w.flow.Release(t.Context(), instance); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.flow.Release(t.Context(), instance))
 	w.spawned(t, request("gpu"))
 	time.Sleep(8 * time.Minute)
 	return fmt.Sprintf("%d ARQs of the next spawn", len(w.cloud.Cyborg.ARQs()))
@@ -249,9 +242,7 @@ func crashAfterTheClaim(t *testing.T, config spawn.Config) string {
 	w.crash(t, instance, 5)
 	w.restart(t)
 	orphans, err := w.flow.Reconcile(t.Context(), w.scope())
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return fmt.Sprintf("%d %s", len(orphans), orphans[0].Kind)
 }
 
@@ -277,9 +268,7 @@ func failedHostClaim(t *testing.T, config spawn.Config) string {
 func failedUnshelve(t *testing.T, config spawn.Config) string {
 	s := newSite(t, worldOpts{config: config})
 	i := s.spawn(t, "mixed")
-	if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.ops.ShelveOffload(t.Context(), i))
 	i.Host, i.ARQs = "", nil
 	s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Nth: 2})
 	if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err == nil {
@@ -312,9 +301,7 @@ func (s *site) deviceCount(t *testing.T, i spawn.Instance) int {
 	t.Helper()
 	domain := s.guests.saved[placeOf(i)]
 	devices, err := domainxml.Read([]byte(domain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return len(devices) + strings.Count(domain, `<interface type="hostdev"`)
 }
 
@@ -322,9 +309,7 @@ func hostReboot(t *testing.T, config spawn.Config) string {
 	s := newSite(t, worldOpts{config: config})
 	i := s.spawn(t, "mixed")
 	s.powerCut(t, i.Host)
-	if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.cloud.StartHost(t.Context(), i.Host))
 	if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
 		return err.Error()
 	}
@@ -443,9 +428,7 @@ func compatSearch(t *testing.T, config spawn.Config) string {
 func (w *world) spawnPlain(t *testing.T) *spawn.Result {
 	t.Helper()
 	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: secondInstance, Flavor: plainFlavor()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return result
 }
 
@@ -545,9 +528,7 @@ func compatUnbindFirst(t *testing.T, config spawn.Config) string {
 	w.spawned(t, request("mixed"))
 	*calls = nil
 	w.cloud.RemoveGuest(instance)
-	if err := w.flow.Release(t.Context(), instance); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.flow.Release(t.Context(), instance))
 	w.cloud.CheckNoLeaks(t)
 	return strings.Join(*calls, " ")
 }

@@ -122,9 +122,7 @@ func TestConfigJSONRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, want := range []spawn.Config{{}, {ARQBindingTimeout: 60 * time.Second, MaxAttempts: 2}} {
 		data, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		var got spawn.Config
 		if err := json.Unmarshal(data, &got); err != nil || !cmp.Equal(got, configured(want)) {
 			t.Errorf("%s: got %+v, %v; want %+v", data, got, err, want)

@@ -69,13 +69,7 @@ func TestALifeForATenantOnEachRelease(t *testing.T) {
 			s := newSite(t, worldOpts{model: releasedModel(release)})
 			req := request("fpga")
 			req.ProjectID = s.cloud.ProjectID("demo")
-			result, err := s.flow.Run(t.Context(), req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			i := spawn.InstanceOf(req, result)
-			settled(t, s.guests.Define(t.Context(), i, result.Domain))
-			settled(t, s.guests.Start(t.Context(), i))
+			i := s.spawnOf(t, req)
 			if arqs := s.arqs(t, i); len(arqs) != 1 || arqs[0].ProjectID != req.ProjectID {
 				t.Errorf("%+v, want a request of project %s", arqs, req.ProjectID)
 			}

@@ -83,19 +83,16 @@ func TestErrorTexts(t *testing.T) {
 	} {
 		for _, rule := range kinds {
 			rule.Operation = operation
-			t.Run(killName(rule), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, worldOpts{model: raceModel(2, 1), poll: true})
-					rules := []fault.Rule{rule}
-					if strings.HasSuffix(string(operation), ".delete") { // is sent after a failure only
-						rules = append(rules, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 404, Times: -1})
-					}
-					w.fail(t, rules...)
-					_, err := w.flow.Run(t.Context(), request("gpu"))
-					checkText(t, err)
-					checkText(t, w.flow.Release(t.Context(), instance))
-				})
+			bubble(t, killName(rule), func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: raceModel(2, 1), poll: true})
+				rules := []fault.Rule{rule}
+				if strings.HasSuffix(string(operation), ".delete") { // is sent after a failure only
+					rules = append(rules, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 404, Times: -1})
+				}
+				w.fail(t, rules...)
+				_, err := w.flow.Run(t.Context(), request("gpu"))
+				checkText(t, err)
+				checkText(t, w.flow.Release(t.Context(), instance))
 			})
 		}
 	}
@@ -118,18 +115,15 @@ func (c cut) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestErrorTextsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/device_profiles", "/allocation_candidates", "/resource_providers", "/allocations/", "/accelerator_requests"} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: raceModel(2, 1)})
-				w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper { return cut{next, path} })
-				_, err := w.flow.Run(t.Context(), request("gpu"))
-				if err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
-					t.Errorf("got error %v, want the cause", err)
-				}
-				checkText(t, err)
-				checkText(t, w.flow.Release(t.Context(), instance))
-			})
+		bubble(t, path, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: raceModel(2, 1)})
+			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper { return cut{next, path} })
+			_, err := w.flow.Run(t.Context(), request("gpu"))
+			if err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+				t.Errorf("got error %v, want the cause", err)
+			}
+			checkText(t, err)
+			checkText(t, w.flow.Release(t.Context(), instance))
 		})
 	}
 }
@@ -160,22 +154,19 @@ func TestErrorTextsOfTheWait(t *testing.T) {
 func TestErrorTextsOfOperations(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []sim.OperationName{fault.ARQList, fault.ARQDelete, fault.AllocationsDelete, "guest"} {
-		t.Run(string(operation), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{})
-				i := s.spawn(t, "mixed")
-				if operation == "guest" {
-					s.guests.fail["start"] = 1 << 30
-				} else {
-					s.fail(t, fault.Rule{Operation: operation, Action: fault.Status, Status: 403, Times: -1})
-				}
-				checkText(t, s.ops.HardReboot(t.Context(), i, nil))
-				checkText(t, s.ops.Delete(t.Context(), i))
-				checkText(t, s.ops.Start(t.Context(), i)) // there is no guest
-				_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-				checkText(t, err)
-			})
+		bubble(t, string(operation), func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "mixed")
+			if operation == "guest" {
+				s.guests.fail["start"] = 1 << 30
+			} else {
+				s.fail(t, fault.Rule{Operation: operation, Action: fault.Status, Status: 403, Times: -1})
+			}
+			checkText(t, s.ops.HardReboot(t.Context(), i, nil))
+			checkText(t, s.ops.Delete(t.Context(), i))
+			checkText(t, s.ops.Start(t.Context(), i)) // there is no guest
+			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+			checkText(t, err)
 		})
 	}
 }

@@ -40,9 +40,7 @@ func knownARQs(t *testing.T) []cyborgclient.ARQ {
 	t.Helper()
 	w := newWorld(t, worldOpts{})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return result.ARQs
 }
 
@@ -94,31 +92,28 @@ func TestEventsOnTheirWay(t *testing.T) {
 	}
 	for _, form := range eventForms {
 		for _, tt := range tests {
-			t.Run(string(form)+"/"+tt.name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					tag := knownARQs(t)[0].UUID
-					if form == "ussuri" {
-						tag = "mixed"
+			bubble(t, string(form)+"/"+tt.name, func(t *testing.T) {
+				tag := knownARQs(t)[0].UUID
+				if form == "ussuri" {
+					tag = "mixed"
+				}
+				w := eventWorld(t, form, worldOpts{})
+				w.fail(t, tt.rule(tag)...)
+				start := time.Now()
+				result, err := w.flow.Run(t.Context(), request("mixed"))
+				if took := time.Since(start); err != nil || took < bound || took > tt.by {
+					t.Errorf("got error %v after %s, want success after %s to %s", err, took, bound, tt.by)
+				}
+				if err == nil && strings.HasSuffix(result.Trace[8].Decision, " before the wait; not every event came") != (tt.by == polled) {
+					t.Errorf("decision %q", result.Trace[8].Decision)
+				}
+				for _, rule := range w.cloud.Faults().Rules() {
+					if rule.Hits == 0 {
+						t.Errorf("the fault never struck: %+v", rule.Rule)
 					}
-					w := eventWorld(t, form, worldOpts{})
-					w.fail(t, tt.rule(tag)...)
-					start := time.Now()
-					result, err := w.flow.Run(t.Context(), request("mixed"))
-					if took := time.Since(start); err != nil || took < bound || took > tt.by {
-						t.Errorf("got error %v after %s, want success after %s to %s", err, took, bound, tt.by)
-					}
-					if err == nil && strings.HasSuffix(result.Trace[8].Decision, " before the wait; not every event came") != (tt.by == polled) {
-						t.Errorf("decision %q", result.Trace[8].Decision)
-					}
-					for _, rule := range w.cloud.Faults().Rules() {
-						if rule.Hits == 0 {
-							t.Errorf("the fault never struck: %+v", rule.Rule)
-						}
-					}
-					time.Sleep(500 * time.Second) // whatever is still on its way changes nothing
-					w.checkPromise(t, result, err)
-				})
+				}
+				time.Sleep(500 * time.Second) // whatever is still on its way changes nothing
+				w.checkPromise(t, result, err)
 			})
 		}
 	}
@@ -145,34 +140,31 @@ func TestForgedEvents(t *testing.T) {
 		{"of another instance", other, externalevent.StatusFailed, 4, []time.Duration{3 * time.Second}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ours := knownARQs(t)
-				w := eventWorld(t, "shipped", worldOpts{})
-				req := request("mixed")
-				req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { // after the bind, before the wait
-					go func() {
-						for _, at := range tt.at {
-							time.Sleep(at)
-							for _, arq := range ours[:tt.arqs] {
-								w.events.Deliver(externalevent.Event{Name: externalevent.ARQBound, ServerUUID: tt.server, Tag: arq.UUID, Status: tt.status})
-							}
+		bubble(t, tt.name, func(t *testing.T) {
+			ours := knownARQs(t)
+			w := eventWorld(t, "shipped", worldOpts{})
+			req := request("mixed")
+			req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { // after the bind, before the wait
+				go func() {
+					for _, at := range tt.at {
+						time.Sleep(at)
+						for _, arq := range ours[:tt.arqs] {
+							w.events.Deliver(externalevent.Event{Name: externalevent.ARQBound, ServerUUID: tt.server, Tag: arq.UUID, Status: tt.status})
 						}
-					}()
-					synctest.Wait()
-					return nil
-				}
-				start := time.Now()
-				result, err := w.flow.Run(t.Context(), req)
-				if took := time.Since(start); err != nil || took < 10*time.Second || took > 20*time.Second {
-					t.Errorf("got error %v after %s, want success soon after 10 s", err, took)
-				}
-				if n := w.lists(); n > 12 {
-					t.Errorf("%d lists of ARQs within 20 s", n)
-				}
-				w.checkPromise(t, result, err)
-			})
+					}
+				}()
+				synctest.Wait()
+				return nil
+			}
+			start := time.Now()
+			result, err := w.flow.Run(t.Context(), req)
+			if took := time.Since(start); err != nil || took < 10*time.Second || took > 20*time.Second {
+				t.Errorf("got error %v after %s, want success soon after 10 s", err, took)
+			}
+			if n := w.lists(); n > 12 {
+				t.Errorf("%d lists of ARQs within 20 s", n)
+			}
+			w.checkPromise(t, result, err)
 		})
 	}
 }
@@ -210,22 +202,17 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 func TestResolvedByTheServer(t *testing.T) {
 	t.Parallel()
 	for name, poll := range map[string]bool{"events": false, "polling": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), poll: poll, config: spawn.Config{Compat: spawn.Compat{ResolvedByServer: true}}})
-				result, err := w.flow.Run(t.Context(), request("mixed"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				locked := slices.ContainsFunc(w.cloud.Requests(), func(r sim.Exchange) bool {
-					return r.Status == http.StatusLocked && strings.Contains(r.Query, "bind_state=resolved")
-				})
-				if !locked {
-					t.Error("the server was never asked for resolved ARQs")
-				}
-				w.checkPromise(t, result, err)
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), poll: poll, config: spawn.Config{Compat: spawn.Compat{ResolvedByServer: true}}})
+			result, err := w.flow.Run(t.Context(), request("mixed"))
+			settled(t, err)
+			locked := slices.ContainsFunc(w.cloud.Requests(), func(r sim.Exchange) bool {
+				return r.Status == http.StatusLocked && strings.Contains(r.Query, "bind_state=resolved")
 			})
+			if !locked {
+				t.Error("the server was never asked for resolved ARQs")
+			}
+			w.checkPromise(t, result, err)
 		})
 	}
 }

@@ -23,34 +23,31 @@ func TestDrillEveryFaultLeavesNothing(t *testing.T) {
 			if n%step != 0 {
 				continue
 			}
-			t.Run(fmt.Sprintf("async=%t/%s/%s/%s/%d", async, rule.Operation, rule.Action, rule.When, rule.Nth), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, worldOpts{model: asyncModel(async), config: alone})
-					w.fail(t, rule)
-					result, err := w.flow.Run(t.Context(), request("mixed"))
-					synctest.Wait() // events of binds in the background
-					if hits := w.cloud.Faults().Rules()[0].Hits; hits == 0 && rule.Nth == 1 {
-						t.Error("the fault never struck")
+			bubble(t, fmt.Sprintf("async=%t/%s/%s/%s/%d", async, rule.Operation, rule.Action, rule.When, rule.Nth), func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: asyncModel(async), config: alone})
+				w.fail(t, rule)
+				result, err := w.flow.Run(t.Context(), request("mixed"))
+				synctest.Wait() // events of binds in the background
+				if hits := w.cloud.Faults().Rules()[0].Hits; hits == 0 && rule.Nth == 1 {
+					t.Error("the fault never struck")
+				}
+				w.cloud.Faults().Clear()
+				time.Sleep(2 * time.Minute) // hosts come back, late events arrive
+				if errors.Is(err, spawn.ErrLeftover) {
+					w.comeBack(t, rule)
+					if err := w.flow.Release(t.Context(), instance); err != nil {
+						t.Errorf("release: %v", err)
 					}
-					w.cloud.Faults().Clear()
-					time.Sleep(2 * time.Minute) // hosts come back, late events arrive
-					if errors.Is(err, spawn.ErrLeftover) {
-						w.comeBack(t, rule)
-						if err := w.flow.Release(t.Context(), instance); err != nil {
-							t.Errorf("release: %v", err)
-						}
+				}
+				if errors.Is(err, spawn.ErrLeftover) || result != nil && len(result.Suspects) > 0 {
+					time.Sleep(20 * time.Minute)
+					opts := w.freeing()
+					opts.Living = func(context.Context, string) (bool, error) { return err == nil, nil }
+					if _, err := w.flow.Reconcile(t.Context(), opts); err != nil {
+						t.Errorf("reconcile: %v", err)
 					}
-					if errors.Is(err, spawn.ErrLeftover) || result != nil && len(result.Suspects) > 0 {
-						time.Sleep(20 * time.Minute)
-						opts := w.freeing()
-						opts.Living = func(context.Context, string) (bool, error) { return err == nil, nil }
-						if _, err := w.flow.Reconcile(t.Context(), opts); err != nil {
-							t.Errorf("reconcile: %v", err)
-						}
-					}
-					w.checkPromise(t, result, err)
-				})
+				}
+				w.checkPromise(t, result, err)
 			})
 		}
 	}

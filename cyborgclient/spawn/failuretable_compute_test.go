@@ -266,9 +266,7 @@ func rowRescheduleSucceeds(t *testing.T) {
 			return nil
 		}
 		result, err := w.flow.Run(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		if len(chosen) != 1 || result.Host != "cn1" {
 			t.Fatalf("got host %s with %d host claims", result.Host, len(chosen))
 		}
@@ -300,9 +298,7 @@ func rowDeletedWhileBuilding(t *testing.T) {
 func (w *world) spawned(t *testing.T, req spawn.Request) *spawn.Result {
 	t.Helper()
 	result, err := w.flow.Run(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	w.checkPromise(t, result, err)
 	w.cloud.ForgetRequests()
 	return result
@@ -312,9 +308,7 @@ func rowDelete(t *testing.T) {
 	bubble(t, "the guest, then its ARQs, then the allocation", func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "mixed")
-		if err := s.ops.Delete(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.Delete(t.Context(), i))
 		s.running(t, i, false)
 		s.checkWrites(t, arqDeleted, unclaimed)
 		s.sound(t)
@@ -323,9 +317,7 @@ func rowDelete(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.spawned(t, request("mixed"))
 		w.cloud.RemoveGuest(instance)
-		if err := w.flow.Release(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.flow.Release(t.Context(), instance))
 		w.checkWrites(t, arqDeleted, unclaimed)
 		w.cloud.CheckNoLeaks(t)
 	})
@@ -336,9 +328,7 @@ func rowLocalDelete(t *testing.T) {
 		s := newSite(t, worldOpts{model: portModel()})
 		i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
 		s.powerCut(t, i.Host)
-		if err := s.ops.LocalDelete(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.LocalDelete(t.Context(), i))
 		s.cloud.RemoveGuest(instance)
 		s.sound(t)
 		if left := s.cloud.Placement.Allocations(); len(left) > 0 {
@@ -362,9 +352,7 @@ func rowDeleteFails(t *testing.T) {
 			t.Errorf("the allocation stays, too: %v", held)
 		}
 		w.cloud.Faults().Clear()
-		if err := w.flow.Release(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.flow.Release(t.Context(), instance))
 		w.cloud.CheckNoLeaks(t)
 	})
 	bubble(t, "and they cannot be listed: the instance is named", func(t *testing.T) {
@@ -395,9 +383,7 @@ func rowDeleteFails(t *testing.T) {
 		}
 		checkLeftARQs(t, failure, result.ARQs)
 		w.cloud.Faults().Clear()
-		if err := w.cyborg.DeleteARQs(t.Context(), arqUUIDs(result)); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cyborg.DeleteARQs(t.Context(), arqUUIDs(result)))
 		w.cloud.CheckNoLeaks(t)
 	})
 	bubble(t, "of a failed spawn: the cause comes first", func(t *testing.T) {
@@ -416,9 +402,7 @@ func rowDeleteFails(t *testing.T) {
 		}
 		checkLeftARQs(t, failure, arqs)
 		w.cloud.Faults().Clear()
-		if err := w.flow.Release(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.flow.Release(t.Context(), instance))
 		w.cloud.CheckNoLeaks(t)
 	})
 }
@@ -443,9 +427,7 @@ func rowUnshelveFails(t *testing.T) {
 		bubble(t, name+", a second unshelve is not blocked", func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.spawn(t, "mixed")
-			if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.ops.ShelveOffload(t.Context(), i))
 			i.Host, i.ARQs = "", nil
 			if rule.Operation == "" {
 				s.guests.fail["start"] = 9 // on every host
@@ -527,9 +509,7 @@ func rowShelveOffloadDeleteFails(t *testing.T) {
 			t.Errorf("allocations: %v", left)
 		}
 		s.cloud.Faults().Clear()
-		if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.ShelveOffload(t.Context(), i))
 		s.nothingHeld(t)
 	})
 }

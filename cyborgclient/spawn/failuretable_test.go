@@ -341,9 +341,7 @@ func TestTheTraceCountsDevicesAndPorts(t *testing.T) {
 	} {
 		w := newWorld(t, worldOpts{model: portModel()})
 		result, err := w.flow.Run(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		i := slices.IndexFunc(result.Trace, func(s spawn.StepTrace) bool { return s.Step == spawn.StepCompose })
 		if got := result.Trace[i].Decision; got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -103,9 +103,7 @@ func (w *world) checkUsage(t *testing.T, host string, arqs int) {
 			t.Errorf("ARQ %s is %s on host %s, want Bound on %s", arq.UUID, arq.State, arq.Hostname, host)
 		}
 		provider, err := w.cloud.Placement.ResourceProvider(arq.DeviceRPUUID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		bound = append(bound, provider.Name+" FPGA 1")
 	}
 	slices.Sort(bound)
@@ -175,9 +173,7 @@ func TestNovaFixture(t *testing.T) {
 				req := request("fakedev-dp")
 				req.Instance = fmt.Sprintf("2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b00%d", i)
 				result, err := w.flow.Run(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
 				arq := result.ARQs[0]
 				info := arq.AttachHandleInfo
 				if arq.AttachHandleType != cyborgclient.HandleTestPCI || info["bus"] != "0c" || info["physical_network"] != "PHYNET1" {
@@ -197,9 +193,7 @@ func TestNovaFixture(t *testing.T) {
 		},
 		"delete_clears": func(t *testing.T, w *world) {
 			result := w.spawnFixture(t)
-			if err := w.flow.Release(t.Context(), instance); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.flow.Release(t.Context(), instance))
 			w.checkUsage(t, result.Host, 0)
 			w.cloud.CheckNoLeaks(t)
 		},
@@ -236,8 +230,6 @@ func TestNovaFixture(t *testing.T) {
 func (w *world) spawnFixture(t *testing.T) *spawn.Result {
 	t.Helper()
 	result, err := w.flow.Run(t.Context(), request("fakedev-dp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return result
 }

@@ -23,12 +23,9 @@ func TestAStalePortDoesNotFreeTheARQOfAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		first := s.spawn(t, "gpu")
-		req := request("gpu")
-		req.Instance = secondInstance
+		req := secondInstanceRequest("gpu")
 		result, err := s.flow.Run(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		second := spawn.InstanceOf(req, result)
 		second.Ports = portWithARQ(first.ARQs[0])
 		for range 2 {

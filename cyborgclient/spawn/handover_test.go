@@ -2,7 +2,6 @@ package spawn_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -31,21 +30,11 @@ func conducted(t *testing.T, a *spawn.Attempt) []byte {
 	if _, err := a.Handover(t.Context()); !errors.Is(err, spawn.ErrOrder) {
 		t.Errorf("handover before the bind: got error %v, want ErrOrder", err)
 	}
-	for _, step := range []func(context.Context) error{
-		a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind,
-	} {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind))
 	handover, err := a.Handover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	data, err := json.Marshal(handover)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return data
 }
 
@@ -61,17 +50,9 @@ func TestAHandoverOfSharedMemory(t *testing.T) {
 		w := newWorld(t, worldOpts{model: cardModel(1)})
 		data := w.conduct(t, request("card"))
 		w.restart(t)
-		h, err := parseHandover(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := w.flow.Resume(t.Context(), h, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(a.WaitBound(t.Context()), a.Compose(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		a, err := w.resume(t, data)
+		settled(t, err)
+		settled(t, walk(t.Context(), a.WaitBound, a.Compose))
 		w.checkPromise(t, a.Result(), nil)
 	})
 }
@@ -90,39 +71,27 @@ func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 		{"no device profile", "", 0, nil},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: slowModel(tt.delay)})
-				data := w.conduct(t, request(tt.profile))
-				if pending := w.events.Pending(); pending != 0 {
-					t.Errorf("the conductor's side still waits for %d events", pending)
+		bubble(t, tt.name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: slowModel(tt.delay)})
+			data := w.conduct(t, request(tt.profile))
+			if pending := w.events.Pending(); pending != 0 {
+				t.Errorf("the conductor's side still waits for %d events", pending)
+			}
+			w.restart(t) // the compute side is another process
+			a, err := w.resume(t, data)
+			settled(t, err)
+			err = walk(t.Context(), a.WaitBound, a.Compose)
+			if !errors.Is(err, tt.wantErr) || (err == nil) != (tt.wantErr == nil) {
+				t.Errorf("got error %v, want %v", err, tt.wantErr)
+			}
+			if err != nil {
+				if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
+					t.Errorf("leftovers: %v", leftovers)
 				}
-				w.restart(t) // the compute side is another process
-				handover, err := parseHandover(data)
-				if err != nil {
-					t.Fatal(err)
-				}
-				a, err := w.flow.Resume(t.Context(), handover, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				err = a.WaitBound(t.Context())
-				if err == nil {
-					err = a.Compose(t.Context())
-				}
-				if !errors.Is(err, tt.wantErr) || (err == nil) != (tt.wantErr == nil) {
-					t.Errorf("got error %v, want %v", err, tt.wantErr)
-				}
-				if err != nil {
-					if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-						t.Errorf("leftovers: %v", leftovers)
-					}
-					w.checkPromise(t, nil, err)
-					return
-				}
-				w.checkPromise(t, a.Result(), nil)
-			})
+				w.checkPromise(t, nil, err)
+				return
+			}
+			w.checkPromise(t, a.Result(), nil)
 		})
 	}
 }
@@ -130,22 +99,12 @@ func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 func TestTheComputeSideKeepsTheAllocationOfARunningInstance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	plain := flavor("gpu")
-	plain.ExtraSpecs = nil
-	if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain}); err != nil {
-		t.Fatal(err)
-	}
+	w.spawned(t, spawn.Request{Instance: instance, Flavor: plainFlavor()})
 	held := w.cloud.Placement.Allocations()
 	adding, err := w.flow.BeginAdding(t.Context(), request("gpu"))
 	settled(t, err)
-	handover, err := parseHandover(conducted(t, adding))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := w.flow.Resume(t.Context(), handover, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, err := w.resume(t, conducted(t, adding))
+	settled(t, err)
 	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
 		t.Errorf("leftovers: %v", leftovers)
 	}
@@ -249,21 +208,13 @@ func goToAlternate(t *testing.T, conductor, compute spawn.Compat) {
 	req := request("mixed")
 	req.Ports = []spawn.Port{acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}
 	handover, err := parseHandover(w.conduct(t, req))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	w.connect(t, w.cloud.Provider(t), spawn.WithConfig(spawn.Config{PlacementOrder: true, Compat: compute})) // another process
 	a, err := w.flow.Resume(t.Context(), handover, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	old := w.cloud.Cyborg.ARQs()
-	if err := a.Reschedule(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, a.Reschedule(t.Context()))
+	settled(t, walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose))
 	if a.Host == handover.Host || len(a.ARQs) != len(old) || len(a.Ports) != 1 || (a.ARQs[0].UUID == old[0].UUID) != compute.Rebind {
 		t.Errorf("on host %s with %d ARQs and %d ports, before %s with %d", a.Host, len(a.ARQs), len(a.Ports), handover.Host, len(old))
 	}
@@ -282,9 +233,7 @@ func TestAHandoverHasTheAlternatesThatMayBeTried(t *testing.T) {
 		req := request("gpu")
 		req.Ports = []spawn.Port{acceleratedPort(port1, "gpu", "52:54:00:1e:59:c3")}
 		handover, err := parseHandover(w.conduct(t, req))
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		hosts := map[string]bool{}
 		for _, candidate := range handover.Alternates {
 			hosts[candidate.Root] = true

@@ -148,9 +148,7 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		a := w.begin(t, instance)
-		if err := a.Match(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, a.Match(t.Context()))
 		i := slices.IndexFunc(w.cloud.Cyborg.Deployables(), func(d fakecyborg.StoredDeployable) bool {
 			return d.ProviderUUID == a.Bindings[0].DeviceRP
 		})
@@ -159,13 +157,7 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 		if err := w.cloud.Cyborg.ReportHost(t.Context(), a.Host); err == nil {
 			t.Error("want an error of the report, because the provider is in use")
 		}
-		var err error
-		for _, step := range []func(context.Context) error{a.Bind, a.WaitBound} {
-			if err = step(t.Context()); err != nil {
-				break
-			}
-		}
-		if err != nil && !errors.Is(err, spawn.ErrNotBound) {
+		if err := walk(t.Context(), a.Bind, a.WaitBound); err != nil && !errors.Is(err, spawn.ErrNotBound) {
 			t.Errorf("got error %v, want ErrNotBound or none", err)
 		}
 		if _, left := a.Unwind(t.Context()); len(left) > 0 {
@@ -190,9 +182,7 @@ func TestAnAgentThatStopsAnsweringDuringItsReport(t *testing.T) {
 		model.Cyborg.BindingStates = true
 		w := newWorld(t, worldOpts{model: &model})
 		result, err := w.flow.Run(t.Context(), request("vgpu"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		w.fail(t, fault.Rule{Operation: fault.AgentReport, Subject: result.Host, Action: fault.Drop})
 		if err := w.cloud.Cyborg.ReportHost(t.Context(), result.Host); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("got error %v, want ErrAgentDown", err)
@@ -203,13 +193,9 @@ func TestAnAgentThatStopsAnsweringDuringItsReport(t *testing.T) {
 			t.Errorf("got state %v, %v; want unknown", arq, err)
 		}
 		waiter, err := w.events.Prepare(instance, result.ARQs[0].UUID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		defer waiter.Close()
-		if err := w.cloud.StartHost(t.Context(), result.Host); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cloud.StartHost(t.Context(), result.Host))
 		if err := waiter.Wait(t.Context(), time.Minute); err != nil {
 			t.Errorf("no event for the ARQ that came back: %v (%v)", err, externalevent.ErrTimeout)
 		}

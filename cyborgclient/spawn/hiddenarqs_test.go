@@ -42,9 +42,7 @@ func TestHiddenARQsOfAFlatHostAreNoSuccess(t *testing.T) {
 			s.connect(t, s.cloud.Provider(t), config)
 			_, err := s.flow.Run(t.Context(), request("gpu"))
 			settled(t, err)
-			provider, err := s.cloud.ProviderClient(t.Context(), "agent")
-			settled(t, err)
-			s.connect(t, provider, config)
+			s.connect(t, s.provider(t, "agent"), config)
 			if err := free(t.Context(), s.flow); !errors.Is(err, spawn.ErrHidden) {
 				t.Errorf("got %v, held %v, want ErrHidden", err, s.held(instance))
 			}
@@ -160,8 +158,7 @@ func TestTheARQsOfAHandoverAreDeletedOrNamed(t *testing.T) {
 			s.logIn(t, "owner")
 			h, err := parseHandover(s.conduct(t, request("gpu")))
 			settled(t, err)
-			provider, err := s.cloud.ProviderClient(t.Context(), tt.user)
-			settled(t, err)
+			provider := s.provider(t, tt.user)
 			if tt.set {
 				provider = withSetToken(t, provider)
 			}
@@ -234,9 +231,7 @@ func TestWhatAnotherTokenDeletedDoesNotShowThatNothingIsHidden(t *testing.T) {
 		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 		settled(t, err)
 		held := s.held(i.UUID)
-		provider, err := s.cloud.ProviderClient(t.Context(), "agent")
-		settled(t, err)
-		agent, err := s.flow.Cyborg().ForProvider(provider)
+		agent, err := s.flow.Cyborg().ForProvider(s.provider(t, "agent"))
 		settled(t, err)
 		if err := s.flow.As(agent).Release(t.Context(), i.UUID); !errors.Is(err, spawn.ErrHidden) {
 			t.Errorf("got %v, want ErrHidden", err)

@@ -55,9 +55,7 @@ func TestHooksRunInTheOrderOfNova(t *testing.T) {
 		},
 	}
 	result, err := w.flow.On(guests).Run(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	want := []string{"claim with 0 known Bound", "prepare with 4 known Bound", "mdev " + result.ARQs[2].AttachHandleUUID, "start with 4 devices"}
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("hooks (-want +got):\n%s", diff)
@@ -109,9 +107,7 @@ func TestAPortsDeviceIsAnInterfaceOfTheDomain(t *testing.T) {
 	req.Ports = append(req.Ports, acceleratedPort(port2, "nic", ""))
 	req.Ports[0].VLAN = 100
 	result, err := w.flow.Run(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if len(result.ARQs) != 3 || len(result.Devices) != 1 || len(result.Ports) != 2 {
 		t.Fatalf("got %s and ports %v", outcome(result, err), result.Ports)
 	}
@@ -125,9 +121,7 @@ func TestAPortsDeviceIsAnInterfaceOfTheDomain(t *testing.T) {
 	if diff := cmp.Diff(want, result.Ports[0].BindingProfile); diff != "" {
 		t.Errorf("binding profile (-want +got):\n%s", diff)
 	}
-	if err := w.flow.Release(t.Context(), instance); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.flow.Release(t.Context(), instance))
 	w.cloud.CheckNoLeaks(t)
 }
 
@@ -136,27 +130,17 @@ func TestPortsPassWithTheHandover(t *testing.T) {
 	w := newWorld(t, worldOpts{model: portModel()})
 	a := w.arqsFor(t, portRequest())
 	handover, err := a.Handover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	data, err := json.Marshal(handover)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	parsed, err := parseHandover(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if diff := cmp.Diff(handover, parsed, cmpopts.IgnoreUnexported(spawn.Candidate{})); diff != "" {
 		t.Errorf("handover after JSON (-want +got):\n%s", diff)
 	}
 	b, err := w.flow.Resume(t.Context(), parsed, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := walk(t.Context(), b.WaitBound, b.Compose); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, walk(t.Context(), b.WaitBound, b.Compose))
 	if len(b.Devices) != 1 || len(b.Ports) != 1 {
 		t.Errorf("got %d devices and %d ports, want one of each", len(b.Devices), len(b.Ports))
 	}
@@ -173,9 +157,7 @@ func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		result := w.spawned(t, request("gpu"))
-		if err := w.cyborg.UnbindARQs(t.Context(), []string{result.ARQs[0].UUID}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cyborg.UnbindARQs(t.Context(), []string{result.ARQs[0].UUID}))
 		noneLiving := func(context.Context, string) (bool, error) { return false, nil }
 		opts := w.scope()
 		opts.Living = noneLiving

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
@@ -26,31 +25,28 @@ func TestAHostMayBeNamedShortOrWhole(t *testing.T) {
 		{"cn0", "cn", false},
 		{"cn0.example.com", "cn0.", false},
 	} {
-		t.Run(tt.node+" "+tt.host, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				model := simcloud.DefaultModel()
-				model.Hosts = model.Hosts[:1]
-				model.Hosts[0].Name = tt.node
-				s := newSite(t, worldOpts{model: &model})
-				i := s.spawn(t, "mixed")
-				s.guests.rename(i, tt.host)
-				i.Host = tt.host
-				fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
-				for name, run := range map[string]func() error{
-					"hard reboot": func() error { return s.ops.HardReboot(t.Context(), i, nil) },
-					"rebuild":     func() error { return s.ops.Rebuild(t.Context(), i, fresh) },
-					"stop, start": func() error { return errors.Join(s.ops.Stop(t.Context(), i), s.ops.Start(t.Context(), i)) },
-				} {
-					err := run()
-					switch {
-					case tt.same && err != nil:
-						t.Errorf("%s: %v", name, err)
-					case !tt.same && (!errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "bound to host "+tt.node+", not "+tt.host)):
-						t.Errorf("%s: error %v, want ErrNotBound with both names", name, err)
-					}
+		bubble(t, tt.node+" "+tt.host, func(t *testing.T) {
+			model := simcloud.DefaultModel()
+			model.Hosts = model.Hosts[:1]
+			model.Hosts[0].Name = tt.node
+			s := newSite(t, worldOpts{model: &model})
+			i := s.spawn(t, "mixed")
+			s.guests.rename(i, tt.host)
+			i.Host = tt.host
+			fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
+			for name, run := range map[string]func() error{
+				"hard reboot": func() error { return s.ops.HardReboot(t.Context(), i, nil) },
+				"rebuild":     func() error { return s.ops.Rebuild(t.Context(), i, fresh) },
+				"stop, start": func() error { return errors.Join(s.ops.Stop(t.Context(), i), s.ops.Start(t.Context(), i)) },
+			} {
+				err := run()
+				switch {
+				case tt.same && err != nil:
+					t.Errorf("%s: %v", name, err)
+				case !tt.same && (!errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "bound to host "+tt.node+", not "+tt.host)):
+					t.Errorf("%s: error %v, want ErrNotBound with both names", name, err)
 				}
-			})
+			}
 		})
 	}
 }

@@ -328,9 +328,7 @@ func (s *site) starts() *spawn.Flow { return s.flow.On(s.guests.spawns()) }
 // powerCut stops a host.
 func (s *site) powerCut(t *testing.T, host string) {
 	t.Helper()
-	if err := s.guests.powerCut(host); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.guests.powerCut(host))
 }
 
 // loseHost is a powerCut after which the host stays down
@@ -344,9 +342,7 @@ func (s *site) loseHost(t *testing.T, host string) {
 func (s *site) spawn(t *testing.T, profile string, ports ...spawn.Port) spawn.Instance {
 	t.Helper()
 	i, err := s.launch(t.Context(), profile, ports...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	s.guests.calls = nil
 	s.cloud.CheckNoLeaks(t)
 	s.cloud.ForgetRequests()
@@ -411,9 +407,7 @@ func (s *site) asked() []string {
 func (s *site) arqs(t *testing.T, i spawn.Instance) []cyborgclient.ARQ {
 	t.Helper()
 	arqs, err := s.cyborg.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: i.UUID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return arqs
 }
 

@@ -71,11 +71,7 @@ func (w *world) benchBatches(b *testing.B, atOnce int) {
 		batch.Wait()
 		wall, processor, spawned = wall+time.Since(begun), processor+processorTime()-used, spawned+atOnce
 		b.StopTimer()
-		for _, r := range w.cloud.Requests() {
-			if r.Operation == fault.AllocationsPut {
-				claims++
-			}
-		}
+		claims += w.count(fault.AllocationsPut)
 		for n := range atOnce {
 			if err := w.flow.Release(b.Context(), benchInstance(0xb, n)); err != nil {
 				b.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"testing/synctest"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/sim"
@@ -17,26 +16,23 @@ func TestNothingLeaksWhenTheCallerCancels(t *testing.T) {
 	const requests = 8 // of one spawn
 	for n := int64(1); n <= requests; n++ {
 		for _, when := range []string{"before", "after"} {
-			t.Run(fmt.Sprintf("%s request %d", when, n), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, worldOpts{})
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					i := &interceptor{n: n}
-					hook := func(*http.Request) { cancel() }
-					if when == "before" {
-						i.before = hook
-					} else {
-						i.after = hook
-					}
-					w.intercept(t, i, alone)
-					result, err := w.flow.Run(ctx, request("mixed"))
-					if !errors.Is(err, context.Canceled) {
-						t.Errorf("got error %v after %d requests, want Canceled", err, i.seen.Load())
-					}
-					w.checkPromise(t, result, err)
-				})
+			bubble(t, fmt.Sprintf("%s request %d", when, n), func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				i := &interceptor{n: n}
+				hook := func(*http.Request) { cancel() }
+				if when == "before" {
+					i.before = hook
+				} else {
+					i.after = hook
+				}
+				w.intercept(t, i, alone)
+				result, err := w.flow.Run(ctx, request("mixed"))
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("got error %v after %d requests, want Canceled", err, i.seen.Load())
+				}
+				w.checkPromise(t, result, err)
 			})
 		}
 	}
@@ -54,13 +50,9 @@ func TestUnwindAfterEachStepLeavesNothing(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, worldOpts{})
 			attempt, err := w.flow.Begin(t.Context(), request("mixed"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			for _, step := range steps[:n] {
-				if err := step(attempt, t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, step(attempt, t.Context()))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // the unwinding has a context of its own
@@ -83,12 +75,8 @@ func TestStepsCalledTooEarlyAreRefused(t *testing.T) {
 		return nil
 	}}
 	attempt, err := w.flow.On(guests).Begin(t.Context(), request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := attempt.ReadProfile(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, attempt.ReadProfile(t.Context()))
 	for i, step := range []func(context.Context) error{
 		attempt.FindCandidates, attempt.Select, attempt.Claim, attempt.CreateARQs, attempt.Match, attempt.Bind, attempt.WaitBound, attempt.StartGuest,
 	} {

@@ -26,25 +26,22 @@ func TestARequestThatIsAppliedLateLeavesNothingUnnamed(t *testing.T) {
 	for _, operation := range []sim.OperationName{fault.AllocationsPut, fault.ARQCreate, fault.ARQBind} {
 		for _, delay := range []time.Duration{20 * time.Millisecond, 5 * time.Second, beyond} {
 			for _, config := range []spawn.Config{{MaxAttempts: 1}, {MaxAttempts: 1, ExclusiveProject: true}} {
-				t.Run(fmt.Sprintf("%s %s exclusive=%v", operation, delay, config.ExclusiveProject), func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) {
-						w := newWorld(t, worldOpts{config: config})
-						w.fail(t, fault.Rule{Operation: operation, Action: fault.Late, Delay: delay})
-						_, err := w.flow.Run(t.Context(), request("mixed"))
-						if err == nil {
-							t.Fatal("no error")
-						}
-						if left := certainlyLeft(err); len(left) > 0 {
-							t.Errorf("certain leftovers: %v", left)
-						}
-						time.Sleep(beyond + time.Minute)
-						w.checkNamed(t, err)
-						mayLeave := operation == fault.ARQCreate && !config.ExclusiveProject || operation != fault.ARQBind && delay == beyond
-						if leaks := w.cloud.Leaks(); len(leaks) > 0 != mayLeave {
-							t.Errorf("leaks: %v", leaks)
-						}
-					})
+				bubble(t, fmt.Sprintf("%s %s exclusive=%v", operation, delay, config.ExclusiveProject), func(t *testing.T) {
+					w := newWorld(t, worldOpts{config: config})
+					w.fail(t, fault.Rule{Operation: operation, Action: fault.Late, Delay: delay})
+					_, err := w.flow.Run(t.Context(), request("mixed"))
+					if err == nil {
+						t.Fatal("no error")
+					}
+					if left := certainlyLeft(err); len(left) > 0 {
+						t.Errorf("certain leftovers: %v", left)
+					}
+					time.Sleep(beyond + time.Minute)
+					w.checkNamed(t, err)
+					mayLeave := operation == fault.ARQCreate && !config.ExclusiveProject || operation != fault.ARQBind && delay == beyond
+					if leaks := w.cloud.Leaks(); len(leaks) > 0 != mayLeave {
+						t.Errorf("leaks: %v", leaks)
+					}
 				})
 			}
 		}
@@ -79,9 +76,7 @@ func (w *world) checkNamed(t *testing.T, err error) {
 func namesARQ(t *testing.T, w *world, leftovers []spawn.Leftover, uuid string) bool {
 	t.Helper()
 	arq, err := w.cyborg.GetARQ(t.Context(), uuid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return slices.ContainsFunc(leftovers, func(l spawn.Leftover) bool {
 		return l.Kind == spawn.LeftoverARQ && l.ID == uuid ||
 			l.Kind == spawn.LeftoverCreate && l.ID == arq.DeviceProfileName && l.ProjectID == arq.ProjectID && !arq.CreatedAt.Before(l.Since)
@@ -92,26 +87,23 @@ func namesARQ(t *testing.T, w *world, leftovers []spawn.Leftover, uuid string) b
 func TestADelayedUndoLeavesTheNextHost(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{20 * time.Millisecond, 5 * time.Second, 7 * time.Minute} {
-		t.Run(delay.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{config: alone})
-				w.fail(t,
-					fault.Rule{Operation: fault.ARQBind, Action: fault.Late, Delay: delay},
-					fault.Rule{Operation: fault.ARQDelete, Action: fault.Late, Delay: delay},
-					fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Late, Delay: delay},
-				)
-				result, err := w.flow.Run(t.Context(), request("mixed"))
-				time.Sleep(8 * time.Minute)
-				if left := certainlyLeft(err); len(left) > 0 {
-					t.Errorf("certain leftovers: %v", left)
-				}
-				w.checkPromise(t, result, err)
-				if result, err = w.flow.Run(t.Context(), request("mixed")); err != nil {
-					t.Errorf("the next spawn of the instance: %v", err)
-				}
-				w.checkPromise(t, result, err)
-			})
+		bubble(t, delay.String(), func(t *testing.T) {
+			w := newWorld(t, worldOpts{config: alone})
+			w.fail(t,
+				fault.Rule{Operation: fault.ARQBind, Action: fault.Late, Delay: delay},
+				fault.Rule{Operation: fault.ARQDelete, Action: fault.Late, Delay: delay},
+				fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Late, Delay: delay},
+			)
+			result, err := w.flow.Run(t.Context(), request("mixed"))
+			time.Sleep(8 * time.Minute)
+			if left := certainlyLeft(err); len(left) > 0 {
+				t.Errorf("certain leftovers: %v", left)
+			}
+			w.checkPromise(t, result, err)
+			if result, err = w.flow.Run(t.Context(), request("mixed")); err != nil {
+				t.Errorf("the next spawn of the instance: %v", err)
+			}
+			w.checkPromise(t, result, err)
 		})
 	}
 }
@@ -121,8 +113,7 @@ func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		second := request("vgpu")
-		second.Instance = secondInstance
+		second := secondInstanceRequest("vgpu")
 		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute}) // of each instance
 		for _, req := range []spawn.Request{request("gpu"), second} {
 			if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
@@ -132,9 +123,7 @@ func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 		time.Sleep(8 * time.Minute)
 		for left, req := range []spawn.Request{second, request("mixed")} {
 			result, err := w.flow.Run(t.Context(), req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			w.define(t, result)
 			suspects := w.flow.Suspects()
 			if left == 0 && (len(suspects) != 1 || suspects[0].ID != instance) || left == 1 && len(suspects) > 0 {
@@ -183,9 +172,7 @@ func TestALateClaimOfARunningInstanceIsReplaced(t *testing.T) {
 			return err
 		})
 		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		s.checkMoved(t, i, result, "cn1")
 	})
 }
@@ -217,9 +204,7 @@ func TestAChangeOfUnknownOutcomeIsNotSentAgainAtOnce(t *testing.T) {
 		w.spawned(t, request("gpu"))
 		w.cloud.RemoveGuest(instance)
 		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
-		if err := w.flow.Release(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.flow.Release(t.Context(), instance))
 		var sent []time.Time
 		for _, r := range w.cloud.Requests() {
 			if r.Operation == fault.AllocationsPut {
@@ -243,8 +228,7 @@ func TestALostClaimMatchesOnlyItsInstance(t *testing.T) {
 			t.Fatalf("got error %v, want the claim as a suspect", err)
 		}
 		w.cloud.Faults().Clear()
-		req := request("gpu")
-		req.Instance = secondInstance
+		req := secondInstanceRequest("gpu")
 		w.neighbour(t, spawn.Config{}).spawned(t, req)
 		if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrClaim) || !strings.Contains(err.Error(), "already has an allocation") {
 			t.Errorf("got error %v, want ErrClaim for the allocation that the instance has", err)
@@ -256,19 +240,14 @@ func TestALostClaimMatchesOnlyItsInstance(t *testing.T) {
 func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []sim.OperationName{fault.ARQDelete, fault.AllocationsPut} {
-		t.Run(string(operation), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				w.spawned(t, request("gpu"))
-				w.fail(t, fault.Rule{Operation: operation, Action: fault.Late, Delay: 7 * time.Minute})
-				if err := w.flow.Release(t.Context(), instance); err != nil {
-					t.Fatal(err)
-				}
-				result := w.spawned(t, request("gpu"))
-				time.Sleep(8 * time.Minute)
-				w.checkPromise(t, result, nil)
-			})
+		bubble(t, string(operation), func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			w.spawned(t, request("gpu"))
+			w.fail(t, fault.Rule{Operation: operation, Action: fault.Late, Delay: 7 * time.Minute})
+			settled(t, w.flow.Release(t.Context(), instance))
+			result := w.spawned(t, request("gpu"))
+			time.Sleep(8 * time.Minute)
+			w.checkPromise(t, result, nil)
 		})
 	}
 }
@@ -282,9 +261,7 @@ func TestLateReleasesSpareEachNextSpawn(t *testing.T) {
 		result := w.spawned(t, request("gpu"))
 		for range 4 {
 			w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
-			if err := w.flow.Release(t.Context(), instance); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.flow.Release(t.Context(), instance))
 			result = w.spawned(t, request("gpu"))
 		}
 		time.Sleep(8 * time.Minute)
@@ -298,9 +275,7 @@ func TestALateClaimOfARunningInstanceIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{config: alone})
 		i := s.spawn(t, "gpu")
-		if err := s.ops.Stop(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.Stop(t.Context(), i))
 		before := s.cloud.Placement.Allocations()
 		s.loseHost(t, i.Host)
 		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
@@ -345,16 +320,8 @@ func TestASuccessReportsItsSuspects(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var kinds []spawn.LeftoverKind
-		for _, suspect := range result.Suspects {
-			kinds = append(kinds, suspect.Kind)
-		}
-		if !slices.Equal(kinds, []spawn.LeftoverKind{spawn.LeftoverARQ, spawn.LeftoverCreate}) {
-			t.Errorf("suspects: %v", result.Suspects)
-		}
+		settled(t, err)
+		wantKinds(t, result.Suspects, spawn.LeftoverARQ, spawn.LeftoverCreate)
 	})
 }
 
@@ -379,18 +346,15 @@ func TestALostCreateSparesTheARQsOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	for _, release := range []fakecyborg.Release{fakecyborg.Release20262, fakecyborg.ReleaseMaster, fakecyborg.ReleaseZed} {
 		for _, applied := range []fault.When{fault.Before, fault.After} {
-			t.Run(fmt.Sprintf("%s %s", release, applied), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, worldOpts{model: releasedModel(release), config: spawn.Config{MaxAttempts: 1}})
-					b := w.neighbour(t, spawn.Config{}).begin(t, secondInstance)
-					w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: applied})
-					_, err := w.flow.Run(t.Context(), request("gpu"))
-					w.checkNamed(t, err)
-					if err := walk(t.Context(), b.Match, b.Bind, b.WaitBound, b.Compose); err != nil {
-						t.Errorf("the other agent: %v", err)
-					}
-				})
+			bubble(t, fmt.Sprintf("%s %s", release, applied), func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: releasedModel(release), config: spawn.Config{MaxAttempts: 1}})
+				b := w.neighbour(t, spawn.Config{}).begin(t, secondInstance)
+				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: applied})
+				_, err := w.flow.Run(t.Context(), request("gpu"))
+				w.checkNamed(t, err)
+				if err := walk(t.Context(), b.Match, b.Bind, b.WaitBound, b.Compose); err != nil {
+					t.Errorf("the other agent: %v", err)
+				}
 			})
 		}
 	}
@@ -450,35 +414,24 @@ func TestALostCreateSparesACreateUnderWay(t *testing.T) {
 func TestTheARQsBelongToTheProjectOfTheInstance(t *testing.T) {
 	t.Parallel()
 	for _, release := range []fakecyborg.Release{fakecyborg.Release20262, fakecyborg.ReleaseMaster, fakecyborg.ReleaseZed} {
-		t.Run(string(release), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: releasedModel(release), config: alone})
-				req := request("gpu")
-				req.ProjectID = w.cloud.ProjectID("demo")
-				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
-				result, err := w.flow.Run(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := result.ARQs[0].ProjectID; got != req.ProjectID {
-					t.Errorf("the ARQ is of project %s, want %s", got, req.ProjectID)
-				}
-				if release != fakecyborg.ReleaseZed {
-					w.checkPromise(t, result, err) // in Zed a lost ARQ names no project
-				}
-				tenant, err := w.cloud.ProviderClient(t.Context(), "demo")
-				if err != nil {
-					t.Fatal(err)
-				}
-				client, err := cyborgclient.New(tenant)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if arqs, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: req.Instance}); err != nil || len(arqs) != 1 {
-					t.Errorf("the tenant cannot see its ARQ: %v, %v", arqs, err)
-				}
-			})
+		bubble(t, string(release), func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: releasedModel(release), config: alone})
+			req := request("gpu")
+			req.ProjectID = w.cloud.ProjectID("demo")
+			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
+			result, err := w.flow.Run(t.Context(), req)
+			settled(t, err)
+			if got := result.ARQs[0].ProjectID; got != req.ProjectID {
+				t.Errorf("the ARQ is of project %s, want %s", got, req.ProjectID)
+			}
+			if release != fakecyborg.ReleaseZed {
+				w.checkPromise(t, result, err) // in Zed a lost ARQ names no project
+			}
+			client, err := cyborgclient.New(w.provider(t, "demo"))
+			settled(t, err)
+			if arqs, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: req.Instance}); err != nil || len(arqs) != 1 {
+				t.Errorf("the tenant cannot see its ARQ: %v, %v", arqs, err)
+			}
 		})
 	}
 }
@@ -486,15 +439,11 @@ func TestTheARQsBelongToTheProjectOfTheInstance(t *testing.T) {
 func TestAMemberMayNotSpawnForAnotherProject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	provider, err := w.cloud.ProviderClient(t.Context(), "demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.connect(t, provider)
+	w.connect(t, w.provider(t, "demo"))
 	w.cloud.ForgetRequests()
 	req := request("gpu")
 	req.ProjectID = w.cloud.ProjectID("admin")
-	_, err = w.flow.Run(t.Context(), req)
+	_, err := w.flow.Run(t.Context(), req)
 	if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), req.ProjectID) {
 		t.Errorf("got error %v, want ErrRequest that names the project", err)
 	}

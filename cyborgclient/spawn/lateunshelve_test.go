@@ -18,15 +18,11 @@ func lateUnshelve(t *testing.T, config spawn.Config) string {
 	model.StrictInstances = true
 	s := newSite(t, worldOpts{model: model, config: config})
 	homeless := func() {
-		if err := s.cloud.DefineGuest(sim.Guest{UUID: instance}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.DefineGuest(sim.Guest{UUID: instance}))
 	}
 	homeless()
 	i := s.spawn(t, "gpu")
-	if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.ops.ShelveOffload(t.Context(), i))
 	i.Host, i.ARQs = "", nil
 	homeless()
 	began := time.Now()

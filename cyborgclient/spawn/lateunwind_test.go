@@ -23,12 +23,9 @@ func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *s
 // handedOver runs an attempt up to its handover and returns the attempt of the compute side.
 func (w *world) handedOver(t *testing.T, conductor *spawn.Attempt) (compute *spawn.Attempt) {
 	t.Helper()
-	settled(t, walk(t.Context(), conductor.ReadProfile, conductor.BuildRequest, conductor.FindCandidates, conductor.Select,
-		conductor.Claim, conductor.CreateARQs, conductor.Match, conductor.Bind))
-	handover, err := conductor.Handover(t.Context())
-	settled(t, err)
+	data := conducted(t, conductor)
 	w.restart(t)
-	compute, err = w.flow.Resume(t.Context(), handover, nil)
+	compute, err := w.resume(t, data)
 	settled(t, err)
 	w.restart(t)
 	return compute

@@ -37,26 +37,23 @@ func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 		{"another profile, ours made", "vgpu", 0, fault.After},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
-				theirs := w.createARQ(t, tt.profile)
-				time.Sleep(tt.age)
-				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: tt.applied})
-				began := time.Now()
-				_, err := w.flow.Run(t.Context(), request("gpu"))
-				if err == nil || len(certainlyLeft(err)) > 0 {
-					t.Errorf("got error %v, want one without leftovers", err)
-				}
-				if took := time.Since(began); took >= spawn.LateWindow != (tt.applied == fault.Before) {
-					t.Errorf("looked for %s", took)
-				}
-				left := w.cloud.Cyborg.ARQs()
-				if len(left) != 1 || left[0].UUID != theirs {
-					t.Errorf("got ARQs %v, want only the other agent's %s", left, theirs)
-				}
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
+			theirs := w.createARQ(t, tt.profile)
+			time.Sleep(tt.age)
+			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: tt.applied})
+			began := time.Now()
+			_, err := w.flow.Run(t.Context(), request("gpu"))
+			if err == nil || len(certainlyLeft(err)) > 0 {
+				t.Errorf("got error %v, want one without leftovers", err)
+			}
+			if took := time.Since(began); took >= spawn.LateWindow != (tt.applied == fault.Before) {
+				t.Errorf("looked for %s", took)
+			}
+			left := w.cloud.Cyborg.ARQs()
+			if len(left) != 1 || left[0].UUID != theirs {
+				t.Errorf("got ARQs %v, want only the other agent's %s", left, theirs)
+			}
 		})
 	}
 }
@@ -72,18 +69,14 @@ func (w *world) createARQ(t *testing.T, profile string) string {
 
 func (w *world) fail(t *testing.T, rules ...fault.Rule) {
 	t.Helper()
-	if err := w.cloud.Faults().Set(rules...); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.cloud.Faults().Set(rules...))
 }
 
 // begin runs an attempt up to and including the creation of its ARQs.
 func (w *world) begin(t *testing.T, instance string) *spawn.Attempt {
 	t.Helper()
 	a := w.beginCreate(t, instance)
-	if err := a.CreateARQs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, a.CreateARQs(t.Context()))
 	return a
 }
 
@@ -93,12 +86,8 @@ func (w *world) beginCreate(t *testing.T, instance string) *spawn.Attempt {
 	req := request("gpu")
 	req.Instance = instance
 	a, err := w.flow.Begin(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim))
 	return a
 }
 
@@ -112,10 +101,8 @@ func TestALostCreateLeavesTheARQsOfTheSameFlow(t *testing.T) {
 		if err == nil || errors.Is(err, spawn.ErrLeftover) {
 			t.Errorf("got error %v, want one without leftovers", err)
 		}
-		for _, step := range []func(context.Context) error{other.Match, other.Bind, other.WaitBound, other.Compose} {
-			if err := step(t.Context()); err != nil {
-				t.Errorf("the other attempt: %v", err)
-			}
+		if err := walk(t.Context(), other.Match, other.Bind, other.WaitBound, other.Compose); err != nil {
+			t.Errorf("the other attempt: %v", err)
 		}
 		w.checkPromise(t, other.Result(), nil)
 	})
@@ -262,11 +249,7 @@ func TestComposeRefusesWhatIsNotBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
 		a := w.begin(t, instance)
-		for _, step := range []func(context.Context) error{a.Match, a.Bind} {
-			if err := step(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		settled(t, walk(t.Context(), a.Match, a.Bind))
 		if err := a.Compose(t.Context()); !errors.Is(err, spawn.ErrNotBound) {
 			t.Errorf("got error %v, want ErrNotBound", err)
 		}
@@ -320,10 +303,7 @@ func TestAFailureLeavesTheChangesOfOthersToARunningInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: raceModel(2, 2)})
-		plain := flavor("gpu")
-		plain.ExtraSpecs = nil
-		_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain})
-		settled(t, err)
+		w.spawned(t, spawn.Request{Instance: instance, Flavor: plainFlavor()})
 		want := w.cloud.Placement.Allocations()
 		for n := range want {
 			if want[n].Class == "VCPU" {
@@ -399,7 +379,7 @@ func TestALostClaimOnASecondHostIsWaitedForAndNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: raceModel(2, 2)})
-		settled(t, s.cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Late, Delay: 4 * time.Second}))
+		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Late, Delay: 4 * time.Second})
 		req, calls := request("gpu"), 0
 		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error {
 			if calls++; calls == 1 {
