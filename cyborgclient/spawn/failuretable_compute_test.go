@@ -54,38 +54,31 @@ func (g *startedGuests) Destroy(_ context.Context, i spawn.Instance) error {
 
 var errHook = errors.New("hook failed")
 
-// hookFails runs a spawn whose hook fails on every host.
-func hookFails(t *testing.T, step spawn.Step, cause error, set func(*spawn.Hooks, func(context.Context, *spawn.Attempt) error)) {
-	w := newWorld(t, worldOpts{})
-	req := request("mixed")
-	calls := 0
-	set(&req.Hooks, func(_ context.Context, a *spawn.Attempt) error {
-		calls++
-		if len(a.ARQs) != 4 || len(w.cloud.Cyborg.ARQs()) != 4 {
-			t.Errorf("the hook sees %d ARQs, Cyborg has %d, want 4", len(a.ARQs), len(w.cloud.Cyborg.ARQs()))
+// hookFails runs a spawn whose hook of a step fails.
+func hookFails(t *testing.T, name string, step spawn.Step, cause error) {
+	t.Helper()
+	bubble(t, name, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		req := request("mixed")
+		calls := 0
+		hook := func(_ context.Context, a *spawn.Attempt) error {
+			calls++
+			if len(a.ARQs) != 4 || len(w.cloud.Cyborg.ARQs()) != 4 {
+				t.Errorf("the hook sees %d ARQs, Cyborg has %d, want 4", len(a.ARQs), len(w.cloud.Cyborg.ARQs()))
+			}
+			return cause
 		}
-		return cause
-	})
-	result, err := w.flow.Run(t.Context(), req)
-	w.failed(t, result, err, step, cause)
-	if calls != 1 {
-		t.Errorf("%d hosts were tried, want 1", calls)
-	}
-	w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
-}
-
-func claimHook(h *spawn.Hooks, f func(context.Context, *spawn.Attempt) error)   { h.Claim = f }
-func prepareHook(h *spawn.Hooks, f func(context.Context, *spawn.Attempt) error) { h.Prepare = f }
-
-func rowInstanceVanished(t *testing.T) {
-	bubble(t, "before the build on the compute host", func(t *testing.T) {
-		hookFails(t, spawn.StepHost, fmt.Errorf("%w: not in the database", spawn.ErrGone), claimHook)
-	})
-}
-
-func rowPreClaimAbort(t *testing.T) {
-	bubble(t, "device tagging is not supported", func(t *testing.T) {
-		hookFails(t, spawn.StepHost, fmt.Errorf("%w: tagged devices", spawn.ErrAbort), claimHook)
+		if step == spawn.StepHost {
+			req.Hooks.Claim = hook
+		} else {
+			req.Hooks.Prepare = hook
+		}
+		result, err := w.flow.Run(t.Context(), req)
+		w.failed(t, result, err, step, cause)
+		if calls != 1 {
+			t.Errorf("%d hosts were tried, want 1", calls)
+		}
+		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
 	})
 }
 
@@ -130,23 +123,17 @@ func rowResourceClaimFails(t *testing.T) {
 
 func rowWaitFails(t *testing.T) {
 	one := []string{claimed, created, boundOK, arqDeleted, unclaimed} // no other host
-	slow := func() worldOpts { return worldOpts{model: slowModel(10 * time.Second)} }
-	bubble(t, "timeout", func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(time.Hour)})
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		w.failed(t, result, err, spawn.StepWait, externalevent.ErrTimeout)
-		w.checkWrites(t, one...)
-	})
-	bubble(t, "failed event", func(t *testing.T) {
-		w := newWorld(t, slow())
-		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		w.failed(t, result, err, spawn.StepWait, externalevent.ErrFailed)
-		host := []string{claimed, created, boundOK, arqDeleted}
-		w.checkWrites(t, slices.Concat(host, host, []string{unclaimed})...)
-	})
+	bubble(t, "timeout", failedSpawn{
+		opts: worldOpts{model: slowModel(time.Hour)}, request: request("mixed"),
+		step: spawn.StepWait, want: externalevent.ErrTimeout, writes: one,
+	}.check)
+	host := []string{claimed, created, boundOK, arqDeleted}
+	bubble(t, "failed event", failedSpawn{
+		opts: worldOpts{model: slowModel(10 * time.Second)}, rule: fault.Rule{Operation: fault.MdevCreate, Action: fault.Status}, request: request("mixed"),
+		step: spawn.StepWait, want: externalevent.ErrFailed, writes: slices.Concat(host, host, []string{unclaimed}),
+	}.check)
 	bubble(t, "GET error", func(t *testing.T) {
-		w := newWorld(t, slow())
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
 		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 500, Times: -1})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		w.failed(t, result, err, spawn.StepWait, cyborgclient.ErrUnavailable)
@@ -172,18 +159,6 @@ func rowWaitFails(t *testing.T) {
 	})
 }
 
-func rowNetworkFails(t *testing.T) {
-	bubble(t, "networks", func(t *testing.T) {
-		hookFails(t, spawn.StepPrepare, errors.New("failed to allocate the network(s), not rescheduling"), prepareHook)
-	})
-}
-
-func rowBlockDeviceFails(t *testing.T) {
-	bubble(t, "block devices", func(t *testing.T) {
-		hookFails(t, spawn.StepPrepare, errors.New("failure prepping block device"), prepareHook)
-	})
-}
-
 func rowStartFails(t *testing.T) {
 	bubble(t, "on the first host", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -195,13 +170,10 @@ func rowStartFails(t *testing.T) {
 		w.checkWrites(t, claimed, created, boundOK, arqDeleted, claimed, created, boundOK) // the claim replaces the one on the first host
 		w.checkPromise(t, result, err)
 	})
-	bubble(t, "no other host is wanted", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		g := &startedGuests{w: w, failing: 9, err: spawn.ErrAbort}
-		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
-		w.failed(t, result, err, spawn.StepStart, spawn.ErrAbort)
-		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
-	})
+	bubble(t, "no other host is wanted", failedSpawn{
+		start: spawn.ErrAbort, request: request("mixed"), step: spawn.StepStart, want: spawn.ErrAbort,
+		writes: []string{claimed, created, boundOK, arqDeleted, unclaimed},
+	}.check)
 }
 
 func rowDestroyFails(t *testing.T) {
@@ -209,8 +181,8 @@ func rowDestroyFails(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		g := &startedGuests{w: w, failing: 9, err: errHook, stays: errors.New("libvirt does not answer")}
 		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || failure.Step != spawn.StepStart || !errors.Is(err, errHook) || !errors.Is(err, g.stays) {
+		failure := failureOf(t, err)
+		if failure.Step != spawn.StepStart || !errors.Is(err, errHook) || !errors.Is(err, g.stays) {
 			t.Fatalf("got error %v, want the failed start with the failed destruction beside it", err)
 		}
 		if len(g.tried) != 1 {
@@ -229,30 +201,17 @@ func rowDestroyFails(t *testing.T) {
 
 func rowRescheduleExhausted(t *testing.T) {
 	one := []string{claimed, created, boundOK, arqDeleted, unclaimed}
-	bubble(t, "no retries left", func(t *testing.T) {
-		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
-		g := &startedGuests{w: w, failing: 9, err: errHook}
-		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
-		w.failed(t, result, err, spawn.StepStart, errHook)
-		w.checkWrites(t, one...)
-	})
-	bubble(t, "no alternate", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		g := &startedGuests{w: w, failing: 9, err: errHook}
-		req := request("mixed")
-		req.Order = func(all []spawn.Candidate) []spawn.Candidate { return all[:1] }
-		result, err := w.flow.On(g).Run(t.Context(), req)
-		w.failed(t, result, err, spawn.StepStart, errHook)
-		w.checkWrites(t, one...)
-	})
-	bubble(t, "the claim on the alternate is refused", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Nth: 2})
-		g := &startedGuests{w: w, failing: 9, err: errHook}
-		result, err := w.flow.On(g).Run(t.Context(), request("mixed"))
-		w.failed(t, result, err, spawn.StepClaim, spawn.ErrClaim)
-		w.checkWrites(t, claimed, created, boundOK, arqDeleted, "allocations.put Conflict", unclaimed)
-	})
+	bubble(t, "no retries left", failedSpawn{
+		opts: worldOpts{config: spawn.Config{MaxAttempts: 1}}, start: errHook, request: request("mixed"),
+		step: spawn.StepStart, want: errHook, writes: one,
+	}.check)
+	oneHost := request("mixed")
+	oneHost.Order = func(all []spawn.Candidate) []spawn.Candidate { return all[:1] }
+	bubble(t, "no alternate", failedSpawn{start: errHook, request: oneHost, step: spawn.StepStart, want: errHook, writes: one}.check)
+	bubble(t, "the claim on the alternate is refused", failedSpawn{
+		rule: fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Nth: 2}, start: errHook, request: request("mixed"),
+		step: spawn.StepClaim, want: spawn.ErrClaim, writes: []string{claimed, created, boundOK, arqDeleted, "allocations.put Conflict", unclaimed},
+	}.check)
 }
 
 func rowRescheduleSucceeds(t *testing.T) {
@@ -343,11 +302,7 @@ func rowDeleteFails(t *testing.T) {
 		result := w.spawned(t, request("mixed"))
 		w.cloud.RemoveGuest(instance)
 		w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
-		var failure *spawn.Error
-		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
-			t.Fatalf("got error %v, want ErrLeftover", err)
-		}
-		checkLeftARQs(t, failure, result.ARQs)
+		checkLeftARQs(t, w.flow.Release(t.Context(), instance), arqUUIDs(result))
 		if held := w.cloud.Placement.Allocations(); len(held) > 0 {
 			t.Errorf("the allocation stays, too: %v", held)
 		}
@@ -359,9 +314,9 @@ func rowDeleteFails(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.spawned(t, request("gpu"))
 		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1})
-		var failure *spawn.Error
 		err := w.flow.Release(t.Context(), instance)
-		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 1 {
+		failure := failureOf(t, err)
+		if !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 1 {
 			t.Fatalf("got error %v, want ErrLeftover with one leftover", err)
 		}
 		left := failure.Leftovers[0]
@@ -377,11 +332,7 @@ func rowDeleteFails(t *testing.T) {
 		result := w.spawned(t, request("mixed"))
 		w.cloud.RemoveGuest(instance)
 		w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
-		var failure *spawn.Error
-		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
-			t.Fatalf("got error %v, want ErrLeftover", err)
-		}
-		checkLeftARQs(t, failure, result.ARQs)
+		checkLeftARQs(t, w.flow.Release(t.Context(), instance), arqUUIDs(result))
 		w.cloud.Faults().Clear()
 		settled(t, w.cyborg.DeleteARQs(t.Context(), arqUUIDs(result)))
 		w.cloud.CheckNoLeaks(t)
@@ -390,31 +341,37 @@ func rowDeleteFails(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
 		req := request("mixed")
-		var arqs []cyborgclient.ARQ
+		var arqs []string
 		req.Hooks.Prepare = func(_ context.Context, a *spawn.Attempt) error {
-			arqs = slices.Clone(a.ARQs)
+			for _, arq := range a.ARQs {
+				arqs = append(arqs, arq.UUID)
+			}
 			return errHook
 		}
 		_, err := w.flow.Run(t.Context(), req)
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || !errors.Is(failure.Err, errHook) || !errors.Is(err, spawn.ErrLeftover) {
+		if !errors.Is(failureOf(t, err).Err, errHook) {
 			t.Fatalf("got error %v", err)
 		}
-		checkLeftARQs(t, failure, arqs)
+		checkLeftARQs(t, err, arqs)
 		w.cloud.Faults().Clear()
 		settled(t, w.flow.Release(t.Context(), instance))
 		w.cloud.CheckNoLeaks(t)
 	})
 }
 
-func checkLeftARQs(t *testing.T, failure *spawn.Error, arqs []cyborgclient.ARQ) {
+// checkLeftARQs checks that an error names ARQs with the cause, and nothing else.
+func checkLeftARQs(t *testing.T, err error, arqs []string) {
 	t.Helper()
-	if len(failure.Leftovers) != len(arqs) {
-		t.Errorf("leftovers %v, want %d ARQs", failure.Leftovers, len(arqs))
+	if !errors.Is(err, spawn.ErrLeftover) {
+		t.Fatalf("got error %v, want ErrLeftover", err)
+	}
+	left := failureOf(t, err).Leftovers
+	if len(left) != len(arqs) {
+		t.Errorf("leftovers %v, want %d ARQs", left, len(arqs))
 	}
 	for _, arq := range arqs {
-		if !slices.ContainsFunc(failure.Leftovers, func(l spawn.Leftover) bool { return l.Kind == "arq" && l.ID == arq.UUID && l.Err != nil }) {
-			t.Errorf("ARQ %s is not named: %v", arq.UUID, failure.Leftovers)
+		if !slices.ContainsFunc(left, func(l spawn.Leftover) bool { return l.Kind == "arq" && l.ID == arq && l.Err != nil }) {
+			t.Errorf("ARQ %s is not named: %v", arq, left)
 		}
 	}
 }
@@ -496,15 +453,7 @@ func rowShelveOffloadDeleteFails(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "mixed")
 		s.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
-		var failure *spawn.Error
-		if err := s.ops.ShelveOffload(t.Context(), i); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
-			t.Fatalf("got error %v, want ErrLeftover", err)
-		}
-		var arqs []cyborgclient.ARQ
-		for _, uuid := range i.ARQs {
-			arqs = append(arqs, cyborgclient.ARQ{UUID: uuid})
-		}
-		checkLeftARQs(t, failure, arqs)
+		checkLeftARQs(t, s.ops.ShelveOffload(t.Context(), i), i.ARQs)
 		if left := s.cloud.Placement.Allocations(); len(left) > 0 {
 			t.Errorf("allocations: %v", left)
 		}

@@ -39,12 +39,20 @@ func TestFailureTable(t *testing.T) {
 		{"group out of range", rowGroupOutOfRange},
 		{"port create fails", rowPortCreateFails},
 		{"bind fails", rowBindFails},
-		{"instance vanished", rowInstanceVanished},
-		{"pre claim abort", rowPreClaimAbort},
+		{"instance vanished", func(t *testing.T) {
+			hookFails(t, "before the build on the compute host", spawn.StepHost, fmt.Errorf("%w: not in the database", spawn.ErrGone))
+		}},
+		{"pre claim abort", func(t *testing.T) {
+			hookFails(t, "device tagging is not supported", spawn.StepHost, fmt.Errorf("%w: tagged devices", spawn.ErrAbort))
+		}},
 		{"resource claim fails", rowResourceClaimFails},
 		{"wait fails", rowWaitFails},
-		{"network fails", rowNetworkFails},
-		{"block device fails", rowBlockDeviceFails},
+		{"network fails", func(t *testing.T) {
+			hookFails(t, "networks", spawn.StepPrepare, errors.New("failed to allocate the network(s), not rescheduling"))
+		}},
+		{"block device fails", func(t *testing.T) {
+			hookFails(t, "block devices", spawn.StepPrepare, errors.New("failure prepping block device"))
+		}},
 		{"start fails", rowStartFails},
 		{"destroy fails", rowDestroyFails},
 		{"reschedule exhausted", rowRescheduleExhausted},
@@ -80,8 +88,7 @@ func bubble(t *testing.T, name string, run func(*testing.T)) {
 // failed checks that a run failed in a step with an error and cleaned up.
 func (w *world) failed(t *testing.T, result *spawn.Result, err error, step spawn.Step, want error) {
 	t.Helper()
-	var failure *spawn.Error
-	if !errors.As(err, &failure) || failure.Step != step || want != nil && !errors.Is(err, want) {
+	if failure := failureOf(t, err); failure.Step != step || want != nil && !errors.Is(err, want) {
 		t.Errorf("got error %v, want %v in step %s", err, want, step)
 	}
 	if len(certainlyLeft(err)) > 0 {
@@ -89,6 +96,16 @@ func (w *world) failed(t *testing.T, result *spawn.Result, err error, step spawn
 	}
 	w.cloud.Faults().Clear()
 	w.checkPromise(t, result, err)
+}
+
+// failureOf returns the error of a spawn or of an operation, which must be one.
+func failureOf(t *testing.T, err error) *spawn.Error {
+	t.Helper()
+	var failure *spawn.Error
+	if !errors.As(err, &failure) {
+		t.Fatalf("got error %v, want an error of a spawn or of an operation", err)
+	}
+	return failure
 }
 
 // writes lists what the flow changed, in order, as "operation status".
@@ -154,67 +171,79 @@ func (w *world) through(t *testing.T, config spawn.Config, wrap func(http.RoundT
 	i.next = wrap(i.next)
 }
 
+// replacing is a transport that replaces a text in the responses to a method and a path.
+func replacing(method, path, before, after string) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return &rewrite{next: next, method: method, path: path, change: func(_ int, body []byte) []byte {
+			return bytes.ReplaceAll(body, []byte(before), []byte(after))
+		}}
+	}
+}
+
+// failedSpawn is a spawn that fails in a step with an error, and cleans up.
+type failedSpawn struct {
+	opts    worldOpts
+	through func(http.RoundTripper) http.RoundTripper // a transport between the flow and the cloud
+	rule    fault.Rule
+	start   error // of every guest
+	request spawn.Request
+	step    spawn.Step
+	want    error  // nil: any
+	text    string // of the error
+	writes  []string
+}
+
+func (f failedSpawn) check(t *testing.T) {
+	w := newWorld(t, f.opts)
+	if f.through != nil {
+		w.through(t, spawn.Config{}, f.through)
+	}
+	if f.rule.Operation != "" {
+		w.fail(t, f.rule)
+	}
+	if f.start != nil {
+		w.flow = w.flow.On(&startedGuests{w: w, failing: 9, err: f.start})
+	}
+	result, err := w.flow.Run(t.Context(), f.request)
+	w.failed(t, result, err, f.step, f.want)
+	if !strings.Contains(err.Error(), f.text) {
+		t.Errorf("got error %v, want %s", err, f.text)
+	}
+	w.checkWrites(t, f.writes...)
+}
+
 func rowProfile(t *testing.T) {
-	bubble(t, "missing", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		result, err := w.flow.Run(t.Context(), request("nope"))
-		w.failed(t, result, err, spawn.StepProfile, spawn.ErrProfile)
-		w.checkWrites(t)
-	})
-	bubble(t, "several", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+	bubble(t, "missing", failedSpawn{request: request("nope"), step: spawn.StepProfile, want: spawn.ErrProfile}.check)
+	bubble(t, "several", failedSpawn{
+		through: func(next http.RoundTripper) http.RoundTripper {
 			return &rewrite{next: next, method: http.MethodGet, path: "/device_profiles", change: func(_ int, body []byte) []byte {
 				list := bytes.TrimSuffix(bytes.TrimPrefix(bytes.TrimSpace(body), []byte(`{"device_profiles":[`)), []byte("]}"))
 				return []byte(`{"device_profiles":[` + string(list) + "," + string(list) + "]}")
 			}}
-		})
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.failed(t, result, err, spawn.StepProfile, spawn.ErrProfile)
-		if err != nil && !strings.Contains(err.Error(), "Cyborg lists 2 device profiles \"gpu\"") {
-			t.Errorf("got error %v", err)
-		}
-		w.checkWrites(t)
-	})
-	bubble(t, "Cyborg is down", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: fault.DeviceProfileList, Action: fault.Drop, Times: -1})
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.failed(t, result, err, spawn.StepProfile, cyborgclient.ErrUnavailable)
-		w.checkWrites(t)
-	})
+		},
+		request: request("gpu"), step: spawn.StepProfile, want: spawn.ErrProfile, text: `Cyborg lists 2 device profiles "gpu"`,
+	}.check)
+	bubble(t, "Cyborg is down", failedSpawn{
+		rule: fault.Rule{Operation: fault.DeviceProfileList, Action: fault.Drop, Times: -1}, request: request("gpu"),
+		step: spawn.StepProfile, want: cyborgclient.ErrUnavailable,
+	}.check)
 }
 
 func rowNoCandidates(t *testing.T) {
-	bubble(t, "no host has room", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		req := request("gpu")
-		req.Flavor.MemoryMB = 1 << 30
-		result, err := w.flow.Run(t.Context(), req)
-		w.failed(t, result, err, spawn.StepCandidates, spawn.ErrNoCandidates)
-		w.checkWrites(t)
-	})
-	bubble(t, "the claim is refused on every host", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Times: -1})
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.failed(t, result, err, spawn.StepClaim, spawn.ErrClaim)
-		w.checkWrites(t, "allocations.put Conflict", "allocations.put Conflict")
-	})
+	large := request("gpu")
+	large.Flavor.MemoryMB = 1 << 30
+	bubble(t, "no host has room", failedSpawn{request: large, step: spawn.StepCandidates, want: spawn.ErrNoCandidates}.check)
+	bubble(t, "the claim is refused on every host", failedSpawn{
+		rule: fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Times: -1}, request: request("gpu"),
+		step: spawn.StepClaim, want: spawn.ErrClaim, writes: []string{"allocations.put Conflict", "allocations.put Conflict"},
+	}.check)
 }
 
 func rowMappingMissing(t *testing.T) {
-	bubble(t, "the candidate maps no provider for the group", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return &rewrite{next: next, method: http.MethodGet, path: "/allocation_candidates", change: func(_ int, body []byte) []byte {
-				return bytes.ReplaceAll(body, []byte(`"device_profile_0"`), []byte(`"other_0"`))
-			}}
-		})
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.failed(t, result, err, spawn.StepClaim, matching.ErrNoMapping)
-		w.checkWrites(t, claimed, unclaimed)
-	})
+	bubble(t, "the candidate maps no provider for the group", failedSpawn{
+		through: replacing(http.MethodGet, "/allocation_candidates", `"device_profile_0"`, `"other_0"`), request: request("gpu"),
+		step: spawn.StepClaim, want: matching.ErrNoMapping, writes: []string{claimed, unclaimed},
+	}.check)
 }
 
 func rowBuildRequestDeleted(t *testing.T) {
@@ -230,55 +259,33 @@ func rowBuildRequestDeleted(t *testing.T) {
 }
 
 func rowCreateFails(t *testing.T) {
-	bubble(t, "refused", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Times: -1})
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrInvalid)
-		w.checkWrites(t, claimed, "arq.create Bad Request", unclaimed)
-	})
-	bubble(t, "Cyborg fails for every host", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 500, Times: -1})
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrUnavailable)
-		failed := "arq.create Internal Server Error"
-		w.checkWrites(t, claimed, failed, claimed, failed, unclaimed)
-	})
-	bubble(t, "an empty list", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return emptyCreate{next}
-		})
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.failed(t, result, err, spawn.StepCreate, nil)
-		w.checkWrites(t, claimed, unclaimed)
-	})
-}
-
-// emptyCreate answers a create as if Cyborg had created nothing.
-type emptyCreate struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (e emptyCreate) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/accelerator_requests") {
-		return e.next.RoundTrip(req)
-	}
-	return answer(req, http.StatusCreated, `{"arqs": []}`), nil
+	bubble(t, "refused", failedSpawn{
+		rule: fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Times: -1}, request: request("gpu"),
+		step: spawn.StepCreate, want: cyborgclient.ErrInvalid, writes: []string{claimed, "arq.create Bad Request", unclaimed},
+	}.check)
+	failed := "arq.create Internal Server Error"
+	bubble(t, "Cyborg fails for every host", failedSpawn{
+		rule: fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 500, Times: -1}, request: request("gpu"),
+		step: spawn.StepCreate, want: cyborgclient.ErrUnavailable, writes: []string{claimed, failed, claimed, failed, unclaimed},
+	}.check)
+	bubble(t, "an empty list", failedSpawn{
+		through: func(next http.RoundTripper) http.RoundTripper { // as if Cyborg had created nothing
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/accelerator_requests") {
+					return next.RoundTrip(req)
+				}
+				return answer(req, http.StatusCreated, `{"arqs": []}`), nil
+			})
+		},
+		request: request("gpu"), step: spawn.StepCreate, writes: []string{claimed, unclaimed},
+	}.check)
 }
 
 func rowGroupOutOfRange(t *testing.T) {
-	bubble(t, "an ARQ of a group that the profile lacks", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return &rewrite{next: next, method: http.MethodPost, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
-				return bytes.ReplaceAll(body, []byte(`"device_profile_group_id":2`), []byte(`"device_profile_group_id":7`))
-			}}
-		})
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		w.failed(t, result, err, spawn.StepMatch, matching.ErrGroupIndex)
-		w.checkWrites(t, claimed, created, arqDeleted, unclaimed)
-	})
+	bubble(t, "an ARQ of a group that the profile lacks", failedSpawn{
+		through: replacing(http.MethodPost, "/accelerator_requests", `"device_profile_group_id":2`, `"device_profile_group_id":7`), request: request("mixed"),
+		step: spawn.StepMatch, want: matching.ErrGroupIndex, writes: []string{claimed, created, arqDeleted, unclaimed},
+	}.check)
 }
 
 // Ports of the port scenarios.
@@ -350,25 +357,14 @@ func TestTheTraceCountsDevicesAndPorts(t *testing.T) {
 }
 
 func rowPortCreateFails(t *testing.T) {
-	bubble(t, "the second POST fails", func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: portModel()})
-		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Nth: 2})
-		result, err := w.flow.Run(t.Context(), portRequest())
-		w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrInvalid)
-		w.checkWrites(t, claimed, created, "arq.create Bad Request", arqDeleted, unclaimed)
-	})
-	bubble(t, "the port's profile gives two", func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: portModel()})
-		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return renamed{next, `"nic"`, `"nic2"`} // the profile changed since it was read
-		})
-		result, err := w.flow.Run(t.Context(), portRequest())
-		w.failed(t, result, err, spawn.StepCreate, nil)
-		if err != nil && !strings.Contains(err.Error(), "the port does not support multiple devices") {
-			t.Errorf("got error %v", err)
-		}
-		w.checkWrites(t, claimed, created, created, arqDeleted, unclaimed)
-	})
+	bubble(t, "the second POST fails", failedSpawn{
+		opts: worldOpts{model: portModel()}, rule: fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Nth: 2}, request: portRequest(),
+		step: spawn.StepCreate, want: cyborgclient.ErrInvalid, writes: []string{claimed, created, "arq.create Bad Request", arqDeleted, unclaimed},
+	}.check)
+	bubble(t, "the port's profile gives two", failedSpawn{ // the profile changed since it was read
+		opts: worldOpts{model: portModel()}, through: func(next http.RoundTripper) http.RoundTripper { return renamed{next, `"nic"`, `"nic2"`} }, request: portRequest(),
+		step: spawn.StepCreate, text: "the port does not support multiple devices", writes: []string{claimed, created, created, arqDeleted, unclaimed},
+	}.check)
 }
 
 // renamed changes the body of creates.
@@ -422,13 +418,10 @@ func rowBindFails(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "a refused bind is not tried on another host", func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403})
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrForbidden)
-		w.checkWrites(t, claimed, created, "arq.bind Forbidden", arqDeleted, unclaimed)
-	})
+	bubble(t, "a refused bind is not tried on another host", failedSpawn{
+		rule: fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403}, request: request("gpu"),
+		step: spawn.StepBind, want: cyborgclient.ErrForbidden, writes: []string{claimed, created, "arq.bind Forbidden", arqDeleted, unclaimed},
+	}.check)
 	bubble(t, "one ARQ no longer exists, the others are deleted", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		i := &interceptor{n: 7, before: func(r *http.Request) {
