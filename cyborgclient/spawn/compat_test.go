@@ -198,23 +198,15 @@ func failedPrepare(t *testing.T, config spawn.Config) string {
 	req := request("mixed")
 	req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error { return errHook }
 	_, err := w.flow.Run(t.Context(), req)
-	var failure *spawn.Error
-	if !errors.As(err, &failure) {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%d ARQs left, %d named", len(w.cloud.Cyborg.ARQs()), len(failure.Leftovers))
+	return fmt.Sprintf("%d ARQs left, %d named", len(w.cloud.Cyborg.ARQs()), len(failureOf(t, err).Leftovers))
 }
 
 func lateClaim(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 5 * time.Second})
 	_, err := w.flow.Run(t.Context(), request("gpu"))
-	var failure *spawn.Error
-	if !errors.As(err, &failure) {
-		t.Fatal(err)
-	}
 	time.Sleep(time.Minute)
-	return fmt.Sprintf("%d leaks, %d named", len(w.cloud.Leaks()), len(failure.Leftovers))
+	return fmt.Sprintf("%d leaks, %d named", len(w.cloud.Leaks()), len(failureOf(t, err).Leftovers))
 }
 
 func lateDeletion(t *testing.T, config spawn.Config) string {

@@ -31,10 +31,7 @@ func checkText(t *testing.T, err error) {
 			t.Errorf("%q stands %d times in %s", once, n, text)
 		}
 	}
-	var failure *spawn.Error
-	if !errors.As(err, &failure) {
-		t.Fatalf("%T: %s", err, text)
-	}
+	failure := failureOf(t, err)
 	for _, host := range failure.Hosts {
 		if len(failure.Hosts) > 1 && !strings.Contains(text, host.Host) {
 			t.Errorf("host %s is not named in %s", host.Host, text)
@@ -269,11 +266,11 @@ func TestAnErrorHasTheReasonOfEachHost(t *testing.T) {
 			}
 			_, err := w.flow.Run(t.Context(), req)
 			checkText(t, err)
-			var failure *spawn.Error
-			if !errors.As(err, &failure) || len(failure.Hosts) != 2 {
+			hosts := failureOf(t, err).Hosts
+			if len(hosts) != 2 {
 				t.Fatalf("got %v, want an error of two hosts", err)
 			}
-			for i, h := range failure.Hosts {
+			for i, h := range hosts {
 				if h.Step != tt.steps[i] || h.Err == nil || strings.Count(err.Error(), h.Host) != 1 || strings.Count(err.Error(), tt.want[i]) != 1 {
 					t.Errorf("host %s: step %s, %v, in %v", h.Host, h.Step, h.Err, err)
 				}

@@ -52,10 +52,7 @@ func TestARequestThatIsAppliedLateLeavesNothingUnnamed(t *testing.T) {
 // error and the flow have the same suspects.
 func (w *world) checkNamed(t *testing.T, err error) {
 	t.Helper()
-	var failure *spawn.Error
-	if !errors.As(err, &failure) {
-		t.Fatalf("got error %v", err)
-	}
+	failure := failureOf(t, err)
 	for _, left := range failure.Leftovers {
 		if !slices.ContainsFunc(w.flow.Suspects(), func(s spawn.Leftover) bool { return s.Kind == left.Kind && s.ID == left.ID }) {
 			t.Errorf("%v is no suspect of the flow", left)
@@ -375,8 +372,7 @@ func TestAnExclusiveProjectFreesPartOfACreate(t *testing.T) {
 		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
 		began := time.Now()
 		_, err := w.flow.Run(t.Context(), request("mixed"))
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || len(failure.Leftovers) != 1 || failure.Leftovers[0].Count != 1 || failure.Leftovers[0].Certain {
+		if left := failureOf(t, err).Leftovers; len(left) != 1 || left[0].Count != 1 || left[0].Certain {
 			t.Fatalf("got error %v, want up to 1 ARQ as a suspect", err)
 		}
 		if took := time.Since(began); took < spawn.LateWindow || took > spawn.LateWindow+time.Second {

@@ -136,11 +136,10 @@ func TestARescheduleLeavesTheAllocationOfAnotherAgent(t *testing.T) {
 			return errHook
 		}
 		_, err := slow.Run(t.Context(), req)
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrClaim) || result == nil {
+		if !errors.Is(err, spawn.ErrClaim) || result == nil {
 			t.Fatalf("got %v, want ErrClaim", err)
 		}
-		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
+		wantKinds(t, failureOf(t, err).Leftovers, spawn.LeftoverAllocation)
 		w.checkPromise(t, result, nil)
 	})
 }

@@ -157,10 +157,7 @@ func TestEachLostCreateIsNamed(t *testing.T) {
 			}))
 			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Late, Status: 504, Delay: 20 * time.Second, Times: -1})
 			_, err := w.flow.Run(t.Context(), request("gpu"))
-			var failure *spawn.Error
-			if !errors.As(err, &failure) {
-				t.Fatal(err)
-			}
+			failure := failureOf(t, err)
 			named := func(list []spawn.Leftover) (total int) {
 				for _, l := range list {
 					total += l.Count
@@ -192,8 +189,7 @@ func TestALostClaimLeavesTheAllocationsOfOtherClients(t *testing.T) {
 		w.intercept(t, &interceptor{n: put, after: claim}, spawn.Config{})
 		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
 		_, err := w.flow.Run(t.Context(), request("gpu"))
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || failure.Step != spawn.StepClaim || len(failure.Undone) > 0 {
+		if failure := failureOf(t, err); failure.Step != spawn.StepClaim || len(failure.Undone) > 0 {
 			t.Errorf("got error %v, undone %v; want a failed claim with nothing undone", err, failure.Undone)
 		}
 		if diff := cmp.Diff(theirs, w.cloud.Placement.Allocations()); diff != "" {
@@ -363,11 +359,7 @@ func TestALostRefusalIsNotAClaim(t *testing.T) {
 			})
 		})
 		_, err := w.flow.Run(t.Context(), request("gpu"))
-		var failure *spawn.Error
-		if !errors.As(err, &failure) {
-			t.Fatalf("got %v", err)
-		}
-		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
+		wantKinds(t, failureOf(t, err).Leftovers, spawn.LeftoverAllocation)
 		w.define(t, result)
 		w.cloud.CheckNoLeaks(t)
 	})
@@ -389,13 +381,13 @@ func TestALostClaimOnASecondHostIsWaitedForAndNamed(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := s.flow.Run(t.Context(), req)
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || time.Since(began) < 5*time.Second {
+		left := failureOf(t, err).Leftovers
+		if time.Since(began) < 5*time.Second {
 			t.Fatalf("error %v after %s, want one after the claim was to arrive", err, time.Since(began))
 		}
-		wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
-		if failure.Leftovers[0].Certain {
-			t.Errorf("%v is certain", failure.Leftovers[0])
+		wantKinds(t, left, spawn.LeftoverAllocation)
+		if left[0].Certain {
+			t.Errorf("%v is certain", left[0])
 		}
 		s.restart(t)
 		result, err := s.flow.Run(t.Context(), request("gpu"))
