@@ -332,20 +332,13 @@ func searchLeftovers(t *testing.T, config spawn.Config) string {
 // it.
 func groupWithoutResources(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{})
-	w.through(t, config, func(next http.RoundTripper) http.RoundTripper {
-		return &rewrite{next: next, method: http.MethodGet, path: "/device_profiles", change: func(_ int, body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"resources:PGPU":"1"`), []byte(`"trait:CUSTOM_FAKE_DEVICE":"required"`))
-		}}
-	})
+	w.through(t, config, replacing(http.MethodGet, "/device_profiles", `"resources:PGPU":"1"`, `"trait:CUSTOM_FAKE_DEVICE":"required"`))
 	_, err := w.flow.Run(t.Context(), request("gpu"))
-	var failure *spawn.Error
-	if !errors.As(err, &failure) {
-		t.Fatal(err)
-	}
+	step := failureOf(t, err).Step.String()
 	if len(w.queries()) == 0 {
-		return failure.Step.String() + ", Placement not asked"
+		return step + ", Placement not asked"
 	}
-	return failure.Step.String() + ", Placement asked"
+	return step + ", Placement asked"
 }
 
 // queries lists the requests for candidates.
@@ -569,11 +562,7 @@ func notConvertedFlavor(t *testing.T, config spawn.Config) string {
 func TestAnUnknownHandleTypeFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-		return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"attach_handle_type":"PCI"`), []byte(`"attach_handle_type":"CCIX"`))
-		}}
-	})
+	w.through(t, spawn.Config{}, replacing(http.MethodGet, "/accelerator_requests", `"attach_handle_type":"PCI"`, `"attach_handle_type":"CCIX"`))
 	_, err := w.flow.Run(t.Context(), request("gpu"))
 	if err == nil || !strings.Contains(err.Error(), "unknown; known are PCI, MDEV and TEST_PCI") {
 		t.Errorf("error %v, want the unknown handle type", err)

@@ -95,26 +95,19 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// cut is a transport that drops requests to one path.
-type cut struct {
-	next http.RoundTripper
-	path string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (c cut) RoundTrip(req *http.Request) (*http.Response, error) {
-	if strings.Contains(req.URL.Path, c.path) {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return c.next.RoundTrip(req)
-}
-
 func TestErrorTextsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/device_profiles", "/allocation_candidates", "/resource_providers", "/allocations/", "/accelerator_requests"} {
 		bubble(t, path, func(t *testing.T) {
 			w := newWorld(t, worldOpts{model: raceModel(2, 1)})
-			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper { return cut{next, path} })
+			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if strings.Contains(req.URL.Path, path) {
+						return nil, io.ErrUnexpectedEOF
+					}
+					return next.RoundTrip(req)
+				})
+			})
 			_, err := w.flow.Run(t.Context(), request("gpu"))
 			if err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
 				t.Errorf("got error %v, want the cause", err)
