@@ -193,9 +193,7 @@ func TestAClaimAsksAgain(t *testing.T) {
 			if a.Chosen.Root != roots[4] || len(w.limits(t)) != 2 {
 				t.Errorf("on root %s after the limits %s, want %s after 2", a.Chosen.Root, w.limits(t), roots[4])
 			}
-			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-				t.Error(leftovers)
-			}
+			unwindAll(t, a)
 		})
 	}
 }
@@ -222,9 +220,7 @@ func TestTheComputeSideAsksForNoCandidates(t *testing.T) {
 	if asked := len(w.limits(t)) - before; asked > 0 {
 		t.Errorf("candidates were asked for %d times", asked)
 	}
-	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-		t.Error(leftovers)
-	}
+	unwindAll(t, a)
 }
 
 // The error reports that there is no free device.

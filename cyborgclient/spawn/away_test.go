@@ -25,9 +25,7 @@ func TestAKeystoneOutageDoesNotEndTheWait(t *testing.T) {
 			a := w.arqsFor(t, request("gpu"))
 			w.fail(t, expired, keystone)
 			settled(t, a.WaitBound(t.Context()))
-			if _, left := a.Unwind(t.Context()); len(left) > 0 {
-				t.Errorf("leftovers: %v", left)
-			}
+			unwindAll(t, a)
 		})
 	}
 }

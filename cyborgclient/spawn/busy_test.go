@@ -139,9 +139,7 @@ func TestTheEndOfASpawnIsRecorded(t *testing.T) {
 			t.Errorf("got %v, want ErrJournal", err)
 		}
 		shared.Fail(nil)
-		if _, left := a.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("remains: %v", left)
-		}
+		unwindAll(t, a)
 		w.cloud.CheckNoLeaks(t)
 	})
 }

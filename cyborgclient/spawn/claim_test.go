@@ -25,9 +25,7 @@ func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
 	if first.Host == chosen {
 		t.Errorf("still on host %s", chosen)
 	}
-	if _, leftovers := first.Unwind(t.Context()); len(leftovers) > 0 {
-		t.Error(leftovers)
-	}
+	unwindAll(t, first)
 	w.cloud.CheckNoLeaks(t)
 }
 
@@ -167,9 +165,7 @@ func TestACandidateHasTheNameOfItsHostOnceItIsKnown(t *testing.T) {
 	if diff := cmp.Diff([][]string{{""}, {"cn0", "cn1"}}, names); diff != "" {
 		t.Errorf("hosts of the candidates (-want +got):\n%s", diff)
 	}
-	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-		t.Error(leftovers)
-	}
+	unwindAll(t, a)
 }
 
 // An attempt to attach a device to a running instance was interrupted after its claim.

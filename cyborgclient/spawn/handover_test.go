@@ -85,9 +85,7 @@ func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 				t.Errorf("got error %v, want %v", err, tt.wantErr)
 			}
 			if err != nil {
-				if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-					t.Errorf("leftovers: %v", leftovers)
-				}
+				unwindAll(t, a)
 				w.checkPromise(t, nil, err)
 				return
 			}
@@ -105,9 +103,7 @@ func TestTheComputeSideKeepsTheAllocationOfARunningInstance(t *testing.T) {
 	settled(t, err)
 	a, err := w.resume(t, conducted(t, adding))
 	settled(t, err)
-	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
-		t.Errorf("leftovers: %v", leftovers)
-	}
+	unwindAll(t, a)
 	if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {
 		t.Errorf("allocations (-before +after):\n%s", diff)
 	}

@@ -160,9 +160,7 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 		if err := walk(t.Context(), a.Bind, a.WaitBound); err != nil && !errors.Is(err, spawn.ErrNotBound) {
 			t.Errorf("got error %v, want ErrNotBound or none", err)
 		}
-		if _, left := a.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("leftovers: %v", left)
-		}
+		unwindAll(t, a)
 		if err := w.cloud.Cyborg.ReportHost(t.Context(), a.Host); err != nil {
 			t.Error(err)
 		}

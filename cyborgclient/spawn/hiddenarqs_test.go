@@ -198,9 +198,7 @@ func TestAnARQOfAHandoverThatWasShownIsNotHidden(t *testing.T) {
 		_, left := a.Unwind(t.Context())
 		wantKinds(t, left, spawn.LeftoverARQ)
 		settled(t, s.cloud.Faults().Set())
-		if _, left = a.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("leftovers: %v", left)
-		}
+		unwindAll(t, a)
 	})
 }
 

@@ -12,6 +12,14 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
+// unwindAll unwinds an attempt and checks that nothing remains.
+func unwindAll(t *testing.T, a *spawn.Attempt) {
+	t.Helper()
+	if _, left := a.Unwind(t.Context()); len(left) > 0 {
+		t.Errorf("leftovers: %v", left)
+	}
+}
+
 // handOver runs an attempt up to its handover and returns the attempts of both processes.
 func (w *world) handOver(t *testing.T, req spawn.Request) (conductor, compute *spawn.Attempt) {
 	t.Helper()
@@ -52,9 +60,7 @@ func TestALateUnwindLeavesTheAllocationOfALaterAttempt(t *testing.T) {
 	for name, begin := range map[string]func(*testing.T, *world) (late *spawn.Attempt){
 		"a handover that was given up": func(t *testing.T, w *world) *spawn.Attempt {
 			conductor, compute := w.handOver(t, request("gpu"))
-			if _, left := conductor.Unwind(t.Context()); len(left) > 0 {
-				t.Error(left)
-			}
+			unwindAll(t, conductor)
 			return compute
 		},
 		"an attempt whose instance another agent released": func(t *testing.T, w *world) *spawn.Attempt {
@@ -111,9 +117,7 @@ func TestALateUnwindTakesOnlyWhatIsLikeItsClaim(t *testing.T) {
 		settled(t, err)
 		compute := w.handedOver(t, conductor)
 		same := w.cloud.Placement.Allocations()
-		if _, left := conductor.Unwind(t.Context()); len(left) > 0 {
-			t.Error(left)
-		}
+		unwindAll(t, conductor)
 		w.write(t, same) // the claim of a later attempt
 		held := w.held(instance)
 		_, left := compute.Unwind(t.Context())
@@ -185,9 +189,7 @@ func TestARefusedAttachmentLeavesTheDeviceOfAnotherAgent(t *testing.T) {
 		if err := a.Bind(t.Context()); err == nil {
 			t.Fatal("the second bind is accepted")
 		}
-		if _, left := a.Unwind(t.Context()); len(left) > 0 {
-			t.Error(left)
-		}
+		unwindAll(t, a)
 		w.checkPromise(t, result, nil)
 	})
 }

@@ -127,13 +127,9 @@ func TestALostCreateLeavesTheARQsOfAnEndedAttempt(t *testing.T) {
 			}
 		}
 		i.n, i.after = i.seen.Load()+1, func(*http.Request) {
-			if _, left := lost.Unwind(t.Context()); len(left) > 0 {
-				t.Errorf("the attempt that ended first: %v", left)
-			}
+			unwindAll(t, lost)
 		}
-		if _, left := late.Unwind(t.Context()); len(left) > 0 {
-			t.Errorf("the other attempt: %v", left)
-		}
+		unwindAll(t, late)
 		time.Sleep(spawn.LateWindow)
 		w.cloud.CheckNoLeaks(t)
 	})
