@@ -103,7 +103,7 @@ func defectCases() map[int]struct {
 		2:  {"failed prepare", failedPrepare, "0 ARQs left, 0 named"},
 		3:  {"failed host claim", failedHostClaim, "ok"},
 		4:  {"failed unshelve", failedUnshelve, "0 ARQs left, then ok"},
-		5:  {"mixed handles", mixedHandles, "4 devices"},
+		5:  {"mixed handles", outcomeOf(nil, request("mixed")), "4 devices"},
 		6:  {"hard reboot with port", hardRebootWithPort, "ok, 2 devices"},
 		7:  {"host reboot", hostReboot, "4 devices"},
 		8:  {"search leftovers", searchLeftovers, "the groups do not match the allocations"},
@@ -111,10 +111,10 @@ func defectCases() map[int]struct {
 		10: {"one ARQ missing", oneARQMissing, "0 ARQs left"},
 		11: {"timed out wait", timedOutWait, "0 events registered"},
 		12: {"malformed answer", malformedAnswer, "malformed answer"},
-		13: {"nil ports", nilPorts, "ok"},
+		13: {"nil ports", outcomeOf(nil, request("gpu")), "ok"},
 		14: {"OWNER_NOVA of the flavor", compatOwnerNova, "false"},
 		15: {"failed binds", failedBinds, "2 binds"},
-		16: {"nova owned candidates", novaOwnedCandidates, "group device_profile_0 is served by a provider with OWNER_NOVA"},
+		16: {"nova owned candidates", outcomeOf(novaOwnedOnly(), request("vgpu")), "group device_profile_0 is served by a provider with OWNER_NOVA"},
 		17: {"late claim", lateClaim, "0 leaks, 0 named"},
 		18: {"late deletion", lateDeletion, "1 ARQs of the next spawn"},
 		19: {"claim on the next host", claimOnTheNextHost, "allocations.put No Content, allocations.put No Content"},
@@ -122,8 +122,8 @@ func defectCases() map[int]struct {
 		21: {"few candidates", fewCandidates, "limits [10]"},
 		22: {"refused device", refusedDevice, "the same host, 1 claim refused"},
 		23: {"late unshelve", lateUnshelve, "after 7s: 2 of 2 events refused for want of a host"},
-		24: {"Rocky flavor", notConvertedFlavor, "unusable device profile: flavor afaas requests accelerators without a device profile"},
-		25: {"flavor on Cyborg's card", flavorOnCyborgsCard, "the flavor is served by a provider of Cyborg's"},
+		24: {"Rocky flavor", outcomeOf(rockyModel(1), spawn.Request{Instance: instance, Flavor: rockyFlavor()}), "unusable device profile: flavor afaas requests accelerators without a device profile"},
+		25: {"flavor on Cyborg's card", outcomeOf(withoutNova(), ownRequest("resources:VGPU", "1")), "the flavor is served by a provider of Cyborg's"},
 	}
 }
 
@@ -183,6 +183,16 @@ func outcome(result *spawn.Result, err error) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("ok: %d ARQs, %d devices, %d skipped", len(result.ARQs), len(result.Devices), len(result.Skipped))
+}
+
+// outcomeOf returns a case that describes the outcome of a spawn.
+func outcomeOf(model *simcloud.Model, req spawn.Request) func(*testing.T, spawn.Config) string {
+	return func(t *testing.T, config spawn.Config) string {
+		w := newWorld(t, worldOpts{model: model, config: config})
+		result, err := w.flow.Run(t.Context(), req)
+		w.checkPromise(t, result, err)
+		return outcome(result, err)
+	}
 }
 
 func failedARQ(t *testing.T, config spawn.Config) string {
@@ -272,11 +282,6 @@ func failedUnshelve(t *testing.T, config spawn.Config) string {
 		return text + "conflict"
 	}
 	return text + outcome(result, err)
-}
-
-func mixedHandles(t *testing.T, config spawn.Config) string {
-	w := newWorld(t, worldOpts{config: config})
-	return outcome(w.flow.Run(t.Context(), request("mixed")))
 }
 
 func hardRebootWithPort(t *testing.T, config spawn.Config) string {
@@ -377,11 +382,6 @@ func malformedAnswer(t *testing.T, config spawn.Config) string {
 	return fmt.Sprint(err)
 }
 
-func nilPorts(t *testing.T, config spawn.Config) string {
-	w := newWorld(t, worldOpts{config: config})
-	return outcome(w.flow.Run(t.Context(), request("gpu")))
-}
-
 func compatOwnerNova(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	req := request("gpu")
@@ -420,10 +420,7 @@ func (w *world) spawnPlain(t *testing.T) *spawn.Result {
 func compatFlat(t *testing.T, config spawn.Config) string {
 	model := simcloud.ScaleModel(1, 2)
 	model.Cyborg.PlacementMode = "flat"
-	w := newWorld(t, worldOpts{model: &model, config: config})
-	result, err := w.flow.Run(t.Context(), request("gpu"))
-	w.checkPromise(t, result, err)
-	return outcome(result, err)
+	return outcomeOf(&model, request("gpu"))(t, config)
 }
 
 // arqCalls lists the requests that change ARQs, in order.
@@ -536,27 +533,6 @@ func failedBinds(t *testing.T, config spawn.Config) string {
 	result, err := w.flow.Run(t.Context(), request("gpu"))
 	w.checkPromise(t, result, err)
 	return fmt.Sprintf("%d binds", strings.Count(w.arqCalls(), "bind"))
-}
-
-func novaOwnedCandidates(t *testing.T, config spawn.Config) string {
-	w := newWorld(t, worldOpts{model: novaOwnedOnly(), config: config})
-	result, err := w.flow.Run(t.Context(), request("vgpu"))
-	w.checkPromise(t, result, err)
-	return outcome(result, err)
-}
-
-func flavorOnCyborgsCard(t *testing.T, config spawn.Config) string {
-	w := newWorld(t, worldOpts{model: withoutNova(), config: config})
-	result, err := w.flow.Run(t.Context(), ownRequest("resources:VGPU", "1"))
-	w.checkPromise(t, result, err)
-	return outcome(result, err)
-}
-
-func notConvertedFlavor(t *testing.T, config spawn.Config) string {
-	w := newWorld(t, worldOpts{model: rockyModel(1), config: config})
-	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: rockyFlavor()})
-	w.checkPromise(t, result, err)
-	return outcome(result, err)
 }
 
 func TestAnUnknownHandleTypeFails(t *testing.T) {
