@@ -27,6 +27,11 @@ func secondInstanceRequest(profile string) spawn.Request {
 	return req
 }
 
+// unavailable is the rule of a service that answers 503 to an operation.
+func unavailable(operation sim.OperationName) fault.Rule {
+	return fault.Rule{Operation: operation, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable}
+}
+
 // A handover that names the ARQ of another instance with a running guest does not release that ARQ.
 func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -58,9 +63,7 @@ func TestTheARQOfAnotherInstanceInAHandoverIsLeftAlone(t *testing.T) {
 				}
 			}
 			if tt.down {
-				for _, operation := range []sim.OperationName{fault.ARQList, fault.ARQGet} {
-					s.fail(t, fault.Rule{Operation: operation, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
-				}
+				s.fail(t, unavailable(fault.ARQList), unavailable(fault.ARQGet))
 			}
 			if tt.moves {
 				_ = a.Reschedule(t.Context())
@@ -295,9 +298,7 @@ func TestTheARQOfAnotherInstanceIsNotReleased(t *testing.T) {
 				t.Errorf("got error %v, want ErrConflict", err)
 			}
 			if down {
-				for _, operation := range []sim.OperationName{fault.ARQList, fault.ARQGet} {
-					s.fail(t, fault.Rule{Operation: operation, Times: -1, Action: fault.Status, Status: http.StatusServiceUnavailable})
-				}
+				s.fail(t, unavailable(fault.ARQList), unavailable(fault.ARQGet))
 				a.Unwind(t.Context())
 				settled(t, s.cloud.Faults().Set())
 			}
