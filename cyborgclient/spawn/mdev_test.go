@@ -110,10 +110,9 @@ func callMdevHook(hook func(string) error, arq cyborgclient.ARQ) error {
 // createMdevs makes the hypervisor of a site one that creates mediated devices.
 func (s *site) createMdevs(t *testing.T) {
 	t.Helper()
-	var err error
-	if s.ops, err = s.flow.On(mdevHypervisor{s.guests}).Operations(); err != nil {
-		t.Fatal(err)
-	}
+	ops, err := s.flow.On(mdevHypervisor{s.guests}).Operations()
+	settled(t, err)
+	s.ops = ops
 }
 
 // novaMdevModel is a cloud in which Nova creates the mediated devices, as Nova 34 does.
@@ -158,9 +157,7 @@ func TestTheAgentCreatesMdevsAgain(t *testing.T) {
 					s := newSite(t, worldOpts{model: quirksModel()})
 					i := s.spawn(t, profile)
 					s.powerCut(t, i.Host)
-					if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-						t.Fatal(err)
-					}
+					settled(t, s.cloud.StartHost(t.Context(), i.Host))
 					if mdevs, err := s.cloud.Mdevs(i.Host); len(mdevs) > 0 || err != nil {
 						t.Fatalf("Cyborg created %v, %v: the test proves nothing", mdevs, err)
 					}
@@ -172,17 +169,13 @@ func TestTheAgentCreatesMdevsAgain(t *testing.T) {
 						s.stayed(t, i, saved, before)
 					}
 					s.createMdevs(t)
-					if err := run(s, t.Context(), i); err != nil {
-						t.Fatal(err)
-					}
+					settled(t, run(s, t.Context(), i))
 					s.running(t, i, true)
 					s.sound(t)
 					if err := run(s, t.Context(), i); err != nil {
 						t.Errorf("with the device already there: %v", err)
 					}
-					if err := s.ops.Delete(t.Context(), i); err != nil {
-						t.Fatal(err)
-					}
+					settled(t, s.ops.Delete(t.Context(), i))
 					s.sound(t)
 				})
 			})
@@ -427,9 +420,7 @@ func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
 			s.guests.fail["remove mdev"] = failures
 			s.guests.fail["start"] = 1
 			result, err := s.starts().Run(t.Context(), request("vgpu"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			if want := failures / 3; len(result.Leftovers) != want || len(s.definitions(t)) != 1+want {
 				t.Errorf("leftovers %v, definitions %v; want %d leftovers", result.Leftovers, s.definitions(t), want)
 			}

@@ -30,9 +30,7 @@ func TestDeviceMemoryIsClaimedWithoutADevice(t *testing.T) {
 	w := newWorld(t, worldOpts{model: &model})
 	w.giveMemory(t, "cn0_0000:41:00.0", "CUSTOM_ACCELERATOR_MEMORY_DDR", 8192)
 	result, err := w.flow.Run(t.Context(), request("ddr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if len(result.ARQs) != 1 || len(result.Devices) != 1 {
 		t.Errorf("got %d ARQs and %d devices, want one of each", len(result.ARQs), len(result.Devices))
 	}
@@ -49,9 +47,7 @@ func (w *world) giveMemory(t *testing.T, provider, class string, total int) {
 		}
 		inventories := p.Inventories
 		inventories[class] = placementsim.Inventory{Total: total}
-		if err := w.cloud.Placement.SetInventory(p.UUID, inventories); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cloud.Placement.SetInventory(p.UUID, inventories))
 		return
 	}
 	t.Fatalf("no provider %s", provider)

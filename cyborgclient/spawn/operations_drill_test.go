@@ -187,20 +187,11 @@ func (e exercise) site(t *testing.T) (*site, spawn.Instance) {
 	opts.config.ExclusiveProject = true
 	s := newSite(t, opts)
 	i, err := e.prepare(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	s.cloud.CheckNoLeaks(t)
 	s.guests.calls = nil
 	s.cloud.ForgetRequests()
 	return s, i
-}
-
-func settled(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // check checks a success.
@@ -217,9 +208,7 @@ func (e exercise) rehearse(t *testing.T) (rules []fault.Rule, calls []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, i := e.site(t)
-		if err := e.run(t.Context(), s, &i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, e.run(t.Context(), s, &i))
 		e.check(t, s, i)
 		if !e.odd {
 			s.sound(t)

@@ -160,9 +160,7 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 	i := s.spawn(t, c.profile)
 	host := i.Host
 	if r.before != nil {
-		if err := r.before(t.Context(), s, &i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, r.before(t.Context(), s, &i))
 	}
 	s.guests.down[host] = r.lost
 	if r.reboot || r.lost && c.dead {
@@ -170,13 +168,9 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 	}
 	switch {
 	case c.dead:
-		if err := s.cloud.Cyborg.StopAgent(host); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.Cyborg.StopAgent(host))
 	case r.reboot:
-		if err := s.cloud.StartHost(t.Context(), host); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.StartHost(t.Context(), host))
 	}
 	before := s.leaks(c)
 	err := r.run(t.Context(), s, &i)
@@ -189,9 +183,7 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 	named := s.left
 
 	s.createMdevs(t) // a released Cyborg creates none again
-	if err := s.cloud.StartHost(t.Context(), host); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.cloud.StartHost(t.Context(), host))
 	if s.guests.down[host] {
 		if moved := i.Host != host; moved {
 			delete(s.guests.saved, place{i.UUID, host})

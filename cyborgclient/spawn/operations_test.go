@@ -161,9 +161,7 @@ func opCreate(t *testing.T) {
 func opDelete(t *testing.T) {
 	t.Run("without accelerators", func(t *testing.T) { t.Parallel(); opDeletePlain(t) })
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		if err := s.ops.Delete(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.Delete(t.Context(), i))
 		if diff := cmp.Diff([]string{"destroy", "undefine"}, s.guests.calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
@@ -216,9 +214,7 @@ func opLocalDelete(t *testing.T) {
 	t.Run("without binding states", func(t *testing.T) { t.Parallel(); opLocalDeleteStuck(t) })
 	each(t, []string{"gpu", "fake", "port", "gpu and port"}, func(t *testing.T, s *site, i spawn.Instance) {
 		s.loseHost(t, i.Host)
-		if err := s.ops.LocalDelete(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.LocalDelete(t.Context(), i))
 		if len(s.guests.calls) > 0 {
 			t.Errorf("the host that is down was asked for %v", s.guests.calls)
 		}
@@ -229,13 +225,9 @@ func opLocalDelete(t *testing.T) {
 
 func opSoftDelete(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		if err := s.unchanged(t, i, func() error { return s.ops.SoftDelete(t.Context(), i) }); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.unchanged(t, i, func() error { return s.ops.SoftDelete(t.Context(), i) }))
 		s.running(t, i, false)
-		if err := s.unchanged(t, i, func() error { return s.ops.Restore(t.Context(), i) }); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.unchanged(t, i, func() error { return s.ops.Restore(t.Context(), i) }))
 		s.running(t, i, true)
 	})
 }
@@ -244,13 +236,9 @@ func opStopStart(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		for _, stuck := range []bool{false, true} {
 			s.guests.stuck = stuck
-			if err := s.unchanged(t, i, func() error { return s.ops.Stop(t.Context(), i) }); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.unchanged(t, i, func() error { return s.ops.Stop(t.Context(), i) }))
 			s.running(t, i, false)
-			if err := s.unchanged(t, i, func() error { return s.ops.Start(t.Context(), i) }); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.unchanged(t, i, func() error { return s.ops.Start(t.Context(), i) }))
 			s.running(t, i, true)
 			s.guests.calls = nil
 			if err := s.ops.Start(t.Context(), i); err != nil || slices.Contains(s.guests.calls, "destroy") {
@@ -263,12 +251,8 @@ func opStopStart(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.spawn(t, "gpu")
-			if err := s.ops.Stop(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs...); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.ops.Stop(t.Context(), i))
+			settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs...))
 			if err := s.ops.Start(t.Context(), i); !errors.Is(err, spawn.ErrNoARQs) {
 				t.Errorf("error %v, want ErrNoARQs", err)
 			}
@@ -280,9 +264,7 @@ func opStopStart(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.spawn(t, "gpu")
-			if err := s.ops.Stop(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.ops.Stop(t.Context(), i))
 			s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 503, Times: -1})
 			if err := s.ops.Start(t.Context(), i); !errors.Is(err, cyborgclient.ErrUnavailable) || !errors.Is(err, spawn.ErrNotBound) {
 				t.Errorf("error %v, want ErrNotBound and ErrUnavailable", err)
@@ -300,9 +282,7 @@ var aliases = regexp.MustCompile(`\s*<alias [^>]*>`)
 
 func opSoftReboot(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		if err := s.unchanged(t, i, func() error { return s.ops.SoftReboot(t.Context(), i) }); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.unchanged(t, i, func() error { return s.ops.SoftReboot(t.Context(), i) }))
 		s.running(t, i, true)
 		if diff := cmp.Diff([]string{"domain", "shutdown", "start"}, s.guests.calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
@@ -316,25 +296,19 @@ func opSoftReboot(t *testing.T) {
 				t.Errorf("of a guest that lacks only aliases: error %v after %v, want a soft reboot", err, s.guests.calls)
 			}
 			s.guests.saved[placeOf(i)] = string(domainxml.NewDomain(domainxml.DomainOpts{Name: "bare"}))
-			if err := s.ops.SoftReboot(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.ops.SoftReboot(t.Context(), i))
 			if got := s.guests.saved[placeOf(i)]; strings.Count(got, "<address ") != strings.Count(whole, "<address ") {
 				t.Errorf("after the reboot of a guest that lacks its devices:\n%s", got)
 			}
 			s.guests.saved[placeOf(i)], s.guests.runs[placeOf(i)] = whole, whole
 		}
-		if err := s.guests.Destroy(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.guests.Destroy(t.Context(), i))
 		s.guests.calls = nil
 		if err := s.ops.SoftReboot(t.Context(), i); err != nil || slices.Contains(s.guests.calls, "shutdown") {
 			t.Errorf("of a guest that is off: error %v after %v, want no shutdown", err, s.guests.calls)
 		}
 		s.guests.calls, s.guests.stuck = nil, true
-		if err := s.unchanged(t, i, func() error { return s.ops.SoftReboot(t.Context(), i) }); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.unchanged(t, i, func() error { return s.ops.SoftReboot(t.Context(), i) }))
 		s.running(t, i, true)
 		if !slices.Contains(s.guests.calls, "destroy") {
 			t.Errorf("calls %v: want it to fall back to a hard reboot", s.guests.calls)
@@ -351,17 +325,13 @@ func opSoftReboot(t *testing.T) {
 func opHardReboot(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		saved := s.guests.saved[placeOf(i)]
-		if err := s.unchanged(t, i, func() error { return s.ops.HardReboot(t.Context(), i, nil) }); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.unchanged(t, i, func() error { return s.ops.HardReboot(t.Context(), i, nil) }))
 		s.running(t, i, true)
 		if diff := cmp.Diff(saved, s.guests.saved[placeOf(i)]); diff != "" {
 			t.Errorf("a complete domain changed (-before +after):\n%s", diff)
 		}
 		regenerated := domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"})
-		if err := s.unchanged(t, i, func() error { return s.ops.HardReboot(t.Context(), i, regenerated) }); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.unchanged(t, i, func() error { return s.ops.HardReboot(t.Context(), i, regenerated) }))
 		s.running(t, i, true)
 		if !strings.Contains(s.guests.saved[placeOf(i)], "<name>regenerated</name>") {
 			t.Errorf("the saved domain is not the regenerated one:\n%s", s.guests.saved[placeOf(i)])
@@ -388,9 +358,7 @@ func opRescue(t *testing.T) {
 		was := s.guests.saved[placeOf(i)]
 		rescue := strings.Replace(was, "<name>", "<title>rescue</title><name>", 1) // with every device
 		saved, err := s.ops.Rescue(t.Context(), i, []byte(rescue))
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		if string(saved) != was {
 			t.Errorf("saved:\n%s", saved)
 		}
@@ -400,9 +368,7 @@ func opRescue(t *testing.T) {
 		if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
 			t.Errorf("usage changed (-before +after):\n%s", diff)
 		}
-		if err := s.ops.Unrescue(t.Context(), i, saved); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.Unrescue(t.Context(), i, saved))
 		s.running(t, i, true)
 		if s.guests.saved[placeOf(i)] != was {
 			t.Errorf("not restored:\n%s", s.guests.saved[placeOf(i)])
@@ -422,9 +388,7 @@ func opRescue(t *testing.T) {
 func opRebuild(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "rebuilt"})
-		if err := s.unchanged(t, i, func() error { return s.ops.Rebuild(t.Context(), i, fresh) }); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.unchanged(t, i, func() error { return s.ops.Rebuild(t.Context(), i, fresh) }))
 		s.running(t, i, true)
 		i.ServiceVersion = 52
 		if _, ok := i.Flavor.DeviceProfile(); ok {
@@ -440,21 +404,15 @@ func opRebuild(t *testing.T) {
 
 // opRebuildStopped: after a rebuild Nova stops an instance that was stopped before.
 func opRebuildStopped(t *testing.T, s *site, i spawn.Instance) {
-	if err := s.ops.Stop(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.ops.Stop(t.Context(), i))
 	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "rebuilt"})
-	if err := s.unchanged(t, i, func() error { return s.ops.Rebuild(t.Context(), i, fresh) }); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.unchanged(t, i, func() error { return s.ops.Rebuild(t.Context(), i, fresh) }))
 	s.running(t, i, false)
 	saved := s.guests.saved[placeOf(i)]
 	if !strings.Contains(saved, "<name>rebuilt</name>") || slices.Contains(s.guests.calls, "start") {
 		t.Errorf("calls %v, saved:\n%s", s.guests.calls, saved)
 	}
-	if err := s.ops.Start(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.ops.Start(t.Context(), i))
 	s.running(t, i, true)
 	if got := s.guests.saved[placeOf(i)]; got != saved {
 		t.Errorf("the start changed the rebuilt domain:\n%s", got)
@@ -476,9 +434,7 @@ func opEvacuate(t *testing.T) {
 		s.loseHost(t, i.Host)
 		s.cloud.ForgetRequests()
 		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		if diff := cmp.Diff([]string{"accelerator.arq.delete arqs", "accelerator.arq.create ", "accelerator.arq.bind "}, s.asked()); diff != "" {
 			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 		}
@@ -490,9 +446,7 @@ func opEvacuate(t *testing.T) {
 		moved.Flavor = i.Flavor
 		s.running(t, moved, true)
 		if old[0].AttachHandleType == cyborgclient.HandleMDEV { // its handle is free once the host is back
-			if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.cloud.StartHost(t.Context(), i.Host))
 		}
 		s.sound(t)
 		for _, allocation := range s.cloud.Placement.Allocations() {
@@ -567,9 +521,7 @@ func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
 		}
 	}
 	onlyMdev(t, s.ops.Delete(t.Context(), moved), old) // frees all others
-	if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.cloud.StartHost(t.Context(), i.Host))
 	if err := s.cyborg.DeleteARQs(t.Context(), []string{stuck}); err != nil {
 		t.Error(err)
 	}
@@ -655,9 +607,7 @@ func opLocalDeleteStuck(t *testing.T) {
 					if arqs, held := s.arqs(t, i), s.cloud.Placement.Allocations(); len(arqs) != 1 || len(held) > 0 {
 						t.Errorf("left: %v, %v; want one ARQ", arqs, held)
 					}
-					if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-						t.Fatal(err)
-					}
+					settled(t, s.cloud.StartHost(t.Context(), i.Host))
 					if err := s.ops.LocalDelete(t.Context(), i); err != nil {
 						t.Errorf("when Cyborg's agent is back: %v", err)
 					}
@@ -677,9 +627,7 @@ func opShelve(t *testing.T) {
 			s.running(t, i, true)
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		s.running(t, i, false)
 		for _, tt := range []struct {
 			service, rpc int
@@ -703,9 +651,7 @@ func opShelveOffload(t *testing.T) {
 			s.running(t, i, true)
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		if diff := cmp.Diff([]string{"accelerator.arq.delete arqs"}, s.asked()); diff != "" {
 			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 		}
@@ -718,9 +664,7 @@ func opShelveOffload(t *testing.T) {
 
 func opUnshelve(t *testing.T) {
 	each(t, withProfile(), func(t *testing.T, s *site, i spawn.Instance) {
-		if err := s.ops.Shelve(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.Shelve(t.Context(), i))
 		err := s.unchanged(t, i, func() error {
 			result, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
 			if result != nil {
@@ -728,18 +672,14 @@ func opUnshelve(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		s.running(t, i, true)
 	})
 }
 
 func opUnshelveOffloaded(t *testing.T) {
 	each(t, withProfile(), func(t *testing.T, s *site, i spawn.Instance) {
-		if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.ShelveOffload(t.Context(), i))
 		i.Host, i.ARQs = "", nil
 		s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1})
 		if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err == nil {
@@ -748,9 +688,7 @@ func opUnshelveOffloaded(t *testing.T) {
 		s.cloud.Faults().Clear()
 		s.sound(t)
 		result, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}) // nothing of the first is in its way
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		if arqs := s.arqs(t, i); len(arqs) != 1 || arqs[0].State != cyborgclient.StateBound {
 			t.Errorf("ARQs %v", arqs)
 		}
@@ -835,12 +773,8 @@ func opHostReboot(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		s.powerCut(t, i.Host)
 		s.running(t, i, false)
-		if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.unchanged(t, i, func() error { return s.ops.ResumeAfterHostReboot(t.Context(), i) }); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.StartHost(t.Context(), i.Host))
+		settled(t, s.unchanged(t, i, func() error { return s.ops.ResumeAfterHostReboot(t.Context(), i) }))
 		s.running(t, i, true)
 	})
 }
@@ -909,9 +843,7 @@ func TestLifecycle(t *testing.T) {
 			}
 			s.sound(t)
 		}
-		if err := s.ops.Delete(ctx, i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.Delete(ctx, i))
 		if arqs := s.arqs(t, i); len(arqs) != 0 {
 			t.Errorf("after delete: %v", arqs)
 		}
@@ -1046,9 +978,7 @@ func TestADeletionWithTheOldHostLeavesTheGuestItsDevices(t *testing.T) {
 				i := s.spawn(t, "gpu")
 				s.loseHost(t, i.Host)
 				result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
 				settled(t, s.cloud.StartHost(t.Context(), i.Host))
 				delete(s.guests.saved, placeOf(i))
 				s.guests.down = map[string]bool{result.Host: !answers}

@@ -38,24 +38,16 @@ func startPlacement(t *testing.T) realPlacement {
 		t.Fatalf("the real Placement is not here (%v): install Debian's python3-placement (apt-get install python3-placement)", err)
 	}
 	launcher, err := os.ReadFile("../../placementsim/testdata/oracle/serve.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	dir := t.TempDir()
 	var log bytes.Buffer
 	cmd := exec.Command(python, "-W", "ignore", "-B", "-c", string(launcher), dir)
 	cmd.Stderr = &log
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
@@ -75,13 +67,9 @@ func (p realPlacement) rows(t *testing.T, tables ...string) map[string]int {
 c = sqlite3.connect(sys.argv[1])
 print(json.dumps({t: c.execute('select count(*) from ' + t).fetchone()[0] for t in sys.argv[2:]}))`
 	out, err := exec.Command(python, append([]string{"-c", script, p.database}, tables...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	var counts map[string]int
-	if err := json.Unmarshal(out, &counts); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, json.Unmarshal(out, &counts))
 	return counts
 }
 
@@ -100,16 +88,12 @@ func (p realPlacement) checkEmpty(t *testing.T, tables ...string) {
 func (p realPlacement) get(t *testing.T, path string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	req.Header.Set("X-Auth-Token", "admin")
 	req.Header.Set("OpenStack-API-Version", "placement 1.36")
 	req.Close = true
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
@@ -124,9 +108,7 @@ func realWorld(t *testing.T, config spawn.Config) (*world, realPlacement) {
 	real := startPlacement(t)
 	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(),
 		simcloud.WithExternalPlacement(real.url, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	t.Cleanup(func() {
 		if err := cloud.Close(); err != nil {
 			t.Error(err)
@@ -144,17 +126,13 @@ func TestRealPlacementSpawnAndDelete(t *testing.T) {
 	for _, profile := range []string{"gpu", "vgpu", "fpga", "fake", "mixed"} {
 		t.Run(profile, func(t *testing.T) {
 			result, err := w.flow.Run(t.Context(), request(profile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			w.checkPromise(t, result, err)
 			if used := real.get(t, "/allocations/"+instance); !strings.Contains(used, result.ARQs[0].DeviceRPUUID) {
 				t.Errorf("the real Placement knows nothing of the device: %s", used)
 			}
 			w.cloud.RemoveGuest(instance)
-			if err := w.flow.Release(t.Context(), instance); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.flow.Release(t.Context(), instance))
 			w.cloud.CheckNoLeaks(t)
 			real.checkEmpty(t, "allocations", "consumers")
 			if used := real.get(t, "/allocations/"+instance); !strings.Contains(used, `"allocations": {}`) {
@@ -168,17 +146,13 @@ func TestRealPlacementReschedule(t *testing.T) {
 	w, real := realWorld(t, spawn.Config{})
 	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if claims := claimsOf(result.Trace); claims != 2 {
 		t.Errorf("%d claims, want one on each of two hosts", claims)
 	}
 	w.checkPromise(t, result, err)
 	w.cloud.RemoveGuest(instance)
-	if err := w.flow.Release(t.Context(), instance); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.flow.Release(t.Context(), instance))
 	real.checkEmpty(t, "allocations", "consumers")
 
 	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, Times: -1})
@@ -203,14 +177,10 @@ func TestRealPlacementSearchAndNumericSuffixes(t *testing.T) {
 	for _, compat := range []spawn.Compat{{SearchProviders: true}, {NumericSuffixes: true}} {
 		w, real := realWorld(t, spawn.Config{Compat: compat})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		w.checkPromise(t, result, err)
 		w.cloud.RemoveGuest(instance)
-		if err := w.flow.Release(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.flow.Release(t.Context(), instance))
 		real.checkEmpty(t, "allocations", "consumers")
 	}
 }
@@ -226,26 +196,18 @@ func TestRealPlacementRefusesATakenDevice(t *testing.T) {
 		return slices.DeleteFunc(all, func(c spawn.Candidate) bool { return !cmp.Equal(c.Allocations, wanted[0].Allocations) })
 	}
 	other, err := w.flow.Begin(t.Context(), fpga)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := walk(t.Context(), other.ReadProfile, other.BuildRequest, other.FindCandidates, other.Select); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, walk(t.Context(), other.ReadProfile, other.BuildRequest, other.FindCandidates, other.Select))
 	const rival = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
 	req := request("fpga")
 	req.Instance = rival
 	req.Order = func([]spawn.Candidate) []spawn.Candidate { return []spawn.Candidate{*other.Chosen} }
 	result, err := w.flow.Run(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if err := other.Claim(t.Context()); !errors.Is(err, spawn.ErrClaim) || errors.Is(err, spawn.ErrOwnerConflict) ||
 		!strings.Contains(err.Error(), "(1 candidate)") || !strings.Contains(err.Error(), result.ARQs[0].DeviceRPUUID) {
 		t.Errorf("got error %v, want ErrClaim that names the provider %s", err, result.ARQs[0].DeviceRPUUID)
 	}
 	other.Unwind(t.Context())
-	if err := w.flow.Release(t.Context(), rival); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.flow.Release(t.Context(), rival))
 }

@@ -26,9 +26,7 @@ func TestALostCreateLeavesTheARQsOfOtherProjects(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
 			theirs, err := w.cloud.Cyborg.CreateARQs("gpu", w.cloud.ProjectID("demo"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: applied})
 			if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil || len(certainlyLeft(err)) > 0 {
 				t.Errorf("got error %v, want one without leftovers", err)

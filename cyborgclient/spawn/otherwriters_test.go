@@ -36,12 +36,8 @@ func (s *world) alsoOn(t *testing.T, host string) {
 
 func (s *world) write(t *testing.T, held []placementsim.Allocation) {
 	t.Helper()
-	if err := s.cloud.Placement.Release(instance); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: s.cloud.ProjectID("admin"), User: "u", Allocations: held}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, s.cloud.Placement.Release(instance))
+	settled(t, s.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: s.cloud.ProjectID("admin"), User: "u", Allocations: held}))
 }
 
 // hypervisorDies stops the hypervisor of a host at its first "start".
@@ -61,9 +57,7 @@ func TestADeviceIsAttachedOnlyWhereTheInstanceRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		result, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor(), Order: onHost(s.world, "cn1")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		s.alsoOn(t, "cn0")
 		s.loseHost(t, "cn0")
 		req := request("gpu")
@@ -79,9 +73,7 @@ func TestUnwindLeavesAnAllocationThatWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor(), Order: onHost(w, "cn0")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		var migrated []string
 		req := request("gpu")
 		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { // Nova migrates the instance during the attempt
@@ -201,9 +193,7 @@ func TestALateUnbindUnbindsNothing(t *testing.T) {
 func (w *world) behind(t *testing.T, config spawn.Config, proxy func(next http.RoundTripper, r *http.Request) (*http.Response, error)) string {
 	t.Helper()
 	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	next := provider.HTTPClient.Transport
 	provider.HTTPClient.Transport = roundTripper(func(r *http.Request) (*http.Response, error) { return proxy(next, r) })
 	w.connect(t, provider, spawn.WithConfig(config))

@@ -21,9 +21,7 @@ func TestADeviceProfileNeverUsesAProviderOfNova(t *testing.T) {
 	model.DeviceProfiles = []simcloud.DeviceProfile{{Name: "vgpu", Groups: []map[string]string{{"resources:VGPU": "1"}}}}
 	w := newWorld(t, worldOpts{model: &model})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	w.checkPromise(t, result, err)
 	if !strings.Contains(string(result.Domain), "<hostdev") {
 		t.Errorf("no device in the domain:\n%s", result.Domain)
@@ -130,17 +128,14 @@ func novaOwnedOnly() *simcloud.Model {
 func (w *world) novaTwin(t *testing.T, provider string) string {
 	t.Helper()
 	p, err := w.cloud.Placement.ResourceProvider(provider)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	host, address, _ := strings.Cut(p.Name, "_")
 	twin := placementsim.ResourceProvider{
 		Name: host + "_pci_" + strings.NewReplacer(":", "_", ".", "_").Replace(address), Parent: p.Parent,
 		Traits: []string{"OWNER_NOVA"}, Inventories: map[string]placementsim.Inventory{"CUSTOM_PCI_10DE_1EB8": {Total: 1}},
 	}
-	if _, err := w.cloud.Placement.CreateProvider(twin); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.cloud.Placement.CreateProvider(twin)
+	settled(t, err)
 	return twin.Name
 }
 
@@ -227,9 +222,7 @@ func TestARefusedClaimOfACardThatNovaOffers(t *testing.T) {
 	a := w.beforeClaim(t, "gpu")
 	provider := a.Chosen.Mappings["device_profile_0"][0]
 	twin := w.novaTwin(t, provider)
-	if err := w.cloud.Placement.SetInventory(provider, map[string]placementsim.Inventory{"PGPU": {Total: 1, Reserved: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.cloud.Placement.SetInventory(provider, map[string]placementsim.Inventory{"PGPU": {Total: 1, Reserved: 1}}))
 	err := a.Claim(t.Context())
 	checkOwners(t, err, twin, provider)
 	if !errors.Is(err, spawn.ErrClaim) {

@@ -40,9 +40,7 @@ func TestADeviceOfNovasPCIConfigurationIsAConflict(t *testing.T) {
 			t.Parallel()
 			var config spawn.Config
 			conf := "[pci]\ndevice_spec = {\"address\": \"0000:01:00.0\"}\ndevice_spec = " + tt.conf + "\n"
-			if err := config.ReadNovaConf(strings.NewReader(conf)); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, config.ReadNovaConf(strings.NewReader(conf)))
 			w := newWorld(t, worldOpts{config: config})
 			result, err := w.flow.Run(t.Context(), request("gpu"))
 			w.checkPromise(t, result, err)
@@ -105,9 +103,7 @@ func TestConfigReadsCompat(t *testing.T) {
 	t.Parallel()
 	var config spawn.Config
 	data := `{"max_attempts": 2, "placement_order": true, "pci_device_spec": "{\"address\": \"*\"}", "compat": {"rebind": true}}`
-	if err := json.Unmarshal([]byte(data), &config); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, json.Unmarshal([]byte(data), &config))
 	if config.MaxAttempts != 2 || !config.PlacementOrder || config.PCIDeviceSpec == "" || config.Compat != (spawn.Compat{Rebind: true}) {
 		t.Errorf("got %+v", config)
 	}

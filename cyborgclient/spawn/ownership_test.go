@@ -51,9 +51,7 @@ func (s *site) novaProviderOf(host string) string {
 func novaVGPU(t *testing.T, s *site) spawn.Instance {
 	t.Helper()
 	i, err := launchNovaVGPU(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	s.guests.calls = nil
 	s.cloud.ForgetRequests()
 	s.sound(t)
@@ -104,9 +102,7 @@ func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 			s := newSite(t, worldOpts{model: novaVGPUModel()})
 			i := novaVGPU(t, s)
 			if !runs {
-				if err := s.guests.Destroy(t.Context(), i); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, s.guests.Destroy(t.Context(), i))
 			}
 			before, held := s.guests.saved[placeOf(i)], s.cloud.Placement.Allocations()
 			var released []string
@@ -120,9 +116,7 @@ func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 				return nil
 			}
 			result, err := s.ops.TakeOver(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			arqs := s.arqs(t, i)
 			if len(arqs) != 1 || arqs[0].State != cyborgclient.StateBound || arqs[0].Hostname != i.Host {
 				t.Fatalf("ARQs %+v", arqs)
@@ -196,9 +190,7 @@ func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 		{"no room", func(t *testing.T, s *site, c *spawn.OwnershipChange) {
 			for _, p := range s.cloud.Cyborg.Deployables() {
 				if p.ResourceClass() == "VGPU" {
-					if err := s.cloud.Cyborg.SetDeviceStatus(t.Context(), deviceOf(t, s, p.ProviderUUID), "maintaining"); err != nil {
-						t.Fatal(err)
-					}
+					settled(t, s.cloud.Cyborg.SetDeviceStatus(t.Context(), deviceOf(t, s, p.ProviderUUID), "maintaining"))
 				}
 			}
 		}, spawn.ErrNoCandidates},
@@ -278,9 +270,7 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 			}
 		}
 		s.running(t, i, true)
-		if err := s.cloud.Faults().Set(); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.Faults().Set())
 		if _, err := s.ops.TakeOver(t.Context(), c); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "set OwnershipChange.Mdev") {
 			t.Errorf("again, without the device: %v", err)
 		}
@@ -292,9 +282,7 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 		}
 		for range 2 { // the second time there is nothing left to release
 			again, err := s.ops.TakeOver(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			result.Trace, again.Trace = nil, nil
 			if diff := cmp.Diff(result, again, cmpopts.IgnoreFields(cyborgclient.ARQ{}, "UpdatedAt")); diff != "" {
 				t.Errorf("result (-first +again):\n%s", diff)
@@ -466,9 +454,7 @@ func TestAfterATakeOverTheOldInstanceLosesNoDevice(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, worldOpts{model: novaVGPUModel()})
 				i := novaVGPU(t, s)
-				if _, err := s.ops.TakeOver(t.Context(), change(i)); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, takeOver(t.Context(), s, &i))
 				switch name {
 				case "evacuate":
 					s.loseHost(t, i.Host)

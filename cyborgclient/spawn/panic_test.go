@@ -118,8 +118,6 @@ func (e exercise) abandoned(t *testing.T, way string, leave func(), n int) {
 // calls counts the calls of the hypervisor that the operation makes.
 func (e exercise) calls(t *testing.T) int {
 	s, i := e.site(t)
-	if err := e.run(t.Context(), s, &i); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, e.run(t.Context(), s, &i))
 	return len(s.guests.calls)
 }

@@ -55,9 +55,7 @@ func programModel() *simcloud.Model {
 func functions(t *testing.T, region cyborgclient.Deployable) []string {
 	t.Helper()
 	attributes, err := region.Attributes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	var traits []string
 	for _, a := range attributes {
 		if strings.HasPrefix(a.Value, "CUSTOM_FPGA_FUNCTION_") {
@@ -130,9 +128,8 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 				s := newSite(t, worldOpts{model: programModel()})
 				i := s.spawn(t, "fpga")
 				request := spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip}
-				if _, err := s.flow.Program(t.Context(), request); err != nil {
-					t.Fatal(err)
-				}
+				_, err := s.flow.Program(t.Context(), request)
+				settled(t, err)
 				s.fail(t, tt.rule)
 				request.Bitstream = imageCrypto
 				done, err := s.flow.Program(t.Context(), request)
@@ -272,9 +269,7 @@ func TestProgramRefusesARQsOfOtherInstances(t *testing.T) {
 				t.Errorf("%s: %+v, %v; want %v", tt.name, done, err, tt.want)
 			}
 		}
-		if err := s.cloud.Cyborg.SetARQState(i.ARQs[0], fakecyborg.StateDeleting); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.Cyborg.SetARQState(i.ARQs[0], fakecyborg.StateDeleting))
 		request := spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip}
 		if _, err := s.flow.Program(t.Context(), request); !errors.Is(err, spawn.ErrNotBound) {
 			t.Errorf("an ARQ that is being deleted: %v, want ErrNotBound", err)
@@ -328,9 +323,7 @@ func TestTheImageNamesTheFunction(t *testing.T) {
 				req := request(tt.profile)
 				req.Image = tt.image
 				result, err := s.flow.Run(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
 				s.checkPromise(t, result, nil)
 				loaded := func(result *spawn.Result) string {
 					for _, d := range s.cloud.Cyborg.Deployables() {
@@ -349,16 +342,11 @@ func TestTheImageNamesTheFunction(t *testing.T) {
 				}
 				check(result)
 				i := spawn.InstanceOf(req, result)
-				if err := s.guests.Define(t.Context(), i, result.Domain); err != nil {
-					t.Fatal(err)
-				}
-				if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, s.guests.Define(t.Context(), i, result.Domain))
+				settled(t, s.ops.ShelveOffload(t.Context(), i))
 				i.Host, i.ARQs = "", nil
-				if result, err = s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err != nil {
-					t.Fatal(err)
-				}
+				result, err = s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
+				settled(t, err)
 				check(result)
 			})
 		})

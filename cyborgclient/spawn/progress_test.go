@@ -39,9 +39,7 @@ func (w *world) observed(t *testing.T, opts ...spawn.Option) *progress {
 	t.Helper()
 	p := &progress{}
 	flow, err := spawn.New(w.cyborg, w.placement(t), append(opts, spawn.WithEvents(w.events), spawn.WithObserver(p.observe))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	w.flow = flow
 	return p
 }
@@ -60,9 +58,7 @@ func TestTheLogHasNoToken(t *testing.T) {
 			t.Fatal("no error")
 		}
 		service, err := w.cloud.ServiceToken(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		for _, token := range []string{service, w.cloud.Provider(t).Token()} {
 			if strings.Contains(text.String(), token) {
 				t.Error("the log has a token")

@@ -168,15 +168,12 @@ func TestAHandedOverInstanceIsNoRunningAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		a := w.begin(t, instance)
-		if err := walk(t.Context(), a.Match, a.Bind); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, walk(t.Context(), a.Match, a.Bind))
 		if running, err := w.flow.Reconcile(t.Context(), w.scope()); err != nil || len(running) > 0 {
 			t.Errorf("before the handover: %v, error %v", running, err)
 		}
-		if _, err := a.Handover(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := a.Handover(t.Context())
+		settled(t, err)
 		orphans, err := w.flow.Reconcile(t.Context(), w.freeing())
 		if err != nil || len(orphans) != 2 {
 			t.Errorf("got %v, error %v; want the ARQ and the allocation of an instance without an attempt", orphans, err)
@@ -238,9 +235,7 @@ func TestALostCreateLeavesBoundARQs(t *testing.T) {
 				req := request("gpu")
 				req.Instance = secondInstance
 				second, err := w.flow.Run(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
 				w.checkPromise(t, second, err)
 				if arq, err := w.cyborg.GetARQ(t.Context(), first.ARQs[0].UUID); err != nil || arq.State != cyborgclient.StateBound {
 					t.Errorf("the first instance's ARQ: %v, error %v", arq, err)

@@ -17,9 +17,8 @@ func TestAReleaseLeavesTheARQsOfAListWithoutItsFilter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		if _, err := w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "gpu"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "gpu"})
+		settled(t, err)
 		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(req *http.Request) (*http.Response, error) {
 				if req.URL.Query().Has("instance") {
@@ -28,7 +27,7 @@ func TestAReleaseLeavesTheARQsOfAListWithoutItsFilter(t *testing.T) {
 				return next.RoundTrip(req)
 			})
 		})
-		err := w.flow.Release(t.Context(), instance)
+		err = w.flow.Release(t.Context(), instance)
 		if arqs := w.cloud.Cyborg.ARQs(); err == nil || len(arqs) != 1 {
 			t.Errorf("got error %v; there are %d ARQs, want the other client's", err, len(arqs))
 		}
@@ -43,9 +42,8 @@ func TestAClaimThatAProxyRepeatedIsNamed(t *testing.T) {
 			w := newWorld(t, worldOpts{})
 			req := request("gpu")
 			if running {
-				if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
+				settled(t, err)
 			}
 			w.through(t, alone, func(next http.RoundTripper) http.RoundTripper {
 				return roundTripper(func(req *http.Request) (*http.Response, error) {

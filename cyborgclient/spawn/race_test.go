@@ -37,9 +37,7 @@ func (w *world) beforeClaim(t *testing.T, profile string) *spawn.Attempt {
 	if err == nil {
 		err = walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return a
 }
 
@@ -57,9 +55,7 @@ func (w *world) rival(t *testing.T, a *spawn.Attempt, root string, leave int) {
 		claim := placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{
 			{Consumer: consumer, Provider: gpu, Class: "PGPU", Used: 1},
 		}}
-		if err := w.cloud.Placement.Claim(claim); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cloud.Placement.Claim(claim))
 	}
 }
 

@@ -131,9 +131,7 @@ func TestAHardRebootWaitsBeforeItForcesTheGuestOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: statesModel()})
 		i := s.spawn(t, "gpu")
-		if err := s.cloud.Cyborg.StopAgent(i.Host); err != nil { // the agent alone, the guest runs
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.Cyborg.StopAgent(i.Host)) // the agent alone, the guest runs
 		time.Sleep(time.Minute)
 		if err := s.ops.HardReboot(t.Context(), i, nil); !errors.Is(err, externalevent.ErrTimeout) {
 			t.Errorf("error %v, want the timeout", err)
@@ -162,9 +160,7 @@ func TestARebootFailsWithARQsOfOtherInstances(t *testing.T) {
 		problem string
 	}{
 		{"an ARQ was deleted", func(t *testing.T, s *site, i *spawn.Instance) {
-			if err := s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs[0]); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs[0]))
 		}, "not among the ARQs of the instance"},
 		{"an ARQ more", func(_ *testing.T, _ *site, i *spawn.Instance) { i.ARQs = i.ARQs[1:] }, "not among those that the instance was given"},
 		{"another host", func(_ *testing.T, s *site, i *spawn.Instance) {
@@ -173,9 +169,7 @@ func TestARebootFailsWithARQsOfOtherInstances(t *testing.T) {
 			s.guests.saved[placeOf(*i)] = saved
 		}, "bound to host"},
 		{"being deleted", func(t *testing.T, s *site, i *spawn.Instance) {
-			if err := s.cloud.Cyborg.SetARQState(i.ARQs[1], fakecyborg.StateDeleting); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.cloud.Cyborg.SetARQState(i.ARQs[1], fakecyborg.StateDeleting))
 		}, "not Bound"},
 	}
 	for _, tt := range tests {
@@ -205,9 +199,7 @@ func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: portModel()})
 		i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
-		if err := s.ops.HardReboot(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"})); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.HardReboot(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"})))
 		domain := []byte(s.guests.runs[placeOf(i)])
 		hostdevs, err := domainxml.Read(domain)
 		if err != nil || len(hostdevs) != 1 || strings.Count(string(domain), `<interface type="hostdev"`) != 1 {

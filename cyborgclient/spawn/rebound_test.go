@@ -23,33 +23,23 @@ func TestAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
 		model := simcloud.ScaleModel(1, 2)
 		s := newSite(t, worldOpts{model: &model})
 		i := s.spawn(t, "gpu")
-		if err := s.ops.Stop(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.Stop(t.Context(), i))
 		before := s.arqs(t, i)[0]
-		if err := s.cyborg.UnbindARQs(t.Context(), i.ARQs); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cyborg.UnbindARQs(t.Context(), i.ARQs))
 		for _, d := range s.cloud.Cyborg.Deployables() {
 			if d.ProviderUUID == before.DeviceRPUUID {
 				continue
 			}
 			err := s.cyborg.BindARQs(t.Context(), []cyborgclient.Binding{{ARQ: i.ARQs[0], Host: i.Host, DeviceRP: d.ProviderUUID, Instance: i.UUID}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 		}
-		if err := s.ops.Start(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.ops.Start(t.Context(), i))
 		devices, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)]))
 		if err != nil || len(devices) != 1 {
 			t.Fatalf("the guest has %v, %v, want one device", devices, err)
 		}
 		want, _, err := domainxml.Hostdevs([]domainxml.Handle{spawn.HandleOf(s.arqs(t, i)[0])})
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		if diff := cmp.Diff(want[0].String(), devices[0].String()); diff != "" {
 			t.Errorf("device of the guest (-want +got):\n%s", diff)
 		}

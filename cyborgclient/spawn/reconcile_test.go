@@ -53,17 +53,11 @@ func (w *world) crash(t *testing.T, instance string, n int) {
 	req := request("mixed")
 	req.Instance = instance
 	a, err := w.flow.Begin(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	steps := []func(context.Context) error{
 		a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose,
 	}
-	for _, step := range steps[:n] {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	settled(t, walk(t.Context(), steps[:n]...))
 }
 
 func kindsOf(orphans []spawn.Leftover) map[spawn.LeftoverKind]int {
@@ -93,21 +87,15 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{})
 				living, err := w.flow.Run(t.Context(), request("gpu"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: living.Host, Domain: string(living.Domain)}); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
+				settled(t, w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: living.Host, Domain: string(living.Domain)}))
 				w.crash(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b003", tt.steps)
 				time.Sleep(15 * time.Minute)
 				w.restart(t) // a new process knows nothing of the crashed one's attempts
 
 				opts := w.scope()
 				found, err := w.flow.Reconcile(t.Context(), opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
 				if diff := cmp.Diff(tt.want, kindsOf(found)); diff != "" {
 					t.Errorf("dry run (-want +got):\n%s", diff)
 				}
@@ -116,9 +104,7 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 				}
 				opts.Free = true
 				freed, err := w.flow.Reconcile(t.Context(), opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
 				if diff := cmp.Diff(found, freed); diff != "" {
 					t.Errorf("freed something else than the dry run found (-dry +wet):\n%s", diff)
 				}
@@ -152,11 +138,7 @@ func TestReconcileLeavesYoungARQsAndRunningAttempts(t *testing.T) {
 		if err != nil || len(orphans) != 1 || orphans[0].ID != young {
 			t.Errorf("got %v, %v; want the ARQ %s that is old now", orphans, err, young)
 		}
-		for _, step := range []func(context.Context) error{busy.Match, busy.Bind, busy.WaitBound, busy.Compose} {
-			if err := step(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
+		settled(t, walk(t.Context(), busy.Match, busy.Bind, busy.WaitBound, busy.Compose))
 		w.checkPromise(t, busy.Result(), nil)
 	})
 }
@@ -208,9 +190,8 @@ func TestReconcileSeesTheInstanceOfAnEndedAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		if _, err := w.flow.Run(t.Context(), request("mixed")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.flow.Run(t.Context(), request("mixed"))
+		settled(t, err)
 		// The same flow, but the guest never came to life.
 		orphans, err := w.flow.Reconcile(t.Context(), w.freeing())
 		if err != nil || len(orphans) != 5 {
@@ -364,9 +345,7 @@ func TestReconcileLeavesTheHostsOfOthers(t *testing.T) {
 			return all
 		}
 		theirs, err := other.flow.Run(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		w.crash(t, instance, 8)
 		time.Sleep(time.Hour)
 		w.restart(t)
@@ -376,9 +355,7 @@ func TestReconcileLeavesTheHostsOfOthers(t *testing.T) {
 		if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 4, spawn.LeftoverAllocation: 1}, kindsOf(freed)); err != nil || diff != "" {
 			t.Errorf("error %v, freed (-want +got):\n%s", err, diff)
 		}
-		if err := w.cloud.DefineGuest(sim.Guest{UUID: secondInstance, Host: theirs.Host, Domain: string(theirs.Domain)}); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cloud.DefineGuest(sim.Guest{UUID: secondInstance, Host: theirs.Host, Domain: string(theirs.Domain)}))
 		w.cloud.CheckNoLeaks(t)
 	})
 }
@@ -456,12 +433,8 @@ func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{})
 				claimed, err := w.flow.Run(t.Context(), request("gpu"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := w.flow.Release(t.Context(), instance); err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
+				settled(t, w.flow.Release(t.Context(), instance))
 				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
 				if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
 					t.Fatalf("got error %v, want the claim as a suspect", err)
@@ -470,9 +443,7 @@ func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
 					Consumer: secondInstance, Project: "p", User: "u", Type: kind,
 					Allocations: []placementsim.Allocation{{Consumer: secondInstance, Provider: claimed.ARQs[0].DeviceRPUUID, Class: "PGPU", Used: 1}},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				settled(t, err)
 				freed, err := w.flow.Reconcile(t.Context(), w.freeing())
 				if err != nil || len(freed) > 0 != (kind == "INSTANCE") {
 					t.Errorf("freed %v, error %v", freed, err)

@@ -55,9 +55,7 @@ func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 						}
 						i := launch(t, s)
 						if tt.stopped {
-							if err := s.ops.Stop(t.Context(), i); err != nil {
-								t.Fatal(err)
-							}
+							settled(t, s.ops.Stop(t.Context(), i))
 						}
 						old := s.guests.saved[placeOf(i)]
 						s.guests.fail[call], s.guests.after = fails.times, fails.after

@@ -56,9 +56,7 @@ func TestARockyFlavorGetsItsDeviceIntoTheXML(t *testing.T) {
 	w := newWorld(t, worldOpts{model: rockyModel(2), config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
 	original := rockyFlavor()
 	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: original})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if len(result.ARQs) != 1 || len(result.Devices) != 1 || result.Devices[0].PCI == nil || !strings.Contains(string(result.Domain), "<hostdev") {
 		t.Errorf("got %d ARQs, devices %v", len(result.ARQs), result.Devices)
 	}
@@ -104,9 +102,7 @@ func TestParallelSpawnsOfOneRockyFlavorMakeOneProfile(t *testing.T) {
 			t.Fatal(errs[i])
 		}
 		guest := sim.Guest{UUID: results[i].Instance, Host: results[i].Host, Domain: string(results[i].Domain)}
-		if err := w.cloud.DefineGuest(guest); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cloud.DefineGuest(guest))
 	}
 	w.cloud.CheckNoLeaks(t)
 	if profiles := w.cloud.Cyborg.DeviceProfiles(); len(profiles) != 1 {
@@ -145,9 +141,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 			t.Fatalf("got %v, want ErrProfile with three commands", err)
 		}
 		rocky, _, err := requestspec.FromRocky(rockyFlavor(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		p := rocky.Profile
 		if _, err := w.cyborg.CreateDeviceProfile(t.Context(), cyborgclient.CreateDeviceProfileOpts{Name: p.Name, Groups: p.Groups}); err != nil {
 			t.Fatal(err)
@@ -161,9 +155,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 	t.Run("a profile of that name with other groups", func(t *testing.T) {
 		t.Parallel()
 		rocky, _, err := requestspec.FromRocky(rockyFlavor(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		_, _, err = run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
 			opts := cyborgclient.CreateDeviceProfileOpts{Name: rocky.Profile.Name, Groups: []map[string]string{{"resources:PGPU": "1"}}}
 			if _, err := w.cyborg.CreateDeviceProfile(t.Context(), opts); err != nil {
@@ -178,9 +170,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 		t.Parallel()
 		_, result, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
 			rule := fault.Rule{Operation: fault.DeviceProfileCreate, When: fault.After, Action: fault.Drop}
-			if err := w.cloud.Faults().Set(rule); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.cloud.Faults().Set(rule))
 		}, rockyFlavor())
 		if err != nil || len(result.ARQs) != 1 {
 			t.Errorf("got %v", err)
@@ -193,9 +183,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 				fault.Rule{Operation: fault.DeviceProfileCreate, When: fault.After, Action: fault.Drop},
 				fault.Rule{Operation: fault.DeviceProfileList, Nth: 2, Action: fault.Status, Status: 403},
 			)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 		}, rockyFlavor())
 		if !errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, spawn.ErrProfile) {
 			t.Errorf("got %v, want the refusal of the list", err)
@@ -204,9 +192,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 	t.Run("the creation is lost", func(t *testing.T) {
 		t.Parallel()
 		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
-			if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Drop}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.cloud.Faults().Set(fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Drop}))
 		}, rockyFlavor())
 		if !errors.Is(err, spawn.ErrProfile) || !errors.Is(err, cyborgclient.ErrReplyLost) {
 			t.Errorf("got %v, want ErrProfile and ErrReplyLost", err)
@@ -216,9 +202,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 		t.Parallel()
 		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
 			rule := fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Status, Status: 403}
-			if err := w.cloud.Faults().Set(rule); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.cloud.Faults().Set(rule))
 		}, rockyFlavor())
 		if !errors.Is(err, spawn.ErrProfile) || !errors.Is(err, cyborgclient.ErrForbidden) || !strings.Contains(err.Error(), "of flavor afaas") {
 			t.Errorf("got %v", err)

@@ -39,9 +39,7 @@ func TestRunGivesEveryProfileItsDevices(t *testing.T) {
 				req.Flavor.ExtraSpecs["trait_net:CUSTOM_PHYSNET_PUBLIC"] = "required"
 			}
 			result, err := w.flow.Run(t.Context(), req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			settled(t, err)
 			got := map[string]int{}
 			for _, device := range result.Devices {
 				if device.PCI != nil {
@@ -62,9 +60,7 @@ func TestRunGivesEveryProfileItsDevices(t *testing.T) {
 			}
 			w.checkPromise(t, result, err)
 			w.checkProviders(t, req, result)
-			if err := w.flow.Release(t.Context(), instance); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.flow.Release(t.Context(), instance))
 			w.cloud.RemoveGuest(instance)
 			w.cloud.CheckNoLeaks(t)
 		})
@@ -82,9 +78,7 @@ func (w *world) checkProviders(t *testing.T, req spawn.Request, result *spawn.Re
 	}
 	for i, group := range profiles[0].Groups {
 		want, err := requestspec.ARQCount(group)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
 		providers := map[string]int{}
 		for _, arq := range result.ARQs {
 			if arq.DeviceProfileGroupID == i {
@@ -105,9 +99,7 @@ func TestAFlavorWithoutAProfileIsOnlyClaimed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "plain", VCPUs: 1, MemoryMB: 512, RootGB: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	if len(result.ARQs)+len(result.Devices) != 0 || result.Host == "" {
 		t.Errorf("got %+v", result)
 	}
@@ -121,9 +113,7 @@ func TestTheUsersDomainKeepsItsBytes(t *testing.T) {
 	req := request("gpu")
 	req.Domain = []byte(domain)
 	result, err := w.flow.Run(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	before, after, ok := strings.Cut(domain, "</devices>")
 	if got := string(result.Domain); !ok || !strings.HasPrefix(got, before) || !strings.HasSuffix(got, "</devices>"+after) {
 		t.Errorf("bytes outside the insertion changed:\n%s", got)
@@ -135,9 +125,7 @@ func TestTheTraceNamesTheTenStepsAndTheirRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	result, err := w.flow.Run(t.Context(), request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	var got []string
 	for _, step := range result.Trace {
 		text := step.Step.String()

@@ -47,24 +47,14 @@ func TestARunningInstanceHasNoPolicyForOneGroup(t *testing.T) {
 	w := newWorld(t, worldOpts{})
 	plain := flavor("gpu")
 	plain.ExtraSpecs = nil
-	if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain})
+	settled(t, err)
 	req := request("gpu")
 	req.Flavor.ExtraSpecs["group_policy"] = "isolate"
 	a, err := w.flow.BeginAdding(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	defer a.Unwind(t.Context())
-	for _, step := range []func() error{
-		func() error { return a.ReadProfile(t.Context()) },
-		func() error { return a.BuildRequest(t.Context()) },
-	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest))
 	if a.Spec.GroupPolicy != "isolate" {
 		t.Fatalf("the flavor's policy is %q", a.Spec.GroupPolicy)
 	}

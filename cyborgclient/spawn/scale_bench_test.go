@@ -94,30 +94,20 @@ func fillPart(b *testing.B, cloud *simcloud.Cloud, part float64) {
 	rand.New(rand.NewPCG(13, 13)).Shuffle(len(devices), func(i, j int) { devices[i], devices[j] = devices[j], devices[i] })
 	for n, d := range devices[:int(part*float64(len(devices)))] {
 		guest := benchInstance(0xf, n)
-		if err := cloud.Placement.Claim(placementsim.Claim{Consumer: guest, Project: project, User: "user", Allocations: []placementsim.Allocation{
+		settled(b, cloud.Placement.Claim(placementsim.Claim{Consumer: guest, Project: project, User: "user", Allocations: []placementsim.Allocation{
 			{Provider: cloud.ProviderUUID(d.Hostname), Class: "VCPU", Used: 2},
 			{Provider: cloud.ProviderUUID(d.Hostname), Class: "MEMORY_MB", Used: 2048},
 			{Provider: d.ProviderUUID, Class: "PGPU", Used: 1},
-		}}); err != nil {
-			b.Fatal(err)
-		}
+		}}))
 		arqs, err := cloud.Cyborg.CreateARQs("gpu", project)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := cloud.Cyborg.Bind(b.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: d.Hostname, Provider: d.ProviderUUID, Instance: guest}); err != nil {
-			b.Fatal(err)
-		}
+		settled(b, err)
+		settled(b, cloud.Cyborg.Bind(b.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: d.Hostname, Provider: d.ProviderUUID, Instance: guest}))
 	}
 	for _, arq := range cloud.Cyborg.ARQs() {
 		address, err := driver.PCIAddressOf(arq.AttachHandleInfo)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := cloud.DefineGuest(sim.Guest{UUID: arq.InstanceUUID, Host: arq.Hostname, Domain: fmt.Sprintf(
+		settled(b, err)
+		settled(b, cloud.DefineGuest(sim.Guest{UUID: arq.InstanceUUID, Host: arq.Hostname, Domain: fmt.Sprintf(
 			"<domain type='kvm'><devices><hostdev mode='subsystem' type='pci'><source><address domain='0x%x' bus='0x%x' slot='0x%x' function='0x%x'/></source></hostdev></devices></domain>",
-			address.Domain, address.Bus, address.Device, address.Function)}); err != nil {
-			b.Fatal(err)
-		}
+			address.Domain, address.Bus, address.Device, address.Function)}))
 	}
 }

@@ -33,13 +33,9 @@ func fixtureSite(t *testing.T, config spawn.Config) *site {
 func (s *site) spawnOf(t *testing.T, req spawn.Request) spawn.Instance {
 	t.Helper()
 	result, err := s.flow.Run(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	i := spawn.InstanceOf(req, result)
-	if err := errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
 	s.cloud.CheckNoLeaks(t)
 	s.cloud.ForgetRequests()
 	return i
@@ -76,9 +72,7 @@ func portRows() map[string]func(*testing.T) {
 			req.Ports = fixturePorts(port1, port2)
 			i := s.spawnOf(t, req)
 			s.checkUsage(t, i.Host, 2)
-			if err := s.ops.Delete(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, s.ops.Delete(t.Context(), i))
 			s.nothingHeld(t)
 			for _, port := range i.Ports {
 				if diff := cmp.Diff(map[string]any{"trusted": true}, domainxml.CleanBindingProfile(port.BindingProfile)); diff != "" {
@@ -136,12 +130,8 @@ func portRows() map[string]func(*testing.T) {
 func (w *world) arqsFor(t *testing.T, req spawn.Request) *spawn.Attempt {
 	t.Helper()
 	a, err := w.flow.Begin(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind))
 	return a
 }
 

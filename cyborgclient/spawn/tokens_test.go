@@ -17,17 +17,11 @@ import (
 func spawnAndRelease(t *testing.T, cloud *simcloud.Cloud, flow *spawn.Flow, age time.Duration) {
 	t.Helper()
 	result, err := flow.Run(t.Context(), request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
+	settled(t, cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}))
 	time.Sleep(age)
 	cloud.RemoveGuest(result.Instance)
-	if err := flow.Release(t.Context(), result.Instance); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, flow.Release(t.Context(), result.Instance))
 	cloud.CheckNoLeaks(t)
 }
 
@@ -61,13 +55,9 @@ func TestAFlowOutlivesTheRestoreOfItsCloud(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
 	state, err := cloud.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	flow := flowOf(t, cloud.Provider(t), cloud.ServiceProvider(t))
-	if err := cloud.Load(state); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, cloud.Load(state))
 	spawnAndRelease(t, cloud, flow, 0)
 }
 
@@ -75,9 +65,7 @@ func TestAFlowOutlivesTheRestoreOfItsCloud(t *testing.T) {
 func flowOf(t *testing.T, provider, service *gophercloud.ProviderClient) *spawn.Flow {
 	t.Helper()
 	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return flow
 }
 

@@ -76,9 +76,7 @@ func TestTheSearchForALostCreateIsRepeated(t *testing.T) {
 			w.createARQ(t, "gpu")
 		}
 		a := w.beforeClaim(t, "gpu")
-		if err := a.Claim(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, a.Claim(t.Context()))
 		w.fail(t,
 			fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After},
 			fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1},
@@ -118,21 +116,15 @@ func TestALostClaimOfARunningInstanceLeavesTheChangesOfOthers(t *testing.T) {
 		host := w.cloud.ProviderUUID("cn0")
 		hold := func(used int) []placementsim.Allocation {
 			held := []placementsim.Allocation{{Consumer: instance, Provider: host, Class: "VCPU", Used: used}}
-			if err := w.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: "p", User: "u", Type: "INSTANCE", Allocations: held}); err != nil {
-				t.Fatal(err)
-			}
+			settled(t, w.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: "p", User: "u", Type: "INSTANCE", Allocations: held}))
 			return held
 		}
 		hold(1)
 		req := request("gpu")
 		req.Flavor.VCPUs = 0
 		a, err := w.flow.BeginAdding(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, err)
+		settled(t, walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select))
 		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
 		if err := a.Claim(t.Context()); err == nil {
 			t.Fatal("no error")

@@ -74,9 +74,7 @@ func TestAVGPUIsThereAgainAfterAHostReboot(t *testing.T) {
 		if leaks := s.cloud.Leaks(); len(leaks) != 1 || !strings.Contains(leaks[0].Text, "has no vGPU type 1555") {
 			t.Errorf("while the host is down: %v", leaks)
 		}
-		if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.StartHost(t.Context(), i.Host))
 		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
 			t.Error(err)
 		}
@@ -108,16 +106,10 @@ func TestAReportThatClearsAVGPUOffersItsFunctionAtOnce(t *testing.T) {
 		s := newVGPUSite(t, func(m *simcloud.Model) { m.Cyborg.BindingStates = true })
 		i := s.spawn(t, "vgpu")
 		arq := s.arqs(t, i)[0]
-		if err := s.cloud.Cyborg.StopAgent(i.Host); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.cloud.Cyborg.StopAgent(i.Host))
 		s.cloud.RemoveGuest(i.UUID)
-		if err := s.flow.Release(t.Context(), i.UUID); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.cloud.Cyborg.StartAgent(t.Context(), i.Host); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, s.flow.Release(t.Context(), i.UUID))
+		settled(t, s.cloud.Cyborg.StartAgent(t.Context(), i.Host))
 		s.cloud.Cyborg.CheckHandlesInUse(t, arq.DeviceRPUUID, 0)
 		handles := 0
 		for _, h := range s.cloud.Cyborg.AttachHandles() {

@@ -49,12 +49,7 @@ func TestTheBindingTimeoutCountsFromTheEndOfTheBind(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{model: slowModel(tt.delay + slowPatch), config: tt.config, poll: tt.poll})
-				err := w.cloud.Faults().Set(fault.Rule{
-					Operation: fault.ARQBind, Action: fault.Delay, When: fault.After, Delay: slowPatch,
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Delay, When: fault.After, Delay: slowPatch})
 				result, err := w.flow.Run(t.Context(), request("mixed"))
 				if (err == nil) != tt.wantOK {
 					t.Errorf("got error %v, want success %v", err, tt.wantOK)
@@ -73,27 +68,14 @@ func TestTheBindingTimeoutIncludesASilentCyborg(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: slowModel(time.Hour), config: spawn.Config{ARQBindingTimeout: 20 * time.Second}})
-		var bound time.Time
-		a, err := w.flow.Begin(t.Context(), request("gpu"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, step := range []func(context.Context) error{
-			a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind,
-		} {
-			if err := step(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			bound = time.Now()
-		}
+		a := w.arqsFor(t, request("gpu"))
+		bound := time.Now()
 		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: time.Hour, Times: -1})
-		err = a.WaitBound(t.Context())
+		err := a.WaitBound(t.Context())
 		if took := time.Since(bound); !errors.Is(err, externalevent.ErrTimeout) || took > 30*time.Second {
 			t.Errorf("it ended after %v: %v", took, err)
 		}
-		if err := w.cloud.Faults().Set(); err != nil {
-			t.Fatal(err)
-		}
+		settled(t, w.cloud.Faults().Set())
 		if _, left := a.Unwind(t.Context()); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
@@ -227,9 +209,7 @@ func TestARefusedEventIsSettledByAGet(t *testing.T) {
 	model.StrictInstances = true // the instance is unknown to Nova: 404 for the event, 400 for the PATCH
 	w := newWorld(t, worldOpts{model: &model})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	bind := result.Trace[7]
 	if bind.Step != spawn.StepBind || bind.Requests[0].Status != http.StatusBadRequest || !strings.Contains(bind.Decision, "refused the event") {
 		t.Errorf("the trace does not have the refused event: %+v", bind)

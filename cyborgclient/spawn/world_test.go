@@ -45,6 +45,14 @@ func certainlyLeft(err error) []spawn.Leftover {
 	return slices.DeleteFunc(slices.Clone(leftovers(err)), func(l spawn.Leftover) bool { return !l.Certain })
 }
 
+// settled ends a test that has an error.
+func settled(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // world is a cloud with a flow against it.
 type world struct {
 	cloud  *simcloud.Cloud
@@ -86,9 +94,7 @@ func (w *world) connect(t testing.TB, provider *gophercloud.ProviderClient, opts
 		spawn.WithJournal(journal.NewMemory()),
 	}, opts...)
 	flow, err := spawn.NewFromProvider(provider, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	w.flow, w.cyborg = flow, flow.Cyborg()
 }
 
@@ -124,9 +130,7 @@ func (w *world) checkPromise(t *testing.T, result *spawn.Result, err error) {
 func (w *world) define(t testing.TB, result *spawn.Result) {
 	t.Helper()
 	guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
-	if err := w.cloud.DefineGuest(guest); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, w.cloud.DefineGuest(guest))
 }
 
 // interceptor is a transport that calls a function at the n-th request.
@@ -164,9 +168,7 @@ func (i *interceptor) RoundTrip(req *http.Request) (*http.Response, error) {
 func (w *world) intercept(t *testing.T, i *interceptor, config spawn.Config) {
 	t.Helper()
 	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	i.next = provider.HTTPClient.Transport
 	provider.HTTPClient.Transport = i
 	w.connect(t, provider, spawn.WithConfig(config))
@@ -187,9 +189,7 @@ func walk(ctx context.Context, steps ...func(context.Context) error) error {
 func (w *world) placement(t *testing.T) *gophercloud.ServiceClient {
 	t.Helper()
 	client, err := openstack.NewPlacementV1(w.cloud.Provider(t), gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled(t, err)
 	return client
 }
 
