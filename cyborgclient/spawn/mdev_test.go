@@ -151,33 +151,30 @@ func TestTheAgentCreatesMdevsAgain(t *testing.T) {
 				return errors.Join(s.ops.Rebuild(ctx, i, fresh), s.ops.Start(ctx, i))
 			},
 		} {
-			t.Run(profile+", "+name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					s := newSite(t, worldOpts{model: quirksModel()})
-					i := s.spawn(t, profile)
-					s.powerCut(t, i.Host)
-					settled(t, s.cloud.StartHost(t.Context(), i.Host))
-					if mdevs, err := s.cloud.Mdevs(i.Host); len(mdevs) > 0 || err != nil {
-						t.Fatalf("Cyborg created %v, %v: the test proves nothing", mdevs, err)
-					}
-					saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
-					if err := run(s, t.Context(), i); err == nil {
-						t.Error("no error although no service creates the mediated device")
-					}
-					if name != "rebuild of a stopped guest, and start" {
-						s.stayed(t, i, saved, before)
-					}
-					s.createMdevs(t)
-					settled(t, run(s, t.Context(), i))
-					s.running(t, i, true)
-					s.sound(t)
-					if err := run(s, t.Context(), i); err != nil {
-						t.Errorf("with the device already there: %v", err)
-					}
-					settled(t, s.ops.Delete(t.Context(), i))
-					s.sound(t)
-				})
+			bubble(t, profile+", "+name, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: quirksModel()})
+				i := s.spawn(t, profile)
+				s.powerCut(t, i.Host)
+				settled(t, s.cloud.StartHost(t.Context(), i.Host))
+				if mdevs, err := s.cloud.Mdevs(i.Host); len(mdevs) > 0 || err != nil {
+					t.Fatalf("Cyborg created %v, %v: the test proves nothing", mdevs, err)
+				}
+				saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
+				if err := run(s, t.Context(), i); err == nil {
+					t.Error("no error although no service creates the mediated device")
+				}
+				if name != "rebuild of a stopped guest, and start" {
+					s.stayed(t, i, saved, before)
+				}
+				s.createMdevs(t)
+				settled(t, run(s, t.Context(), i))
+				s.running(t, i, true)
+				s.sound(t)
+				if err := run(s, t.Context(), i); err != nil {
+					t.Errorf("with the device already there: %v", err)
+				}
+				settled(t, s.ops.Delete(t.Context(), i))
+				s.sound(t)
 			})
 		}
 	}

@@ -81,22 +81,19 @@ func each(t *testing.T, kinds []string, test func(t *testing.T, s *site, i spawn
 func eachOn(t *testing.T, model *simcloud.Model, kinds []string, test func(t *testing.T, s *site, i spawn.Instance)) {
 	t.Helper()
 	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: model})
-				port := acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")
-				var i spawn.Instance
-				switch kind {
-				case "port":
-					i = s.spawn(t, "", port)
-				case "gpu and port":
-					i = s.spawn(t, "gpu", port)
-				default:
-					i = s.spawn(t, kind)
-				}
-				test(t, s, i)
-			})
+		bubble(t, kind, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: model})
+			port := acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")
+			var i spawn.Instance
+			switch kind {
+			case "port":
+				i = s.spawn(t, "", port)
+			case "gpu and port":
+				i = s.spawn(t, "gpu", port)
+			default:
+				i = s.spawn(t, kind)
+			}
+			test(t, s, i)
 		})
 	}
 }
@@ -246,35 +243,29 @@ func opStopStart(t *testing.T) {
 			}
 		}
 	})
-	t.Run("Cyborg lists none", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{})
-			i := s.spawn(t, "gpu")
-			settled(t, s.ops.Stop(t.Context(), i))
-			settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs...))
-			if err := s.ops.Start(t.Context(), i); !errors.Is(err, spawn.ErrNoARQs) {
-				t.Errorf("error %v, want ErrNoARQs", err)
-			}
-			s.running(t, i, false)
-		})
+	bubble(t, "Cyborg lists none", func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		settled(t, s.ops.Stop(t.Context(), i))
+		settled(t, s.cloud.Cyborg.DeleteARQs(t.Context(), i.ARQs...))
+		if err := s.ops.Start(t.Context(), i); !errors.Is(err, spawn.ErrNoARQs) {
+			t.Errorf("error %v, want ErrNoARQs", err)
+		}
+		s.running(t, i, false)
 	})
-	t.Run("Cyborg does not answer", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{})
-			i := s.spawn(t, "gpu")
-			settled(t, s.ops.Stop(t.Context(), i))
-			s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 503, Times: -1})
-			if err := s.ops.Start(t.Context(), i); !errors.Is(err, cyborgclient.ErrUnavailable) || !errors.Is(err, spawn.ErrNotBound) {
-				t.Errorf("error %v, want ErrNotBound and ErrUnavailable", err)
-			}
-			s.running(t, i, false)
-			s.cloud.Faults().Clear()
-			if err := s.ops.Start(t.Context(), i); err != nil {
-				t.Error(err)
-			}
-		})
+	bubble(t, "Cyborg does not answer", func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		settled(t, s.ops.Stop(t.Context(), i))
+		s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 503, Times: -1})
+		if err := s.ops.Start(t.Context(), i); !errors.Is(err, cyborgclient.ErrUnavailable) || !errors.Is(err, spawn.ErrNotBound) {
+			t.Errorf("error %v, want ErrNotBound and ErrUnavailable", err)
+		}
+		s.running(t, i, false)
+		s.cloud.Faults().Clear()
+		if err := s.ops.Start(t.Context(), i); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -590,30 +581,27 @@ func TestADeadAgentIsNotWaitedFor(t *testing.T) {
 func opLocalDeleteStuck(t *testing.T) {
 	for _, profile := range []string{"vgpu", "mixed"} {
 		for name, config := range releasedCyborgs() {
-			t.Run(profile+", "+name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					model := simcloud.DefaultModel()
-					model.Cyborg = config
-					s := newSite(t, worldOpts{model: &model})
-					i := s.spawn(t, profile)
-					old := s.arqs(t, i)
-					s.loseHost(t, i.Host)
-					began := time.Now()
-					onlyMdev(t, s.ops.LocalDelete(t.Context(), i), old)
-					if took := time.Since(began); took > 10*time.Second {
-						t.Errorf("it took %s", took)
-					}
-					if arqs, held := s.arqs(t, i), s.cloud.Placement.Allocations(); len(arqs) != 1 || len(held) > 0 {
-						t.Errorf("left: %v, %v; want one ARQ", arqs, held)
-					}
-					settled(t, s.cloud.StartHost(t.Context(), i.Host))
-					if err := s.ops.LocalDelete(t.Context(), i); err != nil {
-						t.Errorf("when Cyborg's agent is back: %v", err)
-					}
-					s.cloud.RemoveGuest(i.UUID)
-					s.sound(t)
-				})
+			bubble(t, profile+", "+name, func(t *testing.T) {
+				model := simcloud.DefaultModel()
+				model.Cyborg = config
+				s := newSite(t, worldOpts{model: &model})
+				i := s.spawn(t, profile)
+				old := s.arqs(t, i)
+				s.loseHost(t, i.Host)
+				began := time.Now()
+				onlyMdev(t, s.ops.LocalDelete(t.Context(), i), old)
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				if arqs, held := s.arqs(t, i), s.cloud.Placement.Allocations(); len(arqs) != 1 || len(held) > 0 {
+					t.Errorf("left: %v, %v; want one ARQ", arqs, held)
+				}
+				settled(t, s.cloud.StartHost(t.Context(), i.Host))
+				if err := s.ops.LocalDelete(t.Context(), i); err != nil {
+					t.Errorf("when Cyborg's agent is back: %v", err)
+				}
+				s.cloud.RemoveGuest(i.UUID)
+				s.sound(t)
 			})
 		}
 	}

@@ -212,31 +212,28 @@ func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 		}, errHypervisor},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: novaVGPUModel()})
-				i := novaVGPU(t, s)
-				c := change(i)
-				c.Release = func(context.Context, string) error { t.Error("Nova's device was released"); return nil }
-				tt.change(t, s, &c)
-				before, held := s.guests.saved[placeOf(i)], sorted(s.cloud.Placement.Allocations())
-				result, err := s.ops.TakeOver(t.Context(), c)
-				if err == nil || result != nil || tt.want != nil && !errors.Is(err, tt.want) || len(certainlyLeft(err)) > 0 {
-					t.Errorf("result %v, error %v; want %v and nothing left", result, err, tt.want)
-				}
-				s.running(t, i, true)
-				if s.guests.saved[placeOf(i)] != before {
-					t.Errorf("the domain changed:\n%s", s.guests.saved[placeOf(i)])
-				}
-				if diff := cmp.Diff(held, sorted(s.cloud.Placement.Allocations())); diff != "" {
-					t.Errorf("allocation (-before +after):\n%s", diff)
-				}
-				if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
-					t.Errorf("ARQs %v remain", arqs)
-				}
-				s.sound(t)
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: novaVGPUModel()})
+			i := novaVGPU(t, s)
+			c := change(i)
+			c.Release = func(context.Context, string) error { t.Error("Nova's device was released"); return nil }
+			tt.change(t, s, &c)
+			before, held := s.guests.saved[placeOf(i)], sorted(s.cloud.Placement.Allocations())
+			result, err := s.ops.TakeOver(t.Context(), c)
+			if err == nil || result != nil || tt.want != nil && !errors.Is(err, tt.want) || len(certainlyLeft(err)) > 0 {
+				t.Errorf("result %v, error %v; want %v and nothing left", result, err, tt.want)
+			}
+			s.running(t, i, true)
+			if s.guests.saved[placeOf(i)] != before {
+				t.Errorf("the domain changed:\n%s", s.guests.saved[placeOf(i)])
+			}
+			if diff := cmp.Diff(held, sorted(s.cloud.Placement.Allocations())); diff != "" {
+				t.Errorf("allocation (-before +after):\n%s", diff)
+			}
+			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
+				t.Errorf("ARQs %v remain", arqs)
+			}
+			s.sound(t)
 		})
 	}
 }
@@ -449,36 +446,33 @@ func (s *site) takeOverAgain(t *testing.T, i spawn.Instance) {
 func TestAfterATakeOverTheOldInstanceLosesNoDevice(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"evacuate", "delete", "shelve offload", "local delete", "delete by UUID and host"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: novaVGPUModel()})
-				i := novaVGPU(t, s)
-				settled(t, takeOver(t.Context(), s, &i))
-				switch name {
-				case "evacuate":
-					s.loseHost(t, i.Host)
-					before := s.usage(t, i)
-					result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-					if result != nil || !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), before.ARQs[0].UUID) {
-						t.Errorf("got %v, %v; want ErrRequest with the ARQ", result, err)
-					}
-					if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
-						t.Errorf("usage changed (-before +after):\n%s", diff)
-					}
-					return
-				case "delete":
-					settled(t, s.ops.Delete(t.Context(), i))
-				case "shelve offload":
-					settled(t, s.ops.ShelveOffload(t.Context(), i))
-				case "local delete":
-					settled(t, s.ops.LocalDelete(t.Context(), i))
-					s.cloud.RemoveGuest(i.UUID)
-				default:
-					settled(t, s.ops.Delete(t.Context(), spawn.Instance{UUID: i.UUID, Host: i.Host}))
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: novaVGPUModel()})
+			i := novaVGPU(t, s)
+			settled(t, takeOver(t.Context(), s, &i))
+			switch name {
+			case "evacuate":
+				s.loseHost(t, i.Host)
+				before := s.usage(t, i)
+				result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+				if result != nil || !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), before.ARQs[0].UUID) {
+					t.Errorf("got %v, %v; want ErrRequest with the ARQ", result, err)
 				}
-				s.sound(t)
-			})
+				if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
+					t.Errorf("usage changed (-before +after):\n%s", diff)
+				}
+				return
+			case "delete":
+				settled(t, s.ops.Delete(t.Context(), i))
+			case "shelve offload":
+				settled(t, s.ops.ShelveOffload(t.Context(), i))
+			case "local delete":
+				settled(t, s.ops.LocalDelete(t.Context(), i))
+				s.cloud.RemoveGuest(i.UUID)
+			default:
+				settled(t, s.ops.Delete(t.Context(), spawn.Instance{UUID: i.UUID, Host: i.Host}))
+			}
+			s.sound(t)
 		})
 	}
 }

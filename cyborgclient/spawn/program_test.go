@@ -122,46 +122,43 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 		{"Placement is not told", fault.Rule{Operation: fault.RPTraitsPut, Action: fault.Status, Status: 500, Times: -1}, false, ""},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: programModel()})
-				i := s.spawn(t, "fpga")
-				request := spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip}
-				_, err := s.flow.Program(t.Context(), request)
-				settled(t, err)
-				s.fail(t, tt.rule)
-				request.Bitstream = imageCrypto
-				done, err := s.flow.Program(t.Context(), request)
-				if tt.done {
-					if err != nil || *done.After.BitstreamID != imageCrypto {
-						t.Errorf("%+v, %v; want the lost reply settled", done, err)
-					}
-					return
+		bubble(t, tt.name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: programModel()})
+			i := s.spawn(t, "fpga")
+			request := spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip}
+			_, err := s.flow.Program(t.Context(), request)
+			settled(t, err)
+			s.fail(t, tt.rule)
+			request.Bitstream = imageCrypto
+			done, err := s.flow.Program(t.Context(), request)
+			if tt.done {
+				if err != nil || *done.After.BitstreamID != imageCrypto {
+					t.Errorf("%+v, %v; want the lost reply settled", done, err)
 				}
-				if !errors.Is(err, spawn.ErrProgram) {
-					t.Fatalf("error %v, want ErrProgram", err)
+				return
+			}
+			if !errors.Is(err, spawn.ErrProgram) {
+				t.Fatalf("error %v, want ErrProgram", err)
+			}
+			if tt.rule.Operation == fault.DeployableWrite && !strings.Contains(err.Error(), "FPGA programming failed: host cn0, device ") {
+				t.Errorf("error %q does not name the host, the device and the cause", err)
+			}
+			for _, text := range []string{"before: bitstream " + imageGzip + ", " + gzipTrait + "; ", "present: ", tt.present, i.ARQs[0], i.UUID} {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("error %q does not name %q", err, text)
 				}
-				if tt.rule.Operation == fault.DeployableWrite && !strings.Contains(err.Error(), "FPGA programming failed: host cn0, device ") {
-					t.Errorf("error %q does not name the host, the device and the cause", err)
-				}
-				for _, text := range []string{"before: bitstream " + imageGzip + ", " + gzipTrait + "; ", "present: ", tt.present, i.ARQs[0], i.UUID} {
-					if !strings.Contains(err.Error(), text) {
-						t.Errorf("error %q does not name %q", err, text)
-					}
-				}
-				if known := len(functions(t, done.After)) > 0; *done.Before.BitstreamID != imageGzip || known != (tt.present != "") {
-					t.Errorf("with the error: %+v", done)
-				}
-				s.cloud.Faults().Clear()
-				if arqs := s.arqs(t, i); arqs[0].State != cyborgclient.StateBound {
-					t.Errorf("the ARQ is %s", arqs[0].State)
-				}
-				if _, err := s.flow.Program(t.Context(), request); err != nil {
-					t.Errorf("again: %v", err)
-				}
-				s.sound(t)
-			})
+			}
+			if known := len(functions(t, done.After)) > 0; *done.Before.BitstreamID != imageGzip || known != (tt.present != "") {
+				t.Errorf("with the error: %+v", done)
+			}
+			s.cloud.Faults().Clear()
+			if arqs := s.arqs(t, i); arqs[0].State != cyborgclient.StateBound {
+				t.Errorf("the ARQ is %s", arqs[0].State)
+			}
+			if _, err := s.flow.Program(t.Context(), request); err != nil {
+				t.Errorf("again: %v", err)
+			}
+			s.sound(t)
 		})
 	}
 }
@@ -316,39 +313,36 @@ func TestTheImageNamesTheFunction(t *testing.T) {
 		{"any-function", "", "", "", ""},
 		{"gpu", port1, "", "", ""}, // not in Glance: with FPGAs the create would be refused
 	} {
-		t.Run(tt.profile+" "+tt.image+" "+tt.property, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: imageModel("accel:"+tt.property, tt.value)})
-				req := request(tt.profile)
-				req.Image = tt.image
-				result, err := s.flow.Run(t.Context(), req)
-				settled(t, err)
-				s.checkPromise(t, result, nil)
-				loaded := func(result *spawn.Result) string {
-					for _, d := range s.cloud.Cyborg.Deployables() {
-						if d.ProviderUUID == result.ARQs[0].DeviceRPUUID {
-							return strings.Join(d.Traits(), " ")
-						}
-					}
-					return ""
-				}
-				check := func(result *spawn.Result) {
-					t.Helper()
-					traits := loaded(result)
-					if tt.want != "" && !strings.Contains(traits, tt.want) || tt.want == "" && strings.Contains(traits, "CUSTOM_FPGA_FUNCTION_") {
-						t.Errorf("the region has %s, want %s", traits, tt.want)
+		bubble(t, tt.profile+" "+tt.image+" "+tt.property, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: imageModel("accel:"+tt.property, tt.value)})
+			req := request(tt.profile)
+			req.Image = tt.image
+			result, err := s.flow.Run(t.Context(), req)
+			settled(t, err)
+			s.checkPromise(t, result, nil)
+			loaded := func(result *spawn.Result) string {
+				for _, d := range s.cloud.Cyborg.Deployables() {
+					if d.ProviderUUID == result.ARQs[0].DeviceRPUUID {
+						return strings.Join(d.Traits(), " ")
 					}
 				}
-				check(result)
-				i := spawn.InstanceOf(req, result)
-				settled(t, s.guests.Define(t.Context(), i, result.Domain))
-				settled(t, s.ops.ShelveOffload(t.Context(), i))
-				i.Host, i.ARQs = "", nil
-				result, err = s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
-				settled(t, err)
-				check(result)
-			})
+				return ""
+			}
+			check := func(result *spawn.Result) {
+				t.Helper()
+				traits := loaded(result)
+				if tt.want != "" && !strings.Contains(traits, tt.want) || tt.want == "" && strings.Contains(traits, "CUSTOM_FPGA_FUNCTION_") {
+					t.Errorf("the region has %s, want %s", traits, tt.want)
+				}
+			}
+			check(result)
+			i := spawn.InstanceOf(req, result)
+			settled(t, s.guests.Define(t.Context(), i, result.Domain))
+			settled(t, s.ops.ShelveOffload(t.Context(), i))
+			i.Host, i.ARQs = "", nil
+			result, err = s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
+			settled(t, err)
+			check(result)
 		})
 	}
 	w := newWorld(t, worldOpts{})

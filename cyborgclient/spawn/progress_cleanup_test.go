@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,36 +105,33 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 			retries: 3,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: novaVGPUModel()})
-				i := tt.spawn(t, s)
-				p := s.observed(t)
-				s.renew(t)
-				if tt.disturb != nil {
-					tt.disturb(t, s, i)
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: novaVGPUModel()})
+			i := tt.spawn(t, s)
+			p := s.observed(t)
+			s.renew(t)
+			if tt.disturb != nil {
+				tt.disturb(t, s, i)
+			}
+			_ = tt.run(t.Context(), s, i)
+			var lines []string
+			retries := 0
+			for n, line := range p.lines {
+				line, unwinding := strings.CutPrefix(line, "unwind ")
+				switch {
+				case strings.HasPrefix(line, "retry"):
+					retries++
+				case unwinding && !strings.HasPrefix(line, "stage"):
+					line, _, _ = strings.Cut(line, " (") // the details of a leftover
+					lines = append(lines, undoneARQ.ReplaceAllString(strings.ReplaceAll(line, i.UUID, "INSTANCE"), "undone arq ARQ"))
 				}
-				_ = tt.run(t.Context(), s, i)
-				var lines []string
-				retries := 0
-				for n, line := range p.lines {
-					line, unwinding := strings.CutPrefix(line, "unwind ")
-					switch {
-					case strings.HasPrefix(line, "retry"):
-						retries++
-					case unwinding && !strings.HasPrefix(line, "stage"):
-						line, _, _ = strings.Cut(line, " (") // the details of a leftover
-						lines = append(lines, undoneARQ.ReplaceAllString(strings.ReplaceAll(line, i.UUID, "INSTANCE"), "undone arq ARQ"))
-					}
-					if n > 0 && p.at[n].Sub(p.at[n-1]) > 10*time.Second {
-						t.Errorf("silent for %s before %q", p.at[n].Sub(p.at[n-1]), line)
-					}
+				if n > 0 && p.at[n].Sub(p.at[n-1]) > 10*time.Second {
+					t.Errorf("silent for %s before %q", p.at[n].Sub(p.at[n-1]), line)
 				}
-				if diff := cmp.Diff(tt.want, lines); diff != "" || retries < tt.retries {
-					t.Errorf("%d retries; (-want +got):\n%s", retries, diff)
-				}
-			})
+			}
+			if diff := cmp.Diff(tt.want, lines); diff != "" || retries < tt.retries {
+				t.Errorf("%d retries; (-want +got):\n%s", retries, diff)
+			}
 		})
 	}
 }

@@ -41,30 +41,27 @@ func TestTheEventsAreRegisteredBeforeThePatch(t *testing.T) {
 func TestABoundARQWithoutAHandleIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"attach_handle_type", "attach_handle_info"} {
-		t.Run(field, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				empty := map[string]string{"attach_handle_type": `"attach_handle_type":""`, "attach_handle_info": `"attach_handle_info":{}`}[field]
-				w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-					return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
-						at := bytes.Index(body, []byte(`"`+field+`":`))
-						if at < 0 {
-							return body
-						}
-						end := at + bytes.IndexByte(body[at:], map[string]byte{"attach_handle_type": ',', "attach_handle_info": '}'}[field])
-						if field == "attach_handle_info" {
-							end++
-						}
-						return slices.Concat(body[:at], []byte(empty), body[end:])
-					}}
-				})
-				result, err := w.flow.Run(t.Context(), request("gpu"))
-				if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "no attach handle") {
-					t.Errorf("got %v, error %v; want ErrNotBound without attach handle", result, err)
-				}
-				w.checkPromise(t, nil, err)
+		bubble(t, field, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			empty := map[string]string{"attach_handle_type": `"attach_handle_type":""`, "attach_handle_info": `"attach_handle_info":{}`}[field]
+			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+					at := bytes.Index(body, []byte(`"`+field+`":`))
+					if at < 0 {
+						return body
+					}
+					end := at + bytes.IndexByte(body[at:], map[string]byte{"attach_handle_type": ',', "attach_handle_info": '}'}[field])
+					if field == "attach_handle_info" {
+						end++
+					}
+					return slices.Concat(body[:at], []byte(empty), body[end:])
+				}}
 			})
+			result, err := w.flow.Run(t.Context(), request("gpu"))
+			if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "no attach handle") {
+				t.Errorf("got %v, error %v; want ErrNotBound without attach handle", result, err)
+			}
+			w.checkPromise(t, nil, err)
 		})
 	}
 }
@@ -106,42 +103,39 @@ func TestConflictsOfGenerations(t *testing.T) {
 		{"consumer", "consumer generation conflict - expected null but got 1", 1, spawn.ErrClaim},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				var bodies []string
-				claims := 0
-				w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-					return roundTripper(func(req *http.Request) (*http.Response, error) {
-						if req.Method != http.MethodPut {
-							return next.RoundTrip(req)
-						}
-						body, err := req.GetBody()
-						if err != nil {
-							return nil, err
-						}
-						claim, err := io.ReadAll(body)
-						if err != nil {
-							return nil, err
-						}
-						bodies = append(bodies, string(claim))
-						if claims++; claims > 1 {
-							return next.RoundTrip(req)
-						}
-						return answer(req, http.StatusConflict, fmt.Sprintf(
-							`{"errors": [{"status": 409, "title": "Conflict", "detail": %q, "code": "placement.concurrent_update"}]}`, tt.detail)), nil
-					})
+		bubble(t, tt.name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			var bodies []string
+			claims := 0
+			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if req.Method != http.MethodPut {
+						return next.RoundTrip(req)
+					}
+					body, err := req.GetBody()
+					if err != nil {
+						return nil, err
+					}
+					claim, err := io.ReadAll(body)
+					if err != nil {
+						return nil, err
+					}
+					bodies = append(bodies, string(claim))
+					if claims++; claims > 1 {
+						return next.RoundTrip(req)
+					}
+					return answer(req, http.StatusConflict, fmt.Sprintf(
+						`{"errors": [{"status": 409, "title": "Conflict", "detail": %q, "code": "placement.concurrent_update"}]}`, tt.detail)), nil
 				})
-				result, err := w.flow.Run(t.Context(), request("gpu"))
-				if !errors.Is(err, tt.want) || claims != tt.claims {
-					t.Errorf("got error %v after %d claims, want %v after %d", err, claims, tt.want, tt.claims)
-				}
-				if len(slices.Compact(bodies)) != 1 {
-					t.Errorf("another claim was tried: %v", bodies)
-				}
-				w.checkPromise(t, result, err)
 			})
+			result, err := w.flow.Run(t.Context(), request("gpu"))
+			if !errors.Is(err, tt.want) || claims != tt.claims {
+				t.Errorf("got error %v after %d claims, want %v after %d", err, claims, tt.want, tt.claims)
+			}
+			if len(slices.Compact(bodies)) != 1 {
+				t.Errorf("another claim was tried: %v", bodies)
+			}
+			w.checkPromise(t, result, err)
 		})
 	}
 }
@@ -215,32 +209,29 @@ func TestReconcileLeavesAnARQThatChanges(t *testing.T) {
 func TestALostCreateLeavesBoundARQs(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]string{"as they are": "Bound", "in the state before": "Initial"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				first := w.spawned(t, request("gpu")) // by another agent
-				w.through(t, alone, func(next http.RoundTripper) http.RoundTripper {
-					ofAll := &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
-						return bytes.ReplaceAll(body, []byte(`"state":"Bound"`), []byte(`"state":"`+state+`"`))
-					}}
-					return roundTripper(func(req *http.Request) (*http.Response, error) {
-						if req.URL.Query().Has("instance") {
-							return next.RoundTrip(req)
-						}
-						return ofAll.RoundTrip(req)
-					})
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			first := w.spawned(t, request("gpu")) // by another agent
+			w.through(t, alone, func(next http.RoundTripper) http.RoundTripper {
+				ofAll := &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+					return bytes.ReplaceAll(body, []byte(`"state":"Bound"`), []byte(`"state":"`+state+`"`))
+				}}
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if req.URL.Query().Has("instance") {
+						return next.RoundTrip(req)
+					}
+					return ofAll.RoundTrip(req)
 				})
-				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop})
-				req := request("gpu")
-				req.Instance = secondInstance
-				second, err := w.flow.Run(t.Context(), req)
-				settled(t, err)
-				w.checkPromise(t, second, err)
-				if arq, err := w.cyborg.GetARQ(t.Context(), first.ARQs[0].UUID); err != nil || arq.State != cyborgclient.StateBound {
-					t.Errorf("the first instance's ARQ: %v, error %v", arq, err)
-				}
 			})
+			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop})
+			req := request("gpu")
+			req.Instance = secondInstance
+			second, err := w.flow.Run(t.Context(), req)
+			settled(t, err)
+			w.checkPromise(t, second, err)
+			if arq, err := w.cyborg.GetARQ(t.Context(), first.ARQs[0].UUID); err != nil || arq.State != cyborgclient.StateBound {
+				t.Errorf("the first instance's ARQ: %v, error %v", arq, err)
+			}
 		})
 	}
 }

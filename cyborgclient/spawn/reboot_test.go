@@ -71,37 +71,34 @@ func TestHostReboot(t *testing.T) {
 		{"several devices", "mixed", 2 * time.Minute, 10 * time.Second, false, nil},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{model: statesModel(), poll: tt.poll})
-				i := s.spawn(t, tt.profile)
-				saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
-				s.powerCut(t, i.Host)
-				if tt.slow > 0 {
-					s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: tt.slow, Times: -1})
-				}
-				if tt.agent >= 0 {
-					go func() {
-						time.Sleep(tt.agent)
-						if err := s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host); err != nil {
-							t.Error(err)
-						}
-					}()
-				}
-				time.Sleep(40 * time.Second) // the beats are missed
-				err := s.ops.ResumeAfterHostReboot(t.Context(), i)
-				if !errors.Is(err, tt.want) {
-					t.Errorf("error %v, want %v", err, tt.want)
-				}
-				if tt.want == nil {
-					s.running(t, i, true)
-					s.sound(t)
-				} else {
-					s.stayed(t, i, saved, before)
-					time.Sleep(time.Hour) // let an agent that is too late come
-				}
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: statesModel(), poll: tt.poll})
+			i := s.spawn(t, tt.profile)
+			saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
+			s.powerCut(t, i.Host)
+			if tt.slow > 0 {
+				s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: tt.slow, Times: -1})
+			}
+			if tt.agent >= 0 {
+				go func() {
+					time.Sleep(tt.agent)
+					if err := s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			time.Sleep(40 * time.Second) // the beats are missed
+			err := s.ops.ResumeAfterHostReboot(t.Context(), i)
+			if !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+			if tt.want == nil {
+				s.running(t, i, true)
+				s.sound(t)
+			} else {
+				s.stayed(t, i, saved, before)
+				time.Sleep(time.Hour) // let an agent that is too late come
+			}
 		})
 	}
 }
@@ -173,21 +170,18 @@ func TestARebootFailsWithARQsOfOtherInstances(t *testing.T) {
 		}, "not Bound"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{})
-				i := s.spawn(t, "mixed")
-				tt.harm(t, s, &i)
-				s.guests.calls = nil
-				err := s.ops.HardReboot(t.Context(), i, nil)
-				if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), tt.problem) {
-					t.Errorf("error %v, want ErrNotBound with %q", err, tt.problem)
-				}
-				if len(s.guests.calls) > 0 {
-					t.Errorf("the guest was touched: %v", s.guests.calls)
-				}
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "mixed")
+			tt.harm(t, s, &i)
+			s.guests.calls = nil
+			err := s.ops.HardReboot(t.Context(), i, nil)
+			if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), tt.problem) {
+				t.Errorf("error %v, want ErrNotBound with %q", err, tt.problem)
+			}
+			if len(s.guests.calls) > 0 {
+				t.Errorf("the guest was touched: %v", s.guests.calls)
+			}
 		})
 	}
 }

@@ -82,34 +82,31 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 		{10, map[spawn.LeftoverKind]int{"allocation": 1, "arq": 4}},
 	}
 	for _, tt := range tests {
-		t.Run(fmt.Sprintf("after step %d", tt.steps), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				living, err := w.flow.Run(t.Context(), request("gpu"))
-				settled(t, err)
-				settled(t, w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: living.Host, Domain: string(living.Domain)}))
-				w.crash(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b003", tt.steps)
-				time.Sleep(15 * time.Minute)
-				w.restart(t) // a new process knows nothing of the crashed one's attempts
+		bubble(t, fmt.Sprintf("after step %d", tt.steps), func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			living, err := w.flow.Run(t.Context(), request("gpu"))
+			settled(t, err)
+			settled(t, w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: living.Host, Domain: string(living.Domain)}))
+			w.crash(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b003", tt.steps)
+			time.Sleep(15 * time.Minute)
+			w.restart(t) // a new process knows nothing of the crashed one's attempts
 
-				opts := w.scope()
-				found, err := w.flow.Reconcile(t.Context(), opts)
-				settled(t, err)
-				if diff := cmp.Diff(tt.want, kindsOf(found)); diff != "" {
-					t.Errorf("dry run (-want +got):\n%s", diff)
-				}
-				if leaks := w.cloud.Leaks(); (len(leaks) == 0) != (len(tt.want) == 0) {
-					t.Errorf("the dry run changed something: %v", leaks)
-				}
-				opts.Free = true
-				freed, err := w.flow.Reconcile(t.Context(), opts)
-				settled(t, err)
-				if diff := cmp.Diff(found, freed); diff != "" {
-					t.Errorf("freed something else than the dry run found (-dry +wet):\n%s", diff)
-				}
-				w.cloud.CheckNoLeaks(t)
-			})
+			opts := w.scope()
+			found, err := w.flow.Reconcile(t.Context(), opts)
+			settled(t, err)
+			if diff := cmp.Diff(tt.want, kindsOf(found)); diff != "" {
+				t.Errorf("dry run (-want +got):\n%s", diff)
+			}
+			if leaks := w.cloud.Leaks(); (len(leaks) == 0) != (len(tt.want) == 0) {
+				t.Errorf("the dry run changed something: %v", leaks)
+			}
+			opts.Free = true
+			freed, err := w.flow.Reconcile(t.Context(), opts)
+			settled(t, err)
+			if diff := cmp.Diff(found, freed); diff != "" {
+				t.Errorf("freed something else than the dry run found (-dry +wet):\n%s", diff)
+			}
+			w.cloud.CheckNoLeaks(t)
 		})
 	}
 }
@@ -428,27 +425,24 @@ func allLiving(context.Context, string) (bool, error) { return true, nil }
 func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"", "MIGRATION", "INSTANCE"} {
-		t.Run("type "+kind, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				claimed, err := w.flow.Run(t.Context(), request("gpu"))
-				settled(t, err)
-				settled(t, w.flow.Release(t.Context(), instance))
-				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
-				if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
-					t.Fatalf("got error %v, want the claim as a suspect", err)
-				}
-				err = w.cloud.Placement.Claim(placementsim.Claim{
-					Consumer: secondInstance, Project: "p", User: "u", Type: kind,
-					Allocations: []placementsim.Allocation{{Consumer: secondInstance, Provider: claimed.ARQs[0].DeviceRPUUID, Class: "PGPU", Used: 1}},
-				})
-				settled(t, err)
-				freed, err := w.flow.Reconcile(t.Context(), w.freeing())
-				if err != nil || len(freed) > 0 != (kind == "INSTANCE") {
-					t.Errorf("freed %v, error %v", freed, err)
-				}
+		bubble(t, "type "+kind, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			claimed, err := w.flow.Run(t.Context(), request("gpu"))
+			settled(t, err)
+			settled(t, w.flow.Release(t.Context(), instance))
+			w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
+			if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got error %v, want the claim as a suspect", err)
+			}
+			err = w.cloud.Placement.Claim(placementsim.Claim{
+				Consumer: secondInstance, Project: "p", User: "u", Type: kind,
+				Allocations: []placementsim.Allocation{{Consumer: secondInstance, Provider: claimed.ARQs[0].DeviceRPUUID, Class: "PGPU", Used: 1}},
 			})
+			settled(t, err)
+			freed, err := w.flow.Reconcile(t.Context(), w.freeing())
+			if err != nil || len(freed) > 0 != (kind == "INSTANCE") {
+				t.Errorf("freed %v, error %v", freed, err)
+			}
 		})
 	}
 }
@@ -486,39 +480,36 @@ func TestReconcileFreesALateClaim(t *testing.T) {
 		"Placement before 1.38": {func(next http.RoundTripper) http.RoundTripper { return newestPlacement{next, 37} }, flavor("gpu")},
 		"no device":             {current, plainFlavor()},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				req := spawn.Request{Instance: instance, Flavor: tt.flavor}
-				w.through(t, spawn.Config{}, tt.wrap)
-				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Nth: 1, Action: fault.Late, Delay: 7 * time.Minute})
-				if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
-					t.Fatalf("got error %v, want the claim as a suspect", err)
-				}
-				time.Sleep(20 * time.Minute)
-				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop}) // of another instance
-				req.Instance = secondInstance
-				if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
-					t.Fatalf("got error %v, want the claim as a suspect", err)
-				}
-				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 500, Times: -1})
-				if _, err := w.flow.Reconcile(t.Context(), w.freeing()); !errors.Is(err, spawn.ErrLeftover) {
-					t.Fatalf("got error %v, want the allocation as a leftover", err)
-				}
-				if suspects := w.flow.Suspects(); len(suspects) != 2 {
-					t.Errorf("suspected: %v, want both claims", suspects)
-				}
-				w.cloud.Faults().Clear()
-				freed, err := w.flow.Reconcile(t.Context(), w.freeing())
-				if err != nil || len(freed) != 1 || freed[0].Kind != spawn.LeftoverAllocation {
-					t.Errorf("freed %v, error %v; want the allocation", freed, err)
-				}
-				w.cloud.CheckNoLeaks(t)
-				if suspects := w.flow.Suspects(); len(suspects) != 1 || suspects[0].ID != secondInstance {
-					t.Errorf("still suspected: %v, want the claim of %s", suspects, secondInstance)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			req := spawn.Request{Instance: instance, Flavor: tt.flavor}
+			w.through(t, spawn.Config{}, tt.wrap)
+			w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Nth: 1, Action: fault.Late, Delay: 7 * time.Minute})
+			if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got error %v, want the claim as a suspect", err)
+			}
+			time.Sleep(20 * time.Minute)
+			w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop}) // of another instance
+			req.Instance = secondInstance
+			if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got error %v, want the claim as a suspect", err)
+			}
+			w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 500, Times: -1})
+			if _, err := w.flow.Reconcile(t.Context(), w.freeing()); !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got error %v, want the allocation as a leftover", err)
+			}
+			if suspects := w.flow.Suspects(); len(suspects) != 2 {
+				t.Errorf("suspected: %v, want both claims", suspects)
+			}
+			w.cloud.Faults().Clear()
+			freed, err := w.flow.Reconcile(t.Context(), w.freeing())
+			if err != nil || len(freed) != 1 || freed[0].Kind != spawn.LeftoverAllocation {
+				t.Errorf("freed %v, error %v; want the allocation", freed, err)
+			}
+			w.cloud.CheckNoLeaks(t)
+			if suspects := w.flow.Suspects(); len(suspects) != 1 || suspects[0].ID != secondInstance {
+				t.Errorf("still suspected: %v, want the claim of %s", suspects, secondInstance)
+			}
 		})
 	}
 }
@@ -541,36 +532,33 @@ func TestReconcileLeavesConcurrentSpawns(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{})
-				s.crash(t, instance, 10)
-				built := make(chan error, 1)
-				began := false
-				other := *s.world
-				other.connect(t, s.cloud.Provider(t))
-				s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-					return roundTripper(func(req *http.Request) (*http.Response, error) {
-						if !began && arqCall(t, req) == "delete" { // the first that is freed
-							began = true
-							settled(t, other.flow.Release(t.Context(), instance))
-							go func() { built <- again(t, s) }()
-							time.Sleep(30 * time.Second)
-						}
-						return next.RoundTrip(req)
-					})
-				})
-				s.renew(t)
-				orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
-				settled(t, errors.Join(err, <-built))
-				for _, l := range orphans {
-					if l.Kind == spawn.LeftoverAllocation {
-						t.Errorf("freed %+v", l)
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			s.crash(t, instance, 10)
+			built := make(chan error, 1)
+			began := false
+			other := *s.world
+			other.connect(t, s.cloud.Provider(t))
+			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if !began && arqCall(t, req) == "delete" { // the first that is freed
+						began = true
+						settled(t, other.flow.Release(t.Context(), instance))
+						go func() { built <- again(t, s) }()
+						time.Sleep(30 * time.Second)
 					}
-				}
-				s.sound(t)
+					return next.RoundTrip(req)
+				})
 			})
+			s.renew(t)
+			orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
+			settled(t, errors.Join(err, <-built))
+			for _, l := range orphans {
+				if l.Kind == spawn.LeftoverAllocation {
+					t.Errorf("freed %+v", l)
+				}
+			}
+			s.sound(t)
 		})
 	}
 }

@@ -73,31 +73,28 @@ func TestARunningInstanceReleasesItsDevices(t *testing.T) {
 		"flat host":               {model: flatModel(), config: flat, profile: "two"},
 		"flat host, devices gone": {model: flatModel(), config: flat, profile: "two", unlisted: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: tt.model, config: tt.config})
-				w.encrypt(t)
-				_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: encrypted(plainFlavor())})
-				settled(t, err)
-				held := w.held(instance)
-				req := request(tt.profile)
-				_, err = w.flow.AddDevices(t.Context(), req)
-				settled(t, err)
-				if tt.unlisted {
-					w.through(t, tt.config, func(next http.RoundTripper) http.RoundTripper {
-						return &rewrite{next: next, method: http.MethodGet, path: "/deployables", change: func(int, []byte) []byte { return []byte(`{"deployables":[]}`) }}
-					})
-				} else {
-					w.releaseWithoutPlacement(t)
+		bubble(t, name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: tt.model, config: tt.config})
+			w.encrypt(t)
+			_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: encrypted(plainFlavor())})
+			settled(t, err)
+			held := w.held(instance)
+			req := request(tt.profile)
+			_, err = w.flow.AddDevices(t.Context(), req)
+			settled(t, err)
+			if tt.unlisted {
+				w.through(t, tt.config, func(next http.RoundTripper) http.RoundTripper {
+					return &rewrite{next: next, method: http.MethodGet, path: "/deployables", change: func(int, []byte) []byte { return []byte(`{"deployables":[]}`) }}
+				})
+			} else {
+				w.releaseWithoutPlacement(t)
+			}
+			for range 2 {
+				settled(t, w.flow.ReleaseDevices(t.Context(), instance))
+				if diff := cmp.Diff(held, w.held(instance)); diff != "" || len(w.cloud.Cyborg.ARQs()) > 0 {
+					t.Errorf("%d ARQs; allocations (-want +got):\n%s", len(w.cloud.Cyborg.ARQs()), diff)
 				}
-				for range 2 {
-					settled(t, w.flow.ReleaseDevices(t.Context(), instance))
-					if diff := cmp.Diff(held, w.held(instance)); diff != "" || len(w.cloud.Cyborg.ARQs()) > 0 {
-						t.Errorf("%d ARQs; allocations (-want +got):\n%s", len(w.cloud.Cyborg.ARQs()), diff)
-					}
-				}
-			})
+			}
 		})
 	}
 }

@@ -45,29 +45,26 @@ func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 				if tt.stopped && call == "start" {
 					continue // it is not started
 				}
-				t.Run(fmt.Sprintf("%s, %s, %+v", name, call, fails), func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) {
-						s := newSite(t, worldOpts{model: novaVGPUModel()})
-						launch := tt.spawn
-						if launch == nil {
-							launch = func(t *testing.T, s *site) spawn.Instance { return s.spawn(t, "gpu") }
-						}
-						i := launch(t, s)
-						if tt.stopped {
-							settled(t, s.ops.Stop(t.Context(), i))
-						}
-						old := s.guests.saved[placeOf(i)]
-						s.guests.fail[call], s.guests.after = fails.times, fails.after
-						if err := tt.operation(t.Context(), s, i); !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) {
-							t.Fatalf("got error %v, want only the hypervisor's error", err)
-						}
-						if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
-							t.Errorf("saved domain (-before +after):\n%s", diff)
-						}
-						s.running(t, i, tt.runs)
-						s.sound(t)
-					})
+				bubble(t, fmt.Sprintf("%s, %s, %+v", name, call, fails), func(t *testing.T) {
+					s := newSite(t, worldOpts{model: novaVGPUModel()})
+					launch := tt.spawn
+					if launch == nil {
+						launch = func(t *testing.T, s *site) spawn.Instance { return s.spawn(t, "gpu") }
+					}
+					i := launch(t, s)
+					if tt.stopped {
+						settled(t, s.ops.Stop(t.Context(), i))
+					}
+					old := s.guests.saved[placeOf(i)]
+					s.guests.fail[call], s.guests.after = fails.times, fails.after
+					if err := tt.operation(t.Context(), s, i); !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) {
+						t.Fatalf("got error %v, want only the hypervisor's error", err)
+					}
+					if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
+						t.Errorf("saved domain (-before +after):\n%s", diff)
+					}
+					s.running(t, i, tt.runs)
+					s.sound(t)
 				})
 			}
 		}

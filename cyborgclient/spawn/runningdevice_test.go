@@ -50,15 +50,12 @@ func TestAnInstanceKeepsTheDeviceThatItGotWhileItRan(t *testing.T) {
 			return errors.Join(err, unshelveErr)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, worldOpts{})
-				i := s.attached(t)
-				settled(t, run(t.Context(), s.ops, i))
-				s.running(t, i, true)
-				s.sound(t)
-			})
+		bubble(t, name, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.attached(t)
+			settled(t, run(t.Context(), s.ops, i))
+			s.running(t, i, true)
+			s.sound(t)
 		})
 	}
 }

@@ -29,13 +29,10 @@ func spawnAndRelease(t *testing.T, cloud *simcloud.Cloud, flow *spawn.Flow, age 
 func TestAnAgentOutlivesItsTokens(t *testing.T) {
 	t.Parallel()
 	for _, age := range []time.Duration{2 * time.Hour, 24 * time.Hour} {
-		t.Run(age.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
-				spawnAndRelease(t, w.cloud, w.flow, age)
-				spawnAndRelease(t, w.cloud, w.flow, 0)
-			})
+		bubble(t, age.String(), func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			spawnAndRelease(t, w.cloud, w.flow, age)
+			spawnAndRelease(t, w.cloud, w.flow, 0)
 		})
 	}
 }

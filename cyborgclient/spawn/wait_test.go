@@ -45,20 +45,17 @@ func TestTheBindingTimeoutCountsFromTheEndOfTheBind(t *testing.T) {
 		{"301 s resolved by the server", spawn.Config{Compat: spawn.Compat{ResolvedByServer: true}}, 301 * time.Second, true, false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: slowModel(tt.delay + slowPatch), config: tt.config, poll: tt.poll})
-				w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Delay, When: fault.After, Delay: slowPatch})
-				result, err := w.flow.Run(t.Context(), request("mixed"))
-				if (err == nil) != tt.wantOK {
-					t.Errorf("got error %v, want success %v", err, tt.wantOK)
-				}
-				if err != nil {
-					checkTimeout(t, err, 4)
-				}
-				w.checkPromise(t, result, err)
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: slowModel(tt.delay + slowPatch), config: tt.config, poll: tt.poll})
+			w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Delay, When: fault.After, Delay: slowPatch})
+			result, err := w.flow.Run(t.Context(), request("mixed"))
+			if (err == nil) != tt.wantOK {
+				t.Errorf("got error %v, want success %v", err, tt.wantOK)
+			}
+			if err != nil {
+				checkTimeout(t, err, 4)
+			}
+			w.checkPromise(t, result, err)
 		})
 	}
 }
@@ -120,54 +117,51 @@ func TestALostEventIsNotALostDevice(t *testing.T) {
 func TestPollsAreFewAndSpread(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]int{"beside events": 20, "without events": 50} {
-		t.Run(name, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			longest := 38 * time.Second
 			if name == "without events" {
 				longest = 13 * time.Second
 			}
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: slowModel(time.Hour), poll: name == "without events"})
-				var done sync.WaitGroup
-				const spawns = 4
-				for i := range spawns {
-					done.Go(func() {
-						req := request("vgpu") // a provider has room for all
-						req.Instance = fmt.Sprintf("2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2c%03d", i)
-						if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, externalevent.ErrTimeout) {
-							t.Errorf("got error %v, want the timeout", err)
-						}
-					})
-				}
-				done.Wait()
-				if n := w.lists(); n > spawns*most {
-					t.Errorf("%d lists of ARQs, want at most %d of each wait", n, most)
-				}
-				at, last := map[time.Time]int{}, map[string]time.Time{}
-				for _, r := range w.cloud.Requests() {
-					if strings.Contains(r.Query, "bind_state") {
-						t.Errorf("a filter of the server's without Compat.ResolvedByServer: %s", r.Query)
+			w := newWorld(t, worldOpts{model: slowModel(time.Hour), poll: name == "without events"})
+			var done sync.WaitGroup
+			const spawns = 4
+			for i := range spawns {
+				done.Go(func() {
+					req := request("vgpu") // a provider has room for all
+					req.Instance = fmt.Sprintf("2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2c%03d", i)
+					if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, externalevent.ErrTimeout) {
+						t.Errorf("got error %v, want the timeout", err)
 					}
-					d := r.Started.Sub(w.cloud.Requests()[0].Started)
-					if r.Operation == fault.ARQList {
-						if pause := r.Started.Sub(last[r.Query]); pause > longest && !last[r.Query].IsZero() {
-							t.Errorf("a pause of %s", pause)
-						}
-						if last[r.Query].Equal(r.Started) && d < 300*time.Second { // after the timeout the unwinding asks
-							t.Errorf("asked twice at %s", r.Started)
-						}
-						last[r.Query] = r.Started
-					}
-					if r.Operation == fault.ARQList && d > 0 && d < 290*time.Second {
-						at[r.Started]++
-					}
+				})
+			}
+			done.Wait()
+			if n := w.lists(); n > spawns*most {
+				t.Errorf("%d lists of ARQs, want at most %d of each wait", n, most)
+			}
+			at, last := map[time.Time]int{}, map[string]time.Time{}
+			for _, r := range w.cloud.Requests() {
+				if strings.Contains(r.Query, "bind_state") {
+					t.Errorf("a filter of the server's without Compat.ResolvedByServer: %s", r.Query)
 				}
-				for when, n := range at {
-					if n > 1 {
-						t.Errorf("%d lists at %s", n, when)
+				d := r.Started.Sub(w.cloud.Requests()[0].Started)
+				if r.Operation == fault.ARQList {
+					if pause := r.Started.Sub(last[r.Query]); pause > longest && !last[r.Query].IsZero() {
+						t.Errorf("a pause of %s", pause)
 					}
+					if last[r.Query].Equal(r.Started) && d < 300*time.Second { // after the timeout the unwinding asks
+						t.Errorf("asked twice at %s", r.Started)
+					}
+					last[r.Query] = r.Started
 				}
-			})
+				if r.Operation == fault.ARQList && d > 0 && d < 290*time.Second {
+					at[r.Started]++
+				}
+			}
+			for when, n := range at {
+				if n > 1 {
+					t.Errorf("%d lists at %s", n, when)
+				}
+			}
 		})
 	}
 }
@@ -184,20 +178,17 @@ func TestAnOutageDuringTheWait(t *testing.T) {
 	}
 	for name, rule := range tests {
 		for _, poll := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/poll=%t", name, poll), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), poll: poll})
-					ofLists := rule
-					ofLists.Operation = fault.ARQList
-					w.fail(t, ofLists)
-					start := time.Now()
-					result, err := w.flow.Run(t.Context(), request("mixed"))
-					if took := time.Since(start); err != nil || took > 2*time.Minute {
-						t.Errorf("got error %v after %s, want success", err, took)
-					}
-					w.checkPromise(t, result, err)
-				})
+			bubble(t, fmt.Sprintf("%s/poll=%t", name, poll), func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), poll: poll})
+				ofLists := rule
+				ofLists.Operation = fault.ARQList
+				w.fail(t, ofLists)
+				start := time.Now()
+				result, err := w.flow.Run(t.Context(), request("mixed"))
+				if took := time.Since(start); err != nil || took > 2*time.Minute {
+					t.Errorf("got error %v after %s, want success", err, took)
+				}
+				w.checkPromise(t, result, err)
 			})
 		}
 	}
