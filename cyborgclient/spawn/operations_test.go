@@ -555,13 +555,11 @@ func TestADeadAgentIsNotWaitedFor(t *testing.T) {
 			s.fail(t, rule)
 			began := time.Now()
 			var asked []time.Duration
-			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					if arqCall(t, req) == "delete" {
-						asked = append(asked, time.Since(began))
-					}
-					return next.RoundTrip(req)
-				})
+			s.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+				if arqCall(t, req) == "delete" {
+					asked = append(asked, time.Since(began))
+				}
+				return next.RoundTrip(req)
 			})
 			s.renew(t)
 			if err := s.ops.LocalDelete(t.Context(), i); !errors.Is(err, spawn.ErrLeftover) {

@@ -189,31 +189,28 @@ func TestALateUnbindUnbindsNothing(t *testing.T) {
 	})
 }
 
-// behind connects the world's flow through a proxy and returns the user's token.
-func (w *world) behind(t *testing.T, config spawn.Config, proxy func(next http.RoundTripper, r *http.Request) (*http.Response, error)) string {
+// behind puts a proxy between the flow and the cloud.
+func (w *world) behind(t *testing.T, config spawn.Config, proxy func(next http.RoundTripper, req *http.Request) (*http.Response, error)) {
 	t.Helper()
-	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
-	settled(t, err)
-	next := provider.HTTPClient.Transport
-	provider.HTTPClient.Transport = roundTripper(func(r *http.Request) (*http.Response, error) { return proxy(next, r) })
-	w.connect(t, provider, spawn.WithConfig(config))
-	return provider.Token()
+	w.through(t, config, func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) { return proxy(next, req) })
+	})
 }
 
 // A server that accepts a request and never answers does not block the flow forever.
 func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
-		w.behind(t, spawn.Config{MaxAttempts: 1}, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
-			if r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/accelerator_requests") {
+		w := newWorld(t, worldOpts{})
+		w.behind(t, spawn.Config{MaxAttempts: 1}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+			if req.Method == "POST" && strings.HasSuffix(req.URL.Path, "/accelerator_requests") {
 				select {
-				case <-r.Context().Done():
+				case <-req.Context().Done():
 				case <-time.After(1000 * time.Hour):
 				}
 				return nil, io.ErrUnexpectedEOF
 			}
-			return next.RoundTrip(r)
+			return next.RoundTrip(req)
 		})
 		began := time.Now()
 		_, err := w.flow.Run(context.Background(), request("gpu")) // as in the README

@@ -382,13 +382,11 @@ func TestATakeOverIsRepeatedAfterACrash(t *testing.T) {
 			i := novaVGPU(t, s)
 			calls := 0
 			gone := func() bool { calls++; return calls >= n }
-			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					if gone() {
-						return nil, errors.New("the process has ended")
-					}
-					return next.RoundTrip(req)
-				})
+			s.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+				if gone() {
+					return nil, errors.New("the process has ended")
+				}
+				return next.RoundTrip(req)
 			})
 			s.renew(t)
 			s.guests.hook = func(int) { s.guests.down[i.Host] = gone() }

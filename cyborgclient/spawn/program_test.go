@@ -221,14 +221,12 @@ func TestTheFaultOfAFailedProgramIsBelieved(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{model: programModel()})
 			i := s.spawn(t, "fpga")
-			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					resp, err := next.RoundTrip(req)
-					if err == nil && strings.HasSuffix(req.URL.Path, "/program") {
-						resp = answer(req, http.StatusGatewayTimeout, body)
-					}
-					return resp, err
-				})
+			s.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(req)
+				if err == nil && strings.HasSuffix(req.URL.Path, "/program") {
+					resp = answer(req, http.StatusGatewayTimeout, body)
+				}
+				return resp, err
 			})
 			if _, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip}); !errors.Is(err, want) {
 				t.Errorf("after %s: got %v, want %v", body, err, want)
@@ -360,13 +358,11 @@ func TestProgramLeavesARegionThatTheInstanceHasLost(t *testing.T) {
 		s := newSite(t, worldOpts{model: programModel()})
 		i := s.spawn(t, "fpga")
 		region := s.usage(t, i).ARQs[0].DeviceRPUUID
-		s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(req *http.Request) (*http.Response, error) {
-				if strings.HasSuffix(req.URL.Path, "/v2/images") {
-					settled(t, s.cyborg.DeleteARQs(req.Context(), i.ARQs))
-				}
-				return next.RoundTrip(req)
-			})
+		s.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(req.URL.Path, "/v2/images") {
+				settled(t, s.cyborg.DeleteARQs(req.Context(), i.ARQs))
+			}
+			return next.RoundTrip(req)
 		})
 		_, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "gzip"})
 		if !errors.Is(err, cyborgclient.ErrNotFound) {

@@ -23,13 +23,11 @@ func TestTheEventsAreRegisteredBeforeThePatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	registered := -1
-	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			if req.Method == http.MethodPatch {
-				registered = w.events.Pending()
-			}
-			return next.RoundTrip(req)
-		})
+	w.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+		if req.Method == http.MethodPatch {
+			registered = w.events.Pending()
+		}
+		return next.RoundTrip(req)
 	})
 	w.spawned(t, request("mixed"))
 	if registered < 1 {
@@ -107,26 +105,24 @@ func TestConflictsOfGenerations(t *testing.T) {
 			w := newWorld(t, worldOpts{})
 			var bodies []string
 			claims := 0
-			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					if req.Method != http.MethodPut {
-						return next.RoundTrip(req)
-					}
-					body, err := req.GetBody()
-					if err != nil {
-						return nil, err
-					}
-					claim, err := io.ReadAll(body)
-					if err != nil {
-						return nil, err
-					}
-					bodies = append(bodies, string(claim))
-					if claims++; claims > 1 {
-						return next.RoundTrip(req)
-					}
-					return answer(req, http.StatusConflict, fmt.Sprintf(
-						`{"errors": [{"status": 409, "title": "Conflict", "detail": %q, "code": "placement.concurrent_update"}]}`, tt.detail)), nil
-				})
+			w.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+				if req.Method != http.MethodPut {
+					return next.RoundTrip(req)
+				}
+				body, err := req.GetBody()
+				if err != nil {
+					return nil, err
+				}
+				claim, err := io.ReadAll(body)
+				if err != nil {
+					return nil, err
+				}
+				bodies = append(bodies, string(claim))
+				if claims++; claims > 1 {
+					return next.RoundTrip(req)
+				}
+				return answer(req, http.StatusConflict, fmt.Sprintf(
+					`{"errors": [{"status": 409, "title": "Conflict", "detail": %q, "code": "placement.concurrent_update"}]}`, tt.detail)), nil
 			})
 			result, err := w.flow.Run(t.Context(), request("gpu"))
 			if !errors.Is(err, tt.want) || claims != tt.claims {

@@ -19,13 +19,11 @@ func TestAReleaseLeavesTheARQsOfAListWithoutItsFilter(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		_, err := w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "gpu"})
 		settled(t, err)
-		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(req *http.Request) (*http.Response, error) {
-				if req.URL.Query().Has("instance") {
-					req.URL.RawQuery = ""
-				}
-				return next.RoundTrip(req)
-			})
+		w.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+			if req.URL.Query().Has("instance") {
+				req.URL.RawQuery = ""
+			}
+			return next.RoundTrip(req)
 		})
 		err = w.flow.Release(t.Context(), instance)
 		if arqs := w.cloud.Cyborg.ARQs(); err == nil || len(arqs) != 1 {
@@ -45,25 +43,23 @@ func TestAClaimThatAProxyRepeatedIsNamed(t *testing.T) {
 				_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plainFlavor()})
 				settled(t, err)
 			}
-			w.through(t, alone, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					if req.Method != http.MethodPut {
-						return next.RoundTrip(req)
+			w.behind(t, alone, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+				if req.Method != http.MethodPut {
+					return next.RoundTrip(req)
+				}
+				body, err := io.ReadAll(req.Body)
+				if err != nil {
+					return nil, err
+				}
+				for range 2 {
+					req.Body = io.NopCloser(strings.NewReader(string(body)))
+					res, err := next.RoundTrip(req)
+					if err != nil || res.StatusCode == http.StatusConflict {
+						return res, err
 					}
-					body, err := io.ReadAll(req.Body)
-					if err != nil {
-						return nil, err
-					}
-					for range 2 {
-						req.Body = io.NopCloser(strings.NewReader(string(body)))
-						res, err := next.RoundTrip(req)
-						if err != nil || res.StatusCode == http.StatusConflict {
-							return res, err
-						}
-						res.Body.Close()
-					}
-					return nil, errors.New("the second PUT is accepted")
-				})
+					res.Body.Close()
+				}
+				return nil, errors.New("the second PUT is accepted")
 			})
 			run := w.flow.Run
 			if running {

@@ -271,13 +271,11 @@ func TestARemovedDeviceOrHostMovesOnToTheNext(t *testing.T) {
 func TestA404OfAnIngressDoesNotPassAHostBy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: raceModel(2, 1)})
-	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			if strings.Contains(req.URL.Path, "/resource_providers/") {
-				return answer(req, http.StatusNotFound, "default backend - 404"), nil
-			}
-			return next.RoundTrip(req)
-		})
+	w.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+		if strings.Contains(req.URL.Path, "/resource_providers/") {
+			return answer(req, http.StatusNotFound, "default backend - 404"), nil
+		}
+		return next.RoundTrip(req)
 	})
 	if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil || errors.Is(err, spawn.ErrNoCandidates) {
 		t.Errorf("got %v, want the 404", err)

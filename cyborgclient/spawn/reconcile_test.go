@@ -392,17 +392,15 @@ func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		var slow *spawn.Attempt
-		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(req *http.Request) (*http.Response, error) {
-				if req.Method == http.MethodDelete && slow != nil {
-					attempt := slow
-					slow = nil
-					if err := walk(t.Context(), attempt.Match, attempt.Bind); err != nil {
-						t.Error(err)
-					}
+		w.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodDelete && slow != nil {
+				attempt := slow
+				slow = nil
+				if err := walk(t.Context(), attempt.Match, attempt.Bind); err != nil {
+					t.Error(err)
 				}
-				return next.RoundTrip(req)
-			})
+			}
+			return next.RoundTrip(req)
 		})
 		slow = w.neighbour(t, spawn.Config{}).begin(t, secondInstance)
 		attempt := slow
@@ -539,16 +537,14 @@ func TestReconcileLeavesConcurrentSpawns(t *testing.T) {
 			began := false
 			other := *s.world
 			other.connect(t, s.cloud.Provider(t))
-			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					if !began && arqCall(t, req) == "delete" { // the first that is freed
-						began = true
-						settled(t, other.flow.Release(t.Context(), instance))
-						go func() { built <- again(t, s) }()
-						time.Sleep(30 * time.Second)
-					}
-					return next.RoundTrip(req)
-				})
+			s.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+				if !began && arqCall(t, req) == "delete" { // the first that is freed
+					began = true
+					settled(t, other.flow.Release(t.Context(), instance))
+					go func() { built <- again(t, s) }()
+					time.Sleep(30 * time.Second)
+				}
+				return next.RoundTrip(req)
 			})
 			s.renew(t)
 			orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
@@ -696,13 +692,11 @@ func TestReconcileBelievesNoListWithoutItsFilter(t *testing.T) {
 			req.Order = onHost(w, "cn1")
 			result, err := w.flow.Run(t.Context(), req)
 			settled(t, err)
-			w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					if req.URL.Query().Has(filter) {
-						req.URL.RawQuery = ""
-					}
-					return next.RoundTrip(req)
-				})
+			w.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+				if req.URL.Query().Has(filter) {
+					req.URL.RawQuery = ""
+				}
+				return next.RoundTrip(req)
 			})
 			found, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
 				Hosts: []string{"cn0"}, Free: true,

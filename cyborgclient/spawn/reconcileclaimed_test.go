@@ -18,16 +18,14 @@ func TestReconcileLeavesConcurrentClaims(t *testing.T) {
 		s.connect(t, s.cloud.Provider(t))
 		s.renew(t)
 		other, began := s.ops, false
-		s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(req *http.Request) (*http.Response, error) {
-				if began || !strings.Contains(req.URL.Path, "/allocations/") || req.Method == http.MethodGet {
-					return next.RoundTrip(req)
-				}
-				began = true
-				_, err := other.Unshelve(t.Context(), spawn.Instance{UUID: instance, Flavor: flavor("mixed")}, spawn.MoveOpts{})
-				settled(t, err)
-				return answer(req, http.StatusServiceUnavailable, `{}`), nil
-			})
+		s.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+			if began || !strings.Contains(req.URL.Path, "/allocations/") || req.Method == http.MethodGet {
+				return next.RoundTrip(req)
+			}
+			began = true
+			_, err := other.Unshelve(t.Context(), spawn.Instance{UUID: instance, Flavor: flavor("mixed")}, spawn.MoveOpts{})
+			settled(t, err)
+			return answer(req, http.StatusServiceUnavailable, `{}`), nil
 		})
 		orphans, err := s.flow.Reconcile(t.Context(), s.freeing())
 		settled(t, err)

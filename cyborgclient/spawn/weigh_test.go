@@ -163,18 +163,16 @@ func TestWhatTheWeigherOfFunctionsReads(t *testing.T) {
 			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "wants", Groups: []map[string]string{group}})
 			s := newSite(t, worldOpts{model: model})
 			var read []string
-			s.through(t, spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}, func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(req *http.Request) (*http.Response, error) {
-					for _, path := range []string{"/v2/images", "/v2/deployables"} {
-						if strings.HasSuffix(req.URL.Path, path) {
-							read = append(read, path)
-						}
+			s.behind(t, spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+				for _, path := range []string{"/v2/images", "/v2/deployables"} {
+					if strings.HasSuffix(req.URL.Path, path) {
+						read = append(read, path)
 					}
-					if tt.fails != "" && strings.HasSuffix(req.URL.Path, tt.fails) {
-						return answer(req, http.StatusForbidden, `{}`), nil
-					}
-					return next.RoundTrip(req)
-				})
+				}
+				if tt.fails != "" && strings.HasSuffix(req.URL.Path, tt.fails) {
+					return answer(req, http.StatusForbidden, `{}`), nil
+				}
+				return next.RoundTrip(req)
 			})
 			result, err := s.flow.Run(t.Context(), request("wants"))
 			settled(t, err)
