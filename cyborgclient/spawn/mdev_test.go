@@ -426,18 +426,10 @@ func TestAnAttemptOnTheNextHostUndefinesTheMdevOfTheLast(t *testing.T) {
 					t.Errorf("leftover %v", l)
 				}
 			}
-			_, err = s.starts().Reconcile(t.Context(), s.backOn(otherThan(result.Host)))
+			_, err = s.starts().Reconcile(t.Context(), freeingAll(otherThan(result.Host)))
 			settled(t, err)
 			s.sound(t)
 		})
-	}
-}
-
-// backOn returns the options to reconcile a host whose instances were evacuated.
-func (s *site) backOn(host string) spawn.ReconcileOpts {
-	return spawn.ReconcileOpts{
-		Hosts: []string{host}, Free: true,
-		Living: func(context.Context, string) (bool, error) { return false, nil },
 	}
 }
 
@@ -470,7 +462,7 @@ func TestAHostThatComesBackUndefinesTheMdevOfAnEvacuatedInstance(t *testing.T) {
 		if mdevs, err := s.cloud.Mdevs(i.Host); len(mdevs) != 1 || err != nil {
 			t.Fatalf("mediated devices %v, %v: the test proves nothing", mdevs, err)
 		}
-		_, err = s.starts().Reconcile(t.Context(), s.backOn(i.Host))
+		_, err = s.starts().Reconcile(t.Context(), freeingAll(i.Host))
 		settled(t, err)
 		s.checkMoved(t, i, result, otherThan(i.Host))
 	})

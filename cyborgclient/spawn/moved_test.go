@@ -206,11 +206,7 @@ func (s *site) full(t *testing.T) {
 func (s *site) halfEvacuated(t *testing.T, i spawn.Instance) spawn.Instance {
 	t.Helper()
 	s.loseHost(t, i.Host)
-	s.guests.hook = func(int) {
-		if s.guests.calls[len(s.guests.calls)-1] == "start" {
-			s.full(t)
-		}
-	}
+	s.guests.onCall("start", func() { s.full(t) })
 	result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 	wantKinds(t, certainlyLeft(err), spawn.LeftoverAllocation)
 	s.guests.hook = nil
@@ -306,7 +302,7 @@ func TestAnEvacuationOnAFullCloudSaysWhatTheInstanceHolds(t *testing.T) {
 		if !errors.Is(err, spawn.ErrNoCandidates) || !strings.Contains(err.Error(), "holds resources of host "+other) {
 			t.Errorf("got %v, want ErrNoCandidates with the host of the claim", err)
 		}
-		_, err = s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{other}, Free: true, Living: func(context.Context, string) (bool, error) { return false, nil }})
+		_, err = s.flow.Reconcile(t.Context(), freeingAll(other))
 		settled(t, err)
 		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 		settled(t, err)

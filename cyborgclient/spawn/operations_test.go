@@ -682,7 +682,7 @@ func opUnshelveOffloaded(t *testing.T) {
 		s.running(t, i, true)
 		s.sound(t)
 		opts := s.scope() // the instance is no longer busy
-		opts.Living = func(context.Context, string) (bool, error) { return false, nil }
+		opts.Living = noneLiving
 		if orphans, err := s.flow.Reconcile(t.Context(), opts); err != nil || len(orphans) != 2 {
 			t.Errorf("found %v, error %v; want the ARQ and the allocation of an instance that is not living", orphans, err)
 		}
@@ -923,10 +923,8 @@ func TestAMoveThatIsRepeatedLeavesTheGuestAlone(t *testing.T) {
 					} else {
 						s.loseHost(t, i.Host)
 					}
-					s.guests.hook = func(int) {
-						if tt.left && s.guests.calls[len(s.guests.calls)-1] == "start" {
-							s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 503, Times: -1})
-						}
+					if tt.left {
+						s.guests.onCall("start", func() { s.full(t) })
 					}
 					first, err := tt.move(t.Context(), s, i, spawn.MoveOpts{})
 					if first == nil || errors.Is(err, spawn.ErrLeftover) != tt.left {

@@ -40,14 +40,13 @@ func (s *world) write(t *testing.T, held []placementsim.Allocation) {
 	settled(t, s.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: s.cloud.ProjectID("admin"), User: "u", Allocations: held}))
 }
 
-// hypervisorDies stops the hypervisor of a host at its first "start".
-func (s *site) hypervisorDies(host string) (back func()) {
-	s.guests.hook = func(int) {
-		if s.guests.calls[len(s.guests.calls)-1] == "start" {
-			s.guests.down[host] = true
+// onCall calls a function before each call of the hypervisor with a name.
+func (h *hypervisor) onCall(name string, do func()) {
+	h.hook = func(call int) {
+		if h.calls[call-1] == name {
+			do()
 		}
 	}
-	return func() { s.guests.hook, s.guests.down = nil, map[string]bool{} }
 }
 
 // An evacuated instance has allocations on two hosts until the source host is released. Its current host is unknown,
@@ -95,13 +94,13 @@ func TestADeletionLeavesAnAllocationThatHasGrown(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.launchOn(t, "cn0", spawn.Request{Instance: instance, Flavor: plainFlavor()})
 		var held []string
-		s.guests.hook = func(int) {
-			if held == nil && s.guests.calls[len(s.guests.calls)-1] == "destroy" {
+		s.guests.onCall("destroy", func() {
+			if held == nil {
 				more := placementsim.Allocation{Consumer: instance, Provider: s.cloud.ProviderUUID("cn1"), Class: "VCPU", Used: 1}
 				s.write(t, append(s.cloud.Placement.Allocations(), more))
 				held = s.held(instance)
 			}
-		}
+		})
 		err := s.ops.Delete(t.Context(), i)
 		wantKinds(t, leftovers(err), spawn.LeftoverAllocation)
 		if now := s.held(instance); len(certainlyLeft(err)) > 0 || len(now) == 0 || !slices.Equal(held, now) {
@@ -163,12 +162,12 @@ func TestRescueReturnsTheDomainThatItCouldNotRestore(t *testing.T) {
 		i := s.spawn(t, "gpu")
 		original := s.guests.saved[placeOf(i)]
 		rescue := []byte(`<domain type="kvm"><name>rescue</name><memory>1</memory><os><type>hvm</type></os><devices/></domain>`)
-		back := s.hypervisorDies(i.Host)
+		s.guests.onCall("start", func() { s.guests.down[i.Host] = true })
 		lost, err := s.ops.Rescue(t.Context(), i, rescue)
 		if err == nil {
 			t.Fatal("no error")
 		}
-		back()
+		s.guests.hook, s.guests.down = nil, nil
 		saved, again := s.ops.Rescue(t.Context(), i, rescue)
 		if len(lost) == 0 && string(saved) != original {
 			t.Errorf("first: %q, %v; second: %v, saved %s", lost, err, again, saved)

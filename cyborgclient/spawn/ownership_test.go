@@ -307,11 +307,7 @@ func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {
 		s := newSite(t, worldOpts{model: novaVGPUModel()})
 		i := novaVGPU(t, s)
 		s.guests.after, s.guests.fail["start"] = true, 1 // it starts, but the call fails
-		s.guests.hook = func(int) {
-			if s.guests.calls[len(s.guests.calls)-1] == "destroy" {
-				s.guests.after, s.guests.fail["destroy"] = false, 1
-			}
-		}
+		s.guests.onCall("destroy", func() { s.guests.after, s.guests.fail["destroy"] = false, 1 })
 		_, err := s.ops.TakeOver(t.Context(), change(i))
 		var failure *spawn.Error
 		if !errors.As(err, &failure) {

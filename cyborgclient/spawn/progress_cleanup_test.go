@@ -54,11 +54,7 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 			spawn: anInstance,
 			disturb: func(t *testing.T, s *site, i spawn.Instance) {
 				s.loseHost(t, i.Host)
-				s.guests.hook = func(int) {
-					if slices.Contains(s.guests.calls, "start") {
-						s.fail(t, putFails)
-					}
-				}
+				s.guests.onCall("start", func() { s.fail(t, putFails) })
 			},
 			run: func(ctx context.Context, s *site, i spawn.Instance) error {
 				_, err := s.ops.Evacuate(ctx, i, spawn.MoveOpts{})

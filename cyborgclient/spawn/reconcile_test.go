@@ -209,7 +209,7 @@ func TestReconcileFindsEachAllocationOnce(t *testing.T) {
 			req.Instance = other
 			w.spawned(t, req)
 			opts := w.scope()
-			opts.Living = func(context.Context, string) (bool, error) { return false, nil }
+			opts.Living = noneLiving
 			orphans, err := w.flow.Reconcile(t.Context(), opts)
 			if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 5, spawn.LeftoverAllocation: 2}, kindsOf(orphans)); err != nil || diff != "" {
 				t.Errorf("error %v, found (-want +got):\n%s", err, diff)
@@ -231,9 +231,7 @@ func TestReconcileFindsAnAllocationWithoutARQs(t *testing.T) {
 			_, err = s.flow.Run(t.Context(), spawn.Request{Instance: secondInstance, Flavor: plainFlavor()})
 			settled(t, err)
 			settled(t, s.cyborg.DeleteARQs(t.Context(), []string{r.ARQs[0].UUID}))
-			found, err := s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
-				Hosts: s.cloud.HostNames(), Free: true, Living: func(context.Context, string) (bool, error) { return false, nil },
-			})
+			found, err := s.flow.Reconcile(t.Context(), freeingAll(s.cloud.HostNames()...))
 			if held := s.held(instance); err != nil || len(found) != 1 || found[0].ID != instance || len(held) > 0 {
 				t.Errorf("found %v, error %v; the instance holds %v", found, err, held)
 			}
@@ -419,6 +417,14 @@ func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
 // allLiving reports every instance as living.
 func allLiving(context.Context, string) (bool, error) { return true, nil }
 
+// noneLiving reports no instance as living.
+func noneLiving(context.Context, string) (bool, error) { return false, nil }
+
+// freeingAll returns the options that free what all instances have on the hosts.
+func freeingAll(hosts ...string) spawn.ReconcileOpts {
+	return spawn.ReconcileOpts{Hosts: hosts, Free: true, Living: noneLiving}
+}
+
 // The consumer of Nova's allocation for a migration is not a living instance, and has no ARQ.
 func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
 	t.Parallel()
@@ -581,11 +587,7 @@ func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.launchOn(t, "cn0", spawn.Request{Instance: instance, Flavor: f})
 			s.loseHost(t, i.Host)
-			s.guests.hook = func(int) {
-				if s.guests.calls[len(s.guests.calls)-1] == "start" { // what follows is the release of the old host
-					s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 503, Times: -1})
-				}
-			}
+			s.guests.onCall("start", func() { s.full(t) }) // what follows is the release of the old host
 			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 			if result == nil || !errors.Is(err, spawn.ErrLeftover) {
 				t.Fatalf("got %v, %v; want a result and leftovers", result, err)
@@ -594,17 +596,12 @@ func TestReconcileLeavesWhatAnEvacuatedInstanceHasElsewhere(t *testing.T) {
 			settled(t, s.cloud.StartHost(t.Context(), i.Host))
 			delete(s.guests.saved, placeOf(i)) // as nova-compute removes an evacuated guest
 			s.connect(t, s.cloud.Provider(t))
-			orphans, err := s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
-				Hosts: []string{i.Host}, Free: true,
-				Living: func(context.Context, string) (bool, error) { return false, nil }, // on the old host
-			})
+			orphans, err := s.flow.Reconcile(t.Context(), freeingAll(i.Host)) // on the old host none lives
 			if err != nil || len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation {
 				t.Errorf("got %v, %v; want the allocation", orphans, err)
 			}
 			s.checkMoved(t, i, result, "cn1")
-			orphans, err = s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
-				Hosts: []string{result.Host}, Living: func(context.Context, string) (bool, error) { return false, nil },
-			})
+			orphans, err = s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{result.Host}, Living: noneLiving})
 			if err != nil || kindsOf(orphans)[spawn.LeftoverAllocation] != len(result.ARQs) {
 				t.Errorf("got %v, %v; what is on one host, and has no device of Cyborg's, is not found", orphans, err)
 			}
@@ -698,10 +695,7 @@ func TestReconcileBelievesNoListWithoutItsFilter(t *testing.T) {
 				}
 				return next.RoundTrip(req)
 			})
-			found, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
-				Hosts: []string{"cn0"}, Free: true,
-				Living: func(context.Context, string) (bool, error) { return false, nil },
-			})
+			found, err := w.flow.Reconcile(t.Context(), freeingAll("cn0"))
 			if err == nil || !strings.Contains(err.Error(), filter) || len(found) > 0 {
 				t.Errorf("freed %v, error %v; want an error about the filter", found, err)
 			}

@@ -248,11 +248,11 @@ func TestRecoverAfterTwoCrashes(t *testing.T) {
 func (s *site) diesAtStart(t *testing.T, shared *journaltest.Shared, calls int64, run func(context.Context, *site) error) {
 	t.Helper()
 	line := s.agentProcess(t, shared, "first", false, 0, false)
-	s.guests.hook = func(int) {
-		if s.guests.calls[len(s.guests.calls)-1] == "start" && !line.dead.Load() {
+	s.guests.onCall("start", func() {
+		if !line.dead.Load() {
 			line.left.Store(calls)
 		}
-	}
+	})
 	if err := run(t.Context(), s); err == nil || !line.dead.Load() {
 		t.Errorf("got %v of a process that died", err)
 	}

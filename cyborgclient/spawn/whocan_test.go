@@ -1,7 +1,6 @@
 package spawn_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -84,9 +83,7 @@ func rights() map[string]func(*testing.T, *site, string) error {
 			}
 			settled(t, s.guests.Destroy(t.Context(), i))
 			settled(t, s.guests.Undefine(t.Context(), i))
-			_, err = s.flow.Reconcile(t.Context(), spawn.ReconcileOpts{
-				Hosts: s.cloud.HostNames(), Free: true, Living: func(context.Context, string) (bool, error) { return false, nil },
-			})
+			_, err = s.flow.Reconcile(t.Context(), freeingAll(s.cloud.HostNames()...))
 			return err
 		},
 	}

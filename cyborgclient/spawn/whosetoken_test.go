@@ -134,11 +134,8 @@ func TestAUsersTokenIsUsedForCyborgOnly(t *testing.T) {
 				t.Errorf("ARQ of project %s, allocation of %s, instance of %s, want %s", arq.ProjectID, s.projectOf(t, i.UUID), i.ProjectID, demo)
 			}
 			settled(t, s.ops.HardReboot(t.Context(), i, nil))
-			if _, err := own.Reconcile(t.Context(), spawn.ReconcileOpts{
-				Hosts: []string{i.Host}, Living: func(context.Context, string) (bool, error) { return true, nil },
-			}); err != nil {
-				t.Error(err)
-			}
+			_, err := own.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{i.Host}, Living: allLiving})
+			settled(t, err)
 			settled(t, s.ops.Delete(t.Context(), i))
 			s.cloud.CheckNoLeaks(t)
 		})
