@@ -413,9 +413,7 @@ func TestASilentAgentIsNotEvidenceOfAMissingGuest(t *testing.T) {
 // instance is deleted. The error names the old guest and its ARQ, which are freed later.
 func TestADeletionNamesAGuestThatAnEvacuationLeft(t *testing.T) {
 	t.Parallel()
-	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
-		"delete": (*spawn.Operations).Delete, "shelve offload": (*spawn.Operations).ShelveOffload, "local delete": (*spawn.Operations).LocalDelete,
-	} {
+	for name, free := range deletions() {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			before, moved := evacuatedVGPU(t, s)

@@ -66,10 +66,7 @@ func TestADeletionWithAnyNameOfTheOldHostLeavesTheAllocationWhileCyborgIsDown(t 
 				model.Hosts[0].Name, model.Hosts[1].Name = "cn.example.org", "other.example.org"
 				s := newSite(t, worldOpts{model: &model})
 				i := s.launchOn(t, "cn.example.org", request("gpu"))
-				s.loseHost(t, i.Host)
-				result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-				settled(t, err)
-				there := spawn.InstanceOf(request("gpu"), result)
+				there := s.evacuated(t, i)
 				s.guests.down = nil
 				s.silence(t)
 				i.Host = name
@@ -211,10 +208,7 @@ func (s *site) halfEvacuated(t *testing.T, i spawn.Instance) spawn.Instance {
 	wantKinds(t, certainlyLeft(err), spawn.LeftoverAllocation)
 	s.guests.hook = nil
 	settled(t, s.cloud.Faults().Set())
-	i.Host, i.ARQs = result.Host, nil
-	for _, arq := range result.ARQs {
-		i.ARQs = append(i.ARQs, arq.UUID)
-	}
+	i.Host, i.ARQs = result.Host, uuidsOf(result.ARQs)
 	return i
 }
 

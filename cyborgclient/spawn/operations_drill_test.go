@@ -65,16 +65,16 @@ func (e exercise) prepare(ctx context.Context, s *site) (spawn.Instance, error) 
 	return i, err
 }
 
+// plain runs an operation that needs only the instance.
+func plain(op func(*spawn.Operations, context.Context, spawn.Instance) error) func(context.Context, *site, *spawn.Instance) error {
+	return func(ctx context.Context, s *site, i *spawn.Instance) error { return op(s.ops, ctx, *i) }
+}
+
 func exercises() []exercise {
 	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
-	plain := func(op func(*spawn.Operations) func(context.Context, spawn.Instance) error) func(context.Context, *site, *spawn.Instance) error {
-		return func(ctx context.Context, s *site, i *spawn.Instance) error { return op(s.ops)(ctx, *i) }
-	}
 	return []exercise{
-		{name: "delete", launch: anInstance("mixed"), done: gone,
-			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
-		{name: "delete with a port", model: portModel, launch: anInstance("port"), done: gone,
-			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
+		{name: "delete", launch: anInstance("mixed"), done: gone, run: plain((*spawn.Operations).Delete)},
+		{name: "delete with a port", model: portModel, launch: anInstance("port"), done: gone, run: plain((*spawn.Operations).Delete)},
 		{name: "local delete", done: gone, launch: anInstance("gpu"), happened: func(_ context.Context, s *site, i *spawn.Instance) error {
 			delete(s.guests.saved, placeOf(*i))
 			return s.guests.powerCut(i.Host)
@@ -88,13 +88,9 @@ func exercises() []exercise {
 			s.cloud.RemoveGuest(i.UUID)
 			return nil
 		}},
-		{name: "stop", launch: anInstance("mixed"), done: stopped,
-			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Stop })},
-		{name: "start", done: running, launch: anInstance("mixed"), happened: func(ctx context.Context, s *site, i *spawn.Instance) error {
-			return s.ops.Stop(ctx, *i)
-		}, run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Start })},
-		{name: "soft reboot", launch: anInstance("mixed"), done: running,
-			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.SoftReboot })},
+		{name: "stop", launch: anInstance("mixed"), done: stopped, run: plain((*spawn.Operations).Stop)},
+		{name: "start", done: running, launch: anInstance("mixed"), happened: plain((*spawn.Operations).Stop), run: plain((*spawn.Operations).Start)},
+		{name: "soft reboot", launch: anInstance("mixed"), done: running, run: plain((*spawn.Operations).SoftReboot)},
 		{name: "hard reboot", launch: anInstance("mixed"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			return s.ops.HardReboot(ctx, *i, fresh)
 		}},
@@ -107,14 +103,9 @@ func exercises() []exercise {
 		}},
 		{name: "resume after host reboot", done: running, launch: anInstance("mixed"), happened: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			return errors.Join(s.guests.powerCut(i.Host), s.cloud.StartHost(ctx, s.guests.node(i.Host)))
-		}, run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ResumeAfterHostReboot })},
-		{name: "shelve offload", launch: anInstance("mixed"), done: gone,
-			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ShelveOffload })},
-		{name: "unshelve", done: running, launch: anInstance("mixed"), happened: func(ctx context.Context, s *site, i *spawn.Instance) error {
-			err := s.ops.ShelveOffload(ctx, *i)
-			i.Host, i.ARQs = "", nil
-			return err
-		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+		}, run: plain((*spawn.Operations).ResumeAfterHostReboot)},
+		{name: "shelve offload", launch: anInstance("mixed"), done: gone, run: plain((*spawn.Operations).ShelveOffload)},
+		{name: "unshelve", done: running, launch: anInstance("mixed"), happened: offload, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			result, err := s.ops.Unshelve(ctx, *i, spawn.MoveOpts{})
 			if err == nil {
 				i.Host = result.Host
@@ -359,11 +350,10 @@ func TestAnUnshelveNamesWhatItCouldNotFree(t *testing.T) {
 			i.Host = ""
 			s.fail(t, fault.Rule{Operation: operation, Action: fault.Status, Status: 500, Times: -1})
 			_, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
-			var failure *spawn.Error
-			if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
-				t.Fatalf("got %v, want ErrLeftover", err)
+			if !errors.Is(err, spawn.ErrLeftover) {
+				t.Errorf("got %v, want ErrLeftover", err)
 			}
-			wantKinds(t, failure.Leftovers, want...)
+			wantKinds(t, leftovers(err), want...)
 		})
 	}
 }
@@ -376,9 +366,7 @@ func TestAnOperationNamesWhatItCouldNotFree(t *testing.T) {
 		{Operation: fault.ARQDelete, Action: fault.Drop, Times: -1},
 		{Operation: fault.AllocationsPut, Action: fault.Status, Status: 500, Times: -1},
 	} {
-		for name, operation := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
-			"delete": (*spawn.Operations).Delete, "local delete": (*spawn.Operations).LocalDelete, "shelve offload": (*spawn.Operations).ShelveOffload,
-		} {
+		for name, operation := range deletions() {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, worldOpts{model: portModel()})
 				i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
@@ -387,19 +375,16 @@ func TestAnOperationNamesWhatItCouldNotFree(t *testing.T) {
 				}
 				s.fail(t, rule)
 				err := operation(s.ops, t.Context(), i)
-				var failure *spawn.Error
-				if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) == 0 {
+				if !errors.Is(err, spawn.ErrLeftover) || len(leftovers(err)) == 0 {
 					t.Fatalf("%s with %s: error %v, want ErrLeftover", name, rule.Operation, err)
 				}
-				for _, left := range failure.Leftovers {
+				for _, left := range leftovers(err) {
 					if left.Err == nil || left.ID != i.UUID && !slices.Contains(i.ARQs, left.ID) {
 						t.Errorf("%s: left %+v, which is nothing of the instance's", name, left)
 					}
 				}
 				s.cloud.Faults().Clear()
-				if err := operation(s.ops, t.Context(), i); err != nil {
-					t.Errorf("%s again: %v", name, err)
-				}
+				settled(t, operation(s.ops, t.Context(), i))
 				s.cloud.RemoveGuest(i.UUID)
 				s.sound(t)
 			})

@@ -2,7 +2,6 @@ package spawn_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,18 +61,15 @@ type row struct {
 	done   func(s *site, i spawn.Instance) error
 }
 
-func stop(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Stop(ctx, *i) }
+func offload(ctx context.Context, s *site, i *spawn.Instance) error {
+	err := s.ops.ShelveOffload(ctx, *i)
+	i.Host, i.ARQs = "", nil
+	return err
+}
 
 func rows() []row {
 	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
-	op := func(run func(*spawn.Operations, context.Context, spawn.Instance) error) func(context.Context, *site, *spawn.Instance) error {
-		return func(ctx context.Context, s *site, i *spawn.Instance) error { return run(s.ops, ctx, *i) }
-	}
-	offload := func(ctx context.Context, s *site, i *spawn.Instance) error {
-		err := s.ops.ShelveOffload(ctx, *i)
-		i.Host, i.ARQs = "", nil
-		return err
-	}
+	stop := plain((*spawn.Operations).Stop)
 	unshelve := func(ctx context.Context, s *site, i *spawn.Instance) error {
 		result, err := s.ops.Unshelve(ctx, *i, spawn.MoveOpts{})
 		if result != nil {
@@ -82,7 +78,7 @@ func rows() []row {
 		return err
 	}
 	return []row{
-		{name: "spawn", before: op((*spawn.Operations).Delete), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+		{name: "spawn", before: plain((*spawn.Operations).Delete), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			if err := s.flow.Release(ctx, i.UUID); err != nil { // frees what the first try named
 				return err
 			}
@@ -93,11 +89,11 @@ func rows() []row {
 			return err
 		}},
 		{name: "stop", run: stop, done: stopped},
-		{name: "soft delete", run: op((*spawn.Operations).SoftDelete), done: stopped},
-		{name: "shelve", run: op((*spawn.Operations).Shelve), done: stopped},
-		{name: "start", before: stop, run: op((*spawn.Operations).Start), done: running},
-		{name: "restore", before: stop, run: op((*spawn.Operations).Restore), done: running},
-		{name: "soft reboot", run: op((*spawn.Operations).SoftReboot), done: running},
+		{name: "soft delete", run: plain((*spawn.Operations).SoftDelete), done: stopped},
+		{name: "shelve", run: plain((*spawn.Operations).Shelve), done: stopped},
+		{name: "start", before: stop, run: plain((*spawn.Operations).Start), done: running},
+		{name: "restore", before: stop, run: plain((*spawn.Operations).Restore), done: running},
+		{name: "soft reboot", run: plain((*spawn.Operations).SoftReboot), done: running},
 		{name: "hard reboot", done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.HardReboot(ctx, *i, fresh) }},
 		{name: "rebuild", done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Rebuild(ctx, *i, fresh) }},
 		{name: "rebuild, stopped", before: stop, done: stopped, run: func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Rebuild(ctx, *i, fresh) }},
@@ -109,10 +105,10 @@ func rows() []row {
 			return s.ops.Unrescue(ctx, *i, saved)
 		}},
 		{name: "unshelve", before: stop, run: unshelve, done: running},
-		{name: "delete", run: op((*spawn.Operations).Delete), done: gone},
-		{name: "shelve offload", run: op((*spawn.Operations).ShelveOffload), done: gone},
+		{name: "delete", run: plain((*spawn.Operations).Delete), done: gone},
+		{name: "shelve offload", run: plain((*spawn.Operations).ShelveOffload), done: gone},
 		{name: "unshelve, offloaded", before: offload, run: unshelve, done: running},
-		{name: "resume after host reboot", reboot: true, run: op((*spawn.Operations).ResumeAfterHostReboot), done: running},
+		{name: "resume after host reboot", reboot: true, run: plain((*spawn.Operations).ResumeAfterHostReboot), done: running},
 		{name: "evacuate", lost: true, run: evacuated, done: running},
 		{name: "local delete", lost: true, done: gone, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			err := s.ops.LocalDelete(ctx, *i)
@@ -197,7 +193,7 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 			t.Error(wrong)
 		}
 	}
-	for _, left := range namedBy(err, named) { // what Evacuate, or a spawn on a second host, has named
+	for _, left := range slices.Concat(named, leftovers(err)) { // what Evacuate, or a spawn on a second host, has named
 		if slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.UUID == left.ID }) {
 			if err := s.cyborg.DeleteARQs(t.Context(), []string{left.ID}); err != nil {
 				t.Error(err)
@@ -205,15 +201,6 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 		}
 	}
 	s.sound(t)
-}
-
-// namedBy returns the leftovers of the error of an operation and of its result.
-func namedBy(err error, left []spawn.Leftover) []spawn.Leftover {
-	var failure *spawn.Error
-	if errors.As(err, &failure) {
-		return slices.Concat(left, failure.Leftovers)
-	}
-	return left
 }
 
 // leaks returns the texts of the leaks by kind and subject. With binding states Cyborg deletes an ARQ at once and
@@ -231,7 +218,7 @@ func (s *site) leaks(c cell) map[string]string {
 // named checks that the error of an operation names every leak.
 func (s *site) named(t *testing.T, c cell, err error, before map[string]string) {
 	t.Helper()
-	left := namedBy(err, s.left)
+	left := slices.Concat(s.left, leftovers(err))
 	for subject, text := range s.leaks(c) {
 		if before[subject] != "" && err != nil {
 			continue // as it was

@@ -193,11 +193,7 @@ func opDeletePlain(t *testing.T) {
 			if !down {
 				settled(t, err)
 			} else {
-				var failure *spawn.Error
-				if !errors.As(err, &failure) {
-					t.Fatalf("got %v", err)
-				}
-				wantKinds(t, failure.Leftovers, spawn.LeftoverARQs)
+				wantKinds(t, leftovers(err), spawn.LeftoverARQs)
 			}
 			if asked := s.asked(); len(asked) > 0 {
 				t.Errorf("Cyborg was asked for %v", asked)
@@ -523,11 +519,11 @@ func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
 // and returns its UUID.
 func onlyMdev(t *testing.T, err error, arqs []cyborgclient.ARQ) string {
 	t.Helper()
-	var failure *spawn.Error
-	if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 1 {
+	left := leftovers(err)
+	if !errors.Is(err, spawn.ErrLeftover) || len(left) != 1 {
 		t.Fatalf("error %v, want ErrLeftover with one ARQ", err)
 	}
-	id := failure.Leftovers[0].ID
+	id := left[0].ID
 	if !slices.ContainsFunc(arqs, func(a cyborgclient.ARQ) bool { return a.UUID == id && a.AttachHandleType == cyborgclient.HandleMDEV }) {
 		t.Fatalf("the leftover is %s, want the ARQ of the mediated device of %v", id, arqs)
 	}
@@ -879,13 +875,9 @@ func TestAFailedEvacuationNamesWhatStaysOnTheDeadHost(t *testing.T) {
 			s.loseHost(t, i.Host)
 			fail(s)
 			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-			var failure *spawn.Error
-			if !errors.As(err, &failure) {
-				t.Fatalf("%s: got %v", profile, err)
-			}
-			wantKinds(t, failure.Leftovers, spawn.LeftoverARQ, spawn.LeftoverAllocation)
-			if failure.Leftovers[0].ID != arq {
-				t.Errorf("%s: named %v, want ARQ %s", profile, failure.Leftovers, arq)
+			wantKinds(t, leftovers(err), spawn.LeftoverARQ, spawn.LeftoverAllocation)
+			if named := leftARQs(err); !slices.Equal(named, []string{arq}) {
+				t.Errorf("%s: named %v, want ARQ %s", profile, named, arq)
 			}
 		})
 	}
@@ -953,9 +945,7 @@ func TestAMoveThatIsRepeatedLeavesTheGuestAlone(t *testing.T) {
 // resources. The guest on the new host keeps its devices.
 func TestADeletionWithTheOldHostLeavesTheGuestItsDevices(t *testing.T) {
 	t.Parallel()
-	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
-		"delete": (*spawn.Operations).Delete, "shelve offload": (*spawn.Operations).ShelveOffload, "local delete": (*spawn.Operations).LocalDelete,
-	} {
+	for name, free := range deletions() {
 		for _, answers := range []bool{true, false} { // the new host
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, worldOpts{})
@@ -988,29 +978,19 @@ func TestADeletionWithTheOldHostLeavesTheGuestItsDevices(t *testing.T) {
 // Cyborg does not list the ARQs, so only Placement shows that the instance was moved.
 func TestADeletionWithTheOldHostWhileCyborgIsDownLeavesTheAllocation(t *testing.T) {
 	t.Parallel()
-	for name, free := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
-		"delete": (*spawn.Operations).Delete, "shelve offload": (*spawn.Operations).ShelveOffload, "local delete": (*spawn.Operations).LocalDelete,
-	} {
+	for name, free := range deletions() {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.spawn(t, "gpu")
-			s.loseHost(t, i.Host)
-			result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-			settled(t, err)
-			moved := spawn.InstanceOf(request("gpu"), result)
+			there := s.evacuated(t, i)
 			settled(t, s.cloud.StartHost(t.Context(), i.Host))
 			s.guests.down = nil
-			before := s.usage(t, moved)
-			s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 503, Times: -1})
-			s.guests.calls = nil
-			if err := free(s.ops, t.Context(), i); !errors.Is(err, spawn.ErrMoved) || !strings.Contains(err.Error(), "host "+moved.Host) {
-				t.Errorf("%s: got %v, want a refusal that names host %s", name, err, moved.Host)
-			}
-			settled(t, s.cloud.Faults().Set())
-			if diff := cmp.Diff(before, s.usage(t, moved)); diff != "" {
+			before := s.usage(t, there)
+			s.silence(t)
+			s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
+			if diff := cmp.Diff(before, s.usage(t, there)); diff != "" {
 				t.Errorf("%s: usage changed (-before +after):\n%s", name, diff)
 			}
-			s.running(t, moved, true)
 			s.sound(t)
 		})
 	}

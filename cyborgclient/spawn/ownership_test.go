@@ -309,11 +309,7 @@ func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {
 		s.guests.after, s.guests.fail["start"] = true, 1 // it starts, but the call fails
 		s.guests.onCall("destroy", func() { s.guests.after, s.guests.fail["destroy"] = false, 1 })
 		_, err := s.ops.TakeOver(t.Context(), change(i))
-		var failure *spawn.Error
-		if !errors.As(err, &failure) {
-			t.Fatalf("got %v", err)
-		}
-		wantKinds(t, failure.Leftovers, spawn.LeftoverGuest, spawn.LeftoverARQ, spawn.LeftoverAllocation)
+		wantKinds(t, leftovers(err), spawn.LeftoverGuest, spawn.LeftoverARQ, spawn.LeftoverAllocation)
 		if arqs := s.cloud.Cyborg.ARQs(); len(arqs) != 1 || !strings.Contains(s.guests.runs[placeOf(i)], arqs[0].AttachHandleUUID) {
 			t.Errorf("the guest does not run with the device of %v", arqs)
 		}

@@ -66,9 +66,8 @@ func TestAClaimThatAProxyRepeatedIsNamed(t *testing.T) {
 				run = w.flow.AddDevices
 			}
 			_, err := run(t.Context(), req)
-			var failure *spawn.Error
-			if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrClaim) || len(failure.Leftovers) != 1 ||
-				failure.Leftovers[0].Kind != spawn.LeftoverAllocation || failure.Leftovers[0].Certain {
+			wantKinds(t, leftovers(err), spawn.LeftoverAllocation)
+			if !errors.Is(err, spawn.ErrClaim) || len(certainlyLeft(err)) > 0 {
 				t.Errorf("running: %v: got error %v, want the allocation as a suspect", running, err)
 			}
 		})

@@ -103,12 +103,7 @@ func TestARunningInstanceReleasesItsDevices(t *testing.T) {
 func (w *world) releaseWithoutPlacement(t *testing.T) {
 	t.Helper()
 	w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 403, Times: -1})
-	var failure *spawn.Error
-	err := w.flow.ReleaseDevices(t.Context(), instance)
-	if !errors.As(err, &failure) {
-		t.Fatalf("got %v", err)
-	}
-	wantKinds(t, failure.Leftovers, spawn.LeftoverAllocation)
+	wantKinds(t, leftovers(w.flow.ReleaseDevices(t.Context(), instance)), spawn.LeftoverAllocation)
 	w.cloud.Faults().Clear()
 }
 
@@ -125,11 +120,10 @@ func TestDevicesOfAnUnknownClassAreNamed(t *testing.T) {
 		})
 		held, arqs := w.held(instance), w.cloud.Cyborg.ARQs()
 		err = w.flow.ReleaseDevices(t.Context(), instance)
-		var failure *spawn.Error
-		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrProfile) {
-			t.Fatalf("got %v, want ErrProfile", err)
+		if !errors.Is(err, spawn.ErrProfile) {
+			t.Errorf("got %v, want ErrProfile", err)
 		}
-		wantKinds(t, failure.Leftovers, spawn.LeftoverARQs, spawn.LeftoverAllocation)
+		wantKinds(t, leftovers(err), spawn.LeftoverARQs, spawn.LeftoverAllocation)
 		if diff := cmp.Diff(held, w.held(instance)); diff != "" || len(w.cloud.Cyborg.ARQs()) != len(arqs) {
 			t.Errorf("%d ARQs of %d; allocations (-before +after):\n%s", len(w.cloud.Cyborg.ARQs()), len(arqs), diff)
 		}
@@ -355,12 +349,8 @@ func TestReleaseDevicesNamesAllThatItLeaves(t *testing.T) {
 			i := s.spawn(t, "gpu")
 			settled(t, s.cloud.Faults().Set(tt.rule))
 			err := s.flow.ReleaseDevices(t.Context(), i.UUID)
-			var failed *spawn.Error
-			if !errors.As(err, &failed) || !errors.Is(err, spawn.ErrLeftover) {
-				t.Fatalf("%s: error %v, want ErrLeftover", name, err)
-			}
-			if diff := cmp.Diff(tt.want, kindsOf(failed.Leftovers)); diff != "" {
-				t.Errorf("%s: leftovers (-want +got):\n%s", name, diff)
+			if diff := cmp.Diff(tt.want, kindsOf(leftovers(err))); diff != "" || !errors.Is(err, spawn.ErrLeftover) {
+				t.Errorf("%s: error %v; leftovers (-want +got):\n%s", name, err, diff)
 			}
 			s.cloud.Faults().Clear()
 			settled(t, s.flow.ReleaseDevices(t.Context(), i.UUID))

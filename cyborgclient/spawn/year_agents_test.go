@@ -287,7 +287,7 @@ func (a *yearAgent) evacuate(ctx context.Context, i *yearInstance) {
 	a.suspect(i, result)
 	if result != nil { // also when something of the old host could not be given up
 		a.mu.Lock()
-		i.Host, i.ARQs = result.Host, arqsOf(result)
+		i.Host, i.ARQs = result.Host, uuidsOf(result.ARQs)
 		a.mu.Unlock()
 	}
 	a.ended(i, err)
@@ -374,17 +374,10 @@ func (a *yearAgent) shelve(ctx context.Context, i *yearInstance) error {
 	a.suspect(i, result)
 	if err == nil {
 		a.mu.Lock()
-		i.Host, i.ARQs = result.Host, arqsOf(result)
+		i.Host, i.ARQs = result.Host, uuidsOf(result.ARQs)
 		a.mu.Unlock()
 	}
 	return err
-}
-
-func arqsOf(result *spawn.Result) (uuids []string) {
-	for _, arq := range result.ARQs {
-		uuids = append(uuids, arq.UUID)
-	}
-	return uuids
 }
 
 // delete deletes an instance, which must still have its accelerator. A failed deletion is repeated the next time.
