@@ -125,9 +125,7 @@ func TestRealPlacementSpawnAndDelete(t *testing.T) {
 	w, real := realWorld(t, spawn.Config{})
 	for _, profile := range []string{"gpu", "vgpu", "fpga", "fake", "mixed"} {
 		t.Run(profile, func(t *testing.T) {
-			result, err := w.flow.Run(t.Context(), request(profile))
-			settled(t, err)
-			w.checkPromise(t, result, err)
+			result := w.spawned(t, request(profile))
 			if used := real.get(t, "/allocations/"+instance); !strings.Contains(used, result.ARQs[0].DeviceRPUUID) {
 				t.Errorf("the real Placement knows nothing of the device: %s", used)
 			}
@@ -145,18 +143,16 @@ func TestRealPlacementSpawnAndDelete(t *testing.T) {
 func TestRealPlacementReschedule(t *testing.T) {
 	w, real := realWorld(t, spawn.Config{})
 	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After})
-	result, err := w.flow.Run(t.Context(), request("mixed"))
-	settled(t, err)
+	result := w.spawned(t, request("mixed"))
 	if claims := claimsOf(result.Trace); claims != 2 {
 		t.Errorf("%d claims, want one on each of two hosts", claims)
 	}
-	w.checkPromise(t, result, err)
 	w.cloud.RemoveGuest(instance)
 	settled(t, w.flow.Release(t.Context(), instance))
 	real.checkEmpty(t, "allocations", "consumers")
 
 	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, Times: -1})
-	result, err = w.flow.Run(t.Context(), request("mixed"))
+	result, err := w.flow.Run(t.Context(), request("mixed"))
 	w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrUnavailable)
 	real.checkEmpty(t, "allocations", "consumers")
 }
@@ -176,9 +172,7 @@ func claimsOf(trace []spawn.StepTrace) int {
 func TestRealPlacementSearchAndNumericSuffixes(t *testing.T) {
 	for _, compat := range []spawn.Compat{{SearchProviders: true}, {NumericSuffixes: true}} {
 		w, real := realWorld(t, spawn.Config{Compat: compat})
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		settled(t, err)
-		w.checkPromise(t, result, err)
+		w.spawned(t, request("mixed"))
 		w.cloud.RemoveGuest(instance)
 		settled(t, w.flow.Release(t.Context(), instance))
 		real.checkEmpty(t, "allocations", "consumers")

@@ -59,8 +59,7 @@ func TestADeviceIsAttachedOnlyWhereTheInstanceRuns(t *testing.T) {
 		settled(t, err)
 		s.alsoOn(t, "cn0")
 		s.loseHost(t, "cn0")
-		req := request("gpu")
-		if got, err := s.flow.AddDevices(t.Context(), req); err == nil && got.Host != result.Host {
+		if got, err := s.flow.AddDevices(t.Context(), request("gpu")); err == nil && got.Host != result.Host {
 			t.Errorf("the guest is on %s; its device is one of %s, which is down", result.Host, got.Host)
 		}
 	})

@@ -20,9 +20,7 @@ func TestADeviceProfileNeverUsesAProviderOfNova(t *testing.T) {
 	model := simcloud.DefaultModel()
 	model.DeviceProfiles = []simcloud.DeviceProfile{{Name: "vgpu", Groups: []map[string]string{{"resources:VGPU": "1"}}}}
 	w := newWorld(t, worldOpts{model: &model})
-	result, err := w.flow.Run(t.Context(), request("vgpu"))
-	settled(t, err)
-	w.checkPromise(t, result, err)
+	result := w.spawned(t, request("vgpu"))
 	if !strings.Contains(string(result.Domain), "<hostdev") {
 		t.Errorf("no device in the domain:\n%s", result.Domain)
 	}

@@ -190,7 +190,7 @@ func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 		{"no room", func(t *testing.T, s *site, c *spawn.OwnershipChange) {
 			for _, p := range s.cloud.Cyborg.Deployables() {
 				if p.ResourceClass() == "VGPU" {
-					settled(t, s.cloud.Cyborg.SetDeviceStatus(t.Context(), deviceOf(t, s, p.ProviderUUID), "maintaining"))
+					settled(t, s.cloud.Cyborg.SetDeviceStatus(t.Context(), p.DeviceUUID, "maintaining"))
 				}
 			}
 		}, spawn.ErrNoCandidates},
@@ -236,17 +236,6 @@ func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 			s.sound(t)
 		})
 	}
-}
-
-func deviceOf(t *testing.T, s *site, provider string) string {
-	t.Helper()
-	for _, part := range s.cloud.Cyborg.Deployables() {
-		if part.ProviderUUID == provider {
-			return part.DeviceUUID
-		}
-	}
-	t.Fatalf("no device of %s", provider)
-	return ""
 }
 
 func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
@@ -316,19 +305,6 @@ func TestTakeOverLeavesAGuestThatCannotBeRestoredItsDevice(t *testing.T) {
 	})
 }
 
-// hold changes the allocation of the instance on Nova's card.
-func (s *site) hold(t *testing.T, i spawn.Instance, vgpus int) {
-	t.Helper()
-	held := s.cloud.Placement.Allocations()
-	for n := range held {
-		if held[n].Class == "VGPU" && held[n].Provider == s.novaProviderOf(i.Host) {
-			held[n].Used = vgpus
-		}
-	}
-	settled(t, s.cloud.Placement.Release(i.UUID))
-	settled(t, s.cloud.Placement.Claim(placementsim.Claim{Consumer: i.UUID, Project: s.cloud.ProjectID("admin"), User: "u", Allocations: held}))
-}
-
 // The allocation does not show which service owns which of two vGPUs. TakeOver used to release both, and one was
 // still in use.
 func TestATakeOverOfOneOfTwoVGPUsIsRefused(t *testing.T) {
@@ -341,7 +317,13 @@ func TestATakeOverOfOneOfTwoVGPUsIsRefused(t *testing.T) {
 		domain, err := domainxml.Merge([]byte(s.guests.saved[placeOf(i)]), []domainxml.Hostdev{{MDEV: second}})
 		settled(t, err)
 		settled(t, s.guests.Define(t.Context(), i, domain))
-		s.hold(t, i, 2)
+		held := s.cloud.Placement.Allocations()
+		for n := range held {
+			if held[n].Provider == s.novaProviderOf(i.Host) {
+				held[n].Used = 2
+			}
+		}
+		s.write(t, held)
 		before := s.usage(t, i)
 		c := change(i)
 		c.Mdev = novasMdev

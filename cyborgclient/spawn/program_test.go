@@ -315,20 +315,15 @@ func TestTheImageNamesTheFunction(t *testing.T) {
 			s := newSite(t, worldOpts{model: imageModel("accel:"+tt.property, tt.value)})
 			req := request(tt.profile)
 			req.Image = tt.image
-			result, err := s.flow.Run(t.Context(), req)
-			settled(t, err)
-			s.checkPromise(t, result, nil)
-			loaded := func(result *spawn.Result) string {
-				for _, d := range s.cloud.Cyborg.Deployables() {
-					if d.ProviderUUID == result.ARQs[0].DeviceRPUUID {
-						return strings.Join(d.Traits(), " ")
-					}
-				}
-				return ""
-			}
+			result := s.spawned(t, req)
 			check := func(result *spawn.Result) {
 				t.Helper()
-				traits := loaded(result)
+				traits := ""
+				for _, d := range s.cloud.Cyborg.Deployables() {
+					if d.ProviderUUID == result.ARQs[0].DeviceRPUUID {
+						traits = strings.Join(d.Traits(), " ")
+					}
+				}
 				if tt.want != "" && !strings.Contains(traits, tt.want) || tt.want == "" && strings.Contains(traits, "CUSTOM_FPGA_FUNCTION_") {
 					t.Errorf("the region has %s, want %s", traits, tt.want)
 				}
@@ -338,7 +333,7 @@ func TestTheImageNamesTheFunction(t *testing.T) {
 			settled(t, s.guests.Define(t.Context(), i, result.Domain))
 			settled(t, s.ops.ShelveOffload(t.Context(), i))
 			i.Host, i.ARQs = "", nil
-			result, err = s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
+			result, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
 			settled(t, err)
 			check(result)
 		})

@@ -220,11 +220,7 @@ func TestALostCreateLeavesBoundARQs(t *testing.T) {
 				})
 			})
 			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop})
-			req := request("gpu")
-			req.Instance = secondInstance
-			second, err := w.flow.Run(t.Context(), req)
-			settled(t, err)
-			w.checkPromise(t, second, err)
+			w.spawned(t, secondInstanceRequest("gpu"))
 			if arq, err := w.cyborg.GetARQ(t.Context(), first.ARQs[0].UUID); err != nil || arq.State != cyborgclient.StateBound {
 				t.Errorf("the first instance's ARQ: %v, error %v", arq, err)
 			}

@@ -52,9 +52,7 @@ func TestAQuotedTokenIsRedacted(t *testing.T) {
 		return err
 	}
 	run := func() error {
-		req := request("fpga")
-		req.Instance = secondInstance
-		_, err := s.flow.Run(t.Context(), req)
+		_, err := s.flow.Run(t.Context(), secondInstanceRequest("fpga"))
 		return err
 	}
 	const placementBody = `{"errors": [{"status": 403, "detail": "X-Auth-Token: %s"}]}`

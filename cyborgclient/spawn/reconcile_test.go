@@ -84,9 +84,7 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 	for _, tt := range tests {
 		bubble(t, fmt.Sprintf("after step %d", tt.steps), func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
-			living, err := w.flow.Run(t.Context(), request("gpu"))
-			settled(t, err)
-			settled(t, w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: living.Host, Domain: string(living.Domain)}))
+			w.spawned(t, request("gpu"))
 			w.crash(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b003", tt.steps)
 			time.Sleep(15 * time.Minute)
 			w.restart(t) // a new process knows nothing of the crashed one's attempts
@@ -333,8 +331,7 @@ func TestReconcileLeavesTheHostsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		other := w.neighbour(t, spawn.Config{})
-		req := request("mixed")
-		req.Instance = secondInstance
+		req := secondInstanceRequest("mixed")
 		req.Order = func(all []spawn.Candidate) []spawn.Candidate {
 			slices.Reverse(all)
 			return all
@@ -350,7 +347,7 @@ func TestReconcileLeavesTheHostsOfOthers(t *testing.T) {
 		if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 4, spawn.LeftoverAllocation: 1}, kindsOf(freed)); err != nil || diff != "" {
 			t.Errorf("error %v, freed (-want +got):\n%s", err, diff)
 		}
-		settled(t, w.cloud.DefineGuest(sim.Guest{UUID: secondInstance, Host: theirs.Host, Domain: string(theirs.Domain)}))
+		w.define(t, theirs)
 		w.cloud.CheckNoLeaks(t)
 	})
 }

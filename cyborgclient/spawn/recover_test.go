@@ -65,8 +65,7 @@ func recoverable() []exercise {
 		}},
 		exercise{name: "add devices", launch: anInstance(""), odd: true, done: func(*site, spawn.Instance) error { return nil },
 			run: func(ctx context.Context, s *site, i *spawn.Instance) error {
-				req := request("gpu")
-				_, err := s.flow.AddDevices(ctx, req)
+				_, err := s.flow.AddDevices(ctx, request("gpu"))
 				return err
 			}},
 		exercise{name: "release devices", launch: anInstance("gpu"), odd: true, done: func(*site, spawn.Instance) error { return nil },

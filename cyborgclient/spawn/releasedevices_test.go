@@ -79,8 +79,7 @@ func TestARunningInstanceReleasesItsDevices(t *testing.T) {
 			_, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: encrypted(plainFlavor())})
 			settled(t, err)
 			held := w.held(instance)
-			req := request(tt.profile)
-			_, err = w.flow.AddDevices(t.Context(), req)
+			_, err = w.flow.AddDevices(t.Context(), request(tt.profile))
 			settled(t, err)
 			if tt.unlisted {
 				w.through(t, tt.config, func(next http.RoundTripper) http.RoundTripper {
@@ -227,8 +226,7 @@ func TestAFailedEvacuationReleasesTheMemoryThatRegionsShare(t *testing.T) {
 func TestARunningInstanceThatHoldsNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	req := request("gpu")
-	_, err := w.flow.AddDevices(t.Context(), req)
+	_, err := w.flow.AddDevices(t.Context(), request("gpu"))
 	if !errors.Is(err, spawn.ErrRequest) || len(w.cloud.Placement.Allocations()) > 0 {
 		t.Errorf("err = %v, allocations %v", err, w.cloud.Placement.Allocations())
 	}
@@ -306,8 +304,7 @@ func TestADeviceWhoseProviderWasRenamedIsKnown(t *testing.T) {
 			return err
 		},
 		"a second device": func(s *site, _ spawn.Instance) error {
-			req := request("gpu")
-			if _, err := s.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrRequest) {
+			if _, err := s.flow.AddDevices(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrRequest) {
 				return fmt.Errorf("error %w, want ErrRequest", err)
 			}
 			return nil

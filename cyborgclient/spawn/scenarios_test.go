@@ -25,8 +25,14 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-func fixtureSite(t *testing.T, config spawn.Config) *site {
-	return newSite(t, worldOpts{model: fixtureModel(), config: config})
+// fixtureSite returns a site and a request for an instance with accelerated ports.
+func fixtureSite(t *testing.T, ports ...string) (*site, spawn.Request) {
+	t.Helper()
+	req := request("")
+	for _, id := range ports {
+		req.Ports = append(req.Ports, acceleratedPort(id, "fakedev-dp-port", ""))
+	}
+	return newSite(t, worldOpts{model: fixtureModel()}), req
 }
 
 // spawnOf spawns an instance and starts its guest.
@@ -41,20 +47,10 @@ func (s *site) spawnOf(t *testing.T, req spawn.Request) spawn.Instance {
 	return i
 }
 
-func fixturePorts(ids ...string) []spawn.Port {
-	var ports []spawn.Port
-	for _, id := range ids {
-		ports = append(ports, acceleratedPort(id, "fakedev-dp-port", ""))
-	}
-	return ports
-}
-
 func portRows() map[string]func(*testing.T) {
 	reject := func(want error, text string, change func(*spawn.Request)) func(*testing.T) {
 		return func(t *testing.T) {
-			s := fixtureSite(t, spawn.Config{})
-			req := request("")
-			req.Ports = fixturePorts(port1)
+			s, req := fixtureSite(t, port1)
 			change(&req)
 			if _, err := s.flow.Run(t.Context(), req); !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
 				t.Errorf("got %v, want %q", err, text)
@@ -67,9 +63,7 @@ func portRows() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"create_and_bind_arq_from_both": boundRow,
 		"create_with_two_accels_ok": func(t *testing.T) {
-			s := fixtureSite(t, spawn.Config{})
-			req := request("")
-			req.Ports = fixturePorts(port1, port2)
+			s, req := fixtureSite(t, port1, port2)
 			i := s.spawnOf(t, req)
 			s.checkUsage(t, i.Host, 2)
 			settled(t, s.ops.Delete(t.Context(), i))
@@ -81,9 +75,7 @@ func portRows() map[string]func(*testing.T) {
 			}
 		},
 		"port_binding_profile": func(t *testing.T) {
-			s := fixtureSite(t, spawn.Config{})
-			req := request("")
-			req.Ports = fixturePorts(port1)
+			s, req := fixtureSite(t, port1)
 			req.Ports[0].BindingProfile = nil
 			result, err := s.flow.Run(t.Context(), req)
 			if err != nil || len(result.Ports) != 1 || len(result.Devices) != 0 {
@@ -101,9 +93,7 @@ func portRows() map[string]func(*testing.T) {
 		"delete_after_neutron_cleared_the_port": func(t *testing.T) {
 			for _, remove := range []func(*spawn.Operations, context.Context, spawn.Instance) error{(*spawn.Operations).Delete, (*spawn.Operations).LocalDelete} {
 				for name, ports := range map[string][]spawn.Port{"cleared": {{Port: requestspec.Port{UUID: port1}}}, "gone": nil} {
-					s := fixtureSite(t, spawn.Config{})
-					req := request("")
-					req.Ports = fixturePorts(port1)
+					s, req := fixtureSite(t, port1)
 					i := s.spawnOf(t, req)
 					i.Ports = ports
 					s.cloud.RemoveGuest(i.UUID)
