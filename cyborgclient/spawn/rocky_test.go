@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,14 +17,10 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
-	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-const (
-	rockyGzipTrait = "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"
-	rockyGzipID    = "d8424dc4-a4a3-c413-f89e-433683f9040b"
-)
+const rockyGzipTrait = "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"
 
 // rockyModel has one host with FPGAs of the specification's class and an image
 // of the function gzip.
@@ -39,7 +36,7 @@ func rockyModel(fpgas int) *simcloud.Model {
 	}
 	return &simcloud.Model{
 		Hosts: []simcloud.Host{host}, DeviceProfiles: []simcloud.DeviceProfile{}, Flavors: []simcloud.Flavor{},
-		Images: []simcloud.Image{{Name: "gzip", Properties: map[string]string{"accel:function_id": rockyGzipID}, Data: fpgaImage(rockyGzipID)}},
+		Images: []simcloud.Image{{Name: "gzip", Properties: map[string]string{"accel:function_id": gzipID}, Data: fpgaImage(gzipID)}},
 	}
 }
 
@@ -55,14 +52,12 @@ func TestARockyFlavorGetsItsDeviceIntoTheXML(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: rockyModel(2), config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
 	original := rockyFlavor()
-	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: original})
-	settled(t, err)
+	result := w.spawned(t, spawn.Request{Instance: instance, Flavor: original})
 	if len(result.ARQs) != 1 || len(result.Devices) != 1 || result.Devices[0].PCI == nil || !strings.Contains(string(result.Domain), "<hostdev") {
 		t.Errorf("got %d ARQs, devices %v", len(result.ARQs), result.Devices)
 	}
-	w.checkPromise(t, result, err)
 	p, err := w.cloud.Placement.ResourceProvider(result.ARQs[0].DeviceRPUUID)
-	if err != nil || !strings.Contains(strings.Join(p.Traits, " "), "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B") {
+	if err != nil || !strings.Contains(strings.Join(p.Traits, " "), rockyGzipTrait) {
 		t.Errorf("the region was not programmed: traits %v, %v", p.Traits, err)
 	}
 	if got := result.Trace[0].Decision; !strings.HasPrefix(got, "created for the Rocky flavor: rocky-afaas-") {
@@ -98,11 +93,8 @@ func TestParallelSpawnsOfOneRockyFlavorMakeOneProfile(t *testing.T) {
 	}
 	group.Wait()
 	for i := range results {
-		if errs[i] != nil {
-			t.Fatal(errs[i])
-		}
-		guest := sim.Guest{UUID: results[i].Instance, Host: results[i].Host, Domain: string(results[i].Domain)}
-		settled(t, w.cloud.DefineGuest(guest))
+		settled(t, errs[i])
+		w.define(t, results[i])
 	}
 	w.cloud.CheckNoLeaks(t)
 	if profiles := w.cloud.Cyborg.DeviceProfiles(); len(profiles) != 1 {
@@ -143,14 +135,9 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 		rocky, _, err := requestspec.FromRocky(rockyFlavor(), false)
 		settled(t, err)
 		p := rocky.Profile
-		if _, err := w.cyborg.CreateDeviceProfile(t.Context(), cyborgclient.CreateDeviceProfileOpts{Name: p.Name, Groups: p.Groups}); err != nil {
-			t.Fatal(err)
-		}
-		result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: rockyFlavor()})
-		w.checkPromise(t, result, err)
-		if err != nil {
-			t.Error(err)
-		}
+		_, err = w.cyborg.CreateDeviceProfile(t.Context(), cyborgclient.CreateDeviceProfileOpts{Name: p.Name, Groups: p.Groups})
+		settled(t, err)
+		w.spawned(t, spawn.Request{Instance: instance, Flavor: rockyFlavor()})
 	})
 	t.Run("a profile of that name with other groups", func(t *testing.T) {
 		t.Parallel()
@@ -158,75 +145,51 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 		settled(t, err)
 		_, _, err = run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
 			opts := cyborgclient.CreateDeviceProfileOpts{Name: rocky.Profile.Name, Groups: []map[string]string{{"resources:PGPU": "1"}}}
-			if _, err := w.cyborg.CreateDeviceProfile(t.Context(), opts); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.cyborg.CreateDeviceProfile(t.Context(), opts)
+			settled(t, err)
 		}, rockyFlavor())
 		if !errors.Is(err, spawn.ErrProfile) || !strings.Contains(err.Error(), "differs from what its flavor needs") {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("the reply of the creation is lost", func(t *testing.T) {
-		t.Parallel()
-		_, result, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
-			rule := fault.Rule{Operation: fault.DeviceProfileCreate, When: fault.After, Action: fault.Drop}
-			settled(t, w.cloud.Faults().Set(rule))
-		}, rockyFlavor())
-		if err != nil || len(result.ARQs) != 1 {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("the reply of the creation is lost, and what it did is unknown", func(t *testing.T) {
-		t.Parallel()
-		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
-			err := w.cloud.Faults().Set(
-				fault.Rule{Operation: fault.DeviceProfileCreate, When: fault.After, Action: fault.Drop},
-				fault.Rule{Operation: fault.DeviceProfileList, Nth: 2, Action: fault.Status, Status: 403},
-			)
-			settled(t, err)
-		}, rockyFlavor())
-		if !errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, spawn.ErrProfile) {
-			t.Errorf("got %v, want the refusal of the list", err)
-		}
-	})
-	t.Run("the creation is lost", func(t *testing.T) {
-		t.Parallel()
-		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
-			settled(t, w.cloud.Faults().Set(fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Drop}))
-		}, rockyFlavor())
-		if !errors.Is(err, spawn.ErrProfile) || !errors.Is(err, cyborgclient.ErrReplyLost) {
-			t.Errorf("got %v, want ErrProfile and ErrReplyLost", err)
-		}
-	})
-	t.Run("the creation is refused", func(t *testing.T) {
-		t.Parallel()
-		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
-			rule := fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Status, Status: 403}
-			settled(t, w.cloud.Faults().Set(rule))
-		}, rockyFlavor())
-		if !errors.Is(err, spawn.ErrProfile) || !errors.Is(err, cyborgclient.ErrForbidden) || !strings.Contains(err.Error(), "of flavor afaas") {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("a flavor that cannot be converted", func(t *testing.T) {
-		t.Parallel()
-		bad := rockyFlavor()
-		bad.ExtraSpecs["function_name:x"] = "required"
-		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, nil, bad)
-		if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), `"function_name:x"`) {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("no image has the function", func(t *testing.T) {
-		t.Parallel()
-		unknown := rockyFlavor()
-		delete(unknown.ExtraSpecs, "function:"+rockyGzipTrait)
-		unknown.ExtraSpecs["function:CUSTOM_FPGA_FUNCTION_INTEL_00000000_A4A3_C413_F89E_433683F9040B"] = "required"
-		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, nil, unknown)
-		if !errors.Is(err, spawn.ErrNotBound) {
-			t.Errorf("got %v", err)
-		}
-	})
+	bad, unknown := rockyFlavor(), rockyFlavor()
+	bad.ExtraSpecs["function_name:x"] = "required"
+	delete(unknown.ExtraSpecs, "function:"+rockyGzipTrait)
+	unknown.ExtraSpecs["function:CUSTOM_FPGA_FUNCTION_INTEL_00000000_A4A3_C413_F89E_433683F9040B"] = "required"
+	replyLost := fault.Rule{Operation: fault.DeviceProfileCreate, When: fault.After, Action: fault.Drop}
+	for name, tt := range map[string]struct {
+		flavor requestspec.Flavor
+		rules  []fault.Rule
+		want   []error // none: success
+		text   string
+	}{
+		"the reply of the creation is lost": {flavor: rockyFlavor(), rules: []fault.Rule{replyLost}},
+		"the reply of the creation is lost, and what it did is unknown": {rockyFlavor(), []fault.Rule{
+			replyLost, {Operation: fault.DeviceProfileList, Nth: 2, Action: fault.Status, Status: 403},
+		}, []error{cyborgclient.ErrForbidden}, ""}, // from the list
+		"the creation is lost": {rockyFlavor(), []fault.Rule{{Operation: fault.DeviceProfileCreate, Action: fault.Drop}},
+			[]error{spawn.ErrProfile, cyborgclient.ErrReplyLost}, ""},
+		"the creation is refused": {rockyFlavor(), []fault.Rule{{Operation: fault.DeviceProfileCreate, Action: fault.Status, Status: 403}},
+			[]error{spawn.ErrProfile, cyborgclient.ErrForbidden}, "of flavor afaas"},
+		"a flavor that cannot be converted": {bad, nil, []error{spawn.ErrRequest}, `"function_name:x"`},
+		"no image has the function":         {unknown, nil, []error{spawn.ErrNotBound}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, result, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) { w.fail(t, tt.rules...) }, tt.flavor)
+			if tt.want == nil && (err != nil || len(result.ARQs) != 1) {
+				t.Errorf("got %v, want success", err)
+			}
+			for _, want := range tt.want {
+				if !errors.Is(err, want) || !strings.Contains(err.Error(), tt.text) {
+					t.Errorf("got %v, want %v and %q", err, want, tt.text)
+				}
+			}
+			if errors.Is(err, spawn.ErrProfile) != slices.Contains(tt.want, spawn.ErrProfile) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
 }
 
 // Later operations know the accelerators of an instance with a Rocky flavor, with the flavor of the result and with
@@ -237,13 +200,10 @@ func TestOperationsKnowTheAcceleratorsOfARockyFlavor(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{model: rockyModel(2), config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
 			req := spawn.Request{Instance: instance, Flavor: rockyFlavor()}
-			result, err := s.flow.Run(t.Context(), req)
-			settled(t, err)
-			i := spawn.InstanceOf(req, result)
+			i := s.spawnOf(t, req)
 			if original {
 				i.Flavor = req.Flavor
 			}
-			settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
 			if err := spawn.Permit(spawn.OpResize, i); err == nil {
 				t.Error("a resize is permitted")
 			}
@@ -271,11 +231,8 @@ func convertedOnLostHost(t *testing.T) (*site, spawn.Instance) {
 	model.Hosts = append(model.Hosts, other)
 	s := newSite(t, worldOpts{model: model, config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
 	req := spawn.Request{Instance: instance, Flavor: rockyFlavor(), Order: onHost(s.world, "cn0")}
-	result, err := s.flow.Run(t.Context(), req)
-	settled(t, err)
-	i := spawn.InstanceOf(req, result)
+	i := s.spawnOf(t, req)
 	i.Flavor = req.Flavor
-	settled(t, errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)))
 	s.loseHost(t, "cn0")
 	return s, i
 }

@@ -4,40 +4,29 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// The domain of a guest that did not start is deleted on its host.
-func TestAGuestThatDidNotStartIsUndefined(t *testing.T) {
+// The domain of a guest that did not start is deleted on its host. If the hypervisor cannot define the domain, the
+// guest does not start there.
+func TestAGuestThatDoesNotStartIsTriedOnTheNextHost(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{})
-		s.guests.fail["start"] = 1
-		result, err := s.starts().Run(t.Context(), request("mixed"))
-		settled(t, err)
-		for at := range s.guests.saved {
-			if at.host != result.Host {
-				t.Errorf("host %s has the domain of instance %s, which is on %s", at.host, at.instance, result.Host)
+	for _, fails := range []string{"start", "define"} {
+		bubble(t, fails, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			s.guests.fail[fails] = 1
+			result, err := s.starts().Run(t.Context(), request("mixed"))
+			settled(t, err)
+			for at := range s.guests.saved {
+				if at.host != result.Host {
+					t.Errorf("host %s has the domain of instance %s, which is on %s", at.host, at.instance, result.Host)
+				}
 			}
-		}
-		s.running(t, spawn.InstanceOf(request("mixed"), result), true)
-		s.sound(t)
-	})
-}
-
-// If the hypervisor cannot define the domain, the guest does not start there.
-func TestAGuestThatCannotBeDefinedIsTriedOnTheNextHost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, worldOpts{})
-		s.guests.fail["define"] = 1
-		result, err := s.starts().Run(t.Context(), request("mixed"))
-		settled(t, err)
-		s.running(t, spawn.InstanceOf(request("mixed"), result), true)
-		s.sound(t)
-	})
+			s.running(t, spawn.InstanceOf(request("mixed"), result), true)
+			s.sound(t)
+		})
+	}
 }
 
 // AddDevices attaches devices to a running instance: it creates its mediated devices, and neither starts nor destroys
