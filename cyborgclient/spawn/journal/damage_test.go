@@ -20,9 +20,7 @@ import (
 func contents(t testing.TB, store journal.Store) map[string][]string {
 	t.Helper()
 	instances, err := store.Unfinished(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	all := make(map[string][]string)
 	for _, instance := range instances {
 		j := lock(t, store, instance)
@@ -48,9 +46,7 @@ func writeRandom(t testing.TB, path string, seed uint64) map[string][]string {
 			add(t, j, strings.Repeat("large ", 5000))
 		}
 		if n%5 == 0 {
-			if err := j.Clear(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, j.Clear(t.Context()))
 		}
 		j.Release()
 	}
@@ -65,9 +61,7 @@ func TestDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	want := writeRandom(t, path, 1)
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	pages := len(whole) / pageSize
 	page := func(random *rand.Rand, data []byte) []byte {
 		at := random.IntN(pages) * pageSize
@@ -135,9 +129,7 @@ func TestDamaged(t *testing.T) {
 // openDamaged reports whether a file opened.
 func openDamaged(t *testing.T, path string, data []byte, want map[string][]string) bool {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, data, 0o600))
 	f, err := journal.Open(path)
 	if err != nil {
 		if !strings.Contains(err.Error(), path) || !errors.Is(err, journal.ErrDamaged) {

@@ -30,12 +30,17 @@ func intercept(f *File, with func(disk writeAt, data []byte, offset int64) (int,
 	*place = func(data []byte, offset int64) (int, error) { return with(disk, data, offset) }
 }
 
-func openTest(t *testing.T, path string) *File {
+func check(t testing.TB, err error) {
 	t.Helper()
-	f, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func openTest(t *testing.T, path string) *File {
+	t.Helper()
+	f, err := Open(path)
+	check(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -43,9 +48,7 @@ func openTest(t *testing.T, path string) *File {
 func lockTest(t *testing.T, s Store, instance string) Journal {
 	t.Helper()
 	j, err := s.Lock(t.Context(), instance)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return j
 }
 
@@ -99,14 +102,10 @@ func TestPowerFailure(t *testing.T) {
 			err = j.Append(t.Context(), make([]byte, random.IntN(300)*(1+50*random.IntN(2)*random.IntN(2))))
 		}
 		j.Release()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		after := contentsOf(f)
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for k := range 4 {
 			data := slices.Clone(whole)
 			want := before
@@ -123,9 +122,7 @@ func TestPowerFailure(t *testing.T) {
 				copy(data[w.offset:], torn)
 			}
 			copyPath := filepath.Join(dir, fmt.Sprint(n, " ", k))
-			if err := os.WriteFile(copyPath, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(copyPath, data, 0o600))
 			again := openTest(t, copyPath)
 			if diff := cmp.Diff(want, contentsOf(again)); diff != "" {
 				t.Fatalf("change %d, case %d (-want +got):\n%s", n, k, diff)
@@ -165,9 +162,7 @@ func TestDiskErrors(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "journal")
 				f := openTest(t, path)
 				j := lockTest(t, f, "i")
-				if err := j.Append(t.Context(), []byte("a")); err != nil {
-					t.Fatal(err)
-				}
+				check(t, j.Append(t.Context(), []byte("a")))
 				fail := true
 				intercept(f, func(disk writeAt, data []byte, offset int64) (int, error) {
 					if !fail || !c.fails(offset) {
@@ -195,9 +190,7 @@ func TestDiskErrors(t *testing.T) {
 				}
 				fail = false
 				for _, r := range []string{"c", "d"} {
-					if err := j.Append(t.Context(), []byte(r)); err != nil {
-						t.Fatal(err)
-					}
+					check(t, j.Append(t.Context(), []byte(r)))
 					want = append(want, r)
 				}
 				j.Release()
@@ -205,9 +198,7 @@ func TestDiskErrors(t *testing.T) {
 				if diff := cmp.Diff(expected, contentsOf(f)); diff != "" {
 					t.Errorf("in memory (-want +got):\n%s", diff)
 				}
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				check(t, f.Close())
 				if diff := cmp.Diff(expected, contentsOf(openTest(t, path))); diff != "" {
 					t.Errorf("in the file (-want +got):\n%s", diff)
 				}
@@ -221,12 +212,8 @@ func TestBrokenWhileOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	f := openTest(t, path)
 	j := lockTest(t, f, "i")
-	if err := j.Append(t.Context(), []byte("a")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, j.Append(t.Context(), []byte("a")))
+	check(t, os.Truncate(path, 0))
 	for range 2 {
 		if err := j.Append(t.Context(), []byte("b")); !errors.Is(err, ErrDamaged) {
 			t.Errorf("Append: %v, want ErrDamaged", err)
@@ -245,9 +232,7 @@ func TestGroupCommit(t *testing.T) {
 		first := appendInBackground(t, f, "first")
 		synctest.Wait()
 		before, err := f.transaction()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var rest []<-chan error
 		for n := range 50 {
 			rest = append(rest, appendInBackground(t, f, fmt.Sprint(n)))
@@ -260,9 +245,7 @@ func TestGroupCommit(t *testing.T) {
 			}
 		}
 		after, err := f.transaction()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if n := after - before; n != 2 {
 			t.Errorf("%d transactions, want 2", n)
 		}
@@ -344,9 +327,7 @@ func TestBatch(t *testing.T) {
 			}
 		}
 		close(blocked)
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, f.Close())
 		want := map[string][]string{"another": {"another"}, "i": {"c", "d"}}
 		if diff := cmp.Diff(want, contentsOf(openTest(t, f.path))); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -413,12 +394,8 @@ func TestNothingKept(t *testing.T) {
 	}{"memory": {m, &m.table}, "file": {f, &f.table}} {
 		for _, instance := range []string{"a", "b"} {
 			j := lockTest(t, c.store, instance)
-			if err := j.Append(t.Context(), []byte("record")); err != nil {
-				t.Fatal(err)
-			}
-			if err := j.Clear(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, j.Append(t.Context(), []byte("record")))
+			check(t, j.Clear(t.Context()))
 			ended, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := c.store.Lock(ended, instance); err == nil {

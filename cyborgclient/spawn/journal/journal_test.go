@@ -35,9 +35,7 @@ func TestFileConforms(t *testing.T) {
 func open(t testing.TB, path string) *journal.File {
 	t.Helper()
 	f, err := journal.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { closeFile(t, f) })
 	return f
 }
@@ -52,15 +50,11 @@ func closeFile(t testing.TB, f *journal.File) {
 func lock(t testing.TB, store journal.Store, instance string) journal.Journal {
 	t.Helper()
 	j, err := store.Lock(t.Context(), instance)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return j
 }
 
 func add(t testing.TB, j journal.Journal, record string) {
 	t.Helper()
-	if err := j.Append(t.Context(), []byte(record)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, j.Append(t.Context(), []byte(record)))
 }

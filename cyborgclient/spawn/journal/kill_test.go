@@ -115,9 +115,7 @@ func contains(list []records, r records) bool {
 func readAll(t *testing.T, path string) [childInstances][]records {
 	t.Helper()
 	f, err := journal.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer closeFile(t, f)
 	var all [childInstances][]records
 	for n := range all {
@@ -167,16 +165,12 @@ func killChild(t *testing.T, path string, lines int) [childInstances]events {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var all [childInstances]events
 	scanner := bufio.NewScanner(out)
 	for count := 0; scanner.Scan(); count++ {
 		if count == lines {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cmd.Process.Kill())
 		}
 		var what, operation string
 		var n, k int

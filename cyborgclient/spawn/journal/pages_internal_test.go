@@ -74,30 +74,18 @@ func TestTooShort(t *testing.T) {
 	f := openTest(t, path)
 	j := lockTest(t, f, "i")
 	for n := range 40 {
-		if err := j.Append(t.Context(), make([]byte, 100*n)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, j.Append(t.Context(), make([]byte, 100*n)))
 	}
-	if err := errors.Join(j.Clear(t.Context()), j.Append(t.Context(), nil), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(j.Clear(t.Context()), j.Append(t.Context(), nil), f.Close()))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer file.Close()
 	newest, err := boltfile.ReadMetas(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	info, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for n := info.Size()/int64(newest.PageSize) - 1; n > 0; n-- {
-		if err := file.Truncate(n * int64(newest.PageSize)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, file.Truncate(n*int64(newest.PageSize)))
 		if _, err := readContent(file); (err == nil) != (n >= int64(newest.End)) {
 			t.Fatalf("%d pages of %d: %v", n, newest.End, err)
 		}
@@ -108,9 +96,7 @@ func TestTooShort(t *testing.T) {
 func TestWrittenSince(t *testing.T) {
 	f := openTest(t, filepath.Join(t.TempDir(), "journal"))
 	now, err := f.transaction()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := f.begin(now - 1); !errors.Is(err, ErrInUse) {
 		t.Errorf("got %v, want ErrInUse", err)
 	}
