@@ -123,9 +123,7 @@ func TestAnEvacuationToTheLostHostIsRefused(t *testing.T) {
 		if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "on another host than cn1") {
 			t.Errorf("got %v, want ErrRequest", err)
 		}
-		if diff := cmp.Diff(before, s.cloud.Cyborg.ARQs()); diff != "" {
-			t.Errorf("ARQs (-before +after):\n%s", diff)
-		}
+		checkDiff(t, "ARQs (-before +after)", before, s.cloud.Cyborg.ARQs())
 	})
 }
 
@@ -354,9 +352,7 @@ func TestTheHostOfBeforeAnEvacuationDoesNotStartTheGuest(t *testing.T) {
 				if err := run(s, t.Context(), before); !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "host "+moved.Host) {
 					t.Errorf("%s, known %t: got %v, want an error that names host %s", name, known, err, moved.Host)
 				}
-				if diff := cmp.Diff(usage, s.usage(t, moved)); diff != "" {
-					t.Errorf("%s: usage (-before +after):\n%s", name, diff)
-				}
+				checkDiff(t, name+": usage (-before +after)", usage, s.usage(t, moved))
 				s.running(t, before, false)
 				s.running(t, moved, true)
 			})
@@ -401,9 +397,7 @@ func TestASilentAgentIsNotEvidenceOfAMissingGuest(t *testing.T) {
 			if err := run(s, t.Context(), before); !errors.Is(err, spawn.ErrMoved) || !strings.Contains(err.Error(), moved.Host) {
 				t.Errorf("%s: got %v, want a refusal that names host %s", name, err, moved.Host)
 			}
-			if diff := cmp.Diff(usage, s.usage(t, moved)); diff != "" {
-				t.Errorf("%s: usage (-before +after):\n%s", name, diff)
-			}
+			checkDiff(t, name+": usage (-before +after)", usage, s.usage(t, moved))
 			s.running(t, moved, true)
 		})
 	}

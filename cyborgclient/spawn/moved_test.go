@@ -180,9 +180,7 @@ func TestADeletionWithoutAHostAsksTheHostOfTheAllocation(t *testing.T) {
 				if err := free(s.ops, t.Context(), i); err == nil || errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "host "+there.Host) {
 					t.Errorf("got %v, want an error that names host %s", err, there.Host)
 				}
-				if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
-					t.Errorf("usage (-before +after):\n%s", diff)
-				}
+				checkDiff(t, "usage (-before +after)", before, s.usage(t, i))
 				s.guests.down = nil
 				settled(t, s.guests.Destroy(t.Context(), there))
 				settled(t, s.guests.Undefine(t.Context(), there))

@@ -47,9 +47,7 @@ func (s *site) unchanged(t *testing.T, i spawn.Instance, operation func() error)
 	if asked := s.asked(); len(asked) > 0 {
 		t.Errorf("Cyborg was asked for %v", asked)
 	}
-	if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
-		t.Errorf("usage changed (-before +after):\n%s", diff)
-	}
+	checkDiff(t, "usage changed (-before +after)", before, s.usage(t, i))
 	s.sound(t)
 	return err
 }
@@ -159,16 +157,12 @@ func opDelete(t *testing.T) {
 	t.Run("without accelerators", func(t *testing.T) { t.Parallel(); opDeletePlain(t) })
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		settled(t, s.ops.Delete(t.Context(), i))
-		if diff := cmp.Diff([]string{"destroy", "undefine"}, s.guests.calls); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "calls (-want +got)", []string{"destroy", "undefine"}, s.guests.calls)
 		want := []string{}
 		if len(i.ARQs) > 0 {
 			want = append(want, "accelerator.arq.delete arqs")
 		}
-		if diff := cmp.Diff(want, s.asked()); diff != "" {
-			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "asked of Cyborg (-want +got)", want, s.asked())
 		if left := s.cloud.Cyborg.ARQs(); len(left) > 0 || len(s.cloud.Placement.Allocations()) > 0 {
 			t.Errorf("left: %v, %v", left, s.cloud.Placement.Allocations())
 		}
@@ -271,9 +265,7 @@ func opSoftReboot(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		settled(t, s.unchanged(t, i, func() error { return s.ops.SoftReboot(t.Context(), i) }))
 		s.running(t, i, true)
-		if diff := cmp.Diff([]string{"domain", "shutdown", "start"}, s.guests.calls); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "calls (-want +got)", []string{"domain", "shutdown", "start"}, s.guests.calls)
 		if len(i.ARQs) > 0 { // Nova has defined the domain anew
 			whole := s.guests.saved[placeOf(i)]
 			s.guests.saved[placeOf(i)] = aliases.ReplaceAllString(whole, "") // of an earlier version
@@ -314,9 +306,7 @@ func opHardReboot(t *testing.T) {
 		saved := s.guests.saved[placeOf(i)]
 		settled(t, s.unchanged(t, i, func() error { return s.ops.HardReboot(t.Context(), i, nil) }))
 		s.running(t, i, true)
-		if diff := cmp.Diff(saved, s.guests.saved[placeOf(i)]); diff != "" {
-			t.Errorf("a complete domain changed (-before +after):\n%s", diff)
-		}
+		checkDiff(t, "a complete domain changed (-before +after)", saved, s.guests.saved[placeOf(i)])
 		regenerated := domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"})
 		settled(t, s.unchanged(t, i, func() error { return s.ops.HardReboot(t.Context(), i, regenerated) }))
 		s.running(t, i, true)
@@ -352,9 +342,7 @@ func opRescue(t *testing.T) {
 		if left, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)])); err != nil || len(left) > 0 {
 			t.Errorf("the rescue guest has %v, %v", left, err)
 		}
-		if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
-			t.Errorf("usage changed (-before +after):\n%s", diff)
-		}
+		checkDiff(t, "usage changed (-before +after)", before, s.usage(t, i))
 		settled(t, s.ops.Unrescue(t.Context(), i, saved))
 		s.running(t, i, true)
 		if s.guests.saved[placeOf(i)] != was {
@@ -422,9 +410,7 @@ func opEvacuate(t *testing.T) {
 		s.cloud.ForgetRequests()
 		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 		settled(t, err)
-		if diff := cmp.Diff([]string{"accelerator.arq.delete arqs", "accelerator.arq.create ", "accelerator.arq.bind "}, s.asked()); diff != "" {
-			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "asked of Cyborg (-want +got)", []string{"accelerator.arq.delete arqs", "accelerator.arq.create ", "accelerator.arq.bind "}, s.asked())
 		now := s.arqs(t, i)
 		if result.Host == i.Host || len(now) != len(old) || now[0].Hostname != result.Host || now[0].UUID == old[0].UUID {
 			t.Errorf("on host %s with %v, before %s with %v", result.Host, now, i.Host, old)
@@ -564,9 +550,7 @@ func TestADeadAgentIsNotWaitedFor(t *testing.T) {
 			if took := time.Since(began); took > 15*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			if diff := cmp.Diff(want, asked); diff != "" {
-				t.Errorf("asked for the deletion after (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "asked for the deletion after (-want +got)", want, asked)
 		})
 	}
 }
@@ -634,9 +618,7 @@ func opShelveOffload(t *testing.T) {
 			return
 		}
 		settled(t, err)
-		if diff := cmp.Diff([]string{"accelerator.arq.delete arqs"}, s.asked()); diff != "" {
-			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "asked of Cyborg (-want +got)", []string{"accelerator.arq.delete arqs"}, s.asked())
 		if arqs := s.arqs(t, i); len(arqs) != 0 {
 			t.Errorf("ARQs %v remain", arqs)
 		}
@@ -988,9 +970,7 @@ func TestADeletionWithTheOldHostWhileCyborgIsDownLeavesTheAllocation(t *testing.
 			before := s.usage(t, there)
 			s.silence(t)
 			s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
-			if diff := cmp.Diff(before, s.usage(t, there)); diff != "" {
-				t.Errorf("%s: usage changed (-before +after):\n%s", name, diff)
-			}
+			checkDiff(t, name+": usage changed (-before +after)", before, s.usage(t, there))
 			s.sound(t)
 		})
 	}

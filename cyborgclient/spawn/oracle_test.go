@@ -80,9 +80,7 @@ func (p realPlacement) checkEmpty(t *testing.T, tables ...string) {
 	for _, table := range tables {
 		want[table] = 0
 	}
-	if diff := cmp.Diff(want, p.rows(t, tables...)); diff != "" {
-		t.Errorf("rows in the real Placement's tables (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "rows in the real Placement's tables (-want +got)", want, p.rows(t, tables...))
 }
 
 func (p realPlacement) get(t *testing.T, path string) string {

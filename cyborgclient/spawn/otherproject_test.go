@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
@@ -120,9 +119,7 @@ func TestHiddenARQsOfAnotherProjectAreNoSuccess(t *testing.T) {
 				}
 				settled(t, s.cloud.Faults().Set())
 				s.logIn(t, "admin")
-				if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
-					t.Errorf("usage (-before +after):\n%s", diff)
-				}
+				checkDiff(t, "usage (-before +after)", before, s.usage(t, i))
 				s.running(t, i, true)
 				settled(t, free(s, t.Context(), i))
 				if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
@@ -204,9 +201,7 @@ func TestAReconciliationLeavesTheAllocationOfHiddenARQs(t *testing.T) {
 		if len(orphans) != 1 || orphans[0].Kind != spawn.LeftoverAllocation || !errors.Is(orphans[0].Err, spawn.ErrHidden) || !errors.Is(err, spawn.ErrLeftover) {
 			t.Errorf("got %v, error %v; want the allocation, which was not freed", orphans, err)
 		}
-		if diff := cmp.Diff(before, s.held(instance)); diff != "" {
-			t.Errorf("the allocation (-before +after):\n%s", diff)
-		}
+		checkDiff(t, "the allocation (-before +after)", before, s.held(instance))
 		s.logIn(t, "admin")
 		_, err = s.flow.Reconcile(t.Context(), s.freeing())
 		settled(t, err)
@@ -257,12 +252,8 @@ func TestATokenThatShowsNoARQsOfAnInstanceChangesNothing(t *testing.T) {
 			if err := tt.run(t, s, i); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), s.cloud.ProjectID("admin")) {
 				t.Errorf("%s: got %v, want %v", name, err, tt.want)
 			}
-			if diff := cmp.Diff(held, s.held(instance)); diff != "" {
-				t.Errorf("%s: allocation (-before +after):\n%s", name, diff)
-			}
-			if diff := cmp.Diff(arqs, s.cloud.Cyborg.ARQs()); diff != "" {
-				t.Errorf("%s: ARQs (-before +after):\n%s", name, diff)
-			}
+			checkDiff(t, name+": allocation (-before +after)", held, s.held(instance))
+			checkDiff(t, name+": ARQs (-before +after)", arqs, s.cloud.Cyborg.ARQs())
 		})
 	}
 }

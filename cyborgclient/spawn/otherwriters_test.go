@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -143,9 +141,7 @@ func TestADeviceIsNotClaimedForAConcurrentlyDeletedOrMovedInstance(t *testing.T)
 			if _, err = w.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrClaim) || errors.Is(err, spawn.ErrLeftover) {
 				t.Errorf("got %v, want ErrClaim", err)
 			}
-			if diff := cmp.Diff(held, w.held(instance)); diff != "" {
-				t.Errorf("allocation (-before +after):\n%s", diff)
-			}
+			checkDiff(t, "allocation (-before +after)", held, w.held(instance))
 			if arqs := w.cloud.Cyborg.ARQs(); len(arqs) > 0 {
 				t.Errorf("ARQs %v", arqs)
 			}

@@ -127,18 +127,14 @@ func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 				t.Errorf("domain without aliases (-want +got):\n%s", diff)
 			}
 			s.running(t, i, runs)
-			if diff := cmp.Diff([]string{novasMdev}, released); diff != "" {
-				t.Errorf("released (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "released (-want +got)", []string{novasMdev}, released)
 			nova := s.novaProviderOf(i.Host)
 			for n := range held {
 				if held[n].Provider == nova {
 					held[n].Provider = arqs[0].DeviceRPUUID
 				}
 			}
-			if diff := cmp.Diff(sorted(held), sorted(s.cloud.Placement.Allocations())); diff != "" {
-				t.Errorf("allocation (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "allocation (-want +got)", sorted(held), sorted(s.cloud.Placement.Allocations()))
 			s.sound(t)
 			i.Flavor, i.ARQs = c.Flavor, nil
 			if err := s.ops.HardReboot(t.Context(), i, nil); err != nil {
@@ -227,9 +223,7 @@ func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 			if s.guests.saved[placeOf(i)] != before {
 				t.Errorf("the domain changed:\n%s", s.guests.saved[placeOf(i)])
 			}
-			if diff := cmp.Diff(held, sorted(s.cloud.Placement.Allocations())); diff != "" {
-				t.Errorf("allocation (-before +after):\n%s", diff)
-			}
+			checkDiff(t, "allocation (-before +after)", held, sorted(s.cloud.Placement.Allocations()))
 			if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
 				t.Errorf("ARQs %v remain", arqs)
 			}
@@ -270,18 +264,14 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 			again, err := s.ops.TakeOver(t.Context(), c)
 			settled(t, err)
 			result.Trace, again.Trace = nil, nil
-			if diff := cmp.Diff(result, again, cmpopts.IgnoreFields(cyborgclient.ARQ{}, "UpdatedAt")); diff != "" {
-				t.Errorf("result (-first +again):\n%s", diff)
-			}
+			checkDiff(t, "result (-first +again)", result, again, cmpopts.IgnoreFields(cyborgclient.ARQ{}, "UpdatedAt"))
 			for _, held := range s.cloud.Placement.Allocations() {
 				if held.Class == "VGPU" && held.Provider != result.ARQs[0].DeviceRPUUID {
 					t.Errorf("Nova's vGPU is still claimed: %+v", held)
 				}
 			}
 		}
-		if diff := cmp.Diff([]string{novasMdev, novasMdev}, released); diff != "" {
-			t.Errorf("released (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "released (-want +got)", []string{novasMdev, novasMdev}, released)
 		s.running(t, i, true)
 		s.sound(t)
 		time.Sleep(time.Second)
@@ -330,9 +320,7 @@ func TestATakeOverOfOneOfTwoVGPUsIsRefused(t *testing.T) {
 		if _, err := s.ops.TakeOver(t.Context(), c); !errors.Is(err, spawn.ErrRequest) {
 			t.Errorf("got %v, want ErrRequest", err)
 		}
-		if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
-			t.Errorf("usage (-before +after):\n%s", diff)
-		}
+		checkDiff(t, "usage (-before +after)", before, s.usage(t, i))
 	})
 }
 
@@ -430,9 +418,7 @@ func TestAfterATakeOverTheOldInstanceLosesNoDevice(t *testing.T) {
 				if result != nil || !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), before.ARQs[0].UUID) {
 					t.Errorf("got %v, %v; want ErrRequest with the ARQ", result, err)
 				}
-				if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
-					t.Errorf("usage changed (-before +after):\n%s", diff)
-				}
+				checkDiff(t, "usage changed (-before +after)", before, s.usage(t, i))
 				return
 			case "delete":
 				settled(t, s.ops.Delete(t.Context(), i))

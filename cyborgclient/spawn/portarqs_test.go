@@ -104,9 +104,7 @@ func TestAPortThatNamesTheARQOfAnotherIsRefused(t *testing.T) {
 			if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), arq.(string)) || !strings.Contains(err.Error(), i.Ports[tt.wrong].UUID) {
 				t.Errorf("%s: got %v, want ErrRequest with the port and the ARQ", name, err)
 			}
-			if diff := cmp.Diff(before, s.guests.runs[placeOf(i)]); diff != "" {
-				t.Errorf("%s: domain (-before +after):\n%s", name, diff)
-			}
+			checkDiff(t, name+": domain (-before +after)", before, s.guests.runs[placeOf(i)])
 			settled(t, s.ops.Delete(t.Context(), i)) // which takes all that is the instance's
 		})
 	}

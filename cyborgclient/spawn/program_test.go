@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -92,16 +90,12 @@ func TestProgramLoadsAnotherFunction(t *testing.T) {
 			if done.Image != step.image || *done.After.BitstreamID != step.image {
 				t.Errorf("%s: %+v, want image %s", step.name, done, step.image)
 			}
-			if diff := cmp.Diff([][]string{step.was, step.is}, [][]string{functions(t, done.Before), functions(t, done.After)}); diff != "" {
-				t.Errorf("%s: traits before and after (-want +got):\n%s", step.name, diff)
-			}
+			checkDiff(t, step.name+": traits before and after (-want +got)", [][]string{step.was, step.is}, [][]string{functions(t, done.Before), functions(t, done.After)})
 			s.cloud.Cyborg.CheckBitstream(t, before.ARQs[0].DeviceRPUUID, step.image)
 			s.running(t, i, true)
 		}
 		after := s.usage(t, i)
-		if diff := cmp.Diff(before, after); diff != "" {
-			t.Errorf("the ARQ or the allocation changed (-before +after):\n%s", diff)
-		}
+		checkDiff(t, "the ARQ or the allocation changed (-before +after)", before, after)
 		s.sound(t)
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
@@ -40,9 +38,7 @@ func TestAGuestStartsWithTheDeviceThatItsRequestHasNow(t *testing.T) {
 		}
 		want, _, err := domainxml.Hostdevs([]domainxml.Handle{spawn.HandleOf(s.arqs(t, i)[0])})
 		settled(t, err)
-		if diff := cmp.Diff(want[0].String(), devices[0].String()); diff != "" {
-			t.Errorf("device of the guest (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "device of the guest (-want +got)", want[0].String(), devices[0].String())
 	})
 }
 

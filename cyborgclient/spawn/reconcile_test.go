@@ -92,18 +92,14 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 			opts := w.scope()
 			found, err := w.flow.Reconcile(t.Context(), opts)
 			settled(t, err)
-			if diff := cmp.Diff(tt.want, kindsOf(found)); diff != "" {
-				t.Errorf("dry run (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "dry run (-want +got)", tt.want, kindsOf(found))
 			if leaks := w.cloud.Leaks(); (len(leaks) == 0) != (len(tt.want) == 0) {
 				t.Errorf("the dry run changed something: %v", leaks)
 			}
 			opts.Free = true
 			freed, err := w.flow.Reconcile(t.Context(), opts)
 			settled(t, err)
-			if diff := cmp.Diff(found, freed); diff != "" {
-				t.Errorf("freed something else than the dry run found (-dry +wet):\n%s", diff)
-			}
+			checkDiff(t, "freed something else than the dry run found (-dry +wet)", found, freed)
 			w.cloud.CheckNoLeaks(t)
 		})
 	}
@@ -274,9 +270,7 @@ func TestReconcileNamesAnUnknownHost(t *testing.T) {
 		if !errors.Is(err, spawn.ErrReconcileScope) || errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "cn0.example.org, cn99") {
 			t.Errorf("got error %v, want one that matches ErrReconcileScope and names both hosts", err)
 		}
-		if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 4, spawn.LeftoverAllocation: 1}, kindsOf(freed)); diff != "" {
-			t.Errorf("freed (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "freed (-want +got)", map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 4, spawn.LeftoverAllocation: 1}, kindsOf(freed))
 		w.cloud.CheckNoLeaks(t)
 	})
 }
@@ -314,9 +308,7 @@ func TestReconcileLeavesTheAllocationOfARenamedHost(t *testing.T) {
 	if !errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "ARQ "+a.ARQs[0].UUID) || !strings.Contains(err.Error(), "is on host renamed") {
 		t.Errorf("found %v, error %v, want one that names the ARQ and its host", found, err)
 	}
-	if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {
-		t.Errorf("allocations (-before +after):\n%s", diff)
-	}
+	checkDiff(t, "allocations (-before +after)", held, w.cloud.Placement.Allocations())
 	opts.Hosts = append(opts.Hosts, "renamed")
 	found, err = w.flow.Reconcile(t.Context(), opts)
 	if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 1, spawn.LeftoverAllocation: 1}, kindsOf(found)); err != nil || diff != "" {

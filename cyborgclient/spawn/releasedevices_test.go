@@ -145,9 +145,7 @@ func TestAFailedEvacuationKeepsTheRestOfAFlatHost(t *testing.T) {
 		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); !errors.Is(err, cyborgclient.ErrForbidden) {
 			t.Fatalf("got %v, want the refusal of the create", err)
 		}
-		if diff := cmp.Diff(want, s.held(instance)); diff != "" {
-			t.Errorf("allocations (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "allocations (-want +got)", want, s.held(instance))
 	})
 }
 
@@ -194,9 +192,7 @@ func TestTheMemoryThatRegionsShareIsReleased(t *testing.T) {
 		}
 		w.releaseWithoutPlacement(t)
 		settled(t, w.flow.ReleaseDevices(t.Context(), instance))
-		if diff := cmp.Diff(want, w.held(instance)); diff != "" {
-			t.Errorf("allocations (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "allocations (-want +got)", want, w.held(instance))
 	})
 }
 
@@ -216,9 +212,7 @@ func TestAFailedEvacuationReleasesTheMemoryThatRegionsShare(t *testing.T) {
 			if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); !errors.Is(err, cyborgclient.ErrForbidden) {
 				t.Fatalf("got %v, want the refusal", err)
 			}
-			if diff := cmp.Diff(want, s.held(instance)); diff != "" {
-				t.Errorf("allocations (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "allocations (-want +got)", want, s.held(instance))
 		})
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 )
@@ -60,9 +58,7 @@ func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 					if err := tt.operation(t.Context(), s, i); !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) {
 						t.Fatalf("got error %v, want only the hypervisor's error", err)
 					}
-					if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
-						t.Errorf("saved domain (-before +after):\n%s", diff)
-					}
+					checkDiff(t, "saved domain (-before +after)", old, s.guests.saved[placeOf(i)])
 					s.running(t, i, tt.runs)
 					s.sound(t)
 				})
@@ -88,9 +84,7 @@ func TestARestoredGuestIsOff(t *testing.T) {
 		if !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) || s.guests.hook != nil {
 			t.Errorf("got error %v, want only the hypervisor's error", err)
 		}
-		if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
-			t.Errorf("saved domain (-before +after):\n%s", diff)
-		}
+		checkDiff(t, "saved domain (-before +after)", old, s.guests.saved[placeOf(i)])
 		s.running(t, i, false)
 		s.sound(t)
 	})

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
@@ -47,9 +45,7 @@ func TestRunGivesEveryProfileItsDevices(t *testing.T) {
 					got["MDEV"]++
 				}
 			}
-			if diff := cmp.Diff(tt.wantDevices, got); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "devices (-want +got)", tt.wantDevices, got)
 			if len(result.Skipped) != tt.wantSkipped {
 				t.Errorf("skipped: got %v, want %d", result.Skipped, tt.wantSkipped)
 			}
@@ -136,9 +132,7 @@ func TestTheTraceNamesTheTenStepsAndTheirRequests(t *testing.T) {
 		"wait accelerator.arq.list=200",
 		"compose",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("trace (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "trace (-want +got)", want, got)
 }
 
 func TestNoCandidatesErrorHasTheQuery(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 )
@@ -106,13 +104,9 @@ func TestADeviceThatACrashLeftARunningInstanceIsNotForgotten(t *testing.T) {
 		if _, err := s.flow.AddDevices(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "ReleaseDevices") {
 			t.Errorf("got %v, want ErrRequest that names ReleaseDevices", err)
 		}
-		if diff := cmp.Diff(claimed, s.held(i.UUID)); diff != "" {
-			t.Errorf("held (-before +after):\n%s", diff)
-		}
+		checkDiff(t, "held (-before +after)", claimed, s.held(i.UUID))
 		settled(t, s.flow.ReleaseDevices(t.Context(), i.UUID))
-		if diff := cmp.Diff(plain, s.held(i.UUID)); diff != "" {
-			t.Errorf("held after the release (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "held after the release (-want +got)", plain, s.held(i.UUID))
 		result, err := s.flow.AddDevices(t.Context(), req)
 		settled(t, err)
 		if held := s.held(i.UUID); len(held) != len(plain)+1 || len(result.ARQs) != 1 {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
@@ -33,9 +31,7 @@ func TestARunningInstanceHasNoSubtreeOfOtherGroups(t *testing.T) {
 			if err := a.FindCandidates(t.Context()); err != nil && !errors.As(err, &none) {
 				t.Error(err)
 			}
-			if diff := cmp.Diff(tt.want, a.Spec.SameSubtree); diff != "" {
-				t.Errorf("same_subtree (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "same_subtree (-want +got)", tt.want, a.Spec.SameSubtree)
 		})
 	}
 }

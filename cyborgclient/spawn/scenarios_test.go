@@ -69,9 +69,7 @@ func portRows() map[string]func(*testing.T) {
 			settled(t, s.ops.Delete(t.Context(), i))
 			s.nothingHeld(t)
 			for _, port := range i.Ports {
-				if diff := cmp.Diff(map[string]any{"trusted": true}, domainxml.CleanBindingProfile(port.BindingProfile)); diff != "" {
-					t.Errorf("binding profile after the delete (-want +got):\n%s", diff)
-				}
+				checkDiff(t, "binding profile after the delete (-want +got)", map[string]any{"trusted": true}, domainxml.CleanBindingProfile(port.BindingProfile))
 			}
 		},
 		"port_binding_profile": func(t *testing.T) {

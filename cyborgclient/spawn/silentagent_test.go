@@ -173,9 +173,7 @@ func TestManyMediatedDevicesOfASilentAgentKeepNothingElse(t *testing.T) {
 			if name == "evacuate" {
 				left = slices.DeleteFunc(left, func(arq cyborgclient.ARQ) bool { return arq.Hostname != i.Host })
 			}
-			if diff := cmp.Diff(mdevs, uuidsOf(left)); diff != "" {
-				t.Errorf("%s: ARQs (-want +got):\n%s", name, diff)
-			}
+			checkDiff(t, name+": ARQs (-want +got)", mdevs, uuidsOf(left))
 			if held := s.held(instance); slices.ContainsFunc(held, func(text string) bool { return strings.HasPrefix(text, i.Host) }) {
 				t.Errorf("%s: it holds %v", name, held)
 			}

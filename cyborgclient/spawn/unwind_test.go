@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
@@ -24,9 +22,7 @@ func wantKinds(t *testing.T, got []spawn.Leftover, want ...spawn.LeftoverKind) {
 	for i, l := range got {
 		kinds[i] = l.Kind
 	}
-	if diff := cmp.Diff(want, kinds); diff != "" {
-		t.Errorf("leftovers (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "leftovers (-want +got)", want, kinds)
 }
 
 // After one request without a response there is time for another.
@@ -133,9 +129,7 @@ func TestALostClaimOfARunningInstanceLeavesTheChangesOfOthers(t *testing.T) {
 		if undone, leftovers := a.Unwind(t.Context()); len(undone)+len(leftovers) > 0 {
 			t.Errorf("undone %v, leftovers %v", undone, leftovers)
 		}
-		if diff := cmp.Diff(theirs, w.cloud.Placement.Allocations()); diff != "" {
-			t.Errorf("allocations (-want +got):\n%s", diff)
-		}
+		checkDiff(t, "allocations (-want +got)", theirs, w.cloud.Placement.Allocations())
 	})
 }
 

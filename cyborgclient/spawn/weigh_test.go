@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -175,9 +173,7 @@ func TestWhatTheWeigherOfFunctionsReads(t *testing.T) {
 				return next.RoundTrip(req)
 			})
 			result := s.spawned(t, request("wants"))
-			if diff := cmp.Diff(tt.want, read); diff != "" {
-				t.Errorf("read (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "read (-want +got)", tt.want, read)
 			if got := rankOf(t, result); strings.Contains(got, "; the content of regions is unknown: ") != (tt.fails != "") {
 				t.Errorf("decision %q", got)
 			}

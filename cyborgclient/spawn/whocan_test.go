@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -166,7 +164,5 @@ func TestThePageSaysWhatEachUserMayDo(t *testing.T) {
 			got = append(got, strings.TrimSpace(line))
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows of docs/compat.md (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "rows of docs/compat.md (-want +got)", want, got)
 }

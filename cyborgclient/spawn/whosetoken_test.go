@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
@@ -73,9 +72,7 @@ func TestTheTokenForCyborgDecides(t *testing.T) {
 			i := spawn.InstanceOf(req, result)
 			settled(t, s.guests.Define(t.Context(), i, result.Domain))
 			settled(t, s.guests.Start(t.Context(), i))
-			if diff := cmp.Diff([]string{s.cloud.ProjectID(tt.owner), s.cloud.ProjectID(tt.owner)}, []string{result.ARQs[0].ProjectID, s.projectOf(t, instance)}); diff != "" {
-				t.Errorf("projects of ARQ and allocation (-want +got):\n%s", diff)
-			}
+			checkDiff(t, "projects of ARQ and allocation (-want +got)", []string{s.cloud.ProjectID(tt.owner), s.cloud.ProjectID(tt.owner)}, []string{result.ARQs[0].ProjectID, s.projectOf(t, instance)})
 			settled(t, s.ops.Stop(t.Context(), i))
 			settled(t, s.ops.Start(t.Context(), i))
 			settled(t, s.ops.Delete(t.Context(), i))
@@ -97,9 +94,7 @@ func TestAnInstanceThatCyborgHidesIsNotReleasedWithPlacementsToken(t *testing.T)
 				t.Errorf("got %v, want ErrHidden", err)
 			}
 			s.logIn(t, "admin")
-			if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
-				t.Errorf("usage (-before +after):\n%s", diff)
-			}
+			checkDiff(t, "usage (-before +after)", before, s.usage(t, i))
 		})
 	}
 }
@@ -241,9 +236,7 @@ func TestAMemberWhoMayNotReadDevicesAddsThem(t *testing.T) {
 				t.Errorf("%s: a second device: got %v, want ErrRequest", name, err)
 			}
 			settled(t, s.flow.ReleaseDevices(t.Context(), result.Instance))
-			if diff := cmp.Diff(before, s.held(instance)); diff != "" {
-				t.Errorf("%s: held after the release (-want +got):\n%s", name, diff)
-			}
+			checkDiff(t, name+": held after the release (-want +got)", before, s.held(instance))
 		}
 		settled(t, s.ops.Delete(t.Context(), i))
 		s.sound(t)
