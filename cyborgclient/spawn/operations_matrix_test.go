@@ -195,9 +195,7 @@ func (r row) keepsThePromise(t *testing.T, c cell) {
 	}
 	for _, left := range slices.Concat(named, leftovers(err)) { // what Evacuate, or a spawn on a second host, has named
 		if slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.UUID == left.ID }) {
-			if err := s.cyborg.DeleteARQs(t.Context(), []string{left.ID}); err != nil {
-				t.Error(err)
-			}
+			settled(t, s.cyborg.DeleteARQs(t.Context(), []string{left.ID}))
 		}
 	}
 	s.sound(t)

@@ -138,9 +138,7 @@ func TestOperations(t *testing.T) {
 func opCreate(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		s.running(t, i, true)
-		if err := spawn.Permit(spawn.OpCreate, i); err != nil {
-			t.Error(err)
-		}
+		settled(t, spawn.Permit(spawn.OpCreate, i))
 		i.ServiceVersion = 56
 		err := spawn.Permit(spawn.OpCreate, i)
 		if len(i.Ports) == 0 {
@@ -167,9 +165,7 @@ func opDelete(t *testing.T) {
 			t.Errorf("left: %v, %v", left, s.cloud.Placement.Allocations())
 		}
 		s.sound(t)
-		if err := s.ops.Delete(t.Context(), i); err != nil {
-			t.Errorf("a second time: %v", err)
-		}
+		settled(t, s.ops.Delete(t.Context(), i)) // a second time
 	})
 }
 
@@ -253,9 +249,7 @@ func opStopStart(t *testing.T) {
 		}
 		s.running(t, i, false)
 		s.cloud.Faults().Clear()
-		if err := s.ops.Start(t.Context(), i); err != nil {
-			t.Error(err)
-		}
+		settled(t, s.ops.Start(t.Context(), i))
 	})
 }
 
@@ -370,9 +364,7 @@ func opRebuild(t *testing.T) {
 			blocked(t, s.ops.Rebuild(t.Context(), i, fresh), 400, forbiddenAccelerators)
 		}
 		i.ServiceVersion = 53
-		if err := s.ops.Rebuild(t.Context(), i, fresh); err != nil {
-			t.Error(err)
-		}
+		settled(t, s.ops.Rebuild(t.Context(), i, fresh))
 	})
 	t.Run("of a stopped instance", func(t *testing.T) { t.Parallel(); each(t, everyKind(), opRebuildStopped) })
 }
@@ -495,9 +487,7 @@ func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
 	}
 	onlyMdev(t, s.ops.Delete(t.Context(), moved), old) // frees all others
 	settled(t, s.cloud.StartHost(t.Context(), i.Host))
-	if err := s.cyborg.DeleteARQs(t.Context(), []string{stuck}); err != nil {
-		t.Error(err)
-	}
+	settled(t, s.cyborg.DeleteARQs(t.Context(), []string{stuck}))
 	s.sound(t)
 }
 
@@ -575,9 +565,7 @@ func opLocalDeleteStuck(t *testing.T) {
 					t.Errorf("left: %v, %v; want one ARQ", arqs, held)
 				}
 				settled(t, s.cloud.StartHost(t.Context(), i.Host))
-				if err := s.ops.LocalDelete(t.Context(), i); err != nil {
-					t.Errorf("when Cyborg's agent is back: %v", err)
-				}
+				settled(t, s.ops.LocalDelete(t.Context(), i)) // when Cyborg's agent is back
 				s.cloud.RemoveGuest(i.UUID)
 				s.sound(t)
 			})
@@ -691,9 +679,7 @@ func opResizeTo(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	i := s.spawn(t, "")
 	blocked(t, spawn.PermitResize(i, flavor("gpu")), 400, forbiddenAccelerators)
-	if err := spawn.PermitResize(i, plainFlavor()); err != nil {
-		t.Errorf("without accelerators: %v", err)
-	}
+	settled(t, spawn.PermitResize(i, plainFlavor())) // without accelerators
 }
 
 func opMigrate(t *testing.T) {
@@ -709,9 +695,7 @@ func opPorts(t *testing.T) {
 		plain.UUID = port2
 		for _, op := range []spawn.Operation{spawn.OpAttachPort, spawn.OpDetachPort} {
 			blocked(t, s.unchanged(t, i, func() error { return spawn.Permit(op, withOnlyPort(i, accelerated)) }), 400, forbiddenPorts)
-			if err := spawn.Permit(op, withOnlyPort(i, plain)); err != nil {
-				t.Errorf("a port without an accelerator: %v", err)
-			}
+			settled(t, spawn.Permit(op, withOnlyPort(i, plain))) // a port without an accelerator
 		}
 	})
 }

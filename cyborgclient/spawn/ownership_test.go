@@ -137,12 +137,8 @@ func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 			checkDiff(t, "allocation (-want +got)", sorted(held), sorted(s.cloud.Placement.Allocations()))
 			s.sound(t)
 			i.Flavor, i.ARQs = c.Flavor, nil
-			if err := s.ops.HardReboot(t.Context(), i, nil); err != nil {
-				t.Errorf("a reboot as Cyborg's: %v", err)
-			}
-			if err := s.ops.Delete(t.Context(), i); err != nil {
-				t.Error(err)
-			}
+			settled(t, s.ops.HardReboot(t.Context(), i, nil)) // a reboot as Cyborg's
+			settled(t, s.ops.Delete(t.Context(), i))
 			settled(t, gone(s, i))
 		})
 	}
@@ -362,9 +358,8 @@ func TestATakeOverIsRepeatedAfterACrash(t *testing.T) {
 			s.renew(t)
 			s.takeOverAgain(t, i)
 			time.Sleep(time.Hour)
-			if _, err := s.flow.Reconcile(t.Context(), s.freeing()); err != nil { // of ARQs that were not bound
-				t.Error(err)
-			}
+			_, err = s.flow.Reconcile(t.Context(), s.freeing()) // of ARQs that were not bound
+			settled(t, err)
 			var held int
 			for _, a := range s.cloud.Placement.Allocations() {
 				if a.Class == "VGPU" {

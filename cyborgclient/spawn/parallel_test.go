@@ -42,9 +42,7 @@ func TestParallelSpawnsShareTheDevicesWithoutLoss(t *testing.T) {
 		}
 		for _, guest := range w.cloud.Guests() {
 			w.cloud.RemoveGuest(guest.UUID)
-			if err := w.flow.Release(t.Context(), guest.UUID); err != nil {
-				t.Error(err)
-			}
+			settled(t, w.flow.Release(t.Context(), guest.UUID))
 		}
 		w.cloud.CheckNoLeaks(t)
 	}

@@ -149,9 +149,8 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 			if arqs := s.arqs(t, i); arqs[0].State != cyborgclient.StateBound {
 				t.Errorf("the ARQ is %s", arqs[0].State)
 			}
-			if _, err := s.flow.Program(t.Context(), request); err != nil {
-				t.Errorf("again: %v", err)
-			}
+			_, err = s.flow.Program(t.Context(), request) // again
+			settled(t, err)
 			s.sound(t)
 		})
 	}

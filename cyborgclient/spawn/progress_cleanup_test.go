@@ -81,9 +81,7 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 		"devices that are released": {
 			spawn: func(t *testing.T, s *site) spawn.Instance {
 				i := s.spawn(t, "gpu")
-				if err := s.flow.ReleaseDevices(t.Context(), i.UUID); err != nil {
-					t.Error(err)
-				}
+				settled(t, s.flow.ReleaseDevices(t.Context(), i.UUID))
 				return i
 			},
 			run:  func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },

@@ -143,11 +143,7 @@ func TestAServiceUserNamesNoProject(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		provider := w.cloud.ServiceProvider(t)
 		w.connect(t, provider, spawn.WithServiceProvider(provider))
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		w.checkPromise(t, result, err)
-		if err != nil {
-			t.Error(err)
-		}
+		w.spawned(t, request("gpu"))
 	})
 }
 

@@ -141,9 +141,7 @@ func TestAHardRebootWaitsBeforeItForcesTheGuestOff(t *testing.T) {
 			time.Sleep(time.Minute)
 			_ = s.cloud.Cyborg.StartAgent(context.WithoutCancel(t.Context()), i.Host)
 		}()
-		if err := s.ops.HardReboot(t.Context(), i, nil); err != nil {
-			t.Error(err)
-		}
+		settled(t, s.ops.HardReboot(t.Context(), i, nil))
 		s.running(t, i, true)
 		s.sound(t)
 	})

@@ -363,12 +363,8 @@ func TestReconcileLooksTwiceAtAnARQWithoutAnInstance(t *testing.T) {
 		if err != nil || len(freed) != 1 || freed[0].ID != orphan {
 			t.Errorf("got %v, error %v; want the ARQ %s", freed, err, orphan)
 		}
-		if err := <-bound; err != nil {
-			t.Error(err)
-		}
-		if err := walk(t.Context(), slow.WaitBound, slow.Compose); err != nil {
-			t.Errorf("the slow spawn: %v", err)
-		}
+		settled(t, <-bound)
+		settled(t, walk(t.Context(), slow.WaitBound, slow.Compose)) // the slow spawn
 	})
 }
 
@@ -397,9 +393,7 @@ func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
 		if freed, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(freed) > 0 {
 			t.Errorf("freed %v, error %v", freed, err)
 		}
-		if err := walk(t.Context(), attempt.WaitBound, attempt.Compose); err != nil {
-			t.Errorf("the slow spawn: %v", err)
-		}
+		settled(t, walk(t.Context(), attempt.WaitBound, attempt.Compose)) // the slow spawn
 	})
 }
 

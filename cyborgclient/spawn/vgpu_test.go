@@ -57,9 +57,7 @@ func TestAVGPUWithoutAMediatedDevice(t *testing.T) {
 		if !strings.Contains(domain, `managed="no"`) || !strings.Contains(domain, `<address domain="0x0001" bus="0xc8" slot="0x00" function="0x2"`) {
 			t.Errorf("the function is not in the domain as one that libvirt leaves to its driver:\n%s", domain)
 		}
-		if err := s.ops.Delete(t.Context(), i); err != nil {
-			t.Error(err)
-		}
+		settled(t, s.ops.Delete(t.Context(), i))
 		s.sound(t)
 	})
 }
@@ -75,9 +73,7 @@ func TestAVGPUIsThereAgainAfterAHostReboot(t *testing.T) {
 			t.Errorf("while the host is down: %v", leaks)
 		}
 		settled(t, s.cloud.StartHost(t.Context(), i.Host))
-		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
-			t.Error(err)
-		}
+		settled(t, s.ops.ResumeAfterHostReboot(t.Context(), i))
 		s.running(t, i, true)
 		s.sound(t)
 	})

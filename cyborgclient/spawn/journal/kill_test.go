@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,7 +91,7 @@ func TestKilled(t *testing.T) {
 		}
 		got := readAll(t, path)
 		for n := range childInstances {
-			if !contains(possible[n], got[n][0]) {
+			if !slices.Contains(possible[n], got[n][0]) {
 				t.Fatalf("%s has %s, want one of %s", childInstance(n), got[n][0], possible[n])
 			}
 		}
@@ -101,15 +102,6 @@ func TestKilled(t *testing.T) {
 type records int
 
 func (r records) String() string { return fmt.Sprint(int(r), " records") }
-
-func contains(list []records, r records) bool {
-	for _, each := range list {
-		if each == r {
-			return true
-		}
-	}
-	return false
-}
 
 // readAll opens the file and returns, for each instance, the only possible number of records.
 func readAll(t *testing.T, path string) [childInstances][]records {

@@ -234,8 +234,8 @@ func TestAVerdictLeavesEveryGuestItsDevices(t *testing.T) {
 			isHere := s.Host != "" && (strings.HasPrefix(host, s.Host))
 			newest := time.Time{}
 			for _, a := range s.ARQs {
-				if a.Hostname == host && a.State == cyborgclient.StateBound {
-					newest = maxTime(newest, a.CreatedAt.Time)
+				if a.Hostname == host && a.State == cyborgclient.StateBound && a.CreatedAt.After(newest) {
+					newest = a.CreatedAt.Time
 				}
 			}
 			hasNewer := slices.ContainsFunc(s.ARQs, func(a cyborgclient.ARQ) bool {
@@ -255,13 +255,6 @@ func TestAVerdictLeavesEveryGuestItsDevices(t *testing.T) {
 			}
 		}
 	})
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func TestNewest(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,10 +18,8 @@ func succeeds(*ledger.Effect) error { return nil }
 // fails returns a removal that fails for the given effects.
 func fails(err error, effects ...*ledger.Effect) func(*ledger.Effect) error {
 	return func(e *ledger.Effect) error {
-		for _, failing := range effects {
-			if e == failing {
-				return err
-			}
+		if slices.Contains(effects, e) {
+			return err
 		}
 		return nil
 	}
