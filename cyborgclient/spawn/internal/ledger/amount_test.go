@@ -53,6 +53,8 @@ func TestEffectInAnAllocation(t *testing.T) {
 		{"lost, as wanted", ledger.Claim, lost, held{Resources: a, Generation: at(1)}, ledger.Present, nothing},
 		{"lost, with a port at once", ledger.Claim, lost, held{Resources: sum(a, port), Generation: at(1)}, ledger.Absent, sum(a, port)},
 		{"lost, with a port since", ledger.Claim, lost, held{Resources: sum(a, port), Generation: at(2)}, ledger.Others, sum(a, port)},
+		{"lost, with a port after the generation", ledger.Claim, amount(nil, nil, a, at(5)), held{Resources: sum(a, port), Generation: at(6)}, ledger.Absent, sum(a, port)},
+		{"lost, with a port later", ledger.Claim, amount(nil, nil, a, at(5)), held{Resources: sum(a, port), Generation: at(7)}, ledger.Others, sum(a, port)},
 		{"lost, more, without a generation", ledger.Claim, lost, held{Resources: sum(a, port)}, ledger.Absent, sum(a, port)},
 		{"lost, another one", ledger.Claim, lost, held{Resources: b, Generation: at(9)}, ledger.Absent, b},
 		{"lost, running, under way", ledger.Claim, lostWith, held{Resources: before, Generation: at(4)}, ledger.Awaited, before},

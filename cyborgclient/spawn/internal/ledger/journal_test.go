@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
@@ -27,27 +26,24 @@ func TestContextsOfRequests(t *testing.T) {
 		{ledger.Guest, 0},
 		{ledger.Mdev, 0},
 	} {
-		t.Run(string(c.kind), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				j := open(t, ledger.NewBook(map[ledger.Kind]time.Duration{ledger.Binding: 5 * time.Minute}, nil), "i")
-				ctx, cancel := context.WithCancel(context.WithValue(t.Context(), contextKey{}, "value"))
-				began := time.Now()
-				e := &ledger.Effect{Kind: c.kind, ID: "1"}
-				err := j.Do(ctx, e, func(ctx context.Context) error {
-					check(t, "state", e.State, ledger.Sent)
-					check(t, "value", ctx.Value(contextKey{}), any("value"))
-					cancel()
-					<-ctx.Done()
-					return ctx.Err()
-				})
-				check(t, "time", time.Since(began), c.limit)
-				want := context.DeadlineExceeded
-				if c.limit == 0 {
-					want = context.Canceled
-				}
-				check(t, "error", err, want)
+		bubble(t, string(c.kind), func(t *testing.T) {
+			j := open(t, ledger.NewBook(map[ledger.Kind]time.Duration{ledger.Binding: 5 * time.Minute}, nil), "i")
+			ctx, cancel := context.WithCancel(context.WithValue(t.Context(), contextKey{}, "value"))
+			began := time.Now()
+			e := &ledger.Effect{Kind: c.kind, ID: "1"}
+			err := j.Do(ctx, e, func(ctx context.Context) error {
+				check(t, "state", e.State, ledger.Sent)
+				check(t, "value", ctx.Value(contextKey{}), any("value"))
+				cancel()
+				<-ctx.Done()
+				return ctx.Err()
 			})
+			check(t, "time", time.Since(began), c.limit)
+			want := context.DeadlineExceeded
+			if c.limit == 0 {
+				want = context.Canceled
+			}
+			check(t, "error", err, want)
 		})
 	}
 }
@@ -104,29 +100,26 @@ func TestRelease(t *testing.T) {
 		{"refused", refused(), refused(), ledger.Undone, ledger.Left, nil},
 		{"lost", lost(), lost(), ledger.Undone, ledger.Undoing, at(8)},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := ledger.NewBook(nil, nil)
-				j := open(t, b, "i")
-				e := newClaim()
-				_ = j.Claim(t.Context(), e, on("a", 1), at(7), answers(nil))
-				for range 2 {
-					time.Sleep(time.Second)
-					j.Release(t.Context(), e, at(8), c.next, func(context.Context) error {
-						check(t, "state", e.State, ledger.Undoing)
-						check(t, "changed", e.Changed(), time.Now())
-						return c.answer
-					})
-					check(t, "state", e.State, c.state)
-					check(t, "has an error", e.Err != nil, c.err != nil)
-					check(t, "late", b.LateChange("i"), c.late)
-					if c.state == ledger.Undone {
-						break
-					}
+		bubble(t, c.name, func(t *testing.T) {
+			b := ledger.NewBook(nil, nil)
+			j := open(t, b, "i")
+			e := newClaim()
+			_ = j.Claim(t.Context(), e, on("a", 1), at(7), answers(nil))
+			for range 2 {
+				time.Sleep(time.Second)
+				j.Release(t.Context(), e, at(8), c.next, func(context.Context) error {
+					check(t, "state", e.State, ledger.Undoing)
+					check(t, "changed", e.Changed(), time.Now())
+					return c.answer
+				})
+				check(t, "state", e.State, c.state)
+				check(t, "has an error", e.Err != nil, c.err != nil)
+				check(t, "late", b.LateChange("i"), c.late)
+				if c.state == ledger.Undone {
+					break
 				}
-				check(t, "removed", len(j.Removed()), map[ledger.State]int{ledger.Undone: 1}[c.state])
-			})
+			}
+			check(t, "removed", len(j.Removed()), map[ledger.State]int{ledger.Undone: 1}[c.state])
 		})
 	}
 }

@@ -516,20 +516,17 @@ func TestARightIsRenewedBeforeARequest(t *testing.T) {
 		{119 * time.Second, 0, true},
 		{2 * time.Minute, 0, false},
 	} {
-		t.Run(fmt.Sprint(c.lease, c.wait), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := &countingStore{Store: journaltest.NewShared(c.lease).Agent("a")}
-				j := open(t, ledger.NewBook(nil, store), "i")
-				defer j.End()
-				time.Sleep(c.wait)
-				before := store.renewals.Load()
-				_ = j.Record(t.Context())
-				time.Sleep(0)
-				if got := store.renewals.Load() > before; got != c.renewed && c.wait == 0 || c.wait == 10*time.Minute && got {
-					t.Errorf("renewed %t", got)
-				}
-			})
+		bubble(t, fmt.Sprint(c.lease, c.wait), func(t *testing.T) {
+			store := &countingStore{Store: journaltest.NewShared(c.lease).Agent("a")}
+			j := open(t, ledger.NewBook(nil, store), "i")
+			defer j.End()
+			time.Sleep(c.wait)
+			before := store.renewals.Load()
+			_ = j.Record(t.Context())
+			time.Sleep(0)
+			if got := store.renewals.Load() > before; got != c.renewed && c.wait == 0 || c.wait == 10*time.Minute && got {
+				t.Errorf("renewed %t", got)
+			}
 		})
 	}
 }
@@ -585,26 +582,23 @@ func TestRenewalsThatFail(t *testing.T) {
 		err      error
 		min, max int32
 	}{{journal.ErrLost, 1, 1}, {errStore, 10, 300}} {
-		t.Run(c.err.Error(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := &countingStore{Store: journaltest.NewShared(30 * time.Second).Agent("a"), err: c.err}
-				j := open(t, ledger.NewBook(nil, store), "i")
-				time.Sleep(time.Minute)
-				if n := store.renewals.Load(); n < c.min || n > c.max {
-					t.Errorf("%d renewals", n)
-				}
-				sent := false
-				err := j.Do(t.Context(), newCreate(), func(context.Context) error { sent = true; return nil })
-				if !errors.Is(err, ledger.ErrStore) || !errors.Is(err, c.err) || sent {
-					t.Errorf("sent %t, error %v", sent, err)
-				}
-				j.End()
-				time.Sleep(time.Second)
-				n := store.renewals.Load()
-				time.Sleep(time.Hour)
-				check(t, "renewals after the end", store.renewals.Load(), n)
-			})
+		bubble(t, c.err.Error(), func(t *testing.T) {
+			store := &countingStore{Store: journaltest.NewShared(30 * time.Second).Agent("a"), err: c.err}
+			j := open(t, ledger.NewBook(nil, store), "i")
+			time.Sleep(time.Minute)
+			if n := store.renewals.Load(); n < c.min || n > c.max {
+				t.Errorf("%d renewals", n)
+			}
+			sent := false
+			err := j.Do(t.Context(), newCreate(), func(context.Context) error { sent = true; return nil })
+			if !errors.Is(err, ledger.ErrStore) || !errors.Is(err, c.err) || sent {
+				t.Errorf("sent %t, error %v", sent, err)
+			}
+			j.End()
+			time.Sleep(time.Second)
+			n := store.renewals.Load()
+			time.Sleep(time.Hour)
+			check(t, "renewals after the end", store.renewals.Load(), n)
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/ledger"
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/journal/journaltest"
 )
@@ -136,27 +135,24 @@ func TestALateChangeIsRememberedAfterARestart(t *testing.T) {
 func TestAnOperationYields(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][]string{"before": {"yield", "open"}, "after": {"open", "yield"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := ledger.NewBook(nil, nil)
-				j := open(t, b, "i")
-				yields := 0
-				for _, step := range order {
-					if step == "yield" {
-						j.Yield(func() { yields++ })
-						continue
-					}
-					go func() {
-						if next, err := b.Open(t.Context(), "i"); err == nil {
-							next.End()
-						}
-					}()
-					synctest.Wait()
+		bubble(t, name, func(t *testing.T) {
+			b := ledger.NewBook(nil, nil)
+			j := open(t, b, "i")
+			yields := 0
+			for _, step := range order {
+				if step == "yield" {
+					j.Yield(func() { yields++ })
+					continue
 				}
-				check(t, "yields", yields, 1)
-				j.End()
-			})
+				go func() {
+					if next, err := b.Open(t.Context(), "i"); err == nil {
+						next.End()
+					}
+				}()
+				synctest.Wait()
+			}
+			check(t, "yields", yields, 1)
+			j.End()
 		})
 	}
 }
@@ -217,52 +213,26 @@ func TestAnUnwindingEndsWithCallsThatNeverReturn(t *testing.T) {
 		{"Begin", func(u *unwinding, leave func()) { u.Begin = func(ledger.Kind) { leave() } }},
 	} {
 		for way, leave := range departures() {
-			t.Run(c.name+" "+way, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					j := open(t, ledger.NewBook(nil, nil), "i")
-					claim := newClaim()
-					_ = j.Claim(t.Context(), claim, on("a", 1), nil, answers(nil))
-					arq := j.Adopt(newARQ("1"))
-					fails := c.name == "Pause"
-					u := newUnwinding(j, func(e *ledger.Effect) error {
-						if e == arq && fails {
-							return errRemote
-						}
-						return nil
-					})
-					c.set(u, leave)
-					began := time.Now()
-					depart(t, way, func() { j.Undo(t.Context(), u.Unwinding) })
-					if elapsed := time.Since(began); elapsed > u.Patience {
-						t.Errorf("it took %v", elapsed)
+			bubble(t, c.name+" "+way, func(t *testing.T) {
+				j := open(t, ledger.NewBook(nil, nil), "i")
+				claim := newClaim()
+				_ = j.Claim(t.Context(), claim, on("a", 1), nil, answers(nil))
+				arq := j.Adopt(newARQ("1"))
+				fails := c.name == "Pause"
+				u := newUnwinding(j, func(e *ledger.Effect) error {
+					if e == arq && fails {
+						return errRemote
 					}
-					check(t, "state of the claim", claim.State, ledger.Undone)
+					return nil
 				})
+				c.set(u, leave)
+				began := time.Now()
+				depart(t, way, func() { j.Undo(t.Context(), u.Unwinding) })
+				if elapsed := time.Since(began); elapsed > u.Patience {
+					t.Errorf("it took %v", elapsed)
+				}
+				check(t, "state of the claim", claim.State, ledger.Undone)
 			})
 		}
-	}
-}
-
-// A lost claim in an allocation that another client has changed is named. It is not treated as absent.
-func TestALostClaimInAChangedAllocationIsNotAbsent(t *testing.T) {
-	t.Parallel()
-	port := placement.Resources{"nic": {"NET_BW_EGR_KILOBIT_PER_SEC": 5}}
-	for _, c := range []struct {
-		name       string
-		generation *int
-		held       int
-		want       ledger.Shown
-	}{
-		{"the first write of the consumer is another client's", nil, 1, ledger.Absent},
-		{"the second one may follow the claim", nil, 2, ledger.Others},
-		{"the next write is another client's", at(5), 6, ledger.Absent},
-		{"the one after it may follow the claim", at(5), 7, ledger.Others},
-	} {
-		e := &ledger.Effect{Kind: ledger.Claim, Amount: &ledger.Amount{Sent: on("a", 1), Generation: c.generation}}
-		held := placement.Add(on("a", 1), port)
-		shown, rest := e.In(placement.Allocation{Resources: held, Generation: at(c.held)})
-		check(t, c.name, shown, c.want)
-		check(t, c.name+": rest", rest, held)
 	}
 }

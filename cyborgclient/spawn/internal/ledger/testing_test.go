@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,6 +93,15 @@ func check[T any](t testing.TB, what string, got, want T, opts ...cmp.Option) {
 	if diff := cmp.Diff(want, got, append(opts, cmpopts.EquateErrors(), cmpopts.EquateEmpty())...); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
+}
+
+// bubble runs one case in virtual time.
+func bubble(t *testing.T, name string, run func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, run)
+	})
 }
 
 // restart returns what a new process reads of an instance: its journal, and the book.

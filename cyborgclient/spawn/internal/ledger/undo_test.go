@@ -141,22 +141,21 @@ func TestUndoHolds(t *testing.T) {
 			return nil, func(e *ledger.Effect) bool { return e == part }
 		}, [][]string{{"part i"}}, []row{{ledger.ARQ, "1", ledger.Done}}, []error{nil}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, j *ledger.Journal) {
-				failing, chosen := c.make(j)
-				u := newUnwinding(j, fails(errHook, failing...))
-				u.Chosen, u.Patience = chosen, 0
-				u.fake.look = func(*ledger.Effect) (bool, error) { return true, nil }
-				j.Undo(t.Context(), u.Unwinding)
-				check(t, "calls", u.calls, c.calls)
-				check(t, "effects", rows(j.Effects()), c.want)
-				for i, e := range j.Effects() {
-					if want, ok := c.errs[i].(errText); ok && e.Err != nil && e.Err.Error() == string(want) {
-						continue
-					}
-					check(t, fmt.Sprintf("error of %s %s", e.Kind, e.ID), e.Err, c.errs[i])
+		bubble(t, c.name, func(t *testing.T) {
+			j := open(t, ledger.NewBook(nil, nil), "i")
+			failing, chosen := c.make(j)
+			u := newUnwinding(j, fails(errHook, failing...))
+			u.Chosen, u.Patience = chosen, 0
+			u.fake.look = func(*ledger.Effect) (bool, error) { return true, nil }
+			j.Undo(t.Context(), u.Unwinding)
+			check(t, "calls", u.calls, c.calls)
+			check(t, "effects", rows(j.Effects()), c.want)
+			for i, e := range j.Effects() {
+				if want, ok := c.errs[i].(errText); ok && e.Err != nil && e.Err.Error() == string(want) {
+					continue
 				}
-			})
+				check(t, fmt.Sprintf("error of %s %s", e.Kind, e.ID), e.Err, c.errs[i])
+			}
 		})
 	}
 }
@@ -217,24 +216,23 @@ func TestUndoTriesAgain(t *testing.T) {
 		{"not allowed", 20 * s, fmt.Errorf("delete: %w", cyborgclient.ErrForbidden), 0, nil},
 		{"final", 20 * s, fmt.Errorf("delete: %w", &ledger.Final{Err: errRemote}), 0, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, j *ledger.Journal) {
-				e := j.Adopt(newARQ("1"))
-				u := newUnwinding(j, fails(c.err, e))
-				u.Patience = c.patience
-				for n := range 2 { // a second Undo does the same
-					u.calls, u.pauses, u.errs = nil, nil, nil
-					check(t, "time", elapsed(func() { j.Undo(t.Context(), u.Unwinding) }), c.want)
-					check(t, "pauses", u.pauses, c.pauses)
-					check(t, "calls", len(u.calls), len(c.pauses)+1)
-					for _, err := range u.errs {
-						check(t, "error before a pause", err, c.err)
-					}
-					check(t, fmt.Sprint("effects of run ", n), rows(j.Effects()), []row{{ledger.ARQ, "1", ledger.Unknown}})
-					check(t, "error", e.Err, c.err)
+		bubble(t, c.name, func(t *testing.T) {
+			j := open(t, ledger.NewBook(nil, nil), "i")
+			e := j.Adopt(newARQ("1"))
+			u := newUnwinding(j, fails(c.err, e))
+			u.Patience = c.patience
+			for n := range 2 { // a second Undo does the same
+				u.calls, u.pauses, u.errs = nil, nil, nil
+				check(t, "time", elapsed(func() { j.Undo(t.Context(), u.Unwinding) }), c.want)
+				check(t, "pauses", u.pauses, c.pauses)
+				check(t, "calls", len(u.calls), len(c.pauses)+1)
+				for _, err := range u.errs {
+					check(t, "error before a pause", err, c.err)
 				}
-				check(t, "kinds", u.kinds, []ledger.Kind{ledger.ARQ, ledger.ARQ})
-			})
+				check(t, fmt.Sprint("effects of run ", n), rows(j.Effects()), []row{{ledger.ARQ, "1", ledger.Unknown}})
+				check(t, "error", e.Err, c.err)
+			}
+			check(t, "kinds", u.kinds, []ledger.Kind{ledger.ARQ, ledger.ARQ})
 		})
 	}
 }
@@ -255,30 +253,29 @@ func TestUndoLooksForTheUnknown(t *testing.T) {
 		{"late", 20 * time.Second, 5 * time.Second, nil, 5 * time.Second, ledger.Undone},
 		{"after the window", 20 * time.Second, 11 * time.Second, nil, ledger.LateWindow, ledger.Unknown},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, j *ledger.Journal) {
-				e := newClaim()
-				_ = j.Claim(t.Context(), e, on("a", 1), nil, answers(lost()))
-				began := time.Now()
-				u := newUnwinding(j, succeeds)
-				u.Patience = c.patience
-				u.fake.undo = func(_ context.Context, effects []*ledger.Effect) {
-					if time.Since(began) >= c.appears {
-						j.Settle(effects[0], ledger.Undone, nil)
-					} else {
-						j.Settle(effects[0], ledger.Unknown, c.err)
-					}
+		bubble(t, c.name, func(t *testing.T) {
+			j := open(t, ledger.NewBook(nil, nil), "i")
+			e := newClaim()
+			_ = j.Claim(t.Context(), e, on("a", 1), nil, answers(lost()))
+			began := time.Now()
+			u := newUnwinding(j, succeeds)
+			u.Patience = c.patience
+			u.fake.undo = func(_ context.Context, effects []*ledger.Effect) {
+				if time.Since(began) >= c.appears {
+					j.Settle(effects[0], ledger.Undone, nil)
+				} else {
+					j.Settle(effects[0], ledger.Unknown, c.err)
 				}
-				u.fake.look = func(*ledger.Effect) (bool, error) {
-					t.Error("Look of an effect that is not known")
-					return false, nil
-				}
-				check(t, "time", elapsed(func() { j.Undo(t.Context(), u.Unwinding) }), c.want)
-				check(t, "state", e.State, c.state)
-				for _, err := range u.errs {
-					check(t, "error before a pause", err, c.err)
-				}
-			})
+			}
+			u.fake.look = func(*ledger.Effect) (bool, error) {
+				t.Error("Look of an effect that is not known")
+				return false, nil
+			}
+			check(t, "time", elapsed(func() { j.Undo(t.Context(), u.Unwinding) }), c.want)
+			check(t, "state", e.State, c.state)
+			for _, err := range u.errs {
+				check(t, "error before a pause", err, c.err)
+			}
 		})
 	}
 }
@@ -318,23 +315,22 @@ func TestUndoLimits(t *testing.T) {
 		{ledger.Guest, 20 * time.Second, 7 * time.Second, 20 * time.Second},
 		{ledger.Guest, 3 * time.Second, 7 * time.Second, 7 * time.Second},
 	} {
-		t.Run(fmt.Sprint(c.kind, c.patience), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, j *ledger.Journal) {
-				e := newARQ("1")
-				if c.kind == ledger.Guest {
-					e = newGuest()
-				}
-				j.Adopt(e)
-				u := newUnwinding(j, succeeds)
-				u.Patience, u.Limit = c.patience, c.limit
-				u.fake.undo = func(ctx context.Context, _ []*ledger.Effect) {
-					began := time.Now()
-					<-ctx.Done()
-					check(t, "limit", time.Since(began), c.want)
-					j.Settle(e, ledger.Left, &ledger.Final{Err: ctx.Err()})
-				}
-				j.Undo(t.Context(), u.Unwinding)
-			})
+		bubble(t, fmt.Sprint(c.kind, c.patience), func(t *testing.T) {
+			j := open(t, ledger.NewBook(nil, nil), "i")
+			e := newARQ("1")
+			if c.kind == ledger.Guest {
+				e = newGuest()
+			}
+			j.Adopt(e)
+			u := newUnwinding(j, succeeds)
+			u.Patience, u.Limit = c.patience, c.limit
+			u.fake.undo = func(ctx context.Context, _ []*ledger.Effect) {
+				began := time.Now()
+				<-ctx.Done()
+				check(t, "limit", time.Since(began), c.want)
+				j.Settle(e, ledger.Left, &ledger.Final{Err: ctx.Err()})
+			}
+			j.Undo(t.Context(), u.Unwinding)
 		})
 	}
 }
@@ -431,28 +427,27 @@ func (slowUndoer) Look(ctx context.Context, _ *ledger.Effect) (bool, error) {
 func TestUndoersThatDoNotReturn(t *testing.T) {
 	t.Parallel()
 	for way, leave := range departures() {
-		t.Run(way, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, j *ledger.Journal) {
-				j.Adopt(newClaim())
-				arqs := []*ledger.Effect{j.Adopt(newARQ("1")), j.Adopt(newARQ("2"))}
-				tries := map[string]int{}
-				u := newUnwinding(j, succeeds)
-				u.Undoers[ledger.ARQ] = fakeUndoer{undo: func(ctx context.Context, effects []*ledger.Effect) {
-					for _, e := range effects {
-						tries[e.ID]++
-						j.Remove(ctx, []*ledger.Effect{e}, func(context.Context) map[*ledger.Effect]error { leave(); return nil })
-					}
-				}}
-				depart(t, way, func() { j.Undo(t.Context(), u.Unwinding) })
-				check(t, "tries", tries, map[string]int{"1": 1, "2": 1})
-				check(t, "effects", rows(j.Effects()), []row{{ledger.ARQ, "1", ledger.Left}, {ledger.ARQ, "2", ledger.Left}})
-				for _, e := range arqs {
-					if e.Err == nil || e.Err.Error() != "the call did not return" {
-						t.Errorf("error: %v", e.Err)
-					}
+		bubble(t, way, func(t *testing.T) {
+			j := open(t, ledger.NewBook(nil, nil), "i")
+			j.Adopt(newClaim())
+			arqs := []*ledger.Effect{j.Adopt(newARQ("1")), j.Adopt(newARQ("2"))}
+			tries := map[string]int{}
+			u := newUnwinding(j, succeeds)
+			u.Undoers[ledger.ARQ] = fakeUndoer{undo: func(ctx context.Context, effects []*ledger.Effect) {
+				for _, e := range effects {
+					tries[e.ID]++
+					j.Remove(ctx, []*ledger.Effect{e}, func(context.Context) map[*ledger.Effect]error { leave(); return nil })
 				}
-				check(t, "calls", u.calls, [][]string{{"claim i"}})
-			})
+			}}
+			depart(t, way, func() { j.Undo(t.Context(), u.Unwinding) })
+			check(t, "tries", tries, map[string]int{"1": 1, "2": 1})
+			check(t, "effects", rows(j.Effects()), []row{{ledger.ARQ, "1", ledger.Left}, {ledger.ARQ, "2", ledger.Left}})
+			for _, e := range arqs {
+				if e.Err == nil || e.Err.Error() != "the call did not return" {
+					t.Errorf("error: %v", e.Err)
+				}
+			}
+			check(t, "calls", u.calls, [][]string{{"claim i"}})
 		})
 	}
 }
@@ -462,26 +457,25 @@ func TestUndoersThatDoNotReturn(t *testing.T) {
 func TestUndoersThatDoNotBegin(t *testing.T) {
 	t.Parallel()
 	for way, leave := range departures() {
-		t.Run(way, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, j *ledger.Journal) {
-				j.Adopt(newARQ("1"))
-				j.Adopt(newARQ("2"))
-				last := j.Adopt(newARQ("3"))
-				u := newUnwinding(j, succeeds)
-				var tries []string
-				u.Undoers[ledger.ARQ] = fakeUndoer{undo: func(ctx context.Context, effects []*ledger.Effect) {
-					for _, e := range effects {
-						if tries = append(tries, e.ID); e.ID == "2" {
-							leave()
-						}
-						j.Remove(ctx, []*ledger.Effect{e}, removes(nil))
+		bubble(t, way, func(t *testing.T) {
+			j := open(t, ledger.NewBook(nil, nil), "i")
+			j.Adopt(newARQ("1"))
+			j.Adopt(newARQ("2"))
+			last := j.Adopt(newARQ("3"))
+			u := newUnwinding(j, succeeds)
+			var tries []string
+			u.Undoers[ledger.ARQ] = fakeUndoer{undo: func(ctx context.Context, effects []*ledger.Effect) {
+				for _, e := range effects {
+					if tries = append(tries, e.ID); e.ID == "2" {
+						leave()
 					}
-				}}
-				depart(t, way, func() { j.Undo(t.Context(), u.Unwinding) })
-				check(t, "tries", tries, []string{"1", "2", "3"})
-				check(t, "effects", rows(j.Effects()), []row{{ledger.ARQ, "2", ledger.Done}})
-				check(t, "state of the last", last.State, ledger.Undone)
-			})
+					j.Remove(ctx, []*ledger.Effect{e}, removes(nil))
+				}
+			}}
+			depart(t, way, func() { j.Undo(t.Context(), u.Unwinding) })
+			check(t, "tries", tries, []string{"1", "2", "3"})
+			check(t, "effects", rows(j.Effects()), []row{{ledger.ARQ, "2", ledger.Done}})
+			check(t, "state of the last", last.State, ledger.Undone)
 		})
 	}
 }
