@@ -121,10 +121,10 @@ func TestOperations(t *testing.T) {
 		{"shelve offload", opShelveOffload},
 		{"unshelve, SHELVED", opUnshelve},
 		{"unshelve, SHELVED_OFFLOADED", opUnshelveOffloaded},
-		{"suspend", opSuspend},
+		{"suspend", opBlocked(spawn.OpSuspend)},
 		{"resize from D", opResizeFrom},
 		{"resize to a flavor with DP", opResizeTo},
-		{"cold migrate, live migrate", opMigrate},
+		{"cold migrate, live migrate", opBlocked(spawn.OpMigrate, spawn.OpLiveMigrate)},
 		{"attach and detach interface", opPorts},
 		{"heal_allocations", opHeal},
 		{"resume guests on host boot", opHostReboot},
@@ -194,7 +194,7 @@ func opDeletePlain(t *testing.T) {
 }
 
 func opLocalDelete(t *testing.T) {
-	t.Run("without binding states", func(t *testing.T) { t.Parallel(); opLocalDeleteStuck(t) })
+	eachStuck(t, opLocalDeleteStuck)
 	each(t, []string{"gpu", "fake", "port", "gpu and port"}, func(t *testing.T, s *site, i spawn.Instance) {
 		s.loseHost(t, i.Host)
 		settled(t, s.ops.LocalDelete(t.Context(), i))
@@ -387,7 +387,7 @@ func opRebuildStopped(t *testing.T, s *site, i spawn.Instance) {
 }
 
 func opEvacuate(t *testing.T) {
-	t.Run("without binding states", func(t *testing.T) { t.Parallel(); opEvacuateStuck(t) })
+	eachStuck(t, opEvacuateStuck)
 	states := portModel()
 	states.Cyborg.BindingStates = true
 	eachOn(t, states, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
@@ -425,34 +425,31 @@ func opEvacuate(t *testing.T) {
 	})
 }
 
-// opEvacuateStuck: a Cyborg without binding states does not delete the ARQ of a mediated device on a host that is
-// down. The instance gets new ARQs in addition, and its other resources of the old host are released.
-func opEvacuateStuck(t *testing.T) {
+// eachStuck runs a test on an instance with a mediated device whose host is lost, for each Cyborg without binding
+// states. Zed does not show mediated devices.
+func eachStuck(t *testing.T, test func(t *testing.T, s *site, i spawn.Instance, old []cyborgclient.ARQ)) {
+	t.Helper()
 	for _, profile := range []string{"vgpu", "mixed"} {
-		for name, config := range releasedCyborgs() {
-			t.Run(profile+", "+name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { evacuateStuck(t, profile, config) })
+		for name, config := range map[string]fakecyborg.Config{
+			"default": {}, "async": {AsyncBind: true}, "quirks": {UpstreamQuirks: true}, "async quirks": {AsyncBind: true, UpstreamQuirks: true},
+			"master": {Release: fakecyborg.ReleaseMaster, UpstreamQuirks: true},
+		} {
+			bubble(t, "without binding states, "+profile+", "+name, func(t *testing.T) {
+				model := simcloud.DefaultModel()
+				model.Cyborg = config
+				s := newSite(t, worldOpts{model: &model})
+				i := s.spawn(t, profile)
+				old := s.arqs(t, i)
+				s.loseHost(t, i.Host)
+				test(t, s, i, old)
 			})
 		}
 	}
 }
 
-// releasedCyborgs have no binding states. Zed does not show mediated devices.
-func releasedCyborgs() map[string]fakecyborg.Config {
-	return map[string]fakecyborg.Config{
-		"default": {}, "async": {AsyncBind: true}, "quirks": {UpstreamQuirks: true}, "async quirks": {AsyncBind: true, UpstreamQuirks: true},
-		"master": {Release: fakecyborg.ReleaseMaster, UpstreamQuirks: true},
-	}
-}
-
-func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
-	model := simcloud.DefaultModel()
-	model.Cyborg = config
-	s := newSite(t, worldOpts{model: &model})
-	i := s.spawn(t, profile)
-	old := s.arqs(t, i)
-	s.loseHost(t, i.Host)
+// opEvacuateStuck: the ARQ of the mediated device stays. The instance gets new ARQs in addition, and its other
+// resources of the old host are released.
+func opEvacuateStuck(t *testing.T, s *site, i spawn.Instance, old []cyborgclient.ARQ) {
 	began := time.Now()
 	result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 	if took := time.Since(began); took > 10*time.Second {
@@ -470,7 +467,7 @@ func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
 			t.Errorf("it still holds %+v of the old host", a)
 		}
 	}
-	moved := spawn.InstanceOf(request(profile), result)
+	moved := spawn.InstanceOf(spawn.Request{Instance: i.UUID, Flavor: i.Flavor}, result)
 	s.running(t, moved, true)
 	for name, run := range map[string]func(spawn.Instance) error{ // with the ARQ of the dead host in the list
 		"hard reboot": func(i spawn.Instance) error { return s.ops.HardReboot(t.Context(), i, nil) },
@@ -546,31 +543,19 @@ func TestADeadAgentIsNotWaitedFor(t *testing.T) {
 }
 
 // opLocalDeleteStuck: the ARQ of a mediated device stays, and nothing else.
-func opLocalDeleteStuck(t *testing.T) {
-	for _, profile := range []string{"vgpu", "mixed"} {
-		for name, config := range releasedCyborgs() {
-			bubble(t, profile+", "+name, func(t *testing.T) {
-				model := simcloud.DefaultModel()
-				model.Cyborg = config
-				s := newSite(t, worldOpts{model: &model})
-				i := s.spawn(t, profile)
-				old := s.arqs(t, i)
-				s.loseHost(t, i.Host)
-				began := time.Now()
-				onlyMdev(t, s.ops.LocalDelete(t.Context(), i), old)
-				if took := time.Since(began); took > 10*time.Second {
-					t.Errorf("it took %s", took)
-				}
-				if arqs, held := s.arqs(t, i), s.cloud.Placement.Allocations(); len(arqs) != 1 || len(held) > 0 {
-					t.Errorf("left: %v, %v; want one ARQ", arqs, held)
-				}
-				settled(t, s.cloud.StartHost(t.Context(), i.Host))
-				settled(t, s.ops.LocalDelete(t.Context(), i)) // when Cyborg's agent is back
-				s.cloud.RemoveGuest(i.UUID)
-				s.sound(t)
-			})
-		}
+func opLocalDeleteStuck(t *testing.T, s *site, i spawn.Instance, old []cyborgclient.ARQ) {
+	began := time.Now()
+	onlyMdev(t, s.ops.LocalDelete(t.Context(), i), old)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
 	}
+	if arqs, held := s.arqs(t, i), s.cloud.Placement.Allocations(); len(arqs) != 1 || len(held) > 0 {
+		t.Errorf("left: %v, %v; want one ARQ", arqs, held)
+	}
+	settled(t, s.cloud.StartHost(t.Context(), i.Host))
+	settled(t, s.ops.LocalDelete(t.Context(), i)) // when Cyborg's agent is back
+	s.cloud.RemoveGuest(i.UUID)
+	s.sound(t)
 }
 
 func opShelve(t *testing.T) {
@@ -655,10 +640,15 @@ func opUnshelveOffloaded(t *testing.T) {
 	})
 }
 
-func opSuspend(t *testing.T) {
-	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		blocked(t, s.unchanged(t, i, func() error { return spawn.Permit(spawn.OpSuspend, i) }), 400, textFor(i))
-	})
+// opBlocked is for operations that are refused.
+func opBlocked(ops ...spawn.Operation) func(*testing.T) {
+	return func(t *testing.T) {
+		each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
+			for _, op := range ops {
+				blocked(t, s.unchanged(t, i, func() error { return spawn.Permit(op, i) }), 400, textFor(i))
+			}
+		})
+	}
 }
 
 // textFor is the text of what is blocked for both; the flavor's comes first.
@@ -680,13 +670,6 @@ func opResizeTo(t *testing.T) {
 	i := s.spawn(t, "")
 	blocked(t, spawn.PermitResize(i, flavor("gpu")), 400, forbiddenAccelerators)
 	settled(t, spawn.PermitResize(i, plainFlavor())) // without accelerators
-}
-
-func opMigrate(t *testing.T) {
-	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		blocked(t, s.unchanged(t, i, func() error { return spawn.Permit(spawn.OpMigrate, i) }), 400, textFor(i))
-		blocked(t, s.unchanged(t, i, func() error { return spawn.Permit(spawn.OpLiveMigrate, i) }), 400, textFor(i))
-	})
 }
 
 func opPorts(t *testing.T) {
