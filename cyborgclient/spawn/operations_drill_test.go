@@ -240,32 +240,32 @@ func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *s
 			s, i := e.site(t)
 			disturb(t, s)
 			err := e.run(t.Context(), s, &i)
-			if err == nil {
-				e.check(t, s, i)
-			}
 			if len(certainlyLeft(err)) > 0 {
 				t.Errorf("leftovers after a single fault: %v", err)
 			}
 			s.cloud.Faults().Clear()
 			clear(s.guests.fail)
-			if err != nil && e.settle != nil {
-				settled(t, e.settle(s, i))
-			}
-			if !e.odd || err != nil {
-				s.sound(t)
-			}
-			if err == nil {
-				return
-			}
-			if err := e.run(t.Context(), s, &i); err != nil {
-				t.Fatalf("again, without the fault: %v\nfirst: %v", err, name)
-			}
-			e.check(t, s, i)
-			if !e.odd {
-				s.sound(t)
-			}
+			e.ended(t, s, &i, err, name)
 		})
 	})
+}
+
+// ended checks what is there after the operation, and runs it again, without a fault, if it failed.
+func (e exercise) ended(t *testing.T, s *site, i *spawn.Instance, err error, what string) {
+	t.Helper()
+	if err != nil {
+		if e.settle != nil {
+			settled(t, e.settle(s, *i))
+		}
+		s.sound(t)
+		if again := e.run(t.Context(), s, i); again != nil {
+			t.Fatalf("%s: %v; again: %v", what, err, again)
+		}
+	}
+	e.check(t, s, *i)
+	if !e.odd {
+		s.sound(t)
+	}
 }
 
 // TestDrillCancelledOperations ends the caller's context before and after each request,
@@ -315,21 +315,8 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 	if len(leftovers(err)) > 0 { // canceling alone makes no outcome unknown
 		t.Errorf("%s %d: leftovers: %v", place, n, err)
 	}
-	if err != nil && e.settle != nil {
-		settled(t, e.settle(s, i))
-	}
-	if !e.odd || err != nil {
-		s.sound(t)
-	}
-	if err == nil {
-		e.check(t, s, i)
-		return true
-	}
 	cut.n = -1
-	if err := e.run(t.Context(), s, &i); err != nil {
-		t.Fatalf("%s %d: again: %v", place, n, err)
-	}
-	e.check(t, s, i)
+	e.ended(t, s, &i, err, fmt.Sprint(place, " ", n))
 	return true
 }
 

@@ -2,6 +2,7 @@ package spawn_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -102,17 +103,7 @@ func (e exercise) abandoned(t *testing.T, way string, leave func(), n int) {
 	}
 	depart(t, way, func() { _ = e.run(t.Context(), s, &i) })
 	s.guests.hook = nil
-	if e.settle != nil {
-		settled(t, e.settle(s, i))
-	}
-	s.sound(t)
-	if err := e.run(t.Context(), s, &i); err != nil {
-		t.Fatalf("%s at call %d: again: %v", way, n, err)
-	}
-	e.check(t, s, i)
-	if !e.odd {
-		s.sound(t)
-	}
+	e.ended(t, s, &i, errHook, fmt.Sprintf("%s at call %d", way, n))
 }
 
 // calls counts the calls of the hypervisor that the operation makes.

@@ -181,9 +181,7 @@ func TestARecordOfBeforeIsNoProofOfAProgram(t *testing.T) {
 	for _, rule := range []fault.Rule{{Action: fault.Status, Status: 500}, {Action: fault.Status, Status: 504}, {Action: fault.Drop}} {
 		synctest.Test(t, func(t *testing.T) {
 			model := programModel()
-			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "gzip", Groups: []map[string]string{{
-				"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required", "accel:bitstream_id": imageGzip,
-			}}})
+			model.DeviceProfiles = append(model.DeviceProfiles, regionProfile("gzip", "accel:bitstream_id", imageGzip))
 			s := newSite(t, worldOpts{model: model})
 			i := s.spawn(t, "gzip")
 			provider := s.arqs(t, i)[0].DeviceRPUUID

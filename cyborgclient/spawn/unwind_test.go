@@ -86,13 +86,7 @@ func TestTheSearchForALostCreateIsRepeated(t *testing.T) {
 		}
 		w.cloud.Faults().Clear()
 		_, leftovers = a.Unwind(t.Context())
-		var arqs []string
-		for _, l := range leftovers {
-			if l.Kind == spawn.LeftoverARQ {
-				arqs = append(arqs, l.ID)
-			}
-		}
-		if len(arqs) != 16 || len(leftovers) != 17 || !strings.Contains(leftovers[16].String(), "the reply was lost") {
+		if kindsOf(leftovers)[spawn.LeftoverARQ] != 16 || len(leftovers) != 17 || !strings.Contains(leftovers[16].String(), "the reply was lost") {
 			t.Errorf("leftovers: %v, want 16 ARQs and the create", leftovers)
 		}
 		w.cloud.ForgetRequests()

@@ -71,13 +71,12 @@ func TestEachSpawnFindsTheProgrammedRegion(t *testing.T) {
 			model.Images = append(model.Images, simcloud.Image{ID: nameless, Data: fpgaImage("0a1c5f0e-3d52-4b8e-9c11-2f6d0a4b8e77"), Properties: map[string]string{
 				"accel:function_name": "nameless", "accel:bitstream_name": "nameless-v1",
 			}})
-			group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
-			if tt.guestImage == "" {
-				group[tt.key] = tt.value
-			} else {
+			wants := regionProfile("wants", tt.key, tt.value)
+			if tt.guestImage != "" {
+				wants = regionProfile("wants", "", "")
 				model.Images = append(model.Images, simcloud.Image{ID: imageGuest, Data: "disk", Properties: map[string]string{tt.key: tt.value}})
 			}
-			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "wants", Groups: []map[string]string{group}})
+			model.DeviceProfiles = append(model.DeviceProfiles, wants)
 			s := newSite(t, worldOpts{model: model, config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}})
 			first := ""
 			for n := range 6 {
@@ -117,9 +116,7 @@ func TestABitstreamIsNotItsFunction(t *testing.T) {
 		model := programModel()
 		model.Images = append(model.Images, simcloud.Image{ID: imageGuest, Data: fpgaImage(gzipID), Properties: map[string]string{"accel:function_id": gzipID}})
 		for name, image := range map[string]string{"v1": imageGzip, "v2": imageGuest} {
-			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: name, Groups: []map[string]string{{
-				"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required", "accel:bitstream_id": image,
-			}}})
+			model.DeviceProfiles = append(model.DeviceProfiles, regionProfile(name, "accel:bitstream_id", image))
 		}
 		s := newSite(t, worldOpts{model: model, config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}})
 		for n, want := range []struct{ profile, reason string }{{"v1", "has to be programmed"}, {"v2", "has to be programmed"}, {"v2", " has " + imageGuest}} {
@@ -154,11 +151,7 @@ func TestWhatTheWeigherOfFunctionsReads(t *testing.T) {
 		bubble(t, tt.key+" "+tt.fails, func(t *testing.T) {
 			model := programModel()
 			model.Images[0].Properties["accel:bitstream_name"] = "gzip-v1"
-			group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
-			if tt.key != "" {
-				group[tt.key] = tt.value
-			}
-			model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "wants", Groups: []map[string]string{group}})
+			model.DeviceProfiles = append(model.DeviceProfiles, regionProfile("wants", tt.key, tt.value))
 			s := newSite(t, worldOpts{model: model})
 			var read []string
 			s.behind(t, spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
