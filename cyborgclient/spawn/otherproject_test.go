@@ -48,9 +48,7 @@ func TestTheARQsOfASetTokenGetTheProjectOfTheInstance(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
-			known, err := w.cloud.ProviderClient(t.Context(), tt.user)
-			settled(t, err)
-			w.connect(t, withSetToken(t, known), spawn.WithConfig(spawn.Config{Compat: tt.compat}))
+			w.connect(t, withSetToken(t, w.provider(t, tt.user)), spawn.WithConfig(spawn.Config{Compat: tt.compat}))
 			req := request("gpu")
 			req.ProjectID, req.UserID = w.cloud.ProjectID(tt.owner), "u"
 			first := tt.compat.Rebind
@@ -82,9 +80,7 @@ func serviceSite(t *testing.T, isolated bool) *site {
 // logIn gives the site a flow with the token of a user.
 func (s *site) logIn(t *testing.T, user string) {
 	t.Helper()
-	provider, err := s.cloud.ProviderClient(t.Context(), user)
-	settled(t, err)
-	s.connect(t, provider)
+	s.connect(t, s.provider(t, user))
 	s.renew(t)
 }
 
@@ -241,8 +237,7 @@ func TestATokenThatShowsNoARQsOfAnInstanceChangesNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := serviceSite(t, true)
 			i := s.spawn(t, "gpu") // of the project admin
-			provider, err := s.cloud.ProviderClient(t.Context(), "agent")
-			settled(t, err)
+			provider := s.provider(t, "agent")
 			if tt.set {
 				provider, i.ProjectID, i.UserID = withSetToken(t, provider), s.cloud.ProjectID("admin"), "u"
 			}

@@ -354,8 +354,7 @@ func TestATakeOverIsRepeatedAfterACrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.guests.hook, s.guests.down = nil, nil
-			s.connect(t, s.cloud.Provider(t))
-			s.renew(t)
+			s.logIn(t, "admin")
 			s.takeOverAgain(t, i)
 			time.Sleep(time.Hour)
 			_, err = s.flow.Reconcile(t.Context(), s.freeing()) // of ARQs that were not bound

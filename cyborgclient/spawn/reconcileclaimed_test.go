@@ -15,8 +15,7 @@ func TestReconcileLeavesConcurrentClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		s.crash(t, instance, 5) // leaves an allocation alone
-		s.connect(t, s.cloud.Provider(t))
-		s.renew(t)
+		s.logIn(t, "admin")
 		other, began := s.ops, false
 		s.behind(t, spawn.Config{}, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 			if began || !strings.Contains(req.URL.Path, "/allocations/") || req.Method == http.MethodGet {

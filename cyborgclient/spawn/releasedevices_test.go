@@ -59,8 +59,6 @@ func encrypted(flavor requestspec.Flavor) requestspec.Flavor {
 // holds on the compute node.
 func TestARunningInstanceReleasesItsDevices(t *testing.T) {
 	t.Parallel()
-	quirks := simcloud.DefaultModel()
-	quirks.Cyborg.UpstreamQuirks = true
 	flat := spawn.Config{PlacementOrder: true, Compat: spawn.Compat{FlatProviders: true}}
 	for name, tt := range map[string]struct {
 		model    *simcloud.Model
@@ -68,8 +66,8 @@ func TestARunningInstanceReleasesItsDevices(t *testing.T) {
 		profile  string
 		unlisted bool // Cyborg no longer lists the devices
 	}{
-		"OWNER_CYBORG":            {model: &quirks, profile: "mixed"},
-		"no trait":                {model: &quirks, profile: "fake"},
+		"OWNER_CYBORG":            {model: quirksModel(), profile: "mixed"},
+		"no trait":                {model: quirksModel(), profile: "fake"},
 		"flat host":               {model: flatModel(), config: flat, profile: "two"},
 		"flat host, devices gone": {model: flatModel(), config: flat, profile: "two", unlisted: true},
 	} {

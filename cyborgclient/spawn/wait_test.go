@@ -21,8 +21,7 @@ import (
 // slowModel binds after a delay. Cyborg's own bind timeout is longer.
 func slowModel(delay time.Duration) *simcloud.Model {
 	model := simcloud.DefaultModel()
-	model.Cyborg.BindDelay = delay
-	model.Cyborg.BindTimeout = time.Hour
+	model.Cyborg.BindDelay, model.Cyborg.BindTimeout = delay, time.Hour
 	return &model
 }
 

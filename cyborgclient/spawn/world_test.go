@@ -176,8 +176,7 @@ func (i *interceptor) RoundTrip(req *http.Request) (*http.Response, error) {
 // intercept puts an interceptor between the flow's clients and the cloud.
 func (w *world) intercept(t *testing.T, i *interceptor, config spawn.Config) {
 	t.Helper()
-	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
-	settled(t, err)
+	provider := w.cloud.Provider(t)
 	i.next = provider.HTTPClient.Transport
 	provider.HTTPClient.Transport = i
 	w.connect(t, provider, spawn.WithConfig(config))
