@@ -20,10 +20,7 @@ func TestAnInstanceLivesWithEveryPlacementAndNova(t *testing.T) {
 			s := newSite(t, worldOpts{model: &model})
 			i := s.spawn(t, "gpu")
 			settled(t, s.ops.Delete(t.Context(), i))
-			s.cloud.CheckNoLeaks(t)
-			if allocations := s.cloud.Placement.Allocations(); len(allocations) > 0 {
-				t.Errorf("allocations %v", allocations)
-			}
+			s.nothingHeld(t)
 		})
 	}
 }

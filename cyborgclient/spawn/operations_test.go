@@ -161,10 +161,7 @@ func opDelete(t *testing.T) {
 			want = append(want, "accelerator.arq.delete arqs")
 		}
 		checkDiff(t, "asked of Cyborg (-want +got)", want, s.asked())
-		if left := s.cloud.Cyborg.ARQs(); len(left) > 0 || len(s.cloud.Placement.Allocations()) > 0 {
-			t.Errorf("left: %v, %v", left, s.cloud.Placement.Allocations())
-		}
-		s.sound(t)
+		s.nothingHeld(t)
 		settled(t, s.ops.Delete(t.Context(), i)) // a second time
 	})
 }

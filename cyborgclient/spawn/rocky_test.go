@@ -214,10 +214,7 @@ func TestOperationsKnowTheAcceleratorsOfARockyFlavor(t *testing.T) {
 			}
 			i.ARQs = nil // those that Cyborg lists
 			settled(t, s.ops.Delete(t.Context(), i))
-			s.sound(t)
-			if left := s.cloud.Cyborg.ARQs(); len(left) > 0 {
-				t.Errorf("left after the deletion: %v", left)
-			}
+			s.nothingHeld(t)
 		})
 	}
 }
