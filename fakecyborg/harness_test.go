@@ -47,7 +47,7 @@ func settled(t testing.TB, err error) {
 	}
 }
 
-// elapse lets time pass in a bubble, and then all that is due.
+// elapse lets time pass in a bubble, and what is due happen.
 func elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -15,6 +15,7 @@ import (
 
 // newSet has the operations "op" and "other", and rules.
 func newSet(t fatal, rules ...fault.Rule) *fault.Set {
+	t.Helper()
 	set := fault.NewSet("op", "other")
 	if err := set.Set(rules...); err != nil {
 		t.Fatal(err)
@@ -24,6 +25,7 @@ func newSet(t fatal, rules ...fault.Rule) *fault.Set {
 
 // struck are the decisions about subjects that arrive in an order, by subject.
 func struck(t fatal, seed uint64, rules []fault.Rule, arrivals []string) map[string]string {
+	t.Helper()
 	set := newSet(t, rules...)
 	set.Seed(seed)
 	got := map[string]string{}
@@ -34,7 +36,10 @@ func struck(t fatal, seed uint64, rules []fault.Rule, arrivals []string) map[str
 	return got
 }
 
-type fatal interface{ Fatal(args ...any) }
+type fatal interface {
+	Helper()
+	Fatal(args ...any)
+}
 
 func anyRule() *rapid.Generator[fault.Rule] {
 	return rapid.Custom(func(t *rapid.T) fault.Rule {

@@ -99,6 +99,11 @@ func (tt waitRow) run(t *testing.T) (states []externalevent.EventState) {
 			wantStates(t, err, tt.want, tt.states...)
 		}
 		states = w.States()
+		if failure := new(externalevent.WaitError); errors.As(err, &failure) {
+			if diff := cmp.Diff(states, failure.Events); diff != "" {
+				t.Errorf("states in the error (-want +got):\n%s", diff)
+			}
+		}
 		if diff := cmp.Diff(tt.states, texts(states)); diff != "" {
 			t.Errorf("states (-want +got):\n%s", diff)
 		}

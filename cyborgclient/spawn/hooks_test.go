@@ -158,7 +158,6 @@ func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		result := w.spawned(t, request("gpu"))
 		settled(t, w.cyborg.UnbindARQs(t.Context(), []string{result.ARQs[0].UUID}))
-		noneLiving := func(context.Context, string) (bool, error) { return false, nil }
 		opts := w.scope()
 		opts.Living = noneLiving
 		young, err := w.flow.Reconcile(t.Context(), opts)

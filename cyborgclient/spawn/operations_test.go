@@ -925,7 +925,7 @@ func TestADeletionWithTheOldHostLeavesTheGuestItsDevices(t *testing.T) {
 func TestADeletionWithTheOldHostWhileCyborgIsDownLeavesTheAllocation(t *testing.T) {
 	t.Parallel()
 	for name, free := range deletions() {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.spawn(t, "gpu")
 			there := s.evacuated(t, i)
@@ -934,7 +934,7 @@ func TestADeletionWithTheOldHostWhileCyborgIsDownLeavesTheAllocation(t *testing.
 			before := s.usage(t, there)
 			s.silence(t)
 			s.refused(t, there, func() error { return free(s.ops, t.Context(), i) })
-			checkDiff(t, name+": usage changed (-before +after)", before, s.usage(t, there))
+			checkDiff(t, "usage changed (-before +after)", before, s.usage(t, there))
 			s.sound(t)
 		})
 	}

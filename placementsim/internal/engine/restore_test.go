@@ -143,7 +143,7 @@ func TestRowsThatAreNoStateAreNotRestored(t *testing.T) {
 	}
 }
 
-// spoil changes the rows of one table.
+// spoil changes the rows of one type.
 func spoil[T any](change func(*T)) func([]sim.RecordChange) []sim.RecordChange {
 	return func(list []sim.RecordChange) []sim.RecordChange {
 		for _, c := range list {
