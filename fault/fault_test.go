@@ -48,22 +48,6 @@ func TestDecideCountsEachSubjectOnItsOwn(t *testing.T) {
 	}
 }
 
-func TestDecisionsDoNotDependOnArrivalOrder(t *testing.T) {
-	t.Parallel()
-	decide := func(subjects ...string) map[string]string {
-		set := newSet(t, fault.Rule{Operation: "op", Action: fault.Drop, Nth: 2})
-		got := map[string]string{}
-		for _, s := range subjects {
-			_, hit := set.Decide("op", s)
-			got[s] += fmt.Sprint(hit, " ")
-		}
-		return got
-	}
-	if diff := cmp.Diff(decide("a", "a", "b", "b"), decide("b", "a", "b", "a")); diff != "" {
-		t.Errorf("decisions differ with the order (-first +second):\n%s", diff)
-	}
-}
-
 // A rule for a service applies to each request of it, and not to its background work or to another service.
 func TestARuleForAService(t *testing.T) {
 	t.Parallel()

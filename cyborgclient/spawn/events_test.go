@@ -167,8 +167,13 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 			w := eventWorld(t, form, worldOpts{config: spawn.Config{MaxAttempts: 1}})
 			w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 			result, err := w.flow.Run(t.Context(), request("mixed"))
-			if !errors.Is(err, spawn.ErrNotBound) || !errors.Is(err, externalevent.ErrFailed) || !strings.Contains(err.Error(), "BindFailed") {
-				t.Errorf("%s: got error %v, want the failed event and the ARQ BindFailed", form, err)
+			var notBound *spawn.NotBoundError
+			if !errors.As(err, &notBound) || !errors.Is(err, spawn.ErrNotBound) || !errors.Is(err, externalevent.ErrFailed) || !strings.Contains(err.Error(), "BindFailed") {
+				t.Fatalf("%s: got error %v, want the failed event and the ARQ BindFailed", form, err)
+			}
+			failed := slices.DeleteFunc(slices.Clone(notBound.ARQs), func(arq cyborgclient.ARQ) bool { return arq.State != cyborgclient.StateBindFailed })
+			if len(failed) != 1 || !strings.HasPrefix(notBound.Problems[failed[0].UUID], "not Bound: the log of Cyborg's agent") {
+				t.Errorf("%s: the ARQs %v are reported as BindFailed with the problems %v, want one with the log", form, failed, notBound.Problems)
 			}
 			w.checkPromise(t, result, err)
 		})
@@ -193,18 +198,6 @@ func TestResolvedByTheServer(t *testing.T) {
 			w.checkPromise(t, result, err)
 		})
 	}
-}
-
-func TestATimeoutLeavesNoEventsRegistered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(time.Hour)})
-		_, err := w.flow.Run(t.Context(), request("gpu"))
-		if !errors.Is(err, externalevent.ErrTimeout) || w.events.Pending() != 0 {
-			t.Errorf("got error %v and %d events, want the timeout and no event", err, w.events.Pending())
-		}
-		w.cloud.CheckNoLeaks(t)
-	})
 }
 
 // A registry that is closed ends the waits, as Nova's does at its shutdown.

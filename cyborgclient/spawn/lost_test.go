@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -189,29 +188,6 @@ func TestALostClaimLeavesTheAllocationsOfOtherClients(t *testing.T) {
 		if diff := cmp.Diff(theirs, w.cloud.Placement.Allocations()); diff != "" {
 			t.Errorf("allocations (-want +got):\n%s", diff)
 		}
-	})
-}
-
-func TestAFailedBindIsNeverASuccess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{MaxAttempts: 1}})
-		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		var notBound *spawn.NotBoundError
-		if !errors.As(err, &notBound) || !errors.Is(err, externalevent.ErrFailed) {
-			t.Fatalf("got error %v, want a NotBoundError with ErrFailed", err)
-		}
-		failed := 0
-		for _, arq := range notBound.ARQs {
-			if arq.State == cyborgclient.StateBindFailed && strings.HasPrefix(notBound.Problems[arq.UUID], "not Bound: the log of Cyborg's agent") {
-				failed++
-			}
-		}
-		if failed != 1 || !strings.Contains(err.Error(), "BindFailed") {
-			t.Errorf("%d ARQs are reported as BindFailed, want 1: %v", failed, err)
-		}
-		w.checkPromise(t, result, err)
 	})
 }
 
